@@ -66,17 +66,17 @@ def main(request: dict[str, Any]) -> None:
         caller = importlib.import_module(module)
         for function, name in names.items():
             setattr(caller, function, clocks.wrap_step(name, getattr(caller, function)))
-    ports = clocks.wrap_step("assemble", assemble_pipeline)(
+    session = clocks.wrap_step("assemble", assemble_pipeline)(
         find_include_folder(), request["pipeline"], read_connection_from_env
     )
     batches = []
     for _ in range(request["times"]):
         try:
-            batches += [batch.to_dict() for batch in flush(ports).published]
+            batches += [batch.to_dict() for batch in flush(session).published]
         except NothingToDo:
             break
-        if request["compacts"] and is_due(ports.pipeline.maintenance, batches[-1]["batch"], 1):
-            clocks.wrap_step("compact", compact)(ports, [table.name for table in ports.pipeline.tables])
+        if request["compacts"] and is_due(session.pipeline.maintenance, batches[-1]["batch"], 1):
+            clocks.wrap_step("compact", compact)(session, [table.name for table in session.pipeline.tables])
     answer = {
         "steps": {"start": {**start_costs, "server_cpu": 0.0}, **clocks.steps},
         "batches": batches,

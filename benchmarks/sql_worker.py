@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from tidegate.adapters.iceberg.catalog_conf import build_spark_catalog_conf, resolve_catalog_properties
 from tidegate.config.catalogs_file import read_catalogs
 from tidegate.settings import find_include_folder
-from tidegate.spec.catalog import Catalog
+from tidegate.spec.pipeline import Catalog
 from tidegate_spark.session import close, connect_session
 
 

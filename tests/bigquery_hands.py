@@ -13,7 +13,7 @@ from tidegate.adapters.bigquery.catalog import Warehouse
 from tidegate.adapters.bigquery.destination import build_bigquery_destination
 from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.model.ownership import Ownership
-from tidegate.spec.catalog import Catalog
+from tidegate.spec.pipeline import Catalog
 from warehouse import LOCATION, PROJECT, build_client
 
 

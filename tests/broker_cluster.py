@@ -16,12 +16,12 @@ from typing import Any
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, OffsetSpec
 from conftest import wait_until
+from local.session import HOST, choose_ports, is_answering
 from unique_names import make_unique_name
 
 from local.kafka.cluster import BROKERS, CONNECTION, HEAP_SIZE
 from local.kafka.storage import Broker, build_settings
 from local.layout import LOG4J
-from local.ports import HOST, choose_ports, is_answering
 from local.processes import start_process
 from local.server import build_clean_environment, build_java_command
 
@@ -36,8 +36,8 @@ class BrokerCluster:
     def __init__(self, folder: Path) -> None:
         self._folder, self._running = folder, dict[int, subprocess.Popen[bytes]]()
         self._identity = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        self._ports = choose_ports([*(f"lost_{number}" for number in NUMBERS), "quorum"])
-        self.addresses = {number: f"{HOST}:{self._ports[f'lost_{number}']}" for number in NUMBERS}
+        self._session = choose_ports([*(f"lost_{number}" for number in NUMBERS), "quorum"])
+        self.addresses = {number: f"{HOST}:{self._session[f'lost_{number}']}" for number in NUMBERS}
         self.bootstrap = ",".join(self.addresses.values())
         connection = json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": self.bootstrap}})
         self.variables = {"KAFKA_BOOTSTRAP": self.bootstrap, CONNECTION: connection}
@@ -110,8 +110,8 @@ class BrokerCluster:
         subprocess.run(tool, cwd=folder, env=build_clean_environment(), check=True, capture_output=True)
 
     def _build_settings(self, number: int, data: Path) -> Mapping[str, object]:
-        door = {"kafka": self._ports.get(f"lost_{number}", 0), "controller": self._ports["quorum"]}
-        quorum = f"{CONTROLLER}@{HOST}:{self._ports['quorum']}"
+        door = {"kafka": self._session.get(f"lost_{number}", 0), "controller": self._session["quorum"]}
+        quorum = f"{CONTROLLER}@{HOST}:{self._session['quorum']}"
         settings = build_settings(data, Broker(number, door, quorum, BROKERS, self._identity))
         is_broker = number in NUMBERS
         doors = str(settings["listeners"]).split(",")
@@ -129,7 +129,7 @@ class BrokerCluster:
 
     def _is_registered(self, number: int) -> bool:
         assert self._running[number].poll() is None, f"broker {number} has ended"
-        if not is_answering(self._ports[f"lost_{number}"]):
+        if not is_answering(self._session[f"lost_{number}"]):
             return False
         try:
             return number in self.open_admin().list_topics(timeout=10).brokers

@@ -421,7 +421,7 @@ class Workbench:
 
         return partial(read_connection_from_env, environ=self.build_environment())
 
-    def build_ports(self, name: str, **replacements: Any) -> Any:
+    def open_session(self, name: str, **replacements: Any) -> Any:
         """The real ports of a pipeline, in this process."""
         from tidegate.wiring.pipeline import assemble_pipeline
 
@@ -430,7 +430,7 @@ class Workbench:
     def flush(self, name: str) -> Any:
         from tidegate.flush.flush import flush
 
-        return flush(self.build_ports(name))
+        return flush(self.open_session(name))
 
     def drain(self, name: str) -> int:
         """Flush until there is nothing to do; return the number of flushes that had work."""
@@ -505,7 +505,7 @@ class Workbench:
     def run_spark_sql(self, statement: str) -> list[Any]:
         """Run a statement as another Spark user, in a new session with this workbench's catalog."""
         from tidegate.adapters.iceberg.catalog_conf import build_spark_catalog_conf
-        from tidegate.spec.catalog import Catalog
+        from tidegate.spec.pipeline import Catalog
         from tidegate_spark.session import close, connect_session
 
         catalog = Catalog("lake", "iceberg", self.properties)
@@ -517,7 +517,7 @@ class Workbench:
 
     def committed(self, name: str) -> dict[str, dict[int, int]]:
         """The pipeline's group offsets as Kafka tells them."""
-        source, broker = (ports := self.build_ports(name)).pipeline.source, ports.broker
+        source, broker = (session := self.open_session(name)).pipeline.source, session.broker
         topics = broker.list_topics(source.topic_pattern) if source.topic_pattern else source.topics
         return broker.read_committed(source.group, topics)
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from tidegate.model.batch import RECORD_COUNTS
 from tidegate.model.ownership import Ownership, TableKind
 from tidegate.model.position import Position
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column
 
 TABLE, PIPELINE, STAGED = "lake.shop.orders", "shop", "lake.shop.orders_shop_tmp"
 DELETES = f"{TABLE}_deletes"

@@ -3,8 +3,8 @@
 from typing import Any
 
 from tidegate.jobs.stage_job import StageTable
-from tidegate.schema.column import Column
-from tidegate.spec.formats import KeyFormat, ValueFormat
+from tidegate.schema.data_types import Column
+from tidegate.spec.source import KeyFormat, ValueFormat
 
 
 def build_stage_table(

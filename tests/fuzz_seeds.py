@@ -7,9 +7,9 @@ from typing import Any
 
 from tidegate.schema.avro import to_columns
 from tidegate.schema.avro_resolution import plan_decoding
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column
 from tidegate.schema.protobuf import to_column_type
-from tidegate.spec.formats import KeyFormat, ValueFormat
+from tidegate.spec.source import KeyFormat, ValueFormat
 
 COLUMNS = (
     Column("id", "BIGINT"), Column("name", "STRING"), Column("amount", "DECIMAL(12,2)"), Column("at", "TIMESTAMP"),

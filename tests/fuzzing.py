@@ -9,8 +9,8 @@ from typing import Any
 
 from fuzz_seeds import build_key_seeds, build_option_seeds, build_value_seeds
 from tidegate.jobs.stage_job import StageTable
-from tidegate.schema.column import Column
-from tidegate.spec.formats import KeyFormat, ValueFormat
+from tidegate.schema.data_types import Column
+from tidegate.spec.source import KeyFormat, ValueFormat
 
 ROUNDS = 2  # what one change makes of a record, the next one changes again
 # What decoders stumble over: lengths that no record has, endless nesting, numbers at and beyond every end, half texts.

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.adapters.bigquery.types import to_stored_type
-from tidegate.schema.column import Column
-from tidegate.schema.data_types import Array, DataType, Primitive, Struct, parse_type
+from tidegate.schema.data_types import Array, Column, DataType, Primitive, Struct, parse_type
 
 CACHE = Path(__file__).parents[1] / ".cache"
 # what the analyzer knows and BigQuery does not, or not everywhere

@@ -22,11 +22,11 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 from conftest import wait_until
+from local.session import HOST, choose_ports, is_answering
 
 from local.kafka.cluster import HEAP_SIZE
 from local.kafka.security import make_certificates
 from local.layout import LOG4J
-from local.ports import HOST, choose_ports, is_answering
 from local.server import build_clean_environment, build_java_command
 
 
@@ -119,30 +119,30 @@ class BrokerProcess:
 def run_guarded_broker(folder: Path, keep_offsets_minutes: int = 1) -> Iterator[GuardedBroker]:
     """The broker, running; it ends with the block."""
     folder.mkdir(parents=True)
-    ports = choose_ports(["guarded", "backdoor", "controller"])
+    session = choose_ports(["guarded", "backdoor", "controller"])
     make_certificates(folder)
-    (folder / "server.properties").write_text(_render_properties(folder, ports, keep_offsets_minutes))
+    (folder / "server.properties").write_text(_render_properties(folder, session, keep_offsets_minutes))
     identity = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
     format_ = build_java_command(
         "kafka", "kafka.tools.StorageTool", "format", "-c", "server.properties", f"--cluster-id={identity}"
     )
     with (folder / "kafka.log").open("ab") as log:
         subprocess.run(format_, cwd=folder, stdout=log, stderr=log, env=build_clean_environment(), check=True)
-    process = BrokerProcess(folder, (ports["guarded"], ports["backdoor"]))
+    process = BrokerProcess(folder, (session["guarded"], session["backdoor"]))
     try:
-        backdoor = f"{HOST}:{ports['backdoor']}"
+        backdoor = f"{HOST}:{session['backdoor']}"
         admin = AdminClient({"bootstrap.servers": backdoor, "log_level": 0})
-        yield GuardedBroker(f"{HOST}:{ports['guarded']}", backdoor, folder / "ca.pem", admin, process)
+        yield GuardedBroker(f"{HOST}:{session['guarded']}", backdoor, folder / "ca.pem", admin, process)
     finally:
         process.stop()
 
 
-def _render_properties(folder: Path, ports: dict[str, int], keep_offsets_minutes: int) -> str:
-    doors = ",".join(f"{name.upper()}://{HOST}:{port}" for name, port in ports.items())
+def _render_properties(folder: Path, session: dict[str, int], keep_offsets_minutes: int) -> str:
+    doors = ",".join(f"{name.upper()}://{HOST}:{port}" for name, port in session.items())
     settings = {
         "process.roles": "broker,controller",
         "node.id": 1,
-        "controller.quorum.voters": f"1@{HOST}:{ports['controller']}",
+        "controller.quorum.voters": f"1@{HOST}:{session['controller']}",
         "listeners": doors,
         "advertised.listeners": ",".join(door for door in doors.split(",") if not door.startswith("CONTROLLER")),
         "listener.security.protocol.map": "GUARDED:SASL_SSL,BACKDOOR:PLAINTEXT,CONTROLLER:PLAINTEXT",

@@ -15,12 +15,12 @@ from urllib.parse import urlsplit
 import yaml
 from background_server import hold_server
 from conftest import Workbench, wait_until
+from local.session import HOST, choose_ports
 
 from local.lake import catalog as lake_catalog
 from local.lake import postgres, rest, s3
 from local.lake.catalog import Secrets, build_connection, describe_catalog
 from local.layout import RunDir
-from local.ports import HOST, choose_ports
 
 TABLES, FILES = ("sqlite", "postgres", "rest"), ("file", "s3")
 OTHER_STORE = "s3mock"  # no REST catalog is on it: that would be one more server
@@ -41,7 +41,7 @@ class LakeCatalog:
         """PyIceberg's, with the connection's secrets, as the product puts them together."""
         from tidegate.adapters.iceberg.catalog_conf import resolve_catalog_properties
         from tidegate.connections import read_connection_from_env
-        from tidegate.spec.catalog import Catalog
+        from tidegate.spec.pipeline import Catalog
 
         resolve = partial(read_connection_from_env, environ=self.environment)
         entry = self.entry

@@ -8,8 +8,8 @@ from typing import Any
 import decoding
 from schema_registry import SchemaRegistry
 from tidegate.adapters.schema_registry.schema_provider import RegistrySchemas
-from tidegate.schema.column import Column
-from tidegate.spec.formats import KeyFormat, ValueFormat
+from tidegate.schema.data_types import Column
+from tidegate.spec.source import KeyFormat, ValueFormat
 from tidegate.spec.table import Table
 
 

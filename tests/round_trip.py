@@ -39,16 +39,16 @@ class Way:
             yaml.safe_dump({name: value for name, value in {**content, **options}.items() if value is not None})
         )
 
-    def build_ports(self) -> Any:
+    def open_session(self) -> Any:
         from tidegate.wiring.publication import assemble_publication
 
         return assemble_publication(self.workbench.include, self.name, self.workbench.resolve())
 
     def publish(self, **words: Any) -> Any:
-        return publish(self.build_ports(), **words)
+        return publish(self.open_session(), **words)
 
     def read_status(self) -> PublicationStatus:
-        return read_publication_status(self.build_ports())
+        return read_publication_status(self.open_session())
 
     def flush(self, **rows: str | None) -> None:
         records = []

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sphinx.cmd.build import main as build_site
-from tidegate.cli.words import build_parser
+from tidegate.cli.parser import build_parser
 
 from docs.site import hazards, messages
 

@@ -36,10 +36,10 @@ JOINED_CALL = "raise_joined"  # a kind, and the lines of a text
 # what only describes: parameters of commands and of models, and modules that hold nothing but such words
 DESCRIBED = {"Field", "Param", "add_argument", "add_parser"}
 NO_MESSAGES = (
-    "plugins/tidegate/cli/words.py",
-    "plugins/tidegate/cli/flush_words.py",
-    "plugins/tidegate/cli/import_words.py",
-    "plugins/tidegate/cli/new_pipeline/words.py",
+    "plugins/tidegate/cli/parser.py",
+    "plugins/tidegate/cli/parser.py",
+    "plugins/tidegate/cli/parser.py",
+    "plugins/tidegate/cli/parser.py",
     "plugins/tidegate/sampling/",  # comments of the file that `tidegate init` writes
     "plugins/tidegate_airflow/dags/task_docs.py",
     "plugins/tidegate_airflow/web/app.py",

@@ -83,8 +83,7 @@ def build_maintenance_dags() -> Dags:
     """
     check_airflow_version()
     from tidegate_airflow.dags.heartbeats import build_heartbeats_dag
-    from tidegate_airflow.dags.janitor import build_janitor_dag
-    from tidegate_airflow.dags.maintenance import build_maintenance_dag
+    from tidegate_airflow.dags.maintenance import build_janitor_dag, build_maintenance_dag
 
     needed = get_parsing_context().dag_id
     if needed == HEARTBEATS_DAG_ID:  # its task's process needs no file to find its DAG

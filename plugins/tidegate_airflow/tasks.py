@@ -10,16 +10,15 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tidegate.adapters.open_clients import Watcher
-from tidegate.ports.context import Ports
-from tidegate.ports.engine import Engine
-from tidegate.ports.publication_ports import PublicationPorts
+from tidegate.ports.publication_session import PublicationSession
+from tidegate.ports.session import Engine, Session
 from tidegate.spec.pipeline import Pipeline
 
 from tidegate_airflow import metrics
 from tidegate_airflow.errors import raise_airflow_errors, require_result
 
 if TYPE_CHECKING:
-    from tidegate.monitoring.run_metrics import RunMetrics
+    from tidegate.monitoring.overview import RunMetrics
 
 Data = dict[str, Any]
 Keep = Callable[[Data], None]
@@ -36,7 +35,7 @@ class TaskWatcher(Watcher, Protocol):
         ...
 
 
-def assemble_ports(name: str, engine: Engine | None = None, watcher: Watcher | None = None) -> Ports:
+def assemble_session(name: str, engine: Engine | None = None, watcher: Watcher | None = None) -> Session:
     """The ports of a pipeline, with Airflow's connections; `watcher` is told of BigQuery's jobs."""
     from tidegate.adapters.open_clients import OpenClients
     from tidegate.settings import find_include_folder
@@ -62,10 +61,10 @@ def read_inputs(name: str, tables: Iterable[str] = ()) -> str:
 
     Raises what reading these raises.
     """
-    from tidegate.monitoring.work_inputs import digest_work_inputs
+    from tidegate.monitoring.failure_streak import digest_work_inputs
     from tidegate.settings import find_include_folder
 
-    return digest_work_inputs(assemble_ports(name), find_include_folder(), tuple(tables))
+    return digest_work_inputs(assemble_session(name), find_include_folder(), tuple(tables))
 
 
 def run_plan(
@@ -78,16 +77,18 @@ def run_plan(
     from tidegate.flush.plan import plan
 
     with raise_airflow_errors():
-        ports = assemble_ports(name)
-        return plan(cap_batches(ports, max_records), count_required(ports.pipeline)).to_dict()
+        session = assemble_session(name)
+        return plan(cap_batches(session, max_records), count_required(session.pipeline)).to_dict()
 
 
-def cap_batches(ports: Ports, max_records: int | None) -> Ports:
+def cap_batches(session: Session, max_records: int | None) -> Session:
     """The ports of a pipeline whose batches take at most so many records, as a run was asked for."""
     if max_records is None:
-        return ports
-    merge = replace(ports.pipeline.merge, max_records=max_records, catch_up_records=None, batch_seconds=0, max_bytes=0)
-    return replace(ports, pipeline=replace(ports.pipeline, merge=merge))
+        return session
+    merge = replace(
+        session.pipeline.merge, max_records=max_records, catch_up_records=None, batch_seconds=0, max_bytes=0
+    )
+    return replace(session, pipeline=replace(session.pipeline, merge=merge))
 
 
 def run_stage(
@@ -106,8 +107,8 @@ def run_stage(
     if watcher:
         watcher.set_checkpoint_source(checkpoint.to_dict)
     with raise_airflow_errors():
-        ports = wrap_with_checkpoint(assemble_ports(name, engine, watcher), checkpoint)
-        batches, refused = stage_tables(ports, Plan.from_dict(planned))
+        session = wrap_with_checkpoint(assemble_session(name, engine, watcher), checkpoint)
+        batches, refused = stage_tables(session, Plan.from_dict(planned))
         queues = group_by_table(batches)
         staged = [{"table": queue[0].table, "batches": [batch.to_dict() for batch in queue]} for queue in queues]
         return staged, [asdict(refusal) for refusal in refused]
@@ -126,14 +127,14 @@ def run_merge(
     """
     from tidegate.flush.merge import MergeCheckpoint, merge_queue
     from tidegate.model.batch import StagedBatch
-    from tidegate.monitoring.run_metrics import to_merge_metrics
+    from tidegate.monitoring.overview import to_merge_metrics
 
     checkpoint = MergeCheckpoint.from_dict(watcher.payload if watcher else {}, time.time())
     if watcher:
         watcher.set_checkpoint_source(checkpoint.to_dict)
     with raise_airflow_errors():
         queue = [StagedBatch.from_dict(batch) for batch in staged["batches"]]
-        result = merge_queue(assemble_ports(name, engine, watcher), queue, checkpoint)
+        result = merge_queue(assemble_session(name, engine, watcher), queue, checkpoint)
         if keep_part is not None and result.failure is not None and result.published:
             keep_part(replace(result, failure=None).total.to_dict())
         published = result.total.to_dict()
@@ -151,8 +152,8 @@ def run_commit_offsets(name: str) -> Data:
     from tidegate.flush.heartbeat import commit_offsets
 
     with raise_airflow_errors():
-        ports = assemble_ports(name)
-        return {"group": ports.pipeline.source.group, "committed": commit_offsets(ports)}
+        session = assemble_session(name)
+        return {"group": session.pipeline.source.group, "committed": commit_offsets(session)}
 
 
 def run_clean_up(name: str) -> list[Data]:
@@ -160,7 +161,7 @@ def run_clean_up(name: str) -> list[Data]:
     from tidegate.flush.clean_up import clean_up
 
     with raise_airflow_errors():
-        return [report.to_dict() for report in clean_up(assemble_ports(name))]
+        return [report.to_dict() for report in clean_up(assemble_session(name))]
 
 
 def run_compact(name: str, cleaned: Iterable[Data], engine: Engine | None = None) -> list[Data]:
@@ -169,7 +170,7 @@ def run_compact(name: str, cleaned: Iterable[Data], engine: Engine | None = None
 
     require_result(cleaned, "clean_up")
     with raise_airflow_errors():
-        reports = compact(assemble_ports(name, engine), list_tables_to_compact(cleaned))
+        reports = compact(assemble_session(name, engine), list_tables_to_compact(cleaned))
         return [report.to_dict() for report in reports]
 
 
@@ -178,25 +179,25 @@ def run_heartbeat(name: str) -> Data:
     from tidegate.flush.heartbeat import heartbeat
 
     with raise_airflow_errors():
-        ports = assemble_ports(name)
-        return {"group": ports.pipeline.source.group, **heartbeat(ports).to_dict()}
+        session = assemble_session(name)
+        return {"group": session.pipeline.source.group, **heartbeat(session).to_dict()}
 
 
 def run_measure(name: str) -> Data:
     """How the pipeline stands, as plain data; empty where nobody asks for it."""
     with raise_airflow_errors():
-        measured = measure_where_asked(assemble_ports(name))
+        measured = measure_where_asked(assemble_session(name))
     return {} if measured is None else vars(measured)
 
 
-def measure_where_asked(ports: Ports) -> "RunMetrics | None":
+def measure_where_asked(session: Session) -> "RunMetrics | None":
     """How the pipeline stands, sent with Airflow's metrics; None where nobody asks for it."""
-    from tidegate.monitoring.run_metrics import measure_pipeline
+    from tidegate.monitoring.overview import measure_pipeline
 
-    if ports.pipeline.freshness_target_seconds is None and not metrics.has_backend():
+    if session.pipeline.freshness_target_seconds is None and not metrics.has_backend():
         return None
-    measured = measure_pipeline(ports)
-    metrics.send_pipeline_metrics(ports.pipeline.name, measured.to_values())
+    measured = measure_pipeline(session)
+    metrics.send_pipeline_metrics(session.pipeline.name, measured.to_values())
     return measured
 
 
@@ -205,7 +206,7 @@ def run_complete(name: str, table: str) -> tuple[int, int]:
     from tidegate.flush.complete import read_completeness
 
     with raise_airflow_errors():
-        return read_completeness(assemble_ports(name), table)
+        return read_completeness(assemble_session(name), table)
 
 
 def run_tables(name: str) -> list[str]:
@@ -213,7 +214,7 @@ def run_tables(name: str) -> list[str]:
     from tidegate.flush.maintain import list_maintained_tables
 
     with raise_airflow_errors():
-        return list_maintained_tables(assemble_ports(name))
+        return list_maintained_tables(assemble_session(name))
 
 
 def run_maintain(name: str, table: str, engine: Engine | None = None) -> Data:
@@ -221,7 +222,7 @@ def run_maintain(name: str, table: str, engine: Engine | None = None) -> Data:
     from tidegate.flush.maintain import maintain
 
     with raise_airflow_errors():
-        return maintain(assemble_ports(name, engine), table).to_dict()
+        return maintain(assemble_session(name, engine), table).to_dict()
 
 
 def run_backfill_plan(name: str, run_params: Mapping[str, Any]) -> Data:
@@ -233,7 +234,7 @@ def run_backfill_plan(name: str, run_params: Mapping[str, Any]) -> Data:
         words = parse_request(
             run_params["ranges"] or None, run_params["from"], run_params["to"], tuple(run_params["tables"])
         )
-        proposal = propose_backfill(assemble_ports(name), words)
+        proposal = propose_backfill(assemble_session(name), words)
         batches = [] if run_params["dry_run"] else proposal.to_batches()
         return {**proposal.to_dict(), "backfill": proposal.backfill.to_dict(), "batches": batches}
 
@@ -246,7 +247,7 @@ def run_backfill_slice(
     from tidegate.reprocess.backfill import apply_slice
 
     with raise_airflow_errors():
-        applied = apply_slice(assemble_ports(name, engine), Backfill.from_dict(backfill), piece["number"])
+        applied = apply_slice(assemble_session(name, engine), Backfill.from_dict(backfill), piece["number"])
         return [result.to_dict() for result in applied]
 
 
@@ -255,7 +256,7 @@ def run_backfill_clean_up(name: str, backfill: Mapping[str, Any]) -> list[str]:
     from tidegate.reprocess.backfill import drop_backfill
 
     with raise_airflow_errors():
-        return drop_backfill(assemble_ports(name), backfill["id"])
+        return drop_backfill(assemble_session(name), backfill["id"])
 
 
 def run_replay(
@@ -270,8 +271,10 @@ def run_replay(
 
     with raise_airflow_errors():
         letters = build_letter_filter(run_params)
-        ports = assemble_ports(name, engine)
-        return [part.to_dict() for part in replay_dead_letters(ports, letters, lambda part: keep_part(part.to_dict()))]
+        session = assemble_session(name, engine)
+        return [
+            part.to_dict() for part in replay_dead_letters(session, letters, lambda part: keep_part(part.to_dict()))
+        ]
 
 
 def run_publish(name: str, run_params: Mapping[str, Any], engine: Engine | None = None) -> Data:
@@ -285,24 +288,24 @@ def run_publish(name: str, run_params: Mapping[str, Any], engine: Engine | None 
 
     with raise_airflow_errors():
         again = read_republish_request(run_params)
-        ports = assemble_publication(find_include_folder(), name, resolve_connection, engine)
+        session = assemble_publication(find_include_folder(), name, resolve_connection, engine)
         try:
-            result = publish(ports, run_params["resynchronise"], again).to_dict()
+            result = publish(session, run_params["resynchronise"], again).to_dict()
             metrics.send_publication_metrics(
                 name, {kind: float(result[kind]) for kind in ("inserted", "updated", "deleted")}
             )
             return result
         finally:
-            _measure_publication(ports)
+            _measure_publication(session)
 
 
-def _measure_publication(ports: PublicationPorts) -> None:
+def _measure_publication(session: PublicationSession) -> None:
     """How the publication stands after a run, however that went; a failure here must not hide the run's own."""
     from tidegate.errors import TidegateError
     from tidegate.publications.status import read_publication_status, to_metrics
 
     if metrics.has_backend():
         try:
-            metrics.send_publication_metrics(ports.publication.name, to_metrics(read_publication_status(ports)))
+            metrics.send_publication_metrics(session.publication.name, to_metrics(read_publication_status(session)))
         except TidegateError as problem:
-            log.warning("publication=%s is not measured: %s", ports.publication.name, problem)
+            log.warning("publication=%s is not measured: %s", session.publication.name, problem)

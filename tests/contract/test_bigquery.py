@@ -20,9 +20,8 @@ from tidegate.errors import AuditFailed, CommitRefused, GiveUp, RetryLater
 from tidegate.failpoints import install_visitor
 from tidegate.model import resource_names
 from tidegate.model.ownership import Ownership, TableKind
-from tidegate.model.table_state import StagedSource
-from tidegate.ports.context import TableCommit
-from tidegate.schema.column import Column
+from tidegate.model.table_state import StagedSource, TableCommit
+from tidegate.schema.data_types import Column
 
 pytestmark = pytest.mark.real
 

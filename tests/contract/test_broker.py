@@ -252,7 +252,7 @@ def test_records_are_sent_in_order_to_a_topic_that_is_made_for_them(kit: Kit) ->
 
 def test_keys_are_a_sample_of_those_within_the_ranges(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "tidegate.adapters.kafka.key_sample.TIMEOUT_SECONDS", 60.0
+        "tidegate.adapters.kafka.topics.TIMEOUT_SECONDS", 60.0
     )  # a busy machine is no reason to see less
     topic = kit.topic(2)
     kit.produce(topic, *[({"id": number}, {"n": number}, {"partition": 0}) for number in range(50)])

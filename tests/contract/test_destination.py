@@ -29,14 +29,13 @@ from fakes.lake import build_destination
 from lake_servers import list_files
 from tidegate.errors import CommitRefused, GiveUp, RetryLater, TidegateError
 from tidegate.model import resource_names
-from tidegate.model.batch import RECORD_COUNTS, Counts
+from tidegate.model.batch import COST_COUNTS, RECORD_COUNTS, Counts
 from tidegate.model.offsets import Ranges
 from tidegate.model.ownership import SHAPE_PROPERTY, Ownership, TableKind
 from tidegate.model.position import Position
-from tidegate.model.publish_cost import COST_COUNTS
-from tidegate.ports.context import TableCommit, TableState
+from tidegate.model.table_state import TableCommit, TableState
 from tidegate.ports.destination import Destination
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column
 
 UNMARKED: dict[str, str] = {}
 

@@ -11,7 +11,7 @@ from tidegate.flush.flush import flush
 from tidegate.flush.plan import plan
 from tidegate.flush.stage import stage
 from tidegate.model.offsets import Offsets
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Pipeline
 from tidegate.table.session import expand_template
 
@@ -55,7 +55,7 @@ def arrange_first_batch(world: World, pipeline: Pipeline) -> None:
 
 def arrange_later_batch(world: World, pipeline: Pipeline) -> None:
     arrange_first_batch(world, pipeline)
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     produce(world, ("a", "3"), ("b", None), ("c", "1"))
 
 
@@ -63,15 +63,17 @@ def arrange_new_column(world: World, pipeline: Pipeline) -> None:
     """The tables lack a column that the pipeline has by now, and the intermediate tables have another shape."""
     arrange_first_batch(world, pipeline)
     narrow = replace(pipeline.tables[0].value, columns=(Column("id", "STRING"), Column("name", "STRING")))
-    flush(world.build_ports(replace(pipeline, tables=tuple(replace(table, value=narrow) for table in pipeline.tables))))
+    flush(
+        world.open_session(replace(pipeline, tables=tuple(replace(table, value=narrow) for table in pipeline.tables)))
+    )
     produce(world, ("a", "3"), ("b", None), ("c", "1"))
 
 
 def arrange_staged_batch(world: World, pipeline: Pipeline) -> None:
     """A run died after its stage: the batch is resumed."""
     arrange_later_batch(world, pipeline)
-    ports = world.build_ports(pipeline)
-    stage(ports, plan(ports))
+    session = world.open_session(pipeline)
+    stage(session, plan(session))
 
 
 def arrange_published_batch(world: World, pipeline: Pipeline) -> None:
@@ -79,7 +81,7 @@ def arrange_published_batch(world: World, pipeline: Pipeline) -> None:
     arrange_later_batch(world, pipeline)
     meet = build_fault("killed", Point("commit_offsets/broker.commit", "before"), die)
     with suppress(Crash):
-        flush(Journey(meet).build_ports(world.build_ports(pipeline)))
+        flush(Journey(meet).open_session(world.open_session(pipeline)))
 
 
 def arrange_left_branch(world: World, pipeline: Pipeline) -> None:
@@ -87,24 +89,24 @@ def arrange_left_branch(world: World, pipeline: Pipeline) -> None:
     arrange_later_batch(world, pipeline)
     meet = build_fault("killed", Point("merge/commits.publish", "before"), die)
     with suppress(Crash):
-        flush(Journey(meet).build_ports(world.build_ports(pipeline)))
+        flush(Journey(meet).open_session(world.open_session(pipeline)))
 
 
 def arrange_queue(world: World, pipeline: Pipeline) -> None:
     """Two batches of the last table wait in its queue, because its merges failed."""
     arrange_first_batch(world, pipeline)
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     engine = FailsToMerge(world.engine, pipeline.tables[-1].name)
     for name in ("3", "4"):
         produce(world, ("a", name), ("b", None), ("c", name))
         with suppress(RetryLater, SomeTables):
-            flush(world.build_ports(pipeline, engine=engine))
+            flush(world.open_session(pipeline, engine=engine))
 
 
 def arrange_batch_without_rows(world: World, pipeline: Pipeline) -> None:
     """Records that change no row: the position moves all the same."""
     arrange_later_batch(world, pipeline)
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     produce(world, ("never seen", None))
 
 
@@ -167,7 +169,7 @@ def drain(world: World, pipeline: Pipeline) -> None:
     for _ in range(6):
         world.clock.tick(600_000)  # a heartbeat is always due: a batch without rows advances the position too
         try:
-            flush(world.build_ports(pipeline))
+            flush(world.open_session(pipeline))
         except NothingToDo:
             return
         except RetryLater:
@@ -177,7 +179,7 @@ def drain(world: World, pipeline: Pipeline) -> None:
 
 def read_outcome(world: World, pipeline: Pipeline) -> tuple[list[list[dict]], list[Offsets], Offsets]:
     """Rows and position of each table, also of tables that records name, and the group's offsets."""
-    tables = expand_template(world.build_ports(pipeline)).pipeline.tables
+    tables = expand_template(world.open_session(pipeline)).pipeline.tables
     states = [world.destination.read_state(table.name, "shop") for table in tables]
     positions = [state.position.offsets for state in states if state and state.position]
     return [world.read_rows(table.name) for table in tables], positions, world.broker.groups[GROUP]
@@ -186,7 +188,7 @@ def read_outcome(world: World, pipeline: Pipeline) -> tuple[list[list[dict]], li
 def list_leftovers(world: World, pipeline: Pipeline) -> list[str]:
     """Branches, and staged rows, snapshots and counts."""
     leftovers = []
-    for table in expand_template(world.build_ports(pipeline)).pipeline.tables:
+    for table in expand_template(world.open_session(pipeline)).pipeline.tables:
         leftovers += [ref for ref in world.destination.tables[table.name].refs if ref not in ("main", "tidegate_shop")]
         if table.discovers_names:
             continue  # it has no intermediate table
@@ -202,5 +204,5 @@ def list_passed_points(situation: Situation, pipeline: Pipeline) -> list[Point]:
     """The points of one uninterrupted flush."""
     world = build_world(situation, pipeline)
     with Journey().inside() as journey, suppress(NothingToDo):
-        flush(journey.build_ports(world.build_ports(pipeline)))
+        flush(journey.open_session(world.open_session(pipeline)))
     return journey.passed

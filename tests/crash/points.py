@@ -17,14 +17,9 @@ from typing import Any
 from fakes.world import Watched
 from tidegate import failpoints
 from tidegate.errors import OutcomeUnknown, RetryLater
-from tidegate.ports.batch_history import BatchHistory
-from tidegate.ports.branch_commits import BranchCommits
 from tidegate.ports.broker import Broker
-from tidegate.ports.context import Ports
-from tidegate.ports.dead_letter_store import DeadLetterStore
-from tidegate.ports.engine import Engine
-from tidegate.ports.staging_store import StagingStore
-from tidegate.ports.table_store import TableStore
+from tidegate.ports.destination import BatchHistory, BranchCommits, DeadLetterStore, StagingStore, TableStore
+from tidegate.ports.session import Engine, Session
 
 PORTS = {
     "broker": Broker,
@@ -97,10 +92,10 @@ class Journey:
         self.passed.append(Point(name, moment, self._visits[name, moment]))
         self.meet(self.passed[-1])
 
-    def build_ports(self, ports: Ports) -> Ports:
+    def open_session(self, session: Session) -> Session:
         """The ports with this journey between them and the steps."""
-        watched_ports: dict[str, Any] = {name: Watched(name, getattr(ports, name), self) for name in PORTS}
-        return replace(ports, **watched_ports)
+        watched_session: dict[str, Any] = {name: Watched(name, getattr(session, name), self) for name in PORTS}
+        return replace(session, **watched_session)
 
     @contextmanager
     def inside(self) -> Iterator["Journey"]:

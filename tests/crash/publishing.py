@@ -22,7 +22,7 @@ from fakes.publications import Spark, Table, Topic, build_publication
 from round_trip import read_committed
 from tidegate.adapters.kafka.publication_topics import KafkaTopics
 from tidegate.errors import NothingToDo, PublishedElsewhere, RetryLater
-from tidegate.ports.publication_ports import PublicationPorts
+from tidegate.ports.publication_session import PublicationSession
 from tidegate.publications.publish import publish
 from tidegate_spark.publish import producer
 from tidegate_spark.publish.job import build_plan, raise_refusal
@@ -97,14 +97,14 @@ def build_table(snapshots: int) -> Table:
     return table
 
 
-def build_ports(request: dict[str, Any], snapshot: int) -> PublicationPorts:
+def open_session(request: dict[str, Any], snapshot: int) -> PublicationSession:
     """The publication at a time when the table stood at that snapshot."""
     settings = request.get("settings", {"bootstrap.servers": request.get("bootstrap")})
     table = build_table(snapshot + 1)
     options = {"transaction_records": 2, "delivery": request["delivery"], "state_topic": request["state"]}
     publication = build_publication(topics=(request["topic"],), **options)
     engine = Direct(Spark(table, Topic()), settings)
-    return PublicationPorts(publication, KafkaTopics(settings), table, engine, lambda: 0, lambda: os.urandom(8).hex())
+    return PublicationSession(publication, KafkaTopics(settings), table, engine, lambda: 0, lambda: os.urandom(8).hex())
 
 
 def become_run(request: dict[str, Any], snapshot: int, at: int, moment: str, fault: signal.Signals) -> NoReturn:
@@ -114,7 +114,7 @@ def become_run(request: dict[str, Any], snapshot: int, at: int, moment: str, fau
     code = 0
     try:
         with suppress(NothingToDo, PublishedElsewhere, RetryLater):
-            publish(build_ports(request, snapshot))
+            publish(open_session(request, snapshot))
         Path(request["told"]).write_text(json.dumps(Counted.passed))
     except BaseException as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
@@ -178,7 +178,7 @@ def finish_runs(request: dict[str, Any], snapshot: int) -> int:
 
 
 def is_equal_to_table(request: dict[str, Any], snapshot: int) -> bool:
-    outside = build_ports(request, snapshot)
+    outside = open_session(request, snapshot)
     with suppress(NothingToDo):
         for _ in range(3):
             publish(outside)

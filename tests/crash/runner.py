@@ -173,7 +173,7 @@ def _run(request: dict[str, Any], folder: Path) -> int:
     journey, assembled = Journey(act_at_point), flush.assemble_checked_pipeline
     modules: tuple[Any, ...] = (flush, maintain, progress, rebase)
     for module in modules:
-        module.assemble_checked_pipeline = lambda *words: journey.build_ports(assembled(*words))
+        module.assemble_checked_pipeline = lambda *words: journey.open_session(assembled(*words))
     with journey.inside():
         code = main(request["words"])
     (folder / "passed").write_text("\n".join(map(str, journey.passed)))

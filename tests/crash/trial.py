@@ -65,9 +65,9 @@ class Trial:
         end = self.workbench.read_ends(self.topic)
         assert self.read_rows("last") == sorted(self.last.items())
         assert self.read_rows("all") == sorted(self.all)
-        ports = self.workbench.build_ports(self.name)
+        session = self.workbench.open_session(self.name)
         for table in self.tables:
-            state = ports.tables.read_state(f"lake.{self.name}.{table}", self.name)
+            state = session.tables.read_state(f"lake.{self.name}.{table}", self.name)
             assert state.position.offsets == end
             iceberg_table = self.workbench.load_iceberg(f"{self.name}.{table}")
             assert set(iceberg_table.metadata.refs) == {"main", f"tidegate_{self.name}"}

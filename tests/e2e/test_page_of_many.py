@@ -53,16 +53,16 @@ class Look:
         return getattr(self._broker, name)
 
 
-def flush_often(world: World, ports: Any) -> None:
+def flush_often(world: World, session: Any) -> None:
     """Batches of several sizes, so that there is something to plot."""
-    (topic,) = ports.pipeline.source.topics
+    (topic,) = session.pipeline.source.topics
     for number in range(MANY_BATCHES):
         world.clock.tick(30_000)
         for key in range(3 + 5 * number % 11):
             values = {"id": f"{key}", "name": f"{number}"}
             world.broker.produce(topic, {"id": values["id"]}, values, partition=key % 2, timestamp=world.clock.ms)
         world.clock.tick(1_000 * (1 + number % 4))
-        flush(ports)
+        flush(session)
 
 
 class Many:
@@ -79,11 +79,11 @@ class Many:
             world.broker.produce(name, {"id": str(partition)}, {"id": "a", "name": "x"}, partition=partition)
         table = f"lake.shop.{name}"
         words = {"name": name, "description": f"Number {name[5:]}", "tags": ("shop", TENS[int(name[5:]) // 10 % 2])}
-        ports = world.build_ports(build_pipeline(build_table(table, topics=(name,)), **words))
-        flush(ports)
+        session = world.open_session(build_pipeline(build_table(table, topics=(name,)), **words))
+        flush(session)
         if name == BEHIND:
-            flush_often(world, ports)
-            for row in world.destination.control[name_control_table(ports.pipeline)]:
+            flush_often(world, session)
+            for row in world.destination.control[name_control_table(session.pipeline)]:
                 row["bytes_written"] = 1_500_000
         if name == ROLLED_BACK:
             world.destination.rollback(table, world.destination.tables[table].ancestors()[-1].id)
@@ -93,7 +93,9 @@ class Many:
             for _ in range(partition % 3 + 1):
                 world.broker.produce(name, {"id": "b"}, {"id": "b", "name": "x"}, partition=partition)
         broker = Look(world.broker, dead=name == DEAD)
-        return PipelineContext((name == DEAD,), replace(ports, broker=broker, now_ms=lambda: world.clock.ms + 600_000))
+        return PipelineContext(
+            (name == DEAD,), replace(session, broker=broker, now_ms=lambda: world.clock.ms + 600_000)
+        )
 
     def list_names(self) -> list[str]:
         return NAMES

@@ -8,10 +8,8 @@ from typing import Any
 
 from tidegate.errors import PositionLost, TopicsUnavailable
 from tidegate.failpoints import hit_failpoint
-from tidegate.model.kafka_log import KafkaRecord
-from tidegate.model.leader_epochs import Epochs
+from tidegate.model.kafka_log import Epochs, KafkaRecord, Log, Message, Retention
 from tidegate.model.offsets import Offsets, Ranges, RecordAddress, group_by_topic, iterate_offsets, merge_offsets
-from tidegate.ports.context import Log, Message, Retention
 
 from fakes.clock import Clock
 from fakes.numbering import Numbering

@@ -32,7 +32,7 @@ class Calls:
         self.by_step.setdefault(self._step, Counter())[call] += 1
 
     def count_call(self, call: str, when: str) -> None:
-        """For `World.build_ports`."""
+        """For `World.open_session`."""
         if when == "before":
             self.note(call)
 

@@ -13,7 +13,7 @@ def drain(world: World, pipeline: Pipeline) -> int:
     """The number of flushes that had work; AssertionError for a pipeline that never comes to rest."""
     for number in range(MAX_FLUSHES):
         try:
-            flush(world.build_ports(pipeline))
+            flush(world.open_session(pipeline))
         except NothingToDo:
             return number
     raise AssertionError(f"pipeline={pipeline.name} never came to rest")

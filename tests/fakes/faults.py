@@ -5,10 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 from tidegate.errors import CommitRefused, GiveUp, OutcomeUnknown, RetryLater, TidegateError
-from tidegate.jobs.job import Job
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.jobs.stage_job import StageJob
-from tidegate.ports.context import TableCommit
+from tidegate.model.table_state import TableCommit
+from tidegate.ports.session import Job
 
 from fakes.clock import Crash
 from fakes.spark import MemoryEngine

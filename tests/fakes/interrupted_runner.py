@@ -32,7 +32,7 @@ class InterruptedRunner(ABC):
     def flush(self, cap: int, hook: Hook | None = None) -> bool:
         """Whether there was work."""
         try:
-            flush(self.world.build_ports(self.build_pipeline(cap), hook))
+            flush(self.world.open_session(self.build_pipeline(cap), hook))
         except NothingToDo:
             return False
         except (PublishedElsewhere, RetryLater, Crash):
@@ -47,14 +47,14 @@ class InterruptedRunner(ABC):
 
     def stage(self, cap: int) -> None:
         """Stage and walk away; a zombie may come back for it at any later time."""
-        ports = self.world.build_ports(self.build_pipeline(cap))
+        session = self.world.open_session(self.build_pipeline(cap))
         with suppress(NothingToDo):
-            self.staged += stage(ports, plan(ports))
+            self.staged += stage(session, plan(session))
 
     def merge_as_zombie(self, index: int) -> None:
         if index < len(self.staged):
             with suppress(PublishedElsewhere, RetryLater):
-                merge(self.world.build_ports(self.build_pipeline(9)), self.staged[index])
+                merge(self.world.open_session(self.build_pipeline(9)), self.staged[index])
 
     def finish(self) -> None:
         for _ in range(MAX_FLUSHES):

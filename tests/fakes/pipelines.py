@@ -2,10 +2,9 @@
 
 from typing import Any
 
-from tidegate.schema.column import Column
-from tidegate.spec.formats import KeyFormat, ValueFormat
+from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Merge, Pipeline
-from tidegate.spec.source import Source
+from tidegate.spec.source import KeyFormat, Source, ValueFormat
 from tidegate.spec.table import Table
 
 

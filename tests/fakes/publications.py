@@ -12,7 +12,7 @@ from tidegate.jobs.publish_job import PublishJob, TouchedFiles
 from tidegate.model.kafka_log import Message
 from tidegate.model.offsets import Ranges
 from tidegate.model.publication_progress import PartProgress, RunMode
-from tidegate.ports.publication_ports import ExistingTopics, PublicationPorts, SnapshotLag, TableHead, TableSnapshot
+from tidegate.ports.publication_session import ExistingTopics, PublicationSession, SnapshotLag, TableHead, TableSnapshot
 from tidegate.spec.publication import KeyOut, Publication
 from tidegate_spark.publish import producer
 from tidegate_spark.publish.job import build_plan, raise_refusal
@@ -199,8 +199,8 @@ class Outside:
         self.spark = Spark(self.table, self.topic)
         self._runs = 0
 
-    def build_ports(self) -> PublicationPorts:
-        return PublicationPorts(
+    def open_session(self) -> PublicationSession:
+        return PublicationSession(
             self.publication, self.topic, self.table, self.spark, now_ms=lambda: 0, new_run=self._name_run
         )
 

@@ -7,11 +7,11 @@ from itertools import takewhile
 from typing import Any
 
 from tidegate.failpoints import hit_failpoint
-from tidegate.jobs.job import Job
 from tidegate.jobs.maintain_job import MaintainJob
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.jobs.stage_job import StageJob
-from tidegate.schema.column import Column
+from tidegate.ports.session import Job
+from tidegate.schema.data_types import Column
 
 from fakes.audits import write_answers
 from fakes.broker import MemoryBroker

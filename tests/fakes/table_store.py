@@ -17,8 +17,7 @@ from tidegate.model.table_state import (
     TableFiles,
     TableState,
 )
-from tidegate.schema.column import Column
-from tidegate.schema.data_types import Struct
+from tidegate.schema.data_types import Column, Struct
 from tidegate.schema.evolution import EvolutionRules, SchemaChange, find_schema_changes, to_struct
 from tidegate.sql.pruning import Bounds
 

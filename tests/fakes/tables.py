@@ -12,7 +12,7 @@ from tidegate.model.ownership import (
     KIND_PROPERTY,
     check_kind,
 )
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column
 
 from fakes.clock import Clock
 from fakes.numbering import Numbering

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tidegate.model.table_state import TableState
-from tidegate.ports.context import Ports
+from tidegate.ports.session import Session
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.table import Table
 from tidegate.table.session import TableSession
@@ -53,13 +53,13 @@ class World:
     def name_attempt(self) -> str:
         return f"attempt{next(self._attempts)}"
 
-    def build_ports(self, pipeline: Pipeline, hook: Hook | None = None, **doubles: Any) -> Ports:
+    def open_session(self, pipeline: Pipeline, hook: Hook | None = None, **doubles: Any) -> Session:
         """The ports of one runner; `doubles` replaces some by doubles with a fault, `destination` its five at once."""
         destination = doubles.pop("destination", self.destination)
         port_map = {"broker": self.broker, "engine": self.engine, **vars(build_destination(destination)), **doubles}
         if hook is not None:
             port_map = {name: Watched(name, port, hook) for name, port in port_map.items()}
-        return Ports(
+        return Session(
             pipeline,
             sql=StructuredSql(),
             now_ms=self.clock,
@@ -76,7 +76,7 @@ class World:
 
 def build_session(pipeline: Pipeline, table: Table, state: TableState | None = None) -> TableSession:
     """A table as a step has read it, for checks that look at nothing else."""
-    return TableSession(World().build_ports(pipeline), table, state)
+    return TableSession(World().open_session(pipeline), table, state)
 
 
 class CrashAt:

@@ -25,7 +25,7 @@ def read_ids(workbench, table: str) -> list[int]:
 
 def assert_at_log_end(workbench, name: str, topic: str) -> None:
     """Committed offsets are the ends, lag is 0, and the sums over all batches add up."""
-    status = read_status(workbench.build_ports(name))
+    status = read_status(workbench.open_session(name))
     assert workbench.committed(name) == workbench.read_ends(topic)
     assert (status["lag"], [part["lag"] for part in status["partitions"]]) == (0, [0])
     for batch in status["batches"]:
@@ -49,16 +49,16 @@ def test_transactions_are_counted_and_reach_lag_zero(workbench, isolation, read,
     open_one.begin_transaction()
     workbench._send(open_one, topic, (build_record(8),))
     assert open_one.flush(60) == 0
-    (batch,) = stage(workbench.build_ports("tx"), plan(workbench.build_ports("tx")))
+    (batch,) = stage(workbench.open_session("tx"), plan(workbench.open_session("tx")))
     end = batch.ranges.end[topic][0]
     assert end == (9 if isolation == "read_committed" else 10)
     assert (batch.counts.span, batch.counts.read) == (end, read)
     assert batch.counts.gaps == end - read
     workbench.flush("tx")
     assert read_ids(workbench, "shop.tx") == rows
-    (counts,) = read_status(workbench.build_ports("tx"))["batches"]
+    (counts,) = read_status(workbench.open_session("tx"))["batches"]
     assert (counts["read"], counts["gaps"]) == (read, end - read)
-    assert read_status(workbench.build_ports("tx"))["lag"] == 0
+    assert read_status(workbench.open_session("tx"))["lag"] == 0
     workbench.end_transaction(open_one, topic, commit=False)
     workbench.drain("tx")
     assert_at_log_end(workbench, "tx", topic)
@@ -75,7 +75,7 @@ def test_plain_topic_has_no_gap_and_an_aborted_transaction_alone_reaches_lag_zer
     workbench.pipeline("plain", [topic], key=KEY, value=VALUE, merge={"max_records": 20})
     workbench.produce(topic, *(build_record(n) for n in range(50)))
     workbench.drain("plain")
-    assert [batch["gaps"] for batch in read_status(workbench.build_ports("plain"))["batches"]] == [0, 0, 0]
+    assert [batch["gaps"] for batch in read_status(workbench.open_session("plain"))["batches"]] == [0, 0, 0]
     workbench.transaction(topic, *(build_record(n) for n in range(100, 103)), commit=False)
     workbench.drain("plain")
     assert_at_log_end(workbench, "plain", topic)
@@ -98,7 +98,7 @@ def test_compacted_topic_is_read_over_its_holes_wherever_batches_are_cut(workben
         workbench.drain(name)
         assert sorted(set(read_ids(workbench, f"shop.{name}"))) == [0, 1, 2, 3]
         assert_at_log_end(workbench, name, topic)
-    (batch,) = read_status(workbench.build_ports("whole"))["batches"]
+    (batch,) = read_status(workbench.open_session("whole"))["batches"]
     assert (batch["span"], batch["gaps"] > 20) == (31, True)
 
 

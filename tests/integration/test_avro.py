@@ -11,7 +11,7 @@ from decoding import build_stage_table, read_reasons
 from schema_registry import SchemaRegistry
 from tidegate.adapters.schema_registry.schema_provider import RegistrySchemas
 from tidegate.errors import BadRecord, ConfigurationError, GiveUp
-from tidegate.spec.formats import KeyFormat, ValueFormat
+from tidegate.spec.source import KeyFormat, ValueFormat
 from tidegate.spec.table import Table
 
 KEY = {"type": "record", "name": "Key", "fields": [{"name": "id", "type": "long"}]}
@@ -321,12 +321,12 @@ def test_registry_is_entered_with_a_connection_whose_password_never_shows(workbe
         return Connection(id, "http", host, int(port), "me", {"good": "geheim", "bad": "falsch"}[id])
 
     workbench.pipeline("locked", [topic], value={"format": "avro", "avro": {"registry": "good"}})
-    (table,) = workbench.build_ports("locked").pipeline.tables
+    (table,) = workbench.open_session("locked").pipeline.tables
     described = RegistrySchemas(resolve).describe_table(table)
     assert [c.name for c in described.value.columns or ()] == ["id"]
     assert "geheim" not in repr(described)
     workbench.pipeline("locked", [topic], value={"format": "avro", "avro": {"registry": "bad"}})
-    (table,) = workbench.build_ports("locked").pipeline.tables
+    (table,) = workbench.open_session("locked").pipeline.tables
     with pytest.raises(GiveUp, match="access was refused") as error_info:
         RegistrySchemas(resolve).describe_table(table)
     assert "falsch" not in str(error_info.value)

@@ -13,10 +13,10 @@ from tidegate.adapters.schema_registry.schema_provider import RegistrySchemas
 from tidegate.errors import ConfigurationError
 from tidegate.schema.avro import to_columns
 from tidegate.schema.avro_resolution import plan_decoding
-from tidegate.schema.column import Column
-from tidegate.spec.formats import KeyFormat, ValueFormat
+from tidegate.schema.data_types import Column
+from tidegate.spec.source import KeyFormat, ValueFormat
 from tidegate.spec.table import Table
-from tidegate_spark.fields.avro_limits import add_length_check
+from tidegate_spark.fields.avro import add_length_check
 
 ID = Column("id", "INT")
 HUGE = b"\x80\xbe\xc7\x94\x0e"  # 1,900,000,000 as Avro writes a long

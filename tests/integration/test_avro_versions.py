@@ -7,7 +7,7 @@ import decoding
 import pytest
 from tidegate.schema.avro import parse_schema, to_columns
 from tidegate.schema.avro_resolution import plan_decoding
-from tidegate.spec.formats import ValueFormat
+from tidegate.spec.source import ValueFormat
 
 MILLIS, MICROS = ({"type": "long", "logicalType": f"timestamp-{unit}"} for unit in ("millis", "micros"))
 MILLI_COUNT = 1_767_225_600_000  # 2026-01-01

@@ -64,7 +64,7 @@ def test_command_shows_first_then_restores_what_is_missing_and_nothing_older(wor
     workbench.pipeline("restored", [topic], key=KEY, value=VALUE, merge=SMALL)
     ranges = json.dumps({topic: {"0": [0, 4], "1": [0, 3]}})
     workbench.run_spark_sql("DELETE FROM lake.shop.restored WHERE id <> 1")
-    before = workbench.build_ports("restored").tables.read_state("lake.shop.restored", "restored")
+    before = workbench.open_session("restored").tables.read_state("lake.shop.restored", "restored")
 
     preview = workbench.run_cli("backfill", "restored", "--range", ranges, "--dry-run", "--json")
     [table] = json.loads(preview.stdout)["tables"]
@@ -76,7 +76,7 @@ def test_command_shows_first_then_restores_what_is_missing_and_nothing_older(wor
     slices = [json.loads(line) for line in process.stdout.splitlines()]
     assert [(applied["slice"], applied["outcome"]) for applied in slices] == [(2, "published"), (1, "published")]
     assert read_names(workbench, "shop.restored") == {k: v for k, v in EXPECTED.items() if k != (10, "c")}
-    after = workbench.build_ports("restored").tables.read_state("lake.shop.restored", "restored")
+    after = workbench.open_session("restored").tables.read_state("lake.shop.restored", "restored")
     assert (after.position, after.is_rolled_back) == (before.position, False)
     assert list_leftovers(workbench, "restored") == []
     history = json.loads(workbench.run_cli("status", "restored", "--json").stdout)["pipelines"][0]["batches"]
@@ -104,20 +104,20 @@ def test_second_backfill_of_all_records_restores_what_the_first_left_to_later_on
 def test_flush_that_publishes_between_cut_and_publish_is_not_overwritten(workbench) -> None:
     topic = fill_table(workbench, "raced")
     workbench.run_spark_sql("DELETE FROM lake.shop.raced")
-    ports = workbench.build_ports("raced")
-    publish = ports.commits.publish
+    session = workbench.open_session("raced")
+    publish = session.commits.publish
 
     def flush_before_publish(publication) -> None:
-        ports.commits.publish = publish
+        session.commits.publish = publish
         workbench.produce(
             topic, build_change(4, "newest", "b"), build_change(3, None), build_change(11, None, "c", partition=1)
         )
         workbench.flush("raced")
         publish(publication)
 
-    ports.commits.publish = flush_before_publish
+    session.commits.publish = flush_before_publish
     request = parse_request({topic: {"0": [0, 6], "1": [0, 4]}}, None, None)
-    apply_backfill(ports, propose_backfill(ports, request).backfill, print)
+    apply_backfill(session, propose_backfill(session, request).backfill, print)
     assert read_names(workbench, "shop.raced") == {
         (1, "a"): "new", (4, "b"): "newest", (10, "c"): "newer", (12, "c"): "p1",
     }  # fmt: skip
@@ -178,14 +178,14 @@ def test_every_mode_gets_back_the_last_state_of_each_key(workbench) -> None:
     topic = fill_table(
         workbench, "modes", tables=[{"name": f"lake.shop.{mode}", **settings} for mode, (settings, _) in MODES.items()]
     )
-    ports = workbench.build_ports("modes")
+    session = workbench.open_session("modes")
     request = parse_request({topic: {"0": [0, 6], "1": [0, 4]}}, None, None)
     before = {mode: workbench.read_rows(f"shop.{mode}") for mode in MODES}
-    apply_backfill(ports, propose_backfill(ports, request).backfill, print)
+    apply_backfill(session, propose_backfill(session, request).backfill, print)
     assert {mode: workbench.read_rows(f"shop.{mode}") for mode in MODES} == before
     for mode in MODES:
         workbench.run_spark_sql(f"DELETE FROM lake.shop.{mode}")
-    apply_backfill(ports, propose_backfill(ports, request).backfill, print)
+    apply_backfill(session, propose_backfill(session, request).backfill, print)
     for mode, (_, expected) in MODES.items():
         assert read_names(workbench, f"shop.{mode}") == expected
         assert len(workbench.read_rows(f"shop.{mode}")) == len(expected)
@@ -207,15 +207,15 @@ def test_sequences_and_remembered_deletes_decide_in_a_backfill_too(workbench) ->
     workbench.drain("ordered")
     expected = [(1, "a"), (4, "highest")]
     assert [(row["id"], row["name"]) for row in workbench.read_rows("shop.ordered")] == expected
-    ports, ends = workbench.build_ports("ordered"), workbench.committed("ordered")[topic]
+    session, ends = workbench.open_session("ordered"), workbench.committed("ordered")[topic]
     assert sum(ends.values()) == 9
     assert min(ends.values()) > 0
     all_ranges = {topic: {str(partition): [0, end] for partition, end in ends.items()}}
-    planned = propose_backfill(ports, parse_request(all_ranges, None, None)).backfill
+    planned = propose_backfill(session, parse_request(all_ranges, None, None)).backfill
     for damage in ("", "DELETE FROM lake.shop.ordered"):
         if damage:
             workbench.run_spark_sql(damage)
-        apply_backfill(ports, planned, print)
+        apply_backfill(session, planned, print)
         assert [(row["id"], row["name"]) for row in workbench.read_rows("shop.ordered")] == expected
 
 
@@ -247,9 +247,11 @@ def test_soft_deleted_rows_stay_deleted_in_a_backfill(workbench) -> None:
     topic = fill_table(workbench, "soft", table={"deletes": "soft"})
     before = workbench.read_rows("shop.soft")
     assert [row["id"] for row in before if row["_deleted"]] == [2]
-    ports = workbench.build_ports("soft")
+    session = workbench.open_session("soft")
     apply_backfill(
-        ports, propose_backfill(ports, parse_request({topic: {"0": [0, 4], "1": [0, 3]}}, None, None)).backfill, print
+        session,
+        propose_backfill(session, parse_request({topic: {"0": [0, 4], "1": [0, 3]}}, None, None)).backfill,
+        print,
     )
     assert workbench.read_rows("shop.soft") == before
 
@@ -275,10 +277,10 @@ def test_range_of_times_takes_the_records_of_that_time_up_to_the_position(workbe
 )
 def test_what_cannot_be_decided_is_refused_in_one_sentence_each(workbench) -> None:
     topic = fill_table(workbench, "refused")
-    ports = workbench.build_ports("refused")
+    session = workbench.open_session("refused")
 
     def propose(*pair: int, table: tuple[str, ...] = ()) -> object:
-        return propose_backfill(ports, parse_request({topic: {"0": pair}}, None, None, table))
+        return propose_backfill(session, parse_request({topic: {"0": pair}}, None, None, table))
 
     with pytest.raises(ConfigurationError, match="the flush will read what comes after it"):
         propose(0, 7)
@@ -297,18 +299,18 @@ def test_what_cannot_be_decided_is_refused_in_one_sentence_each(workbench) -> No
 def test_later_records_that_the_topic_lost_are_named_and_nothing_is_written(workbench) -> None:
     topic = fill_table(workbench, "lost")
     workbench.run_spark_sql("DELETE FROM lake.shop.lost")
-    ports = workbench.build_ports("lost")
-    planned = propose_backfill(ports, parse_request({topic: {"0": [0, 4]}}, None, None)).backfill
-    cut = ports.commits.start_branch
+    session = workbench.open_session("lost")
+    planned = propose_backfill(session, parse_request({topic: {"0": [0, 4]}}, None, None)).backfill
+    cut = session.commits.start_branch
 
     def flush_before_branch(*given) -> None:
-        ports.commits.start_branch = cut
+        session.commits.start_branch = cut
         workbench.produce(topic, build_change(1, "newest", "a"), build_change(3, "newest"))
         workbench.flush("lost")
         workbench.retain_from(topic, 7)
         cut(*given)
 
-    ports.commits.start_branch = flush_before_branch
+    session.commits.start_branch = flush_before_branch
     with pytest.raises(PositionLost, match=r"later offsets, which decide .* 1 offsets \[6, 7\)"):
-        apply_backfill(ports, planned, print)
+        apply_backfill(session, planned, print)
     assert read_names(workbench, "shop.lost") == {(1, "a"): "newest", (3, None): "newest"}

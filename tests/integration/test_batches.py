@@ -20,7 +20,7 @@ def build_upsert(id, name, **more):
 
 
 def plan_batch(workbench, name: str) -> PlannedBatch:
-    (batch,) = plan(workbench.build_ports(name)).tables
+    (batch,) = plan(workbench.open_session(name)).tables
     return batch
 
 
@@ -35,7 +35,7 @@ def test_updates_of_old_rows_in_capped_batches_over_partitions_end_in_the_newest
     assert [(r["id"], r["name"]) for r in sorted(workbench.read_rows("shop.capped"), key=lambda r: r["id"])] == [
         (n, f"new{n}") for n in range(45) if n % 5
     ]
-    history = workbench.build_ports("capped").history.read_history("lake.shop.tidegate_capped_batches", 10)
+    history = workbench.open_session("capped").history.read_history("lake.shop.tidegate_capped_batches", 10)
     assert [(row["batch"], row["span"]) for row in history] == [(3, 19), (2, 40), (1, 40)]
 
 
@@ -43,11 +43,11 @@ def test_intermediate_table_is_empty_behind_a_batch_and_leaves_no_file_on_disk(w
     topic = workbench.topic()
     workbench.pipeline("tidy", [topic], key=KEY, value=VALUE)
     workbench.produce(topic, *(build_upsert(n, "x") for n in range(50)))
-    ports = workbench.build_ports("tidy")
-    (staged,) = stage(ports, plan(ports))
+    session = workbench.open_session("tidy")
+    (staged,) = stage(session, plan(session))
     assert workbench.list_data_files("shop.tidy_tidy_tmp")
-    merge(ports, staged)
-    clean_up(ports)
+    merge(session, staged)
+    clean_up(session)
     assert workbench.read_rows("shop.tidy_tidy_tmp") == []
     assert workbench.list_data_files("shop.tidy_tidy_tmp") == []
     assert len(workbench.load_iceberg("shop.tidy_tidy_tmp").metadata.snapshots) == 1
@@ -65,15 +65,15 @@ def test_rows_that_a_late_attempt_left_in_the_same_batch_are_not_merged(workbenc
     topic, staged = workbench.topic(), "shop.late_late_tmp"
     workbench.pipeline("late", [topic], key=KEY, value=VALUE)
     workbench.produce(topic, build_upsert(1, "x"), build_upsert(2, "x"))
-    ports = workbench.build_ports("late")
-    (batch,) = stage(ports, plan(ports))
+    session = workbench.open_session("late")
+    (batch,) = stage(session, plan(session))
     columns = [field.name for field in workbench.load_iceberg(staged).schema().fields]
     zombie = {"attempt": "'zombie'", "offset": "`offset` + 100", "op": "'d'"}
     select_list = ", ".join(zombie.get(name, f"`{name}`") for name in columns)
     workbench.run_spark_sql(f"INSERT INTO lake.{staged} SELECT {select_list} FROM lake.{staged} WHERE key.id = 1")
     snapshot_id = workbench.load_iceberg(staged).current_snapshot().snapshot_id
     assert [row["op"] for row in workbench.read_rows(staged)].count("d") == 1
-    assert merge(ports, replace(batch, snapshot_id=snapshot_id)).inserted == 2
+    assert merge(session, replace(batch, snapshot_id=snapshot_id)).inserted == 2
     assert sorted(row["id"] for row in workbench.read_rows("shop.late")) == [1, 2]
 
 
@@ -82,8 +82,8 @@ def test_one_big_partition_is_read_by_several_tasks(workbench, monkeypatch) -> N
     topic = workbench.topic()
     workbench.pipeline("big", [topic], key=KEY, value=VALUE, table={"last_per_key": "never"})
     workbench.produce(topic, *(({"id": n}, f'{{"id": {n}, "name": "x"}}') for n in range(2_100)))
-    ports = workbench.build_ports("big")
-    (staged,) = stage(ports, plan(ports))
+    session = workbench.open_session("big")
+    (staged,) = stage(session, plan(session))
     assert staged.counts.staged == 2_100
     assert len(workbench.list_data_files("shop.big_big_tmp")) >= 3  # nothing was shuffled: one file for each task
 
@@ -101,8 +101,8 @@ def test_aborted_transactions_leave_no_row_and_no_lag(workbench) -> None:
     (published,) = workbench.flush("exact").published
     assert workbench.read_rows("shop.exact") == [{"id": 1, "name": "kept"}]
     assert workbench.committed("exact") == workbench.read_ends(topic) == {topic: {0: 5, 1: 2}}
-    assert read_status(workbench.build_ports("exact"))["lag"] == 0
-    (row,) = workbench.build_ports("exact").history.read_history("lake.shop.tidegate_exact_batches", 1)
+    assert read_status(workbench.open_session("exact"))["lag"] == 0
+    (row,) = workbench.open_session("exact").history.read_history("lake.shop.tidegate_exact_batches", 1)
     assert (row["span"], row["read"], row["staged"]) == (7, 1, 1)
     assert published.inserted == 1
 
@@ -158,7 +158,7 @@ def test_every_start_begins_where_it_says(workbench) -> None:
         source = {"start": written.get(kind, kind), "group": f"{topic}-{kind}"}
         workbench.pipeline(f"from_{kind}", [topic], source=source, key=KEY, value=VALUE)
         if kind == "group":
-            workbench.build_ports("from_group").broker.commit(f"{topic}-{kind}", {topic: {0: 3}})
+            workbench.open_session("from_group").broker.commit(f"{topic}-{kind}", {topic: {0: 3}})
         assert plan_batch(workbench, f"from_{kind}").ranges.by_topic == {topic: {0: (first, 5)}}
     workbench.pipeline("from_latest", [topic], source={"start": "latest"}, key=KEY, value=VALUE)
     with pytest.raises(NothingToDo):

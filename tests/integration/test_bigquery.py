@@ -182,11 +182,14 @@ def test_of_two_runners_at_once_one_publishes_and_a_late_one_changes_nothing(dwh
     topic = bench.topic(1)
     dwh.pipeline("race", [topic], key=KEY, value=PLAIN)
     bench.produce(topic, build_named_record(1, "a"))
-    slow, fast = bench.build_ports("race"), bench.build_ports("race")
+    slow, fast = bench.open_session("race"), bench.open_session("race")
     planned = plan(slow), plan(fast)  # both before either has staged: else the second resumes what the first did
     (late,), (early,) = stage(slow, planned[0]), stage(fast, planned[1])
     assert late.attempt == early.attempt  # the second one takes over the files that the first one has left
-    assert [merge(ports, early).outcome for ports in (fast, slow, fast)] == ["published", *["already published"] * 2]
+    assert [merge(session, early).outcome for session in (fast, slow, fast)] == [
+        "published",
+        *["already published"] * 2,
+    ]
     bench.produce(topic, build_named_record(1, "b"))
     bench.drain("race")
     with pytest.raises(PublishedElsewhere):

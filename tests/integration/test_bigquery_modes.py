@@ -22,9 +22,8 @@ from tidegate.merge.statements import render_merge_statements
 from tidegate.model.batch import Counts, StagedBatch
 from tidegate.model.offsets import Ranges
 from tidegate.model.ownership import describe_positions
-from tidegate.schema.column import Column
-from tidegate.spec.scd2 import History
-from tidegate.spec.table import Create, Table
+from tidegate.schema.data_types import Column
+from tidegate.spec.table import Create, History, Table
 from tidegate.table.columns import list_destination_columns, stages_kept_columns
 from tidegate.table.session import TableSession
 from unit.scenarios import test_model, test_partial_updates, test_sequence_groups
@@ -56,7 +55,7 @@ class Bench:
         self.table, self.pipeline = table, build_pipeline(table)
         self.hands = BigQueryHands(endpoint, folder, NAME, TMP)
         sql = self.sql = self.hands.googlesql
-        self.ports = replace(World().build_ports(self.pipeline), sql=sql, **vars(self.hands.port))
+        self.session = replace(World().open_session(self.pipeline), sql=sql, **vars(self.hands.port))
         columns = list_destination_columns(table, {})
         parts = list_intermediate_columns(self.pipeline, table)
         values = {
@@ -91,14 +90,14 @@ class Bench:
         )  # fmt: skip
         script = render_transaction(
             self.sql, positions=POSITIONS, pipeline="shop", version=number, attempt=f"a{number}", properties={},
-            statements=render_merge_statements(TableSession(self.ports, self.table), batch, "b"),
+            statements=render_merge_statements(TableSession(self.session, self.table), batch, "b"),
             audits=self._render_audits(batch),
         )  # fmt: skip
         client.query(script).result()
         return script
 
     def _render_audits(self, batch: StagedBatch) -> list[tuple[str, str]]:
-        audits = prepare_audits(TableSession(self.ports, self.table), batch, "b", batch.attempt)
+        audits = prepare_audits(TableSession(self.session, self.table), batch, "b", batch.attempt)
         return list(zip(audits.request.questions, audits.texts, strict=True)) if audits else []
 
     def _build_staged_row(self, record: Record, number: int) -> dict[str, Any]:

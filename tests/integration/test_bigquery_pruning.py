@@ -5,7 +5,7 @@ from pathlib import Path
 
 from fakes import build_table
 from integration.test_bigquery_modes import NAME, Bench, Record
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column
 from tidegate.spec.table import Create
 
 DAY = datetime(2026, 3, 1, tzinfo=UTC)

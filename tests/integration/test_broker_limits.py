@@ -202,12 +202,12 @@ def test_dead_letter_that_is_larger_than_its_topic_takes_waits_with_the_others_u
     for limit in (None, BYTES_AT_MOST):
         if limit:
             change_connection(workbench, monkeypatch, message_max_bytes=limit)
-        (report,) = clean_up(workbench.build_ports("letters"))
+        (report,) = clean_up(workbench.open_session("letters"))
         assert message in report.failed
         assert "MSG_SIZE_TOO_LARGE; raise its max.message.bytes and the connection's message.max.bytes" in report.failed
         assert read(workbench, broken) == []
     let_topic_take(workbench, broken, BYTES_AT_MOST)
-    (report,) = clean_up(workbench.build_ports("letters"))
+    (report,) = clean_up(workbench.open_session("letters"))
     assert (report.failed, report.sent_dead_letters) == (None, 4)
     assert sorted(record.value() for record in read(workbench, broken)) == sorted(
         [b"no JSON", large, b"nor this", b"and no other"]

@@ -107,7 +107,7 @@ def test_log_that_a_leader_without_the_newest_records_has_cut_is_told_also_when_
     assert cluster.read_ends(cut) == [6, 1], "longer than the position again"
     message = flush_and_be_told(bench, cut)
     assert (read_ids(bench, "cut_0"), read_ids(bench, "cut_1")) == ([1, 2, 3, 4, 5, 11], [21, 22, 23])
-    (table_status, _) = read_status(bench.build_ports("cut"))["tables"]
+    (table_status, _) = read_status(bench.open_session("cut"))["tables"]
     assert table_status["problem"] in message
 
     words = shlex.split(message.splitlines()[1].partition("read these with: tidegate ")[2])

@@ -77,7 +77,7 @@ def test_conditions_choose_rows_and_deletes(workbench) -> None:
     (published,) = workbench.flush("chosen").published
     assert [r["id"] for r in workbench.read_rows("shop.chosen")] == [4]
     assert published.deleted == 2
-    (row, _) = workbench.build_ports("chosen").history.read_history("lake.shop.tidegate_chosen_batches", 2)
+    (row, _) = workbench.open_session("chosen").history.read_history("lake.shop.tidegate_chosen_batches", 2)
     assert (row["read"], row["staged"], row["filtered"]) == (3, 2, 1)
 
 

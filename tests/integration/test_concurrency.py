@@ -60,12 +60,12 @@ def test_two_merges_at_once_of_two_attempts_publish_one(workbench) -> None:
     workbench.produce(topic, *(build_upsert(n, "x") for n in range(20)))
     workbench.flush("twins")
     workbench.produce(topic, *(build_upsert(n, "x") for n in range(20, 40)))
-    planned = plan(workbench.build_ports("twins"))
-    batches = [stage(workbench.build_ports("twins"), planned)[0] for _ in range(2)]
+    planned = plan(workbench.open_session("twins"))
+    batches = [stage(workbench.open_session("twins"), planned)[0] for _ in range(2)]
 
     def merge_batch(batch) -> str:
         try:
-            return merge(workbench.build_ports("twins"), batch).outcome
+            return merge(workbench.open_session("twins"), batch).outcome
         except TidegateError as error:
             return type(error).__name__
 
@@ -84,18 +84,18 @@ def test_foreign_compaction_between_cut_and_publish_is_survived(workbench) -> No
     workbench.produce(topic, *(build_upsert(n, "x") for n in range(5)))
     workbench.flush("compacted")
     workbench.produce(topic, build_upsert(1, "y"))
-    ports = workbench.build_ports("compacted")
-    publish = ports.commits.publish
+    session = workbench.open_session("compacted")
+    publish = session.commits.publish
 
     def rewrite_before_publish(publication) -> None:
-        ports.commits.publish = publish
+        session.commits.publish = publish
         workbench.run_spark_sql(
             "CALL lake.system.rewrite_data_files(table => 'shop.compacted', options => map('rewrite-all', 'true'))"
         )
         publish(publication)
 
-    ports.commits.publish = rewrite_before_publish
-    (published,) = flush(ports).published
+    session.commits.publish = rewrite_before_publish
+    (published,) = flush(session).published
     assert published.outcome == "published"
     assert [(r["id"], r["name"]) for r in workbench.read_rows("shop.compacted")] == [
         (0, "x"), (1, "y"), (2, "x"), (3, "x"), (4, "x"),
@@ -110,8 +110,8 @@ def test_rows_and_deletes_that_spark_wrote_are_put_onto_a_main_that_others_moved
         workbench.produce(topic, *changes)
         workbench.flush("busy")
     workbench.produce(topic, build_upsert(1, "z"), ({"id": 2}, None), build_upsert(5, "z"), build_upsert(8, "z"))
-    ports, foreign = workbench.build_ports("busy"), [100, 101]
-    publish, run, jobs = ports.commits.publish, ports.engine.run, []
+    session, foreign = workbench.open_session("busy"), [100, 101]
+    publish, run, jobs = session.commits.publish, session.engine.run, []
 
     def insert_before_publish(publication) -> None:
         if foreign:
@@ -122,8 +122,8 @@ def test_rows_and_deletes_that_spark_wrote_are_put_onto_a_main_that_others_moved
         jobs.append(type(job).__name__)
         run(job)
 
-    ports.commits.publish, ports.engine.run = insert_before_publish, count_job
-    (published,) = flush(ports).published
+    session.commits.publish, session.engine.run = insert_before_publish, count_job
+    (published,) = flush(session).published
     assert (published.inserted, published.updated, published.deleted) == (1, 2, 1)
     assert jobs.count("MergeJob") == 1
     rows = [

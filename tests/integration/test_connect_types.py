@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from decoding import build_stage_table, decode, decode_values, read_reasons
 from tidegate.errors import BadRecord
-from tidegate.schema.column import Column
-from tidegate.spec.formats import KeyFormat, ValueFormat
+from tidegate.schema.data_types import Column
+from tidegate.spec.source import KeyFormat, ValueFormat
 
 TIME, DATA, CONNECT = "io.debezium.time.", "io.debezium.data.", "org.apache.kafka.connect.data."
 KEY = {"fields": ["id"], "schema": "id BIGINT"}

@@ -7,8 +7,8 @@ from decimal import Decimal
 import decoding
 import pytest
 from conftest import build_debezium_event
-from tidegate.schema.column import Column
-from tidegate.spec.formats import ValueFormat
+from tidegate.schema.data_types import Column
+from tidegate.spec.source import ValueFormat
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"format": "debezium-json", "schema": "id BIGINT, name STRING, amount DECIMAL(12,2), at TIMESTAMP"}

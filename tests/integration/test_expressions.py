@@ -9,8 +9,8 @@ import decoding
 import pytest
 from tidegate.config.parsing.select_statement import parse_select
 from tidegate.jobs.stage_job import StageTable
-from tidegate.schema.column import Column
-from tidegate.spec.formats import KeyFormat, ValueFormat
+from tidegate.schema.data_types import Column
+from tidegate.spec.source import KeyFormat, ValueFormat
 from tidegate.spec.table import Route, Table
 from tidegate.spec.table_template import TableTemplate
 from tidegate.table.columns import build_projection

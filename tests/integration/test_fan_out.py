@@ -48,8 +48,8 @@ def test_records_are_routed_by_pattern_and_by_name_and_tombstones_reach_every_ta
     deleted = range(30, 30 + len(kinds))
     workbench.produce(topic, *(build_typed_record(n, kind, "m") for n, kind in zip(deleted, kinds, strict=True)))
     workbench.produce(topic, *(({"id": n}, None) for n in deleted))
-    engine = Counting(workbench.build_ports("route").engine)
-    flush(workbench.build_ports("route", engine=engine))
+    engine = Counting(workbench.open_session("route").engine)
+    flush(workbench.open_session("route", engine=engine))
     assert engine.reads == 1
     assert read_ids(workbench, "route.orders") == [0, 1]
     assert read_ids(workbench, "route.some") == [0, 2, 3]
@@ -87,11 +87,11 @@ def test_table_that_a_schema_blocks_queues_its_batches_and_takes_them_when_it_is
         update.delete_column("name")
     with workbench.load_iceberg("queue.bad").update_schema(allow_incompatible_changes=True) as update:
         update.rename_column("kept", "name")
-    engine = Counting(workbench.build_ports("queue").engine)
-    flush(workbench.build_ports("queue", engine=engine))
+    engine = Counting(workbench.open_session("queue").engine)
+    flush(workbench.open_session("queue", engine=engine))
     assert (read_ids(workbench, "queue.bad"), engine.reads) == ([1, 2, 3], 0)
     assert workbench.committed("queue") == {topic: {0: 3}}
-    flush(workbench.build_ports("queue", engine=engine))
+    flush(workbench.open_session("queue", engine=engine))
     assert (read_ids(workbench, "queue.bad"), read_ids(workbench, "queue.good")) == ([1, 2, 3, 4], [1, 2, 3, 4])
 
 
@@ -109,14 +109,14 @@ def test_records_name_their_tables_and_awkward_values_never_become_names(workben
     workbench.produce(
         topic, build_row(1, "named", "Order"), build_row(2, "archive", "order"), build_row(3, "named", "line")
     )
-    engine = Counting(workbench.build_ports("named").engine)
-    flush(workbench.build_ports("named", engine=engine))
+    engine = Counting(workbench.open_session("named").engine)
+    flush(workbench.open_session("named", engine=engine))
     assert (read_ids(workbench, "named.order_v1"), read_ids(workbench, "archive.order_v1")) == ([1], [2])
     assert read_ids(workbench, "named.line_v1") == [3]
     record = ({"id": 3}, {"id": 33, "ns": "named", "the type": "line"})
     workbench.produce(topic, build_row(4, "named", "line"), ({"id": 1}, None), record)
     reads = engine.reads
-    flush(workbench.build_ports("named", engine=engine))
+    flush(workbench.open_session("named", engine=engine))
     assert engine.reads == reads + 1
     lines = {row["k_id"]: row["id"] for row in workbench.read_rows("named.line_v1")}
     assert (read_ids(workbench, "named.order_v1"), read_ids(workbench, "named.line_v1")) == ([], [4, 33])
@@ -153,8 +153,8 @@ def test_table_that_was_rolled_back_holds_up_no_other_and_catches_up_when_it_is_
     assert "lake.back.good: batch=3 published" in process.stdout
     for words in ("table=lake.back.bad was rolled back", "on_rollback: rewind", f"topic={other} does not exist"):
         assert words in process.stderr
-    assert workbench.build_ports("back").broker.read_committed("tidegate-back", (topic,)) == {topic: {0: 2}}
-    problems = [table["problem"] for table in read_status(workbench.build_ports("back"))["tables"]]
+    assert workbench.open_session("back").broker.read_committed("tidegate-back", (topic,)) == {topic: {0: 2}}
+    problems = [table["problem"] for table in read_status(workbench.open_session("back"))["tables"]]
     assert problems[0] is None
     assert all(problem in process.stderr for problem in problems[1:])
 
@@ -163,7 +163,7 @@ def test_table_that_was_rolled_back_holds_up_no_other_and_catches_up_when_it_is_
     with pytest.raises(SomeTablesFailed, match="does not exist"):
         workbench.flush("back")
     assert read_ids(workbench, "back.bad") == read_ids(workbench, "back.good") == [1, 2, 3, 4]
-    assert workbench.build_ports("back").broker.read_committed("tidegate-back", (topic,)) == {topic: {0: 4}}
+    assert workbench.open_session("back").broker.read_committed("tidegate-back", (topic,)) == {topic: {0: 4}}
 
 
 @pytest.mark.repeats("test_records_name_their_tables_and_awkward_values_never_become_names")

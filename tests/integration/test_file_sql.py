@@ -4,9 +4,9 @@ from itertools import product
 from typing import Any
 
 from pyspark.errors import AnalysisException
-from tidegate.config.parsing.casts import can_cast
-from tidegate.config.parsing.publication_functions import ALLOWED_FUNCTIONS
-from tidegate.config.parsing.spark_functions import (
+from tidegate.config.checks.select import can_cast
+from tidegate.config.parsing.publication_sql import ALLOWED_FUNCTIONS
+from tidegate.config.parsing.spark_sql import (
     AGGREGATE_FUNCTIONS,
     GRAMMAR_FUNCTIONS,
     ROW_FUNCTIONS,

@@ -9,8 +9,8 @@ import decoding
 import pytest
 from tidegate.jobs.stage_job import StageJob, StageTable
 from tidegate.model.offsets import Ranges
-from tidegate.schema.column import Column
-from tidegate.spec.formats import KeyFormat, ValueFormat
+from tidegate.schema.data_types import Column
+from tidegate.spec.source import KeyFormat, ValueFormat
 
 COLUMNS = (Column("id", "BIGINT"), Column("name", "STRING"))
 RANGES = Ranges({"t": {0: (0, 2), 1: (0, 2)}})

@@ -56,7 +56,7 @@ def test_status_warns_of_records_that_are_nearly_as_old_as_their_topic_keeps_the
     topic = workbench.topic(**{"retention.ms": "7200000"})
     workbench.pipeline("late", [topic], key=KEY, value=VALUE)
     workbench.produce(topic, ({"id": 1}, {"id": 1, "name": "a"}, {"timestamp": int(time.time() * 1000) - 5_400_000}))
-    [warning] = read_status(workbench.build_ports("late"))["warnings"]
+    [warning] = read_status(workbench.open_session("late"))["warnings"]
     assert "more than half of retention.ms=7200000" in warning
-    flush(workbench.build_ports("late"))
-    assert read_status(workbench.build_ports("late"))["warnings"] == []
+    flush(workbench.open_session("late"))
+    assert read_status(workbench.open_session("late"))["warnings"] == []

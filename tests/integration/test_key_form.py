@@ -13,7 +13,7 @@ from tidegate.model.publication_progress import KEY_FORM_HEADER, RunMode
 from tidegate_spark.publish import producer
 from tidegate_spark.publish.encoders.record_part import RecordPart, WrittenColumn
 from tidegate_spark.publish.encoders.registry import encode_part
-from tidegate_spark.publish.key_form import describe_key_form, refuse_other_keys
+from tidegate_spark.publish.job import describe_key_form, refuse_other_keys
 
 # a column's type, the one that it may become, and the formats in which a key has other bytes then
 CHANGES = {

@@ -11,8 +11,8 @@ from fuzz_seeds import encode_avro
 from tidegate.errors import BadRecord
 from tidegate.schema.avro import to_columns
 from tidegate.schema.avro_resolution import plan_decoding as avro_options
-from tidegate.schema.column import Column
-from tidegate.spec.formats import KeyFormat, ValueFormat
+from tidegate.schema.data_types import Column
+from tidegate.spec.source import KeyFormat, ValueFormat
 
 ROW = (Column("id", "BIGINT"), Column("part", "STRING"), Column("n", "INT"))
 KEY = KeyFormat(fields=("id", "part"), from_value=True)
@@ -228,11 +228,11 @@ def test_setting_the_key_aside_for_the_value_stages_what_waits_again(workbench) 
     schema = {"schema": "id BIGINT, name STRING"}
     workbench.pipeline("turned", [topic], key={"fields": ["id"]}, value=schema)
     workbench.produce(topic, ({"id": 1}, {"id": 10, "name": "a"}), ({"id": 2}, {"id": 20, "name": "b"}))
-    ports = workbench.build_ports("turned")
+    session = workbench.open_session("turned")
     from tidegate.flush.plan import plan
     from tidegate.flush.stage import stage
 
-    stage(ports, plan(ports))
+    stage(session, plan(session))
     workbench.pipeline("turned", [topic], key={"fields": ["id"], "from": "value"}, value=schema)
     workbench.flush("turned")
     assert sorted((r["id"], r["name"]) for r in workbench.read_rows("shop.turned")) == [(10, "a"), (20, "b")]

@@ -110,7 +110,7 @@ def test_tables_are_right_through_a_rollback_a_lost_answer_and_maintenance(lake:
     for name in ("old", "young"):
         write_file(bench.properties, f"{location}/data/{name}.parquet", b"left by a killed merge")
     lake.store.rewrite = age_by_days("old.parquet", 4)
-    latest = maintain(bench.build_ports("p"), "lake.shop.latest")
+    latest = maintain(bench.open_session("p"), "lake.shop.latest")
     assert latest.compacted
     assert (latest.orphans_removed, list_orphans(bench)) == (1, ["young.parquet"])
     assert latest.before.delete_files > latest.after.delete_files == 0
@@ -125,12 +125,12 @@ def test_tables_are_right_through_a_backfill_maintenance_of_all_tables_and_a_kil
     topic, bench = flush_twice(lake), lake.bench
     bench.run_spark_sql("DELETE FROM lake.shop.latest WHERE id IN (3, 5)")
     ends = {str(partition): [0, end] for partition, end in bench.read_ends(topic)[topic].items()}
-    ports = bench.build_ports("p")
+    session = bench.open_session("p")
     request = parse_request({topic: ends}, None, None, ("lake.shop.latest",))
-    apply_backfill(ports, propose_backfill(ports, request).backfill, print)
+    apply_backfill(session, propose_backfill(session, request).backfill, print)
     lake.check("p")
 
-    reports = {table: maintain(ports, table) for table in list_maintained_tables(ports)}
+    reports = {table: maintain(session, table) for table in list_maintained_tables(session)}
     assert reports["lake.shop.latest"].compacted
     lake.check("p")
 

@@ -15,7 +15,7 @@ from fault_proxy import run_fault_proxy
 from integration.test_security import find_files_with
 from lake_servers import LakeBench, LakeCatalog, LakeServers
 from tidegate.adapters.iceberg.catalog_conf import build_spark_catalog_conf
-from tidegate.spec.catalog import Catalog
+from tidegate.spec.pipeline import Catalog
 from tidegate_spark.session import close, connect_session
 
 from local.lake.catalog import Secrets, describe_catalog

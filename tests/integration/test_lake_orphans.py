@@ -66,7 +66,7 @@ def test_orphans_among_very_many_objects_are_found_by_listings_and_deleted_many_
         store.rewrite = age_by_days(r"old-\d+\.parquet", 4)
         store.requests.clear()
         begun = time.monotonic()
-        report = maintain(bench.build_ports("o"), "lake.shop.o")
+        report = maintain(bench.open_session("o"), "lake.shop.o")
         seconds = time.monotonic() - begun
 
         request_counts = Counter(name_request(request) for request in store.requests)

@@ -28,9 +28,9 @@ def test_flushes_and_maintenance_into_another_store_leave_the_rows_and_nothing_e
     bench.flush("stored")
     bench.produce(topic, *(({"id": n}, {"id": n, "name": "b"}) for n in range(10)), ({"id": 0}, None))
     bench.flush("stored")
-    ports = bench.build_ports("stored")
-    for table in list_maintained_tables(ports):
-        maintain(ports, table)
+    session = bench.open_session("stored")
+    for table in list_maintained_tables(session):
+        maintain(session, table)
     wanted = [{"id": n, "name": "b" if n < 10 else "a"} for n in range(1, 20)]
     assert sorted(bench.read_rows("shop.stored"), key=lambda row: row["id"]) == wanted
     assert bench.list_data_files("shop.stored_stored_tmp") == []

@@ -6,8 +6,8 @@ from typing import Any
 import decoding
 import msgpack
 import pytest
-from tidegate.schema.column import Column
-from tidegate.spec.formats import KeyFormat, ValueFormat
+from tidegate.schema.data_types import Column
+from tidegate.spec.source import KeyFormat, ValueFormat
 
 COLUMNS = (Column("id", "BIGINT"), Column("v", "STRING"), Column("d", "DECIMAL(38,2)"))
 DEEP = "the {} is nested deeper than 1,000 levels, which the JSON parser does not read"

@@ -16,7 +16,7 @@ from tidegate.flush.maintain import list_maintained_tables, maintain
 from tidegate.flush.merge import merge
 from tidegate.flush.plan import plan
 from tidegate.flush.stage import stage
-from tidegate.ports.context import TableFiles
+from tidegate.model.table_state import TableFiles
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"schema": "id BIGINT, name STRING"}
@@ -41,7 +41,7 @@ def read_names(workbench) -> dict[int, str]:
 
 
 def read_state(workbench) -> Any:
-    return workbench.build_ports("m").tables.read_state(TABLE, "m")
+    return workbench.open_session("m").tables.read_state(TABLE, "m")
 
 
 def list_missing_files(workbench) -> list[str]:
@@ -88,12 +88,12 @@ def test_maintenance_makes_a_table_small_and_loses_neither_position_nor_tag_nor_
     with workbench.load_iceberg("shop.m").transaction() as transaction:
         transaction.set_properties({"history.expire.max-ref-age-ms": "1"})
     old, young = write_orphan(workbench, "old.parquet", 4), write_orphan(workbench, "young.parquet", 2)
-    assert_files_are_those_that_spark_finds(workbench, workbench.build_ports("m").tables.read_files(TABLE))
+    assert_files_are_those_that_spark_finds(workbench, workbench.open_session("m").tables.read_files(TABLE))
     process = workbench.run_cli("maintain", "m", "--json")
     assert process.returncode == 0, process.stderr
     reports = {report["table"]: report for report in map(json.loads, process.stdout.splitlines())}
     assert set(reports) == {TABLE, "lake.shop.m_m_tmp", "lake.shop.tidegate_m_batches"}
-    report, files = reports[TABLE], workbench.build_ports("m").tables.read_files(TABLE)
+    report, files = reports[TABLE], workbench.open_session("m").tables.read_files(TABLE)
     assert (report["compacted"], report["orphans_removed"]) == (True, 1)
     assert report["before"]["data_files"] > report["after"]["data_files"] == files.data_files == 1
     assert (report["after"]["delete_files"], files.delete_files, files.rows) == (0, 0, len(rows))
@@ -112,15 +112,15 @@ def test_compaction_behind_flushes_keeps_their_files_few_and_loses_nothing(workb
         put(workbench, topic, k0=f"{number}", k1=None if number == 4 else f"{number}", **{f"k{number + 2}": "x"})
         if number < 5:
             workbench.flush("m")
-    ports = workbench.build_ports("m")
-    (batch,) = stage(ports, plan(ports))
-    merge(ports, batch)
-    [due], [later] = clean_up(ports), clean_up(ports)
+    session = workbench.open_session("m")
+    (batch,) = stage(session, plan(session))
+    merge(session, batch)
+    [due], [later] = clean_up(session), clean_up(session)
     assert [(report.published, report.removed["batches"], report.needs_compaction) for report in (due, later)] == [
         (6, 1, True), (6, 0, False),
     ]  # fmt: skip
     rows, before = read_names(workbench), read_state(workbench)
-    [report] = compact(workbench.build_ports("m"), [TABLE])
+    [report] = compact(workbench.open_session("m"), [TABLE])
     maintenance = report.maintenance_report
     assert maintenance is not None
     assert maintenance.before.data_files >= 5
@@ -129,7 +129,7 @@ def test_compaction_behind_flushes_keeps_their_files_few_and_loses_nothing(workb
     after = read_state(workbench)
     assert (after.position, after.is_rolled_back, after.highest_batch) == (before.position, False, 6)
     assert (read_names(workbench), list_missing_files(workbench)) == (rows, [])
-    assert compact(workbench.build_ports("m"), [TABLE]) == [CompactionReport(table=TABLE)]
+    assert compact(workbench.open_session("m"), [TABLE]) == [CompactionReport(table=TABLE)]
     put(workbench, topic, k2="later")
     workbench.flush("m")
     assert read_names(workbench) == {**rows, 2: "later"}
@@ -147,7 +147,7 @@ def test_compaction_merges_the_delete_files_of_files_that_are_large_enough(workb
         put(workbench, topic, **{f"k{number}": None})
         workbench.flush("m")
     rows = read_names(workbench)
-    [report] = compact(workbench.build_ports("m"), [TABLE])
+    [report] = compact(workbench.open_session("m"), [TABLE])
     maintenance = report.maintenance_report
     assert maintenance is not None
     assert list(maintenance.steps) == ["deletes"]
@@ -166,7 +166,7 @@ def test_maintenance_through_spark_submit_does_the_same(workbench, topic) -> Non
     workbench.flush("m")
     append_foreign_rows(workbench, *range(10, 14))  # with the flush's own file five: Iceberg rewrites no fewer
     workbench.pipeline("m", [topic], key=KEY, value=VALUE, maintenance=EAGER, spark={"master": "local[1]"})
-    maintenance = maintain(workbench.build_ports("m"), TABLE)
+    maintenance = maintain(workbench.open_session("m"), TABLE)
     assert (maintenance.before.data_files, maintenance.after.data_files) == (5, 1)
     assert read_names(workbench) == {1: "a", **dict.fromkeys(range(10, 14), "foreign")}
 
@@ -179,7 +179,7 @@ def test_expiry_never_cuts_main_off_from_the_last_published_snapshot(workbench, 
     workbench.flush("m")
     append_foreign_rows(workbench, 100, 101, 102)
     for _ in range(2):
-        maintain(workbench.build_ports("m"), TABLE)
+        maintain(workbench.open_session("m"), TABLE)
     assert not read_state(workbench).is_rolled_back
     put(workbench, topic, k2="b")
     workbench.flush("m")
@@ -190,16 +190,16 @@ def test_merge_that_meets_maintenance_between_cut_and_publish_cuts_again_and_suc
     put(workbench, topic, k1="a", k2="a")
     workbench.flush("m")
     put(workbench, topic, k1="b", k2=None)
-    ports = workbench.build_ports("m")
-    publish = ports.commits.publish
+    session = workbench.open_session("m")
+    publish = session.commits.publish
 
     def maintain_before_publish(publication) -> None:
-        ports.commits.publish = publish
-        maintain(workbench.build_ports("m"), TABLE)
+        session.commits.publish = publish
+        maintain(workbench.open_session("m"), TABLE)
         publish(publication)
 
-    ports.commits.publish = maintain_before_publish
-    (published,) = flush(ports).published
+    session.commits.publish = maintain_before_publish
+    (published,) = flush(session).published
     assert published.outcome == "published"
     assert (read_names(workbench), list_missing_files(workbench)) == ({1: "b"}, [])
     assert set(workbench.load_iceberg("shop.m").metadata.refs) == {"main", "tidegate_m"}
@@ -213,37 +213,37 @@ def test_merge_suspended_before_its_commit_survives_the_clean_up_of_another_runn
     put(workbench, topic, k1="a", k2="a")
     workbench.flush("m")
     put(workbench, topic, k1="b")
-    ports = workbench.build_ports("m")
-    (batch,) = stage(ports, plan(ports))
-    publish = ports.commits.publish
+    session = workbench.open_session("m")
+    (batch,) = stage(session, plan(session))
+    publish = session.commits.publish
 
     def clean_up_before_publish(publication) -> None:
-        ports.commits.publish = publish
-        clean_up(workbench.build_ports("m"))
-        maintain(workbench.build_ports("m"), "lake.shop.m_m_tmp")
+        session.commits.publish = publish
+        clean_up(workbench.open_session("m"))
+        maintain(workbench.open_session("m"), "lake.shop.m_m_tmp")
         publish(publication)
 
-    ports.commits.publish = clean_up_before_publish
-    assert merge(ports, batch).outcome == "published"
+    session.commits.publish = clean_up_before_publish
+    assert merge(session, batch).outcome == "published"
     assert (read_names(workbench), list_missing_files(workbench)) == ({1: "b", 2: "a"}, [])
 
     put(workbench, topic, k1="c")
-    ports = workbench.build_ports("m")
-    (batch,) = stage(ports, plan(ports))
-    publish = ports.commits.publish
+    session = workbench.open_session("m")
+    (batch,) = stage(session, plan(session))
+    publish = session.commits.publish
 
     def flush_and_maintain_before_publish(publication) -> None:
-        ports.commits.publish = publish
+        session.commits.publish = publish
         workbench.flush("m")
         put(workbench, topic, k2=None)
         workbench.flush("m")
-        for table in list_maintained_tables(workbench.build_ports("m")):
-            maintain(workbench.build_ports("m"), table)
+        for table in list_maintained_tables(workbench.open_session("m")):
+            maintain(workbench.open_session("m"), table)
         publish(publication)
 
-    ports.commits.publish = flush_and_maintain_before_publish
+    session.commits.publish = flush_and_maintain_before_publish
     with pytest.raises(PublishedElsewhere):
-        merge(ports, batch)
+        merge(session, batch)
     workbench.drain("m")
     assert (read_names(workbench), list_missing_files(workbench)) == ({1: "c"}, [])
     assert workbench.list_data_files("shop.m_m_tmp") == []
@@ -258,7 +258,7 @@ def test_flushes_beside_a_loop_of_maintenance_all_succeed(workbench, topic) -> N
     def keep_maintaining() -> None:
         while not over.is_set():
             try:
-                rounds.append(maintain(workbench.build_ports("m"), TABLE).table)
+                rounds.append(maintain(workbench.open_session("m"), TABLE).table)
             except RetryLater as conflict:
                 rounds.append(str(conflict))
 

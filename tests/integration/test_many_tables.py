@@ -53,8 +53,8 @@ def test_tables_of_one_topic_share_a_read_and_differ_in_what_they_do(workbench) 
     ]
     workbench.pipeline("fan", [topic], key=KEY, value=VALUE, tables=tables)
     workbench.produce(topic, build_upsert(1, "a"), build_upsert(1, "b"), build_upsert(2, "a"))
-    ports = workbench.build_ports("fan")
-    staged = stage(ports, plan(ports))
+    session = workbench.open_session("fan")
+    staged = stage(session, plan(session))
     assert [(s.table.rsplit(".")[-1], s.counts.staged, s.counts.filtered) for s in staged] == [
         ("latest", 2, 0),  # of the two records of key 1 the later one stands for both
         ("every", 3, 0),
@@ -67,7 +67,7 @@ def test_tables_of_one_topic_share_a_read_and_differ_in_what_they_do(workbench) 
         [(1, "b")],
     ]
     positions = {
-        json.dumps(workbench.build_ports("fan").tables.read_state(t["name"], "fan").position.offsets) for t in tables
+        json.dumps(workbench.open_session("fan").tables.read_state(t["name"], "fan").position.offsets) for t in tables
     }
     assert positions == {json.dumps({topic: {0: 3}})}
 
@@ -86,6 +86,6 @@ def test_two_pipelines_into_one_table_keep_a_position_each(workbench) -> None:
     workbench.produce(first, build_upsert(1, "a2"))
     workbench.flush("left")
     assert [(r["id"], r["name"]) for r in workbench.read_rows("shop.shared")] == [(1, "a2"), (2, "a"), (3, "b")]
-    states = {n: workbench.build_ports(n).tables.read_state("lake.shop.shared", n) for n in ("left", "right")}
+    states = {n: workbench.open_session(n).tables.read_state("lake.shop.shared", n) for n in ("left", "right")}
     assert [states[n].position.offsets for n in states] == [{first: {0: 3}}, {second: {0: 1}}]
     assert not any(state.is_rolled_back for state in states.values())

@@ -6,8 +6,8 @@ import mariadb_types
 import pytest
 from decoding import build_stage_table, decode, decode_values
 from mariadb_types import KINDS, MODES
-from tidegate.schema.column import Column
-from tidegate.spec.formats import ValueFormat
+from tidegate.schema.data_types import Column
+from tidegate.spec.source import ValueFormat
 
 ROW_IDS = {"1": 0, "2": 1, "3": 2, "11": 0}  # id of the row: which of the values it holds
 

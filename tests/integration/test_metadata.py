@@ -90,7 +90,7 @@ def test_partition_time_of_a_staged_row_is_the_records_or_the_stagings(workbench
     for name, merge in (("by_record", {}), ("by_clock", {"partition_time": "wall-clock"})):
         workbench.pipeline(name, [topic], value={"schema": "id BIGINT"}, merge=merge)
         before = datetime.now(UTC)
-        stage(workbench.build_ports(name), plan(workbench.build_ports(name)))
+        stage(workbench.open_session(name), plan(workbench.open_session(name)))
         (row,) = workbench.read_rows(f"shop.{name}_{name}_tmp")
         assert row["timestamp"] == AT
         assert row["partition_time"] == AT if not merge else before < row["partition_time"] < datetime.now(UTC)

@@ -8,9 +8,9 @@ from typing import Any
 
 import decoding
 import pytest
-from tidegate.schema.column import Column
-from tidegate.spec.formats import ValueFormat
+from tidegate.schema.data_types import Column
 from tidegate.spec.projection import Projection, Selected
+from tidegate.spec.source import ValueFormat
 
 BAD, FAR = "bad", "the record's timestamp is outside of the years 1 to 9999"
 ROW, ID = {"id": 1}, Column("id", "BIGINT")

@@ -68,7 +68,7 @@ def test_flush_loads_and_commits_a_fixed_number_of_times(workbench, calls: Calls
         workbench.produce(topic, ({"id": number}, {"id": number}))
         calls.by_step = {}
         with calls.watch_calls():
-            flush(workbench.build_ports("counted"))
+            flush(workbench.open_session("counted"))
         calls_by_flush.append(calls.by_step)
     steady = calls_by_flush[-1]
     assert {step: dict(counts) for step, counts in steady.items() if counts - Counter(MOST.get(step, {}))} == {}
@@ -91,7 +91,7 @@ def test_flush_sends_few_requests_to_the_spark_server_and_starts_no_process_for_
     requests = count_requests(monkeypatch)
     workbench.produce(topic, ({"id": 1}, {"id": 1}))
     with requests.watch_calls():
-        flush(workbench.build_ports("asked"))
+        flush(workbench.open_session("asked"))
     assert set(requests.by_step) == set(MOST_REQUESTS)
     more = {step: counts - Counter(MOST_REQUESTS[step]) for step, counts in requests.by_step.items()}
     assert {step: dict(counts) for step, counts in more.items() if counts} == {}

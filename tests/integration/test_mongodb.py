@@ -10,8 +10,8 @@ import decoding
 import pytest
 from conftest import build_debezium_event
 from tidegate.errors import BadRecord
-from tidegate.schema.column import Column
-from tidegate.spec.formats import KeyFormat, ValueFormat
+from tidegate.schema.data_types import Column
+from tidegate.spec.source import KeyFormat, ValueFormat
 
 OID, OTHER = "596e275826f08b2730779e1f", "596e275826f08b2730779e20"
 SCHEMA = "_id STRING, name STRING, n BIGINT, amount DECIMAL(34,20), at TIMESTAMP, raw BINARY, tags ARRAY<STRING>"

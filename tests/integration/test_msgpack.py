@@ -9,8 +9,8 @@ import decoding
 import msgpack
 import pytest
 from tidegate.errors import BadRecord
-from tidegate.schema.column import Column
-from tidegate.spec.formats import KeyFormat, ValueFormat
+from tidegate.schema.data_types import Column
+from tidegate.spec.source import KeyFormat, ValueFormat
 
 SCHEMA = (
     "id BIGINT, big DECIMAL(20,0), at TIMESTAMP, raw BINARY, tags ARRAY<STRING>, "

@@ -37,7 +37,7 @@ def check_leaves_nothing(workbench: Any) -> None:
     try:
         for n in range(FLUSHES):
             workbench.produce(topic, *(({"id": id}, {"id": id, "n": n}, {"partition": id % 2}) for id in range(4)))
-            flush(workbench.build_ports("runs", clients=clients))
+            flush(workbench.open_session("runs", clients=clients))
             if n == 0:
                 gc.collect()
                 gc.disable()

@@ -100,7 +100,7 @@ def test_bytes_written_are_the_sizes_of_the_files_that_a_batch_added_delete_file
     workbench.produce(left, ({"id": 1}, {"id": 1, "name": "new"}, {"partition": 1}), ({"id": 2}, None))
     flush()
     assert [path for path in known_sizes if "delete" in path], "a merge that leaves delete files was wanted"
-    ports = workbench.build_ports("sized")
-    sizes = [(b["table"], b["bytes_written"]) for b in read_batch_history(ports, 9)["batches"] if b["staged"]]
+    session = workbench.open_session("sized")
+    sizes = [(b["table"], b["bytes_written"]) for b in read_batch_history(session, 9)["batches"] if b["staged"]]
     assert sorted(sizes) == sorted(written)
-    assert read_recent(ports)["last_flush"]["bytes_written"] == written[-1][1]
+    assert read_recent(session)["last_flush"]["bytes_written"] == written[-1][1]

@@ -9,8 +9,8 @@ from typing import Any
 import decoding
 import pytest
 from conftest import build_debezium_event
-from tidegate.schema.column import Column
-from tidegate.spec.formats import ValueFormat
+from tidegate.schema.data_types import Column
+from tidegate.spec.source import ValueFormat
 
 HELD = "__debezium_unavailable_value"
 KEY = {"fields": ["id"], "schema": "id BIGINT"}

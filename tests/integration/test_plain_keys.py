@@ -5,8 +5,8 @@ import random
 
 import decoding
 import pytest
-from tidegate.schema.column import Column
-from tidegate.spec.formats import ValueFormat
+from tidegate.schema.data_types import Column
+from tidegate.spec.source import ValueFormat
 from tidegate_spark.fields.plain_keys import render_plain_key
 
 # the column's name, its type, and texts that are read off

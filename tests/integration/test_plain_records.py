@@ -9,8 +9,8 @@ from decoding import build_stage_table
 from fuzzing import corrupt_records
 from tidegate.jobs.stage_job import UNUSUAL_BATCH_PROPERTY
 from tidegate.model.resource_names import name_intermediate_table
-from tidegate.schema.column import Column
-from tidegate.spec.formats import ValueFormat
+from tidegate.schema.data_types import Column
+from tidegate.spec.source import ValueFormat
 from tidegate_spark.formats.plain_json import UNUSUAL, can_read_plainly
 from tidegate_spark.stage.job import decode
 
@@ -142,8 +142,8 @@ def test_batch_with_an_unusual_record_is_read_once_more_and_the_next_ones_at_onc
     topic = workbench.topic()
     key, value = {"fields": ["id"], "schema": "id BIGINT"}, {"schema": "id BIGINT, note STRING, score DOUBLE"}
     name = workbench.pipeline("plain", [topic], key=key, value=value)
-    ports = workbench.build_ports(name)
-    intermediate = name_intermediate_table(ports.pipeline, ports.pipeline.tables[0])
+    session = workbench.open_session(name)
+    intermediate = name_intermediate_table(session.pipeline, session.pipeline.tables[0])
 
     def read_unusual_batch() -> str | None:
         properties: dict[str, str] = workbench.load_iceberg(intermediate).properties

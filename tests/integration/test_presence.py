@@ -6,8 +6,8 @@ from typing import Any
 
 import decoding
 import pytest
-from tidegate.schema.column import Column
-from tidegate.spec.formats import KeyFormat, ValueFormat
+from tidegate.schema.data_types import Column
+from tidegate.spec.source import KeyFormat, ValueFormat
 from tidegate.spec.table import Route
 
 ID, PART = Column("user_id", "BIGINT"), Column("part", "STRING")

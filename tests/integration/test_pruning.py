@@ -54,13 +54,15 @@ def test_merge_that_names_its_keys_writes_what_one_that_does_not_would(workbench
     workbench.pipeline("named", [topic], key=KEY, value=VALUE)
     workbench.produce(topic, *build_records(-50, 100, "old"))
     workbench.flush("named")
-    ports = workbench.build_ports("named")
-    run = ports.engine.run
-    monkeypatch.setattr(ports.engine, "run", lambda job: (statements.extend(getattr(job, "statements", ())), run(job)))
+    session = workbench.open_session("named")
+    run = session.engine.run
+    monkeypatch.setattr(
+        session.engine, "run", lambda job: (statements.extend(getattr(job, "statements", ())), run(job))
+    )
     changed = [{"id": n, "line": f"it's {n:05}"} for n in (-50, -2, 4, 48, 50)]
     upserts = [(key, {**key, "name": "new"}) for key in changed[1:]]
     workbench.produce(topic, (changed[0], None), *upserts)
-    (published,) = flush(ports).published
+    (published,) = flush(session).published
     assert (published.written_as, published.inserted, published.updated, published.deleted) == ("merge", 1, 3, 1)
     merge = statements[-1]
     assert "t.`id` IN (-50L, -2L, 4L, 48L, 50L)" in merge

@@ -124,8 +124,8 @@ def test_reader_of_the_topic_holds_the_table_after_every_kind_of_snapshot(workbe
 def test_topic_is_fixed_by_comparing_it_with_the_table(shop) -> None:
     """Progress is lost, a key is missing in the topic, one is wrong and one is there that the table never had."""
     way = Way.over(shop, "fixed", create={"partitions": 1}, parallelism=1)
-    ports = way.build_ports()
-    ports.topics.create(ports.publication)
+    session = way.open_session()
+    session.topics.create(session.publication)
     same = '{"id":1,"name":"a;\\"b","price":1.50,"at":"2026-01-01T00:00:01.000001Z"}'
     records = (("2", "{}"), ("2", None), ("3", '{"id":3}'), ("9", '{"id":9}'), ("1", same))
     shop.workbench.produce(way.topic, *((f'{{"id":{id}}}', value) for id, value in records))
@@ -142,8 +142,8 @@ def test_topic_that_is_not_compacted_is_refused_unless_allowed_and_a_missing_one
     from confluent_kafka.admin import ConfigResource, ResourceType
 
     way, bench = Way.over(shop, "care"), shop.workbench
-    ports = way.build_ports()
-    ports.topics.create(ports.publication)
+    session = way.open_session()
+    session.topics.create(session.publication)
     resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in (way.topic, f"{way.topic}-state")]
     configs = [future.result(30) for future in bench.admin.describe_configs(resources).values()]
     assert [config["cleanup.policy"].value for config in configs] == ["compact", "compact"]
@@ -152,7 +152,7 @@ def test_topic_that_is_not_compacted_is_refused_unless_allowed_and_a_missing_one
     with pytest.raises(GiveUp, match=r"cleanup\.policy=delete would let the last record of a key go"):
         way.publish()
     way.write_publication(table="lake.shop.shop", topic=plain, state_topic=f"{plain}-state", allow_uncompacted=True)
-    assert plan_run(way.build_ports()).topics.partitions == {plain: 2}
+    assert plan_run(way.open_session()).topics.partitions == {plain: 2}
     forgetful = bench.topic(partitions=4)
     way.write_publication(table="lake.shop.shop", topic=plain, state_topic=forgetful, allow_uncompacted=True)
     with pytest.raises(GiveUp, match=rf"topic={forgetful}: cleanup\.policy=delete would let the publication's"):

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from conftest import wait_until
-from crash.publishing import build_ports, build_table, judge, read_records, walk_in_process
+from crash.publishing import build_table, judge, open_session, read_records, walk_in_process
 from tidegate.errors import BadRecord, NothingToDo, PublishedElsewhere, RetryLater
 from tidegate.publications.plan import plan_run
 from tidegate.publications.publish import build_publish_job, publish
@@ -65,7 +65,7 @@ def test_broker_that_is_killed_inside_a_transaction_costs_no_change_and_doubles_
     from confluent_kafka import Producer
 
     target = {"bootstrap": broker.kafka_bootstrap, "delivery": "exactly-once", "state": "state", "topic": "out"}
-    publish(build_ports(target, 0))
+    publish(open_session(target, 0))
     fatal = [*calls]
 
     class Breaking:
@@ -92,7 +92,7 @@ def is_published(target: dict[str, Any], snapshot: int) -> bool:
     from confluent_kafka import KafkaException
 
     try:
-        publish(build_ports(target, snapshot))
+        publish(open_session(target, snapshot))
     except NothingToDo:
         return True
     except (RetryLater, PublishedElsewhere, KafkaException, TimeoutError):
@@ -111,11 +111,11 @@ def test_attempt_that_was_planned_on_older_progress_produces_nothing(workbench) 
             "state": f"{name}-s",
             "topic": name,
         }
-        publish(build_ports(target, 0))
-        late = build_ports(target, 1)
+        publish(open_session(target, 0))
+        late = open_session(target, 1)
         job = build_publish_job(late, plan_run(late))
-        publish(build_ports(target, 1))
-        publish(build_ports(target, 2))
+        publish(open_session(target, 1))
+        publish(open_session(target, 2))
         late.engine.run(job)
         judge(read_records(workbench.stack.kafka_bootstrap, name), 3)
 
@@ -124,7 +124,7 @@ def test_attempt_that_was_planned_on_older_progress_produces_nothing(workbench) 
 def test_record_that_is_too_large_is_named_and_gives_up(workbench, limit: dict[str, str]) -> None:
     topic = workbench.topic(**{"cleanup.policy": "compact", **limit})
     target = {"bootstrap": workbench.stack.kafka_bootstrap, "delivery": "exactly-once", "state": f"{topic}-s"}
-    outside: Any = build_ports({**target, "topic": topic}, 0)
+    outside: Any = open_session({**target, "topic": topic}, 0)
     outside.snapshots.commit(big="x" * (2000 if limit else 2_000_000), small="x")
     with pytest.raises(BadRecord, match=rf"topic={topic} key=big: .*: MSG_SIZE_TOO_LARGE; raise the topic's"):
         publish(outside)

@@ -39,9 +39,9 @@ def test_tables_of_any_features_hold_what_the_model_says(
         expected = model.lay_out()
         assert {name: sort_rows(lake.read_rows(name)) for name in expected} == expected, (turn, shape)
         assert workbench.committed("walk") == {topic: ends}
-        ports = workbench.build_ports("walk")
-        for table in list_maintained_tables(ports) if turn == 1 and chance.random() < 0.5 else ():
-            maintain(ports, table)
+        session = workbench.open_session("walk")
+        for table in list_maintained_tables(session) if turn == 1 and chance.random() < 0.5 else ():
+            maintain(session, table)
 
 
 class Lake:

@@ -8,8 +8,8 @@ import decoding
 import pytest
 from protobuf_messages import build_classes, build_field, build_file, build_message
 from registered import build_record, decode_keys, describe, encode_avro, encode_message
-from tidegate.schema.column import Column
-from tidegate.spec.formats import KeyFormat, ValueFormat
+from tidegate.schema.data_types import Column
+from tidegate.spec.source import KeyFormat, ValueFormat
 
 ID = Column("id", "BIGINT")
 

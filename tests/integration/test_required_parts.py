@@ -8,8 +8,8 @@ import pytest
 from protobuf_messages import build_classes, build_field, build_file, build_map_entry, build_message
 from registered import build_record, decode_keys, describe, encode_avro, encode_message
 from tidegate.errors import ConfigurationError
-from tidegate.schema.column import Column
-from tidegate.spec.formats import KeyFormat, ValueFormat
+from tidegate.schema.data_types import Column
+from tidegate.spec.source import KeyFormat, ValueFormat
 
 LACKS = "the {} field {} lacks a part that is NOT NULL in {}"
 INNER = "STRUCT<`a`: INT NOT NULL, `b`: INT>"

@@ -11,8 +11,8 @@ import pytest
 from tidegate.errors import BadRecord
 from tidegate.flush.plan import plan
 from tidegate.flush.stage import stage
-from tidegate.schema.column import Column
-from tidegate.spec.formats import KeyFormat, ValueFormat
+from tidegate.schema.data_types import Column
+from tidegate.spec.source import KeyFormat, ValueFormat
 from tidegate.spec.table import Route
 from tidegate.spec.table_template import TableTemplate
 
@@ -71,8 +71,8 @@ def test_canal_messages_of_several_rows_upsert_delete_and_move_keys_and_count_as
         (b"spread by this", build_canal_message("DELETE", build_row(3, None), build_row(4, "d"))),
         (None, None),
     )
-    ports = workbench.build_ports("rows")
-    all_counts = {staged.table: staged.counts for staged in stage(ports, plan(ports))}
+    session = workbench.open_session("rows")
+    all_counts = {staged.table: staged.counts for staged in stage(session, plan(session))}
     numbers = {
         table: (counts.span, counts.read, counts.staged, counts.filtered, counts.ignored)
         for table, counts in all_counts.items()
@@ -107,8 +107,8 @@ def test_canal_message_with_anything_wrong_in_it_is_bad_as_a_whole(workbench) ->
     workbench.produce(
         topic, (None, build_canal_message("INSERT", build_row(9, "z"))), *((None, message) for message, _ in WRONG)
     )
-    ports = workbench.build_ports("wrong")
-    (staged,) = stage(ports, plan(ports))
+    session = workbench.open_session("wrong")
+    (staged,) = stage(session, plan(session))
     assert (staged.counts.read, staged.counts.staged, staged.counts.dead_lettered) == (1 + len(WRONG), 1, len(WRONG))
     workbench.flush("wrong")
     assert workbench.read_rows("shop.wrong") == [build_expected_row(9, "z")]

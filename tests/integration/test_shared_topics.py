@@ -12,8 +12,8 @@ import pytest
 from conftest import build_debezium_event
 from tidegate.errors import SomeTablesFailed
 from tidegate.jobs.stage_job import StageTable
-from tidegate.schema.column import Column
-from tidegate.spec.formats import KeyFormat, ValueFormat
+from tidegate.schema.data_types import Column
+from tidegate.spec.source import KeyFormat, ValueFormat
 from tidegate.spec.table import Route
 from tidegate.spec.table_template import TableTemplate
 

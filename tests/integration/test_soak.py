@@ -90,7 +90,7 @@ def test_batches_with_kills_end_in_the_right_table_and_leave_nothing_behind(work
     assert {row["id"]: row["name"] for row in workbench.read_rows(TABLE)} == model, f"seed={SEED} killed={killed}"
     assert workbench.committed("soak") == workbench.read_ends(topic)
     names = {
-        ".".join(name) for name in workbench.build_ports("soak").tables.catalogs.catalog("lake").list_tables("shop")
+        ".".join(name) for name in workbench.open_session("soak").tables.catalogs.catalog("lake").list_tables("shop")
     }
     assert names == {TABLE, STAGED, CONTROL}
     assert len(workbench.load_iceberg(STAGED).metadata.snapshots) == 1

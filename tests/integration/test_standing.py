@@ -39,15 +39,15 @@ class Table:
     def flush_and_refuse(self) -> str:
         with pytest.raises(PositionLost) as error_info:
             self.workbench.flush("p")
-        (table_status,) = read_status(self.build_ports())["tables"]
+        (table_status,) = read_status(self.open_session())["tables"]
         assert table_status["problem"] == str(error_info.value)
         return str(error_info.value)
 
-    def build_ports(self) -> Any:
-        return self.workbench.build_ports("p")
+    def open_session(self) -> Any:
+        return self.workbench.open_session("p")
 
     def rebase(self, to: str) -> None:
-        rebase_positions(self.build_ports(), propose_moves(self.build_ports(), to))
+        rebase_positions(self.open_session(), propose_moves(self.open_session(), to))
 
     def sql(self, *statements: str) -> None:
         for statement in statements:
@@ -59,7 +59,7 @@ class Table:
 
     @property
     def batch(self) -> int:
-        return self.build_ports().tables.read_state("lake.shop.p", "p").highest_batch
+        return self.open_session().tables.read_state("lake.shop.p", "p").highest_batch
 
 
 @pytest.fixture
@@ -87,14 +87,14 @@ def test_rollback_fails_until_it_is_answered_and_a_batch_staged_before_it_is_not
     first = table.flush(1)
     table.flush(2)
     table.produce(3)
-    (staged,) = stage(table.build_ports(), plan(table.build_ports()))
+    (staged,) = stage(table.open_session(), plan(table.open_session()))
     table.sql(render_rollback(first))
     message = table.flush_and_refuse()
     assert "was rolled back" in message
     assert "--rewind" in message
     assert "--keep" in message
     with pytest.raises(PositionLost):
-        merge(table.build_ports(), staged)
+        merge(table.open_session(), staged)
     assert table.ids == [1]
     table.write(on_rollback=answer)
     table.produce(4)
@@ -102,12 +102,12 @@ def test_rollback_fails_until_it_is_answered_and_a_batch_staged_before_it_is_not
     assert table.ids == kept_ids
     assert table.batch > 3
     with pytest.raises(PublishedElsewhere):
-        merge(table.build_ports(), staged)
+        merge(table.open_session(), staged)
     table.write()
     table.flush(5)
     assert table.ids == [*kept_ids, 5]
     assert (
-        len({row["batch"] for row in table.build_ports().history.read_history("lake.shop.tidegate_p_batches", 9)}) >= 4
+        len({row["batch"] for row in table.open_session().history.read_history("lake.shop.tidegate_p_batches", 9)}) >= 4
     )
     assert table.workbench.committed("p") == table.workbench.read_ends(table.topic)
     assert table.workbench.list_data_files("shop.p_p_tmp") == []
@@ -194,11 +194,11 @@ def test_position_outlives_every_snapshot_but_the_last_and_a_history_cut_off_is_
 def test_create_or_replace_shows_like_a_rollback_and_both_ways_out_lead_on(table, statement, remaining_ids) -> None:
     table.flush(1, 2)
     table.produce(3)
-    (staged,) = stage(table.build_ports(), plan(table.build_ports()))
+    (staged,) = stage(table.open_session(), plan(table.open_session()))
     table.sql(statement)
     assert "was rolled back or replaced" in table.flush_and_refuse()
     with pytest.raises(PositionLost):
-        merge(table.build_ports(), staged)
+        merge(table.open_session(), staged)
     assert table.ids == remaining_ids
     table.write(on_rollback="keep")
     table.workbench.drain("p")
@@ -219,10 +219,10 @@ def test_create_or_replace_shows_like_a_rollback_and_both_ways_out_lead_on(table
 def test_table_replaced_by_another_of_its_name_is_told_and_starts_as_a_new_one(table) -> None:
     table.flush(1)
     table.produce(2)
-    (staged,) = stage(table.build_ports(), plan(table.build_ports()))
+    (staged,) = stage(table.open_session(), plan(table.open_session()))
     table.sql("DROP TABLE lake.shop.p PURGE", "CREATE TABLE lake.shop.p (id BIGINT, name STRING)")
     with pytest.raises(PositionLost, match="replaced by another of the same name"):
-        merge(table.build_ports(), staged)
+        merge(table.open_session(), staged)
     assert table.ids == []
     table.workbench.drain("p")
     assert table.ids == [1, 2]
@@ -239,10 +239,10 @@ def test_what_others_remove_by_hand_is_reported_or_recovered(table) -> None:
     table.produce(3)
     assert "answer-rollback p --table lake.shop.p --keep" in table.flush_and_refuse()
     table.write(on_rollback="rewind")
-    (batch,) = stage(table.build_ports(), plan(table.build_ports()))
+    (batch,) = stage(table.open_session(), plan(table.open_session()))
     table.sql("DROP TABLE lake.shop.p_p_tmp PURGE")
     with pytest.raises(GiveUp, match="the staged rows are gone"):
-        merge(table.build_ports(), batch)
+        merge(table.open_session(), batch)
     table.workbench.drain("p")
     table.write()
     table.flush(4)

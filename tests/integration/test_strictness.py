@@ -11,8 +11,8 @@ import decoding
 import pyarrow.parquet as pq
 import pytest
 from tidegate.errors import BadRecord
-from tidegate.schema.column import Column
-from tidegate.spec.formats import ValueFormat
+from tidegate.schema.data_types import Column
+from tidegate.spec.source import ValueFormat
 from tidegate.sql.spark import render_literal
 from tidegate_spark.session import close, configure, connect_session
 from tidegate_spark.stage.output_files import BIGQUERY_PARQUET_CONF, write_rows

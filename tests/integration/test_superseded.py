@@ -7,8 +7,8 @@ from tidegate.flush.stage import stage
 from tidegate.jobs.stage_job import StageJob
 from tidegate.model.batch import Counts
 from tidegate.model.offsets import Ranges
-from tidegate.schema.column import Column
-from tidegate.spec.formats import ValueFormat
+from tidegate.schema.data_types import Column
+from tidegate.spec.source import ValueFormat
 from tidegate_spark.stage.kafka_source import MAX_RECORDS_PER_TASK, RECORDS_PER_TASK, compute_records_per_task
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
@@ -37,8 +37,8 @@ def test_table_is_the_same_whether_superseded_records_are_staged_or_not(
     topic = workbench.topic(1)
     workbench.pipeline("last", [topic], key=KEY, value=VALUE, table={"last_per_key": choice})
     workbench.produce(topic, *HISTORY)
-    ports = workbench.build_ports("last")
-    (staged,) = stage(ports, plan(ports))
+    session = workbench.open_session("last")
+    (staged,) = stage(session, plan(session))
     assert staged.counts == Counts(span=9, read=9, staged=9 - superseded, superseded=superseded)
     assert staged.timestamps == {topic: {0: AT + 9_000}}
     workbench.drain("last")
@@ -51,16 +51,16 @@ def test_large_batch_stages_every_record_where_hardly_any_is_superseded(
 ) -> None:
     monkeypatch.setattr("tidegate.flush.plan.SAMPLED_MIN_RECORDS", 1_000)
     monkeypatch.setattr(
-        "tidegate.adapters.kafka.key_sample.TIMEOUT_SECONDS", 60.0
+        "tidegate.adapters.kafka.topics.TIMEOUT_SECONDS", 60.0
     )  # a busy machine is no reason to see less
     topic = workbench.topic(2)
     workbench.pipeline("large", [topic], key=KEY, value=VALUE)
     rows = ({"id": n % keys, "name": f"x{n}"} for n in range(1_200))
     workbench.produce(topic, *(({"id": row["id"]}, row, {"partition": row["id"] % 2}) for row in rows))
-    ports = workbench.build_ports("large")
-    planned = plan(ports)
+    session = workbench.open_session("large")
+    planned = plan(session)
     assert (planned.tables[0].superseded_share, planned.tables[0].last_per_key) == (share, share > 0)
-    (batch,) = stage(ports, planned)
+    (batch,) = stage(session, planned)
     assert (batch.counts.staged, batch.counts.superseded, batch.keys_differ) == (staged, 1_200 - staged, True)
     workbench.drain("large")
     assert {row["id"]: row["name"] for row in workbench.read_rows("shop.large")} == {
@@ -98,8 +98,8 @@ def test_keys_that_several_tasks_read_are_counted_and_staged_once(workbench, mon
     topic = workbench.topic()
     workbench.pipeline("several", [topic], key=KEY, value=VALUE, table={"last_per_key": "always"})
     workbench.produce(topic, *(({"id": n % 40}, {"id": n % 40, "name": f"x{n}"}) for n in range(1_000)))
-    ports = workbench.build_ports("several")
-    (staged,) = stage(ports, plan(ports))
+    session = workbench.open_session("several")
+    (staged,) = stage(session, plan(session))
     assert staged.counts == Counts(span=1_000, read=1_000, staged=40, superseded=960)
     workbench.drain("several")
     assert {row["id"]: row["name"] for row in workbench.read_rows("shop.several")} == {

@@ -9,8 +9,8 @@ from typing import Any
 import decoding
 import pytest
 from tidegate.errors import BadRecord
-from tidegate.schema.column import Column
-from tidegate.spec.formats import ValueFormat
+from tidegate.schema.data_types import Column
+from tidegate.spec.source import ValueFormat
 
 # column type, text, expected
 FITS: list[tuple[str, str, Any]] = [

@@ -100,11 +100,11 @@ def test_batch_says_which_snapshot_of_a_dimension_it_read_and_a_second_match_is_
     shared.produce(topic, ({"id": 1}, {"id": 1, "k": "A"}), ({"id": 5}, {"id": 5, "k": "C"}))
     pinned = names.current_snapshot().snapshot_id
     shared.produce(topic, ({"id": 2}, {"id": 2, "k": "A"}), ({"id": 3}, {"id": 3, "k": None}), ({"id": 1}, None))
-    ports = shared.build_ports("named")
+    session = shared.open_session("named")
     from tidegate.flush.plan import plan
     from tidegate.flush.stage import stage
 
-    stage(ports, plan(ports))
+    stage(session, plan(session))
     summary = shared.load_iceberg("shop.named_named_tmp").current_snapshot().summary
     assert json.loads(summary["tidegate.dimensions"]) == {"lake.dim.names": str(pinned)}
     shared.flush("named")

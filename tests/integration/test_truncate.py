@@ -9,8 +9,8 @@ import pytest
 from conftest import build_debezium_event
 from crash.points import Point
 from round_trip import Way
-from tidegate.schema.column import Column
-from tidegate.spec.formats import ValueFormat
+from tidegate.schema.data_types import Column
+from tidegate.spec.source import ValueFormat
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 SCHEMA = "id BIGINT, name STRING, day DATE"

@@ -14,9 +14,9 @@ import value_cases
 from protobuf_schemas import PROTO2_TYPES, build_options_of_types, encode_cases, list_types
 from tidegate.schema.avro import to_columns
 from tidegate.schema.avro_resolution import plan_decoding
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column
 from tidegate.schema.protobuf import to_column_type
-from tidegate.spec.formats import KeyFormat, ValueFormat
+from tidegate.spec.source import KeyFormat, ValueFormat
 from value_cases import BAD, DELETE, Case
 
 SCHEMA = "schema: "

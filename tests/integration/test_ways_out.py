@@ -139,7 +139,7 @@ def test_poison_record_is_shown_field_by_field_by_the_printed_command(workbench,
     assert (good["fate"], good["reason"]) == ("staged", None)
     assert all(field["accepted"] for field in good["fields"])
     assert json.loads(good["row"])["value"]["score"] == 7
-    tables = workbench.build_ports("poisoned").tables.list_tables("lake.shop")
+    tables = workbench.open_session("poisoned").tables.list_tables("lake.shop")
     assert tables == ["poisoned_poisoned_tmp"]
 
 

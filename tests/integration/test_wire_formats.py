@@ -13,7 +13,7 @@ from schema_registry import SchemaRegistry
 from tidegate.adapters.schema_registry.schema_provider import RegistrySchemas
 from tidegate.errors import ConfigurationError
 from tidegate.flush.plan import can_keep_last_per_key
-from tidegate.spec.formats import KeyFormat, ValueFormat
+from tidegate.spec.source import KeyFormat, ValueFormat
 from tidegate.spec.table import Table
 
 OLD = {"type": "record", "name": "Order", "namespace": "shop", "fields": [{"name": "id", "type": "long"}]}
@@ -258,7 +258,7 @@ def test_record_types_of_one_topic_are_read_each_into_its_table(workbench, spark
     ]
     workbench.pipeline("types", [topic], key=key, value=build_value("shop.Order"), tables=tables)
     assert not any(
-        can_keep_last_per_key(p, table) for p in [workbench.build_ports("types").pipeline] for table in p.tables
+        can_keep_last_per_key(p, table) for p in [workbench.open_session("types").pipeline] for table in p.tables
     )
     workbench.flush("types")
     assert workbench.read_rows("shop.orders") == [{"id": 1, "note": None}, {"id": 3, "note": "c"}]

@@ -14,9 +14,9 @@ from schema_registry import SchemaRegistry
 from tidegate.adapters.schema_registry.client import Version
 from tidegate.adapters.schema_registry.protobuf_descriptors import from_registry
 from tidegate.jobs.publish_job import REGISTRY_CONF
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column
 from tidegate.schema.protobuf import to_column_type
-from tidegate.spec.formats import KeyFormat, ValueFormat
+from tidegate.spec.source import KeyFormat, ValueFormat
 from tidegate_spark.publish.encoders.record_part import RecordPart, WrittenColumn
 from tidegate_spark.publish.encoders.registry import encode_part, render_part_problem
 

@@ -17,9 +17,9 @@ from fastavro import schemaless_reader
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from tidegate.errors import ConfigurationError
 from tidegate.schema.avro_resolution import plan_decoding
-from tidegate.schema.column import Column
-from tidegate.spec.formats import KeyFormat, ValueFormat
+from tidegate.schema.data_types import Column
 from tidegate.spec.publication import KeyOut, MetadataOut, ValueOut
+from tidegate.spec.source import KeyFormat, ValueFormat
 from tidegate_spark.publish.encoders.avro import build_record_schema
 from tidegate_spark.publish.encoders.record_part import RecordPart, WrittenColumn
 from tidegate_spark.publish.encoders.registry import encode_part

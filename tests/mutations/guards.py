@@ -14,7 +14,7 @@ STAGING = "plugins/tidegate/adapters/iceberg/stores/staging.py"
 STATE = "plugins/tidegate/adapters/iceberg/table/state.py"
 OVERLAP = "plugins/tidegate/adapters/iceberg/pruning/file_overlap.py"
 SQL = "include/sql/iceberg"
-UNFINISHED = "plugins/tidegate/publications/unfinished_parts.py"
+UNFINISHED = "plugins/tidegate/publications/plan.py"
 PRODUCE = "jobs/tidegate_spark/publish/producer.py"
 CRASHES = "tests/integration/test_publishing_crashes.py::test_"
 WALKS = "tests/unit/scenarios/test_publication_walks.py::test_"
@@ -615,7 +615,7 @@ GUARDS = [
     ),
     Guard(
         "publication: keys whose bytes would differ from those in the topics are refused",
-        "jobs/tidegate_spark/publish/key_form.py",
+        "jobs/tidegate_spark/publish/job.py",
         "    if earlier_form is None or job.position.mode == RunMode.TOPIC:\n",
         "    if True:\n",
         "tests/integration/test_key_form.py::test_key_of_another_form_is_refused_and_none_that_was_not_noted",
@@ -686,14 +686,14 @@ GUARDS = [
     ),
     Guard(
         "an offset that no broker knows is not an offset of the log",
-        "plugins/tidegate/adapters/kafka/broker_answers.py",
+        "plugins/tidegate/adapters/kafka/errors.py",
         "    if unknown := [place for place, offset in answers.items() if offset < 0]:\n",
         "    if unknown := []:\n",
         "tests/unit/tidegate/adapters/kafka/test_broker_answers.py::test_answer_with_a_hole_is_asked_for_again_and_never_taken_for_the_log",
     ),
     Guard(
         "an unknown offset of a time is not the end of the log",
-        "plugins/tidegate/adapters/kafka/broker_answers.py",
+        "plugins/tidegate/adapters/kafka/errors.py",
         "if offset == NO_RECORD_OFFSET else offset",
         "if offset < 0 else offset",
         "tests/unit/tidegate/adapters/kafka/test_broker_answers.py::test_offset_of_a_time_that_nobody_knows_now_is_not_the_end_of_the_log",

@@ -131,7 +131,7 @@ class World:
         )
         return Catalogs({name: catalog_servers.properties}).catalog(name)
 
-    def build_ports(self, pipeline: str) -> Any:
+    def open_session(self, pipeline: str) -> Any:
         """The real ports of a pipeline, in this process."""
         from tidegate.connections import read_connection_from_env
         from tidegate.wiring.pipeline import assemble_pipeline
@@ -140,13 +140,13 @@ class World:
 
     def read_committed(self, pipeline: str) -> Any:
         """The offsets that its consumer group has committed."""
-        ports = self.build_ports(pipeline)
-        return ports.broker.read_committed(ports.pipeline.source.group, ports.pipeline.source.topics)
+        session = self.open_session(pipeline)
+        return session.broker.read_committed(session.pipeline.source.group, session.pipeline.source.topics)
 
     def read_ends(self, pipeline: str) -> Any:
         """Where its topics end."""
-        ports = self.build_ports(pipeline)
-        return ports.broker.read_log(ports.pipeline.source.topics, "read_committed").end
+        session = self.open_session(pipeline)
+        return session.broker.read_log(session.pipeline.source.topics, "read_committed").end
 
     def wait_for_new_process(self, variable: str, before: str) -> None:
         """Until the stack has started a server again."""

@@ -348,9 +348,9 @@ def test_every_method_of_a_port_translates_the_errors_of_its_library() -> None:
 
     untranslated = []
     for adapter in DESTINATION_TYPES.values():
-        ports = find_port_classes(adapter)
-        assert ports.keys() == {field.name for field in fields(Destination)}
-        for node in ports.values():
+        session = find_port_classes(adapter)
+        assert session.keys() == {field.name for field in fields(Destination)}
+        for node in session.values():
             methods = [method for method in node.body if isinstance(method, ast.FunctionDef) and method.name[0] != "_"]
             assert methods, f"{node.name} has no method: are they elsewhere?"
             untranslated += [

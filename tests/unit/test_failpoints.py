@@ -129,7 +129,7 @@ def interrupt_flush(situation: Situation, pipeline: Pipeline, kind: str, at: Poi
         Journey(build_fault(kind, at, die)).inside() as journey,
         suppress(Crash, Broken, TidegateError),
     ):
-        flush(journey.build_ports(world.build_ports(pipeline)))
+        flush(journey.open_session(world.open_session(pipeline)))
     assert at in journey.passed, f"{at} was never reached"
     return world
 
@@ -188,8 +188,8 @@ def test_rebase_that_meets_a_fault_at_any_point_moved_the_position_or_did_not(re
     def moved(meet: Callable[[Point], None]) -> tuple[World, Journey]:
         world = build_world(arrange_batch_without_rows, pipeline)
         with Journey(meet).inside() as journey, suppress(Crash, Broken, TidegateError):
-            ports = journey.build_ports(world.build_ports(pipeline))
-            rebase_positions(ports, propose_moves(ports, "earliest"))
+            session = journey.open_session(world.open_session(pipeline))
+            rebase_positions(session, propose_moves(session, "earliest"))
         return world, journey
 
     _, journey = moved(lambda _: None)
@@ -223,8 +223,8 @@ def test_points_of_each_step_are_the_ones_that_are_listed() -> None:
     points += [p for situation in NAMED[:2] for p in list_passed_points(situation, build_crash_pipeline("named", 0))]
     world = build_world(arrange_later_batch, build_crash_pipeline("upsert_delete", 2))
     with Journey().inside() as journey:
-        ports = journey.build_ports(world.build_ports(build_crash_pipeline("upsert_delete", 2)))
-        rebase_positions(ports, propose_moves(ports, "earliest"))
+        session = journey.open_session(world.open_session(build_crash_pipeline("upsert_delete", 2)))
+        rebase_positions(session, propose_moves(session, "earliest"))
     calls_by_step: dict[str, set[str]] = {}
     for point in points + journey.passed:
         step, _, call = point.name.partition("/")
@@ -302,7 +302,7 @@ def test_nothing_happens_at_a_point_unless_a_test_asks_for_it() -> None:
         list_passed_points(arrange_later_batch, build_crash_pipeline("upsert_delete", 1))
     before = dict(counter)
     flush(
-        build_world(arrange_later_batch, build_crash_pipeline("upsert_delete", 1)).build_ports(
+        build_world(arrange_later_batch, build_crash_pipeline("upsert_delete", 1)).open_session(
             build_crash_pipeline("upsert_delete", 1)
         )
     )

@@ -4,7 +4,7 @@ from collections import Counter
 from pathlib import Path
 
 from seeded_mistakes import MISTAKES
-from tidegate.diagnosis.report import CHECKS
+from tidegate.diagnosis.finding import CHECKS
 
 TESTS = Path(__file__).parents[1]
 

@@ -3,10 +3,14 @@
 Every function returns SQL text over `expr`, which holds a value of the Avro schema `node`.
 """
 
+import logging
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from tidegate.formats.registry import SchemaKind, get_format
+from tidegate.jobs.stage_job import StageJob, StageTable
 from tidegate.schema.avro import (
     LOGICAL_TYPES,
     ZONED_TIME,
@@ -18,6 +22,8 @@ from tidegate.schema.avro import (
     merge_number_types,
     resolve_name,
 )
+from tidegate.schema.avro_limits import AVRO_LIMITS, JAVA_OPTIONS, has_limits
+from tidegate.spec.source import KeyFormat, ValueFormat
 from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.fields.written_times import (
@@ -26,6 +32,41 @@ from tidegate_spark.fields.written_times import (
     render_certain_time,
     render_with_seconds,
 )
+
+log = logging.getLogger(__name__)
+LENGTH_CHECK_OPTION = "check_lengths"
+
+
+def guard_lengths(spark: Any, job: StageJob) -> StageJob:
+    """The job as this server can run it: where its JVMs lack Avro's limits, Avro records are walked through first."""
+    finder = [job.finder] if job.finder else []
+    if not any(_is_avro(part) for table in (*job.tables, *finder) for part in (table.key, table.value)):
+        return job
+    is_local = str(spark.conf.get("spark.master", "")).startswith("local")
+    if has_limits(str(spark.conf.get(JAVA_OPTIONS[0 if is_local else 1], "") or "")):
+        return job
+    log.warning(
+        "Avro records are checked on Python workers, which costs several times the CPU: set %s in %s of this server",
+        " ".join(f"-D{name}={value}" for name, value in AVRO_LIMITS.items()), " and ".join(JAVA_OPTIONS),
+    )  # fmt: skip
+    tables = tuple(add_length_check(table) for table in job.tables)
+    return replace(job, tables=tables, finder=add_length_check(job.finder) if job.finder else None)
+
+
+def add_length_check(table: StageTable) -> StageTable:
+    """The table with Avro records walked through before they are decoded."""
+    key = table.key
+    value = table.value
+    if _is_avro(key):
+        key = replace(key, options={**key.options, LENGTH_CHECK_OPTION: True})
+    if _is_avro(value):
+        value = replace(value, options={**value.options, LENGTH_CHECK_OPTION: True})
+    return replace(table, key=key, value=value)
+
+
+def _is_avro(part: KeyFormat | ValueFormat) -> bool:
+    return get_format(part.format).schema is SchemaKind.AVRO
+
 
 LAST_TIME = "9999-12-31 23:59:59.999999"
 NATIVE_LOGICAL_TYPES = (

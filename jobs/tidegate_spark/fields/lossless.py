@@ -8,9 +8,9 @@ lose something.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tidegate.schema.column import Column
 from tidegate.schema.data_types import (
     Array,
+    Column,
     DataType,
     Map,
     Primitive,

@@ -5,7 +5,7 @@ Spark makes a reader for each text that it parses, and that costs more than the 
 
 import json
 
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column
 from tidegate.sql.spark import quote, render_literal
 
 PLAIN_KEY_COLUMN = "key_plain"

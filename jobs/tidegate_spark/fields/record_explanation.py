@@ -9,7 +9,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row
 from tidegate.jobs.record_explanation import FieldExplanation, RecordExplanation
 from tidegate.jobs.stage_job import StageTable
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column
 
 Decode = Callable[[DataFrame, StageTable], DataFrame]
 MAX_ROWS = 100  # of one record: an event may hold many, and the first bad one is explained

@@ -18,13 +18,11 @@ from tidegate.schema.avro import (
     is_variable_scale,
 )
 from tidegate.schema.avro_resolution import append_end_field, simplify_types
-from tidegate.schema.column import Column
-from tidegate.schema.data_types import Primitive
+from tidegate.schema.data_types import Column, Primitive
 from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.fields import avro_lengths
-from tidegate_spark.fields.avro import render_conversion, render_is_lossy
-from tidegate_spark.fields.avro_limits import LENGTH_CHECK_OPTION
+from tidegate_spark.fields.avro import LENGTH_CHECK_OPTION, render_conversion, render_is_lossy
 from tidegate_spark.fields.decimals import render_decimal
 from tidegate_spark.fields.lossless import render_first_reason
 from tidegate_spark.formats.decoded import (

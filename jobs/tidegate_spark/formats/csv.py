@@ -6,7 +6,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 from tidegate.jobs.stage_job import StageTable
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column
 from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.fields.json.reading_rules import find_word

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import DataFrame
-from tidegate.schema.column import Column
-from tidegate.schema.data_types import format_type, parse_type
+from tidegate.jobs.stage_job import StageTable
+from tidegate.schema.data_types import Column, format_type, parse_type
 from tidegate.schema.wire_format import KEYLESS
 from tidegate.sql.spark import quote, render_literal
 
@@ -121,3 +121,27 @@ def render_cast_type(column: Column) -> str:
 def render_null_fields(columns: Sequence[Column]) -> str:
     """A struct's fields for a key that the value does not show."""
     return ", ".join(f"CAST(NULL AS {render_cast_type(c)}) AS {quote(c.name)}" for c in columns)
+
+
+REFUSAL = "empty the table too, then set value.truncate: ignore, or have the table emptied by value.truncate: apply"
+
+
+def render_truncate_reason(table: StageTable, operation: str = "") -> str:
+    """Why a truncate is a bad record, NULL where it is ignored or applied; `operation` is how the event names it."""
+    if _is_ignored(table) or table.value.applies_truncates:
+        return NO_REASON
+    return render_literal(f"the source table was truncated{operation}: {REFUSAL}")
+
+
+def render_truncate_case(is_truncate: str, table: StageTable) -> str:
+    """`WHEN … THEN …` for what a truncate changes; nothing where it is a bad record.
+
+    One that is applied goes the way of a delete, which shows no row, until its batch is written.
+    """
+    if _is_ignored(table):
+        return f"WHEN {is_truncate} THEN '{NO_CHANGE}'"
+    return f"WHEN {is_truncate} THEN '{DELETE}'" if table.value.applies_truncates else ""
+
+
+def _is_ignored(table: StageTable) -> bool:
+    return bool(table.value.options.get("truncate") == "ignore")

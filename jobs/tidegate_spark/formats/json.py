@@ -11,10 +11,9 @@ from tidegate.schema.data_types import Primitive, has_leaf, parse_type
 from tidegate.sql.spark import render_literal
 
 from tidegate_spark.fields.json.connect import ConnectFields
-from tidegate_spark.fields.json.extended import render_plain_json
 from tidegate_spark.fields.json.inner_parts import render_inner_reason
 from tidegate_spark.fields.json.key_objects import render_is_object_text, render_key_object
-from tidegate_spark.fields.json.mongodb import KEY_PROBLEM, render_key_problem, unwrap_key
+from tidegate_spark.fields.json.mongodb import KEY_PROBLEM, render_key_problem, render_plain_json, unwrap_key
 from tidegate_spark.fields.json.objects import (
     CORRUPT_COLUMN,
     Fields,

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.data_types import Primitive
-from tidegate.spec.record_metadata import METADATA_TYPES
+from tidegate.spec.source import METADATA_TYPES
 from tidegate.sql.spark import render_literal
 
 from tidegate_spark.fields.lossless import FIRST_DATE, LAST_TIMESTAMP, render_is_text_lossy

@@ -3,8 +3,7 @@
 from pyspark.sql import DataFrame
 from tidegate.formats.registry import get_format
 from tidegate.jobs.stage_job import StageTable
-from tidegate.schema.column import Column
-from tidegate.schema.data_types import Primitive, parse_type
+from tidegate.schema.data_types import Column, Primitive, parse_type
 from tidegate.sql.spark import quote
 
 from tidegate_spark.fields.json.inner_parts import render_any, render_inner_doubt

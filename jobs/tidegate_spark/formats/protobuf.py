@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from pyspark.sql.pandas.types import from_arrow_type
 from tidegate.jobs.stage_job import StageTable
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column
 from tidegate.schema.protobuf import Shape, make_truncated_shape
 from tidegate.sql.spark import quote
 

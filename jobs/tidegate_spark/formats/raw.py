@@ -4,7 +4,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 from tidegate.jobs.stage_job import StageTable
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column
 from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.fields.json.text import render_once

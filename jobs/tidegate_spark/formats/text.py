@@ -2,7 +2,7 @@
 
 from pyspark.sql import DataFrame
 from tidegate.jobs.stage_job import StageTable
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column
 from tidegate.sql.spark import quote
 
 from tidegate_spark.fields.text import render_conversion, render_is_lossy

@@ -3,8 +3,8 @@
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from tidegate.failpoints import hit_failpoint
+from tidegate.jobs.lasting_failures import summarize_failure
 from tidegate.jobs.maintain_job import ORPHANS, MaintainJob, MaintenanceOutcome, ProcedureOutcome
-from tidegate.jobs.refused_rights import summarize_failure
 from tidegate.sql.spark import quote_name, render_literal
 
 LONGEST_REASON = 300  # characters of a procedure's failure

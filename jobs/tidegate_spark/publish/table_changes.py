@@ -4,17 +4,96 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructType
 from tidegate.jobs.publish_job import PublishJob
 from tidegate.model.offsets import Ranges
 from tidegate.model.publication_progress import RunMode
 from tidegate.spec.publication import PLACEHOLDER
-from tidegate.sql.spark import quote, render_literal
+from tidegate.sql.spark import quote, quote_name, render_literal
 
 from tidegate_spark.publish.encoders.json import render_json
 from tidegate_spark.publish.encoders.record_part import RecordPart
 from tidegate_spark.publish.record_encoding import describe_key, encode_rows
-from tidegate_spark.publish.table_at_snapshot import render_table_as_of
 from tidegate_spark.stage.kafka_source import RECORDS_PER_TASK, build_client_options, build_offsets_options
+
+WIDENED_TYPES = {("int", "bigint"), ("float", "double")}  # what Iceberg lets a column's type become
+
+
+def render_table_as_of(spark: SparkSession, table: str, snapshot: int, newest: int) -> str:
+    """A SELECT of the table's rows as of `snapshot`, in the columns and types that it has as of `newest`.
+
+    A column or field of the same name whose type cannot have become the newer one was another: NULL too.
+    """
+    target_schema = spark.sql(f"SELECT * FROM {_render_table_at(table, newest)}").schema
+    snapshot_types = {
+        f.name.lower(): f.dataType for f in spark.sql(f"SELECT * FROM {_render_table_at(table, snapshot)}").schema
+    }
+    columns = []
+    for field in target_schema:
+        source = snapshot_types.get(field.name.lower())
+        column = quote(field.name)
+        column_sql = _render_null(field.dataType) if source is None else render_widening(column, source, field.dataType)
+        columns.append(column if column_sql == column else f"{column_sql} AS {column}")
+    return f"SELECT {', '.join(columns)} FROM {_render_table_at(table, snapshot)}"
+
+
+def render_widening(value: str, source: DataType, target: DataType, depth: int = 0) -> str:
+    """A value of one type as one of another, field by field."""
+    if render_spark_type(source) == render_spark_type(target):
+        return value
+    if isinstance(source, StructType) and isinstance(target, StructType):
+        fields = {field.name.lower(): field for field in source.fields}
+        parts = []
+        for field in target.fields:
+            source_field = fields.get(field.name.lower())
+            part = f"{value}.{quote(source_field.name)}" if source_field is not None else ""
+            part = (
+                _render_null(field.dataType)
+                if source_field is None
+                else render_widening(part, source_field.dataType, field.dataType, depth)
+            )
+            parts.append(f"{render_literal(field.name)}, {part}")
+        return f"IF({value} IS NULL, NULL, named_struct({', '.join(parts)}))"
+    element = f"_tidegate_{depth}"
+    if isinstance(source, ArrayType) and isinstance(target, ArrayType):
+        widened = render_widening(element, source.elementType, target.elementType, depth + 1)
+        return f"transform({value}, {element} -> {widened})"
+    if isinstance(source, MapType) and isinstance(target, MapType):
+        keys = render_widening(element, source.keyType, target.keyType, depth + 1)
+        values = render_widening(element, source.valueType, target.valueType, depth + 1)
+        arrays = (
+            f"transform(map_keys({value}), {element} -> {keys}), transform(map_values({value}), {element} -> {values})"
+        )
+        return f"map_from_arrays({arrays})"
+    return f"CAST({value} AS {render_spark_type(target)})" if _is_wider(source, target) else _render_null(target)
+
+
+def render_spark_type(kind: DataType) -> str:
+    """A type as SQL writes it, whatever its fields are called."""
+    if isinstance(kind, StructType):
+        return (
+            f"STRUCT<{', '.join(f'{quote(field.name)}: {render_spark_type(field.dataType)}' for field in kind.fields)}>"
+        )
+    if isinstance(kind, ArrayType):
+        return f"ARRAY<{render_spark_type(kind.elementType)}>"
+    if isinstance(kind, MapType):
+        return f"MAP<{render_spark_type(kind.keyType)}, {render_spark_type(kind.valueType)}>"
+    return str(kind.simpleString())
+
+
+def _is_wider(source: DataType, target: DataType) -> bool:
+    if isinstance(source, DecimalType) and isinstance(target, DecimalType):
+        return bool(source.scale == target.scale and source.precision <= target.precision)
+    return (render_spark_type(source), render_spark_type(target)) in WIDENED_TYPES
+
+
+def _render_null(kind: DataType) -> str:
+    return f"CAST(NULL AS {render_spark_type(kind)})"
+
+
+def _render_table_at(table: str, snapshot: int) -> str:
+    return f"{quote_name(table)} VERSION AS OF {snapshot}"
+
 
 OLD = "old"
 NEW = "new"

@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct, parse_type
-from tidegate.spec.record_metadata import METADATA_TYPES
+from tidegate.spec.source import METADATA_TYPES
 from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.formats.decoded import NO_CHANGE

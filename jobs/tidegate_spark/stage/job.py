@@ -11,13 +11,13 @@ from tidegate.jobs.stage_job import UNUSUAL_BATCH_PROPERTY, StageJob, StageTable
 from tidegate.jobs.stage_outcome import MAX_PASSES
 from tidegate.sql.spark import quote_name, render_literal
 
-from tidegate_spark.fields.avro_limits import guard_lengths
+from tidegate_spark.fields.avro import guard_lengths
 from tidegate_spark.fields.record_explanation import build_explanation
 from tidegate_spark.formats.plain_json import UNUSUAL, can_read_plainly
 from tidegate_spark.session import configure
 from tidegate_spark.stage.dead_letters import add_bad_column
 from tidegate_spark.stage.kafka_source import read_records
-from tidegate_spark.stage.key_deduplication import keep_every_record
+from tidegate_spark.stage.key import keep_every_record
 from tidegate_spark.stage.output_files import BIGQUERY_PARQUET_CONF, render_outcome, write_counts, write_rows
 from tidegate_spark.stage.record_pass import (
     add_texts,

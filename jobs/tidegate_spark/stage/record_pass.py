@@ -22,8 +22,11 @@ from tidegate.model.batch import DISPOSITIONS, RECORD_COUNTS, exceeds_tolerance
 from tidegate.model.offsets import Ranges
 from tidegate.sql.spark import quote, render_literal
 
-from tidegate_spark.formats.change_events.key_changes import add_old_key_deletes
-from tidegate_spark.formats.change_events.unavailable_values import KEPT_COLUMN, mark_unavailable_values
+from tidegate_spark.formats.change_events.unavailable_values import (
+    KEPT_COLUMN,
+    add_old_key_deletes,
+    mark_unavailable_values,
+)
 from tidegate_spark.formats.decoded import NO_CHANGE, TRUNCATE, DecodedValue
 from tidegate_spark.formats.plain_json import UNUSUAL, decode_plain_key, decode_plain_value
 from tidegate_spark.formats.registry import add_key_object, get_value_decoder
@@ -35,10 +38,11 @@ from tidegate_spark.stage.dead_letters import (
     render_failed_stage,
 )
 from tidegate_spark.stage.foreign_records import has_conditions, mark_foreign_records
-from tidegate_spark.stage.key import add_key, check_verified_fields
-from tidegate_spark.stage.key_deduplication import (
+from tidegate_spark.stage.key import (
     COUNT_COLUMN,
     LATEST_TIME_COLUMN,
+    add_key,
+    check_verified_fields,
     keep_every_record,
     keep_last_per_key,
 )

@@ -3,7 +3,7 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from tidegate.jobs.stage_job import StageTable
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column
 from tidegate.spec.projection import RECORD_FIELDS, Selected
 from tidegate.sql.spark import quote, render_literal, strip_alias
 

@@ -9,7 +9,7 @@ from tidegate.actions.proposed_action import ProposedAction
 from tidegate.actions.request import propose_action
 from tidegate.errors import GiveUp, NothingToDo
 from tidegate.model.offsets import format_names
-from tidegate.ports.context import Ports
+from tidegate.ports.session import Session
 from tidegate.reprocess.discard import ProposedDiscard
 from tidegate.table.session import find_table
 
@@ -53,7 +53,7 @@ class ActionProgress:
         """Plain data; `ActionProgress(**data)` reads it."""
         return asdict(self)
 
-    def propose_rest(self, ports: Ports, params: Mapping[str, Any]) -> ProposedAction | None:
+    def propose_rest(self, session: Session, params: Mapping[str, Any]) -> ProposedAction | None:
         """What is left to do, exactly as it was asked for at first; None if all is done.
 
         `GiveUp` if the table at which a try ended is no longer as it was before: that try may have changed it. Also if
@@ -62,16 +62,16 @@ class ActionProgress:
         proposals = []
         for table in [table for table in self.digests if table not in self.done]:
             try:
-                proposed = propose_action(ports, {**params, **self.pinned_params, "table": table})
+                proposed = propose_action(session, {**params, **self.pinned_params, "table": table})
             except NothingToDo:  # the try ended before it noted that
                 if table == self.begun and table in self.letters:
-                    noted_table = find_table(ports, table)
-                    proposals.append(propose_discard_note(ports, noted_table, self.letters[table], params["because"]))
+                    noted_table = find_table(session, table)
+                    proposals.append(propose_discard_note(session, noted_table, self.letters[table], params["because"]))
                 else:
                     self.done.append(table)
                 continue
             if proposed.parts[0].digest != self.digests[table]:
-                rest = self._find_rest_of_letters(ports, table, params, proposed)
+                rest = self._find_rest_of_letters(session, table, params, proposed)
                 if rest is None:
                     self._refuse_other_state(table, params, proposed)
                 proposed = rest or proposed
@@ -79,7 +79,7 @@ class ActionProgress:
         return _join_proposals(proposals)
 
     def _find_rest_of_letters(
-        self, ports: Ports, table: str, params: Mapping[str, Any], proposed: ProposedAction
+        self, session: Session, table: str, params: Mapping[str, Any], proposed: ProposedAction
     ) -> ProposedAction | None:
         """The rest of a discard whose earlier try ended between two statements, or before letters that came later."""
         described = self.described_letters.get(table)
@@ -87,8 +87,8 @@ class ActionProgress:
         left = None if described is None else find_rest(letters, described)
         if left is None or (table != self.begun and len(left) < self.letters[table]):  # then others discarded some
             return None
-        rest = ProposedDiscard(find_table(ports, table), left, discarded_before=self.letters[table] - len(left))
-        return propose_rest(ports, rest, params["because"])
+        rest = ProposedDiscard(find_table(session, table), left, discarded_before=self.letters[table] - len(left))
+        return propose_rest(session, rest, params["because"])
 
     def _refuse_other_state(self, table: str, params: Mapping[str, Any], proposed: ProposedAction) -> None:
         done = f"done for tables={format_names(self.done)}, and not for " if self.done else ""

@@ -9,7 +9,7 @@ from tidegate.actions.proposed_action import ActionPart, ProposedAction, compute
 from tidegate.errors import ConfigurationError
 from tidegate.merge.owed import LetterFilter
 from tidegate.model.table_state import WaitingLetter
-from tidegate.ports.context import Ports
+from tidegate.ports.session import Session
 from tidegate.reprocess.discard import (
     ProposedDiscard,
     discard_dead_letters,
@@ -23,29 +23,29 @@ MAX_SHOWN_PLACES = 20
 MAX_SHOWN_CHARACTERS = 120
 
 
-def propose_discard(ports: Ports, letter_filter: LetterFilter, because: str) -> ProposedAction:
+def propose_discard(session: Session, letter_filter: LetterFilter, because: str) -> ProposedAction:
     """Take the chosen dead letters from those that wait."""
     if not because.strip():
         raise ConfigurationError("because is empty: say why these dead letters will never be needed")
-    return _build_action(ports, propose_discards(ports, letter_filter), because)
+    return _build_action(session, propose_discards(session, letter_filter), because)
 
 
-def propose_rest(ports: Ports, rest: ProposedDiscard, because: str) -> ProposedAction:
+def propose_rest(session: Session, rest: ProposedDiscard, because: str) -> ProposedAction:
     """Take what an earlier try of the same discard has left of a table, and note that all are discarded."""
     if not rest.letters:
-        return propose_discard_note(ports, rest.table, rest.discarded_before, because)
-    return _build_action(ports, [rest], because)
+        return propose_discard_note(session, rest.table, rest.discarded_before, because)
+    return _build_action(session, [rest], because)
 
 
-def _build_action(ports: Ports, proposals: Sequence[ProposedDiscard], because: str) -> ProposedAction:
+def _build_action(session: Session, proposals: Sequence[ProposedDiscard], because: str) -> ProposedAction:
     return ProposedAction(
         preview="\n".join(map(_format_discard, proposals)),
-        subject={"pipeline": ports.pipeline.name, "because": because},
+        subject={"pipeline": session.pipeline.name, "because": because},
         parts=tuple(
             ActionPart(
                 table=proposal.table.name,
                 facts=_describe_discard(proposal),
-                perform=partial(discard_dead_letters, ports, [proposal], because),
+                perform=partial(discard_dead_letters, session, [proposal], because),
                 letters=proposal.letters,
             )
             for proposal in proposals
@@ -84,16 +84,16 @@ def find_rest(letters: Sequence[WaitingLetter], described: Mapping[str, Any]) ->
     return own if left == before[len(before) - len(left) :] else None
 
 
-def propose_discard_note(ports: Ports, table: Table, letter_count: int, because: str) -> ProposedAction:
+def propose_discard_note(session: Session, table: Table, letter_count: int, because: str) -> ProposedAction:
     """Note what an earlier try has discarded of a table and not noted any more. Nothing else is left of it."""
     return ProposedAction(
         preview=f"{table.name}: an earlier try of this run has discarded {letter_count} dead letters and not noted it",
-        subject={"pipeline": ports.pipeline.name, "because": because},
+        subject={"pipeline": session.pipeline.name, "because": because},
         parts=(
             ActionPart(
                 table=table.name,
                 facts={"table": table.name, "dead_letters": letter_count},
-                perform=partial(note_discard, ports, table, letter_count, because),
+                perform=partial(note_discard, session, table, letter_count, because),
             ),
         ),
         question="Note it?",

@@ -7,7 +7,7 @@ from typing import Any
 
 from tidegate.actions.proposed_action import ActionPart, ProposedAction
 from tidegate.model.offsets import MAX_NAMED_PARTITIONS, Offsets
-from tidegate.ports.context import Ports
+from tidegate.ports.session import Session
 from tidegate.reprocess.rebase import PartitionMove, TableMove, propose_moves, rebase_positions
 from tidegate.table.position import REMAINING
 from tidegate.table.start_offsets import is_json
@@ -15,28 +15,28 @@ from tidegate.table.start_offsets import is_json
 MAX_SHOWN_MOVES = 100  # partitions of a preview: what is behind them would stand in a log, and nobody would look
 
 
-def propose_rebase(ports: Ports, to: str, table: str | None = None) -> ProposedAction:
+def propose_rebase(session: Session, to: str, table: str | None = None) -> ProposedAction:
     """Move the position of every table, or of the one named, to where `to` says.
 
     The end of the log, the group's offsets and what a time means change from one moment to the next: such a target is
     pinned to the offsets that were shown. Not what remains of lost records: it is another place for each table, and of
     the partitions that stay nobody shall say that they were named.
     """
-    proposed = propose_moves(ports, to, table)
+    proposed = propose_moves(session, to, table)
     moves = format_moves([move for table_move in proposed for move in table_move.moves])
     beside = (
         format_dropped_topics(proposed),
         format_unpublished(proposed),
-        format_old_topics(ports.pipeline.name, proposed),
+        format_old_topics(session.pipeline.name, proposed),
     )
     return ProposedAction(
         preview="\n".join(text for text in (moves, *beside) if text),
-        subject={"pipeline": ports.pipeline.name, "to": to},
+        subject={"pipeline": session.pipeline.name, "to": to},
         parts=tuple(
             ActionPart(
                 table=move.table.name,
                 facts=_describe_move(move),
-                perform=partial(rebase_positions, ports, [move]),
+                perform=partial(rebase_positions, session, [move]),
                 expected_batch=move.before.batch,
             )
             for move in proposed

@@ -13,7 +13,7 @@ from tidegate.actions.skip import propose_skip
 from tidegate.errors import ConfigurationError, GiveUp
 from tidegate.merge.owed import LetterFilter
 from tidegate.model.offsets import format_names
-from tidegate.ports.context import Ports
+from tidegate.ports.session import Session
 from tidegate.reprocess.record import parse_address
 from tidegate.spec.time_text import EXAMPLE, parse_timestamp_ms
 
@@ -37,33 +37,35 @@ class ActionForm:
 
     params: tuple[str, ...]
     required_params: tuple[str, ...]
-    propose: Callable[[Ports, Mapping[str, Any]], ProposedAction]
+    propose: Callable[[Session, Mapping[str, Any]], ProposedAction]
 
 
 FORMS = {
     ActionKind.SKIP: ActionForm(
         ("at", "table"),
         ("at",),
-        lambda ports, words: propose_skip(ports, parse_address(words["at"], "at"), words.get("table")),
+        lambda session, words: propose_skip(session, parse_address(words["at"], "at"), words.get("table")),
     ),
     ActionKind.UNDO_ROLLBACK: ActionForm(
         ("table", "discard_foreign"),
         (),
-        lambda ports, words: propose_undo(
-            ports, words.get("table"), discard_foreign=bool(words.get("discard_foreign"))
+        lambda session, words: propose_undo(
+            session, words.get("table"), discard_foreign=bool(words.get("discard_foreign"))
         ),
     ),
     ActionKind.REWIND: ActionForm(
-        ("table",), (), lambda ports, words: propose_answer(ports, "rewind", words.get("table"))
+        ("table",), (), lambda session, words: propose_answer(session, "rewind", words.get("table"))
     ),
-    ActionKind.KEEP: ActionForm(("table",), (), lambda ports, words: propose_answer(ports, "keep", words.get("table"))),
+    ActionKind.KEEP: ActionForm(
+        ("table",), (), lambda session, words: propose_answer(session, "keep", words.get("table"))
+    ),
     ActionKind.REBASE: ActionForm(
-        ("to", "table"), ("to",), lambda ports, words: propose_rebase(ports, words["to"], words.get("table"))
+        ("to", "table"), ("to",), lambda session, words: propose_rebase(session, words["to"], words.get("table"))
     ),
     ActionKind.DISCARD: ActionForm(
         (*LETTER_WORDS, "because"),
         ("because",),
-        lambda ports, words: propose_discard(ports, build_letter_filter(words), words["because"]),
+        lambda session, words: propose_discard(session, build_letter_filter(words), words["because"]),
     ),
 }
 
@@ -82,7 +84,7 @@ WORDS = tuple(dict.fromkeys(word for form in FORMS.values() for word in form.par
 FORM_WORDS = ("action", "preview", *WORDS, "previewed")
 
 
-def propose_action(ports: Ports, params: Mapping[str, Any]) -> ProposedAction:
+def propose_action(session: Session, params: Mapping[str, Any]) -> ProposedAction:
     """What is asked for: `action`, and its words; those that are empty or false count as not given.
 
     `ConfigurationError` for words that the action does not take, or needs and has not.
@@ -98,7 +100,7 @@ def propose_action(ports: Ports, params: Mapping[str, Any]) -> ProposedAction:
     missing = [word for word in form.required_params if word not in words]
     if missing:
         raise ConfigurationError(f"action={kind} needs {', '.join(missing)}; nothing was changed")
-    return form.propose(ports, words)
+    return form.propose(session, words)
 
 
 def _find_kind(word: Any) -> ActionKind:

@@ -6,7 +6,7 @@ from typing import Any
 from tidegate.actions.proposed_action import ActionPart, ProposedAction
 from tidegate.model.table_state import PastSnapshot
 from tidegate.monitoring.status import format_time_ms
-from tidegate.ports.context import Ports
+from tidegate.ports.session import Session
 from tidegate.reprocess.rollback import (
     Answer,
     ProposedAnswer,
@@ -19,37 +19,37 @@ from tidegate.reprocess.rollback import (
 )
 
 
-def propose_undo(ports: Ports, table: str | None = None, *, discard_foreign: bool = False) -> ProposedAction:
+def propose_undo(session: Session, table: str | None = None, *, discard_foreign: bool = False) -> ProposedAction:
     """Make what was rolled back current again, of each table that was rolled back or the one named."""
-    proposed = propose_undos(ports, table)
+    proposed = propose_undos(session, table)
     return ProposedAction(
         preview="\n".join(map(_format_undo, proposed)),
-        subject={"pipeline": ports.pipeline.name},
+        subject={"pipeline": session.pipeline.name},
         parts=tuple(
             ActionPart(
                 undo.table.name,
                 _describe_undo(undo),
-                partial(undo_rollbacks, ports, [undo], discard_foreign=discard_foreign),
+                partial(undo_rollbacks, session, [undo], discard_foreign=discard_foreign),
             )
             for undo in proposed
         ),
         question="Undo the rollback?",
         success_message="the rollback was undone",
-        refuse=lambda: None if discard_foreign else refuse_losses(ports, proposed),
+        refuse=lambda: None if discard_foreign else refuse_losses(session, proposed),
     )
 
 
-def propose_answer(ports: Ports, answer: Answer, table: str | None = None) -> ProposedAction:
+def propose_answer(session: Session, answer: Answer, table: str | None = None) -> ProposedAction:
     """Go on from a rolled-back table once: read its records again, or go on after them."""
-    proposed = propose_answers(ports, answer, table)
+    proposed = propose_answers(session, answer, table)
     return ProposedAction(
         preview="\n".join(_format_answer(proposal, answer) for proposal in proposed),
-        subject={"pipeline": ports.pipeline.name, "answer": answer},
+        subject={"pipeline": session.pipeline.name, "answer": answer},
         parts=tuple(
             ActionPart(
                 table=proposal.move.table.name,
                 facts={"table": proposal.move.table.name, "partitions": _list_partitions(proposal)},
-                perform=partial(answer_rollbacks, ports, [proposal], answer),
+                perform=partial(answer_rollbacks, session, [proposal], answer),
                 expected_batch=proposal.move.before.batch,
             )
             for proposal in proposed

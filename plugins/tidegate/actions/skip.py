@@ -5,11 +5,11 @@ from functools import partial
 from typing import Any
 
 from tidegate.actions.proposed_action import ActionPart, ProposedAction
-from tidegate.formats.encoding import decode_text
+from tidegate.formats.registry import decode_text
 from tidegate.jobs.record_explanation import FieldExplanation
 from tidegate.model.kafka_log import KafkaRecord
 from tidegate.monitoring.status import format_time_ms
-from tidegate.ports.context import Ports
+from tidegate.ports.session import Session
 from tidegate.reprocess.record import RecordAddress, Verdict, read_record
 from tidegate.reprocess.skip import propose_skips, skip_record
 
@@ -90,19 +90,19 @@ def _format_mark(field: FieldExplanation) -> str:
 EFFECT = "the next batch sets this record aside as a dead letter, and no other bad one; it can be replayed later"
 
 
-def propose_skip(ports: Ports, at: RecordAddress, table: str | None = None) -> ProposedAction:
+def propose_skip(session: Session, at: RecordAddress, table: str | None = None) -> ProposedAction:
     """Set exactly this record aside, for each table for which it is bad or the one named."""
-    record = read_record(ports, at)
-    proposals = propose_skips(ports, at, table)
+    record = read_record(session, at)
+    proposals = propose_skips(session, at, table)
     verdicts = [skip.verdict for skip in proposals]
     address = f"{at.topic}:{at.partition}:{at.offset}"
-    where_to_look = f"the record itself is shown by: tidegate record {ports.pipeline.name} --at {address}"
+    where_to_look = f"the record itself is shown by: tidegate record {session.pipeline.name} --at {address}"
     return ProposedAction(
         preview="\n".join([outline_record(record), *map(outline_verdict, verdicts), where_to_look, EFFECT]),
         full_preview="\n".join([format_record(record), *map(format_verdict, verdicts), EFFECT]),
-        subject={"pipeline": ports.pipeline.name, **describe_record(record)},
+        subject={"pipeline": session.pipeline.name, **describe_record(record)},
         parts=tuple(
-            ActionPart(skip.verdict.table, skip.verdict.to_dict(), partial(skip_record, ports, [skip]))
+            ActionPart(skip.verdict.table, skip.verdict.to_dict(), partial(skip_record, session, [skip]))
             for skip in proposals
         ),
         question="Set it aside?",

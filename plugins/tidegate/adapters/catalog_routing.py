@@ -4,11 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any
 
-from tidegate.jobs.job import Job
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.model.table_state import TableCommit
 from tidegate.ports.destination import Destination
-from tidegate.ports.engine import Engine
+from tidegate.ports.session import Engine, Job
 
 
 class _CatalogLookup:
@@ -17,13 +16,13 @@ class _CatalogLookup:
     That holds for each method of the five ports; the test of this module calls them all.
     """
 
-    def __init__(self, ports: Mapping[str, Any]) -> None:
-        self._ports = ports
+    def __init__(self, session: Mapping[str, Any]) -> None:
+        self._session = session
 
     def __getattr__(self, method: str) -> Callable[..., Any]:
         def call(subject: str | TableCommit, *arguments: Any, **options: Any) -> Any:
             name = subject.table if isinstance(subject, TableCommit) else subject
-            return getattr(self._ports[_get_catalog(name)], method)(subject, *arguments, **options)
+            return getattr(self._session[_get_catalog(name)], method)(subject, *arguments, **options)
 
         return call
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar, cast
 
-from tidegate.spec.catalog import Catalog
+from tidegate.spec.pipeline import Catalog
 
 Client = TypeVar("Client")
 

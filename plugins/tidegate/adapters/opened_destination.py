@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tidegate.ports.destination import Destination
-from tidegate.ports.engine import Engine
-from tidegate.ports.sql import Sql
+from tidegate.ports.session import Engine, Sql
 
 
 @dataclass(frozen=True)
@@ -13,6 +12,6 @@ class OpenedDestination:
     """The ports over catalogs of one type. `engines` and `dialects` are those of catalogs whose statements Spark does
     not run, by the catalog's name."""
 
-    ports: Destination
+    session: Destination
     engines: Mapping[str, Engine] = field(default_factory=dict)
     dialects: Mapping[str, Sql] = field(default_factory=dict)

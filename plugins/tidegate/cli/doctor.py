@@ -5,8 +5,7 @@ import json
 
 from tidegate.cli.output import print_text
 from tidegate.connections import read_connection_from_env
-from tidegate.diagnosis.finding import Severity
-from tidegate.diagnosis.report import build_report, count_findings, format_findings
+from tidegate.diagnosis.finding import Severity, build_report, count_findings, format_findings
 from tidegate.settings import find_include_folder
 from tidegate.wiring.diagnosis.doctor import diagnose
 

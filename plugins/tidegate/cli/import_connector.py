@@ -7,7 +7,7 @@ from typing import Any
 
 from tidegate.adapters.kafka.settings import resolve_kafka_settings
 from tidegate.adapters.kafka_connect.rest import fetch_connector
-from tidegate.cli.import_words import KAFKA
+from tidegate.cli.parser import KAFKA
 from tidegate.connections import read_connection_from_env
 from tidegate.errors import ConfigurationError
 from tidegate.migration.connector_config import Choices, ConnectorConfig, read_config
@@ -17,8 +17,7 @@ from tidegate.migration.report import describe_import, format_catalog_entry, for
 from tidegate.migration.translate import translate
 from tidegate.settings import find_include_folder, read_command_name
 from tidegate.sinks.world import UnreachableWorld
-from tidegate.wiring.import_files import check_files, is_declared, write_files
-from tidegate.wiring.sink_world import SinkWorld
+from tidegate.wiring.sink_world import SinkWorld, check_files, is_declared, write_files
 
 STANDS_ELSEWHERE = (PositionState.RUNNING, PositionState.PENDING, PositionState.LOST, PositionState.AHEAD)
 

@@ -10,8 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 
-from tidegate.cli.completion import answer_shell
-from tidegate.cli.words import build_parser
+from tidegate.cli.parser import answer_shell, build_parser
 from tidegate.errors import ConfigurationError, NothingToDo, PublishedElsewhere, TidegateError
 
 # command -> its module and function; loaded when it is run, so that help and completion load no library

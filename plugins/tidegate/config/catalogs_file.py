@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.config.destinations.registry import DESTINATIONS
-from tidegate.config.parsing.problems import Problems, refuse_secrets, suggest_closest
-from tidegate.config.parsing.validation_messages import read_model
+from tidegate.config.parsing.problems import Problems, read_model, refuse_secrets, suggest_closest
 from tidegate.config.parsing.yaml_document import Document, KeyPath, read_document
 from tidegate.errors import ConfigurationError
 from tidegate.settings import find_home_folder
-from tidegate.spec.catalog import Catalog
+from tidegate.spec.pipeline import Catalog
 
 CATALOG_NAME_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")  # a tag and a pool of Airflow's have this name
 RESERVED_NAMES = ("spark_catalog", "system", "session")  # Spark's own

@@ -9,25 +9,20 @@ from typing import Any
 from tidegate.config.catalogs_file import read_catalogs
 from tidegate.config.checks.columns import check_columns
 from tidegate.config.checks.destinations import check_destinations
-from tidegate.config.checks.fleet import check_fleet
-from tidegate.config.checks.schedule import check_timing_and_spark
+from tidegate.config.checks.schedule import check_fleet, check_timing_and_spark
 from tidegate.config.checks.select import check_selects
 from tidegate.config.checks.sequence import check_sequences
 from tidegate.config.checks.source import check_source
-from tidegate.config.checks.tables import check_tables
-from tidegate.config.checks.unsupported import refuse_unsupported
-from tidegate.config.defaults_file import apply_defaults, read_defaults
-from tidegate.config.fleets import refuse_fleets_of_several_catalogs
+from tidegate.config.checks.tables import check_tables, refuse_unsupported
+from tidegate.config.defaults_file import apply_defaults, read_defaults, refuse_fleets_of_several_catalogs
 from tidegate.config.models.pipeline import PipelineModel, build_json_schema
-from tidegate.config.parsing.problems import Problems, refuse_secrets, to_unexpected_problem
-from tidegate.config.parsing.validation_messages import read_model
+from tidegate.config.parsing.problems import Problems, read_model, refuse_secrets, to_unexpected_problem
 from tidegate.config.parsing.yaml_document import read_document
 from tidegate.config.pipeline_spec import to_pipeline
 from tidegate.errors import ConfigurationError
 from tidegate.model.ownership import Ownership, TableKind, list_product_tables
 from tidegate.settings import find_folder_around, format_path, list_unread_files, list_written_files
-from tidegate.spec.catalog import Catalog
-from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.pipeline import Catalog, Pipeline
 
 __all__ = [
     "build_json_schema",

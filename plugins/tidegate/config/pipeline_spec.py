@@ -14,20 +14,16 @@ from tidegate.config.models.pipeline import (
     StartTimestamp,
     TableModel,
 )
-from tidegate.config.models.runtime import SparkModel
 from tidegate.config.models.sequence_groups import find_groups
-from tidegate.config.parsing.cron import find_longest_pause
+from tidegate.config.models.settings import SparkModel, find_longest_pause
 from tidegate.config.parsing.ddl import parse_columns
 from tidegate.config.parsing.select_statement import parse_select
 from tidegate.formats.registry import get_format
-from tidegate.schema.column import Column
-from tidegate.spec.formats import KeyFormat, ValueFormat
+from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Heartbeat, Merge, Notifier, Pipeline, RiskPolicy, RollbackPolicy
-from tidegate.spec.record_metadata import order_metadata
 from tidegate.spec.runtime import Maintenance, Period, SparkMode, SparkTarget, UseWhen
-from tidegate.spec.scd2 import History
-from tidegate.spec.source import Errors, Source, Start, StartKind
-from tidegate.spec.table import Create, DeleteMode, Route, Table
+from tidegate.spec.source import Errors, KeyFormat, Source, Start, StartKind, ValueFormat, order_metadata
+from tidegate.spec.table import Create, DeleteMode, History, Route, Table
 from tidegate.spec.table_template import is_template, split_template
 from tidegate.sql.spark import unquote_path
 

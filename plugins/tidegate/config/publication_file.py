@@ -7,25 +7,22 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.config.catalogs_file import read_catalogs
-from tidegate.config.checks.fleet import find_pipeline_with_dag
 from tidegate.config.checks.formats import check_avro, check_csv, check_registries
-from tidegate.config.checks.schedule import check_spark
+from tidegate.config.checks.schedule import check_spark, find_pipeline_with_dag
 from tidegate.config.checks.source import check_kafka, check_topic
 from tidegate.config.checks.tables import check_table_name
 from tidegate.config.destinations.registry import get_destination, list_titles
 from tidegate.config.models.formats import AvroModel, ProtobufModel, StrictModel
 from tidegate.config.models.pipeline import StartTimestamp
 from tidegate.config.models.publication import KeyOutModel, PublicationModel, StartSnapshot, ValueOutModel
-from tidegate.config.parsing.problems import Problems, refuse_secrets, to_unexpected_problem
+from tidegate.config.parsing.problems import Problems, read_model, refuse_secrets, to_unexpected_problem
 from tidegate.config.parsing.publication_sql import find_joined_tables, parse_publication_sql
-from tidegate.config.parsing.validation_messages import read_model
 from tidegate.config.parsing.yaml_document import read_document
 from tidegate.config.pipeline_spec import to_spark_target
 from tidegate.errors import ConfigurationError
-from tidegate.formats.record_format import SchemaKind
-from tidegate.formats.registry import FORMATS, get_format
+from tidegate.formats.registry import FORMATS, SchemaKind, get_format
 from tidegate.settings import find_folder_around, format_path, list_written_files
-from tidegate.spec.catalog import Catalog
+from tidegate.spec.pipeline import Catalog
 from tidegate.spec.publication import EVERYTHING, Begin, CreateTopics, KeyOut, MetadataOut, Publication, ValueOut
 from tidegate.spec.table_template import is_template
 

@@ -1,10 +1,13 @@
 """One finding of a check: what is so, how bad it is, and what to do next."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
+from typing import Any
 
 from tidegate.errors import TidegateError
+from tidegate.redaction import SecretMask
 
 # What a step's message says of its batch: a diagnosis has none.
 STEP_PATTERN = re.compile(r";?\s*(it will be (tried|staged|merged) again|nothing was (written|changed))(?=;|$)")
@@ -47,3 +50,55 @@ def make_ok(check: str, cause: str) -> Finding:
 def _split_message(check: str, severity: Severity, message: TidegateError | str) -> Finding:
     cause, _, advice = STEP_PATTERN.sub("", " ".join(str(message).split())).partition("; ")
     return Finding(check, severity, cause.rstrip(";"), advice)
+
+
+CHECKS = (  # each one needs those before it
+    "files.environment", "files.catalogs", "files.pipelines", "files.publications", "files.secrets",
+    "files.connections", "kafka.reachable", "kafka.topics", "kafka.group", "kafka.clock", "catalog.reachable",
+    "catalog.commit", "registry.schema", "catalog.tables", "pipeline.position", "spark.reachable", "spark.version",
+    "spark.jars", "spark.catalogs", "airflow.environment", "airflow.plugin", "airflow.services",
+)  # fmt: skip
+SEVERITIES = tuple(Severity)
+DEFAULT_ADVICE = "run it again with `tidegate -v doctor`, which shows where the error came from"
+
+
+def order_findings(findings: Iterable[Finding], mask: SecretMask) -> list[Finding]:
+    """Errors first, then warnings, then what is right; each of these by the order of the checks.
+
+    What several checks say, or one of several pipelines, is listed once, with all their names. Secrets are masked.
+    """
+    masked_findings = [
+        replace(finding, cause=mask.mask(finding.cause), advice=mask.mask(finding.advice)) for finding in findings
+    ]
+    masked_findings.sort(key=lambda finding: (SEVERITIES.index(finding.severity), CHECKS.index(finding.check)))
+    merged_findings: dict[tuple[Severity, str], Finding] = {}
+    for finding in masked_findings:
+        key = (finding.severity, finding.cause)
+        first = merged_findings.get(key, finding)
+        users = tuple(dict.fromkeys((*first.used_by, *finding.used_by)))
+        advice = first.advice or ("" if first.severity is Severity.OK else DEFAULT_ADVICE)
+        merged_findings[key] = replace(first, used_by=users, advice=advice)
+    return list(merged_findings.values())
+
+
+def count_findings(findings: Iterable[Finding], severity: Severity) -> int:
+    """How many findings are of this severity."""
+    return sum(finding.severity is severity for finding in findings)
+
+
+def build_report(findings: list[Finding], seconds: float) -> dict[str, Any]:
+    """The report for programs."""
+    errors, warnings, ok = (count_findings(findings, severity) for severity in SEVERITIES)
+    rows = [asdict(finding) for finding in findings]
+    return {"errors": errors, "warnings": warnings, "ok": ok, "seconds": round(seconds, 1), "findings": rows}
+
+
+def format_findings(findings: list[Finding], seconds: float) -> str:
+    """The report for people: what to fix first stands first."""
+    lines = []
+    for finding in findings:
+        users = f" (for {', '.join(finding.used_by)})" if finding.used_by else ""
+        lines.append(f"{finding.severity.value:<8} {finding.check}: {finding.cause}{users}")
+        lines += [f"{'':<8} do: {finding.advice}"] if finding.advice else []
+    errors, warnings, ok = (count_findings(findings, severity) for severity in SEVERITIES)
+    return "\n".join([*lines, f"{errors} errors, {warnings} warnings, {ok} ok, in {seconds:.1f} s"])

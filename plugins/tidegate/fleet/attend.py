@@ -11,7 +11,7 @@ from random import randrange
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from tidegate.errors import NothingToDo, RetryLater
-from tidegate.ports.context import Ports
+from tidegate.ports.session import Session
 from tidegate.table.session import expand_template
 
 if TYPE_CHECKING:  # Kafka's client is not loaded where only the names here are needed
@@ -43,7 +43,10 @@ class Limits:
 
 
 def attend_members(
-    fleet_members: "OpenedMembers", step: Callable[[Ports], Result], names: Iterable[str], limits: Limits | None = None
+    fleet_members: "OpenedMembers",
+    step: Callable[[Session], Result],
+    names: Iterable[str],
+    limits: Limits | None = None,
 ) -> StepOutcomes[Result]:
     """Run a step for these members, one after the other: their Kafka clients would take the cores from each other.
 
@@ -62,7 +65,7 @@ def attend_members(
             if name in fleet_members.failures:
                 raise fleet_members.failures[name]
             if name in members:
-                results[name] = _run_within(name, members[name].ports, step, clock)
+                results[name] = _run_within(name, members[name].session, step, clock)
         except NothingToDo:
             continue
         except Exception as problem:
@@ -89,7 +92,7 @@ class _Clock:
         return seconds
 
 
-def _run_within(name: str, ports: Ports, step: Callable[[Ports], Result], clock: _Clock) -> Result:
+def _run_within(name: str, session: Session, step: Callable[[Session], Result], clock: _Clock) -> Result:
     """What the step returns, or raises; `RetryLater` where it takes too long. It repeats without harm, as all do."""
     if clock.remaining_seconds <= 0:
         raise RetryLater(
@@ -102,9 +105,9 @@ def _run_within(name: str, ports: Ports, step: Callable[[Ports], Result], clock:
 
     def run() -> None:
         try:
-            expanded_ports = expand_template(ports)
-            table_counts.put(len(expanded_ports.pipeline.tables))
-            results.append(step(expanded_ports))
+            expanded_session = expand_template(session)
+            table_counts.put(len(expanded_session.pipeline.tables))
+            results.append(step(expanded_session))
         except BaseException as problem:
             problems.append(problem)
             table_counts.put(0)

@@ -11,7 +11,7 @@ from tidegate.errors import NothingToDo, TidegateError, TooFewRecords
 from tidegate.fleet.members import ClusterBroker, Member, OpenedMembers
 from tidegate.flush.plan import plan_observed
 from tidegate.model.batch import Plan
-from tidegate.ports.context import Ports
+from tidegate.ports.session import Session
 from tidegate.table.log import list_row_topics
 from tidegate.table.progress import ObservedTable, observe_tables
 from tidegate.table.session import expand_template
@@ -37,17 +37,17 @@ class MemberLook:
 
 @dataclass(frozen=True)
 class _Observed:
-    """A member whose tables were read; `ports` know those that records have named."""
+    """A member whose tables were read; `session` know those that records have named."""
 
     member: Member
-    ports: Ports
+    session: Session
     tables: Sequence[ObservedTable]
 
 
 def look_at_members(
     fleet_members: OpenedMembers,
     at_least: Mapping[str, int],
-    adapt: Callable[[Ports], Ports] = lambda ports: ports,
+    adapt: Callable[[Session], Session] = lambda session: session,
 ) -> list[MemberLook]:
     """Plan every member; one that fails is told, and takes no other down.
 
@@ -67,9 +67,9 @@ def look_at_members(
     return [looks[name] for name in sorted(looks)]
 
 
-def _observe(member: Member, adapt: Callable[[Ports], Ports]) -> _Observed:
-    ports = expand_template(adapt(member.ports))
-    return _Observed(member, ports, observe_tables(ports))
+def _observe(member: Member, adapt: Callable[[Session], Session]) -> _Observed:
+    session = expand_template(adapt(member.session))
+    return _Observed(member, session, observe_tables(session))
 
 
 def _read_logs(observed: Iterable[_Observed]) -> None:
@@ -82,7 +82,9 @@ def _read_logs(observed: Iterable[_Observed]) -> None:
             brokers[id(broker)] = broker
             broker.read_names_ahead()
         try:
-            topics[id(broker), observation.ports.pipeline.source.isolation].update(list_row_topics(observation.ports))
+            topics[id(broker), observation.session.pipeline.source.isolation].update(
+                list_row_topics(observation.session)
+            )
         except TidegateError as problem:
             log.info("pipeline=%s: %s", observation.member.name, problem)
     for (number, isolation), names in topics.items():
@@ -92,7 +94,7 @@ def _read_logs(observed: Iterable[_Observed]) -> None:
 def _plan(observed: _Observed, at_least: int) -> MemberLook:
     name = observed.member.name
     try:
-        return MemberLook(name, plan=plan_observed(observed.ports, observed.tables, at_least))
+        return MemberLook(name, plan=plan_observed(observed.session, observed.tables, at_least))
     except TooFewRecords as reason:
         return MemberLook(name, idle_reason=str(reason), is_postponed=True)
     except NothingToDo as reason:

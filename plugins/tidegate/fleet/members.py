@@ -10,17 +10,15 @@ from typing import Protocol
 from tidegate.adapters.kafka.shared_broker import ReadAheadBroker
 from tidegate.adapters.open_clients import OpenClients
 from tidegate.config.catalogs_file import read_catalogs
-from tidegate.config.defaults_file import read_defaults
-from tidegate.config.fleets import find_fleet
+from tidegate.config.defaults_file import find_fleet, read_defaults
 from tidegate.config.pipeline_file import load_all_pipelines
 from tidegate.connections import Resolve, cache_connections
 from tidegate.errors import ConfigurationError
 from tidegate.ports.broker import Broker
-from tidegate.ports.context import Ports
+from tidegate.ports.session import Session
 from tidegate.spec.pipeline import Pipeline
 from tidegate.wiring.brokers import open_read_ahead_broker
-from tidegate.wiring.no_engine import NoEngine
-from tidegate.wiring.pipeline import SharedParts, assemble_loaded_pipeline
+from tidegate.wiring.pipeline import NoEngine, SharedParts, assemble_loaded_pipeline
 
 log = logging.getLogger(__name__)
 
@@ -69,13 +67,13 @@ class ClusterBroker(Broker, Protocol):
 class Member:
     """One pipeline of a fleet with its ports, which run no Spark job."""
 
-    ports: Ports
+    session: Session
     broker: ClusterBroker
 
     @property
     def name(self) -> str:
         """The pipeline's."""
-        return self.ports.pipeline.name
+        return self.session.pipeline.name
 
 
 @dataclass(frozen=True)
@@ -100,8 +98,8 @@ class _Openers:
         key = json.dumps(pipeline.source.kafka, sort_keys=True)
         if key not in self._brokers:
             self._brokers[key] = open_read_ahead_broker(pipeline.source.kafka, self._parts.resolve)
-        ports = assemble_loaded_pipeline(self._parts, pipeline, self._brokers[key])
-        return Member(ports, self._brokers[key])
+        session = assemble_loaded_pipeline(self._parts, pipeline, self._brokers[key])
+        return Member(session, self._brokers[key])
 
 
 def open_members(include: Path, pipelines: Iterable[Pipeline], resolve: Resolve) -> OpenedMembers:

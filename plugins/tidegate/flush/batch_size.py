@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from tidegate.errors import ConfigurationError
 from tidegate.model import resource_names
+from tidegate.model.kafka_log import Log
 from tidegate.model.offsets import (
     Offsets,
     Ranges,
@@ -15,8 +16,8 @@ from tidegate.model.offsets import (
     keep_partitions,
     merge_offsets,
 )
-from tidegate.ports.batch_history import HistoryRow
-from tidegate.ports.context import Log, Ports
+from tidegate.ports.destination import HistoryRow
+from tidegate.ports.session import Session
 from tidegate.spec.time_text import EXAMPLE, parse_timestamp_ms
 from tidegate.table.log import parse_written_offsets, read_known_log
 
@@ -52,8 +53,8 @@ class BatchSize:
 class BatchSizer:
     """Chooses the size of the next batch, which tables at the same offsets share. It reads history at most once."""
 
-    def __init__(self, ports: Ports) -> None:
-        self._ports = ports
+    def __init__(self, session: Session) -> None:
+        self._session = session
         self._measured: MeasuredThroughput | None = None
         self.reason = ""
 
@@ -65,12 +66,12 @@ class BatchSizer:
 
     def choose_max_records(self, backlog: int) -> int:
         """The most records of a batch when `backlog` offsets wait. Sets `reason` if that is below the file's cap."""
-        cap = self._ports.pipeline.merge.cap(backlog)
+        cap = self._session.pipeline.merge.cap(backlog)
         if min(backlog, cap) <= HISTORY_MIN_BACKLOG_RECORDS:
             return cap
         if self._measured is None:
-            self._measured = measure_throughput(self._ports)
-        size = compute_batch_size(self._ports, backlog, self._measured)
+            self._measured = measure_throughput(self._session)
+        size = compute_batch_size(self._session, backlog, self._measured)
         self.reason = self.reason or size.reason
         return size.records
 
@@ -96,9 +97,9 @@ def choose_partitions(start: Offsets, end: Offsets, max_records: int) -> Offsets
     return chosen
 
 
-def compute_batch_size(ports: Ports, backlog: int, throughput: MeasuredThroughput) -> BatchSize:
+def compute_batch_size(session: Session, backlog: int, throughput: MeasuredThroughput) -> BatchSize:
     """The smallest of three: the file's cap, the records of `merge.batch_time`, the records of `merge.max_bytes`."""
-    merge = ports.pipeline.merge
+    merge = session.pipeline.merge
     cap = merge.cap(backlog)
     limits = [BatchSize(cap)]
     if merge.batch_seconds and throughput.records_per_second:
@@ -114,17 +115,17 @@ def compute_batch_size(ports: Ports, backlog: int, throughput: MeasuredThroughpu
     return BatchSize(records, smallest.reason if records < min(cap, backlog) else "")
 
 
-def measure_throughput(ports: Ports) -> MeasuredThroughput:
+def measure_throughput(session: Session) -> MeasuredThroughput:
     """Records per second of the fastest of the newest batches, and the most staged bytes for each record.
 
     Counts batches of 10,000 records and more; for the rate, those that took 10 s and more. Backfills do not count.
     Never raises: if history cannot be read, both are None.
     """
-    limit = _compute_history_limit(len(ports.pipeline.tables))
+    limit = _compute_history_limit(len(session.pipeline.tables))
     try:
-        rows = ports.history.read_history(resource_names.name_control_table(ports.pipeline), limit)
+        rows = session.history.read_history(resource_names.name_control_table(session.pipeline), limit)
     except Exception as error:  # history is a shortcut: without it a batch has the pipeline's own cap
-        place = f"pipeline={ports.pipeline.name}"
+        place = f"pipeline={session.pipeline.name}"
         log.warning("history cannot be read, so batches have the cap of the pipeline file: %s: %s", place, error)
         log.info("history cannot be read: %s", place, exc_info=error)
         return MeasuredThroughput()
@@ -159,22 +160,22 @@ def _sum_by_batch(rows: Iterable[HistoryRow]) -> list[dict[str, float]]:
 STOP_SYNTAX_HELP = f'write latest, group, group:<id>, a time like {EXAMPLE}, or offsets like {{"topic": {{"0": 42}}}}'
 
 
-def resolve_stop_offsets(ports: Ports, stop_text: str) -> Offsets:
+def resolve_stop_offsets(session: Session, stop_text: str) -> Offsets:
     """The offsets that a read stops before, of every partition there is now.
 
     A group's partitions without a committed offset, and those not named by `stop_text`, are not read: they end where
     their log begins. `latest` is the end of the log as it is now, so that what comes later is not chased.
     ConfigurationError for other words, and for offsets or another group that name no partition to read.
     """
-    log, _ = read_known_log(ports)
+    log, _ = read_known_log(session)
     topics = tuple(log.begin)
     if stop_text == "latest":
         return log.end
     if stop_text == "group":
-        committed = ports.broker.read_committed(ports.pipeline.source.group, topics)
+        committed = session.broker.read_committed(session.pipeline.source.group, topics)
         return merge_offsets(log.begin, keep_partitions(committed, log.begin))
     if stop_text.startswith("group:"):
-        return merge_offsets(log.begin, _find_group_end(ports, stop_text, log))
+        return merge_offsets(log.begin, _find_group_end(session, stop_text, log))
     if stop_text.lstrip().startswith("{"):
         named = keep_partitions(_parse_stop_offsets(stop_text), log.begin)
         if log.begin and not any(named.values()):
@@ -183,14 +184,14 @@ def resolve_stop_offsets(ports: Ports, stop_text: str) -> Offsets:
                 f"{STOP_SYNTAX_HELP}"
             )
         return merge_offsets(log.begin, named)
-    return ports.broker.find_offsets_at(topics, parse_timestamp_ms("until", stop_text, STOP_SYNTAX_HELP))
+    return session.broker.find_offsets_at(topics, parse_timestamp_ms("until", stop_text, STOP_SYNTAX_HELP))
 
 
-def _find_group_end(ports: Ports, stop_text: str, log: Log) -> Offsets:
+def _find_group_end(session: Session, stop_text: str, log: Log) -> Offsets:
     group = stop_text.partition(":")[2]
     if not group.strip():
         raise ConfigurationError(f"until={stop_text}: no group is named; {STOP_SYNTAX_HELP}")
-    committed = keep_partitions(ports.broker.read_committed(group, tuple(log.begin)), log.begin)
+    committed = keep_partitions(session.broker.read_committed(group, tuple(log.begin)), log.begin)
     if log.begin and not any(committed.values()):
         raise ConfigurationError(
             f"until={stop_text}: the group has committed nothing for the pipeline's topics; correct its name, or let "

@@ -18,7 +18,8 @@ from tidegate.flush.maintain import (
 )
 from tidegate.merge.owed import send_dead_letters
 from tidegate.model import resource_names
-from tidegate.ports.context import Ports, TableFiles, TableState
+from tidegate.model.table_state import TableFiles, TableState
+from tidegate.ports.session import Session
 from tidegate.spec.runtime import Maintenance
 from tidegate.spec.table import Table
 from tidegate.table.session import TableSession, expand_template
@@ -59,33 +60,36 @@ def is_due(settings: Maintenance, published_batches: int, batches: int) -> bool:
     return published_batches // settings.compact_every > (published_batches - batches) // settings.compact_every
 
 
-def compact(ports: Ports, tables: Iterable[str]) -> list[CompactionReport]:
+def compact(session: Session, tables: Iterable[str]) -> list[CompactionReport]:
     """Rewrite what pays in each of `tables`, full names; return one report for each, in the same order.
 
     Small files of a partition that has 5 become one, files of which a tenth of the rows is deleted are written anew,
     more delete files than data files are merged. A failure is reported and logged and never fails the flush: the next
     look, or maintain, does what this one left. A repeat call measures again, and rewrites nothing twice.
     """
-    return [_compact_table(ports, table) for table in tables]
+    return [_compact_table(session, table) for table in tables]
 
 
-def _compact_table(ports: Ports, table: str) -> CompactionReport:
+def _compact_table(session: Session, table: str) -> CompactionReport:
     try:
-        files = ports.tables.read_files(table)
-        statements = _render_compaction(ports, table, files) if files and is_rewritten(ports, table) else {}
+        files = session.tables.read_files(table)
+        statements = _render_compaction(session, table, files) if files and is_rewritten(session, table) else {}
         if not files or not statements:
             return CompactionReport(table=table)
-        return CompactionReport(table=table, maintenance_report=rewrite_table(ports, table, files, statements))
+        return CompactionReport(table=table, maintenance_report=rewrite_table(session, table, files, statements))
     except Exception as error:  # whatever it is, rows are published and must not be held up by how they are stored
         reason = f"{type(error).__name__}: {error}"
         log.warning(
-            "compaction failed, a later flush tries again: pipeline=%s table=%s: %s", ports.pipeline.name, table, reason
+            "compaction failed, a later flush tries again: pipeline=%s table=%s: %s",
+            session.pipeline.name,
+            table,
+            reason,
         )
         return CompactionReport(table=table, failed=reason)
 
 
-def _render_compaction(ports: Ports, table: str, files: TableFiles) -> dict[str, str]:
-    render = build_renderer(ports, table)
+def _render_compaction(session: Session, table: str, files: TableFiles) -> dict[str, str]:
+    render = build_renderer(session, table)
     statements = dict[str, str]()
     if is_worn(files):
         statements["compact"] = render("compact", delete_files=DISABLED_COUNT, deleted_share=DELETED_SHARE)
@@ -137,7 +141,7 @@ def list_tables_to_compact(reports: Iterable[Mapping[str, Any]]) -> list[str]:
     return [report["table"] for report in reports if report.get(COMPACTION_KEY)]
 
 
-def clean_up(ports: Ports) -> list[CleanUpReport]:
+def clean_up(session: Session) -> list[CleanUpReport]:
     """Remove, for each table, what its published batches have left; return what was removed.
 
     1. Send the dead letters of batches up to the one published for that table to `errors.topic`, if there is one.
@@ -149,8 +153,8 @@ def clean_up(ports: Ports) -> list[CleanUpReport]:
     Idempotent, except that dead letters may be sent again after a failure. A failure is logged and reported, and does
     not fail the flush: the next run does the rest.
     """
-    ports = expand_template(ports)
-    return [_TableCleaning(TableSession(ports, table)).clean() for table in ports.pipeline.tables]
+    session = expand_template(session)
+    return [_TableCleaning(TableSession(session, table)).clean() for table in session.pipeline.tables]
 
 
 class _TableCleaning:
@@ -173,20 +177,20 @@ class _TableCleaning:
 
     def _clean(self) -> None:
         table = self._table.refresh()
-        ports = table.ports
+        session = table.session
         state = table.state
         if state is None or state.recorded_position is None:
-            self._note(removed=ports.staging.clean_up(table.intermediate, 0))
+            self._note(removed=session.staging.clean_up(table.intermediate, 0))
             return
         batch = state.recorded_position.batch
         self._note(published=batch)
         if table.spec.errors.topic:  # first: batches that are still staged may have letters that were not sent
             self._note(sent_dead_letters=send_dead_letters(table, batch))
-        removed_counts = ports.staging.clean_up(*_find_leftovers(table, batch))
-        is_worn = is_due(ports.pipeline.maintenance, batch, removed_counts.get("batches", 0))
+        removed_counts = session.staging.clean_up(*_find_leftovers(table, batch))
+        is_worn = is_due(session.pipeline.maintenance, batch, removed_counts.get("batches", 0))
         self._note(removed=removed_counts, needs_compaction=is_worn)
-        is_gone = partial(_is_backfill_gone, ports, table.spec)
-        self._note(branches=ports.commits.drop_branches(table.name, ports.pipeline.name, batch, is_gone))
+        is_gone = partial(_is_backfill_gone, session, table.spec)
+        self._note(branches=session.commits.drop_branches(table.name, session.pipeline.name, batch, is_gone))
         if table.spec.remembers:
             self._note(**_forget_old_deletes(table, state))
 
@@ -201,11 +205,11 @@ def _find_leftovers(table: TableSession, batch: int) -> tuple[str, int]:
     return table.intermediate, batch
 
 
-def _is_backfill_gone(ports: Ports, table: Table, backfill: str) -> bool:
+def _is_backfill_gone(session: Session, table: Table, backfill: str) -> bool:
     """Whether a backfill, or a replay, keeps no intermediate table for this one any more, under whatever suffix."""
     namespace, _, bare_name = table.name.rpartition(".")
-    prefix = f"{resource_names.get_backfill_prefix(ports.pipeline.name, bare_name)}{backfill}".casefold()
-    return not any(name.casefold().startswith(prefix) for name in ports.tables.list_tables(namespace))
+    prefix = f"{resource_names.get_backfill_prefix(session.pipeline.name, bare_name)}{backfill}".casefold()
+    return not any(name.casefold().startswith(prefix) for name in session.tables.list_tables(namespace))
 
 
 def _forget_old_deletes(table: TableSession, state: TableState) -> dict[str, Any]:
@@ -215,11 +219,11 @@ def _forget_old_deletes(table: TableSession, state: TableState) -> dict[str, Any
     future counts as now: one record from a wrong clock would let all deletes be forgotten, for good. Several pipelines
     may publish into the table and share the memory, so the one that is farthest behind decides.
     """
-    ports = table.ports
-    times = {ports.pipeline.name: _read_valid_through_ms(state)}
-    for other_pipeline in ports.tables.list_pipelines(table.name):
+    session = table.session
+    times = {session.pipeline.name: _read_valid_through_ms(state)}
+    for other_pipeline in session.tables.list_pipelines(table.name):
         other_state = (
-            ports.tables.read_state(table.name, other_pipeline) if other_pipeline != ports.pipeline.name else None
+            session.tables.read_state(table.name, other_pipeline) if other_pipeline != session.pipeline.name else None
         )
         if other_state is not None and other_state.recorded_position is not None:
             times[other_pipeline] = _read_valid_through_ms(other_state)
@@ -227,10 +231,10 @@ def _forget_old_deletes(table: TableSession, state: TableState) -> dict[str, Any
     if len(known_times) < len(times):
         return {"forgotten_deletes": 0, "unknown_valid_through": sorted(p for p, ms in times.items() if ms is None)}
     kept_ms = table.spec.tombstone_retention_seconds * 1000
-    before_ms = min(*known_times, ports.now_ms()) - kept_ms
+    before_ms = min(*known_times, session.now_ms()) - kept_ms
     every_ms = kept_ms // FORGET_SHARE
     return {
-        "forgotten_deletes": ports.tables.forget_deletes(
+        "forgotten_deletes": session.tables.forget_deletes(
             resource_names.name_memory_table(table.spec), before_ms, every_ms
         )
     }

@@ -8,7 +8,7 @@ from itertools import islice
 from tidegate.errors import NothingToDo
 from tidegate.model.offsets import get_offset, iterate_offsets
 from tidegate.model.position import Position
-from tidegate.ports.context import Ports
+from tidegate.ports.session import Session
 from tidegate.spec.runtime import Period
 from tidegate.table.pipeline_progress import TableProgress, measure_progress
 from tidegate.table.progress import observe_tables
@@ -21,7 +21,7 @@ MAX_PERIODS = 48  # of one run; after a long pause the next runs tell the rest
 MAX_AHEAD_MS = 3_600_000  # of records whose clock is merely not ours; what brokers allow by default
 
 
-def read_completeness(ports: Ports, table: str) -> tuple[int, int]:
+def read_completeness(session: Session, table: str) -> tuple[int, int]:
     """When the table has begun, and the time up to which everything is in it, in milliseconds of records' time.
 
     - The table has begun at the greatest time of a record in it now: only later hours were surely read whole.
@@ -30,8 +30,8 @@ def read_completeness(ports: Ports, table: str) -> tuple[int, int]:
     - If several pipelines write the table, the one that is farthest behind decides.
     - Times after now do not count: one record from a wrong clock would complete all hours until then.
     """
-    progress = _read_table_progress(ports, table)
-    place = f"pipeline={ports.pipeline.name} table={table}"
+    progress = _read_table_progress(session, table)
+    place = f"pipeline={session.pipeline.name} table={table}"
     position = progress.position
     through = progress.valid_through_ms
     if progress.error is not None or position is None or through is None or not _find_greatest_time(position):
@@ -39,7 +39,7 @@ def read_completeness(ports: Ports, table: str) -> tuple[int, int]:
     if not _knows_every_partition(position, progress):
         raise NothingToDo(f"{place}: a partition has not been read yet")
     begin_ms = _find_greatest_time(position)
-    for other_pipeline, recorded in _iterate_others(ports, table):
+    for other_pipeline, recorded in _iterate_others(session, table):
         if recorded is None or recorded.valid_through_ms is None:
             raise NothingToDo(
                 f"{place}: it is not known yet what is complete of pipeline={other_pipeline}, which writes it too"
@@ -50,15 +50,15 @@ def read_completeness(ports: Ports, table: str) -> tuple[int, int]:
             )
         begin_ms = max(begin_ms, _find_greatest_time(recorded))
         through = min(through, recorded.valid_through_ms)
-    now = ports.now_ms()
+    now = session.now_ms()
     return min(begin_ms, now + MAX_AHEAD_MS), min(through, now)
 
 
-def _read_table_progress(ports: Ports, table: str) -> TableProgress:
+def _read_table_progress(session: Session, table: str) -> TableProgress:
     """The one table beside the log; the others are not read: each has a task of its own."""
-    check_table_is_known(ports, table)
-    tables = tuple(candidate for candidate in ports.pipeline.tables if candidate.name == table)
-    (progress,) = measure_progress(ports, observe_tables(ports, tables)).tables
+    check_table_is_known(session, table)
+    tables = tuple(candidate for candidate in session.pipeline.tables if candidate.name == table)
+    (progress,) = measure_progress(session, observe_tables(session, tables)).tables
     return progress
 
 
@@ -67,10 +67,10 @@ def _find_greatest_time(position: Position) -> int:
     return max((ms for _, _, ms in iterate_offsets(position.timestamps) if ms > 0), default=0)
 
 
-def _iterate_others(ports: Ports, table: str) -> Iterator[tuple[str, Position | None]]:
+def _iterate_others(session: Session, table: str) -> Iterator[tuple[str, Position | None]]:
     """The other pipelines that have published into the table, by name; without a position where it was rolled back."""
-    for other_pipeline in ports.tables.list_pipelines(table):
-        state = ports.tables.read_state(table, other_pipeline) if other_pipeline != ports.pipeline.name else None
+    for other_pipeline in session.tables.list_pipelines(table):
+        state = session.tables.read_state(table, other_pipeline) if other_pipeline != session.pipeline.name else None
         if state is not None and state.recorded_position is not None:
             yield other_pipeline, None if state.is_rolled_back else state.recorded_position
 

@@ -13,29 +13,29 @@ from tidegate.model import resource_names
 from tidegate.model.batch import Plan, PlannedBatch
 from tidegate.model.ownership import describe_name_registry
 from tidegate.model.position import Position, WatermarkSide
-from tidegate.ports.context import Ports
-from tidegate.schema.column import Column
+from tidegate.ports.session import Session
+from tidegate.schema.data_types import Column
 from tidegate.spec.table import Table
 from tidegate.table.columns import find_retracting_answers, list_record_key_columns, list_value_columns
 from tidegate.table.position import check_not_overtaken
 from tidegate.table.session import TableSession, make_concrete_table
 
 
-def build_name_finder(ports: Ports, table: Table, planned_batch: PlannedBatch) -> StageTable:
+def build_name_finder(session: Session, table: Table, planned_batch: PlannedBatch) -> StageTable:
     """What the stage job is asked, to list the names in a batch.
 
     It leaves them in a property of the table of names, or in a folder if Spark does not write that table.
     """
-    pipeline = ports.pipeline
-    attempt = ports.new_attempt()
-    folder = ports.staging.find_landing_folder(
+    pipeline = session.pipeline
+    attempt = session.new_attempt()
+    folder = session.staging.find_landing_folder(
         resource_names.name_intermediate_table(pipeline, table), planned_batch.batch, attempt
     )
     create = _render_registry_creation(
-        ports, table, planned_batch, "create_intermediate" if folder is None else "create_names"
+        session, table, planned_batch, "create_intermediate" if folder is None else "create_names"
     )
     if folder is not None and create:
-        ports.engine.run(MergeJob(pipeline.name, planned_batch.batch, create, table=table.name))
+        session.engine.run(MergeJob(pipeline.name, planned_batch.batch, create, table=table.name))
     return StageTable(
         intermediate=table.name,
         attempt=attempt,
@@ -44,7 +44,7 @@ def build_name_finder(ports: Ports, table: Table, planned_batch: PlannedBatch) -
         value=replace(table.value, columns=None),
         value_columns=list_value_columns(table),
         metadata=pipeline.source.metadata,
-        epochs=read_epochs(ports, planned_batch),  # a condition may look at them
+        epochs=read_epochs(session, planned_batch),  # a condition may look at them
         ignore_deletes=True,  # to a table that does not exist yet a delete does nothing
         when=table.when,
         route=table.route,
@@ -60,11 +60,11 @@ def build_name_finder(ports: Ports, table: Table, planned_batch: PlannedBatch) -
 
 
 def _render_registry_creation(
-    ports: Ports, table: Table, planned_batch: PlannedBatch, statement: str
+    session: Session, table: Table, planned_batch: PlannedBatch, statement: str
 ) -> tuple[str, ...]:
     """Statements that make the table of names, none where it is there."""
-    owner = describe_name_registry(ports.pipeline)
-    if ports.tables.claim(table.name, owner) is not None:
+    owner = describe_name_registry(session.pipeline)
+    if session.tables.claim(table.name, owner) is not None:
         return ()
     values = {
         "table": table.name,
@@ -79,18 +79,18 @@ def _render_registry_creation(
         "shape": "names",
         "batch": planned_batch.batch,
     }
-    return tuple(ports.get_sql(table.name).render(name, **values) for name in ("create_namespace", statement))
+    return tuple(session.get_sql(table.name).render(name, **values) for name in ("create_namespace", statement))
 
 
-def discover_tables(ports: Ports, planned_batch: PlannedBatch, stage_table: StageTable) -> list[Table]:
+def discover_tables(session: Session, planned_batch: PlannedBatch, stage_table: StageTable) -> list[Table]:
     """The new tables that records of the batch name. Creates nothing.
 
     BadRecord with the first record that names no table. GiveUp for more tables than `max_tables`. RetryLater if the
     job's list of names is gone.
     """
-    pipeline = ports.pipeline
-    place = f"pipeline={ports.pipeline.name} batch={planned_batch.batch}"
-    names = _require_names(ports, planned_batch, stage_table, place)
+    pipeline = session.pipeline
+    place = f"pipeline={session.pipeline.name} batch={planned_batch.batch}"
+    names = _require_names(session, planned_batch, stage_table, place)
     known_names = {table.identifier for table in pipeline.tables}
     catalog = planned_batch.table.partition(".")[0]
     new = [name for name in names if name not in known_names]
@@ -105,9 +105,11 @@ def discover_tables(ports: Ports, planned_batch: PlannedBatch, stage_table: Stag
     return [make_concrete_table(pipeline, f"{catalog}.{name}") for name in new]
 
 
-def _require_names(ports: Ports, planned_batch: PlannedBatch, stage_table: StageTable, place: str) -> tuple[str, ...]:
+def _require_names(
+    session: Session, planned_batch: PlannedBatch, stage_table: StageTable, place: str
+) -> tuple[str, ...]:
     """The names that the job found in the batch; raises unless each record of it names a table."""
-    discovered = _read_discovered_names(ports, planned_batch, stage_table)
+    discovered = _read_discovered_names(session, planned_batch, stage_table)
     if discovered is None or discovered.attempt != stage_table.attempt:
         raise RetryLater(f"{place}: the names of attempt={stage_table.attempt} are not there; stage again")
     if discovered.bad:
@@ -121,26 +123,26 @@ def _require_names(ports: Ports, planned_batch: PlannedBatch, stage_table: Stage
 
 
 def _read_discovered_names(
-    ports: Ports, planned_batch: PlannedBatch, stage_table: StageTable
+    session: Session, planned_batch: PlannedBatch, stage_table: StageTable
 ) -> DiscoveredNames | None:
-    pipeline = ports.pipeline
+    pipeline = session.pipeline
     if stage_table.folder:
         table = next(table for table in pipeline.tables if table.name == planned_batch.table)
         into = resource_names.name_intermediate_table(pipeline, table)
-        return ports.staging.read_discovered_names(into, planned_batch.batch, stage_table.attempt)
-    state = ports.tables.read_state(planned_batch.table, pipeline.name)
+        return session.staging.read_discovered_names(into, planned_batch.batch, stage_table.attempt)
+    state = session.tables.read_state(planned_batch.table, pipeline.name)
     property_value = state.marks.get(resource_names.name_registry_property(pipeline)) if state else None
     if not property_value:
         return None
     return DiscoveredNames.from_json(property_value, f"pipeline={pipeline.name} table={planned_batch.table}")
 
 
-def advance_registry(ports: Ports, plan: Plan, planned_batch: PlannedBatch) -> None:
+def advance_registry(session: Session, plan: Plan, planned_batch: PlannedBatch) -> None:
     """Move the position of the table of names behind the batch, whose tables are all staged. One compare-and-swap."""
-    spec = next(spec for spec in ports.pipeline.tables if spec.name == planned_batch.table)
-    table = TableSession(ports, spec)
+    spec = next(spec for spec in session.pipeline.tables if spec.name == planned_batch.table)
+    table = TableSession(session, spec)
     retry_commits(
-        ports,
+        session,
         table.prefix,
         partial(_commit_registry_advance, table, plan, planned_batch),
     )
@@ -166,7 +168,7 @@ def _commit_registry_advance(table: TableSession, plan: Plan, planned_batch: Pla
         start = replace(
             end, offsets=planned_batch.ranges.start, batch=0, outside=planned_batch.watermark != WatermarkSide.INSIDE
         )
-        table.ports.commits.seed(table.name, name, start)
+        table.session.commits.seed(table.name, name, start)
         table = table.refresh()
     if table.state is None:
         raise RetryLater(f"{table.prefix}: it was created, and the catalog lacks it; stage again")

@@ -15,7 +15,7 @@ from tidegate.flush.plan import format_refusals, plan
 from tidegate.flush.stage import stage_tables
 from tidegate.model.batch import Plan, PublishedBatch, Refusal, StagedBatch
 from tidegate.model.offsets import Offsets
-from tidegate.ports.context import Ports
+from tidegate.ports.session import Session
 from tidegate.table.session import expand_template
 
 log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ class FlushResult:
 
 
 def flush(
-    ports: Ports,
+    session: Session,
     merges_at_once: int = 1,
     stop_offsets: Offsets | None = None,
     report: Callable[[Plan], None] = lambda _: None,
@@ -52,79 +52,83 @@ def flush(
       if that holds for all of them.
     - `NothingToDo` is raised if there was no work. The heartbeat has run then.
     """
-    expanded_ports = expand_template(ports)  # the tables that records have named are looked for once, not by every step
-    flush_plan = plan_flush(expanded_ports, stop_offsets=stop_offsets)
+    expanded_session = expand_template(
+        session
+    )  # the tables that records have named are looked for once, not by every step
+    flush_plan = plan_flush(expanded_session, stop_offsets=stop_offsets)
     report(flush_plan)
-    return flush_planned(ports, expanded_ports, flush_plan, merges_at_once)
+    return flush_planned(session, expanded_session, flush_plan, merges_at_once)
 
 
-def plan_flush(ports: Ports, at_least: int = 0, stop_offsets: Offsets | None = None) -> Plan:
+def plan_flush(session: Session, at_least: int = 0, stop_offsets: Offsets | None = None) -> Plan:
     """The first step of a flush. Without work, or refused, it cleans up behind a killed run and runs the heartbeat."""
     try:
-        return plan(ports, at_least, stop_offsets)
+        return plan(session, at_least, stop_offsets)
     except NothingToDo:
-        clean_up(ports)  # of a run that was killed after its publish
-        heartbeat(ports)
+        clean_up(session)  # of a run that was killed after its publish
+        heartbeat(session)
         raise
     except (SomeTables, GiveUp):  # a refused pipeline may stand still for longer than the group's offsets last
-        _clean_up_behind_failure(ports)
+        _clean_up_behind_failure(session)
         raise
 
 
-def flush_planned(ports: Ports, expanded_ports: Ports, flush_plan: Plan, merges_at_once: int = 1) -> FlushResult:
-    """The other steps of a flush, see there. `expanded_ports` hold the tables that records have named."""
+def flush_planned(
+    session: Session, expanded_session: Session, flush_plan: Plan, merges_at_once: int = 1
+) -> FlushResult:
+    """The other steps of a flush, see there. `expanded_session` hold the tables that records have named."""
     try:
-        staged_batches, refused_staging = stage_tables(expanded_ports, flush_plan)
+        staged_batches, refused_staging = stage_tables(expanded_session, flush_plan)
     except GiveUp:
-        _clean_up_behind_failure(expanded_ports)  # attempts that nobody will merge
+        _clean_up_behind_failure(expanded_session)  # attempts that nobody will merge
         raise
     refusals = [*flush_plan.refusals, *refused_staging]
-    ports = (
-        expanded_ports
-        if {batch.table for batch in staged_batches} <= {t.name for t in expanded_ports.pipeline.tables}
-        else expand_template(ports)
+    session = (
+        expanded_session
+        if {batch.table for batch in staged_batches} <= {t.name for t in expanded_session.pipeline.tables}
+        else expand_template(session)
     )
-    flushed = replace(_merge_all(ports, staged_batches, merges_at_once), offsets_left=flush_plan.offsets_left)
+    flushed = replace(_merge_all(session, staged_batches, merges_at_once), offsets_left=flush_plan.offsets_left)
     try:
         if flushed.published:
             with suppress(NothingToDo):  # a table that has not begun may keep the group where it is
-                commit_offsets(ports)
-        flushed = replace(flushed, clean_up_reports=tuple(clean_up(ports)))
-        heartbeat(ports)
+                commit_offsets(session)
+        flushed = replace(flushed, clean_up_reports=tuple(clean_up(session)))
+        heartbeat(session)
     except TidegateError:
-        _raise_failures(ports, flushed, refusals)  # those of tables go first: they also name what is published
+        _raise_failures(session, flushed, refusals)  # those of tables go first: they also name what is published
         raise
-    _raise_failures(ports, flushed, refusals)
+    _raise_failures(session, flushed, refusals)
     return flushed
 
 
-def _clean_up_behind_failure(ports: Ports) -> None:
+def _clean_up_behind_failure(session: Session) -> None:
     """Run clean_up and heartbeat after a failure. Their own failures are only logged: the first one is reported."""
-    clean_up(ports)
+    clean_up(session)
     try:
-        heartbeat(ports)
+        heartbeat(session)
     except TidegateError as error:
         log.warning("%s", error)
 
 
-def _merge_all(ports: Ports, batches: list[StagedBatch], at_once: int) -> FlushResult:
+def _merge_all(session: Session, batches: list[StagedBatch], at_once: int) -> FlushResult:
     queues = group_by_table(batches)
     if at_once == 1 or len(queues) == 1:
-        drained = [merge_queue(ports, queue) for queue in queues]
+        drained = [merge_queue(session, queue) for queue in queues]
     else:
-        drained = _merge_beside_each_other(ports, queues, at_once)
+        drained = _merge_beside_each_other(session, queues, at_once)
     published_batches = tuple(batch for queue in drained for batch in queue.published)
     return FlushResult(
         published_batches, tuple((queue.table, queue.failure) for queue in drained if queue.failure is not None)
     )
 
 
-def _merge_beside_each_other(ports: Ports, queues: list[list[StagedBatch]], at_once: int) -> list[QueueResult]:
+def _merge_beside_each_other(session: Session, queues: list[list[StagedBatch]], at_once: int) -> list[QueueResult]:
     """Merge in parallel. Ctrl-C does not wait for running merges."""
     workers = ThreadPoolExecutor(at_once, thread_name_prefix="tidegate-merge")
     is_awaited = True
     try:
-        return list(workers.map(partial(merge_queue, ports), queues))
+        return list(workers.map(partial(merge_queue, session), queues))
     except KeyboardInterrupt:
         is_awaited = False
         raise
@@ -132,18 +136,18 @@ def _merge_beside_each_other(ports: Ports, queues: list[list[StagedBatch]], at_o
         workers.shutdown(wait=is_awaited, cancel_futures=not is_awaited)
 
 
-def _raise_failures(ports: Ports, flushed: FlushResult, refusals: Sequence[Refusal]) -> None:
+def _raise_failures(session: Session, flushed: FlushResult, refusals: Sequence[Refusal]) -> None:
     failures = [error for _, error in flushed.failures]
     lost_only = all(isinstance(error, PublishedElsewhere) for error in failures)
     if failures and lost_only and flushed.published and not refusals:
         log.info("another run published first; nothing needs repair: %s", "; ".join(map(str, failures)))
         return
-    if failures and not refusals and (not ports.pipeline.has_several or lost_only):
+    if failures and not refusals and (not session.pipeline.has_several or lost_only):
         raise failures[0]
     messages = (
-        [f"pipeline={ports.pipeline.name}: {len(failures)} tables failed:", *map(str, failures)] if failures else []
+        [f"pipeline={session.pipeline.name}: {len(failures)} tables failed:", *map(str, failures)] if failures else []
     )
-    messages += [format_refusals(ports, refusals)] if refusals else []
+    messages += [format_refusals(session, refusals)] if refusals else []
     if messages:
         kinds = [*map(type, failures), *(find_kind(refusal.kind) for refusal in refusals)]
         raise join_tables("\n".join(messages), kinds, flushed.published)

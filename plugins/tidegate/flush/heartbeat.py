@@ -10,7 +10,7 @@ from tidegate.errors import GiveUp, NothingToDo, RetryLater, TidegateError
 from tidegate.merge.attempt import begin_attempt, publish_head, retry_commits, write_on_branch
 from tidegate.model.offsets import Offsets, format_offsets, get_offset, iterate_offsets, merge_offsets
 from tidegate.model.position import Position
-from tidegate.ports.context import Ports
+from tidegate.ports.session import Session
 from tidegate.spec.source import StartKind
 from tidegate.table.heartbeat_records import HeartbeatRecord, build_heartbeat_records, encode_records
 from tidegate.table.log import list_ignored_topics, list_row_topics, read_known_log
@@ -28,17 +28,17 @@ from tidegate.table.watermark import (
 )
 
 
-def apply_offset_hook(ports: Ports, published_offsets: Offsets, quiet: Offsets) -> Offsets:
+def apply_offset_hook(session: Session, published_offsets: Offsets, quiet: Offsets) -> Offsets:
     """The offsets as the pipeline's hook returns them; `GiveUp` if it lowers or removes one, or raises one too far.
 
     It may raise offsets and add partitions: to `published_offsets` in topics that carry rows, to the end of the log in
     all others.
     """
     offsets = merge_offsets(published_offsets, quiet)
-    if ports.heartbeat_hook is None:
+    if session.heartbeat_hook is None:
         return offsets
-    place = f"pipeline={ports.pipeline.name} heartbeat.hook={ports.pipeline.heartbeat.hook}"
-    hook_offsets = _call_hook(ports.heartbeat_hook, place, ports.pipeline.name, offsets)
+    place = f"pipeline={session.pipeline.name} heartbeat.hook={session.pipeline.heartbeat.hook}"
+    hook_offsets = _call_hook(session.heartbeat_hook, place, session.pipeline.name, offsets)
     for topic, partition, offset in iterate_offsets(offsets):
         result = get_offset(hook_offsets, topic, partition)
         if result is None or result < offset:
@@ -46,7 +46,7 @@ def apply_offset_hook(ports: Ports, published_offsets: Offsets, quiet: Offsets) 
                 f"{place}: topic={topic} partition={partition} offset={offset} became {result}: a hook may raise and "
                 "add offsets, never lower or remove them; correct it, or take it out of the pipeline file"
             )
-    _check_limits(ports, place, hook_offsets, published_offsets)
+    _check_limits(session, place, hook_offsets, published_offsets)
     return hook_offsets
 
 
@@ -60,10 +60,12 @@ def _call_hook(hook: Callable[[str, Offsets], Offsets], place: str, pipeline: st
         raise GiveUp(f"{place}: {type(fault).__name__}: {fault}; correct it, or take it out of the file") from fault
 
 
-def _check_limits(ports: Ports, place: str, hook_offsets: Offsets, published_offsets: Offsets) -> None:
+def _check_limits(session: Session, place: str, hook_offsets: Offsets, published_offsets: Offsets) -> None:
     unpublished_topics = tuple(topic for topic in hook_offsets if topic not in published_offsets)
     ends = (
-        ports.broker.read_end_offsets(unpublished_topics, ports.pipeline.source.isolation) if unpublished_topics else {}
+        session.broker.read_end_offsets(unpublished_topics, session.pipeline.source.isolation)
+        if unpublished_topics
+        else {}
     )
     limits = merge_offsets(ends, published_offsets)
     for topic, partition, offset in iterate_offsets(hook_offsets):
@@ -92,7 +94,7 @@ def renew_position(table: TableSession, older_than_ms: int) -> None:
     """
     try:
         if table.has_branches:
-            retry_commits(table.ports, table.prefix, partial(_renew_once, table, older_than_ms))
+            retry_commits(table.session, table.prefix, partial(_renew_once, table, older_than_ms))
     except TidegateError as error:
         log.warning("the position was not renewed, so older snapshots stay: %s; the next heartbeat tries again", error)
 
@@ -142,7 +144,7 @@ class HeartbeatResult:
         return {**asdict(self), "tables": tables, "warnings": list(self.warnings)}
 
 
-def heartbeat(ports: Ports) -> HeartbeatResult:
+def heartbeat(session: Session) -> HeartbeatResult:
     """Commit again what is published, and once per `heartbeat.interval` report how the pipeline stands.
 
     With an interval of 0 there is no report, and step 4 runs every ten minutes.
@@ -161,41 +163,41 @@ def heartbeat(ports: Ports) -> HeartbeatResult:
     error of the first. If the hook asks for offsets that are not published, they are not used, and `GiveUp` is raised
     at the end.
     """
-    ports = expand_template(ports)
-    tables = observe_tables(ports)
-    offsets, refusal = _compute_offsets(ports, tables)
-    group_report = commit_to_group(ports, offsets)
+    session = expand_template(session)
+    tables = observe_tables(session)
+    offsets, refusal = _compute_offsets(session, tables)
+    group_report = commit_to_group(session, offsets)
     beat = HeartbeatResult(group_report.offsets)
-    if any(offsets.values()) and _is_due(ports, group_report.beat_ms):
-        commit_to_group(ports, group_report.offsets, ports.now_ms())
-        _renew_positions(ports, tables)
-        if ports.pipeline.heartbeat.interval_seconds:
-            beat = _report_tables(ports, tables, group_report.offsets)
+    if any(offsets.values()) and _is_due(session, group_report.beat_ms):
+        commit_to_group(session, group_report.offsets, session.now_ms())
+        _renew_positions(session, tables)
+        if session.pipeline.heartbeat.interval_seconds:
+            beat = _report_tables(session, tables, group_report.offsets)
     if refusal is not None:
         raise refusal
     return beat
 
 
-def require_begun(ports: Ports) -> Ports:
+def require_begun(session: Session) -> Session:
     """The ports, of a pipeline whose runs have committed an offset; `NothingToDo` before that.
 
     For heartbeats that belong to no run: one before the first run would settle where `start: latest` begins.
     """
-    if not any(ports.broker.read_committed(ports.pipeline.source.group, list_row_topics(ports)).values()):
-        raise NothingToDo(f"pipeline={ports.pipeline.name}: no run has committed an offset yet")
-    return ports
+    if not any(session.broker.read_committed(session.pipeline.source.group, list_row_topics(session)).values()):
+        raise NothingToDo(f"pipeline={session.pipeline.name}: no run has committed an offset yet")
+    return session
 
 
-def _is_due(ports: Ports, before_ms: int | None) -> bool:
-    pause_ms = ports.pipeline.heartbeat.pause_seconds * 1000
+def _is_due(session: Session, before_ms: int | None) -> bool:
+    pause_ms = session.pipeline.heartbeat.pause_seconds * 1000
     # a time in the future was stored before the clock was set back
-    return before_ms is None or not 0 <= ports.now_ms() - before_ms < pause_ms
+    return before_ms is None or not 0 <= session.now_ms() - before_ms < pause_ms
 
 
-def _renew_positions(ports: Ports, tables: Sequence[ObservedTable]) -> None:
+def _renew_positions(session: Session, tables: Sequence[ObservedTable]) -> None:
     """Of tables from which more snapshots could expire, and none does, as a rollback would not be noticed any more."""
-    maintenance = ports.pipeline.maintenance
-    expired_ms = ports.now_ms() - maintenance.keep_snapshots_for_seconds * 1000
+    maintenance = session.pipeline.maintenance
+    expired_ms = session.now_ms() - maintenance.keep_snapshots_for_seconds * 1000
     for observed in tables:
         state = observed.state
         if state is None or state.snapshots_since_publish <= maintenance.keep_snapshots:
@@ -204,60 +206,62 @@ def _renew_positions(ports: Ports, tables: Sequence[ObservedTable]) -> None:
             renew_position(observed, expired_ms)
 
 
-def _compute_offsets(ports: Ports, tables: Sequence[ObservedTable]) -> tuple[Offsets, GiveUp | None]:
-    quiet = _find_quiet_ends(ports, tables)
-    own_offsets = compute_low_watermark(ports, tables)
-    own_offsets = merge_offsets(_find_empty_start(ports, tables, own_offsets), own_offsets)
+def _compute_offsets(session: Session, tables: Sequence[ObservedTable]) -> tuple[Offsets, GiveUp | None]:
+    quiet = _find_quiet_ends(session, tables)
+    own_offsets = compute_low_watermark(session, tables)
+    own_offsets = merge_offsets(_find_empty_start(session, tables, own_offsets), own_offsets)
     try:
-        return apply_offset_hook(ports, own_offsets, quiet), None
+        return apply_offset_hook(session, own_offsets, quiet), None
     except GiveUp as refusal:
         return merge_offsets(own_offsets, quiet), refusal
 
 
-def _find_quiet_ends(ports: Ports, tables: Sequence[ObservedTable]) -> Offsets:
+def _find_quiet_ends(session: Session, tables: Sequence[ObservedTable]) -> Offsets:
     """The ends of ignored topics; none if all tables were filled from another cluster, whose group is left alone."""
-    ignored_topics = list_ignored_topics(ports)
+    ignored_topics = list_ignored_topics(session)
     if not ignored_topics:
         return {}
-    log = ports.broker.read_log(ignored_topics, ports.pipeline.source.isolation)
+    log = session.broker.read_log(ignored_topics, session.pipeline.source.isolation)
     is_foreign = 0 < len(tables) == len(find_foreign_positions(tables, log.cluster_id))
     return {} if is_foreign else log.end
 
 
-def _find_empty_start(ports: Ports, tables: Sequence[ObservedTable], own_offsets: Offsets) -> Offsets:
+def _find_empty_start(session: Session, tables: Sequence[ObservedTable], own_offsets: Offsets) -> Offsets:
     """Offsets to keep for topics that no table has read from: where `start: latest` or `group` begins, and the ends of
     empty topics. The brokers would forget the group's offsets otherwise, and the table would begin elsewhere. The group
     is left alone for a table that was filled from another cluster.
     """
-    if all(topic in own_offsets for topic in list_row_topics(ports)):
+    if all(topic in own_offsets for topic in list_row_topics(session)):
         return {}
-    log = read_known_log(ports)[0]
-    kind = ports.pipeline.source.start.kind
+    log = read_known_log(session)[0]
+    kind = session.pipeline.source.start.kind
     foreign_topics = find_topics_of_other_clusters(tables, log.cluster_id)
     unread_topics = tuple(topic for topic in log.begin if topic not in own_offsets and topic not in foreign_topics)
     if kind == StartKind.LATEST:
-        start = resolve_latest_start(ports, log)
+        start = resolve_latest_start(session, log)
         return {topic: start[topic] for topic in unread_topics}
     empty = tuple(topic for topic in unread_topics if log.begin[topic] == log.end[topic])
     asked_topics = unread_topics if kind == StartKind.GROUP else empty
-    committed_offsets = ports.broker.read_committed(ports.pipeline.source.group, asked_topics) if asked_topics else {}
+    committed_offsets = (
+        session.broker.read_committed(session.pipeline.source.group, asked_topics) if asked_topics else {}
+    )
     return merge_offsets({topic: log.end[topic] for topic in empty}, committed_offsets)
 
 
-def _report_tables(ports: Ports, tables: Sequence[ObservedTable], offsets: Offsets) -> HeartbeatResult:
+def _report_tables(session: Session, tables: Sequence[ObservedTable], offsets: Offsets) -> HeartbeatResult:
     records: list[HeartbeatRecord] = []
     warnings: list[str] = []
     sent_records = 0
     try:
-        progress = measure_progress(ports, tables)
+        progress = measure_progress(session, tables)
         records = build_heartbeat_records(progress)
-        warnings += find_risks(ports, progress.log, progress.published_offsets)
-        if ports.pipeline.heartbeat.produce and records:
+        warnings += find_risks(session, progress.log, progress.published_offsets)
+        if session.pipeline.heartbeat.produce and records:
             messages = encode_records((record.key, record.to_dict()) for record in records)
-            ports.broker.send(ports.pipeline.heartbeat.topic, messages)
+            session.broker.send(session.pipeline.heartbeat.topic, messages)
             sent_records = len(records)
     except TidegateError as reason:
-        warnings.append(f"pipeline={ports.pipeline.name}: the report of this heartbeat is incomplete: {reason}")
+        warnings.append(f"pipeline={session.pipeline.name}: the report of this heartbeat is incomplete: {reason}")
     for warning in warnings:
         log.warning(warning)
     return HeartbeatResult(
@@ -265,18 +269,21 @@ def _report_tables(ports: Ports, tables: Sequence[ObservedTable], offsets: Offse
     )
 
 
-def commit_offsets(ports: Ports) -> Offsets:
+def commit_offsets(session: Session) -> Offsets:
     """Commit the low watermark over all tables to the consumer group, read it back and return it.
 
     Idempotent. The group's offsets are progress for people: nothing reads them once a table has a position, so what a
     late zombie commits is fixed by the next run. NothingToDo while no table has a position of this cluster.
     """
-    ports = expand_template(ports)
-    tables = observe_tables(ports)
-    offsets = compute_low_watermark(ports, tables)
+    session = expand_template(session)
+    tables = observe_tables(session)
+    offsets = compute_low_watermark(session, tables)
     if not any(offsets.values()):
-        raise explain_empty_watermark(ports, tables)
+        raise explain_empty_watermark(session, tables)
     log.info(
-        "committing: pipeline=%s group=%s %s", ports.pipeline.name, ports.pipeline.source.group, format_offsets(offsets)
+        "committing: pipeline=%s group=%s %s",
+        session.pipeline.name,
+        session.pipeline.source.group,
+        format_offsets(offsets),
     )
-    return commit_to_group(ports, offsets).offsets
+    return commit_to_group(session, offsets).offsets

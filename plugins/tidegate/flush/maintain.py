@@ -7,11 +7,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tidegate.errors import GiveUp, RetryLater, TidegateError, join_tables
+from tidegate.jobs.lasting_failures import build_refused_right_error, find_refused_right
 from tidegate.jobs.maintain_job import ORPHANS, MaintainJob, MaintenanceOutcome, ProcedureOutcome
-from tidegate.jobs.refused_rights import build_refused_right_error, find_refused_right
 from tidegate.model import resource_names
 from tidegate.model.ownership import KIND_PROPERTY, TableKind
-from tidegate.ports.context import Ports, TableFiles
+from tidegate.model.table_state import TableFiles
+from tidegate.ports.session import Session
 from tidegate.spec.runtime import Maintenance, UseWhen
 from tidegate.table.session import expand_template
 
@@ -78,33 +79,37 @@ class MaintenanceReport:
         return {**asdict(self), "steps": {name: step.to_dict() for name, step in self.steps.items()}}
 
 
-def list_maintained_tables(ports: Ports) -> list[str]:
+def list_maintained_tables(session: Session) -> list[str]:
     """Full names of a pipeline's tables that exist: destinations, and those beside them that carry a mark of ours.
 
     One that cannot be read is among them: its own maintenance says why, and hides no other.
     """
-    pipeline = expand_template(ports).pipeline
+    pipeline = expand_template(session).pipeline
     destinations = [table.name for table in pipeline.tables]
     candidates = [resource_names.name_intermediate_table(pipeline, table) for table in pipeline.tables]
     candidates += [resource_names.name_memory_table(table) for table in pipeline.tables if table.remembers]
     candidates += [resource_names.name_dead_letter_table(pipeline), resource_names.name_control_table(pipeline)]
-    tables = ports.tables
+    tables = session.tables
     return [
-        *(name for name in destinations if _finds_table(ports, tables.has_files, name)),
-        *(name for name in dict.fromkeys(candidates) if _finds_table(ports, tables.read_property, name, KIND_PROPERTY)),
+        *(name for name in destinations if _finds_table(session, tables.has_files, name)),
+        *(
+            name
+            for name in dict.fromkeys(candidates)
+            if _finds_table(session, tables.read_property, name, KIND_PROPERTY)
+        ),
     ]
 
 
-def _finds_table(ports: Ports, look: Callable[..., object], *arguments: str) -> bool:
+def _finds_table(session: Session, look: Callable[..., object], *arguments: str) -> bool:
     """Whether a look at a table finds something; where it cannot be read, that is not known, and so true."""
     try:
         return look(*arguments) not in (None, False)
     except (RetryLater, GiveUp) as failure:
-        log.warning("pipeline=%s: %s", ports.pipeline.name, failure)
+        log.warning("pipeline=%s: %s", session.pipeline.name, failure)
         return True
 
 
-def maintain_all(ports: Ports, tables: Iterable[str], report: Callable[[MaintenanceReport], None]) -> None:
+def maintain_all(session: Session, tables: Iterable[str], report: Callable[[MaintenanceReport], None]) -> None:
     """Maintain these tables, full names, one after the other; `report` is given what changed in each.
 
     If a table fails, those behind it are maintained all the same, and `SomeTables` is raised at the end.
@@ -112,14 +117,14 @@ def maintain_all(ports: Ports, tables: Iterable[str], report: Callable[[Maintena
     failures = list[TidegateError]()
     for table in tables:
         try:
-            report(maintain(ports, table))
+            report(maintain(session, table))
         except TidegateError as problem:
             failures.append(problem)
     if failures:
         raise join_tables("\n".join(map(str, failures)), map(type, failures))
 
 
-def maintain(ports: Ports, table: str) -> MaintenanceReport:
+def maintain(session: Session, table: str) -> MaintenanceReport:
     """Maintain one table and return what changed, with its files before and after.
 
     1. Compact small files and apply delete files, where enough of them are measured.
@@ -133,49 +138,49 @@ def maintain(ports: Ports, table: str) -> MaintenanceReport:
     step failed, after the others were tried, or when another maintenance ran at the same time; GiveUp without a table,
     or when a right is missing.
     """
-    files = ports.tables.read_files(table, exact=True)
+    files = session.tables.read_files(table, exact=True)
     if files is None:
         raise GiveUp(
-            f"pipeline={ports.pipeline.name} table={table}: no such table, so there is nothing to maintain; flush first"
+            f"pipeline={session.pipeline.name} table={table}: no such table, so there is nothing to maintain; flush first"
         )
-    return rewrite_table(ports, table, files, _render_maintenance(ports, table, files))
+    return rewrite_table(session, table, files, _render_maintenance(session, table, files))
 
 
-def rewrite_table(ports: Ports, table: str, files: TableFiles, statements: dict[str, str]) -> MaintenanceReport:
+def rewrite_table(session: Session, table: str, files: TableFiles, statements: dict[str, str]) -> MaintenanceReport:
     """Run the statements, by their steps' names, on a table of these files, and return what changed.
 
     Raises as `maintain` does: `RetryLater` when one of them failed, after the others were tried.
     """
-    attempt = ports.new_attempt()
-    property_name = resource_names.name_maintenance_property(ports.pipeline.name)
+    attempt = session.new_attempt()
+    property_name = resource_names.name_maintenance_property(session.pipeline.name)
     job = MaintainJob(
-        pipeline=ports.pipeline.name, table=table, attempt=attempt, property=property_name, statements=statements
+        pipeline=session.pipeline.name, table=table, attempt=attempt, property=property_name, statements=statements
     )
     log.info("maintaining: pipeline=%s table=%s %s", job.pipeline, table, ", ".join(job.statements))
-    ports.engine.run(job)
-    text = ports.tables.read_property(table, property_name)
+    session.engine.run(job)
+    text = session.tables.read_property(table, property_name)
     outcome = MaintenanceOutcome.from_json(text, f"pipeline={job.pipeline} table={table}") if text else None
     if outcome is None or outcome.attempt != attempt:
         raise RetryLater(
             f"pipeline={job.pipeline} table={table}: another maintenance ran at the same time; try again later"
         )
     _raise_failures(job, outcome.steps)
-    return _build_report(table, files, ports.tables.read_files(table) or files, outcome.steps)
+    return _build_report(table, files, session.tables.read_files(table) or files, outcome.steps)
 
 
-def _render_maintenance(ports: Ports, table: str, files: TableFiles) -> dict[str, str]:
-    settings = ports.pipeline.maintenance
-    render = build_renderer(ports, table)
+def _render_maintenance(session: Session, table: str, files: TableFiles) -> dict[str, str]:
+    settings = session.pipeline.maintenance
+    render = build_renderer(session, table)
 
     def format_time_before(seconds: int, at_most_ms: int | None = None) -> str:
-        ms = ports.now_ms() - seconds * 1000
+        ms = session.now_ms() - seconds * 1000
         return _format_timestamp(ms if at_most_ms is None else min(ms, at_most_ms))
 
     older_than = format_time_before(settings.orphans_older_than_seconds)
     orphans = {ORPHANS: render(ORPHANS, older_than=older_than, prefix_listing=not files.is_local)}
-    if not _may_remove_orphans(ports, table, files):
+    if not _may_remove_orphans(session, table, files):
         orphans = {}
-    if _is_intermediate(ports, table):
+    if _is_intermediate(session, table):
         return orphans
     # Expiry must not cut a branch off from a tagged snapshot: that could not be told from a rollback any more. Nor from
     # the position that it carries since a rollback, which could not be gone back to any more. How many snapshots others
@@ -186,44 +191,44 @@ def _render_maintenance(ports: Ports, table: str, files: TableFiles) -> dict[str
         older_than=format_time_before(settings.keep_snapshots_for_seconds, kept_ms),
         retain_last=max(settings.keep_snapshots, files.snapshots_since_tag + EXPECTED_COMMITS_MEANWHILE),
     )
-    rewrites = _render_rewrites(render, settings, files) if is_rewritten(ports, table) else {}
-    return {**rewrites, **({"expire": expire} if _may_expire(ports, table, files) else {}), **orphans}
+    rewrites = _render_rewrites(render, settings, files) if is_rewritten(session, table) else {}
+    return {**rewrites, **({"expire": expire} if _may_expire(session, table, files) else {}), **orphans}
 
 
-def _is_intermediate(ports: Ports, table: str) -> bool:
+def _is_intermediate(session: Session, table: str) -> bool:
     """Whether batches are staged in it. Where records name the tables its mark tells: to look for all of them costs a
     look at each, and each has a maintenance of its own.
     """
-    pipeline = ports.pipeline
+    pipeline = session.pipeline
     if table in {resource_names.name_intermediate_table(pipeline, destination) for destination in pipeline.tables}:
         return True
     is_templated = pipeline.template is not None
-    return is_templated and ports.tables.read_property(table, KIND_PROPERTY) == TableKind.INTERMEDIATE
+    return is_templated and session.tables.read_property(table, KIND_PROPERTY) == TableKind.INTERMEDIATE
 
 
-def _may_expire(ports: Ports, table: str, files: TableFiles) -> bool:
+def _may_expire(session: Session, table: str, files: TableFiles) -> bool:
     """Whether a branch's own retention, which goes before what expiry is asked for, keeps the tagged snapshots."""
     if files.forbids_file_deletion:
         return False
     if files.oldest_tagged_ms is None or files.branch_age_ms is None:
         return True
-    if files.oldest_tagged_ms - CLOCK_SKEW_MS > ports.now_ms() - files.branch_age_ms + MAX_EXPIRY_AGE_MS:
+    if files.oldest_tagged_ms - CLOCK_SKEW_MS > session.now_ms() - files.branch_age_ms + MAX_EXPIRY_AGE_MS:
         return True
     log.warning(
         "nothing expires: pipeline=%s table=%s: a branch has max_snapshot_age_ms=%s, by which the last published "
         "snapshot would be cut off; raise it, or publish a batch",
-        ports.pipeline.name, table, files.branch_age_ms,
+        session.pipeline.name, table, files.branch_age_ms,
     )  # fmt: skip
     return False
 
 
-def _may_remove_orphans(ports: Ports, table: str, files: TableFiles) -> bool:
+def _may_remove_orphans(session: Session, table: str, files: TableFiles) -> bool:
     """Whether nobody else's files lie below the table's location: nothing of this table refers to them."""
     if files.forbids_file_deletion:
         log.warning(
             "no snapshot expires, orphans stay: pipeline=%s table=%s: its property gc.enabled says that other tables "
             "may use its files; set it to true if none does",
-            ports.pipeline.name, table,
+            session.pipeline.name, table,
         )  # fmt: skip
         return False
     if not files.nested_tables:
@@ -231,7 +236,7 @@ def _may_remove_orphans(ports: Ports, table: str, files: TableFiles) -> bool:
     log.warning(
         "orphans stay: pipeline=%s table=%s: tables=%s have their files below its location, as a table that was "
         "renamed has; they would be taken for unused; give the table, or the others, a location of its own",
-        ports.pipeline.name, table, ", ".join(files.nested_tables),
+        session.pipeline.name, table, ", ".join(files.nested_tables),
     )  # fmt: skip
     return False
 
@@ -240,19 +245,19 @@ def _format_timestamp(ms: int) -> str:
     return datetime.fromtimestamp(ms // 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def build_renderer(ports: Ports, table: str) -> Callable[..., str]:
+def build_renderer(session: Session, table: str) -> Callable[..., str]:
     """A function that renders a statement for `table`, by its name without `maintain_` and its values."""
     catalog, identifier = table.split(".", 1)
 
     def render(name: str, **values: Any) -> str:
-        return ports.sql.render(f"maintain_{name}", catalog=catalog, table=identifier, **values)
+        return session.sql.render(f"maintain_{name}", catalog=catalog, table=identifier, **values)
 
     return render
 
 
-def is_rewritten(ports: Ports, table: str) -> bool:
+def is_rewritten(session: Session, table: str) -> bool:
     """Whether its files may be rewritten: Iceberg's procedures rewrite main, and a table on a branch has another's."""
-    return table not in {table.name for table in ports.pipeline.tables if table.branch != "main"}
+    return table not in {table.name for table in session.pipeline.tables if table.branch != "main"}
 
 
 def _render_rewrites(render: Callable[..., str], settings: Maintenance, files: TableFiles) -> dict[str, str]:

@@ -14,15 +14,13 @@ from tidegate.merge.audits import prepare_audits
 from tidegate.merge.owed import account, evolve_memory, record_history, render_dead_letter_statements
 from tidegate.merge.statements import build_merge_input, render_merge_statements
 from tidegate.model import resource_names
-from tidegate.model.batch import PublishedBatch, StagedBatch
+from tidegate.model.batch import PublishedBatch, PublishOutcome, StagedBatch
 from tidegate.model.merge_input import MergeInput
 from tidegate.model.offsets import format_offsets
 from tidegate.model.position import Position, WatermarkSide
-from tidegate.model.publish_cost import PublishOutcome
-from tidegate.model.table_state import StagedSource
-from tidegate.ports.context import Head, Ports, TableState
-from tidegate.schema.column import Column
-from tidegate.schema.data_types import format_type, parse_type
+from tidegate.model.table_state import Head, StagedSource, TableState
+from tidegate.ports.session import Session
+from tidegate.schema.data_types import Column, format_type, parse_type
 from tidegate.table.columns import list_destination_columns
 from tidegate.table.compatibility import build_row_properties, check_mergeable
 from tidegate.table.position import check_is_destination, check_not_overtaken, resolve_position
@@ -53,7 +51,7 @@ class BatchMerge:
         return f"{self.table.prefix} batch={self.staged.batch}"
 
 
-def merge(ports: Ports, staged_batch: StagedBatch) -> PublishedBatch:
+def merge(session: Session, staged_batch: StagedBatch) -> PublishedBatch:
     """Publish `staged_batch` and return what changed; a batch published already is a success too.
 
     1. Create the table if it is missing, evolve its schema if needed; give it a first snapshot.
@@ -64,8 +62,8 @@ def merge(ports: Ports, staged_batch: StagedBatch) -> PublishedBatch:
 
     Main moved and the position did not: back to 2. The position moved: `PublishedElsewhere`.
     """
-    work = BatchMerge(open_table(ports, staged_batch.table), staged_batch, started_ms=ports.now_ms())
-    return retry_commits(ports, work.prefix, partial(_run_round, work))
+    work = BatchMerge(open_table(session, staged_batch.table), staged_batch, started_ms=session.now_ms())
+    return retry_commits(session, work.prefix, partial(_run_round, work))
 
 
 def _run_round(work: BatchMerge) -> PublishedBatch:
@@ -89,7 +87,7 @@ def _run_round(work: BatchMerge) -> PublishedBatch:
 
 def _check_still_staged(work: BatchMerge) -> None:
     intermediate = work.table.intermediate
-    if work.table.ports.staging.read_staged_outcome(intermediate, work.staged.attempt) is None:
+    if work.table.session.staging.read_staged_outcome(intermediate, work.staged.attempt) is None:
         raise GiveUp(
             f"{work.prefix}: the staged rows are gone from intermediate={intermediate} "
             f"attempt={work.staged.attempt}; nothing was merged; the next flush stages them again"
@@ -123,7 +121,7 @@ def prepare_table(work: BatchMerge) -> TableSession:
     start = replace(
         start, batch=state.highest_batch, timestamps={}, outside=work.staged.watermark != WatermarkSide.INSIDE
     )
-    table.ports.commits.seed(table.name, table.pipeline.name, start)
+    table.session.commits.seed(table.name, table.pipeline.name, start)
     seeded = table.refresh()
     return table if seeded.state is None else seeded
 
@@ -136,7 +134,7 @@ def _is_unordered(table: TableSession) -> bool:
     create = table.spec.create
     if table.require_state().snapshot_id is not None or not create.cluster_by or not create.enabled:
         return False
-    creator = table.ports.tables.read_property(table.name, resource_names.CREATED_BY_PROPERTY)
+    creator = table.session.tables.read_property(table.name, resource_names.CREATED_BY_PROPERTY)
     return creator == table.pipeline.name
 
 
@@ -159,7 +157,7 @@ def _create_table(work: BatchMerge, *statement_names: str) -> None:
     rendered = (table.sql.render(name, **values) for name in chosen_statements)
     try:
         statements = tuple(statement for statement in rendered if statement)
-        table.ports.engine.run(MergeJob(pipeline, work.staged.batch, statements, table=table.name))
+        table.session.engine.run(MergeJob(pipeline, work.staged.batch, statements, table=table.name))
     except RetryLater:
         if table.refresh().state is None:  # else another first run has created the table
             raise
@@ -199,7 +197,7 @@ def _find_published(work: BatchMerge, table: TableSession) -> PublishedBatch | N
         and position.offsets == staged_batch.ranges.end
         and position.staged_attempt == staged_batch.attempt
     ):
-        head = table.ports.commits.read_head(table.name, resource_names.name_tag(table.pipeline.name))
+        head = table.session.commits.read_head(table.name, resource_names.name_tag(table.pipeline.name))
         return _build_result(work, head, position, PublishOutcome.ALREADY_PUBLISHED)
     check_not_overtaken(table, staged_batch.batch, staged_batch.ranges)
     return None
@@ -256,7 +254,7 @@ def _build_result(
         ranges=work.staged.ranges,
         staged=work.staged.counts.staged,
         **account(head),
-        seconds=round((work.table.ports.now_ms() - work.started_ms) / 1000, 2),
+        seconds=round((work.table.session.now_ms() - work.started_ms) / 1000, 2),
         valid_through_ms=position.valid_through_ms if position else None,
         outcome=outcome,
         written_as=head.summary.get(write_mode.WRITTEN_AS_PROPERTY, "") if head else "",
@@ -316,7 +314,9 @@ class MergeCheckpoint:
         return {"published": [batch.to_dict() for batch in self.published]}
 
 
-def merge_queue(ports: Ports, queue: Sequence[StagedBatch], checkpoint: MergeCheckpoint | None = None) -> QueueResult:
+def merge_queue(
+    session: Session, queue: Sequence[StagedBatch], checkpoint: MergeCheckpoint | None = None
+) -> QueueResult:
     """Publish one table's staged batches in order and record each; stop at the first failure.
 
     1. Leave out what an earlier attempt of this task has published already.
@@ -326,41 +326,41 @@ def merge_queue(ports: Ports, queue: Sequence[StagedBatch], checkpoint: MergeChe
     Each result is added to the checkpoint at once, because the task may be deferred. When it is resumed, what its
     `deferred_job` published counts as this run's work. TableRemoved if the pipeline file no longer names the table.
     """
-    check_table_is_known(ports, queue[0].table)
+    check_table_is_known(session, queue[0].table)
     checkpoint = checkpoint or MergeCheckpoint()
     table = queue[0].table
     first = queue[0].batch
     try:
-        _drain(ports, queue, checkpoint)
+        _drain(session, queue, checkpoint)
     except TidegateError as error:
-        log.info("not merged: pipeline=%s table=%s queue from batch=%s", ports.pipeline.name, table, first)
-        return QueueResult(table, tuple(checkpoint.published), _explain_failure(ports, queue, error))
+        log.info("not merged: pipeline=%s table=%s queue from batch=%s", session.pipeline.name, table, first)
+        return QueueResult(table, tuple(checkpoint.published), _explain_failure(session, queue, error))
     return QueueResult(table, tuple(checkpoint.published))
 
 
-def _drain(ports: Ports, queue: Sequence[StagedBatch], checkpoint: MergeCheckpoint) -> None:
+def _drain(session: Session, queue: Sequence[StagedBatch], checkpoint: MergeCheckpoint) -> None:
     """Publish what remains of the queue. If another run of this task is ahead, find again what remains."""
     for _ in queue:
         try:
-            return _merge_remaining(ports, _find_remaining(ports, queue, checkpoint.deferred_job), checkpoint)
+            return _merge_remaining(session, _find_remaining(session, queue, checkpoint.deferred_job), checkpoint)
         except PublishedElsewhere:
-            if len(_find_remaining(ports, queue, checkpoint.deferred_job)) == len(queue):
+            if len(_find_remaining(session, queue, checkpoint.deferred_job)) == len(queue):
                 raise  # the table stands at none of these batches
     raise PublishedElsewhere(
-        f"pipeline={ports.pipeline.name} table={queue[0].table}: another run publishes these batches; nothing needs "
+        f"pipeline={session.pipeline.name} table={queue[0].table}: another run publishes these batches; nothing needs "
         "repair"
     )
 
 
-def _merge_remaining(ports: Ports, remaining: Sequence[StagedBatch], checkpoint: MergeCheckpoint) -> None:
+def _merge_remaining(session: Session, remaining: Sequence[StagedBatch], checkpoint: MergeCheckpoint) -> None:
     published_batches = checkpoint.published
     for group in iterate_merge_groups(remaining):
-        published_batch = _claim_deferred(merge(ports, combine_batches(group)), checkpoint.deferred_job)
+        published_batch = _claim_deferred(merge(session, combine_batches(group)), checkpoint.deferred_job)
         if published_batch.batch in [batch.batch for batch in published_batches]:
             continue  # before the task was deferred
         published_batches.append(published_batch)
         for staged_batch in group:
-            record_history(ports, staged_batch, published_batch)
+            record_history(session, staged_batch, published_batch)
 
 
 def _claim_deferred(published_batch: PublishedBatch, awaited: DeferredJob | None) -> PublishedBatch:
@@ -371,24 +371,26 @@ def _claim_deferred(published_batch: PublishedBatch, awaited: DeferredJob | None
     )
 
 
-def _find_remaining(ports: Ports, queue: Sequence[StagedBatch], awaited: DeferredJob | None) -> Sequence[StagedBatch]:
+def _find_remaining(
+    session: Session, queue: Sequence[StagedBatch], awaited: DeferredJob | None
+) -> Sequence[StagedBatch]:
     """The batches after the one that the table's position names.
 
     That one is included if it is the last, or if the task was deferred for its job.
     """
-    position = resolve_position(open_table(ports, queue[0].table).refresh())
+    position = resolve_position(open_table(session, queue[0].table).refresh())
     for index, staged_batch in enumerate(queue):
         if position and staged_batch.attempt == position.staged_attempt and staged_batch.ranges.end == position.offsets:
             return queue[index:] if awaited else queue[index + 1 :] or queue[index:]
     return queue
 
 
-def _explain_failure(ports: Ports, queue: Sequence[StagedBatch], error: TidegateError) -> TidegateError:
+def _explain_failure(session: Session, queue: Sequence[StagedBatch], error: TidegateError) -> TidegateError:
     """The failure; if the table's queue is full now, also what that means for the pipeline."""
-    table = open_table(ports, queue[0].table)
+    table = open_table(session, queue[0].table)
     if (
         isinstance(error, PublishedElsewhere)
-        or not ports.pipeline.has_several
+        or not session.pipeline.has_several
         or count_mergeable(queue) < table.spec.max_pending
     ):
         return error

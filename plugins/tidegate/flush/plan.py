@@ -24,7 +24,7 @@ from tidegate.model.offsets import (
     merge_offsets,
 )
 from tidegate.model.position import WatermarkSide
-from tidegate.ports.context import Ports
+from tidegate.ports.session import Session
 from tidegate.schema.wire_format import OTHER_IDS, WIRE
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.runtime import UseWhen
@@ -117,17 +117,17 @@ Failure = tuple[str, GiveUp]  # a table that cannot be staged, and why
 Delay = tuple[str, GiveUp | RetryLater]  # a table that cannot be planned, for good or for now, and why
 
 
-def to_refusals(ports: Ports, delays: Sequence[Delay], *, has_work: bool) -> tuple[Refusal, ...]:
+def to_refusals(session: Session, delays: Sequence[Delay], *, has_work: bool) -> tuple[Refusal, ...]:
     """The refusals that a plan carries; the other tables go on.
 
     If all tables are refused, raises one reason: of one that a retry may solve, else of the first table. If the other
     tables have no work, raises `SomeTables`.
     """
-    if delays and len(delays) == len(ports.pipeline.tables):
+    if delays and len(delays) == len(session.pipeline.tables):
         raise next((error for _, error in delays if isinstance(error, RetryLater)), delays[0][1])
     refusals = note_refusals(delays)
     if refusals and not has_work:
-        raise join_tables(format_refusals(ports, refusals), [type(error) for _, error in delays])
+        raise join_tables(format_refusals(session, refusals), [type(error) for _, error in delays])
     return refusals
 
 
@@ -154,11 +154,13 @@ def join_failures(failures: Sequence[Failure]) -> GiveUp:
     return first if len(words) == 1 else type(first)("\n".join(words))
 
 
-def format_refusals(ports: Ports, refusals: Sequence[Refusal]) -> str:
+def format_refusals(session: Session, refusals: Sequence[Refusal]) -> str:
     """A line that names the tables that are refused, and one for each reason."""
     tables = format_names([refusal.table for refusal in refusals])  # the reasons behind them shall be seen, too
     reasons = dict.fromkeys(refusal.message for refusal in refusals)
-    head = f"pipeline={ports.pipeline.name}: tables={tables} cannot go on and were left as they are, the others go on:"
+    head = (
+        f"pipeline={session.pipeline.name}: tables={tables} cannot go on and were left as they are, the others go on:"
+    )
     return "\n".join([head, *reasons])
 
 
@@ -180,18 +182,18 @@ class _NewBatches:
     reached_offsets: Offsets | None
     sampled_shares: dict[str, float | None] = field(default_factory=dict)
 
-    def sample_superseded_share(self, ports: Ports, ranges: Ranges) -> float | None:
+    def sample_superseded_share(self, session: Session, ranges: Ranges) -> float | None:
         """The estimated share of records that a later record of their key supersedes; None for a small batch.
 
         Reads a sample from the brokers, once for all tables with these ranges.
         """
         range_key = str(ranges.to_dict())
         if ranges.span >= SAMPLED_MIN_RECORDS and range_key not in self.sampled_shares:
-            self.sampled_shares[range_key] = estimate_superseded_share(ports.broker.sample_keys(ranges), ranges)
+            self.sampled_shares[range_key] = estimate_superseded_share(session.broker.sample_keys(ranges), ranges)
         return self.sampled_shares.get(range_key)
 
 
-def plan(ports: Ports, at_least: int = 0, stop_offsets: Offsets | None = None) -> Plan:
+def plan(session: Session, at_least: int = 0, stop_offsets: Offsets | None = None) -> Plan:
     """Return the next batches of every table that has work; `NothingToDo` when none has, or fewer than `at_least` wait.
 
     1. Read each table's position and queue.
@@ -208,30 +210,30 @@ def plan(ports: Ports, at_least: int = 0, stop_offsets: Offsets | None = None) -
     A table that cannot go on, or cannot be read now, stays as it is and is listed in `refusals`; the others are
     planned. If every table is refused, the refusal is raised; if the others have no work, `SomeTables` is raised.
     """
-    ports = expand_template(ports)
-    return plan_observed(ports, observe_tables(ports), at_least, stop_offsets)
+    session = expand_template(session)
+    return plan_observed(session, observe_tables(session), at_least, stop_offsets)
 
 
 def plan_observed(
-    ports: Ports, observed_tables: Sequence[ObservedTable], at_least: int = 0, stop_offsets: Offsets | None = None
+    session: Session, observed_tables: Sequence[ObservedTable], at_least: int = 0, stop_offsets: Offsets | None = None
 ) -> Plan:
-    """Steps 2 to 4 of `plan`, for tables that were read already. `ports` hold the tables that records have named."""
-    log, missing = read_known_log(ports)
+    """Steps 2 to 4 of `plan`, for tables that were read already. `session` hold the tables that records have named."""
+    log, missing = read_known_log(session)
     tables = [_cap_log(observed, stop_offsets) for observed in attach_log(observed_tables, log, missing)]
-    wait_reason = _describe_full_queues(ports, tables)
-    sizer = BatchSizer(ports)
-    cuts_new = not wait_reason and not _has_only_table_waiting(ports, tables)
-    batches, refused = _collect_batches(ports, tables, sizer, cuts_new=cuts_new)
+    wait_reason = _describe_full_queues(session, tables)
+    sizer = BatchSizer(session)
+    cuts_new = not wait_reason and not _has_only_table_waiting(session, tables)
+    batches, refused = _collect_batches(session, tables, sizer, cuts_new=cuts_new)
     remaining = _count_remaining(batches, tables)
     too_few = _explain_too_few(batches, remaining, at_least)
-    refusals = to_refusals(ports, refused, has_work=bool(batches) and not too_few)
+    refusals = to_refusals(session, refused, has_work=bool(batches) and not too_few)
     if too_few:
-        raise TooFewRecords(f"pipeline={ports.pipeline.name}: {too_few}")
+        raise TooFewRecords(f"pipeline={session.pipeline.name}: {too_few}")
     if not batches:
-        if unread := explain_no_row_topics(ports, log):
+        if unread := explain_no_row_topics(session, log):
             raise NothingToDo(unread)
         end = "end of the log" if stop_offsets is None else "end that was asked for, or behind it"
-        raise NothingToDo(f"pipeline={ports.pipeline.name}: every table stands at the {end}")
+        raise NothingToDo(f"pipeline={session.pipeline.name}: every table stands at the {end}")
     if wait_reason:
         logger.warning(wait_reason)
     return Plan(
@@ -246,26 +248,26 @@ def plan_observed(
     )
 
 
-def _describe_full_queues(ports: Ports, tables: Sequence[TableWithLog]) -> str:
+def _describe_full_queues(session: Session, tables: Sequence[TableWithLog]) -> str:
     """Which queue is full, so that no table gets a new batch; empty if none is."""
     full = (t for t in tables if t.error is None and count_mergeable(t.queue) >= t.table.max_pending)
     return "; ".join(describe_full_queue(observed, observed.queue) for observed in full)
 
 
-def _has_only_table_waiting(ports: Ports, tables: Sequence[TableWithLog]) -> bool:
+def _has_only_table_waiting(session: Session, tables: Sequence[TableWithLog]) -> bool:
     """Whether the pipeline's only table has a batch to merge; a further batch would wait behind it."""
-    return not ports.pipeline.has_several and any(count_mergeable(t.queue) for t in tables if t.error is None)
+    return not session.pipeline.has_several and any(count_mergeable(t.queue) for t in tables if t.error is None)
 
 
 def _collect_batches(
-    ports: Ports, tables: Sequence[TableWithLog], sizer: BatchSizer, *, cuts_new: bool
+    session: Session, tables: Sequence[TableWithLog], sizer: BatchSizer, *, cuts_new: bool
 ) -> tuple[list[PlannedBatch], list[Delay]]:
     """3. and 4.: the batches of the tables that go on, and those that do not.
 
     If the log no longer continues at the end of a queue, the queue is published first, and the table is refused after
     that. The refusal asks a person to move the position, which would lose the staged batches.
     """
-    find_staged = {observed.table.name: cache(partial(_find_highest_staged, ports, observed)) for observed in tables}
+    find_staged = {observed.table.name: cache(partial(_find_highest_staged, session, observed)) for observed in tables}
     published = [observed.state.highest_batch for observed in tables if observed.state]
     find_number = cache(lambda: 1 + max([*published, *(find() for find in find_staged.values())]))
     inside = [t.end.offsets for t in tables if t.position and t.end and not t.end.outside]
@@ -281,10 +283,10 @@ def _collect_batches(
         fresh = None
         error = logged_table.error
         try:
-            fresh = _plan_new_batch(ports, logged_table, new) if cuts_new and error is None else None
+            fresh = _plan_new_batch(session, logged_table, new) if cuts_new and error is None else None
         except GiveUp as refusal:
             error = refusal
-        table_batches = _list_table_batches(ports, logged_table, fresh)
+        table_batches = _list_table_batches(session, logged_table, fresh)
         batches += table_batches
         if error is not None and not table_batches:
             refused.append((logged_table.table.name, error))
@@ -319,16 +321,16 @@ def _cap_log(observed: TableWithLog, stop_offsets: Offsets | None) -> TableWithL
     return replace(observed, log=replace(observed.log, end=cap_at(observed.log.end, stop_offsets, reached)))
 
 
-def _find_highest_staged(ports: Ports, observed: TableWithLog) -> int:
+def _find_highest_staged(session: Session, observed: TableWithLog) -> int:
     try:
-        return observed.ports.staging.find_highest_batch(observed.intermediate)
+        return observed.session.staging.find_highest_batch(observed.intermediate)
     except TidegateError:
         if observed.error is None:
             raise
         return 0  # numbers are unique for each table alone, so a table that cannot be read does not count
 
 
-def _list_table_batches(ports: Ports, observed: TableWithLog, fresh: PlannedBatch | None) -> list[PlannedBatch]:
+def _list_table_batches(session: Session, observed: TableWithLog, fresh: PlannedBatch | None) -> list[PlannedBatch]:
     """The queue, then the new batch. Empty if no batch has rows and the position need not move yet."""
     queue = observed.queue
     table = observed.table
@@ -338,22 +340,22 @@ def _list_table_batches(ports: Ports, observed: TableWithLog, fresh: PlannedBatc
     return [*(PlannedBatch(table.name, s.batch, s.ranges, s.attempt) for s in queue), *([fresh] if fresh else [])]
 
 
-def _plan_new_batch(ports: Ports, observed: TableWithLog, new: _NewBatches) -> PlannedBatch | None:
+def _plan_new_batch(session: Session, observed: TableWithLog, new: _NewBatches) -> PlannedBatch | None:
     table = observed.table
     log = observed.log
     check_truncates_are_ordered(observed, log)
-    start = resolve_batch_start(ports, observed)
+    start = resolve_batch_start(session, observed)
     ranges = new.sizer.choose_ranges(start, log.end)
     if not ranges.span:
         return None
     highest = max([observed.state.highest_batch if observed.state else 0, *(batch.batch for batch in observed.queue)])
     number, ranges = find_unfinished_batch(observed, start, log.end, highest) or (0, ranges)
-    if ports.pipeline.has_several:
+    if session.pipeline.has_several:
         # a missing schema fails this table here; later it would fail the tables that share its read too
-        ports.schemas.describe_table(table)
-    may_leave_out = can_keep_last_per_key(ports.pipeline, table)
+        session.schemas.describe_table(table)
+    may_leave_out = can_keep_last_per_key(session.pipeline, table)
     is_sampled = may_leave_out and table.last_per_key == UseWhen.AUTO
-    share = new.sample_superseded_share(ports, ranges) if is_sampled else None
+    share = new.sample_superseded_share(session, ranges) if is_sampled else None
     return PlannedBatch(
         table=table.name,
         batch=number or new.find_number(),

@@ -12,7 +12,7 @@ from tidegate.flush.stage_request import build_stage_table, drops_queue
 from tidegate.flush.staged import find_staged, read_staged_batch, run_or_take_over
 from tidegate.jobs.stage_job import StageJob, StageTable
 from tidegate.model.batch import Plan, PlannedBatch, Refusal, StagedBatch
-from tidegate.ports.context import Ports
+from tidegate.ports.session import Session
 from tidegate.table.log import check_same_log
 from tidegate.table.position import check_not_overtaken
 from tidegate.table.session import expand_template, find_table, keep_known_tables, open_table
@@ -27,15 +27,15 @@ class StageResult(NamedTuple):
     refusals: tuple[Refusal, ...]
 
 
-def stage(ports: Ports, plan: Plan) -> list[StagedBatch]:
+def stage(session: Session, plan: Plan) -> list[StagedBatch]:
     """Stage the plan as `stage_tables` does. If a table fails, its error is raised after the others are staged."""
-    batches, failures = _stage_plan(ports, plan)
+    batches, failures = _stage_plan(session, plan)
     if failures:
         raise join_failures(failures)
     return batches
 
 
-def stage_tables(ports: Ports, plan: Plan) -> StageResult:
+def stage_tables(session: Session, plan: Plan) -> StageResult:
     """Stage the plan. A table that fails is listed in `refusals`, and the others go on. Raises if nothing is staged.
 
     Tables that the pipeline file no longer names are left out; TableRemoved if it names none of the plan's tables.
@@ -51,19 +51,19 @@ def stage_tables(ports: Ports, plan: Plan) -> StageResult:
 
     A repeat call uses what is staged for the plan's queue, and stages its new batches again under the same numbers.
     """
-    batches, failures = _stage_plan(ports, plan)
+    batches, failures = _stage_plan(session, plan)
     if failures and not batches:
         raise join_failures(failures)
     return StageResult(batches, note_refusals(failures))
 
 
-def _stage_plan(ports: Ports, plan: Plan) -> tuple[list[StagedBatch], list[Failure]]:
-    ports = expand_template(ports)
-    plan = keep_known_tables(ports, plan)
-    staged_batches = [_resume_batch(ports, table) for table in plan.tables if table.is_resumed]
-    new, failures = _list_new_batches(ports, plan, staged_batches)
+def _stage_plan(session: Session, plan: Plan) -> tuple[list[StagedBatch], list[Failure]]:
+    session = expand_template(session)
+    plan = keep_known_tables(session, plan)
+    staged_batches = [_resume_batch(session, table) for table in plan.tables if table.is_resumed]
+    new, failures = _list_new_batches(session, plan, staged_batches)
     for _, group in groupby(new, key=_get_group_key):
-        group_batches, group_failures = _stage_group(ports, plan, tuple(group))
+        group_batches, group_failures = _stage_group(session, plan, tuple(group))
         staged_batches = staged_batches + group_batches
         failures = failures + group_failures
     order = {table.table: place for place, table in enumerate(plan.tables)}
@@ -72,14 +72,16 @@ def _stage_plan(ports: Ports, plan: Plan) -> tuple[list[StagedBatch], list[Failu
     ), failures
 
 
-def _list_new_batches(ports: Ports, plan: Plan, resumed: list[StagedBatch]) -> tuple[list[PlannedBatch], list[Failure]]:
+def _list_new_batches(
+    session: Session, plan: Plan, resumed: list[StagedBatch]
+) -> tuple[list[PlannedBatch], list[Failure]]:
     """The batches to stage, sorted by group. Not those that would drop waiting rows: Kafka may have deleted these."""
     waiting_tables = {batch.table for batch in resumed if batch.counts.to_write}
     new = list[PlannedBatch]()
     failures = list[Failure]()
     for planned_batch in sorted((t for t in plan.tables if not t.is_resumed), key=_get_group_key):
         with isolate_failure(planned_batch.table, failures):
-            if planned_batch.table in waiting_tables and drops_queue(ports, planned_batch):
+            if planned_batch.table in waiting_tables and drops_queue(session, planned_batch):
                 log.info(
                     "not staged in this run: table=%s batch=%s: it needs a new intermediate table, and the present one "
                     "has rows that are not published; the next flush stages it",
@@ -95,9 +97,9 @@ def _get_group_key(planned_batch: PlannedBatch) -> tuple[int, str]:
     return planned_batch.batch, str(planned_batch.ranges.to_dict())
 
 
-def _resume_batch(ports: Ports, planned_batch: PlannedBatch) -> StagedBatch:
+def _resume_batch(session: Session, planned_batch: PlannedBatch) -> StagedBatch:
     return find_staged(
-        ports, open_table(ports, planned_batch.table).intermediate, planned_batch, planned_batch.attempt or ""
+        session, open_table(session, planned_batch.table).intermediate, planned_batch, planned_batch.attempt or ""
     )
 
 
@@ -108,13 +110,15 @@ class _Request(NamedTuple):
     stage_table: StageTable
 
 
-def _stage_group(ports: Ports, plan: Plan, group: tuple[PlannedBatch, ...]) -> tuple[list[StagedBatch], list[Failure]]:
+def _stage_group(
+    session: Session, plan: Plan, group: tuple[PlannedBatch, ...]
+) -> tuple[list[StagedBatch], list[Failure]]:
     """Stage tables with the same ranges in one job. A table that fails does not fail the others."""
-    requests, finder, failures = _build_requests(ports, plan, group)
+    requests, finder, failures = _build_requests(session, plan, group)
     if not requests and finder is None:
         return [], failures
     try:
-        staged_batches, failed_behind = _stage_requests(ports, plan, requests, finder)
+        staged_batches, failed_behind = _stage_requests(session, plan, requests, finder)
         return staged_batches, failures + failed_behind
     except GiveUp as error:  # of the job itself
         failed_tables = {name for name, _ in failures}
@@ -122,90 +126,90 @@ def _stage_group(ports: Ports, plan: Plan, group: tuple[PlannedBatch, ...]) -> t
             (planned_batch.table, error) for planned_batch in group if planned_batch.table not in failed_tables
         ]
     except RetryLater:
-        _check_group_not_overtaken(ports, group)
+        _check_group_not_overtaken(session, group)
         raise
 
 
 def _build_requests(
-    ports: Ports, plan: Plan, group: tuple[PlannedBatch, ...]
+    session: Session, plan: Plan, group: tuple[PlannedBatch, ...]
 ) -> tuple[list[_Request], _Request | None, list[Failure]]:
     """The request for each table, the one that looks for new table names, if there is one, and what failed."""
     requests = list[_Request]()
     finder = None
     failures = list[Failure]()
-    for planned_batch in sorted(group, key=lambda batch: find_table(ports, batch.table).discovers_names):
-        table = find_table(ports, planned_batch.table)
+    for planned_batch in sorted(group, key=lambda batch: find_table(session, batch.table).discovers_names):
+        table = find_table(session, planned_batch.table)
         with isolate_failure(planned_batch.table, failures):
             if table.discovers_names:
-                finder = _Request(planned_batch, build_name_finder(ports, table, planned_batch))
+                finder = _Request(planned_batch, build_name_finder(session, table, planned_batch))
             else:
-                requests.append(_Request(planned_batch, build_stage_table(ports, plan, planned_batch)))
+                requests.append(_Request(planned_batch, build_stage_table(session, plan, planned_batch)))
     return requests, finder, failures
 
 
 def _stage_requests(
-    ports: Ports, plan: Plan, requests: list[_Request], finder: _Request | None
+    session: Session, plan: Plan, requests: list[_Request], finder: _Request | None
 ) -> tuple[list[StagedBatch], list[Failure]]:
     """Run the job and read its result for each table, new ones included."""
     planned_batches = [request.planned for request in (*requests, *([finder] if finder else []))]
     stage_tables, stage_seconds = _run_group(
-        ports, plan, planned_batches[0], [request.stage_table for request in requests], finder and finder.stage_table
+        session, plan, planned_batches[0], [request.stage_table for request in requests], finder and finder.stage_table
     )
     staged_batches = list[StagedBatch]()
     failures = list[Failure]()
     for (planned_batch, _), stage_table in zip(requests, stage_tables, strict=True):
         with isolate_failure(planned_batch.table, failures):
             staged_batches.append(
-                replace(read_staged_batch(ports, planned_batch, stage_table), stage_seconds=stage_seconds)
+                replace(read_staged_batch(session, planned_batch, stage_table), stage_seconds=stage_seconds)
             )
     if finder is not None:
         with isolate_failure(finder.planned.table, failures):
-            staged_batches += _stage_new_tables(ports, plan, *finder)
+            staged_batches += _stage_new_tables(session, plan, *finder)
     return staged_batches, failures
 
 
-def _check_group_not_overtaken(ports: Ports, group: tuple[PlannedBatch, ...]) -> None:
+def _check_group_not_overtaken(session: Session, group: tuple[PlannedBatch, ...]) -> None:
     """`PublishedElsewhere` if another run published first: it removes what this run stages."""
     for planned_batch in group:
         if planned_batch.follows:
             continue  # it starts at the end of the queue, and the position is not there yet
-        table = open_table(ports, planned_batch.table).refresh()
+        table = open_table(session, planned_batch.table).refresh()
         check_not_overtaken(table, planned_batch.batch, planned_batch.ranges)
 
 
 def _run_group(
-    ports: Ports, plan: Plan, first: PlannedBatch, tables: list[StageTable], finder: StageTable | None
+    session: Session, plan: Plan, first: PlannedBatch, tables: list[StageTable], finder: StageTable | None
 ) -> tuple[tuple[StageTable, ...], float]:
     """Stage a group of tables by one job. Returns each table with the attempt that counts, and the job's seconds.
 
     Checks before the job and after it that the log is that of the plan: a merge does not check it again.
     """
-    place = f"pipeline={ports.pipeline.name} batch={first.batch}"
+    place = f"pipeline={session.pipeline.name} batch={first.batch}"
     job = StageJob(
-        pipeline=ports.pipeline.name,
+        pipeline=session.pipeline.name,
         batch=first.batch,
         ranges=first.ranges,
-        isolation=ports.pipeline.source.isolation,
+        isolation=session.pipeline.source.isolation,
         tables=tuple(tables),
         finder=finder,
     )
-    log.info("staging: pipeline=%s batch=%s offsets=%s", ports.pipeline.name, job.batch, job.ranges.span)
-    started_ms = ports.now_ms()
-    stage_tables = run_or_take_over(ports, job, lambda: check_same_log(ports, place, first.ranges, plan))
-    return stage_tables, round((ports.now_ms() - started_ms) / 1000, 2)
+    log.info("staging: pipeline=%s batch=%s offsets=%s", session.pipeline.name, job.batch, job.ranges.span)
+    started_ms = session.now_ms()
+    stage_tables = run_or_take_over(session, job, lambda: check_same_log(session, place, first.ranges, plan))
+    return stage_tables, round((session.now_ms() - started_ms) / 1000, 2)
 
 
 def _stage_new_tables(
-    ports: Ports, plan: Plan, planned_batch: PlannedBatch, stage_table: StageTable
+    session: Session, plan: Plan, planned_batch: PlannedBatch, stage_table: StageTable
 ) -> list[StagedBatch]:
     """Stage the rows for tables that the batch names for the first time, and register the names after that."""
-    new = discover_tables(ports, planned_batch, stage_table)
+    new = discover_tables(session, planned_batch, stage_table)
     staged_batches: list[StagedBatch] = []
     if new:
-        wider = replace(ports, pipeline=replace(ports.pipeline, tables=(*ports.pipeline.tables, *new)))
+        wider = replace(session, pipeline=replace(session.pipeline, tables=(*session.pipeline.tables, *new)))
         group = (replace(planned_batch, table=table.name) for table in new)
         staged_batches, failures = _stage_group(wider, plan, tuple(group))
         if failures:  # a name must not be registered yet: its table would begin after this batch
             raise join_failures(failures)
-    advance_registry(ports, plan, planned_batch)
+    advance_registry(session, plan, planned_batch)
     return staged_batches

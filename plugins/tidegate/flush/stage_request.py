@@ -10,11 +10,12 @@ from tidegate.jobs.stage_job import UNUSUAL_BATCH_PROPERTY, StageTable
 from tidegate.model import resource_names
 from tidegate.model import resource_names as names
 from tidegate.model.batch import Counts, Plan, PlannedBatch, StagedBatch
-from tidegate.model.leader_epochs import Epochs
+from tidegate.model.kafka_log import Epochs
 from tidegate.model.offsets import Offsets, Ranges, get_offset
 from tidegate.model.ownership import SHAPE_PROPERTY, describe_intermediate
-from tidegate.ports.context import Ports, TableState
-from tidegate.schema.column import Column
+from tidegate.model.table_state import TableState
+from tidegate.ports.session import Session
+from tidegate.schema.data_types import Column
 from tidegate.spec.source import Errors
 from tidegate.spec.table import Table
 from tidegate.table.columns import (
@@ -134,54 +135,56 @@ SUMMARY_FIELDS = (
 
 
 def build_stage_table(
-    ports: Ports, plan: Plan, planned: PlannedBatch, *, intermediate: str = "", note: str = ""
+    session: Session, plan: Plan, planned: PlannedBatch, *, intermediate: str = "", note: str = ""
 ) -> StageTable:
     """What is asked of the stage job for one table; `intermediate` and `note` are a backfill's own."""
-    session = open_table(ports, planned.table).refresh()
-    check_adopted_types(session.spec, session.resolved)
-    table = pin_dimensions(ports, session.resolved)
-    list_destination_columns(table, session.metadata)  # refuses columns that no table holds together
-    into = intermediate or session.intermediate
-    if len(ports.pipeline.tables) == 1:  # of several, only the merge into this one fails, and the others go on
-        check_compatible(session, planned.ranges)
+    table_session = open_table(session, planned.table).refresh()
+    check_adopted_types(table_session.spec, table_session.resolved)
+    table = pin_dimensions(session, table_session.resolved)
+    list_destination_columns(table, table_session.metadata)  # refuses columns that no table holds together
+    into = intermediate or table_session.intermediate
+    if len(session.pipeline.tables) == 1:  # of several, only the merge into this one fails, and the others go on
+        check_compatible(table_session, planned.ranges)
     is_flush_or_backfill = not intermediate or bool(note)  # not a replay of dead letters, nor a look at one record
     skips = None
     if is_flush_or_backfill and table.errors.max_dead_letters is None:
-        skips = find_skipped_places(ports.pipeline.name, session.state, planned.ranges, plan.topic_ids)
+        skips = find_skipped_places(session.pipeline.name, table_session.state, planned.ranges, plan.topic_ids)
     staged_table = table if skips is None else make_room_for_letters(table)
-    attempt = ports.new_attempt()
+    attempt = session.new_attempt()
     note_property = {names.BACKFILL_PROPERTY: note} if note else {}
-    create, current_properties = _render_table_creation(ports, staged_table, planned.batch, into, note_property)
-    staged_batch = _build_staged_batch(session, plan, planned)
-    folder = _find_landing_folder(ports, planned, into, attempt, create)
+    create, current_properties = _render_table_creation(session, staged_table, planned.batch, into, note_property)
+    staged_batch = _build_staged_batch(table_session, plan, planned)
+    folder = _find_landing_folder(session, planned, into, attempt, create)
     return replace(
-        _describe_records(ports, table, planned, attempt),
+        _describe_records(session, table, planned, attempt),
         intermediate=into,
-        summary=_build_summary(ports, staged_batch, attempt) | format_pins(table.select),
+        summary=_build_summary(session, staged_batch, attempt) | format_pins(table.select),
         property=names.name_counted_property(attempt),
         create=() if folder is not None else create,
         tries_plain=folder is None and _tries_plain(current_properties, planned.batch),
         folder=folder or "",
-        last_per_raw_key=planned.last_per_key and not skips and can_keep_last_per_key(ports.pipeline, table),
+        last_per_raw_key=planned.last_per_key and not skips and can_keep_last_per_key(session.pipeline, table),
         set_aside=staged_table.errors.max_dead_letters,
         skips=skips,
     )
 
 
-def drops_queue(ports: Ports, planned: PlannedBatch) -> bool:
+def drops_queue(session: Session, planned: PlannedBatch) -> bool:
     """Whether staging this batch would drop older ones that wait: the table is made anew, to skip a record."""
-    session = open_table(ports, planned.table).refresh()
-    table = pin_dimensions(ports, session.resolved)
-    if table.errors.max_dead_letters is not None or not list_skipped_records(ports.pipeline.name, session.state):
+    table_session = open_table(session, planned.table).refresh()
+    table = pin_dimensions(session, table_session.resolved)
+    if table.errors.max_dead_letters is not None or not list_skipped_records(
+        session.pipeline.name, table_session.state
+    ):
         return False
-    current = ports.tables.claim(session.intermediate, describe_intermediate(ports.pipeline, table)) or {}
-    return current.get(SHAPE_PROPERTY) == compute_shape(table, session.metadata)
+    current = session.tables.claim(table_session.intermediate, describe_intermediate(session.pipeline, table)) or {}
+    return current.get(SHAPE_PROPERTY) == compute_shape(table, table_session.metadata)
 
 
-def _describe_records(ports: Ports, table: Table, planned: PlannedBatch, attempt: str) -> StageTable:
+def _describe_records(session: Session, table: Table, planned: PlannedBatch, attempt: str) -> StageTable:
     """What the records of a batch are, and what is made of them, wherever the rows go."""
-    metadata = ports.pipeline.source.metadata
-    folder_limits = ports.tables.list_folder_limits(table.name, table.create.partition_by)
+    metadata = session.pipeline.source.metadata
+    folder_limits = session.tables.list_folder_limits(table.name, table.create.partition_by)
     return StageTable(
         intermediate="", attempt=attempt, summary={}, property="",
         key=replace(table.key, columns=None), key_columns=list_record_key_columns(table),
@@ -189,26 +192,26 @@ def _describe_records(ports: Ports, table: Table, planned: PlannedBatch, attempt
         metadata=metadata,
         ignore_deletes=not table.delete,
         when=table.when, route=table.route, delete_when=table.delete_when, retracts=find_retracting_answers(table),
-        epochs=read_epochs(ports, planned),
+        epochs=read_epochs(session, planned),
         naming=table.naming, has_history=table.history is not None,
         sequence=tuple(c.name for c in list_sequence_columns(table, metadata)),
         unchanged=list_unavailable_columns(table), stages_kept=stages_kept_columns(table), grouped=find_grouped(table),
         partition_time=table.create.partition_time,
         is_partial=bool(table.partial_updates),
         select=build_projection(table, metadata),
-        verified=list_verified_fields(table) if ports.pipeline.source.verify_integrity else (),
+        verified=list_verified_fields(table) if session.pipeline.source.verify_integrity else (),
         key_limits=list_key_limits(table, folder_limits),
         value_limits=list_value_limits(table, metadata, folder_limits),
     )  # fmt: skip
 
 
 def _find_landing_folder(
-    ports: Ports, planned: PlannedBatch, intermediate: str, attempt: str, create: tuple[str, ...]
+    session: Session, planned: PlannedBatch, intermediate: str, attempt: str, create: tuple[str, ...]
 ) -> str | None:
     """The folder for the job's files, if it is to leave any; Spark has no hand in such a table, so it is made here."""
-    folder = ports.staging.find_landing_folder(intermediate, planned.batch, attempt)
+    folder = session.staging.find_landing_folder(intermediate, planned.batch, attempt)
     if folder is not None and create:
-        ports.engine.run(MergeJob(ports.pipeline.name, planned.batch, create, table=intermediate))
+        session.engine.run(MergeJob(session.pipeline.name, planned.batch, create, table=intermediate))
     return folder
 
 
@@ -219,16 +222,16 @@ def _tries_plain(properties: Mapping[str, str] | None, batch: int) -> bool:
 
 
 def _render_table_creation(
-    ports: Ports, table: Table, batch: int, intermediate: str, properties: dict[str, str]
+    session: Session, table: Table, batch: int, intermediate: str, properties: dict[str, str]
 ) -> tuple[tuple[str, ...], Mapping[str, str] | None]:
     """Statements that make the intermediate table, none where it is there with this shape; and its properties now.
 
     One of another shape is dropped: what waits in it was staged under another pipeline file and is never merged. A
     table of this name that is not ours is an error.
     """
-    shape = compute_shape(table, ports.pipeline.source.metadata)
-    own = describe_intermediate(ports.pipeline, table)
-    current_properties = ports.tables.claim(intermediate, own)
+    shape = compute_shape(table, session.pipeline.source.metadata)
+    own = describe_intermediate(session.pipeline, table)
+    current_properties = session.tables.claim(intermediate, own)
     if current_properties is not None and current_properties.get(SHAPE_PROPERTY) == shape:
         return (), current_properties
     fields = tuple(Column(c.name.removeprefix(table.key.prefix), c.type) for c in list_flat_key_columns(table))
@@ -236,8 +239,8 @@ def _render_table_creation(
         "table": intermediate,
         "parent": table.name.rsplit(".", 1)[0],
         "keys": fields or (Column("bytes", "BINARY"),),
-        "values": list_staged_columns(table, ports.pipeline.source.metadata),
-        "sequence": list_sequence_columns(table, ports.pipeline.source.metadata),
+        "values": list_staged_columns(table, session.pipeline.source.metadata),
+        "sequence": list_sequence_columns(table, session.pipeline.source.metadata),
         "shape": shape,
         "batch": batch,
         "dead_letters": table.errors.max_dead_letters is not None,
@@ -250,7 +253,7 @@ def _render_table_creation(
         "create_namespace",
         "create_intermediate",
     )
-    rendered = tuple(ports.get_sql(intermediate).render(name, **values) for name in statements)
+    rendered = tuple(session.get_sql(intermediate).render(name, **values) for name in statements)
     return rendered, current_properties
 
 
@@ -269,18 +272,18 @@ def _build_staged_batch(table: TableSession, plan: Plan, planned: PlannedBatch) 
     )  # fmt: skip
 
 
-def _build_summary(ports: Ports, staged: StagedBatch, attempt: str) -> dict[str, str]:
+def _build_summary(session: Session, staged: StagedBatch, attempt: str) -> dict[str, str]:
     data = staged.to_dict()
     return {
-        "tidegate.pipeline": ports.pipeline.name,
+        "tidegate.pipeline": session.pipeline.name,
         "tidegate.batch": str(staged.batch),
         "tidegate.attempt": attempt,
         "tidegate.staged": json.dumps({k: data[k] for k in SUMMARY_FIELDS}),
     }
 
 
-def read_epochs(ports: Ports, planned: PlannedBatch) -> Epochs:
+def read_epochs(session: Session, planned: PlannedBatch) -> Epochs:
     """The leaders' epochs of a batch's records, asked once and only where a column wants them."""
-    if "leader-epoch" not in ports.pipeline.source.metadata.values():
+    if "leader-epoch" not in session.pipeline.source.metadata.values():
         return {}
-    return ports.broker.read_leader_epochs(planned.ranges, ports.pipeline.source.isolation)
+    return session.broker.read_leader_epochs(planned.ranges, session.pipeline.source.isolation)

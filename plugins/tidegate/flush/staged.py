@@ -12,38 +12,36 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tidegate.errors import BadRecord, GiveUp, RetryLater
-from tidegate.jobs.job import Job
 from tidegate.jobs.stage_job import StageJob, StageTable
 from tidegate.jobs.stage_outcome import FirstBadRecord, require_first_bad
 from tidegate.model.batch import PlannedBatch, StagedBatch
 from tidegate.model.offsets import Offsets, Ranges, get_offset
 from tidegate.model.table_state import SignedAttempt
-from tidegate.ports.context import Ports
-from tidegate.ports.engine import Engine
+from tidegate.ports.session import Engine, Job, Session
 from tidegate.table.session import TableSession, open_table
 
 
-def read_staged_batch(ports: Ports, planned_batch: PlannedBatch, stage_table: StageTable) -> StagedBatch:
+def read_staged_batch(session: Session, planned_batch: PlannedBatch, stage_table: StageTable) -> StagedBatch:
     """What the job left behind for one table, which counts from now on; a bad record, or records that do not add up,
     are errors.
 
     Whatever says that the job has read other records than planned must come before.
     """
-    place = f"pipeline={ports.pipeline.name} table={planned_batch.table} batch={planned_batch.batch}"
-    outcome = ports.staging.complete_attempt(
+    place = f"pipeline={session.pipeline.name} table={planned_batch.table} batch={planned_batch.batch}"
+    outcome = session.staging.complete_attempt(
         stage_table.intermediate, planned_batch.batch, stage_table.attempt, stage_table.summary
     )
     if outcome is None:
         raise RetryLater(f"{place}: the stage job ended without a result: attempt={stage_table.attempt}; stage again")
     if outcome.bad:
         first = require_first_bad(outcome, place)
-        is_flush = stage_table.intermediate == open_table(ports, planned_batch.table).intermediate
-        problem_text = _describe_bad_records(ports.pipeline.name, outcome.bad, first, stage_table, can_skip=is_flush)
+        is_flush = stage_table.intermediate == open_table(session, planned_batch.table).intermediate
+        problem_text = _describe_bad_records(session.pipeline.name, outcome.bad, first, stage_table, can_skip=is_flush)
         raise BadRecord(f"{place}: {problem_text}")
     problem = outcome.count_records(planned_batch.ranges.span).explain_imbalance()
     if problem:
         raise GiveUp(f"{place}: {problem}")
-    return find_staged(ports, stage_table.intermediate, planned_batch, stage_table.attempt)
+    return find_staged(session, stage_table.intermediate, planned_batch, stage_table.attempt)
 
 
 def _describe_bad_records(
@@ -68,16 +66,16 @@ def _describe_bad_records(
     )
 
 
-def find_staged(ports: Ports, intermediate: str, planned_batch: PlannedBatch, attempt: str) -> StagedBatch:
+def find_staged(session: Session, intermediate: str, planned_batch: PlannedBatch, attempt: str) -> StagedBatch:
     """The staged batch of one attempt, as its snapshot of the intermediate table has it.
 
     `RetryLater` where it is not there any more: another run has published or cleaned it up, and a new plan sees that.
     """
-    for staged_batch in ports.staging.list_staged(intermediate, planned_batch.table):
+    for staged_batch in session.staging.list_staged(intermediate, planned_batch.table):
         if staged_batch.attempt == attempt:
             return staged_batch
     raise RetryLater(
-        f"pipeline={ports.pipeline.name} table={planned_batch.table} batch={planned_batch.batch}: the staged "
+        f"pipeline={session.pipeline.name} table={planned_batch.table} batch={planned_batch.batch}: the staged "
         f"attempt={attempt} is no longer there; run the flush again, it will plan anew"
     )
 
@@ -85,7 +83,9 @@ def find_staged(ports: Ports, intermediate: str, planned_batch: PlannedBatch, at
 log = logging.getLogger(__name__)
 
 
-def run_or_take_over(ports: Ports, job: StageJob, check: Callable[[], None] = lambda: None) -> tuple[StageTable, ...]:
+def run_or_take_over(
+    session: Session, job: StageJob, check: Callable[[], None] = lambda: None
+) -> tuple[StageTable, ...]:
     """Run a stage job, unless an earlier one that was asked the same has left all of its files.
 
     `check` raises where the log is not the planned one: before a job is run, and once it has read, ahead of all that
@@ -95,7 +95,7 @@ def run_or_take_over(ports: Ports, job: StageJob, check: Callable[[], None] = la
     rows; an attempt with a bad record, or whose records do not add up, is not taken over.
     """
     if job.finder is None and job.letters is None and all(table.folder for table in job.tables):
-        candidates = [_take_over(ports, job, table) for table in job.tables]
+        candidates = [_take_over(session, job, table) for table in job.tables]
         stage_tables = tuple(table for table in candidates if table is not None)
         if len(stage_tables) == len(job.tables):
             log.info(
@@ -103,12 +103,12 @@ def run_or_take_over(ports: Ports, job: StageJob, check: Callable[[], None] = la
             )
             return stage_tables
     check()
-    ports.engine.run(job)
+    session.engine.run(job)
     check()  # also of what it read: nothing of the job counts yet
     for table in job.tables:
         if table.folder:
             signed = SignedAttempt(job.batch, table.attempt, compute_request_digest(job, table), job.ranges)
-            ports.staging.sign_attempt(table.intermediate, signed)
+            session.staging.sign_attempt(table.intermediate, signed)
     return job.tables
 
 
@@ -122,7 +122,7 @@ def find_unfinished_batch(
     """
     if table.pipeline.template is not None:
         return None
-    signed = table.ports.staging.list_signed_attempts(table.intermediate)
+    signed = table.session.staging.list_signed_attempts(table.intermediate)
     fit = [
         unfinished
         for unfinished in signed
@@ -137,15 +137,15 @@ def find_unfinished_batch(
     return None if best is None else (best.batch, best.ranges)
 
 
-def _take_over(ports: Ports, job: StageJob, table: StageTable) -> StageTable | None:
+def _take_over(session: Session, job: StageJob, table: StageTable) -> StageTable | None:
     request = compute_request_digest(job, table)
-    signed = ports.staging.list_signed_attempts(table.intermediate)
+    signed = session.staging.list_signed_attempts(table.intermediate)
     attempt = next(
         (unfinished.attempt for unfinished in signed if (unfinished.batch, unfinished.request) == (job.batch, request)),
         None,
     )
-    folder = None if attempt is None else ports.staging.find_landing_folder(table.intermediate, job.batch, attempt)
-    outcome = None if attempt is None else ports.staging.read_job_outcome(table.intermediate, job.batch, attempt)
+    folder = None if attempt is None else session.staging.find_landing_folder(table.intermediate, job.batch, attempt)
+    outcome = None if attempt is None else session.staging.read_job_outcome(table.intermediate, job.batch, attempt)
     if (
         attempt is None
         or folder is None
@@ -185,17 +185,17 @@ class StageCheckpoint:
         return {"attempts": list(self.attempts), "jobs": list(self.jobs)}
 
 
-def wrap_with_checkpoint(ports: Ports, checkpoint: StageCheckpoint) -> Ports:
-    """Ports over which a stage repeats what the checkpoint holds, and then adds to it."""
+def wrap_with_checkpoint(session: Session, checkpoint: StageCheckpoint) -> Session:
+    """Session over which a stage repeats what the checkpoint holds, and then adds to it."""
     earlier_attempts = iter(tuple(checkpoint.attempts))
 
     def choose_attempt() -> str:
         earlier = next(earlier_attempts, None)
         if earlier is None:
-            checkpoint.attempts.append(ports.new_attempt())
+            checkpoint.attempts.append(session.new_attempt())
         return earlier or checkpoint.attempts[-1]
 
-    return replace(ports, new_attempt=choose_attempt, engine=_CheckpointedEngine(ports.engine, checkpoint))
+    return replace(session, new_attempt=choose_attempt, engine=_CheckpointedEngine(session.engine, checkpoint))
 
 
 class _CheckpointedEngine:

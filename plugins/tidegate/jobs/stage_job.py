@@ -8,13 +8,18 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tidegate.errors import RetryLater, TidegateError, find_kind
-from tidegate.jobs.lasting_failures import describe_memory_failure, find_lasting_failure
-from tidegate.jobs.refused_rights import build_refused_right_error, find_refused_right, summarize_failure
-from tidegate.model.leader_epochs import Epochs
+from tidegate.jobs.lasting_failures import (
+    build_refused_right_error,
+    describe_memory_failure,
+    find_lasting_failure,
+    find_refused_right,
+    summarize_failure,
+)
+from tidegate.model.kafka_log import Epochs
 from tidegate.model.offsets import Ranges
-from tidegate.schema.column import Column
-from tidegate.spec.formats import KeyFormat, ValueFormat
+from tidegate.schema.data_types import Column
 from tidegate.spec.projection import Projection, parse_projection
+from tidegate.spec.source import KeyFormat, ValueFormat
 from tidegate.spec.table import Route
 from tidegate.spec.table_template import TableTemplate
 

@@ -13,8 +13,8 @@ from tidegate.errors import CommitRefused, GiveUp, OutcomeUnknown, RetryLater
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.merge.audits import BatchAudits, check_audits
 from tidegate.model import resource_names
-from tidegate.model.table_state import Reparenting, StagedSource
-from tidegate.ports.context import Head, Ports, TableCommit, TableState
+from tidegate.model.table_state import Head, Reparenting, StagedSource, TableCommit, TableState
+from tidegate.ports.session import Session
 from tidegate.table.position import check_home
 from tidegate.table.session import TableSession
 
@@ -66,9 +66,9 @@ class Attempt:
     moves_home: bool = False
 
     @property
-    def ports(self) -> Ports:
+    def session(self) -> Session:
         """What it writes and commits by."""
-        return self.table.ports
+        return self.table.session
 
     @property
     def state(self) -> TableState:
@@ -92,7 +92,7 @@ class Attempt:
 
 def begin_attempt(table: TableSession, batch: int, guard: Guard, prefix: str = "") -> Attempt:
     """An attempt that moves the position and the tag with it, on a branch of its own; nothing is written yet."""
-    attempt_id = table.ports.new_attempt()
+    attempt_id = table.session.new_attempt()
     pipeline = table.pipeline.name
     return Attempt(
         table=table,
@@ -107,12 +107,12 @@ def begin_attempt(table: TableSession, batch: int, guard: Guard, prefix: str = "
 
 def begin_attempt_beside(table: TableSession, number: int, guard: Guard, prefix: str, backfill: str) -> Attempt:
     """An attempt that leaves the position and the tag alone: slice `number` of a backfill, or a part of a replay."""
-    attempt_id = table.ports.new_attempt()
+    attempt_id = table.session.new_attempt()
     branch = resource_names.name_backfill_branch(table.pipeline.name, backfill, number=number, attempt=attempt_id)
     return Attempt(table=table, prefix=prefix, batch=number, id=attempt_id, branch=branch, guard=guard)
 
 
-def retry_commits(ports: Ports, place: str, try_commit: Callable[[], Result]) -> Result:
+def retry_commits(session: Session, place: str, try_commit: Callable[[], Result]) -> Result:
     """Call `try_commit` until no commit is refused, with growing pauses; each round has to read the table again."""
     for pause in (*RETRY_PAUSES_SECONDS, None):
         try:
@@ -120,7 +120,7 @@ def retry_commits(ports: Ports, place: str, try_commit: Callable[[], Result]) ->
         except CommitRefused as refusal:
             log.info("cut again: %s: %s", place, refusal)
         if pause:
-            ports.pause(pause)
+            session.pause(pause)
     raise RetryLater(f"{place}: other writers moved main {MAX_ROUNDS} times during the merge; it will be tried again")
 
 
@@ -139,18 +139,18 @@ def write_on_branch(attempt: Attempt, *statements: str) -> Head:
             audits = attempt.audits.request if attempt.audits else None
             conf = _build_write_conf(attempt)
             pipeline = attempt.table.pipeline.name
-            attempt.ports.engine.run(
+            attempt.session.engine.run(
                 MergeJob(pipeline, attempt.batch, statements, conf=conf, audits=audits, table=attempt.table.name)
             )
         head = _find_head(attempt, is_written=bool(statements))
         if statements and attempt.audits:
-            check_audits(attempt.ports.staging, attempt.prefix, attempt.audits)
+            check_audits(attempt.session.staging, attempt.prefix, attempt.audits)
         return head
 
 
 def _cut_branch(attempt: Attempt) -> None:
     """Cut the branch from the snapshot that the table was read at."""
-    attempt.ports.commits.start_branch(attempt.table.name, attempt.state, attempt.branch)
+    attempt.session.commits.start_branch(attempt.table.name, attempt.state, attempt.branch)
     log.info("cut: %s branch=%s from snapshot=%s", attempt.prefix, attempt.branch, attempt.state.snapshot_id)
 
 
@@ -164,7 +164,7 @@ def _build_write_conf(attempt: Attempt) -> dict[str, str]:
 
 def _find_head(attempt: Attempt, *, is_written: bool) -> Head:
     """The one snapshot that was made on the branch, or an empty one; `RetryLater` where anything else was."""
-    commits = attempt.ports.commits
+    commits = attempt.session.commits
     head = commits.read_head(attempt.table.name, attempt.branch)
     if head is not None and head.snapshot_id == attempt.state.snapshot_id:
         if is_written:
@@ -180,7 +180,7 @@ def _find_head(attempt: Attempt, *, is_written: bool) -> Head:
 
 def _check_changed_nothing(attempt: Attempt) -> None:
     """A branch that has not moved means "no change" only if nothing was written elsewhere, and nothing had to be."""
-    elsewhere = attempt.ports.commits.find_snapshots(attempt.table.name, attempt.id)
+    elsewhere = attempt.session.commits.find_snapshots(attempt.table.name, attempt.id)
     if elsewhere:
         raise GiveUp(
             f"{attempt.prefix}: Spark wrote snapshot={elsewhere[0]} outside of branch={attempt.branch}, as it does "
@@ -204,7 +204,7 @@ def _drop_branch_on_failure(attempt: Attempt) -> Iterator[None]:
         yield
     except Exception:
         try:
-            attempt.ports.commits.drop_branch(attempt.table.name, attempt.branch)
+            attempt.session.commits.drop_branch(attempt.table.name, attempt.branch)
         except Exception as error:  # the first failure is the one to report
             log.warning(
                 "branch not dropped, clean_up drops it later: %s branch=%s: %s", attempt.prefix, attempt.branch, error
@@ -241,10 +241,10 @@ def publish_head(attempt: Attempt, head: Head) -> Head:
             elif (pause := next(pauses, None)) is None:
                 break
             with suppress(CommitRefused, OutcomeUnknown):
-                attempt.ports.commits.publish(table_commit)
+                attempt.session.commits.publish(table_commit)
                 return _read_published_head(attempt, head)
             if pause:
-                attempt.ports.pause(pause)
+                attempt.session.pause(pause)
         raise RetryLater(f"{attempt.prefix}: the catalog refused the publish each time; it will be tried again")
 
 
@@ -253,7 +253,7 @@ def _read_published_head(attempt: Attempt, head: Head) -> Head:
     if attempt.table.has_branches:
         return head
     tag = resource_names.name_tag(attempt.table.pipeline.name)
-    published_head = attempt.ports.commits.read_head(attempt.table.name, tag)
+    published_head = attempt.session.commits.read_head(attempt.table.name, tag)
     return (
         replace(published_head, summary={**attempt.told_summary, **published_head.summary}) if published_head else head
     )
@@ -307,7 +307,7 @@ def _reparent_branch(attempt: Attempt, table_commit: TableCommit, state: TableSt
     if attempt.reparenting is None or state.snapshot_id is None or not _is_same_except_main(attempt.state, state):
         raise merge_again
     try:
-        head = attempt.ports.commits.reparent(
+        head = attempt.session.commits.reparent(
             table_commit, state.snapshot_id, attempt.reparenting.keys, attempt.written_summary
         )
     except CommitRefused:
@@ -335,7 +335,7 @@ def _carries_commit(attempt: Attempt, table_commit: TableCommit, state: TableSta
         return False
     if table_commit.tag is None:
         return True
-    tagged = attempt.ports.commits.read_head(attempt.table.name, table_commit.tag)
+    tagged = attempt.session.commits.read_head(attempt.table.name, table_commit.tag)
     if tagged is None or tagged.summary.get(ATTEMPT_PROPERTY) != table_commit.attempt:
         return False
     return tagged.snapshot_id == table_commit.head
@@ -348,5 +348,5 @@ def _is_newest_commit(attempt: Attempt, table_commit: TableCommit, state: TableS
     """
     if attempt.table.has_branches:
         return state.snapshot_id == table_commit.head
-    last = attempt.ports.commits.read_head(attempt.table.name, resource_names.name_tag(attempt.table.pipeline.name))
+    last = attempt.session.commits.read_head(attempt.table.name, resource_names.name_tag(attempt.table.pipeline.name))
     return last is not None and last.summary.get(ATTEMPT_PROPERTY) == table_commit.attempt

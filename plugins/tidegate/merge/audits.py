@@ -9,8 +9,8 @@ from tidegate.merge.write_mode import is_folded
 from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
 from tidegate.model.merge_input import MergeInput
-from tidegate.ports.sql import Sql
-from tidegate.ports.staging_store import StagingStore
+from tidegate.ports.destination import StagingStore
+from tidegate.ports.session import Sql
 from tidegate.spec.table import DeleteMode, Table
 from tidegate.table.session import TableSession
 

@@ -27,13 +27,13 @@ from tidegate.merge.scd2_statements import list_change_columns, list_destination
 from tidegate.merge.write_mode import TRUNCATED_AT_PROPERTY
 from tidegate.model import resource_names
 from tidegate.model.backfill import AppliedSlice
-from tidegate.model.batch import PublishedBatch, StagedBatch
+from tidegate.model.batch import NOTHING_PUBLISHED, PublishedBatch, PublishOutcome, RowChanges, StagedBatch, read_cost
+from tidegate.model.kafka_log import Message
 from tidegate.model.offsets import Ranges
 from tidegate.model.ownership import describe_dead_letters, describe_memory
-from tidegate.model.publish_cost import NOTHING_PUBLISHED, PublishOutcome, RowChanges, read_cost
-from tidegate.model.table_state import NO_TOPIC_ID, DeadLetter, WaitingLetter
-from tidegate.ports.batch_history import HistoryRow
-from tidegate.ports.context import Head, Message, Ports
+from tidegate.model.table_state import NO_TOPIC_ID, DeadLetter, Head, WaitingLetter
+from tidegate.ports.destination import HistoryRow
+from tidegate.ports.session import Session
 from tidegate.spec.table import Table
 from tidegate.table.columns import list_deletes_columns
 from tidegate.table.compatibility import check_same_fields
@@ -58,16 +58,16 @@ def render_dead_letter_statements(table: TableSession, staged: StagedBatch) -> t
     - Letters of published batches stay. They are marked as replayed if this batch has read their records again from
       the same topic; not if the topic was created again, or the letter has no topic id.
     """
-    ports = table.ports
-    name = resource_names.name_dead_letter_table(ports.pipeline)
-    own = describe_dead_letters(ports.pipeline)
-    others = ports.dead_letters.count_letters_of_others(name, staged.table, staged.attempt, staged.ranges)
+    session = table.session
+    name = resource_names.name_dead_letter_table(session.pipeline)
+    own = describe_dead_letters(session.pipeline)
+    others = session.dead_letters.count_letters_of_others(name, staged.table, staged.attempt, staged.ranges)
     if not others and not staged.counts.dead_lettered:
         return ()
-    ports.tables.claim(name, own)
-    statements = _render_others(ports, name, staged, table.require_state().highest_batch, others)
+    session.tables.claim(name, own)
+    statements = _render_others(session, name, staged, table.require_state().highest_batch, others)
     if staged.counts.dead_lettered:
-        sql = ports.get_sql(name)
+        sql = session.get_sql(name)
         statements += [
             sql.render("create_namespace", parent=name.rsplit(".", 1)[0]),
             sql.render("create_dead_letters", table=name, own=own),
@@ -94,18 +94,18 @@ def _name_letters(name: str, staged: StagedBatch) -> dict[str, Any]:
 
 
 def _render_others(
-    ports: Ports, name: str, staged: StagedBatch, published: int, others: Collection[tuple[str, int]]
+    session: Session, name: str, staged: StagedBatch, published: int, others: Collection[tuple[str, int]]
 ) -> list[str]:
     """Statements about the letters that other attempts left at the batch's offsets, in these topics and partitions.
 
     Without branches those about very many partitions are too long for the script that publishes: they are run here.
     """
-    sql = ports.get_sql(name)
+    sql = session.get_sql(name)
     ids = find_known_topic_ids(staged.topic_ids)
     busy = [part for part in staged.ranges if part[3] > part[2] and part[:2] in others]
     values = {**_name_letters(name, staged), "published": published, "ids": ids}
     # a destination without branches joins the ranges, and runs all statements in one transaction
-    has_branches = ports.commits.has_branches(name)
+    has_branches = session.commits.has_branches(name)
     most = MAX_NAMED_RANGES if has_branches else MAX_JOINED_RANGES
     of_known_topics = [part for part in busy if part[0] in ids]
     statements = [
@@ -114,7 +114,7 @@ def _render_others(
         for ranges in cut_into_statements(parts, most)
     ]
     if len(busy) > MAX_TRANSACTION_RANGES and not has_branches:
-        ports.engine.run(MergeJob(ports.pipeline.name, staged.batch, tuple(statements), table=name))
+        session.engine.run(MergeJob(session.pipeline.name, staged.batch, tuple(statements), table=name))
         return []
     return statements
 
@@ -193,19 +193,19 @@ def send_dead_letters(table: TableSession, up_to_batch: int) -> int:
     0 without `errors.topic`. `RetryLater` if the brokers may not have them, `GiveUp` for one that is too large for the
     topic. Called before those rows are removed, so that a run that died in between sends them again: at least once.
     """
-    ports = table.ports
+    session = table.session
     topic = table.spec.errors.topic
     if topic is None:
         return 0
     letters = []
-    name = resource_names.name_dead_letter_table(ports.pipeline)
-    for staged_batch in ports.staging.list_staged(table.intermediate, table.name):
+    name = resource_names.name_dead_letter_table(session.pipeline)
+    for staged_batch in session.staging.list_staged(table.intermediate, table.name):
         if staged_batch.batch <= up_to_batch and staged_batch.counts.dead_lettered:
-            letters += ports.dead_letters.read_letters_of_attempt(name, table.name, staged_batch.attempt)
-    messages = [_build_message(ports.pipeline.name, table.spec, letter) for letter in letters]
+            letters += session.dead_letters.read_letters_of_attempt(name, table.name, staged_batch.attempt)
+    messages = [_build_message(session.pipeline.name, table.spec, letter) for letter in letters]
     try:
         if messages:
-            ports.broker.send(topic, messages)
+            session.broker.send(topic, messages)
     except RecordRefused as refusal:
         refused_letter = next(
             (letter for letter, message in zip(letters, messages, strict=True) if message == refusal.record), None
@@ -244,7 +244,7 @@ def evolve_memory(place: str, table: TableSession) -> None:
     `GiveUp` where it was made for another key or order, `CommitRefused` where it was dropped meanwhile.
     """
     spec = table.resolved
-    tables = table.ports.tables
+    tables = table.session.tables
     pipeline = table.pipeline.name
     memory = resource_names.name_memory_table(spec)
     if not spec.remembers:
@@ -297,7 +297,7 @@ def count_changes(head: Head | None) -> RowChanges:
     )
 
 
-def record_history(ports: Ports, staged_batch: StagedBatch, published: PublishedBatch | AppliedSlice) -> None:
+def record_history(session: Session, staged_batch: StagedBatch, published: PublishedBatch | AppliedSlice) -> None:
     """Append a batch, or a slice of a backfill, to the pipeline's control table; a failure is logged alone.
 
     Nothing is written for a result that says that another attempt has published: so a retried merge appends no second
@@ -306,19 +306,19 @@ def record_history(ports: Ports, staged_batch: StagedBatch, published: Published
     """
     if published.outcome != PublishOutcome.PUBLISHED:
         return
-    with _log_failure(ports, staged_batch.batch, published.table):
-        row = _build_row(ports, staged_batch, published, staged_batch.batch)
+    with _log_failure(session, staged_batch.batch, published.table):
+        row = _build_row(session, staged_batch, published, staged_batch.batch)
         if isinstance(published, AppliedSlice):
-            state = ports.tables.read_state(published.table, ports.pipeline.name)
+            state = session.tables.read_state(published.table, session.pipeline.name)
             row["batch"] = state.highest_batch if state else 0
             row["backfill"] = f"{published.backfill} {published.slice}/{published.slices}"
         else:
             row["valid_through_ms"] = published.valid_through_ms
-        _append_row(ports, row)
+        _append_row(session, row)
 
 
 def _build_row(
-    ports: Ports, staged_batch: StagedBatch, published_batch: PublishedBatch | AppliedSlice, batch: int
+    session: Session, staged_batch: StagedBatch, published_batch: PublishedBatch | AppliedSlice, batch: int
 ) -> HistoryRow:
     # batches without rows that went along changed none
     is_last = isinstance(published_batch, AppliedSlice) or staged_batch.batch == published_batch.batch
@@ -346,21 +346,21 @@ def _build_row(
         "written_as": getattr(published_batch, "written_as", ""),
         "staged_snapshot_id": staged_batch.snapshot_id,
         "snapshot_id": published_batch.snapshot_id,
-        "published_at_ms": ports.now_ms(),
+        "published_at_ms": session.now_ms(),
         "valid_through_ms": None,
         "backfill": None,
     }
 
 
-def _append_row(ports: Ports, row: HistoryRow) -> None:
-    ports.history.append_history(resource_names.name_control_table(ports.pipeline), row)
+def _append_row(session: Session, row: HistoryRow) -> None:
+    session.history.append_history(resource_names.name_control_table(session.pipeline), row)
 
 
 @contextmanager
-def _log_failure(ports: Ports, batch: int, table: str) -> Iterator[None]:
+def _log_failure(session: Session, batch: int, table: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # history must not fail a flush or a slice whose rows are published
-        place = f"pipeline={ports.pipeline.name} batch={batch} table={table}"
+        place = f"pipeline={session.pipeline.name} batch={batch} table={table}"
         log.warning("no history: %s: the batch is published, its row of history is lost: %s", place, error)
         log.info("no history: %s", place, exc_info=error)

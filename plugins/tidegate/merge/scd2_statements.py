@@ -6,13 +6,11 @@ from typing import Any
 from tidegate.errors import GiveUp
 from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
-from tidegate.ports.sql import Sql
-from tidegate.schema.column import Column
-from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct, format_type, parse_type
+from tidegate.ports.session import Sql
+from tidegate.schema.data_types import Array, Column, DataType, Map, Primitive, Struct, format_type, parse_type
 from tidegate.schema.evolution import render_aligned, to_struct
 from tidegate.spec.pipeline import Pipeline
-from tidegate.spec.scd2 import History
-from tidegate.spec.table import Table
+from tidegate.spec.table import History, Table
 from tidegate.sql.spark import quote
 from tidegate.table.columns import list_destination_columns, list_sequence_columns, list_version_columns
 

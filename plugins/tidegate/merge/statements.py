@@ -14,7 +14,7 @@ from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
 from tidegate.model.merge_input import KeyPaths, MergeInput
 from tidegate.model.ownership import describe_memory
-from tidegate.ports.sql import Sql
+from tidegate.ports.session import Sql
 from tidegate.schema.data_types import Primitive, Struct
 from tidegate.schema.evolution import find_own_path, render_aligned, render_aligned_field, to_struct
 from tidegate.spec.table import DeleteMode, Table, TableMode
@@ -39,23 +39,23 @@ from tidegate.table.session import TableSession
 class _Batch:
     """A staged batch on its way into one table."""
 
-    session: TableSession
+    table_session: TableSession
     staged: StagedBatch
 
     @property
     def table(self) -> Table:
         """The table with its columns resolved."""
-        return self.session.resolved
+        return self.table_session.resolved
 
     @property
     def sql(self) -> Sql:
         """The statements in the dialect of the table's catalog."""
-        return self.session.sql
+        return self.table_session.sql
 
     @property
     def metadata(self) -> dict[str, str]:
         """The metadata columns of the pipeline, with what fills each."""
-        return self.session.metadata
+        return self.table_session.metadata
 
     @property
     def is_folded(self) -> bool:
@@ -64,7 +64,7 @@ class _Batch:
 
     def build_input(self, branch: str) -> MergeInput:
         """What its templates are filled with."""
-        return build_merge_input(self.session, self.staged, branch)
+        return build_merge_input(self.table_session, self.staged, branch)
 
 
 def render_merge_statements(
@@ -98,19 +98,19 @@ def _render_truncate(batch: _Batch, values: MergeInput) -> tuple[str, ...]:
     name = "merge_truncate_folded" if batch.is_folded else "merge_truncate"
     bounds = UNBOUNDED
     values = _add_folding(batch, values) if batch.is_folded else values
-    if not batch.session.has_branches:
-        bounds = batch.session.find_bounds(values)
+    if not batch.table_session.has_branches:
+        bounds = batch.table_session.find_bounds(values)
     return (*bounds.removals, *_render_bounded_merge(batch.sql, name, {**values}, bounds))
 
 
 def _render_history(batch: _Batch, values: MergeInput) -> tuple[str, ...]:
     """The statements of a table with history. Without branches the memory of changes has the destination's types."""
-    session = batch.session
+    table_session = batch.table_session
     table = batch.table
     bounds = UNBOUNDED
     columns = list_change_columns(table, batch.metadata)
-    if not session.has_branches:
-        bounds = session.find_bounds(values)
+    if not table_session.has_branches:
+        bounds = table_session.find_bounds(values)
         columns = list_destination_change_columns(table, batch.metadata)
     owner = describe_memory(table)
     create = batch.sql.render(
@@ -120,7 +120,7 @@ def _render_history(batch: _Batch, values: MergeInput) -> tuple[str, ...]:
     return (
         create,
         *bounds.guards,
-        *render_history_statements(batch.sql, session.pipeline, table, batch.staged, bounded),
+        *render_history_statements(batch.sql, table_session.pipeline, table, batch.staged, bounded),
     )
 
 
@@ -178,7 +178,7 @@ def _render_statements(
     if batch.is_folded:
         name = "merge_folded"
         values = _add_folding(batch, values, late=late)
-    bounds = bounds or batch.session.find_bounds(values)
+    bounds = bounds or batch.table_session.find_bounds(values)
     bounded = {**values, "bounds": bounds.conditions}
     if batch.table.sequence_by and not batch.is_folded:
         return (*bounds.guards, *_render_sequenced(batch, bounded, bounds))
@@ -211,22 +211,22 @@ def _render_sequenced(batch: _Batch, values: dict[str, Any], bounds: Bounds) -> 
     return (create, *((remember,) if staged_batch.deletes else ()), *merges)
 
 
-def build_merge_input(session: TableSession, staged_batch: StagedBatch, branch: str) -> MergeInput:
+def build_merge_input(table_session: TableSession, staged_batch: StagedBatch, branch: str) -> MergeInput:
     """What a merge template is filled with."""
-    table = session.resolved
-    metadata = session.metadata
+    table = table_session.resolved
+    metadata = table_session.metadata
     not_values = {c.name for c in list_key_columns(table)} | set(table.history.columns if table.history else ())
     if table.deletes == DeleteMode.SOFT:
         not_values.add(table.deleted_column)
     values: MergeInput = {
         "target": table.name,
         "branch": f"branch_{branch}",
-        "source": session.intermediate,
+        "source": table_session.intermediate,
         "snapshot_id": staged_batch.snapshot_id,
         "batch": staged_batch.batch,
         "attempt": staged_batch.attempt,
         "keys": [(c.name, find_key_field(table, c.name)) for c in list_key_columns(table)],
-        "values": [c.name for c in session.columns if c.name not in not_values],
+        "values": [c.name for c in table_session.columns if c.name not in not_values],
         "staged_rows": staged_batch.counts.staged,
         "layout": table.create,
     }

@@ -80,7 +80,7 @@ def check_is_sole_writer(table: TableSession, staged_batch: StagedBatch) -> None
     """`GiveUp` if a truncate would remove rows that another pipeline has written."""
     if staged_batch.truncated_at is None:
         return
-    pipelines = table.ports.tables.list_pipelines(table.name)
+    pipelines = table.session.tables.list_pipelines(table.name)
     other_pipelines = [name for name in pipelines if name != table.pipeline.name]
     if other_pipelines:
         raise GiveUp(

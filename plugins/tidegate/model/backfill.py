@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from tidegate.model.batch import PublishCost, PublishOutcome
 from tidegate.model.offsets import Offsets, Ranges, cap_ranges, get_offset
-from tidegate.model.publish_cost import PublishCost, PublishOutcome
 
 ID_DIGITS = 10  # of a backfill's id
 

@@ -9,8 +9,7 @@ from tidegate.model.batch import StagedBatch
 from tidegate.model.merge_input import MergeInput
 from tidegate.model.offsets import Ranges
 from tidegate.model.position import Position
-from tidegate.schema.column import Column
-from tidegate.schema.data_types import Struct
+from tidegate.schema.data_types import Column, Struct
 from tidegate.schema.evolution import to_struct
 
 NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # what brokers tell that do not know the id: all bits are zero

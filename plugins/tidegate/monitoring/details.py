@@ -7,9 +7,10 @@ from tidegate.flush.maintain import list_maintained_tables
 from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
 from tidegate.model.offsets import get_offset, iterate_offsets
+from tidegate.model.table_state import TableFiles
 from tidegate.monitoring.reports import ActionReport, BatchReport
 from tidegate.monitoring.status import describe_actions, format_batch, format_time_ms
-from tidegate.ports.context import Ports, TableFiles
+from tidegate.ports.session import Session
 from tidegate.reprocess.backfill import read_applied_slices, read_open_backfills
 from tidegate.table.history import find_last_advances
 from tidegate.table.log import read_known_log
@@ -108,11 +109,11 @@ class TableAction(ActionReport):
     table: str
 
 
-def read_offsets(ports: Ports) -> list[PartitionOffsets]:
+def read_offsets(session: Session) -> list[PartitionOffsets]:
     """For each partition where the log begins and what the group has committed."""
-    ports = expand_template(ports)
-    log, _ = read_known_log(ports)
-    committed_offsets = ports.broker.read_committed(ports.pipeline.source.group, tuple(log.end))
+    session = expand_template(session)
+    log, _ = read_known_log(session)
+    committed_offsets = session.broker.read_committed(session.pipeline.source.group, tuple(log.end))
     return [
         {
             "topic": topic,
@@ -124,21 +125,21 @@ def read_offsets(ports: Ports) -> list[PartitionOffsets]:
     ]
 
 
-def describe_group_retention(ports: Ports) -> GroupRetention:
+def describe_group_retention(session: Session) -> GroupRetention:
     """For how many seconds brokers keep the offsets of a quiet group; their default where they will not say."""
-    seconds = ports.broker.read_group_retention()
+    seconds = session.broker.read_group_retention()
     return {"seconds": DEFAULT_GROUP_RETENTION_SECONDS if seconds is None else seconds, "assumed": seconds is None}
 
 
-def find_warnings(ports: Ports) -> list[str]:
+def find_warnings(session: Session) -> list[str]:
     """What may go wrong soon: hanging transactions, and records that wait until they expire."""
-    progress = read_pipeline_progress(ports)
-    return find_risks(progress.ports, progress.log, progress.published_offsets)
+    progress = read_pipeline_progress(session)
+    return find_risks(progress.session, progress.log, progress.published_offsets)
 
 
-def read_batch_history(ports: Ports, limit: int) -> PastBatches:
+def read_batch_history(session: Session, limit: int) -> PastBatches:
     """The newest batches, newest first, and when each partition last moved as far as they tell."""
-    rows = ports.history.read_history(resource_names.name_control_table(ports.pipeline), limit)
+    rows = session.history.read_history(resource_names.name_control_table(session.pipeline), limit)
     last_advances = find_last_advances(rows)
     return {
         "batches": [format_batch(row) for row in rows],
@@ -148,26 +149,29 @@ def read_batch_history(ports: Ports, limit: int) -> PastBatches:
     }
 
 
-def read_storage(ports: Ports) -> list[TableStorage | UnknownStorage]:
+def read_storage(session: Session) -> list[TableStorage | UnknownStorage]:
     """The files of every table that the pipeline owns, and what waits in the intermediate ones."""
-    ports = expand_template(ports)
-    kinds = _classify_tables(ports)
+    session = expand_template(session)
+    kinds = _classify_tables(session)
     return [
-        _read_table_storage(ports, name, *kinds.get(name, ("other", None))) for name in list_maintained_tables(ports)
+        _read_table_storage(session, name, *kinds.get(name, ("other", None)))
+        for name in list_maintained_tables(session)
     ]
 
 
-def _read_table_storage(ports: Ports, name: str, kind: str, destination: str | None) -> TableStorage | UnknownStorage:
+def _read_table_storage(
+    session: Session, name: str, kind: str, destination: str | None
+) -> TableStorage | UnknownStorage:
     """What is stored under a name, or why that cannot be read: one table hides no other."""
     try:
-        return _describe_storage(ports, name, kind, destination)
+        return _describe_storage(session, name, kind, destination)
     except (GiveUp, RetryLater) as reason:
         return {"table": name, "kind": kind, "staged": [], "error": str(reason)}
 
 
-def _classify_tables(ports: Ports) -> dict[str, tuple[str, str | None]]:
+def _classify_tables(session: Session) -> dict[str, tuple[str, str | None]]:
     """By name: what a table is for, and the destination whose batches it stages."""
-    pipeline = ports.pipeline
+    pipeline = session.pipeline
     kinds: dict[str, tuple[str, str | None]] = {
         resource_names.name_dead_letter_table(pipeline): ("dead letters", None),
         resource_names.name_control_table(pipeline): ("history", None),
@@ -179,12 +183,12 @@ def _classify_tables(ports: Ports) -> dict[str, tuple[str, str | None]]:
     return kinds
 
 
-def _describe_storage(ports: Ports, name: str, kind: str, destination: str | None) -> TableStorage:
-    files = ports.tables.read_files(name) or TableFiles()
-    maintained = ports.tables.read_property(name, resource_names.name_maintenance_property(ports.pipeline.name))
-    state = ports.tables.read_state(destination, ports.pipeline.name) if destination else None
+def _describe_storage(session: Session, name: str, kind: str, destination: str | None) -> TableStorage:
+    files = session.tables.read_files(name) or TableFiles()
+    maintained = session.tables.read_property(name, resource_names.name_maintenance_property(session.pipeline.name))
+    state = session.tables.read_state(destination, session.pipeline.name) if destination else None
     published_batch = state.highest_batch if state else 0
-    staged_batches = ports.staging.list_staged(name, destination) if destination else []
+    staged_batches = session.staging.list_staged(name, destination) if destination else []
     return {
         "table": name,
         "kind": kind,
@@ -211,12 +215,12 @@ def _describe_staged_batch(batch: StagedBatch) -> WaitingBatch:
     }
 
 
-def read_backfills(ports: Ports) -> list[OpenBackfill]:
+def read_backfills(session: Session) -> list[OpenBackfill]:
     """Backfills that are under way, stopped or given up, with how many of their slices each table has."""
-    ports = expand_template(ports)
+    session = expand_template(session)
     backfills = list[OpenBackfill]()
-    for backfill in read_open_backfills(ports).values():
-        applied_slices = read_applied_slices(ports, backfill)
+    for backfill in read_open_backfills(session).values():
+        applied_slices = read_applied_slices(session, backfill)
         rows: list[SliceCount] = [
             {"table": t.table, "applied": len(applied_slices.get(t.table, ()))} for t in backfill.tables
         ]
@@ -224,12 +228,12 @@ def read_backfills(ports: Ports) -> list[OpenBackfill]:
     return backfills
 
 
-def read_actions(ports: Ports) -> list[TableAction]:
+def read_actions(session: Session) -> list[TableAction]:
     """What people did to the position of each table, the newest first."""
-    pipeline = expand_template(ports).pipeline
+    pipeline = expand_template(session).pipeline
     actions: list[TableAction] = [
         {"table": table.name, **action}
         for table in pipeline.tables
-        for action in describe_actions(ports, ports.tables.read_state(table.name, pipeline.name))
+        for action in describe_actions(session, session.tables.read_state(table.name, pipeline.name))
     ]
     return sorted(actions, key=lambda action: str(action["at"]), reverse=True)

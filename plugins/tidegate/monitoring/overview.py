@@ -1,6 +1,9 @@
 """A pipeline in one line, cheap enough to ask of hundreds: how far behind, since when, and what it did last."""
 
 import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.model import resource_names
@@ -19,9 +22,9 @@ from tidegate.monitoring.status import (
     measure_lag_seconds,
     read_oldest_times,
 )
-from tidegate.ports.batch_history import HistoryRow
-from tidegate.ports.context import Ports
-from tidegate.table.pipeline_progress import PipelineProgress, TableProgress
+from tidegate.ports.destination import HistoryRow
+from tidegate.ports.session import Session
+from tidegate.table.pipeline_progress import PipelineProgress, TableProgress, read_pipeline_progress
 
 log = logging.getLogger(__name__)
 RECENT_ROWS = 10  # of slices and of other batches, beside those of the last flush
@@ -34,38 +37,38 @@ def find_unpublished(progress: PipelineProgress) -> set[tuple[str, int, int]]:
 
 def build_overview(progress: PipelineProgress) -> PipelineOverview:
     """Lag and freshness of the pipeline, its tables and partitions, from what is read already."""
-    ports = progress.ports
+    session = progress.session
     partitions = list(progress.iterate_published())
     parts = [part for table_progress in progress.tables for part in table_progress.iterate_next()]
-    times = read_oldest_times(ports, (*partitions, *parts))
-    tables = [_describe_table(ports, table_progress, times) for table_progress in progress.tables]
+    times = read_oldest_times(session, (*partitions, *parts))
+    tables = [_describe_table(session, table_progress, times) for table_progress in progress.tables]
     published_ms = [
         table_progress.state.snapshot_ms
         for table_progress in progress.tables
         if table_progress.state and table_progress.state.snapshot_ms
     ]
     return {
-        "pipeline": ports.pipeline.name,
-        **ports.pipeline.describe_file(),
+        "pipeline": session.pipeline.name,
+        **session.pipeline.describe_file(),
         "lag": sum(table["lag"] for table in tables),
         "lag_seconds": _find_oldest_age([table["lag_seconds"] for table in tables]),
         "freshness": find_freshness(table["valid_through"] for table in tables),
-        "starts_at": _get_flush_threshold(ports),
+        "starts_at": _get_flush_threshold(session),
         "open_batches": max((table["open_batches"] for table in tables), default=0),
         "published_ms": max(published_ms, default=None),
         "tables": tables,
-        "partitions": [describe_partition(ports, part, times) for part in partitions],
+        "partitions": [describe_partition(session, part, times) for part in partitions],
     }
 
 
-def _get_flush_threshold(ports: Ports) -> int:
-    merge = ports.pipeline.merge
+def _get_flush_threshold(session: Session) -> int:
+    merge = session.pipeline.merge
     return 1 if merge.is_timed else max(1, merge.records_threshold)
 
 
-def _describe_table(ports: Ports, progress: TableProgress, times: Times) -> TableOverview:
-    ages = [measure_lag_seconds(ports, part, times) for part in progress.iterate_next()]
-    template = ports.pipeline.template
+def _describe_table(session: Session, progress: TableProgress, times: Times) -> TableOverview:
+    ages = [measure_lag_seconds(session, part, times) for part in progress.iterate_next()]
+    template = session.pipeline.template
     return {
         "table": progress.table.name,
         "template": template.name if progress.table.naming is not None and template is not None else None,
@@ -87,32 +90,34 @@ def _find_oldest_age(ages: list[float | None]) -> float | None:
     return None if oldest_age == 0.0 and None in ages else oldest_age
 
 
-def read_recent(ports: Ports) -> RecentActivity:
+def read_recent(session: Session) -> RecentActivity:
     """The last flush over all tables that had rows in it, and the dead letters that wait; dearer than `build_overview`.
 
     Each is None where its table cannot be read now: neither hides how the destinations stand.
     """
-    return {"last_flush": _read_last_flush(ports), "dead_letters": count_waiting_letters(ports)}
+    return {"last_flush": _read_last_flush(session), "dead_letters": count_waiting_letters(session)}
 
 
-def _read_last_flush(ports: Ports) -> FlushSummary | None:
+def _read_last_flush(session: Session) -> FlushSummary | None:
     try:
-        limit = RECENT_ROWS + len(ports.pipeline.tables)  # a batch has a row for each of its tables
-        history = ports.history.read_history(resource_names.name_control_table(ports.pipeline), limit)
+        limit = RECENT_ROWS + len(session.pipeline.tables)  # a batch has a row for each of its tables
+        history = session.history.read_history(resource_names.name_control_table(session.pipeline), limit)
     except (GiveUp, RetryLater) as reason:
-        log.warning("pipeline=%s: no history: %s", ports.pipeline.name, reason)
+        log.warning("pipeline=%s: no history: %s", session.pipeline.name, reason)
         return None
     rows = [row for row in history if not row["backfill"]]
     newest = [row for row in rows if row["batch"] == rows[0]["batch"]]
     return _summarize_flush(newest) if newest else None
 
 
-def count_waiting_letters(ports: Ports) -> int | None:
+def count_waiting_letters(session: Session) -> int | None:
     """How many dead letters wait, None where nobody can tell."""
     try:
-        return ports.dead_letters.read_dead_letters(resource_names.name_dead_letter_table(ports.pipeline), 0).waiting
+        return session.dead_letters.read_dead_letters(
+            resource_names.name_dead_letter_table(session.pipeline), 0
+        ).waiting
     except (GiveUp, RetryLater) as reason:
-        log.warning("pipeline=%s: dead letters are not counted: %s", ports.pipeline.name, reason)
+        log.warning("pipeline=%s: dead letters are not counted: %s", session.pipeline.name, reason)
         return None
 
 
@@ -132,3 +137,53 @@ def _summarize_flush(rows: list[HistoryRow]) -> FlushSummary:
 def _add_if_known(counts: list[int | None]) -> int | None:
     """None where one is not known: a part is not the whole."""
     return sum(count for count in counts if count is not None) if None not in counts else None
+
+
+@dataclass(frozen=True)
+class RunMetrics:
+    """What is measured at the end of a run. Ages are in seconds, None where nobody can tell them.
+
+    `behind` is the age of the oldest record that is not published, 0 when there is none; `valid_through_age` that of
+    the time up to which every table is complete. `problems` counts tables that cannot go on.
+    """
+
+    lag: int
+    behind: float | None
+    valid_through_age: float | None
+    open_batches: int
+    dead_letters: int | None
+    problems: int
+
+    def to_values(self) -> dict[str, float]:
+        """By name, without what nobody can tell."""
+        return {name: float(value) for name, value in vars(self).items() if value is not None}
+
+
+def measure_pipeline(session: Session) -> RunMetrics:
+    """Look at tables, log and dead letters; changes nothing."""
+    progress = read_pipeline_progress(session)
+    row = build_overview(progress)
+    return RunMetrics(
+        lag=row["lag"],
+        behind=row["lag_seconds"],
+        valid_through_age=_compute_valid_through_age(progress),
+        open_batches=row["open_batches"],
+        dead_letters=count_waiting_letters(session),
+        problems=sum(table["problem"] is not None for table in row["tables"]),
+    )
+
+
+def _compute_valid_through_age(progress: PipelineProgress) -> float | None:
+    times = [table_progress.valid_through_ms for table_progress in progress.tables]
+    known_times = [time for time in times if time is not None]
+    return (
+        max(0.0, (progress.session.now_ms() - min(known_times)) / 1000)
+        if known_times and len(known_times) == len(times)
+        else None
+    )
+
+
+def to_merge_metrics(published_batch: Mapping[str, Any]) -> dict[str, float]:
+    """What is measured of one published queue: seconds, rows by what became of them, and bytes where they are known."""
+    count_names = ("seconds", "staged", "inserted", "updated", "deleted", "bytes_written")
+    return {f"batch.{name}": float(published_batch[name]) for name in count_names if published_batch[name] is not None}

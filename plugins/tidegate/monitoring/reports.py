@@ -7,9 +7,9 @@ published, 0 where none waits, None where nobody can tell.
 
 from typing import Any, Required, TypedDict, final
 
+from tidegate.model.batch import CostCounts
 from tidegate.model.offsets import Offsets
-from tidegate.model.publish_cost import CostCounts
-from tidegate.ports.batch_history import BatchCounts
+from tidegate.ports.destination import BatchCounts
 from tidegate.spec.pipeline import FileDescription
 
 

@@ -6,9 +6,9 @@ from typing import Generic, TypeVar
 
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.model import resource_names
-from tidegate.model.batch import StagedBatch
+from tidegate.model.batch import StagedBatch, pick_cost_counts
 from tidegate.model.offsets import RecordAddress, get_offset
-from tidegate.model.publish_cost import pick_cost_counts
+from tidegate.model.table_state import TableState
 from tidegate.monitoring.reports import (
     ActionReport,
     BackfillStatus,
@@ -20,8 +20,8 @@ from tidegate.monitoring.reports import (
     TableStatus,
 )
 from tidegate.monitoring.runbook import find_page_of_problem
-from tidegate.ports.batch_history import HistoryRow
-from tidegate.ports.context import Ports, TableState
+from tidegate.ports.destination import HistoryRow
+from tidegate.ports.session import Session
 from tidegate.reprocess.backfill import read_applied_slices, read_open_backfills
 from tidegate.spec.time_text import format_utc, to_utc_datetime
 from tidegate.table.history import list_actions
@@ -44,21 +44,21 @@ UNKNOWN_DEAD_LETTERS: DeadLetterStatus = {
 }
 
 
-def read_status(ports: Ports) -> PipelineStatus:
+def read_status(session: Session) -> PipelineStatus:
     """Position, lag, last batches and freshness of one pipeline; changes nothing.
 
     A table that cannot go on (rolled back, log gone, schema missing) or be read is shown all the same, with the reason
     and way out as `problem`; `exists` is None where nobody knows. What else does not answer is named in `warnings`.
     """
-    progress = read_pipeline_progress(ports)
-    ports = progress.ports
-    pipeline = progress.ports.pipeline
-    tables = [_describe_table(ports, table_progress) for table_progress in progress.tables]
-    warnings = find_risks(ports, progress.log, progress.published_offsets)
+    progress = read_pipeline_progress(session)
+    session = progress.session
+    pipeline = progress.session.pipeline
+    tables = [_describe_table(session, table_progress) for table_progress in progress.tables]
+    warnings = find_risks(session, progress.log, progress.published_offsets)
     history = resource_names.name_control_table(pipeline)
-    batches = _read_part(lambda: [format_batch(row) for row in ports.history.read_history(history, MAX_BATCHES)])
+    batches = _read_part(lambda: [format_batch(row) for row in session.history.read_history(history, MAX_BATCHES)])
     backfills = _read_part(lambda: _describe_backfills(progress))
-    dead_letters = _read_part(lambda: _describe_dead_letters(ports))
+    dead_letters = _read_part(lambda: _describe_dead_letters(session))
     read_problems = [part.problem for part in (batches, backfills, dead_letters) if part.problem is not None]
     return {
         "pipeline": pipeline.name,
@@ -101,8 +101,8 @@ def _describe_backfills(progress: PipelineProgress) -> list[BackfillStatus]:
     """Backfills that are under way, stopped or given up, with the slices that each table has."""
     rows: list[BackfillStatus] = []
     existing = {table_progress.table.name for table_progress in progress.tables if table_progress.state}
-    for backfill in read_open_backfills(progress.ports).values():
-        slices = read_applied_slices(progress.ports, backfill)
+    for backfill in read_open_backfills(progress.session).values():
+        slices = read_applied_slices(progress.session, backfill)
         rows.append(
             {
                 "backfill": backfill.id,
@@ -114,7 +114,7 @@ def _describe_backfills(progress: PipelineProgress) -> list[BackfillStatus]:
     return rows
 
 
-def _describe_table(ports: Ports, progress: TableProgress) -> TableStatus:
+def _describe_table(session: Session, progress: TableProgress) -> TableStatus:
     position = progress.position
     state = progress.state
     name = progress.table.name
@@ -124,7 +124,7 @@ def _describe_table(ports: Ports, progress: TableProgress) -> TableStatus:
     try:
         if progress.is_read:
             staged_batches = read_staged(progress)
-            rows = ports.tables.count_rows(name)
+            rows = session.tables.count_rows(name)
     except (GiveUp, RetryLater) as reason:
         problem = problem or str(reason)
     published_batch = position.batch if position else 0
@@ -140,15 +140,15 @@ def _describe_table(ports: Ports, progress: TableProgress) -> TableStatus:
         "lag": progress.lag,
         "rolled_back": state.is_rolled_back if state else False,
         "open_batches": [s.batch for s in staged_batches if s.batch > published_batch],
-        "actions": describe_actions(ports, state),
+        "actions": describe_actions(session, state),
         "problem": problem,
         "runbook": find_page_of_problem(problem),
     }
 
 
-def describe_actions(ports: Ports, state: TableState | None) -> list[ActionReport]:
+def describe_actions(session: Session, state: TableState | None) -> list[ActionReport]:
     """What people did to a table's position, the newest first."""
-    actions = reversed(list_actions(ports.pipeline.name, state))
+    actions = reversed(list_actions(session.pipeline.name, state))
     return [
         {"at": format_time_ms(entry.at_ms), "by": entry.by, "action": entry.action, "details": entry.details}
         for entry in actions
@@ -156,14 +156,14 @@ def describe_actions(ports: Ports, state: TableState | None) -> list[ActionRepor
 
 
 def _describe_partitions(progress: PipelineProgress) -> list[PartitionStatus]:
-    ports = progress.ports
+    session = progress.session
     log = progress.log
-    committed_offsets = ports.broker.read_committed(ports.pipeline.source.group, tuple(log.end))
+    committed_offsets = session.broker.read_committed(session.pipeline.source.group, tuple(log.end))
     parts = list(progress.iterate_published())
-    times = read_oldest_times(ports, parts)
+    times = read_oldest_times(session, parts)
     return [
         {
-            **describe_partition(ports, part, times),
+            **describe_partition(session, part, times),
             "begin": get_offset(log.begin, part.topic, part.partition),
             "committed": get_offset(committed_offsets, part.topic, part.partition),
         }
@@ -171,12 +171,12 @@ def _describe_partitions(progress: PipelineProgress) -> list[PartitionStatus]:
     ]
 
 
-def read_oldest_times(ports: Ports, parts: Iterable[PartitionProgress]) -> Times:
+def read_oldest_times(session: Session, parts: Iterable[PartitionProgress]) -> Times:
     """The times of the first records that are not published, those that the brokers tell; asked for together."""
-    return ports.broker.read_timestamps({part[:3] for part in parts if part.lag})
+    return session.broker.read_timestamps({part[:3] for part in parts if part.lag})
 
 
-def describe_partition(ports: Ports, part: PartitionProgress, times: Times) -> PartitionOverview:
+def describe_partition(session: Session, part: PartitionProgress, times: Times) -> PartitionOverview:
     """How far one partition is behind."""
     return {
         "topic": part.topic,
@@ -184,11 +184,11 @@ def describe_partition(ports: Ports, part: PartitionProgress, times: Times) -> P
         "published": part.offset,
         "end": part.end,
         "lag": part.lag,
-        "lag_seconds": measure_lag_seconds(ports, part, times),
+        "lag_seconds": measure_lag_seconds(session, part, times),
     }
 
 
-def measure_lag_seconds(ports: Ports, part: PartitionProgress, times: Times) -> float | None:
+def measure_lag_seconds(session: Session, part: PartitionProgress, times: Times) -> float | None:
     """Age of the first record that is not published; 0 when there is none, None when the brokers do not tell.
 
     `times` are those of such records, by place.
@@ -196,11 +196,11 @@ def measure_lag_seconds(ports: Ports, part: PartitionProgress, times: Times) -> 
     if not part.lag:
         return 0.0
     oldest = times.get(part[:3])
-    return None if oldest is None else max(0.0, round((ports.now_ms() - oldest) / 1000, 1))
+    return None if oldest is None else max(0.0, round((session.now_ms() - oldest) / 1000, 1))
 
 
-def _describe_dead_letters(ports: Ports) -> DeadLetterStatus:
-    dead_letters = ports.dead_letters.read_dead_letters(resource_names.name_dead_letter_table(ports.pipeline), 1)
+def _describe_dead_letters(session: Session) -> DeadLetterStatus:
+    dead_letters = session.dead_letters.read_dead_letters(resource_names.name_dead_letter_table(session.pipeline), 1)
     column_names = ("table", "topic", "partition", "offset", "batch", "stage", "message")
     newest = [{name: getattr(letter, name) for name in column_names} for letter in dead_letters.newest]
     return {

@@ -3,8 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
-from tidegate.model.kafka_log import KafkaRecord, Log, Message, Retention
-from tidegate.model.leader_epochs import Epochs
+from tidegate.model.kafka_log import Epochs, KafkaRecord, Log, Message, Retention
 from tidegate.model.offsets import Offsets, Ranges, RecordAddress
 
 

@@ -1,14 +1,181 @@
 """plan: chooses the two snapshots between which the next run publishes, and the work of each part of the keys."""
 
+import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from tidegate.errors import GiveUp, NothingToDo
 from tidegate.jobs.publish_job import KeyPart, TouchedFiles
-from tidegate.model.publication_progress import PartProgress, Progress, RunMode
-from tidegate.ports.publication_ports import ExistingTopics, PublicationPorts, TableHead
-from tidegate.publications.joined_tables import find_lost_snapshot, is_unchanged, read_joined_snapshots
-from tidegate.publications.unfinished_parts import UnfinishedGroup, find_next_group
+from tidegate.model.publication_progress import PartProgress, Progress, RunMode, Target
+from tidegate.ports.publication_session import ExistingTopics, PublicationSession, TableHead
+
+Snapshots = Mapping[str, int]
+
+
+def read_joined_snapshots(session: PublicationSession) -> dict[str, int]:
+    """The current snapshot id of each joined table, by its name; NothingToDo while one of them has none."""
+    snapshot_ids: dict[str, int] = {}
+    for name in session.publication.joined_tables:
+        table = session.snapshots.read_table(name)
+        if table is None or table.snapshot_id is None:
+            raise NothingToDo(f"publication={session.publication.name}: joined table={name} does not exist yet")
+        snapshot_ids[name] = table.snapshot_id
+    return snapshot_ids
+
+
+def is_unchanged(session: PublicationSession, old: Snapshots, new: Snapshots) -> bool:
+    """Whether no row of the joined tables can have changed from `old` to `new`, which are snapshot ids by table. False
+    if that is not known.
+    """
+    return all(
+        name in old and (old[name] == to or session.snapshots.find_touched_files(name, old[name], to) == TouchedFiles())
+        for name, to in new.items()
+    )
+
+
+def find_lost_snapshot(session: PublicationSession, *needed: Snapshots) -> str | None:
+    """Describe the first of these snapshots that can no longer be read; None if all exist."""
+    for snapshots in needed:
+        for name, snapshot in snapshots.items():
+            if session.snapshots.read_table(name) is None or not session.snapshots.has_snapshot(name, snapshot):
+                return f"snapshot={snapshot} of table={name}"
+    return None
+
+
+@dataclass(frozen=True)
+class UnfinishedGroup:
+    """The numbers of the parts of one group, and the two states between which they are. `position.run` is an earlier
+    run.
+    """
+
+    position: Progress
+    numbers: tuple[int, ...]
+
+
+def find_next_group(
+    session: PublicationSession, progress: PartProgress, fits: Callable[[Progress], bool]
+) -> UnfinishedGroup | None:
+    """The group to bring on next; None where all parts stand together, or none has begun.
+
+    1. Parts that a comparison with the topic has not reached yet, where one was begun, or whose position fits neither
+       file, table nor topics any more.
+    2. Parts that are between two states: towards the one that was theirs, each behind the key that it has come to.
+       Parts that are still in the older of the two states come along.
+    3. Parts without a position: they begin where the others began.
+    4. Parts that stay behind: from their state to the newest one that any part is in.
+    """
+    if progress.common_position is not None and fits(progress.common_position):
+        return None
+    return (
+        _find_not_compared(session, progress, fits)
+        or _find_in_progress(session, progress)
+        or _find_not_begun(session, progress)
+        or _find_behind(session, progress)
+    )
+
+
+def _find_not_compared(
+    session: PublicationSession, progress: PartProgress, fits: Callable[[Progress], bool]
+) -> UnfinishedGroup | None:
+    last = progress.last_position
+    good = [part for part in progress.recorded_parts if fits(part)]
+    if last is None or not good:
+        return None
+    compared = [part for part in good if part.mode == RunMode.TOPIC]
+    is_begun = last.mode == RunMode.TOPIC or any(part.state is None for part in compared)
+    if not is_begun and len(good) == len(progress.recorded_parts):
+        return None
+    goal = _find_newest(session, compared or good)
+    finished_target = (RunMode.TOPIC, goal.target) if is_begun else None
+
+    def is_done(part: Progress | None) -> bool:
+        if part is None or not fits(part):
+            return False
+        return finished_target is None or (part.is_complete and (part.mode, part.target) == finished_target)
+
+    numbers = tuple(number for number, part in enumerate(progress.parts) if not is_done(part))
+    position = replace(goal, mode=RunMode.TOPIC, origin=None, until=None, joined_origin={})
+    return UnfinishedGroup(position, numbers) if numbers else None
+
+
+def _find_in_progress(session: PublicationSession, progress: PartProgress) -> UnfinishedGroup | None:
+    begun_parts = [part for part in progress.recorded_parts if part.state is None]
+    if not begun_parts:
+        return None
+    goal = _find_newest(session, begun_parts)
+
+    def belongs(part: Progress | None) -> bool:
+        if part is None:  # while there are such, every run has begun where the first one did
+            return True
+        return part.pair == goal.pair if part.state is None else _is_origin(session, part, goal)
+
+    return UnfinishedGroup(goal, tuple(number for number, part in enumerate(progress.parts) if belongs(part)))
+
+
+def _is_origin(session: PublicationSession, part: Progress, run: Progress) -> bool:
+    """Whether the part's keys are in the state at which the run begins."""
+    if part.to != run.origin:
+        return False
+    if part.joined == run.joined_origin:
+        return True
+    return find_lost_snapshot(session, part.joined, run.joined_origin) is None and is_unchanged(
+        session, part.joined, run.joined_origin
+    )
+
+
+def _find_not_begun(session: PublicationSession, progress: PartProgress) -> UnfinishedGroup | None:
+    numbers = tuple(number for number, part in enumerate(progress.parts) if part is None)
+    if not numbers or not progress.recorded_parts:
+        return None
+    goal = _find_newest(session, progress.recorded_parts)
+    return UnfinishedGroup(goal, numbers)
+
+
+def _find_behind(session: PublicationSession, progress: PartProgress) -> UnfinishedGroup | None:
+    if not progress.recorded_parts:
+        return None
+    goal = _find_newest(session, progress.recorded_parts)
+    stays = next((part for part in progress.recorded_parts if part.target != goal.target), None)
+    if stays is None:
+        return None
+    numbers = tuple(n for n, part in enumerate(progress.parts) if part is not None and part.target == stays.target)
+    is_same = find_lost_snapshot(session, stays.joined, goal.joined) is None and is_unchanged(
+        session, stays.joined, goal.joined
+    )
+    before = goal.joined if is_same else stays.joined
+    position = replace(goal, mode=RunMode.CHANGES, origin=stays.to, until=None, joined_origin=before)
+    return UnfinishedGroup(position, numbers)
+
+
+def _find_newest(session: PublicationSession, parts: list[Progress] | tuple[Progress, ...]) -> Progress:
+    """The part whose target the tables reached last, so that readers never see an older state; of equal ones the last
+    part.
+    """
+    targets: list[Target] = []
+    for part in parts:
+        if part.target not in targets:
+            targets.append(part.target)
+    if len(targets) == 1:
+        return max(parts, key=lambda part: part.order)
+    ages = {
+        name: _read_snapshot_ages(session, name)
+        for name in (session.publication.table, *session.publication.joined_tables)
+    }
+
+    def measure_age(part: Progress) -> tuple[int, ...]:
+        snapshot_ids = {session.publication.table: part.to, **part.joined}
+        return tuple(ages[name].get(snapshot_ids.get(name, 0), sys.maxsize) for name in ages)
+
+    return min(parts, key=lambda part: (measure_age(part), [-number for number in part.order]))
+
+
+def _read_snapshot_ages(session: PublicationSession, name: str) -> dict[int, int]:
+    """The number of newer snapshots in the table's current line, by snapshot id."""
+    return {
+        snapshot.snapshot_id: age for age, snapshot in enumerate(session.snapshots.list_ancestors(name, sys.maxsize))
+    }
+
 
 REMEDY = "run `tidegate publish {name} --resynchronise`, which compares the table with what the topic holds"
 
@@ -36,7 +203,7 @@ class PlannedRun:
         }
 
 
-def plan_run(ports: PublicationPorts, resynchronise: bool = False) -> PlannedRun:
+def plan_run(session: PublicationSession, resynchronise: bool = False) -> PlannedRun:
     """Decide the next run; changes nothing.
 
     1. Parts that are at different snapshots are brought together first, a group at a time: see `unfinished_parts`.
@@ -47,40 +214,40 @@ def plan_run(ports: PublicationPorts, resynchronise: bool = False) -> PlannedRun
 
     `NothingToDo` when no row can have changed; `GiveUp` when the recorded progress no longer fits table or topic.
     """
-    table, topics, progress = observe_publication(ports)
+    table, topics, progress = observe_publication(session)
     if not resynchronise:
-        refuse_lost_progress(ports, progress, topics, table)
+        refuse_lost_progress(session, progress, topics, table)
         if progress.is_new:
-            return _plan_next(ports, progress, topics, table)
-        group = _find_next_group(ports, progress, topics, table)
+            return _plan_next(session, progress, topics, table)
+        group = _find_next_group(session, progress, topics, table)
         position = group.position if group else progress.common_position
         if (
             position is not None
-            and _is_compatible(ports, topics, table, position)
-            and _find_missing_snapshot(ports, position, group) is None
+            and _is_compatible(session, topics, table, position)
+            and _find_missing_snapshot(session, position, group) is None
         ):
             if group is None:
-                return _plan_next(ports, progress, topics, table)
-            return _plan_group(ports, progress, group, topics)
-    return plan_all_parts(ports, progress, topics, _build_position(ports, RunMode.TOPIC, None, table, topics))
+                return _plan_next(session, progress, topics, table)
+            return _plan_group(session, progress, group, topics)
+    return plan_all_parts(session, progress, topics, _build_position(session, RunMode.TOPIC, None, table, topics))
 
 
-def observe_publication(ports: PublicationPorts) -> tuple[TableHead, ExistingTopics, PartProgress]:
+def observe_publication(session: PublicationSession) -> tuple[TableHead, ExistingTopics, PartProgress]:
     """Read the table, the topics and the progress. `NothingToDo` without a table, `GiveUp` if a topic has more
     partitions.
     """
-    publication = ports.publication
-    table = ports.snapshots.read_table(publication.table)
+    publication = session.publication
+    table = session.snapshots.read_table(publication.table)
     if table is None or table.snapshot_id is None:
         raise NothingToDo(f"publication={publication.name}: table={publication.table} does not exist yet")
-    topics = ports.topics.find_topics(publication)
-    progress = ports.topics.read_progress(publication)
-    _refuse_growth(ports, progress, topics)
+    topics = session.topics.find_topics(publication)
+    progress = session.topics.read_progress(publication)
+    _refuse_growth(session, progress, topics)
     return table, topics, progress
 
 
 def refuse_lost_progress(
-    ports: PublicationPorts,
+    session: PublicationSession,
     progress: PartProgress,
     topics: ExistingTopics,
     table: TableHead,
@@ -90,70 +257,74 @@ def refuse_lost_progress(
     """`GiveUp` if the recorded progress no longer belongs to these topics. Also if it no longer belongs to this table,
     unless the run `can_compare` the table with the topics instead, and `on_expired` says so.
     """
-    compares = can_compare and ports.publication.on_expired != "fail"
-    reason = _find_mismatch(ports, progress, topics, table, compares=compares)
+    compares = can_compare and session.publication.on_expired != "fail"
+    reason = _find_mismatch(session, progress, topics, table, compares=compares)
     if reason:
-        raise GiveUp(f"publication={ports.publication.name}: {reason}; {REMEDY.format(name=ports.publication.name)}")
+        raise GiveUp(
+            f"publication={session.publication.name}: {reason}; {REMEDY.format(name=session.publication.name)}"
+        )
 
 
 def _find_mismatch(
-    ports: PublicationPorts, progress: PartProgress, topics: ExistingTopics, table: TableHead, *, compares: bool
+    session: PublicationSession, progress: PartProgress, topics: ExistingTopics, table: TableHead, *, compares: bool
 ) -> str | None:
-    publication = ports.publication
+    publication = session.publication
     last = progress.last_position
     if last is None:
         is_lost = publication.start.kind == "full" and topics.holds_records
         problem = f"no progress is recorded, and topics={', '.join(sorted(topics.ids))} hold records"
         return f"{problem} (if not by the partitioner of Java's client, publish to a new topic)" if is_lost else None
-    if not any(_is_compatible(ports, topics, table, part, same_table=False) for part in progress.recorded_parts):
+    if not any(_is_compatible(session, topics, table, part, same_table=False) for part in progress.recorded_parts):
         if last.digest != publication.digest:
             return "its file has changed what the topic's records look like since the last run"
         topic = next(topic for topic in publication.topics if last.topic_ids.get(topic) != topics.ids.get(topic))
         return f"topic={topic} was deleted or made anew since the last run"
     if not compares:
-        if not any(_is_compatible(ports, topics, table, part) for part in progress.recorded_parts):
+        if not any(_is_compatible(session, topics, table, part) for part in progress.recorded_parts):
             return f"table={publication.table} was replaced by another of that name since the last run"
-        group = _find_next_group(ports, progress, topics, table)
+        group = _find_next_group(session, progress, topics, table)
         position = group.position if group else progress.common_position
-        missing_snapshot = None if position is None else _find_missing_snapshot(ports, position, group)
+        missing_snapshot = None if position is None else _find_missing_snapshot(session, position, group)
         if missing_snapshot is not None:
             return f"{missing_snapshot}, which was published last, has expired"
     return None
 
 
 def _is_compatible(
-    ports: PublicationPorts, topics: ExistingTopics, table: TableHead, part: Progress, same_table: bool = True
+    session: PublicationSession, topics: ExistingTopics, table: TableHead, part: Progress, same_table: bool = True
 ) -> bool:
     """Whether a position was recorded for the present file, these very topics and this very table."""
-    publication = ports.publication
+    publication = session.publication
     is_ours = all(part.topic_ids.get(topic) == topics.ids.get(topic) for topic in publication.topics)
     return is_ours and part.digest == publication.digest and (not same_table or part.table_uuid == table.uuid)
 
 
 def _find_next_group(
-    ports: PublicationPorts, progress: PartProgress, topics: ExistingTopics, table: TableHead
+    session: PublicationSession, progress: PartProgress, topics: ExistingTopics, table: TableHead
 ) -> UnfinishedGroup | None:
-    return find_next_group(ports, progress, lambda part: _is_compatible(ports, topics, table, part))
+    return find_next_group(session, progress, lambda part: _is_compatible(session, topics, table, part))
 
 
-def _find_missing_snapshot(ports: PublicationPorts, position: Progress, group: UnfinishedGroup | None) -> str | None:
+def _find_missing_snapshot(
+    session: PublicationSession, position: Progress, group: UnfinishedGroup | None
+) -> str | None:
     """Describe an expired snapshot that the next run needs. Without `group` the run begins at `position`."""
     needed = [position.to] if group is None else [position.origin, position.until, position.to]
-    table = ports.publication.table
+    table = session.publication.table
     missing_snapshot = next(
         (
             snapshot_id
             for snapshot_id in needed
-            if snapshot_id is not None and not ports.snapshots.has_snapshot(table, snapshot_id)
+            if snapshot_id is not None and not session.snapshots.has_snapshot(table, snapshot_id)
         ),
         None,
     )
     if missing_snapshot is not None:
         return f"snapshot={missing_snapshot} of table={table}"
-    return find_lost_snapshot(ports, position.joined, {} if group is None else position.joined_origin)
+    return find_lost_snapshot(session, position.joined, {} if group is None else position.joined_origin)
 
 
-def _refuse_growth(ports: PublicationPorts, progress: PartProgress, topics: ExistingTopics) -> None:
+def _refuse_growth(session: PublicationSession, progress: PartProgress, topics: ExistingTopics) -> None:
     """`GiveUp` if a topic has more partitions: its keys would move, and their old records would never be replaced."""
     for part in progress.parts:
         for topic, partitions in (part.partitions if part else {}).items():
@@ -161,41 +332,43 @@ def _refuse_growth(ports: PublicationPorts, progress: PartProgress, topics: Exis
             is_same = part is not None and topics.ids.get(topic) == part.topic_ids.get(topic)
             if is_same and now not in (None, partitions):
                 raise GiveUp(
-                    f"publication={ports.publication.name} topic={topic}: it had {partitions} partitions and "
+                    f"publication={session.publication.name} topic={topic}: it had {partitions} partitions and "
                     f"has {now}, so its keys no longer lie where their records are; publish to a new topic"
                 )
 
 
-def _plan_next(ports: PublicationPorts, progress: PartProgress, topics: ExistingTopics, table: TableHead) -> PlannedRun:
-    publication = ports.publication
+def _plan_next(
+    session: PublicationSession, progress: PartProgress, topics: ExistingTopics, table: TableHead
+) -> PlannedRun:
+    publication = session.publication
     settled_run = progress.common_position
-    origin = settled_run.to if settled_run else _find_start_snapshot(ports)
+    origin = settled_run.to if settled_run else _find_start_snapshot(session)
     to = table.snapshot_id
-    joined_snapshots = read_joined_snapshots(ports)
+    joined_snapshots = read_joined_snapshots(session)
     before = settled_run.joined if settled_run else {}
-    is_same = is_unchanged(ports, before, joined_snapshots)
+    is_same = is_unchanged(session, before, joined_snapshots)
     if origin == to and is_same:
         raise NothingToDo(f"publication={publication.name}: published up to snapshot={origin}, and nothing came since")
     mode = RunMode.EVERYTHING if origin is None else RunMode.CHANGES
-    position = _build_position(ports, mode, origin, table, topics)
+    position = _build_position(session, mode, origin, table, topics)
     if mode == RunMode.CHANGES:
         position = replace(position, joined=joined_snapshots, joined_origin=joined_snapshots if is_same else before)
-    following = plan_all_parts(ports, progress, topics, position)
+    following = plan_all_parts(session, progress, topics, position)
     if following.touched_files == TouchedFiles() and settled_run is not None:
         raise NothingToDo(f"publication={publication.name}: no row has changed since snapshot={origin}")
     return following
 
 
-def _find_start_snapshot(ports: PublicationPorts) -> int | None:
+def _find_start_snapshot(session: PublicationSession) -> int | None:
     """The snapshot that a first run begins at; None for nothing."""
-    publication = ports.publication
-    start = ports.publication.start
+    publication = session.publication
+    start = session.publication.start
     if start.kind == "full":
         return None
     snapshot_id = start.snapshot_id
     if start.timestamp_ms is not None:
-        snapshot_id = ports.snapshots.find_at(publication.table, start.timestamp_ms)
-    if snapshot_id is None or not ports.snapshots.has_snapshot(publication.table, snapshot_id):
+        snapshot_id = session.snapshots.find_at(publication.table, start.timestamp_ms)
+    if snapshot_id is None or not session.snapshots.has_snapshot(publication.table, snapshot_id):
         raise GiveUp(
             f"publication={publication.name} table={publication.table}: there is no snapshot for its start "
             f"(snapshot={start.snapshot_id} timestamp_ms={start.timestamp_ms}); choose a later one, or start: full"
@@ -204,23 +377,23 @@ def _find_start_snapshot(ports: PublicationPorts) -> int | None:
 
 
 def _build_position(
-    ports: PublicationPorts, mode: RunMode, origin: int | None, table: TableHead, topics: ExistingTopics
+    session: PublicationSession, mode: RunMode, origin: int | None, table: TableHead, topics: ExistingTopics
 ) -> Progress:
     return Progress(
-        run=ports.new_run(),
+        run=session.new_run(),
         mode=mode,
         origin=origin,
         to=table.snapshot_id or 0,
-        digest=ports.publication.digest,
+        digest=session.publication.digest,
         table_uuid=table.uuid,
         topic_ids=topics.ids,
         partitions=topics.partitions,
-        joined=read_joined_snapshots(ports),
+        joined=read_joined_snapshots(session),
     )
 
 
 def plan_all_parts(
-    ports: PublicationPorts, progress: PartProgress, topics: ExistingTopics, position: Progress
+    session: PublicationSession, progress: PartProgress, topics: ExistingTopics, position: Progress
 ) -> PlannedRun:
     """Plan a run of all parts to `position`, each from its own state. Finds the data files that differ, and reads no
     row. Changes nothing.
@@ -229,23 +402,25 @@ def plan_all_parts(
         KeyPart(number, raw, key_form=progress.get_key_form(number)) for number, raw in enumerate(progress.raw_records)
     )
     position = replace(position, run=progress.name_run(position.run))
-    return PlannedRun(position, parts, _find_touched_files(ports, position), topics)
+    return PlannedRun(position, parts, _find_touched_files(session, position), topics)
 
 
-def _find_touched_files(ports: PublicationPorts, position: Progress) -> TouchedFiles | None:
+def _find_touched_files(session: PublicationSession, position: Progress) -> TouchedFiles | None:
     if position.mode not in (RunMode.CHANGES, RunMode.REPUBLISH) or position.origin is None:
         return None
     if position.joined != position.joined_origin:  # any row may look different then
         return None
-    return ports.snapshots.find_touched_files(ports.publication.table, position.origin, position.until or position.to)
+    return session.snapshots.find_touched_files(
+        session.publication.table, position.origin, position.until or position.to
+    )
 
 
 def _plan_group(
-    ports: PublicationPorts, progress: PartProgress, group: UnfinishedGroup, topics: ExistingTopics
+    session: PublicationSession, progress: PartProgress, group: UnfinishedGroup, topics: ExistingTopics
 ) -> PlannedRun:
     """Plan the run of one group. Parts between its two states continue after their last published key."""
     position = replace(
-        group.position, run=progress.name_run(ports.new_run()), topic_ids=topics.ids, partitions=topics.partitions,
+        group.position, run=progress.name_run(session.new_run()), topic_ids=topics.ids, partitions=topics.partitions,
         after=None, counts={}, at_ms=0,
     )  # fmt: skip
     parts = []
@@ -259,4 +434,4 @@ def _plan_group(
         parts.append(
             KeyPart(number=number, expected=progress.raw_records[number], after=after, counts=counts, key_form=form)
         )
-    return PlannedRun(position, tuple(parts), _find_touched_files(ports, position), topics, is_resumed=True)
+    return PlannedRun(position, tuple(parts), _find_touched_files(session, position), topics, is_resumed=True)

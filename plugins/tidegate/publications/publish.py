@@ -3,18 +3,68 @@
 import logging
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from tidegate.errors import NothingToDo, PublishedElsewhere, RetryLater
+from tidegate.errors import NothingToDo, PublishedElsewhere, RetryLater, TidegateError
 from tidegate.jobs.publish_job import PublishJob
 from tidegate.model.publication_progress import PartProgress, Progress, RunMode
-from tidegate.ports.publication_ports import PublicationPorts
-from tidegate.publications.heartbeat import send_heartbeat
+from tidegate.ports.publication_session import PublicationSession
 from tidegate.publications.plan import PlannedRun, plan_run
 from tidegate.publications.republish import RepublishRequest, plan_republish
+from tidegate.publications.status import read_publication_status
+from tidegate.table.heartbeat_records import encode_records
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublicationHeartbeat:
+    """The record in the heartbeat topic.
+
+    `valid_through_ms`: the topic contains every change that was committed to the table before; None if that is not
+    known.
+    """
+
+    publication: str
+    table: str
+    topics: list[str]
+    published_snapshot_id: int | None
+    snapshots_behind: int
+    valid_through_ms: int | None
+    sent_ms: int
+
+
+def send_heartbeat(session: PublicationSession) -> PublicationHeartbeat | None:
+    """Send one record at the end of a run, also if the run had no work. Returns it; None if none was sent.
+
+    A failure is logged as a warning, because the changes are already published.
+    """
+    publication = session.publication
+    if publication.heartbeat_topic is None:
+        return None
+    looked_ms = session.now_ms()
+    try:
+        status = read_publication_status(session)
+        behind = None if status.problem else status.behind_seconds
+        valid = None if behind is None else looked_ms if not status.snapshots_behind else looked_ms - behind * 1000 - 1
+        value = PublicationHeartbeat(
+            publication=publication.name,
+            table=publication.table,
+            topics=list(publication.topics),
+            published_snapshot_id=status.published_snapshot_id,
+            snapshots_behind=status.snapshots_behind,
+            valid_through_ms=None if valid is None or status.published_snapshot_id is None else int(valid),
+            sent_ms=session.now_ms(),
+        )
+        key = {"publication": publication.name, "table": publication.table}
+        session.topics.send(publication.heartbeat_topic, encode_records([(key, asdict(value))]))
+    except TidegateError as reason:
+        log.warning("publication=%s: the heartbeat was not sent: %s", publication.name, reason)
+        return None
+    return value
+
+
 COUNT_NAMES = ("inserted", "updated", "deleted")
 MAX_ROUNDS = 20  # each brings one group of parts on; there are hardly ever more than three
 
@@ -38,23 +88,23 @@ class PublicationResult:
 
 
 def publish(
-    ports: PublicationPorts, resynchronise: bool = False, again: RepublishRequest | None = None
+    session: PublicationSession, resynchronise: bool = False, again: RepublishRequest | None = None
 ) -> PublicationResult:
     """Run `publish_changes`, then send a heartbeat if the file asks for one, also after `NothingToDo`.
 
     Raises what `publish_changes` raises.
     """
     try:
-        result = publish_changes(ports, resynchronise, again)
+        result = publish_changes(session, resynchronise, again)
     except NothingToDo:
-        send_heartbeat(ports)
+        send_heartbeat(session)
         raise
-    send_heartbeat(ports)
+    send_heartbeat(session)
     return result
 
 
 def publish_changes(
-    ports: PublicationPorts, resynchronise: bool = False, request: RepublishRequest | None = None
+    session: PublicationSession, resynchronise: bool = False, request: RepublishRequest | None = None
 ) -> PublicationResult:
     """Bring the topic to the table's current snapshot.
 
@@ -71,26 +121,26 @@ def publish_changes(
 
     A repeat call finds nothing to do. `RetryLater` where a part has not arrived; the next call goes on from there.
     """
-    publication = ports.publication
-    before = ports.topics.read_progress(ports.publication)
+    publication = session.publication
+    before = session.topics.read_progress(session.publication)
     if resynchronise or before.is_new:
-        ports.topics.create(publication)
-    pins = _read_pins(ports, before)
-    planned_run = plan_run(ports, resynchronise) if request is None else plan_republish(ports, request)
+        session.topics.create(publication)
+    pins = _read_pins(session, before)
+    planned_run = plan_run(session, resynchronise) if request is None else plan_republish(session, request)
     first = planned_run.position
     counts = Counter[str]()
     for _ in range(MAX_ROUNDS):
-        for table, snapshot in _list_needed_snapshots(ports, planned_run.position):
+        for table, snapshot in _list_needed_snapshots(session, planned_run.position):
             pins.setdefault(table, set()).add(format_pin_name(publication.name, snapshot))
-        progress = _produce_round(ports, planned_run)
-        counts.update(_count_changes(ports, planned_run, progress))
+        progress = _produce_round(session, planned_run)
+        counts.update(_count_changes(session, planned_run, progress))
         if (settled_run := progress.common_position) is None:
-            planned_run = plan_run(ports)
-        elif (following := _plan_what_came_since(ports, planned_run)) is not None:
+            planned_run = plan_run(session)
+        elif (following := _plan_what_came_since(session, planned_run)) is not None:
             planned_run = following
         else:
-            _release_pins(ports, settled_run, pins)
-            return _build_result(ports, first, settled_run, counts)
+            _release_pins(session, settled_run, pins)
+            return _build_result(session, first, settled_run, counts)
     raise RetryLater(
         f"publication={publication.name}: after {MAX_ROUNDS} rounds its parts are in different states still, because "
         "other runs publish at the same time; let one run at a time, and run it again"
@@ -98,54 +148,54 @@ def publish_changes(
 
 
 def _build_result(
-    ports: PublicationPorts, first: Progress, settled_run: Progress, counts: Mapping[str, int]
+    session: PublicationSession, first: Progress, settled_run: Progress, counts: Mapping[str, int]
 ) -> PublicationResult:
     """From where the `first` round began to where the parts are now, with the changes of all rounds."""
     changes = {name: counts.get(name, 0) for name in COUNT_NAMES}
-    publication = ports.publication
+    publication = session.publication
     return PublicationResult(
         publication.name, first.origin, settled_run.to, first.mode, **changes, topics=[*publication.topics]
     )
 
 
-def _plan_what_came_since(ports: PublicationPorts, last_round: PlannedRun) -> PlannedRun | None:
+def _plan_what_came_since(session: PublicationSession, last_round: PlannedRun) -> PlannedRun | None:
     """Plan one more round behind one that finished an earlier run; None behind another, and if nothing waits."""
     if not last_round.is_resumed:
         return None
     try:
-        return plan_run(ports)
+        return plan_run(session)
     except NothingToDo:
         return None
 
 
-def _produce_round(ports: PublicationPorts, planned_run: PlannedRun) -> PartProgress:
+def _produce_round(session: PublicationSession, planned_run: PlannedRun) -> PartProgress:
     """Produce the changes of one round, and read where the parts are then."""
-    publication = ports.publication
+    publication = session.publication
     if planned_run.position.mode == RunMode.TOPIC:  # also where the file asks for it
-        ports.topics.create(publication)
-        topics = ports.topics.find_topics(publication)
+        session.topics.create(publication)
+        topics = session.topics.find_topics(publication)
         position = replace(planned_run.position, topic_ids=topics.ids, partitions=topics.partitions)
         planned_run = replace(planned_run, topics=topics, position=position)
-    for table, snapshot in _list_needed_snapshots(ports, planned_run.position):
-        ports.snapshots.pin(table, snapshot, format_pin_name(publication.name, snapshot))
+    for table, snapshot in _list_needed_snapshots(session, planned_run.position):
+        session.snapshots.pin(table, snapshot, format_pin_name(publication.name, snapshot))
     log.info("publishing: publication=%s %s", publication.name, planned_run.to_dict())
-    ports.engine.run(build_publish_job(ports, planned_run))
-    return ports.topics.read_progress(publication, at_rest=True)
+    session.engine.run(build_publish_job(session, planned_run))
+    return session.topics.read_progress(publication, at_rest=True)
 
 
-def _list_needed_snapshots(ports: PublicationPorts, position: Progress) -> list[tuple[str, int]]:
+def _list_needed_snapshots(session: PublicationSession, position: Progress) -> list[tuple[str, int]]:
     """List table and snapshot id of everything that a run reads."""
     snapshot_ids = (position.origin, position.until, position.to)
     joined_snapshots = [*position.joined_origin.items(), *position.joined.items()]
     return [
-        *((ports.publication.table, snapshot_id) for snapshot_id in snapshot_ids if snapshot_id is not None),
+        *((session.publication.table, snapshot_id) for snapshot_id in snapshot_ids if snapshot_id is not None),
         *joined_snapshots,
     ]
 
 
-def build_publish_job(ports: PublicationPorts, planned_run: PlannedRun) -> PublishJob:
+def build_publish_job(session: PublicationSession, planned_run: PlannedRun) -> PublishJob:
     """Build the job for Spark. It gets the topics' ranges only if the run compares the table with the topics."""
-    publication = ports.publication
+    publication = session.publication
     return PublishJob(
         publication=publication.name,
         table=publication.table,
@@ -176,13 +226,13 @@ def format_pin_name(publication: str, snapshot_id: int) -> str:
     return f"{format_pin_prefix(publication)}{snapshot_id}"
 
 
-def _count_changes(ports: PublicationPorts, planned_run: PlannedRun, progress: PartProgress) -> dict[str, int]:
+def _count_changes(session: PublicationSession, planned_run: PlannedRun, progress: PartProgress) -> dict[str, int]:
     """Sum up the counts of the round's parts. `PublishedElsewhere` or `RetryLater` if another run has moved some of
     them.
 
     If it moved them to the same state, nothing is missing, unless every record was to be produced again.
     """
-    publication = ports.publication
+    publication = session.publication
     position = planned_run.position
     parts = [progress.parts[part.number] for part in planned_run.parts]
     run_parts = [part for part in parts if part is not None and part.is_complete and part.run == position.run]
@@ -197,24 +247,24 @@ def _count_changes(ports: PublicationPorts, planned_run: PlannedRun, progress: P
     return {name: sum(part.counts.get(name, 0) for part in run_parts) for name in COUNT_NAMES}
 
 
-def _read_pins(ports: PublicationPorts, before: PartProgress) -> dict[str, set[str]]:
+def _read_pins(session: PublicationSession, before: PartProgress) -> dict[str, set[str]]:
     """Read the publication's tags by table, including tables that its SQL no longer joins."""
     was_joined = (name for part in before.recorded_parts for name in (*part.joined, *part.joined_origin))
-    names = dict.fromkeys((ports.publication.table, *ports.publication.joined_tables, *was_joined))
-    prefix = format_pin_prefix(ports.publication.name)
-    existing = [name for name in names if ports.snapshots.read_table(name) is not None]
+    names = dict.fromkeys((session.publication.table, *session.publication.joined_tables, *was_joined))
+    prefix = format_pin_prefix(session.publication.name)
+    existing = [name for name in names if session.snapshots.read_table(name) is not None]
     return {
-        name: {tag for tag in ports.snapshots.list_pins(name, prefix) if tag.removeprefix(prefix).isdigit()}
+        name: {tag for tag in session.snapshots.list_pins(name, prefix) if tag.removeprefix(prefix).isdigit()}
         for name in existing
     }
 
 
-def _release_pins(ports: PublicationPorts, settled_run: Progress, pins: dict[str, set[str]]) -> None:
+def _release_pins(session: PublicationSession, settled_run: Progress, pins: dict[str, set[str]]) -> None:
     """Remove the tags from before the run and the run's own, except those of the state that the topics have now.
 
     A tag that appeared meanwhile belongs to a later run, and stays.
     """
-    needed = {ports.publication.table: settled_run.to, **settled_run.joined}
+    needed = {session.publication.table: settled_run.to, **settled_run.joined}
     for table, tags in pins.items():
-        needed_tags = {format_pin_name(ports.publication.name, needed[table])} if table in needed else set[str]()
-        ports.snapshots.unpin(table, sorted(tags - needed_tags))
+        needed_tags = {format_pin_name(session.publication.name, needed[table])} if table in needed else set[str]()
+        session.snapshots.unpin(table, sorted(tags - needed_tags))

@@ -11,7 +11,7 @@ from typing import Any
 from tidegate.errors import ConfigurationError, GiveUp, NothingToDo
 from tidegate.jobs.publish_job import TouchedFiles
 from tidegate.model.publication_progress import Progress, RunMode
-from tidegate.ports.publication_ports import PublicationPorts
+from tidegate.ports.publication_session import PublicationSession
 from tidegate.publications.plan import PlannedRun, observe_publication, plan_all_parts, refuse_lost_progress
 from tidegate.spec.time_text import EXAMPLE as A_TIME
 from tidegate.spec.time_text import parse_timestamp_ms
@@ -41,15 +41,15 @@ def read_republish_request(words: Mapping[str, Any]) -> RepublishRequest | None:
     return RepublishRequest(begin, end) if words["again"] else None
 
 
-def plan_republish(ports: PublicationPorts, request: RepublishRequest) -> PlannedRun:
+def plan_republish(session: PublicationSession, request: RepublishRequest) -> PlannedRun:
     """The run that produces again; changes nothing.
 
     NothingToDo where nothing was published yet, or no row changed in the range. GiveUp while a run is unfinished, and
     for a bound or a published snapshot that has expired, whatever `on_expired` says: only a comparison is left then.
     """
-    publication = ports.publication
-    table, topics, progress = observe_publication(ports)
-    refuse_lost_progress(ports, progress, topics, table, can_compare=False)
+    publication = session.publication
+    table, topics, progress = observe_publication(session)
+    refuse_lost_progress(session, progress, topics, table, can_compare=False)
     if progress.is_new:
         raise NothingToDo(f"publication={publication.name}: nothing was published yet, so nothing is produced again")
     settled_run = progress.common_position
@@ -58,13 +58,13 @@ def plan_republish(ports: PublicationPorts, request: RepublishRequest) -> Planne
             f"publication={publication.name}: a run is unfinished; finish it by `tidegate publish "
             f"{publication.name}`, and then ask again"
         )
-    origin = None if request.begin is None else _resolve_snapshot(ports, "from", request.begin)
-    end_snapshot = None if request.end is None else _resolve_snapshot(ports, "to", request.end)
+    origin = None if request.begin is None else _resolve_snapshot(session, "from", request.begin)
+    end_snapshot = None if request.end is None else _resolve_snapshot(session, "to", request.end)
     if request.end is not None and end_snapshot is None:
         place = f"publication={publication.name}: table={publication.table}"
         raise NothingToDo(f"{place} had no snapshot by to={request.end}")
     position = Progress(
-        run=ports.new_run(),
+        run=session.new_run(),
         mode=RunMode.REPUBLISH,
         origin=origin,
         to=settled_run.to,
@@ -76,22 +76,22 @@ def plan_republish(ports: PublicationPorts, request: RepublishRequest) -> Planne
         joined=settled_run.joined,
         joined_origin=settled_run.joined,
     )
-    run = plan_all_parts(ports, progress, topics, position)
+    run = plan_all_parts(session, progress, topics, position)
     if run.touched_files == TouchedFiles():
         bounds = f"from={request.begin} to={request.end}"
         raise NothingToDo(f"publication={publication.name}: no row changed between {bounds}")
     return run
 
 
-def _resolve_snapshot(ports: PublicationPorts, name: str, text: str) -> int | None:
+def _resolve_snapshot(session: PublicationSession, name: str, text: str) -> int | None:
     """The snapshot that `text` means; None if the table had none at that time."""
-    publication = ports.publication
+    publication = session.publication
     snapshot_id = (
         int(text)
         if text.isdecimal()
-        else ports.snapshots.find_at(publication.table, parse_timestamp_ms(name, text, INVALID_BOUND))
+        else session.snapshots.find_at(publication.table, parse_timestamp_ms(name, text, INVALID_BOUND))
     )
-    if snapshot_id is not None and not ports.snapshots.has_snapshot(publication.table, snapshot_id):
+    if snapshot_id is not None and not session.snapshots.has_snapshot(publication.table, snapshot_id):
         raise GiveUp(
             f"publication={publication.name} table={publication.table} {name}={text}: snapshot={snapshot_id} has "
             f"expired or never existed; choose a later one, or leave {name} out"

@@ -6,7 +6,7 @@ from typing import Any
 from tidegate.errors import GiveUp, NothingToDo
 from tidegate.model.publication_progress import PartProgress, Progress
 from tidegate.monitoring.health import MIN_STUCK_SECONDS, STUCK_INTERVALS, Health, ScheduleState
-from tidegate.ports.publication_ports import PublicationPorts, SnapshotLag
+from tidegate.ports.publication_session import PublicationSession, SnapshotLag
 from tidegate.publications.plan import PlannedRun, plan_run
 from tidegate.spec.publication import Publication
 
@@ -87,16 +87,16 @@ def compute_patience(publication: Publication) -> float | None:
     return max(MIN_STUCK_SECONDS, float(STUCK_INTERVALS * publication.interval_seconds))
 
 
-def read_publication_status(ports: PublicationPorts) -> PublicationStatus:
+def read_publication_status(session: PublicationSession) -> PublicationStatus:
     """Read how far the topic is behind the table. Changes nothing."""
-    publication = ports.publication
-    progress = ports.topics.read_progress(publication)
-    table = ports.snapshots.read_table(publication.table)
-    is_waiting, problem = _plan_next_run(ports)
+    publication = session.publication
+    progress = session.topics.read_progress(publication)
+    table = session.snapshots.read_table(publication.table)
+    is_waiting, problem = _plan_next_run(session)
     position = progress.common_position or progress.unfinished_run
     current = table.snapshot_id if table else None
-    behind = _measure_lag(ports, position) if is_waiting or problem else SnapshotLag()
-    age = None if behind.since_ms is None else max(0.0, (ports.now_ms() - behind.since_ms) / 1000)
+    behind = _measure_lag(session, position) if is_waiting or problem else SnapshotLag()
+    age = None if behind.since_ms is None else max(0.0, (session.now_ms() - behind.since_ms) / 1000)
     last = describe_last_run(progress)
     return PublicationStatus(
         publication=publication.name,
@@ -117,22 +117,22 @@ def read_publication_status(ports: PublicationPorts) -> PublicationStatus:
     )
 
 
-def _measure_lag(ports: PublicationPorts, position: Progress | None) -> SnapshotLag:
+def _measure_lag(session: PublicationSession, position: Progress | None) -> SnapshotLag:
     """Measure what has changed since in the table and in those that the SQL joins."""
-    before = {ports.publication.table: position.to, **position.joined} if position else {}
+    before = {session.publication.table: position.to, **position.joined} if position else {}
     lags = []
-    for name in (ports.publication.table, *ports.publication.joined_tables):
-        table = ports.snapshots.read_table(name)
+    for name in (session.publication.table, *session.publication.joined_tables):
+        table = session.snapshots.read_table(name)
         if table is not None and table.snapshot_id is not None:
-            lags.append(ports.snapshots.measure_lag(name, before.get(name), table.snapshot_id))
+            lags.append(session.snapshots.measure_lag(name, before.get(name), table.snapshot_id))
     since = min((lag.since_ms for lag in lags if lag.since_ms is not None), default=None)
     return SnapshotLag(sum(lag.snapshots for lag in lags), sum(lag.rows for lag in lags), since)
 
 
-def _plan_next_run(ports: PublicationPorts) -> tuple[PlannedRun | None, str | None]:
+def _plan_next_run(session: PublicationSession) -> tuple[PlannedRun | None, str | None]:
     """The next run, or the reason why there can be none."""
     try:
-        return plan_run(ports), None
+        return plan_run(session), None
     except NothingToDo:
         return None, None
     except GiveUp as reason:

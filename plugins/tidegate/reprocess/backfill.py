@@ -14,11 +14,10 @@ from tidegate.merge.owed import account, record_history
 from tidegate.merge.statements import render_backfill_statements
 from tidegate.model import resource_names
 from tidegate.model.backfill import AppliedSlice, Backfill
-from tidegate.model.batch import StagedBatch
+from tidegate.model.batch import PublishOutcome, StagedBatch
 from tidegate.model.ownership import describe_intermediate
-from tidegate.model.publish_cost import PublishOutcome
-from tidegate.model.table_state import StagedSource
-from tidegate.ports.context import Head, Ports
+from tidegate.model.table_state import Head, StagedSource
+from tidegate.ports.session import Session
 from tidegate.reprocess.backfill_plan import refuse_waiting_letters
 from tidegate.reprocess.backfill_stage import Slice, stage_missing, stage_missing_slice
 from tidegate.spec.table import Table
@@ -51,7 +50,7 @@ def merge_slice(table_slice: Slice) -> tuple[AppliedSlice, StagedBatch | None]:
     Main moved, by a flush or by others: back to 1, so that a newer record is never overwritten.
     """
     return retry_commits(
-        table_slice.ports, table_slice.prefix, partial(_merge_round, table_slice, table_slice.ports.now_ms())
+        table_slice.session, table_slice.prefix, partial(_merge_round, table_slice, table_slice.session.now_ms())
     )
 
 
@@ -70,7 +69,7 @@ def _merge_round(table_slice: Slice, started_ms: int) -> tuple[AppliedSlice, Sta
         for batch in stage_missing_slice(table_slice, position.offsets).batches
         if batch.batch == table_slice.number
     )
-    log_now = read_log(table_slice.ports)  # once all is read: neither an id nor an epoch comes back
+    log_now = read_log(table_slice.session)  # once all is read: neither an id nor an epoch comes back
     table_slice.check_same_topics(log_now.topic_ids)
     refuse_cut(table, position, filter_table_log(log_now, table.spec))
     if not staged_batch.counts.staged:
@@ -99,7 +98,7 @@ def _merge_and_publish(slice_round: _SliceRound) -> AppliedSlice:
     statements = render_backfill_statements(table, slice_round.staged, attempt.branch, table_slice.intermediate)
     head = publish_head(attempt, write_on_branch(attempt, *statements))
     with suppress(CommitRefused, RetryLater, GiveUp):  # without it, or its table, the slice is applied once more
-        table.ports.history.mark_applied(table_slice.intermediate, table_slice.number)
+        table.session.history.mark_applied(table_slice.intermediate, table_slice.number)
     log.info("applied: %s snapshot=%s", table_slice.prefix, head.snapshot_id)
     return _build_result(table_slice, head, slice_round.staged, slice_round.started_ms, PublishOutcome.PUBLISHED)
 
@@ -124,31 +123,31 @@ def _build_result(
         ranges=table_slice.all_ranges[table_slice.number - 1],
         staged=staged_batch.counts.staged if staged_batch else 0,
         **account(head),
-        seconds=round((table_slice.ports.now_ms() - started_ms) / 1000, 2),
+        seconds=round((table_slice.session.now_ms() - started_ms) / 1000, 2),
         outcome=outcome,
     )
 
 
-def apply_backfill(ports: Ports, planned: Backfill, report: Callable[[AppliedSlice], None]) -> None:
+def apply_backfill(session: Session, planned: Backfill, report: Callable[[AppliedSlice], None]) -> None:
     """Apply every slice, newest first, and clean up; `report` is called for each slice and table.
 
     A repeat call goes on where the last one stopped: what is staged and what is applied stand in the backfill's own
     intermediate tables. A slice that is applied twice changes nothing.
     """
     for number in planned.numbers:
-        for result in apply_slice(ports, planned, number):
+        for result in apply_slice(session, planned, number):
             report(result)
-    drop_backfill(ports, planned.id)
+    drop_backfill(session, planned.id)
 
 
-def apply_slice(ports: Ports, planned: Backfill, number: int) -> list[AppliedSlice]:
+def apply_slice(session: Session, planned: Backfill, number: int) -> list[AppliedSlice]:
     """Apply slice `number` to each table that has one. Right in any order, and again.
 
     1. Stage what is missing, for all tables at once where they need the same offsets.
     2. Merge and publish each table on its own; one that fails does not hold up the others.
     """
     slices = [
-        Slice.from_backfill(ports, planned, mine.table, number)
+        Slice.from_backfill(session, planned, mine.table, number)
         for mine in planned.tables
         if number <= len(planned.list_slices(mine.table))
     ]
@@ -162,9 +161,9 @@ def apply_slice(ports: Ports, planned: Backfill, number: int) -> list[AppliedSli
             failures.append(failure)
             continue
         if staged is not None:
-            record_history(ports, staged, result)
+            record_history(session, staged, result)
         results.append(result)
-    _raise_failures(ports, slices, failures)
+    _raise_failures(session, slices, failures)
     return results
 
 
@@ -172,27 +171,27 @@ def _read_position(table_slice: Slice) -> dict[str, dict[int, int]]:
     return table_slice.require_position(table_slice.table.refresh()).offsets
 
 
-def _raise_failures(ports: Ports, slices: list[Slice], failures: list[TidegateError]) -> None:
+def _raise_failures(session: Session, slices: list[Slice], failures: list[TidegateError]) -> None:
     if failures and len(slices) == 1:
         raise failures[0]
     if failures:
         reasons = "\n".join(str(failure) for failure in failures)
-        message = f"pipeline={ports.pipeline.name}: {len(failures)} tables failed:\n{reasons}"
+        message = f"pipeline={session.pipeline.name}: {len(failures)} tables failed:\n{reasons}"
         raise join_tables(message, map(type, failures))
 
 
-def read_open_backfills(ports: Ports) -> dict[str, Backfill]:
+def read_open_backfills(session: Session) -> dict[str, Backfill]:
     """Backfills that have intermediate tables, by id: under way, stopped, or given up.
 
     A namespace is listed once for all tables: the page asks every few seconds, and most tables have no backfill.
     """
-    name = ports.pipeline.name
-    list_names = cache(ports.tables.list_tables)
+    name = session.pipeline.name
+    list_names = cache(session.tables.list_tables)
     notes = [
         note
-        for table in ports.pipeline.tables
+        for table in session.pipeline.tables
         if _has_backfills(name, table, list_names)
-        for note in ports.history.list_backfills(table.name, name)
+        for note in session.history.list_backfills(table.name, name)
     ]
     backfills = [Backfill.from_dict(json.loads(note)) for note in notes]
     return {backfill.id: backfill for backfill in backfills}
@@ -205,47 +204,49 @@ def _has_backfills(pipeline: str, table: Table, list_names: Callable[[str], list
     return any(listed.casefold().startswith(prefix) for listed in list_names(namespace))
 
 
-def read_applied_slices(ports: Ports, planned: Backfill) -> dict[str, list[int]]:
+def read_applied_slices(session: Session, planned: Backfill) -> dict[str, list[int]]:
     """The slices of each table of the pipeline that are applied and need not be again, newest first."""
-    names = {table.name for table in ports.pipeline.tables}
-    slices = [Slice.from_backfill(ports, planned, mine.table, 1) for mine in planned.tables if mine.table in names]
+    names = {table.name for table in session.pipeline.tables}
+    slices = [Slice.from_backfill(session, planned, mine.table, 1) for mine in planned.tables if mine.table in names]
     return {part.table.name: sorted(part.list_applied(), reverse=True) for part in slices}
 
 
-def drop_backfill(ports: Ports, backfill_id: str) -> list[str]:
+def drop_backfill(session: Session, backfill_id: str) -> list[str]:
     """Drop what a backfill keeps: intermediate tables with their files, branches and marks. Rows stay as they are.
 
     Returns the tables that were dropped. For a backfill that is done, and for one that is given up.
     """
     dropped = []
-    for table in ports.pipeline.tables:
-        for own in _list_backfill_tables(ports, table, backfill_id):
-            if ports.tables.claim(own, describe_intermediate(ports.pipeline, table)) is not None:
-                ports.staging.drop(own)
+    for table in session.pipeline.tables:
+        for own in _list_backfill_tables(session, table, backfill_id):
+            if session.tables.claim(own, describe_intermediate(session.pipeline, table)) is not None:
+                session.staging.drop(own)
                 dropped.append(own)
-        forget = partial(ports.history.forget_backfill, table.name, ports.pipeline.name, backfill_id)
+        forget = partial(session.history.forget_backfill, table.name, session.pipeline.name, backfill_id)
         with suppress(RetryLater):  # branches of a backfill without a table mean nothing; the next call drops them
-            retry_commits(ports, f"pipeline={ports.pipeline.name} table={table.name} backfill={backfill_id}", forget)
+            retry_commits(
+                session, f"pipeline={session.pipeline.name} table={table.name} backfill={backfill_id}", forget
+            )
     return dropped
 
 
-def _list_backfill_tables(ports: Ports, table: Table, backfill_id: str) -> list[str]:
+def _list_backfill_tables(session: Session, table: Table, backfill_id: str) -> list[str]:
     """Full names of its intermediate tables for `table`."""
-    begin = f"{resource_names.get_backfill_prefix(ports.pipeline.name, table.name)}{backfill_id}".casefold()
+    begin = f"{resource_names.get_backfill_prefix(session.pipeline.name, table.name)}{backfill_id}".casefold()
     namespace = table.name.rpartition(".")[0]
-    listed = [f"{namespace}.{name}" for name in ports.tables.list_tables(namespace)]
+    listed = [f"{namespace}.{name}" for name in session.tables.list_tables(namespace)]
     return [name for name in listed if name.casefold().startswith(begin)]
 
 
-def abandon_backfill(ports: Ports, backfill_id: str) -> list[str]:
+def abandon_backfill(session: Session, backfill_id: str) -> list[str]:
     """Give up an open backfill, and drop what it kept; slices that are applied stay applied. Returns what was dropped.
 
     GiveUp where no backfill of this id is open: so a second call says that it is gone.
     """
-    open_backfills = read_open_backfills(ports)
+    open_backfills = read_open_backfills(session)
     if backfill_id not in open_backfills:
         raise GiveUp(
-            f"pipeline={ports.pipeline.name} backfill={backfill_id}: there is no such backfill; "
+            f"pipeline={session.pipeline.name} backfill={backfill_id}: there is no such backfill; "
             f"open ones: {', '.join(sorted(open_backfills)) or 'none'}"
         )
-    return drop_backfill(ports, backfill_id)
+    return drop_backfill(session, backfill_id)

@@ -8,10 +8,11 @@ from typing import Any
 from tidegate.errors import ConfigurationError, GiveUp, NothingToDo, PositionLost
 from tidegate.merge.scd2_statements import refuse_history, refuse_truncates
 from tidegate.model.backfill import Backfill, TableBackfill, find_missing_ranges
+from tidegate.model.kafka_log import Log
 from tidegate.model.offsets import Offsets, Ranges, format_names, format_partitions, get_offset
 from tidegate.model.position import Position
 from tidegate.model.resource_names import name_dead_letter_table
-from tidegate.ports.context import Log, Ports
+from tidegate.ports.session import Session
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.table import Table, TableMode
 from tidegate.spec.time_text import parse_timestamp_ms
@@ -105,7 +106,7 @@ def parse_request(
     return BackfillRequest(None, begin, end, tables)
 
 
-def propose_backfill(ports: Ports, request: BackfillRequest) -> ProposedBackfill:
+def propose_backfill(session: Session, request: BackfillRequest) -> ProposedBackfill:
     """What a backfill would apply; changes nothing.
 
     1. Read each table and then the log, once, and check that they still fit each other.
@@ -116,15 +117,15 @@ def propose_backfill(ports: Ports, request: BackfillRequest) -> ProposedBackfill
     ConfigurationError where the range does not fit the table, PositionLost where the log has lost offsets that are
     needed.
     """
-    pipeline = ports.pipeline
+    pipeline = session.pipeline
     refuse_template(pipeline, "backfill")
     refuse_truncates(pipeline, "backfill")
-    sessions = {spec.name: TableSession(ports, spec).refresh() for spec in pipeline.tables}
-    log = read_log(ports)  # after the tables: a flush between the two must not put a position beyond the log's end
-    tables = _choose_tables(ports, request, log)
+    sessions = {spec.name: TableSession(session, spec).refresh() for spec in pipeline.tables}
+    log = read_log(session)  # after the tables: a flush between the two must not put a position beyond the log's end
+    tables = _choose_tables(session, request, log)
     refuse_history(pipeline, tables, "backfill")
     positions = {table.name: _require_backfillable(sessions[table.name], log) for table in tables}
-    backfill = _find_open_backfill(ports, request, tables, log)
+    backfill = _find_open_backfill(session, request, tables, log)
     if backfill is None:
         parts = [
             TableBackfill(t.name, _compute_table_ranges(sessions[t.name], request, positions[t.name], log))
@@ -143,7 +144,7 @@ def propose_backfill(ports: Ports, request: BackfillRequest) -> ProposedBackfill
     else:
         _check_tables(pipeline, backfill, positions)
         resumed = True
-    return ProposedBackfill(backfill, tuple(_list_parts(ports, backfill, positions)), resumed)
+    return ProposedBackfill(backfill, tuple(_list_parts(session, backfill, positions)), resumed)
 
 
 def _check_tables(pipeline: Pipeline, backfill: Backfill, positions: Mapping[str, Position]) -> None:
@@ -165,10 +166,10 @@ def _check_size(pipeline: Pipeline, backfill: Backfill) -> None:
         )
 
 
-def _list_parts(ports: Ports, backfill: Backfill, positions: Mapping[str, Position]) -> list[BackfillPart]:
+def _list_parts(session: Session, backfill: Backfill, positions: Mapping[str, Position]) -> list[BackfillPart]:
     parts = []
     for backfill_table in backfill.tables:
-        table = next(t for t in ports.pipeline.tables if t.name == backfill_table.table)
+        table = next(t for t in session.pipeline.tables if t.name == backfill_table.table)
         tail = find_missing_ranges(backfill_table.ranges.end, positions[backfill_table.table].offsets)
         later = {(t, p): end - start for t, p, start, end in tail} if needs_later_records(table) else {}
         parts += [
@@ -184,9 +185,9 @@ def needs_later_records(table: Table) -> bool:
     return table.mode != TableMode.APPEND
 
 
-def _find_open_backfill(ports: Ports, request: BackfillRequest, tables: list[Table], log: Log) -> Backfill | None:
+def _find_open_backfill(session: Session, request: BackfillRequest, tables: list[Table], log: Log) -> Backfill | None:
     for table in tables:
-        for note in ports.history.list_backfills(table.name, ports.pipeline.name):
+        for note in session.history.list_backfills(table.name, session.pipeline.name):
             backfill = Backfill.from_dict(json.loads(note))
             ids = {topic: log.topic_ids.get(topic) for topic in backfill.topic_ids}
             if backfill.asked == request.text and backfill.topic_ids == ids and backfill.cluster_id == log.cluster_id:
@@ -194,16 +195,16 @@ def _find_open_backfill(ports: Ports, request: BackfillRequest, tables: list[Tab
     return None
 
 
-def _choose_tables(ports: Ports, request: BackfillRequest, log: Log) -> list[Table]:
+def _choose_tables(session: Session, request: BackfillRequest, log: Log) -> list[Table]:
     """The tables that are named, or all that the named topics feed."""
-    pipeline = ports.pipeline
-    tables_by_name = {table.name: table for table in ports.pipeline.tables}
+    pipeline = session.pipeline
+    tables_by_name = {table.name: table for table in session.pipeline.tables}
     unknown = [name for name in request.tables if name not in tables_by_name]
     if unknown:
         raise ConfigurationError(
             f"pipeline={pipeline.name}: no table={unknown[0]}; it has {format_names(tables_by_name)}: name one of those"
         )
-    _check_topics(ports, request, log)
+    _check_topics(session, request, log)
     tables = [tables_by_name[name] for name in request.tables] or list(tables_by_name.values())
     if request.ranges is None:
         return tables
@@ -216,13 +217,13 @@ def _choose_tables(ports: Ports, request: BackfillRequest, log: Log) -> list[Tab
     return readers
 
 
-def _check_topics(ports: Ports, request: BackfillRequest, log: Log) -> None:
+def _check_topics(session: Session, request: BackfillRequest, log: Log) -> None:
     for topic, partition, _, _ in request.ranges or ():
-        place = f"pipeline={ports.pipeline.name} topic={topic}"
+        place = f"pipeline={session.pipeline.name} topic={topic}"
         if topic not in log.begin:
             reason = (
                 "is in heartbeat.ignore_topics and carries no rows"
-                if topic in list_ignored_topics(ports)
+                if topic in list_ignored_topics(session)
                 else (f"is not one of its topics; it reads {format_names(sorted(log.begin)) or 'none'}")
             )
             raise ConfigurationError(f"{place}: {reason}; name another topic")
@@ -255,7 +256,7 @@ def refuse_waiting_letters(table: TableSession, ranges: Ranges, position: Positi
         return
     waiting = []
     letters = name_dead_letter_table(table.pipeline)
-    for letter in table.ports.dead_letters.list_waiting_letters(letters, table.name):
+    for letter in table.session.dead_letters.list_waiting_letters(letters, table.name):
         start, end = ranges.by_topic.get(letter.topic, {}).get(letter.partition, (0, 0))
         is_of_topic = letter.topic_id in (None, position.topic_ids.get(letter.topic))
         waiting += [letter] if start <= letter.offset < end and is_of_topic else []
@@ -271,7 +272,7 @@ def refuse_waiting_letters(table: TableSession, ranges: Ranges, position: Positi
 def _compute_table_ranges(table: TableSession, request: BackfillRequest, position: Position, whole_log: Log) -> Ranges:
     log = filter_table_log(whole_log, table.spec)
     if request.ranges is None:
-        return _resolve_times(table.ports, request, position, log)
+        return _resolve_times(table.session, request, position, log)
     table_ranges = request.ranges.select_topics(tuple(log.begin))
     for topic, partition, start, end in table_ranges:
         place = f"{table.prefix} topic={topic} partition={partition}"
@@ -296,9 +297,9 @@ def check_log_holds(place: str, *, start: int, end: int, begin: int) -> None:
         )
 
 
-def _resolve_times(ports: Ports, request: BackfillRequest, position: Position, log: Log) -> Ranges:
+def _resolve_times(session: Session, request: BackfillRequest, position: Position, log: Log) -> Ranges:
     topics = tuple(topic for topic in log.begin if topic in position.offsets)
-    first, after = (ports.broker.find_offsets_at(topics, ms) for ms in (request.from_ms, request.to_ms))
+    first, after = (session.broker.find_offsets_at(topics, ms) for ms in (request.from_ms, request.to_ms))
     flushed = {t: dict(position.offsets[t]) for t in topics}
     end: Offsets = {t: {p: min(o, after[t].get(p, o)) for p, o in flushed[t].items()} for t in topics}
     start: Offsets = {t: {p: min(first[t].get(p, o), end[t][p]) for p, o in flushed[t].items()} for t in topics}

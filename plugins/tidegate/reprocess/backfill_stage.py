@@ -14,9 +14,11 @@ from tidegate.merge.attempt import MAX_ROUNDS
 from tidegate.model import resource_names
 from tidegate.model.backfill import Backfill, cut_into_slices, find_missing_ranges, find_reach
 from tidegate.model.batch import Plan, PlannedBatch
+from tidegate.model.kafka_log import Log
 from tidegate.model.offsets import Offsets, Ranges, get_offset
 from tidegate.model.position import Position
-from tidegate.ports.context import Log, Ports, Staging
+from tidegate.model.table_state import Staging
+from tidegate.ports.session import Session
 from tidegate.reprocess.backfill_plan import check_log_holds, needs_later_records
 from tidegate.table.columns import compute_shape
 from tidegate.table.log import read_log
@@ -44,14 +46,14 @@ class Slice:
     number: int
 
     @classmethod
-    def from_backfill(cls, ports: Ports, backfill: Backfill, table: str, number: int) -> "Slice":
+    def from_backfill(cls, session: Session, backfill: Backfill, table: str, number: int) -> "Slice":
         """The slice of the table of that name."""
-        return cls(open_table(ports, table), backfill, number)
+        return cls(open_table(session, table), backfill, number)
 
     @property
-    def ports(self) -> Ports:
+    def session(self) -> Session:
         """Those of the pipeline."""
-        return self.table.ports
+        return self.table.session
 
     @cached_property
     def all_ranges(self) -> list[Ranges]:
@@ -66,7 +68,7 @@ class Slice:
     @property
     def intermediate(self) -> str:
         """The backfill's own intermediate table."""
-        return resource_names.name_backfill_table(self.ports.pipeline, self.table.spec, self.backfill.id)
+        return resource_names.name_backfill_table(self.session.pipeline, self.table.spec, self.backfill.id)
 
     @property
     def shape(self) -> str:
@@ -92,10 +94,10 @@ class Slice:
         if list_skipped_records(table.pipeline.name, table.state):
             table = replace(table, spec=make_room_for_letters(table.spec))
         shape = _compute_shape(table)
-        applied_slices = self.ports.history.list_applied_slices(self.intermediate, shape)
+        applied_slices = self.session.history.list_applied_slices(self.intermediate, shape)
         if not applied_slices:
             return applied_slices
-        rolled_back = self.ports.commits.list_rolled_back(self.table.name, resource_names.SLICE_PROPERTY)
+        rolled_back = self.session.commits.list_rolled_back(self.table.name, resource_names.SLICE_PROPERTY)
         return frozenset(number for number in applied_slices if replace(self, number=number).label not in rolled_back)
 
     def require_position(self, table: TableSession) -> Position:
@@ -123,12 +125,12 @@ class Slice:
                 raise PositionLost(
                     f"{self.prefix}: topic={topic} was deleted and created again since this backfill was "
                     f"planned: topic_id={topic_ids[topic]} planned={planned_id}; give it up with: "
-                    f"tidegate backfill {self.ports.pipeline.name} --abandon {self.backfill.id}"
+                    f"tidegate backfill {self.session.pipeline.name} --abandon {self.backfill.id}"
                 )
 
     def read_staging(self) -> Staging | None:
         """The intermediate table as it stands, None where there is none."""
-        return self.ports.staging.read_staging(self.intermediate, self.table.name)
+        return self.session.staging.read_staging(self.intermediate, self.table.name)
 
 
 def _compute_shape(table: TableSession) -> str:
@@ -148,7 +150,7 @@ def stage_missing(work: Sequence[tuple[Slice, Offsets]]) -> None:
             groups.setdefault(key, []).append((table_slice, stage_piece))
     if not groups:
         return
-    topic_log = read_log(work[0][0].ports)
+    topic_log = read_log(work[0][0].session)
     for key in sorted(groups):
         _check_log(*groups[key][0], topic_log)
     for key in sorted(groups, reverse=True):
@@ -193,7 +195,7 @@ def _find_missing_pieces(table_slice: Slice, position: Offsets, staging: Staging
 def _stage_group(group: list[tuple[Slice, StagePiece]]) -> None:
     """One job: the same offsets for one or more tables."""
     first, stage_piece = group[0]
-    ports = first.ports
+    session = first.session
     backfill = first.backfill
     plan = Plan((), backfill.cluster_id, backfill.topic_ids)
     note = json.dumps(backfill.to_dict())
@@ -203,16 +205,16 @@ def _stage_group(group: list[tuple[Slice, StagePiece]]) -> None:
     ]
     stage_tables = [
         replace(
-            build_stage_table(ports, plan, batch, intermediate=table_slice.intermediate, note=note),
+            build_stage_table(session, plan, batch, intermediate=table_slice.intermediate, note=note),
             keys_only=stage_piece.keys_only,
         )
         for batch, (table_slice, _) in zip(planned_batches, group, strict=True)
     ]
     job = StageJob(
-        pipeline=ports.pipeline.name,
+        pipeline=session.pipeline.name,
         batch=stage_piece.number,
         ranges=stage_piece.ranges,
-        isolation=ports.pipeline.source.isolation,
+        isolation=session.pipeline.source.isolation,
         tables=tuple(stage_tables),
     )
     content = "keys" if stage_piece.keys_only else "records"
@@ -223,8 +225,8 @@ def _stage_group(group: list[tuple[Slice, StagePiece]]) -> None:
         stage_piece.ranges.span,
         content,
     )
-    for batch, table in zip(planned_batches, run_or_take_over(ports, job), strict=True):
-        read_staged_batch(ports, batch, table)
+    for batch, table in zip(planned_batches, run_or_take_over(session, job), strict=True):
+        read_staged_batch(session, batch, table)
 
 
 def _check_log(table_slice: Slice, stage_piece: StagePiece, topic_log: Log) -> None:

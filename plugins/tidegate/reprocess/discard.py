@@ -13,7 +13,7 @@ from tidegate.merge.owed import LetterFilter
 from tidegate.model import resource_names
 from tidegate.model.ownership import describe_dead_letters
 from tidegate.model.table_state import WaitingLetter
-from tidegate.ports.context import Ports
+from tidegate.ports.session import Session
 from tidegate.reprocess.rebase import TableMove, move_position
 from tidegate.spec.table import Table
 from tidegate.table.history import add_action, list_actions, list_undone_letters, reopen_letters
@@ -37,25 +37,26 @@ class ProposedDiscard:
     discarded_before: int = 0
 
 
-def propose_discards(ports: Ports, letter_filter: LetterFilter) -> list[ProposedDiscard]:
+def propose_discards(session: Session, letter_filter: LetterFilter) -> list[ProposedDiscard]:
     """What `discard_dead_letters` would discard of each table; changes nothing. `NothingToDo` where none is chosen."""
-    check_homes(ports)
-    name = resource_names.name_dead_letter_table(ports.pipeline)
+    check_homes(session)
+    name = resource_names.name_dead_letter_table(session.pipeline)
     discards = [
         ProposedDiscard(
-            table, tuple(sorted(filter(letter_filter.matches, _list_letters(ports, name, table.name)), key=_get_place))
+            table,
+            tuple(sorted(filter(letter_filter.matches, _list_letters(session, name, table.name)), key=_get_place)),
         )
-        for table in select_tables(ports, letter_filter.table)
+        for table in select_tables(session, letter_filter.table)
     ]
     discards = [discard for discard in discards if discard.letters]
     if not discards:
-        raise NothingToDo(f"pipeline={ports.pipeline.name}: no dead letter that waits is chosen; nothing was changed")
+        raise NothingToDo(f"pipeline={session.pipeline.name}: no dead letter that waits is chosen; nothing was changed")
     return discards
 
 
-def _list_letters(ports: Ports, name: str, table: str) -> list[WaitingLetter]:
+def _list_letters(session: Session, name: str, table: str) -> list[WaitingLetter]:
     """Those that wait, and those that wait again because their replay was rolled back."""
-    return [*ports.dead_letters.list_waiting_letters(name, table), *list_undone_letters(ports, table)]
+    return [*session.dead_letters.list_waiting_letters(name, table), *list_undone_letters(session, table)]
 
 
 def _get_place(letter: WaitingLetter) -> tuple[str, int, str, int]:
@@ -88,41 +89,41 @@ def _list_places(letters: Sequence[WaitingLetter]) -> list[dict[str, Any]]:
     ]
 
 
-def discard_dead_letters(ports: Ports, discards: list[ProposedDiscard], because: str, by: str) -> None:
+def discard_dead_letters(session: Session, discards: list[ProposedDiscard], because: str, by: str) -> None:
     """Take each chosen letter from those that wait, with the reason in its row; a repeat call changes nothing.
 
     What was done, by whom and why, is noted beside the table's position too.
     """
     if not because.strip():
         raise ConfigurationError("--because is empty: say why these dead letters will never be needed")
-    letters = resource_names.name_dead_letter_table(ports.pipeline)
-    ports.tables.claim(letters, describe_dead_letters(ports.pipeline))
+    letters = resource_names.name_dead_letter_table(session.pipeline)
+    session.tables.claim(letters, describe_dead_letters(session.pipeline))
     for discard in discards:
-        reopen_letters(ports, discard.table.name)
+        reopen_letters(session, discard.table.name)
         for part in split_into_statements(discard.letters):
-            statement = ports.get_sql(letters).render(
+            statement = session.get_sql(letters).render(
                 "discard_dead_letters",
                 table=letters,
                 target=discard.table.name,
                 note=f"discarded by {by}: {because}; it was: ",
                 places=_list_places(part),
             )
-            ports.engine.run(MergeJob(ports.pipeline.name, 0, (statement,), table=letters))
+            session.engine.run(MergeJob(session.pipeline.name, 0, (statement,), table=letters))
         details = _describe_discard(discard.discarded_before + len(discard.letters), because)
-        table = TableSession(ports, discard.table)
-        retry_commits(ports, table.prefix, partial(_note_discard, table, details, by))
+        table = TableSession(session, discard.table)
+        retry_commits(session, table.prefix, partial(_note_discard, table, details, by))
 
 
-def note_discard(ports: Ports, table: Table, letter_count: int, because: str, by: str) -> None:
+def note_discard(session: Session, table: Table, letter_count: int, because: str, by: str) -> None:
     """Note beside the table's position that so many letters were discarded, if no action says so yet: their rows were
     marked, and the process ended before it noted that.
     """
     details = _describe_discard(letter_count, because)
-    session = TableSession(ports, table).refresh()
-    noted_actions = list_actions(ports.pipeline.name, session.state)
+    table_session = TableSession(session, table).refresh()
+    noted_actions = list_actions(session.pipeline.name, table_session.state)
     if any((noted.action, noted.by, noted.details) == (ACTION, by, details) for noted in noted_actions):
         return
-    retry_commits(ports, session.prefix, partial(_note_discard, session, details, by))
+    retry_commits(session, table_session.prefix, partial(_note_discard, table_session, details, by))
 
 
 def _describe_discard(letter_count: int, because: str) -> str:

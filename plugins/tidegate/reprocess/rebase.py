@@ -10,10 +10,11 @@ from tidegate.errors import ConfigurationError, GiveUp, RetryLater
 from tidegate.merge.attempt import begin_attempt, publish_head, retry_commits, write_on_branch
 from tidegate.merge.owed import find_known_topic_ids
 from tidegate.model import resource_names
+from tidegate.model.kafka_log import Log
 from tidegate.model.offsets import Offsets, format_offsets, get_offset, iterate_offsets
 from tidegate.model.position import Position
 from tidegate.model.resource_names import name_dead_letter_table
-from tidegate.ports.context import Log, Ports
+from tidegate.ports.session import Session
 from tidegate.spec.table import Table
 from tidegate.table.history import add_action
 from tidegate.table.log import filter_table_log, read_log
@@ -85,44 +86,46 @@ class TableMove:
         ]
 
 
-def propose_moves(ports: Ports, to: str, name: str | None = None) -> list[TableMove]:
+def propose_moves(session: Session, to: str, name: str | None = None) -> list[TableMove]:
     """What `rebase_positions` would do to each table, or to the one named; changes nothing.
 
     `to` is earliest, latest, group, remaining, a time (ISO 8601 with zone) or offsets as JSON, ``{"topic": {"0":
     42}}``, where partitions that are not named stay, or begin where their topic was created again. remaining names
     those that have lost records behind the position, with what is left of these. The log and each table are read once.
     """
-    log = read_log(ports)
-    ports = expand_template(ports)
+    log = read_log(session)
+    session = expand_template(session)
     if is_json(to):
         check_target_topics(log, parse_offsets_target(to))
-    tables = tuple(table for table in ports.pipeline.tables if name in (None, table.name)) or select_tables(ports, name)
-    return [_propose_move(ports, table, to, log) for table in tables]
+    tables = tuple(table for table in session.pipeline.tables if name in (None, table.name)) or select_tables(
+        session, name
+    )
+    return [_propose_move(session, table, to, log) for table in tables]
 
 
-def _propose_move(ports: Ports, table: Table, to: str, log: Log) -> TableMove:
-    session = _require_table(TableSession(ports, table))
-    state = session.require_state()
+def _propose_move(session: Session, table: Table, to: str, log: Log) -> TableMove:
+    table_session = _require_table(TableSession(session, table))
+    state = table_session.require_state()
     part = filter_table_log(log, table)
     before = state.recorded_position or Position({})
     ids = {topic: part.topic_ids[topic] for topic in part.begin}
-    target = resolve_target(ports, before, _find_lasting_offsets(before, part), to, part)
+    target = resolve_target(session, before, _find_lasting_offsets(before, part), to, part)
     # no batch that was staged before the move is resumed after it: its number is not above the position's
-    batch = max(state.highest_batch, find_highest_staged(session))
+    batch = max(state.highest_batch, find_highest_staged(table_session))
     epochs = target.choose_epochs(before, part)
     after = Position(target.offsets, batch, cluster_id=log.cluster_id, topic_ids=ids, epochs=epochs)
     return TableMove(
         table=table,
         before=before,
         after=after,
-        old_topics=_find_old_topics(ports, table, before, ids),
-        last_unpublished_batch=_find_unpublished(session, before),
+        old_topics=_find_old_topics(session, table, before, ids),
+        last_unpublished_batch=_find_unpublished(table_session, before),
     )
 
 
 def find_highest_staged(table: TableSession) -> int:
     """The highest number of a batch that was staged for the table."""
-    return max(table.ports.staging.find_highest_batch(name) for name in _list_intermediates(table))
+    return max(table.session.staging.find_highest_batch(name) for name in _list_intermediates(table))
 
 
 def _list_intermediates(table: TableSession) -> list[str]:
@@ -158,7 +161,7 @@ def _find_unpublished(table: TableSession, before: Position) -> int:
     state = table.require_state()
     try:
         names = _list_intermediates(table)
-        batches = [batch for name in names for batch in table.ports.staging.list_staged(name, table.name)]
+        batches = [batch for name in names for batch in table.session.staging.list_staged(name, table.name)]
     except GiveUp:
         return 0
     end = before.offsets
@@ -170,15 +173,15 @@ def _find_unpublished(table: TableSession, before: Position) -> int:
     return last
 
 
-def _find_old_topics(ports: Ports, table: Table, before: Position, ids: dict[str, str]) -> tuple[OldTopic, ...]:
+def _find_old_topics(session: Session, table: Table, before: Position, ids: dict[str, str]) -> tuple[OldTopic, ...]:
     was = find_known_topic_ids(before.topic_ids)
     now = find_known_topic_ids(ids)
     changed_topics = [topic for topic in sorted(was) if now.get(topic, was[topic]) != was[topic]]
     if not changed_topics:
         return ()
-    letters = ports.dead_letters.list_waiting_letters(name_dead_letter_table(ports.pipeline), table.name)
+    letters = session.dead_letters.list_waiting_letters(name_dead_letter_table(session.pipeline), table.name)
     letters_by_topic = Counter(letter.topic for letter in letters if letter.topic_id != now.get(letter.topic))
-    rows = ports.tables.count_rows(table.name)
+    rows = session.tables.count_rows(table.name)
     return tuple(
         OldTopic(
             table=table.name,
@@ -192,7 +195,7 @@ def _find_old_topics(ports: Ports, table: Table, before: Position, ids: dict[str
     )
 
 
-def rebase_positions(ports: Ports, table_moves: list[TableMove], by: str = "", action: str = ACTION) -> None:
+def rebase_positions(session: Session, table_moves: list[TableMove], by: str = "", action: str = ACTION) -> None:
     """Move the position of every table as proposed, if it still stands where it stood then.
 
     Like a publish, the move is one compare-and-swap. Its snapshot keeps a mark of it, ``tidegate.rebase`` with the
@@ -200,9 +203,9 @@ def rebase_positions(ports: Ports, table_moves: list[TableMove], by: str = "", a
     """
     for move in table_moves:
         note = partial(add_action, action=action, by=by, details=_describe_move(move))
-        table = TableSession(ports, move.table)
+        table = TableSession(session, move.table)
         try_move = partial(move_position, table, move, note, moves_home=action == ACTION)
-        retry_commits(ports, table.prefix, try_move)
+        retry_commits(session, table.prefix, try_move)
 
 
 def _describe_move(move: TableMove) -> str:
@@ -223,7 +226,7 @@ def move_position(
     guard = partial(_check_unmoved, move.before)
     guard(table)
     if table.require_state().snapshot_id is None:  # replaced by an empty one, or lost: nothing to cut a branch from
-        table.ports.commits.seed(table.name, pipeline, move.before)
+        table.session.commits.seed(table.name, pipeline, move.before)
         table = _require_table(table)
     properties = move.after.to_properties(pipeline)
     is_moved = move.before.offsets != move.after.offsets

@@ -9,10 +9,10 @@ from tidegate.jobs.record_explanation import FieldExplanation
 from tidegate.jobs.stage_job import StageJob
 from tidegate.model import resource_names
 from tidegate.model.batch import Plan, PlannedBatch
-from tidegate.model.kafka_log import KafkaRecord
+from tidegate.model.kafka_log import KafkaRecord, Log
 from tidegate.model.offsets import MAX_OFFSET, MAX_PARTITION, Ranges, format_names, get_offset
 from tidegate.model.ownership import describe_intermediate
-from tidegate.ports.context import Log, Ports
+from tidegate.ports.session import Session
 from tidegate.spec.table import Table
 from tidegate.table.log import list_row_topics
 from tidegate.table.position import select_tables
@@ -81,59 +81,59 @@ def _is_number(text: str, bound: int) -> bool:
     return text.isdecimal() and len(text) <= len(str(bound)) and int(text) <= bound
 
 
-def read_record(ports: Ports, at: RecordAddress) -> KafkaRecord:
+def read_record(session: Session, at: RecordAddress) -> KafkaRecord:
     """The record itself; `GiveUp` where the pipeline does not read it, or the log has none there."""
-    log = _read_log(ports, at)
+    log = _read_log(session, at)
     begin = get_offset(log.begin, at.topic, at.partition)
     end = get_offset(log.end, at.topic, at.partition)
     if begin is None or end is None or not begin <= at.offset < end:
         raise GiveUp(f"{at.words}: the log holds [{begin}, {end}) there; name an offset inside it with --at")
-    record = ports.broker.read_record(*at, ports.pipeline.source.isolation)
+    record = session.broker.read_record(*at, session.pipeline.source.isolation)
     if record is None:
         raise GiveUp(
-            f"{at.words}: no record there for isolation={ports.pipeline.source.isolation}: it is the marker of a "
+            f"{at.words}: no record there for isolation={session.pipeline.source.isolation}: it is the marker of a "
             "transaction, a record that was aborted, or one that compaction took"
         )
     return record
 
 
-def _read_log(ports: Ports, at: RecordAddress) -> Log:
-    topics = list_row_topics(ports)
+def _read_log(session: Session, at: RecordAddress) -> Log:
+    topics = list_row_topics(session)
     if at.topic not in topics:
         raise ConfigurationError(
-            f"pipeline={ports.pipeline.name} does not read topic={at.topic}; it reads: {format_names(topics)}"
+            f"pipeline={session.pipeline.name} does not read topic={at.topic}; it reads: {format_names(topics)}"
         )
-    return ports.broker.read_log((at.topic,), ports.pipeline.source.isolation)
+    return session.broker.read_log((at.topic,), session.pipeline.source.isolation)
 
 
-def explain_record(ports: Ports, at: RecordAddress, name: str | None = None) -> list[Verdict]:
+def explain_record(session: Session, at: RecordAddress, name: str | None = None) -> list[Verdict]:
     """What becomes of the record in each table that its topic feeds, or in the one named.
 
     The job is the one that stages batches, with the decoder of those; its answer lies in an intermediate table of its
     own, which is dropped again.
     """
-    log = _read_log(ports, at)
-    tables = [table for table in select_tables(ports, name) if not table.topics or at.topic in table.topics]
+    log = _read_log(session, at)
+    tables = [table for table in select_tables(session, name) if not table.topics or at.topic in table.topics]
     if not tables:
-        raise ConfigurationError(f"pipeline={ports.pipeline.name} table={name}: topic={at.topic} does not feed it")
-    return [_explain_for_table(ports, table, at, log) for table in tables]
+        raise ConfigurationError(f"pipeline={session.pipeline.name} table={name}: topic={at.topic} does not feed it")
+    return [_explain_for_table(session, table, at, log) for table in tables]
 
 
-def _explain_for_table(ports: Ports, table: Table, at: RecordAddress, log: Log) -> Verdict:
-    pipeline = ports.pipeline
+def _explain_for_table(session: Session, table: Table, at: RecordAddress, log: Log) -> Verdict:
+    pipeline = session.pipeline
     intermediate = resource_names.name_backfill_table(pipeline, table, RECORD_ID)
-    ports.tables.claim(intermediate, describe_intermediate(pipeline, table))
+    session.tables.claim(intermediate, describe_intermediate(pipeline, table))
     planned_batch = PlannedBatch(table.name, 1, at.ranges)
     plan = Plan((), log.cluster_id, log.topic_ids)
     try:
-        stage_table = replace(build_stage_table(ports, plan, planned_batch, intermediate=intermediate), explains=True)
+        stage_table = replace(build_stage_table(session, plan, planned_batch, intermediate=intermediate), explains=True)
         isolation = pipeline.source.isolation
-        ports.engine.run(
+        session.engine.run(
             StageJob(pipeline=pipeline.name, batch=1, ranges=at.ranges, isolation=isolation, tables=(stage_table,))
         )
-        answer = ports.staging.read_explanation(intermediate, 1, stage_table.attempt)
+        answer = session.staging.read_explanation(intermediate, 1, stage_table.attempt)
     finally:
-        ports.staging.drop(intermediate)
+        session.staging.drop(intermediate)
     if answer is None:
         raise RetryLater(f"pipeline={pipeline.name} table={table.name} {at.words}: no answer was left; run it again")
     return Verdict(

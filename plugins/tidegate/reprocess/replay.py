@@ -14,8 +14,8 @@ from tidegate.merge.scd2_statements import refuse_history, refuse_truncates
 from tidegate.merge.statements import render_replay_statements
 from tidegate.model import resource_names
 from tidegate.model.ownership import describe_dead_letters, describe_intermediate
-from tidegate.model.table_state import StagedSource
-from tidegate.ports.context import Head, Ports, Staging, TableState
+from tidegate.model.table_state import Head, StagedSource, Staging, TableState
+from tidegate.ports.session import Session
 from tidegate.reprocess.replay_stage import (
     LetterGroup,
     Replay,
@@ -38,7 +38,7 @@ UNLIMITED_ERRORS = Errors("all", 2**31 - 1)  # what is still bad stays where it 
 
 
 def replay_dead_letters(
-    ports: Ports, letter_filter: LetterFilter = ALL_LETTERS, report: Callable[[ReplayResult], None] = lambda _: None
+    session: Session, letter_filter: LetterFilter = ALL_LETTERS, report: Callable[[ReplayResult], None] = lambda _: None
 ) -> list[ReplayResult]:
     """Replay the dead letters of each table that has some, or those `chosen`. One replay of a pipeline at a time.
 
@@ -52,15 +52,15 @@ def replay_dead_letters(
     3. Merge those that can be read now, except keys with a later record; publish as a backfill does.
     4. Mark what was read; what is still bad stays, with today's reason.
     """
-    refuse_template(ports.pipeline, "replay")
+    refuse_template(session.pipeline, "replay")
     refuse_history(
-        ports.pipeline, (t for t in ports.pipeline.tables if letter_filter.table in (None, t.name)), "replay"
+        session.pipeline, (t for t in session.pipeline.tables if letter_filter.table in (None, t.name)), "replay"
     )
-    refuse_truncates(ports.pipeline, "replay")
-    check_homes(ports)
-    source = replace(ports.pipeline.source, errors=UNLIMITED_ERRORS)
-    tables = tuple(replace(table, errors=UNLIMITED_ERRORS) for table in ports.pipeline.tables)
-    tolerant = replace(ports, pipeline=replace(ports.pipeline, source=source, tables=tables))
+    refuse_truncates(session.pipeline, "replay")
+    check_homes(session)
+    source = replace(session.pipeline.source, errors=UNLIMITED_ERRORS)
+    tables = tuple(replace(table, errors=UNLIMITED_ERRORS) for table in session.pipeline.tables)
+    tolerant = replace(session, pipeline=replace(session.pipeline, source=source, tables=tables))
     chosen_tables = (table for table in tables if letter_filter.table in (None, table.name))
     results = (
         _replay_table(Replay(TableSession(tolerant, table), letter_filter, report=report)) for table in chosen_tables
@@ -69,29 +69,29 @@ def replay_dead_letters(
 
 
 def _replay_table(work: Replay) -> ReplayResult | None:
-    ports = work.ports
+    session = work.session
     # ahead of the table, whose mark then tells whether this very attempt is applied
     staging = work.read_staging()
     table = work.table.refresh()
     if table.state is None:
         return None
     mark = table.state.marks.get(work.mark)
-    is_undone = mark in find_undone_replays(ports, table.name)
+    is_undone = mark in find_undone_replays(session, table.name)
     if staging is not None and mark == staging.batches[0].attempt and not is_undone:
         return _finish(replace(work, own_mark=mark, checks_mark=work.is_append), mark)
     position = require_position(table)
-    reopen_letters(ports, table.name)
+    reopen_letters(session, table.name)
     if work.is_append and group_letters(work, position):
         if not is_undone:
             _check_known(work, mark)
         work = _begin(replace(work, own_mark=mark, checks_mark=True))
-    ports.tables.claim(work.intermediate, describe_intermediate(ports.pipeline, table.spec))
+    session.tables.claim(work.intermediate, describe_intermediate(session.pipeline, table.spec))
     _check_is_newest(work, table.refresh())
-    ports.staging.drop(work.intermediate)  # of a replay that was killed before its publish
+    session.staging.drop(work.intermediate)  # of a replay that was killed before its publish
     groups = group_letters(work, position)
     possible = [group for group in groups if work.is_append or not group.is_old]
     if possible and not work.is_append:
-        check_read_log(table, position, filter_table_log(read_log(ports), table.spec))
+        check_read_log(table, position, filter_table_log(read_log(session), table.spec))
     old_letters = sum(group.count for group in groups if group not in possible)
     result = ReplayResult(table.name, 0, 0, 0, of_old_topics=old_letters)
     for group in possible:
@@ -127,7 +127,7 @@ def _check_known(work: Replay, mark: str | None) -> None:
 
 def _begin(work: Replay) -> Replay:
     """Note in a commit to the table that this replay goes on from here, and that no other one publishes any more."""
-    return retry_commits(work.ports, work.prefix, partial(_begin_once, work))
+    return retry_commits(work.session, work.prefix, partial(_begin_once, work))
 
 
 def _begin_once(work: Replay) -> Replay:
@@ -150,10 +150,10 @@ def _check_is_newest(work: Replay, table: TableSession) -> None:
 
 
 def _replay_group(work: Replay, letters: LetterGroup) -> tuple[ReplayResult, Replay]:
-    ports = work.ports
+    session = work.session
     _check_mode(work)
-    ports.tables.claim(work.letters, describe_dead_letters(ports.pipeline))
-    attempt, head = retry_commits(ports, work.prefix, partial(_replay_round, work, letters))
+    session.tables.claim(work.letters, describe_dead_letters(session.pipeline))
+    attempt, head = retry_commits(session, work.prefix, partial(_replay_round, work, letters))
     if head is not None and work.checks_mark:
         work = replace(work, own_mark=attempt)
     return _mark_replayed(work, attempt, head)
@@ -221,7 +221,7 @@ def _read_own_staging(work: Replay, attempt: str) -> Staging:
 
 def _mark_replayed(work: Replay, attempt: str, head: Head | None) -> tuple[ReplayResult, Replay]:
     """Mark what this attempt has read, then drop what the replay kept."""
-    ports = work.ports
+    session = work.session
     staging = _read_own_staging(work, attempt)
     staged = staging.batches[0]
     read = staged.counts.read
@@ -230,7 +230,7 @@ def _mark_replayed(work: Replay, attempt: str, head: Head | None) -> tuple[Repla
     result = replace(result, snapshot_id=head.snapshot_id if head else None)
     work.report(result)
     render = partial(
-        ports.get_sql(work.letters).render,
+        session.get_sql(work.letters).render,
         "replayed_dead_letters",
         table=work.letters,
         target=work.table.name,
@@ -241,10 +241,10 @@ def _mark_replayed(work: Replay, attempt: str, head: Head | None) -> tuple[Repla
         ids=staged.topic_ids,
     )
     statements = tuple(render(ranges=ranges) for ranges in cut_into_statements(staged.ranges))
-    ports.engine.run(MergeJob(ports.pipeline.name, staged.batch, statements, table=work.letters))
+    session.engine.run(MergeJob(session.pipeline.name, staged.batch, statements, table=work.letters))
     if work.checks_mark:
         work = _begin(work)  # ahead of the drop: a mark of an attempt without its letters is none that can be finished
-    ports.staging.drop(work.intermediate)
+    session.staging.drop(work.intermediate)
     if not work.checks_mark:
         _forget_mark(work)
     return result, work
@@ -252,4 +252,4 @@ def _mark_replayed(work: Replay, attempt: str, head: Head | None) -> tuple[Repla
 
 def _forget_mark(work: Replay) -> None:
     with suppress(CommitRefused, RetryLater):  # it names one attempt, and branches go with the next replay
-        work.ports.history.forget_backfill(work.table.name, work.ports.pipeline.name, resource_names.REPLAY_ID)
+        work.session.history.forget_backfill(work.table.name, work.session.pipeline.name, resource_names.REPLAY_ID)

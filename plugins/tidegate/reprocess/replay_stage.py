@@ -16,8 +16,8 @@ from tidegate.model.backfill import cut_into_slices, find_missing_ranges, find_r
 from tidegate.model.batch import Plan, PlannedBatch
 from tidegate.model.offsets import Offsets, Ranges, get_offset
 from tidegate.model.position import Position
-from tidegate.model.table_state import WaitingLetter
-from tidegate.ports.context import Ports, Staging
+from tidegate.model.table_state import Staging, WaitingLetter
+from tidegate.ports.session import Session
 from tidegate.spec.table import TableMode
 from tidegate.table.log import check_same_log, read_log
 from tidegate.table.session import TableSession
@@ -72,9 +72,9 @@ class Replay:
     report: Callable[[ReplayResult], None] = lambda _: None
 
     @property
-    def ports(self) -> Ports:
+    def session(self) -> Session:
         """Those of the pipeline."""
-        return self.table.ports
+        return self.table.session
 
     @property
     def prefix(self) -> str:
@@ -84,17 +84,17 @@ class Replay:
     @property
     def letters(self) -> str:
         """The dead-letter table."""
-        return resource_names.name_dead_letter_table(self.ports.pipeline)
+        return resource_names.name_dead_letter_table(self.session.pipeline)
 
     @property
     def intermediate(self) -> str:
         """The replay's own intermediate table."""
-        return resource_names.name_backfill_table(self.ports.pipeline, self.table.spec, resource_names.REPLAY_ID)
+        return resource_names.name_backfill_table(self.session.pipeline, self.table.spec, resource_names.REPLAY_ID)
 
     @property
     def mark(self) -> str:
         """The destination's property: which staged attempt is applied and not yet marked, or who has begun a replay."""
-        return resource_names.name_backfill_property(self.ports.pipeline.name, resource_names.REPLAY_ID)
+        return resource_names.name_backfill_property(self.session.pipeline.name, resource_names.REPLAY_ID)
 
     @property
     def is_append(self) -> bool:
@@ -103,7 +103,7 @@ class Replay:
 
     def read_staging(self) -> Staging | None:
         """The intermediate table, if the dead letters are staged in it: they are its first batch."""
-        staging = self.ports.staging.read_staging(self.intermediate, self.table.name)
+        staging = self.session.staging.read_staging(self.intermediate, self.table.name)
         return staging if staging is not None and any(batch.batch == 1 for batch in staging.batches) else None
 
 
@@ -142,7 +142,7 @@ def group_letters(work: Replay, position: Position) -> list[LetterGroup]:
     ids = find_known_topic_ids(position.topic_ids)
     groups = dict[_GroupKey, list[WaitingLetter]]()
     run = 0
-    for letter in sorted(work.ports.dead_letters.list_waiting_letters(work.letters, work.table.name), key=_get_place):
+    for letter in sorted(work.session.dead_letters.list_waiting_letters(work.letters, work.table.name), key=_get_place):
         if not work.letter_filter.matches(letter):
             run += 1
             continue
@@ -207,26 +207,26 @@ def _find_missing_pieces(
         return pieces
     after = {topic: {p: start + 1 for p, (start, _) in parts.items()} for topic, parts in letters.by_topic.items()}
     reach = find_reach([ranges for number, ranges in staged_ranges.items() if number > 1], after)
-    later_ranges = cut_into_slices(find_missing_ranges(reach, position), work.ports.pipeline.merge.max_records)
+    later_ranges = cut_into_slices(find_missing_ranges(reach, position), work.session.pipeline.merge.max_records)
     following = max([1, *staged_ranges]) + 1
     return pieces + [(following + index, ranges) for index, ranges in enumerate(later_ranges)]
 
 
 def _stage_piece(work: Replay, number: int, ranges: Ranges, letters: LetterGroup, position: Position) -> None:
-    ports = work.ports
+    session = work.session
     are_letters = number == 1
     if not are_letters:
         _check_log(work, ranges)
     planned_batch = PlannedBatch(work.table.name, number, ranges, last_per_key=True)
     plan = Plan((), position.cluster_id, letters.topic_ids if are_letters else position.topic_ids)
     stage_table = replace(
-        build_stage_table(ports, plan, planned_batch, intermediate=work.intermediate), keys_only=not are_letters
+        build_stage_table(session, plan, planned_batch, intermediate=work.intermediate), keys_only=not are_letters
     )
     source = _copy_dead_letters(work, letters) if are_letters else None
-    isolation = ports.pipeline.source.isolation
-    ports.engine.run(
+    isolation = session.pipeline.source.isolation
+    session.engine.run(
         StageJob(
-            pipeline=ports.pipeline.name,
+            pipeline=session.pipeline.name,
             batch=number,
             ranges=ranges,
             isolation=isolation,
@@ -235,17 +235,17 @@ def _stage_piece(work: Replay, number: int, ranges: Ranges, letters: LetterGroup
         )
     )
     if not are_letters:
-        check_same_log(ports, work.prefix, ranges, position)
-    read_staged_batch(ports, planned_batch, stage_table)
+        check_same_log(session, work.prefix, ranges, position)
+    read_staged_batch(session, planned_batch, stage_table)
 
 
 def _copy_dead_letters(work: Replay, letters: LetterGroup) -> DeadLetterSource:
-    folder = work.ports.dead_letters.copy_dead_letters(work.letters, work.table.name, work.intermediate)
+    folder = work.session.dead_letters.copy_dead_letters(work.letters, work.table.name, work.intermediate)
     return DeadLetterSource(work.letters, work.table.name, folder, letters.topic_ids)
 
 
 def _check_log(work: Replay, ranges: Ranges) -> None:
-    begin = read_log(work.ports).begin
+    begin = read_log(work.session).begin
     for topic, partition, start, end in ranges:
         first = get_offset(begin, topic, partition) or 0
         if start < end and start < first:

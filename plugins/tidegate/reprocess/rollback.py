@@ -13,8 +13,8 @@ from tidegate.model import resource_names
 from tidegate.model.offsets import Offsets, get_offset, iterate_offsets
 from tidegate.model.position import Position
 from tidegate.model.resource_names import quote_word
-from tidegate.model.table_state import Rollback
-from tidegate.ports.context import Ports, TableState
+from tidegate.model.table_state import Rollback, TableState
+from tidegate.ports.session import Session
 from tidegate.reprocess.rebase import PartitionMove, TableMove, find_highest_staged, rebase_positions
 from tidegate.spec.table import Table
 from tidegate.table.history import add_action
@@ -33,14 +33,14 @@ class ProposedAnswer:
     undone_moves: tuple[PartitionMove, ...]
 
 
-def propose_answers(ports: Ports, answer: Answer, name: str | None) -> list[ProposedAnswer]:
+def propose_answers(session: Session, answer: Answer, name: str | None) -> list[ProposedAnswer]:
     """What `answer_rollbacks` would do to each table that was rolled back, or to the one named; changes nothing.
 
     rewind: the position becomes the one that main carries now, whose records the log must still hold; else
     `PositionLost`. keep: it stays the recorded one. `NothingToDo` where no table was rolled back.
     """
     propose = _propose_rewind if answer == "rewind" else _propose_keep
-    return [propose(table) for table in list_rolled_back_tables(ports, name)]
+    return [propose(table) for table in list_rolled_back_tables(session, name)]
 
 
 def _propose_rewind(table: TableSession) -> ProposedAnswer:
@@ -52,7 +52,7 @@ def _propose_rewind(table: TableSession) -> ProposedAnswer:
             f"on after the recorded one with: tidegate answer-rollback {pipeline} --table {quote_word(table.name)} "
             f"--keep, or say where to read from with: tidegate rebase {name_moved(table)} --to earliest"
         )
-    check_log(table, state.position, filter_table_log(read_log(table.ports), table.spec), rewound=True)
+    check_log(table, state.position, filter_table_log(read_log(table.session), table.spec), rewound=True)
     after = replace(state.position, batch=max(state.highest_batch, find_highest_staged(table)))
     return _propose_answer(table, after)
 
@@ -83,9 +83,9 @@ def _require_recorded(state: TableState) -> Position:
     return state.recorded_position
 
 
-def answer_rollbacks(ports: Ports, proposed: list[ProposedAnswer], answer: Answer, by: str) -> None:
+def answer_rollbacks(session: Session, proposed: list[ProposedAnswer], answer: Answer, by: str) -> None:
     """Put the position where the answer says, by the compare-and-swap of a rebase; it notes `by` whom it was done."""
-    rebase_positions(ports, [proposal.move for proposal in proposed], by, answer)
+    rebase_positions(session, [proposal.move for proposal in proposed], by, answer)
 
 
 ACTION = "undo-rollback"
@@ -99,14 +99,14 @@ class ProposedUndo:
     rollback: Rollback
 
 
-def propose_undos(ports: Ports, name: str | None) -> list[ProposedUndo]:
+def propose_undos(session: Session, name: str | None) -> list[ProposedUndo]:
     """What `undo_rollbacks` would do to each table that was rolled back, or to the one named; changes nothing.
 
     `NothingToDo` where none was rolled back, `GiveUp` where a rollback cannot be undone.
     """
-    for table in select_tables(ports, name):
-        _refuse_without_snapshots(TableSession(ports, table))
-    return [_propose_undo(table) for table in list_rolled_back_tables(ports, name)]
+    for table in select_tables(session, name):
+        _refuse_without_snapshots(TableSession(session, table))
+    return [_propose_undo(table) for table in list_rolled_back_tables(session, name)]
 
 
 def _refuse_without_snapshots(table: TableSession) -> None:
@@ -122,7 +122,7 @@ def _propose_undo(table: TableSession) -> ProposedUndo:
     place = table.prefix
     branch = table.spec.branch
     pipeline = table.pipeline.name
-    rollback = table.ports.commits.find_rollback(table.name, pipeline)
+    rollback = table.session.commits.find_rollback(table.name, pipeline)
     if rollback is None:
         state = table.refresh().state
         if state is not None and not state.is_rolled_back:
@@ -150,35 +150,35 @@ def _name_other_ways(table: TableSession) -> str:
     )
 
 
-def undo_rollbacks(ports: Ports, undos: list[ProposedUndo], by: str, *, discard_foreign: bool = False) -> None:
+def undo_rollbacks(session: Session, undos: list[ProposedUndo], by: str, *, discard_foreign: bool = False) -> None:
     """Undo each rollback as proposed, if table and tag still stand where they stood then.
 
     `GiveUp`, before anything is changed, where that would lose rows that others wrote since and nobody said they may
     be lost. Like a publish, each is one compare-and-swap; it notes `by` whom it was done. A repeat call finds it done.
     """
     if not discard_foreign:
-        refuse_losses(ports, undos)
+        refuse_losses(session, undos)
     for undo in undos:
-        table = TableSession(ports, undo.table)
-        retry_commits(ports, table.prefix, partial(_undo_rollback, table, undo, by))
+        table = TableSession(session, undo.table)
+        retry_commits(session, table.prefix, partial(_undo_rollback, table, undo, by))
 
 
-def refuse_losses(ports: Ports, undos: list[ProposedUndo]) -> None:
+def refuse_losses(session: Session, undos: list[ProposedUndo]) -> None:
     """`GiveUp` if one of these would lose rows that others wrote since the rollback; changes nothing."""
     for undo in undos:
-        _refuse_loss(ports, undo)
+        _refuse_loss(session, undo)
 
 
-def _refuse_loss(ports: Ports, undo: ProposedUndo) -> None:
+def _refuse_loss(session: Session, undo: ProposedUndo) -> None:
     lost_changes = undo.rollback.discarded_changes
     if lost_changes:
         counts = [snapshot.rows for snapshot in lost_changes if snapshot.rows is not None]
         rows = f"up to rows={sum(counts)}" if len(counts) == len(lost_changes) else "rows that nobody has counted"
         numbers = ", ".join(str(snapshot.snapshot_id) for snapshot in lost_changes)
         raise GiveUp(
-            f"{TableSession(ports, undo.table).prefix}: others wrote to {undo.table.branch} after the rollback, and "
+            f"{TableSession(session, undo.table).prefix}: others wrote to {undo.table.branch} after the rollback, and "
             f"undoing it would lose snapshots={numbers} with {rows}; "
-            f"nothing was changed; if they may be lost: tidegate undo-rollback {ports.pipeline.name} "
+            f"nothing was changed; if they may be lost: tidegate undo-rollback {session.pipeline.name} "
             f"--table {resource_names.quote_word(undo.table.name)} --discard-foreign"
         )
 
@@ -186,7 +186,7 @@ def _refuse_loss(ports: Ports, undo: ProposedUndo) -> None:
 def _undo_rollback(table: TableSession, undo: ProposedUndo, by: str) -> None:
     """One try; `CommitRefused` asks for another look at the table."""
     pipeline = table.pipeline.name
-    commits = table.ports.commits
+    commits = table.session.commits
     previewed = undo.rollback
     found_rollback = commits.find_rollback(table.name, pipeline)
     table = table.refresh()

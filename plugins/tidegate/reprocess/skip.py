@@ -20,7 +20,7 @@ from tidegate.flush.stage_request import (
 from tidegate.merge.attempt import retry_commits
 from tidegate.model.batch import Counts, StagedBatch
 from tidegate.model.offsets import get_offset
-from tidegate.ports.context import Ports
+from tidegate.ports.session import Session
 from tidegate.reprocess.rebase import TableMove, move_position
 from tidegate.reprocess.record import RecordAddress, Verdict, explain_record
 from tidegate.table.history import add_action
@@ -39,26 +39,26 @@ class ProposedSkip:
     topic_id: str
 
 
-def propose_skips(ports: Ports, at: RecordAddress, name: str | None = None) -> list[ProposedSkip]:
+def propose_skips(session: Session, at: RecordAddress, name: str | None = None) -> list[ProposedSkip]:
     """What `skip_record` would set aside, for each table that it is ahead of, or the one named; changes nothing.
 
     `GiveUp` where the record decodes in all of them, or all have passed it, or bad records are set aside anyway.
     """
-    verdicts = explain_record(ports, at, name)
+    verdicts = explain_record(session, at, name)
     bad = [verdict for verdict in verdicts if verdict.is_bad]
     if not bad:
         names = ", ".join(verdict.table for verdict in verdicts)
-        raise GiveUp(f"pipeline={ports.pipeline.name} {at.words}: it decodes for tables={names}; nothing is skipped")
-    topic_id = ports.broker.read_log((at.topic,), ports.pipeline.source.isolation).topic_ids.get(at.topic, "")
+        raise GiveUp(f"pipeline={session.pipeline.name} {at.words}: it decodes for tables={names}; nothing is skipped")
+    topic_id = session.broker.read_log((at.topic,), session.pipeline.source.isolation).topic_ids.get(at.topic, "")
     # a table that came later meets what was set aside of the others long ago
-    skippable = [verdict for verdict in bad if not _has_passed(ports, at, verdict.table)] or bad
+    skippable = [verdict for verdict in bad if not _has_passed(session, at, verdict.table)] or bad
     for verdict in skippable:
-        _check_ahead(open_table(ports, verdict.table), at)
+        _check_ahead(open_table(session, verdict.table), at)
     return [ProposedSkip(at, verdict, topic_id) for verdict in skippable]
 
 
-def _has_passed(ports: Ports, at: RecordAddress, name: str) -> bool:
-    state = ports.tables.read_state(name, ports.pipeline.name)
+def _has_passed(session: Session, at: RecordAddress, name: str) -> bool:
+    state = session.tables.read_state(name, session.pipeline.name)
     if state is None or state.is_rolled_back or state.position is None:
         return False
     return at.offset < (get_offset(state.position.offsets, at.topic, at.partition) or 0)
@@ -76,14 +76,14 @@ def _check_ahead(table: TableSession, at: RecordAddress) -> None:
         raise GiveUp(f"{place}: the table has passed it: position={reached_offset}; nothing is skipped")
 
 
-def skip_record(ports: Ports, skips: list[ProposedSkip], by: str) -> None:
+def skip_record(session: Session, skips: list[ProposedSkip], by: str) -> None:
     """Note for each table that the record is to be set aside, and `by` whom; a repeat call notes it once.
 
     A compare-and-swap beside the position, which stays. A table that its first batch would make is made now.
     """
     for skip in skips:
-        table = open_table(ports, skip.verdict.table)
-        retry_commits(ports, table.prefix, partial(_note_skip, table, skip, by))
+        table = open_table(session, skip.verdict.table)
+        retry_commits(session, table.prefix, partial(_note_skip, table, skip, by))
 
 
 def _note_skip(table: TableSession, skip: ProposedSkip, by: str) -> None:
@@ -100,7 +100,7 @@ def _note_skip(table: TableSession, skip: ProposedSkip, by: str) -> None:
 
 def _create_table(table: TableSession) -> TableSession:
     """The table as its first batch would find it: empty, with the position at which that batch starts."""
-    flush_plan = plan(table.ports)
+    flush_plan = plan(table.session)
     first = next((batch for batch in flush_plan.tables if batch.table == table.name), None)
     if first is None:
         raise ConfigurationError(f"{table.prefix}: no batch can be planned for it now")

@@ -16,8 +16,8 @@ from tidegate.flush.heartbeat import heartbeat, require_begun
 from tidegate.flush.maintain import MaintenanceReport, list_maintained_tables, maintain_all
 from tidegate.model.batch import PublishedBatch
 from tidegate.monitoring.backlog import MonitoredPipeline
-from tidegate.monitoring.work_inputs import digest_work_inputs
-from tidegate.ports.context import Ports
+from tidegate.monitoring.failure_streak import digest_work_inputs
+from tidegate.ports.session import Session
 from tidegate.publications.publish import PublicationResult, publish
 from tidegate.runner.pipeline_files import PipelineFiles, PublicationFiles
 from tidegate.runner.schedule import (
@@ -28,8 +28,7 @@ from tidegate.runner.schedule import (
     build_publication_schedule,
 )
 from tidegate.table.session import expand_template, has_table
-from tidegate.wiring.no_engine import NoEngine
-from tidegate.wiring.pipeline import assemble_pipeline, find_file
+from tidegate.wiring.pipeline import NoEngine, assemble_pipeline, find_file
 from tidegate.wiring.publication import assemble_loaded_publication
 
 
@@ -123,26 +122,26 @@ class Flush:
 
     def _flush(self, at_least: int) -> RunOutcome:
         self._is_planned = False
-        ports = self._assemble_ports()
-        expanded_ports = expand_template(ports)
-        flush_plan = plan_flush(expanded_ports, at_least)
+        session = self._assemble_session()
+        expanded_session = expand_template(session)
+        flush_plan = plan_flush(expanded_session, at_least)
         self._is_planned = True
-        result = flush_planned(ports, expanded_ports, flush_plan, self._place.merges_at_once)
-        if ports.pipeline.maintenance.follows_flushes:
-            compact(ports, [report.table for report in result.clean_up_reports if report.needs_compaction])
+        result = flush_planned(session, expanded_session, flush_plan, self._place.merges_at_once)
+        if session.pipeline.maintenance.follows_flushes:
+            compact(session, [report.table for report in result.clean_up_reports if report.needs_compaction])
         return RunOutcome(result.published, is_behind=result.offsets_left > 0)
 
     def digest_inputs(self) -> str:
         """See the protocol; empty also for a pipeline of several tables, whose others go on."""
-        ports = self._assemble_ports()
-        is_cheap = not self._is_planned or ports.pipeline.has_several
-        return "" if is_cheap else digest_work_inputs(ports, self._place.include)
+        session = self._assemble_session()
+        is_cheap = not self._is_planned or session.pipeline.has_several
+        return "" if is_cheap else digest_work_inputs(session, self._place.include)
 
     def writes(self, table: str) -> bool:
         """Whether the pipeline's file names the table, or its records can; ConfigurationError where it is wrong."""
         return has_table(self._place.files.load(self._pipeline), table)
 
-    def _assemble_ports(self) -> Ports:
+    def _assemble_session(self) -> Session:
         return assemble_pipeline(self._place.include, self._pipeline, self._place.resolve, clients=self._clients)
 
 
@@ -166,8 +165,8 @@ class Beat:
         if not lock.acquire(blocking=False):
             raise NothingToDo(f"{self.name}: a flush is under way, and ends with a heartbeat")
         try:
-            ports = assemble_pipeline(self._place.include, self._pipeline, self._place.resolve, engine=NoEngine())
-            heartbeat(require_begun(ports))
+            session = assemble_pipeline(self._place.include, self._pipeline, self._place.resolve, engine=NoEngine())
+            heartbeat(require_begun(session))
         finally:
             lock.release()
         return RunOutcome()
@@ -193,9 +192,9 @@ class Maintain:
 
     def run(self, at_least: int) -> RunOutcome:
         """See the protocol; a table that fails keeps none of the others from it."""
-        ports = assemble_pipeline(self._place.include, self._pipeline, self._place.resolve)
+        session = assemble_pipeline(self._place.include, self._pipeline, self._place.resolve)
         maintained = list[MaintenanceReport]()
-        maintain_all(ports, list_maintained_tables(ports), maintained.append)
+        maintain_all(session, list_maintained_tables(session), maintained.append)
         return RunOutcome(maintenance_reports=tuple(maintained))
 
     def digest_inputs(self) -> str:

@@ -5,11 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tidegate.formats.encoding import Encoding
+from tidegate.formats.registry import Encoding
 from tidegate.sampling.columns import ProposedColumn, observe, propose_columns, render_ddl_type
 from tidegate.sampling.encoded_values import parse_json
-from tidegate.sampling.recognition import Look, Recognition, find_format
-from tidegate.sampling.rows import Row
+from tidegate.sampling.recognition import Look, Recognition, Row, find_format
 from tidegate.sampling.samples import count
 from tidegate.sampling.stated_types import read_connect_type, read_stated_columns
 

@@ -5,20 +5,34 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tidegate.errors import GiveUp
-from tidegate.formats.encoding import Encoding
-from tidegate.formats.record_format import RecordFormat
-from tidegate.sampling.columns import ProposedColumn, observe, propose_columns, read_cells
+from tidegate.formats.registry import Encoding, RecordFormat
+from tidegate.sampling.columns import (
+    Proposal,
+    ProposedColumn,
+    observe,
+    propose_columns,
+    propose_interval,
+    propose_partitioning,
+    read_cells,
+)
 from tidegate.sampling.keys import (
     ProposedKey,
     propose_event_key,
     propose_named_key,
     propose_record_key,
 )
-from tidegate.sampling.layout import Proposal, propose_interval, propose_partitioning
-from tidegate.sampling.recognition import Recognition, find_delimiter, find_format, recognise
-from tidegate.sampling.rows import Row, list_rows
+from tidegate.sampling.recognition import (
+    Recognition,
+    Row,
+    find_delimiter,
+    find_format,
+    find_in,
+    list_rows,
+    recognise,
+    split_sample,
+    to_table_name,
+)
 from tidegate.sampling.samples import PlacedCheck, TopicSample, count
-from tidegate.sampling.source_tables import find_in, split_sample, to_table_name
 from tidegate.sampling.stated_types import read_stated_columns
 
 DELETED_FIELDS = {"__deleted": "__deleted = 'true'", "op_type": "op_type = 'D'"}  # of flattened events

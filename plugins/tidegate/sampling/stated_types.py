@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from tidegate.sampling.column_types import Guess
-from tidegate.sampling.rows import Row
+from tidegate.sampling.recognition import Row
 from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct
 
 MAX_PRECISION = 38

@@ -8,7 +8,7 @@ import math
 from typing import Any
 
 from tidegate.errors import ConfigurationError
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column
 from tidegate.sql.spark import quote
 
 Names = dict[str, Any]

@@ -265,3 +265,12 @@ def _split_fields(text: str) -> list[str]:
             parts.append(text[start:index])
             start = index + 1
     return [*parts, text[start:]]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column as the user or a table declares it; `type` is Spark DDL, e.g. ``DECIMAL(12,2)``."""
+
+    name: str
+    type: str
+    nullable: bool = True

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tidegate.errors import IncompatibleSchema
-from tidegate.schema.column import Column
 from tidegate.schema.data_types import (
     ANY_SCALE_FORM,
     UUID_FORM,
     Array,
+    Column,
     DataType,
     Map,
     Primitive,

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from tidegate.errors import ConfigurationError
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column
 from tidegate.sql.spark import quote
 
 TEXT_FORMATS = {"date-time": "TIMESTAMP", "date": "DATE"}

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from tidegate.model.kafka_log import Log
 from tidegate.model.offsets import Offsets
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,16 @@ from tidegate.spec.source import Source
 from tidegate.spec.table import Table
 
 
+@dataclass(frozen=True)
+class Catalog:
+    """One entry of ``catalogs.yaml``. `properties` are PyIceberg's words for an Iceberg catalog."""
+
+    name: str
+    type: str
+    properties: dict[str, Any] = field(default_factory=dict)
+    connection: str | None = None
+
+
 class RollbackPolicy(StrEnum):
     """What a flush does with a table that was rolled back: stop, read the lost records again, or go on as it is."""
 

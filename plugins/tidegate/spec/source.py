@@ -2,8 +2,86 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
-from tidegate.spec.formats import KeyFormat, ValueFormat
+from tidegate.formats.registry import FORMATS
+from tidegate.schema.data_types import Column
+
+
+@dataclass(frozen=True)
+class KeyFormat:
+    """How a record's key is read. `fields` are key columns before the prefix; `columns` is None without a schema.
+
+    `options` are the format's own, never a secret. `into` names the one struct column that holds the whole key in place
+    of a column for each field. `from_value` takes the fields from the value, whatever the record's key is.
+    """
+
+    format: str = "json"
+    fields: tuple[str, ...] = ()
+    prefix: str = ""
+    columns: tuple[Column, ...] | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    into: str | None = None
+    from_value: bool = False
+
+
+@dataclass(frozen=True)
+class ValueFormat:
+    """How a record's value is read. `timestamp_unit` says what integers count in columns that hold a time: seconds,
+    millis, micros or nanos, for all columns or for each by its name; None refuses them.
+
+    `options` are the format's own, never a secret. `unavailable` is what the source writes in place of a large value
+    that did not change, None for nothing. `nanoseconds` is what becomes of them in columns that hold a time, which have
+    no place for them: refuse or truncate, for all columns or for each by its name.
+    """
+
+    format: str = "json"
+    columns: tuple[Column, ...] | None = None
+    fields_include: str = "ALL"
+    timestamp_unit: str | dict[str, str] | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    unavailable: str | None = None
+    nanoseconds: str | dict[str, str] = "refuse"
+
+    @property
+    def applies_truncates(self) -> bool:
+        """Whether a truncate of the source table empties the destination."""
+        return bool(self.options.get("truncate") == "apply")
+
+    @property
+    def time_rules(self) -> object:
+        """All that is said of columns that hold a time: the unit, with what becomes of nanoseconds if they are cut."""
+        return self.timestamp_unit if self.nanoseconds == "refuse" else (self.timestamp_unit, self.nanoseconds)
+
+    def truncates(self, column: str) -> bool:
+        """Whether what is finer than a microsecond is cut off in this column."""
+        nanoseconds = self.nanoseconds
+        words = {} if isinstance(nanoseconds, str) else {name.casefold(): word for name, word in nanoseconds.items()}
+        return (nanoseconds if isinstance(nanoseconds, str) else words.get(column.casefold())) == "truncate"
+
+
+KAFKA_TYPES = {
+    "topic": "STRING",
+    "partition": "INT",
+    "headers": "MAP<STRING, BINARY>",
+    "header-list": "ARRAY<STRUCT<`key`: STRING, `value`: BINARY>>",
+    "leader-epoch": "INT",
+    "offset": "BIGINT",
+    "timestamp": "TIMESTAMP",
+    "timestamp-type": "STRING",
+}
+_ALL_WORDS = (KAFKA_TYPES, *(record_format.metadata for record_format in FORMATS.values()))
+METADATA_TYPES = {word: kind for words in _ALL_WORDS for word, kind in words.items()}
+
+
+def order_metadata(metadata: dict[str, str]) -> dict[str, str]:
+    """Column: word, the value format's ahead of Kafka's, else as the user wrote them."""
+    return dict(sorted(metadata.items(), key=lambda item: not item[1].startswith("value.")))
+
+
+def list_known_words(value_format: str) -> tuple[str, ...]:
+    """The words that a table with values of this format may use."""
+    return (*FORMATS[value_format].metadata, *KAFKA_TYPES)
 
 
 class StartKind(StrEnum):

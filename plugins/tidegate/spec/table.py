@@ -4,12 +4,24 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from tidegate.schema.data_types import Struct
-from tidegate.spec.formats import KeyFormat, ValueFormat
 from tidegate.spec.projection import Select
 from tidegate.spec.runtime import UseWhen
-from tidegate.spec.scd2 import History
-from tidegate.spec.source import Errors
+from tidegate.spec.source import Errors, KeyFormat, ValueFormat
 from tidegate.spec.table_template import TableTemplate
+
+
+@dataclass(frozen=True)
+class History:
+    """A row for each version of a key: the names of the columns that say from when to when it holds."""
+
+    valid_from: str = "valid_from"
+    valid_to: str = "valid_to"
+    is_current: str = "is_current"
+
+    @property
+    def columns(self) -> tuple[str, str, str]:
+        """All three."""
+        return self.valid_from, self.valid_to, self.is_current
 
 
 class TableMode(StrEnum):

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
 from tidegate.schema.wire_format import OTHER_IDS
-from tidegate.spec.formats import KeyFormat, ValueFormat
+from tidegate.spec.source import KeyFormat, ValueFormat
 from tidegate.spec.table import Route
 from tidegate.spec.table_template import TableTemplate
 from tidegate.sql.conditions import reads_any

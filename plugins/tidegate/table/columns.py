@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from tidegate.errors import ConfigurationError
 from tidegate.formats.registry import get_format
-from tidegate.ports.context import TableState
-from tidegate.schema.column import Column
+from tidegate.model.table_state import TableState
 from tidegate.schema.data_types import (
     Array,
+    Column,
     DataType,
     Map,
     Struct,
@@ -28,7 +28,7 @@ from tidegate.spec.projection import (
     list_unusable_columns,
     resolve_projection,
 )
-from tidegate.spec.record_metadata import METADATA_TYPES
+from tidegate.spec.source import METADATA_TYPES
 from tidegate.spec.table import DeleteMode, Table
 from tidegate.sql.spark import quote
 

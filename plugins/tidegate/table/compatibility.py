@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator
 from tidegate.errors import ConfigurationError, IncompatibleSchema
 from tidegate.model import resource_names
 from tidegate.model.offsets import Ranges
-from tidegate.ports.context import FolderLimit, TableState
-from tidegate.schema.column import Column
+from tidegate.model.table_state import FolderLimit, TableState
 from tidegate.schema.data_types import (
     MAX_PRECISION,
     PRIMITIVE_NAMES,
     UUID_FORM,
     Array,
+    Column,
     DataType,
     Map,
     MaxLength,

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from tidegate.model.kafka_log import Message
 from tidegate.model.offsets import Offsets
-from tidegate.ports.context import Message
 from tidegate.table.pipeline_progress import PipelineProgress
 
 
@@ -39,7 +39,7 @@ class HeartbeatRecord:
 
 def build_heartbeat_records(progress: PipelineProgress) -> list[HeartbeatRecord]:
     """One heartbeat record for each table that has a position."""
-    pipeline = progress.ports.pipeline
+    pipeline = progress.session.pipeline
     return [
         HeartbeatRecord(
             pipeline=pipeline.name,
@@ -49,7 +49,7 @@ def build_heartbeat_records(progress: PipelineProgress) -> list[HeartbeatRecord]
             position=table_progress.position.offsets,
             lag=table_progress.lag,
             valid_through_ms=table_progress.valid_through_ms,
-            sent_ms=progress.ports.now_ms(),
+            sent_ms=progress.session.now_ms(),
         )
         for table_progress in progress.tables
         if table_progress.position is not None

@@ -8,13 +8,12 @@ from typing import Any
 
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.model import resource_names
-from tidegate.model.batch import RECORD_COUNTS
+from tidegate.model.batch import COST_COUNTS, RECORD_COUNTS
 from tidegate.model.offsets import Offsets, Ranges, get_offset
 from tidegate.model.ownership import describe_dead_letters
-from tidegate.model.publish_cost import COST_COUNTS
-from tidegate.model.table_state import WaitingLetter
-from tidegate.ports.batch_history import HistoryRow
-from tidegate.ports.context import Ports, TableState
+from tidegate.model.table_state import TableState, WaitingLetter
+from tidegate.ports.destination import HistoryRow
+from tidegate.ports.session import Session
 from tidegate.spec.time_text import format_utc, to_utc_datetime
 from tidegate.table.session import TableSession
 
@@ -67,7 +66,7 @@ class Action:
 def add_action(table: TableSession, action: str, by: str, details: str) -> dict[str, str]:
     """The property that tells of this action and of those before it, for the commit that does it."""
     pipeline = table.pipeline.name
-    new_action = Action(table.ports.now_ms(), by, action, details)
+    new_action = Action(table.session.now_ms(), by, action, details)
     last_actions = [*list_actions(pipeline, table.state), new_action][-MAX_KEPT_ACTIONS:]
     short = [replace(action, by=_shorten(action.by), details=_shorten(action.details)) for action in last_actions]
     text = json.dumps([asdict(action) for action in short], separators=(",", ":"))
@@ -100,28 +99,28 @@ def build_slice_note(pipeline: str, request: str, facts: Mapping[str, Any]) -> s
     return json.dumps({**facts, "pipeline": pipeline, "asked": request})
 
 
-def find_undone_backfills(ports: Ports, table: str) -> list[UndoneBackfill]:
+def find_undone_backfills(session: Session, table: str) -> list[UndoneBackfill]:
     """The backfills of `table` that nobody goes on with, and of which a rollback has taken slices.
 
     Not those whose records the flush has yet to read again, as far as snapshots tell. A slice that is about to be
     published looks like one that is gone, until its backfill ends: so the table is looked at once more behind that.
     """
-    name = ports.pipeline.name
-    rolled_back_slices = ports.commits.list_rolled_back(table, resource_names.SLICE_PROPERTY)
-    state = ports.tables.read_state(table, name) if rolled_back_slices else None
+    name = session.pipeline.name
+    rolled_back_slices = session.commits.list_rolled_back(table, resource_names.SLICE_PROPERTY)
+    state = session.tables.read_state(table, name) if rolled_back_slices else None
     if state is None or state.position is None:
         return []
-    open_ids = {json.loads(note)["id"] for note in ports.history.list_backfills(table, name)}
+    open_ids = {json.loads(note)["id"] for note in session.history.list_backfills(table, name)}
     slices = dict[str, set[int]]()
     commands = dict[str, str]()
-    for note in _read_notes(ports, table):
+    for note in _read_notes(session, table):
         backfill = note["id"]
         number = note["slice"]
         is_lost = f"{backfill}/{number}" in rolled_back_slices and note["pipeline"] == name and backfill not in open_ids
         if is_lost and _is_passed(Ranges.from_dict(note["ranges"]), state.position.offsets):
             slices.setdefault(backfill, set()).add(number)
             commands[backfill] = _build_command(name, note["asked"])
-    still_gone = ports.commits.list_rolled_back(table, resource_names.SLICE_PROPERTY) if slices else frozenset()
+    still_gone = session.commits.list_rolled_back(table, resource_names.SLICE_PROPERTY) if slices else frozenset()
     undone = {
         backfill_id: frozenset(n for n in numbers if f"{backfill_id}/{n}" in still_gone)
         for backfill_id, numbers in slices.items()
@@ -133,9 +132,9 @@ def find_undone_backfills(ports: Ports, table: str) -> list[UndoneBackfill]:
     ]
 
 
-def _read_notes(ports: Ports, table: str) -> list[dict[str, Any]]:
+def _read_notes(session: Session, table: str) -> list[dict[str, Any]]:
     """What the snapshots of slices tell; those of a replay tell a word."""
-    texts = ports.commits.list_rolled_back(table, resource_names.BACKFILL_PROPERTY)
+    texts = session.commits.list_rolled_back(table, resource_names.BACKFILL_PROPERTY)
     return [json.loads(text) for text in sorted(texts) if text.startswith("{")]
 
 
@@ -161,34 +160,34 @@ def _build_command(pipeline: str, request: str) -> str:
     )
 
 
-def find_undone_replays(ports: Ports, table: str) -> frozenset[str]:
+def find_undone_replays(session: Session, table: str) -> frozenset[str]:
     """The staged attempts whose rows a replay has published and a rollback has taken, as far as snapshots tell."""
-    return ports.commits.list_rolled_back(table, resource_names.REPLAY_PROPERTY)
+    return session.commits.list_rolled_back(table, resource_names.REPLAY_PROPERTY)
 
 
-def list_undone_letters(ports: Ports, table: str) -> list[WaitingLetter]:
+def list_undone_letters(session: Session, table: str) -> list[WaitingLetter]:
     """Where the dead letters of `table` lie that such an attempt has brought in.
 
     A replay that is about to publish looks like an undone one, and marks its letters a moment later. So the table is
     looked at once more behind the marks: an attempt that has marked letters has been published before.
     """
-    attempts = find_undone_replays(ports, table)
-    name = resource_names.name_dead_letter_table(ports.pipeline)
-    letters = ports.dead_letters.list_replayed_letters(name, table, attempts) if attempts else []
-    still_undone = find_undone_replays(ports, table) if letters else frozenset()
+    attempts = find_undone_replays(session, table)
+    name = resource_names.name_dead_letter_table(session.pipeline)
+    letters = session.dead_letters.list_replayed_letters(name, table, attempts) if attempts else []
+    still_undone = find_undone_replays(session, table) if letters else frozenset()
     return [letter for letter in letters if letter.replayed_by in still_undone]
 
 
-def reopen_letters(ports: Ports, table: str) -> int:
+def reopen_letters(session: Session, table: str) -> int:
     """Let these letters wait again; returns how many there are. A repeat call finds none."""
-    letters = list_undone_letters(ports, table)
+    letters = list_undone_letters(session, table)
     if letters:
         attempts = sorted({letter.replayed_by for letter in letters if letter.replayed_by})
-        name = resource_names.name_dead_letter_table(ports.pipeline)
-        ports.tables.claim(name, describe_dead_letters(ports.pipeline))
-        statement = ports.get_sql(name).render("reopen_dead_letters", table=name, target=table, attempts=attempts)
-        ports.engine.run(MergeJob(ports.pipeline.name, 0, (statement,), table=name))
-        where = f"pipeline={ports.pipeline.name} table={table}"
+        name = resource_names.name_dead_letter_table(session.pipeline)
+        session.tables.claim(name, describe_dead_letters(session.pipeline))
+        statement = session.get_sql(name).render("reopen_dead_letters", table=name, target=table, attempts=attempts)
+        session.engine.run(MergeJob(session.pipeline.name, 0, (statement,), table=name))
+        where = f"pipeline={session.pipeline.name} table={table}"
         log.info(
             "%s: dead letters=%s wait again: the table was rolled back to before their replay", where, len(letters)
         )

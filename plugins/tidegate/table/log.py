@@ -7,6 +7,7 @@ from typing import Any
 
 from tidegate.errors import GiveUp, PositionLost, TopicsUnavailable
 from tidegate.model.batch import Plan
+from tidegate.model.kafka_log import Log
 from tidegate.model.offsets import (
     MAX_NAMED_PARTITIONS,
     MAX_OFFSET,
@@ -17,36 +18,36 @@ from tidegate.model.offsets import (
 )
 from tidegate.model.position import Position
 from tidegate.model.table_state import is_recreated
-from tidegate.ports.context import Log, Ports
+from tidegate.ports.session import Session
 from tidegate.spec.table import Table
 
 Unreadable = GiveUp | TopicsUnavailable  # why a topic cannot be read, for good or for now
 
 
-def read_log(ports: Ports) -> Log:
+def read_log(session: Session) -> Log:
     """Ids, begin and end offsets of all topics that carry rows; ignored topics are left out.
 
     Half-open: `end` is behind the last record, or the last stable offset under read_committed. Raises PositionLost
     where a topic is missing, another GiveUp where it may not be read, and TopicsUnavailable where its brokers are away.
     """
-    return ports.broker.read_log(list_row_topics(ports), ports.pipeline.source.isolation)
+    return session.broker.read_log(list_row_topics(session), session.pipeline.source.isolation)
 
 
-def read_known_log(ports: Ports) -> tuple[Log, dict[str, Unreadable]]:
+def read_known_log(session: Session) -> tuple[Log, dict[str, Unreadable]]:
     """The log of the topics that can be read, and by topic why the others cannot; raises in a pipeline of one table.
 
     One call to the brokers where all can be read. For each topic that cannot, about as many more as it takes to halve
     the list of all topics down to that one.
     """
     try:
-        return read_log(ports), {}
+        return read_log(session), {}
     except (GiveUp, TopicsUnavailable) as error:
-        if not ports.pipeline.has_several:
+        if not session.pipeline.has_several:
             raise
-        return _read_readable(ports, list_row_topics(ports), error)
+        return _read_readable(session, list_row_topics(session), error)
 
 
-def _read_readable(ports: Ports, topics: tuple[str, ...], error: Unreadable) -> tuple[Log, dict[str, Unreadable]]:
+def _read_readable(session: Session, topics: tuple[str, ...], error: Unreadable) -> tuple[Log, dict[str, Unreadable]]:
     """The log of those of `topics` that can be read, and why the others cannot; `error` is that of all together."""
     if len(topics) <= 1:
         return Log("", {}, {}, {}), dict.fromkeys(topics, error)
@@ -60,9 +61,9 @@ def _read_readable(ports: Ports, topics: tuple[str, ...], error: Unreadable) -> 
         if not part:
             continue
         try:
-            part_log = ports.broker.read_log(part, ports.pipeline.source.isolation)
+            part_log = session.broker.read_log(part, session.pipeline.source.isolation)
         except (GiveUp, TopicsUnavailable) as failure:
-            part_log, more = _read_readable(ports, part, failure)
+            part_log, more = _read_readable(session, part, failure)
             missing |= more
         log = log.add_topics(part_log) if part_log.end else log
     return log, missing
@@ -75,7 +76,7 @@ def find_missing_topic(table: Table, missing_topics: Mapping[str, Unreadable]) -
     return next((error for topic, error in missing_topics.items() if not table.topics or topic in table.topics), None)
 
 
-def check_same_log(ports: Ports, place: str, ranges: Ranges, planned: Plan | Position) -> None:
+def check_same_log(session: Session, place: str, ranges: Ranges, planned: Plan | Position) -> None:
     """`PositionLost` where the offsets of `ranges` mean other records than in the log that `planned` names.
 
     So it is where a topic that they read was created again, where the brokers are another cluster, and where a newer
@@ -84,7 +85,7 @@ def check_same_log(ports: Ports, place: str, ranges: Ranges, planned: Plan | Pos
     """
     topics = tuple(sorted({topic for topic, _, start, end in ranges if end > start} & planned.topic_ids.keys()))
     planned_topic_ids = {topic: planned.topic_ids[topic] for topic in topics}
-    log = ports.broker.read_log(topics, ports.pipeline.source.isolation)
+    log = session.broker.read_log(topics, session.pipeline.source.isolation)
     cluster = log.cluster_id
     ids = log.topic_ids
     changed_topics = [topic for topic in topics if is_recreated(planned_topic_ids[topic], ids[topic])]
@@ -99,7 +100,7 @@ def check_same_log(ports: Ports, place: str, ranges: Ranges, planned: Plan | Pos
         )
     ends = group_by_topic({(topic, partition): end for topic, partition, start, end in ranges if end > start})
     epochs = log.find_older_epochs(planned.epochs, ends)
-    cuts = ports.broker.find_log_cuts(ends, epochs) if epochs else {}
+    cuts = session.broker.find_log_cuts(ends, epochs) if epochs else {}
     for topic, partition, cut_offset in iterate_offsets(cuts):
         raise PositionLost(
             f"{place}: topic={topic} partition={partition}: the log was cut at offset={cut_offset} by a leader that "
@@ -109,18 +110,18 @@ def check_same_log(ports: Ports, place: str, ranges: Ranges, planned: Plan | Pos
         )
 
 
-def list_row_topics(ports: Ports) -> tuple[str, ...]:
+def list_row_topics(session: Session) -> tuple[str, ...]:
     """The pipeline's topics without those that `heartbeat.ignore_topics` names."""
-    return tuple(t for t in _list_topics(ports) if not _is_ignored(ports, t))
+    return tuple(t for t in _list_topics(session) if not _is_ignored(session, t))
 
 
-def explain_no_row_topics(ports: Ports, log: Log) -> str:
+def explain_no_row_topics(session: Session, log: Log) -> str:
     """Why no topic of the pipeline carries rows, and the way out; empty if one does. `log` is what could be read."""
-    if log.end or list_row_topics(ports):
+    if log.end or list_row_topics(session):
         return ""
-    name = ports.pipeline.name
-    pattern = ports.pipeline.source.topic_pattern
-    if pattern is None or list_ignored_topics(ports):
+    name = session.pipeline.name
+    pattern = session.pipeline.source.topic_pattern
+    if pattern is None or list_ignored_topics(session):
         return f"pipeline={name}: heartbeat.ignore_topics matches all of its topics, so none makes rows; correct it"
     return (
         f"pipeline={name}: source.topic_pattern={pattern} matches no topic that the brokers show; correct it, create "
@@ -128,18 +129,18 @@ def explain_no_row_topics(ports: Ports, log: Log) -> str:
     )
 
 
-def list_ignored_topics(ports: Ports) -> tuple[str, ...]:
+def list_ignored_topics(session: Session) -> tuple[str, ...]:
     """Topics of the pipeline whose offsets advance without a row."""
-    return tuple(t for t in _list_topics(ports) if _is_ignored(ports, t))
+    return tuple(t for t in _list_topics(session) if _is_ignored(session, t))
 
 
-def _list_topics(ports: Ports) -> tuple[str, ...]:
-    source = ports.pipeline.source
-    return source.topics if source.topic_pattern is None else ports.broker.list_topics(source.topic_pattern)
+def _list_topics(session: Session) -> tuple[str, ...]:
+    source = session.pipeline.source
+    return source.topics if source.topic_pattern is None else session.broker.list_topics(source.topic_pattern)
 
 
-def _is_ignored(ports: Ports, topic: str) -> bool:
-    heartbeat = ports.pipeline.heartbeat
+def _is_ignored(session: Session, topic: str) -> bool:
+    heartbeat = session.pipeline.heartbeat
     return (heartbeat.produce and topic == heartbeat.topic) or any(
         re.fullmatch(pattern, topic) for pattern in heartbeat.ignore_topics
     )

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from tidegate.errors import GiveUp, PositionLost, RetryLater
+from tidegate.model.kafka_log import Log
 from tidegate.model.offsets import Offsets, find_lowest, get_offset, iterate_offsets, merge_offsets
-from tidegate.ports.context import Log, Ports
+from tidegate.ports.session import Session
 from tidegate.table.log import Unreadable, list_ignored_topics, read_known_log
 from tidegate.table.progress import (
     ObservedTable,
@@ -21,16 +22,16 @@ from tidegate.table.session import expand_template
 from tidegate.table.start_offsets import resolve_batch_start, resolve_first_start
 
 
-def read_connector_heartbeat_ms(ports: Ports) -> int | None:
+def read_connector_heartbeat_ms(session: Session) -> int | None:
     """The time of the newest heartbeat of each change-data connector, the oldest of them; None while one has sent none.
 
     A connector sends its heartbeat after all changes that it has seen, so what is at the end of the log that is read
     afterwards has everything up to that time.
     """
-    topics = tuple(t for t in list_ignored_topics(ports) if t != ports.pipeline.heartbeat.topic)
-    isolation = ports.pipeline.source.isolation
+    topics = tuple(t for t in list_ignored_topics(session) if t != session.pipeline.heartbeat.topic)
+    isolation = session.pipeline.source.isolation
     newest: Offsets = (
-        ports.broker.read_newest_timestamps(ports.broker.read_end_offsets(topics, isolation)) if topics else {}
+        session.broker.read_newest_timestamps(session.broker.read_end_offsets(topics, isolation)) if topics else {}
     )
     times = [max(newest[topic].values(), default=None) if topic in newest else None for topic in topics]
     known_times = [time for time in times if time is not None]
@@ -79,10 +80,10 @@ class TableProgress(TableWithLog):
 class PipelineProgress:
     """One look at a pipeline: the log of all its topics, and every table that rows are published into.
 
-    `ports` know the tables that records have named.
+    `session` know the tables that records have named.
     """
 
-    ports: Ports
+    session: Session
     log: Log
     tables: tuple[TableProgress, ...]
 
@@ -101,42 +102,42 @@ class PipelineProgress:
         return offsets
 
 
-def read_pipeline_progress(ports: Ports) -> PipelineProgress:
+def read_pipeline_progress(session: Session) -> PipelineProgress:
     """Read tables, connectors' heartbeats and the log, each once; changes nothing."""
-    ports = expand_template(ports)
-    return measure_progress(ports, observe_tables(ports))
+    session = expand_template(session)
+    return measure_progress(session, observe_tables(session))
 
 
-def measure_progress(ports: Ports, tables: Sequence[ObservedTable]) -> PipelineProgress:
+def measure_progress(session: Session, tables: Sequence[ObservedTable]) -> PipelineProgress:
     """Put tables that were read already beside the log.
 
     Reads connectors' heartbeats before the log: a table that is at the log's end then has all that they vouch for.
     """
-    tables = check_schemas(ports, tables)
-    connector_ms = read_connector_heartbeat_ms(ports)
-    log, missing = read_known_log(ports)
-    return compare_with_log(ports, tables, log, missing, connector_ms)
+    tables = check_schemas(session, tables)
+    connector_ms = read_connector_heartbeat_ms(session)
+    log, missing = read_known_log(session)
+    return compare_with_log(session, tables, log, missing, connector_ms)
 
 
-def check_schemas(ports: Ports, tables: Sequence[ObservedTable]) -> tuple[ObservedTable, ...]:
+def check_schemas(session: Session, tables: Sequence[ObservedTable]) -> tuple[ObservedTable, ...]:
     """The tables that rows are published into, refused where their schema is missing or wrong."""
     return tuple(
-        _check_schema(ports, observed_table) for observed_table in tables if not observed_table.table.discovers_names
+        _check_schema(session, observed_table) for observed_table in tables if not observed_table.table.discovers_names
     )
 
 
-def _check_schema(ports: Ports, observed: ObservedTable) -> ObservedTable:
+def _check_schema(session: Session, observed: ObservedTable) -> ObservedTable:
     if observed.error is None:
         try:
             with suppress(RetryLater):  # a registry that is away must not hide the rest
-                ports.schemas.describe_table(observed.table)
+                session.schemas.describe_table(observed.table)
         except GiveUp as error:
             return refuse_table(observed, error)
     return observed
 
 
 def compare_with_log(
-    ports: Ports,
+    session: Session,
     tables: Sequence[ObservedTable],
     log: Log,
     missing: Mapping[str, Unreadable],
@@ -148,34 +149,36 @@ def compare_with_log(
     """
     logged_tables = attach_log(tables, log, missing)
     return PipelineProgress(
-        ports, log, tuple(_measure_table(ports, logged_table, connector_ms) for logged_table in logged_tables)
+        session, log, tuple(_measure_table(session, logged_table, connector_ms) for logged_table in logged_tables)
     )
 
 
-def _measure_table(ports: Ports, observed: TableWithLog, connector_ms: int | None) -> TableProgress:
+def _measure_table(session: Session, observed: TableWithLog, connector_ms: int | None) -> TableProgress:
     if observed.error is None:
-        observed = _check_start(ports, observed)
-    following = _find_next_offsets(ports, observed)
+        observed = _check_start(session, observed)
+    following = _find_next_offsets(session, observed)
     table = TableProgress(**observed.get_facts(), next_offsets=following, valid_through_ms=None)
     return replace(table, valid_through_ms=_compute_valid_through_ms(table, connector_ms))
 
 
-def _check_start(ports: Ports, observed: TableWithLog) -> TableWithLog:
+def _check_start(session: Session, observed: TableWithLog) -> TableWithLog:
     """Refuse a table whose next batch could not start."""
     try:
-        resolve_batch_start(ports, observed)
+        resolve_batch_start(session, observed)
     except PositionLost as error:
         return replace(observed, error=error)
     return observed
 
 
-def _find_next_offsets(ports: Ports, observed: TableWithLog) -> Offsets:
+def _find_next_offsets(session: Session, observed: TableWithLog) -> Offsets:
     """Batches without rows at the head of the queue count as published, as in the group's offsets."""
     begin = observed.log.begin
     if not observed.is_read:
-        return merge_offsets(begin, ports.broker.read_committed(ports.pipeline.source.group, tuple(observed.log.end)))
+        return merge_offsets(
+            begin, session.broker.read_committed(session.pipeline.source.group, tuple(observed.log.end))
+        )
     if observed.position is None:
-        following = resolve_first_start(ports, observed.log)
+        following = resolve_first_start(session, observed.log)
     else:
         following = merge_offsets(begin, observed.position.offsets)
     return merge_offsets(following, find_rowless_end(observed.queue) if observed.error is None else {})

@@ -14,6 +14,7 @@ from tidegate.errors import (
     RetryLater,
 )
 from tidegate.model import resource_names
+from tidegate.model.kafka_log import Log
 from tidegate.model.offsets import (
     MAX_NAMED_PARTITIONS,
     Offsets,
@@ -27,8 +28,8 @@ from tidegate.model.offsets import (
 )
 from tidegate.model.position import Position
 from tidegate.model.resource_names import name_positions_table, quote_word
-from tidegate.model.table_state import NO_TOPIC_ID
-from tidegate.ports.context import Log, Ports, TableState
+from tidegate.model.table_state import NO_TOPIC_ID, TableState
+from tidegate.ports.session import Session
 from tidegate.spec.pipeline import RiskPolicy, RollbackPolicy
 from tidegate.spec.table import Table
 from tidegate.table.session import TableSession, expand_template
@@ -52,10 +53,10 @@ def check_home(table: TableSession) -> None:
         )
 
 
-def check_homes(ports: Ports) -> None:
+def check_homes(session: Session) -> None:
     """`GiveUp` where that is so for any table of the pipeline."""
-    for table in ports.pipeline.tables:
-        check_home(TableSession(ports, table).refresh())
+    for table in session.pipeline.tables:
+        check_home(TableSession(session, table).refresh())
 
 
 def _describe_rollback(table: TableSession, state: TableState) -> str:
@@ -136,23 +137,23 @@ def _format_position(position: Position | None) -> str:
     return format_offsets(position.offsets if position else {})
 
 
-def select_tables(ports: Ports, name: str | None) -> tuple[Table, ...]:
+def select_tables(session: Session, name: str | None) -> tuple[Table, ...]:
     """The pipeline's tables that rows are published into, or the one of that name; `ConfigurationError` without it."""
-    tables = tuple(table for table in expand_template(ports).pipeline.tables if not table.discovers_names)
+    tables = tuple(table for table in expand_template(session).pipeline.tables if not table.discovers_names)
     selected_tables = tuple(table for table in tables if name in (None, table.name))
     if not selected_tables:
         names = format_names([table.name for table in tables]) or "none yet"
-        raise ConfigurationError(f"pipeline={ports.pipeline.name} has no table={name}; it has: {names}")
+        raise ConfigurationError(f"pipeline={session.pipeline.name} has no table={name}; it has: {names}")
     return selected_tables
 
 
-def list_rolled_back_tables(ports: Ports, name: str | None) -> list[TableSession]:
+def list_rolled_back_tables(session: Session, name: str | None) -> list[TableSession]:
     """Each of them that was rolled back, as it stands; `NothingToDo` where none was."""
-    tables = [TableSession(ports, table).refresh() for table in select_tables(ports, name)]
+    tables = [TableSession(session, table).refresh() for table in select_tables(session, name)]
     rolled_back = [table for table in tables if table.state is not None and table.state.is_rolled_back]
     if not rolled_back:
         names = format_names([table.name for table in tables])
-        raise NothingToDo(f"pipeline={ports.pipeline.name} tables={names}: none was rolled back; nothing was changed")
+        raise NothingToDo(f"pipeline={session.pipeline.name} tables={names}: none was rolled back; nothing was changed")
     return rolled_back
 
 
@@ -384,7 +385,7 @@ def check_not_cut(table: TableSession, position: Position, log: Log) -> None:
 
 def refuse_cut(table: TableSession, position: Position, log: Log) -> None:
     """As `check_not_cut`, also where nothing is to be read behind the position."""
-    cuts = find_position_cuts(table.ports, position, log)
+    cuts = find_position_cuts(table.session, position, log)
     if not cuts:
         return
     topic, partition, cut_offset = next(iterate_offsets(cuts))
@@ -398,10 +399,10 @@ def refuse_cut(table: TableSession, position: Position, log: Log) -> None:
     )
 
 
-def find_position_cuts(ports: Ports, position: Position, log: Log) -> Offsets:
+def find_position_cuts(session: Session, position: Position, log: Log) -> Offsets:
     """Where newer leaders have cut the log below the position; no leader is asked where none is newer."""
     epochs = log.find_older_epochs(position.epochs, position.offsets)
-    return ports.broker.find_log_cuts(position.offsets, epochs) if epochs else {}
+    return session.broker.find_log_cuts(position.offsets, epochs) if epochs else {}
 
 
 def resolve_next_start(table: TableSession, position: Position, log: Log) -> Offsets:

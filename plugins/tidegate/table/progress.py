@@ -9,8 +9,10 @@ from dataclasses import dataclass, replace
 
 from tidegate.errors import GiveUp, RetryLater, TopicsUnavailable
 from tidegate.model.batch import StagedBatch
+from tidegate.model.kafka_log import Log
 from tidegate.model.position import Position, WatermarkSide
-from tidegate.ports.context import Log, Ports, TableState
+from tidegate.model.table_state import TableState
+from tidegate.ports.session import Session
 from tidegate.spec.table import Table
 from tidegate.table.log import Unreadable, filter_table_log, find_missing_topic
 from tidegate.table.position import check_home, check_log, check_not_cut, resolve_position
@@ -68,13 +70,15 @@ class TableWithLog(ObservedTable):
     log: Log
 
 
-def observe_tables(ports: Ports, tables: Sequence[Table] | None = None) -> tuple[ObservedTable, ...]:
+def observe_tables(session: Session, tables: Sequence[Table] | None = None) -> tuple[ObservedTable, ...]:
     """Read each table of the pipeline, or these, once, in the file's order: its state, and what is staged for it.
 
     A failure is that table's `error`, and is not raised; where the file leads to other tables of the pipeline's own
     than before, it is that of all: one that went on would go on there. Reads the catalog only, and changes nothing.
     """
-    observed = tuple(_observe_table(ports, table) for table in (ports.pipeline.tables if tables is None else tables))
+    observed = tuple(
+        _observe_table(session, table) for table in (session.pipeline.tables if tables is None else tables)
+    )
     try:
         for table in observed:
             check_home(table)
@@ -83,8 +87,8 @@ def observe_tables(ports: Ports, tables: Sequence[Table] | None = None) -> tuple
     return observed
 
 
-def _observe_table(ports: Ports, table: Table) -> ObservedTable:
-    observed = ObservedTable(ports=ports, spec=table)
+def _observe_table(session: Session, table: Table) -> ObservedTable:
+    observed = ObservedTable(session=session, spec=table)
     try:
         observed = observed.refresh()
     except (GiveUp, RetryLater) as error:
@@ -102,7 +106,7 @@ def read_staged(observed: ObservedTable) -> tuple[StagedBatch, ...]:
     """All batches in the table's intermediate table; read now where nobody has needed them yet."""
     if observed.staged_batches is not None:
         return observed.staged_batches
-    return tuple(observed.ports.staging.list_staged(observed.intermediate, observed.name))
+    return tuple(observed.session.staging.list_staged(observed.intermediate, observed.name))
 
 
 def refuse_table(observed: ObservedTable, error: GiveUp | RetryLater) -> ObservedTable:

@@ -7,8 +7,8 @@ from tidegate.errors import GiveUp
 from tidegate.model.batch import Counts, StagedBatch
 from tidegate.model.offsets import Offsets, find_highest
 from tidegate.model.position import Position, WatermarkSide
-from tidegate.ports.context import TableState
-from tidegate.schema.column import Column
+from tidegate.model.table_state import TableState
+from tidegate.schema.data_types import Column
 from tidegate.spec.table import Table
 from tidegate.table.columns import compute_shape
 from tidegate.table.session import TableSession, describe_table
@@ -24,7 +24,7 @@ def select_queue(
     """
     if not staged_batches:
         return ()
-    described = replace(table, spec=describe_table(table.ports, table.spec))
+    described = replace(table, spec=describe_table(table.session, table.spec))
     shape = compute_shape(described.resolved, table.metadata)
     queue: list[StagedBatch] = []
     for batch in staged_batches:
@@ -102,7 +102,7 @@ def publishes_without_rows(table: TableSession, staged_batch: StagedBatch) -> bo
     interval_ms = pipeline.heartbeat.interval_seconds * 1000
     if staged_batch.ranges.span >= pipeline.merge.max_records or staged_batch.together >= table.spec.max_pending:
         return True
-    return 0 < interval_ms <= table.ports.now_ms() - (table.state.snapshot_ms if table.state else 0)
+    return 0 < interval_ms <= table.session.now_ms() - (table.state.snapshot_ms if table.state else 0)
 
 
 def iterate_merge_groups(queue: Sequence[StagedBatch]) -> Iterator[tuple[StagedBatch, ...]]:

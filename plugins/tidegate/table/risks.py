@@ -5,9 +5,10 @@ from collections.abc import Iterable
 from tidegate.errors import TidegateError
 from tidegate.formats.registry import get_format
 from tidegate.model import resource_names
+from tidegate.model.kafka_log import Log, Retention
 from tidegate.model.offsets import MAX_NAMED_PARTITIONS, Offsets, get_offset, iterate_offsets
 from tidegate.model.ownership import KIND_PROPERTY
-from tidegate.ports.context import Log, Ports, Retention
+from tidegate.ports.session import Session
 from tidegate.spec.table import Table
 from tidegate.spec.time_text import format_utc, to_utc_datetime
 from tidegate.spec.tombstones import is_tombstone_owned
@@ -20,44 +21,44 @@ HANGING_TRANSACTION_MS = 15 * 60_000
 RETENTION_WARNING_SHARE = 0.5  # of the time that records, or tombstones, are kept
 
 
-def find_risks(ports: Ports, log: Log, following: Offsets) -> list[str]:
+def find_risks(session: Session, log: Log, following: Offsets) -> list[str]:
     """One sentence for each danger; `following` are the pipeline's next offsets. Asks the brokers; changes nothing.
 
     What the pipeline's file says and probably does not mean comes first. What the brokers will not tell, for want of
     rights, is a sentence of its own.
     """
-    risks: list[str] = [*ports.pipeline.warnings]
+    risks: list[str] = [*session.pipeline.warnings]
     try:
-        risks += find_lost_rows(ports)
+        risks += find_lost_rows(session)
     except TidegateError as reason:
-        risks.append(f"pipeline={ports.pipeline.name}: not all dead letters and backfills can be read: {reason}")
+        risks.append(f"pipeline={session.pipeline.name}: not all dead letters and backfills can be read: {reason}")
     for look in (_find_no_topics, _find_hanging_transactions, _find_expiring_records, _find_lone_tombstones):
         try:
-            risks += look(ports, log, following)
+            risks += look(session, log, following)
         except TidegateError as reason:
-            risks.append(f"pipeline={ports.pipeline.name}: risks cannot be checked: {reason}")
+            risks.append(f"pipeline={session.pipeline.name}: risks cannot be checked: {reason}")
     return risks
 
 
-def _find_no_topics(ports: Ports, log: Log, _: Offsets) -> list[str]:
+def _find_no_topics(session: Session, log: Log, _: Offsets) -> list[str]:
     """A pipeline without a topic does nothing, and nothing of it fails."""
-    reason = explain_no_row_topics(ports, log)
+    reason = explain_no_row_topics(session, log)
     return [reason] if reason else []
 
 
-def find_lost_rows(ports: Ports) -> list[str]:
+def find_lost_rows(session: Session) -> list[str]:
     """One sentence for each table whose dead letters or backfills were rolled back once done: nobody brings them in."""
-    ports = expand_template(ports)
-    return [*find_undone_letters(ports), *_find_undone_backfills(ports)]
+    session = expand_template(session)
+    return [*find_undone_letters(session), *_find_undone_backfills(session)]
 
 
-def find_undone_letters(ports: Ports) -> list[str]:
+def find_undone_letters(session: Session) -> list[str]:
     """One sentence for each table with letters that were replayed, and whose rows a rollback has taken since."""
-    name = ports.pipeline.name
-    if ports.tables.read_property(resource_names.name_dead_letter_table(ports.pipeline), KIND_PROPERTY) is None:
+    name = session.pipeline.name
+    if session.tables.read_property(resource_names.name_dead_letter_table(session.pipeline), KIND_PROPERTY) is None:
         return []
     letters_by_table = [
-        (t.name, list_undone_letters(ports, t.name)) for t in ports.pipeline.tables if not t.discovers_names
+        (t.name, list_undone_letters(session, t.name)) for t in session.pipeline.tables if not t.discovers_names
     ]
     return [
         f"pipeline={name} table={table}: dead letters={len(letters)} count as replayed, and their rows are gone: the "
@@ -68,14 +69,14 @@ def find_undone_letters(ports: Ports) -> list[str]:
     ]
 
 
-def _find_undone_backfills(ports: Ports) -> list[str]:
+def _find_undone_backfills(session: Session) -> list[str]:
     """Of backfills that are done, and whose rows a rollback has taken since."""
-    name = ports.pipeline.name
+    name = session.pipeline.name
     slices_by_table = [
         (table.name, undone)
-        for table in ports.pipeline.tables
+        for table in session.pipeline.tables
         if not table.discovers_names
-        for undone in find_undone_backfills(ports, table.name)
+        for undone in find_undone_backfills(session, table.name)
     ]
     return [
         f"pipeline={name} table={table}: slices={len(undone.slices)} of backfill={undone.id} were rolled back with the "
@@ -85,55 +86,55 @@ def _find_undone_backfills(ports: Ports) -> list[str]:
     ]
 
 
-def _find_hanging_transactions(ports: Ports, log: Log, _: Offsets) -> list[str]:
+def _find_hanging_transactions(session: Session, log: Log, _: Offsets) -> list[str]:
     """Open transactions hold back everything behind them from readers of committed records."""
-    if ports.pipeline.source.isolation != "read_committed":
+    if session.pipeline.source.isolation != "read_committed":
         return []
     risks = list[tuple[float, str]]()
-    high = ports.broker.read_end_offsets(tuple(log.end), "read_uncommitted")
+    high = session.broker.read_end_offsets(tuple(log.end), "read_uncommitted")
     hidden_records = {place: (get_offset(high, *place[:2]) or 0) - place[2] for place in iterate_offsets(log.end)}
     open_ones = [place for place, records in hidden_records.items() if records > 0]
-    times = ports.broker.read_timestamps(open_ones, "read_uncommitted") if open_ones else {}
+    times = session.broker.read_timestamps(open_ones, "read_uncommitted") if open_ones else {}
     for topic, partition, stable in open_ones:
         behind = hidden_records[topic, partition, stable]
         began = times.get((topic, partition, stable))
-        if began is not None and ports.now_ms() - began >= HANGING_TRANSACTION_MS:
+        if began is not None and session.now_ms() - began >= HANGING_TRANSACTION_MS:
             danger = (
-                f"pipeline={ports.pipeline.name} topic={topic} partition={partition}: a transaction has been open at "
+                f"pipeline={session.pipeline.name} topic={topic} partition={partition}: a transaction has been open at "
                 f"offset={stable} since {_format_time(began)}, and hides records={behind} behind it; find "
                 f"its producer with "
                 "kafka-transactions.sh find-hanging, and end it with kafka-transactions.sh abort"
             )
-            risks.append((ports.now_ms() - began, danger))
-    return _name_most_urgent(ports, risks)
+            risks.append((session.now_ms() - began, danger))
+    return _name_most_urgent(session, risks)
 
 
-def _find_expiring_records(ports: Ports, log: Log, following: Offsets) -> list[str]:
+def _find_expiring_records(session: Session, log: Log, following: Offsets) -> list[str]:
     """Records that wait for more than half of the time that their topic keeps them, or its tombstones."""
     starts = [(t, p, get_offset(following, t, p) or 0, end) for t, p, end in iterate_offsets(log.end)]
     late = [(topic, partition, start) for topic, partition, start, end in starts if start < end]
-    retentions = ports.broker.read_retention(tuple(sorted({topic for topic, _, _ in late}))) if late else {}
-    times = ports.broker.read_timestamps([place for place in late if retentions.get(place[0])]) if late else {}
+    retentions = session.broker.read_retention(tuple(sorted({topic for topic, _, _ in late}))) if late else {}
+    times = session.broker.read_timestamps([place for place in late if retentions.get(place[0])]) if late else {}
     risks = list[tuple[float, str]]()
     for topic, partition, start in late:
         retention = retentions.get(topic)
         oldest = times.get((topic, partition, start))
         if retention is not None and oldest is not None:
-            waits = ports.now_ms() - oldest
+            waits = session.now_ms() - oldest
             risks += [
                 (
                     waits / limit if limit else waits,
-                    f"pipeline={ports.pipeline.name} topic={topic} partition={partition}: records wait since "
+                    f"pipeline={session.pipeline.name} topic={topic} partition={partition}: records wait since "
                     f"{_format_time(oldest)}, more than half of {name}={limit}: {danger}; let the pipeline "
                     f"catch up, or raise it",
                 )
                 for name, limit, danger in _list_retention_limits(retention)
                 if waits >= RETENTION_WARNING_SHARE * limit
             ]
-    return _name_most_urgent(ports, risks)
+    return _name_most_urgent(session, risks)
 
 
-def _name_most_urgent(ports: Ports, risks: list[tuple[float, str]]) -> list[str]:
+def _name_most_urgent(session: Session, risks: list[tuple[float, str]]) -> list[str]:
     """The sentences, each with how urgent it is, the most urgent first; of very many the first, and how many more.
 
     A producer that hangs, or a pipeline that is far behind, is a danger in each of a topic's thousands of partitions:
@@ -144,21 +145,23 @@ def _name_most_urgent(ports: Ports, risks: list[tuple[float, str]]) -> list[str]
     if more <= 0:
         return sentences
     remainder = (
-        f"pipeline={ports.pipeline.name}: {more} more warnings say the same of other partitions, which are less "
+        f"pipeline={session.pipeline.name}: {more} more warnings say the same of other partitions, which are less "
         f"urgent; the {MAX_NAMED_PARTITIONS} before this one say what helps"
     )
     return [*sentences[:MAX_NAMED_PARTITIONS], remainder]
 
 
-def _find_lone_tombstones(ports: Ports, log: Log, _: Offsets) -> list[str]:
+def _find_lone_tombstones(session: Session, log: Log, _: Offsets) -> list[str]:
     """Compaction may leave a tombstone and take the delete event before it, which alone says whose row is gone."""
-    blind = [t for t in ports.pipeline.tables if t.delete and get_format(t.value.format).shows_deleted_row]
+    blind = [t for t in session.pipeline.tables if t.delete and get_format(t.value.format).shows_deleted_row]
     by_value = _list_topics(log, [t for t in blind if t.key.from_value])
-    unowned = _list_topics(log, [t for t in blind if not t.key.from_value and not _says_whose_tombstones_are(ports, t)])
+    unowned = _list_topics(
+        log, [t for t in blind if not t.key.from_value and not _says_whose_tombstones_are(session, t)]
+    )
     topics = tuple(sorted(by_value | unowned))
-    compacted = ports.broker.filter_compacted(topics) if topics else ()
+    compacted = session.broker.filter_compacted(topics) if topics else ()
     return [
-        f"pipeline={ports.pipeline.name} topic={topic}: the topic is compacted and {fact}: where only the tombstone of "
+        f"pipeline={session.pipeline.name} topic={topic}: the topic is compacted and {fact}: where only the tombstone of "
         f"a deleted row is left, it deletes nothing; set cleanup.policy=delete, or {advice}"
         for topic in compacted
         for of_topic, fact, advice in (
@@ -178,10 +181,10 @@ def _list_topics(log: Log, tables: Iterable[Table]) -> set[str]:
     return {topic for table in tables for topic in log.end if topic in table.topics or not table.topics}
 
 
-def _says_whose_tombstones_are(ports: Ports, table: Table) -> bool:
+def _says_whose_tombstones_are(session: Session, table: Table) -> bool:
     keys = () if table.key.into else [f"{table.key.prefix}{name}" for name in table.key.fields]
     columns = [column.name for column in table.value.columns or ()]
-    return is_tombstone_owned(table, columns, keys, ports.pipeline.source.metadata)
+    return is_tombstone_owned(table, columns, keys, session.pipeline.source.metadata)
 
 
 def _list_retention_limits(retention: Retention) -> list[tuple[str, int, str]]:

@@ -10,9 +10,9 @@ from tidegate.errors import ConfigurationError, RetryLater, TableRemoved
 from tidegate.model import resource_names
 from tidegate.model.batch import Plan
 from tidegate.model.merge_input import MergeInput
-from tidegate.ports.context import Ports, TableState
-from tidegate.ports.sql import Sql
-from tidegate.schema.column import Column
+from tidegate.model.table_state import TableState
+from tidegate.ports.session import Session, Sql
+from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.projection import Dimension, Field, Select
 from tidegate.spec.table import Table
@@ -31,7 +31,7 @@ class TableSession:
     none, or before the first `refresh`.
     """
 
-    ports: Ports
+    session: Session
     spec: Table
     state: TableState | None = None
 
@@ -43,7 +43,7 @@ class TableSession:
     @property
     def pipeline(self) -> Pipeline:
         """The pipeline that the table belongs to."""
-        return self.ports.pipeline
+        return self.session.pipeline
 
     @property
     def prefix(self) -> str:
@@ -63,12 +63,12 @@ class TableSession:
     @property
     def sql(self) -> Sql:
         """The statements in the dialect of its catalog."""
-        return self.ports.get_sql(self.name)
+        return self.session.get_sql(self.name)
 
     @property
     def has_branches(self) -> bool:
         """Whether a merge is written beside the table before it is published."""
-        return self.ports.commits.has_branches(self.name)
+        return self.session.commits.has_branches(self.name)
 
     @cached_property
     def resolved(self) -> Table:
@@ -92,41 +92,41 @@ class TableSession:
 
     def refresh(self) -> Self:
         """The table as it stands now: read before each cut, and before each publish."""
-        return replace(self, state=self.ports.tables.read_state(self.name, self.pipeline.name))
+        return replace(self, state=self.session.tables.read_state(self.name, self.pipeline.name))
 
     def find_bounds(self, values: MergeInput) -> Bounds:
         """Where the rows lie that a merge filled with `values` can touch."""
-        return self.ports.tables.find_bounds(self.name, values)
+        return self.session.tables.find_bounds(self.name, values)
 
     def evolve(self) -> Self:
         """The table, able to hold its columns; read again if that changed its schema."""
         spec = self.resolved
-        changed = self.ports.tables.evolve(
+        changed = self.session.tables.evolve(
             self.name, self.columns, add=spec.add_columns, widen=spec.widen, relax=spec.relax
         )
         evolved = self.refresh() if changed else self
         return self if evolved.state is None else evolved
 
 
-def open_table(ports: Ports, name: str) -> TableSession:
+def open_table(session: Session, name: str) -> TableSession:
     """The pipeline's table of that name, see `find_table`; nothing is read of it yet."""
-    return TableSession(ports, find_table(ports, name))
+    return TableSession(session, find_table(session, name))
 
 
-def expand_template(ports: Ports) -> Ports:
+def expand_template(session: Session) -> Session:
     """The same ports, with the tables that the template has made so far, and that of names, among the pipeline's."""
-    pipeline = ports.pipeline
+    pipeline = session.pipeline
     if pipeline.template is None or any(table.discovers_names for table in pipeline.tables):
-        return ports
+        return session
     table_names = {table.name for table in pipeline.tables}
     concrete_names = [
         name
-        for name in sorted(_list_candidates(ports, pipeline.template))
-        if name not in table_names and _is_product_table(ports, name)
+        for name in sorted(_list_candidates(session, pipeline.template))
+        if name not in table_names and _is_product_table(session, name)
     ]
     finder = replace(pipeline.template, name=resource_names.name_registry_table(pipeline), naming=get_naming(pipeline))
     tables = (*pipeline.tables, *(make_concrete_table(pipeline, name) for name in concrete_names), finder)
-    return replace(ports, pipeline=replace(pipeline, tables=tables))
+    return replace(session, pipeline=replace(pipeline, tables=tables))
 
 
 def refuse_template(pipeline: Pipeline, feature: str) -> None:
@@ -172,60 +172,60 @@ def get_naming(pipeline: Pipeline) -> TableTemplate:
     )
 
 
-def _list_candidates(ports: Ports, template: Table) -> set[str]:
+def _list_candidates(session: Session, template: Table) -> set[str]:
     """Full names that the template can make, of tables that are there or have an intermediate table."""
-    naming = get_naming(ports.pipeline)
-    suffix = resource_names.get_intermediate_suffix(ports.pipeline).casefold()
+    naming = get_naming(session.pipeline)
+    suffix = resource_names.get_intermediate_suffix(session.pipeline).casefold()
     candidates = set[str]()
     for namespace in template.namespaces:
         parent = f"{template.catalog}.{namespace}"
-        for listed in ports.tables.list_tables(parent):
+        for listed in session.tables.list_tables(parent):
             bases = [listed[: -len(suffix)]] if listed.casefold().endswith(suffix) else []
             candidates |= {f"{parent}.{name}" for name in (listed, *bases) if naming.makes(name)}
     return candidates
 
 
-def _is_product_table(ports: Ports, name: str) -> bool:
+def _is_product_table(session: Session, name: str) -> bool:
     """Whether the pipeline has a position in the table, or batches staged for it."""
-    pipeline = ports.pipeline
-    state = ports.tables.read_state(name, pipeline.name)
+    pipeline = session.pipeline
+    state = session.tables.read_state(name, pipeline.name)
     if state is not None and state.recorded_position is not None:
         return True
-    return bool(ports.staging.list_staged(name + resource_names.get_intermediate_suffix(pipeline), name))
+    return bool(session.staging.list_staged(name + resource_names.get_intermediate_suffix(pipeline), name))
 
 
-def describe_table(ports: Ports, table: Table) -> Table:
+def describe_table(session: Session, table: Table) -> Table:
     """`table` as its schemas describe it, and the columns of the dimension tables that its `select` joins."""
-    described_table = ports.schemas.describe_table(table)
+    described_table = session.schemas.describe_table(table)
     if described_table.select is None or not described_table.select.dimensions:
         return described_table
     joined_dimensions = tuple(
-        _look_up_columns(ports, described_table, dimension) for dimension in described_table.select.dimensions
+        _look_up_columns(session, described_table, dimension) for dimension in described_table.select.dimensions
     )
     return replace(described_table, select=replace(described_table.select, dimensions=joined_dimensions))
 
 
-def _look_up_columns(ports: Ports, table: Table, dimension: Dimension) -> Dimension:
-    state = _read_dimension_state(ports, table, dimension)
+def _look_up_columns(session: Session, table: Table, dimension: Dimension) -> Dimension:
+    state = _read_dimension_state(session, table, dimension)
     return replace(dimension, columns=tuple(Field(c.name, c.type, c.nullable) for c in state.columns))
 
 
-def _read_dimension_state(ports: Ports, table: Table, dimension: Dimension) -> TableState:
-    state = ports.tables.read_state(dimension.table, ports.pipeline.name)
+def _read_dimension_state(session: Session, table: Table, dimension: Dimension) -> TableState:
+    state = session.tables.read_state(dimension.table, session.pipeline.name)
     if state is None:
         raise ConfigurationError(
-            f"pipeline={ports.pipeline.name} table={table.name}: select joins table={dimension.table}, which does not "
+            f"pipeline={session.pipeline.name} table={table.name}: select joins table={dimension.table}, which does not "
             "exist; create it, or correct the name"
         )
     return state
 
 
-def pin_dimensions(ports: Ports, table: Table) -> Table:
+def pin_dimensions(session: Session, table: Table) -> Table:
     """`table` with each dimension at the snapshot that stands there now: all of a batch's records see the same rows."""
     if table.select is None:
         return table
     pinned_dimensions = tuple(
-        replace(d, snapshot_id=_read_dimension_state(ports, table, d).snapshot_id) for d in table.select.dimensions
+        replace(d, snapshot_id=_read_dimension_state(session, table, d).snapshot_id) for d in table.select.dimensions
     )
     return replace(table, select=replace(table.select, dimensions=pinned_dimensions))
 
@@ -238,27 +238,29 @@ def format_pins(select: Select | None) -> dict[str, str]:
     return {"tidegate.dimensions": json.dumps(pins)}
 
 
-def find_table(ports: Ports, name: str) -> Table:
+def find_table(session: Session, name: str) -> Table:
     """The pipeline's table of that name, as its schemas describe it; one that is not among them its template made.
 
     ConfigurationError for a table that the file does not name.
     """
-    if not has_table(ports.pipeline, name):
-        raise ConfigurationError(f"pipeline={ports.pipeline.name} table={name} is not in the file; put it there again")
-    configured_table = next((table for table in ports.pipeline.tables if table.name == name), None)
-    return describe_table(ports, configured_table or make_concrete_table(ports.pipeline, name))
+    if not has_table(session.pipeline, name):
+        raise ConfigurationError(
+            f"pipeline={session.pipeline.name} table={name} is not in the file; put it there again"
+        )
+    configured_table = next((table for table in session.pipeline.tables if table.name == name), None)
+    return describe_table(session, configured_table or make_concrete_table(session.pipeline, name))
 
 
-def check_table_is_known(ports: Ports, name: str) -> None:
+def check_table_is_known(session: Session, name: str) -> None:
     """TableRemoved where the file, changed since the run began, names the table no more."""
-    if not has_table(ports.pipeline, name):
-        raise _build_removed_error(ports.pipeline, name)
+    if not has_table(session.pipeline, name):
+        raise _build_removed_error(session.pipeline, name)
 
 
-def keep_known_tables(ports: Ports, plan: Plan) -> Plan:
+def keep_known_tables(session: Session, plan: Plan) -> Plan:
     """The plan without the tables that the file names no more; TableRemoved where none is left."""
-    known = tuple(table for table in plan.tables if has_table(ports.pipeline, table.table))
-    errors = [_build_removed_error(ports.pipeline, table.table) for table in plan.tables if table not in known]
+    known = tuple(table for table in plan.tables if has_table(session.pipeline, table.table))
+    errors = [_build_removed_error(session.pipeline, table.table) for table in plan.tables if table not in known]
     if errors and not known:
         raise errors[0]
     for reason in errors:

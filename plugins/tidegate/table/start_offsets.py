@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass, field, replace
 
 from tidegate.errors import ConfigurationError, PositionLost
+from tidegate.model.kafka_log import Log
 from tidegate.model.offsets import (
     Offsets,
     find_lowest,
@@ -16,7 +17,7 @@ from tidegate.model.offsets import (
     merge_offsets,
 )
 from tidegate.model.position import Position
-from tidegate.ports.context import Log, Ports
+from tidegate.ports.session import Session
 from tidegate.spec.pipeline import RiskPolicy
 from tidegate.spec.source import StartKind
 from tidegate.spec.table import Table
@@ -27,7 +28,7 @@ from tidegate.table.progress import TableWithLog
 from tidegate.table.session import TableSession
 
 
-def resolve_batch_start(ports: Ports, observed: TableWithLog) -> Offsets:
+def resolve_batch_start(session: Session, observed: TableWithLog) -> Offsets:
     """Where the next batch of a table starts: the end of its queue. `PositionLost` if records before it are lost."""
     if observed.end is None:
         return _resolve_complete_start(observed)
@@ -58,66 +59,66 @@ def _resolve_complete_start(table: TableWithLog) -> Offsets:
     It needs the records from `source.start` on, and, with upserts, every key of a compacted topic. A table that is
     there with rows of another writer, whose offsets the pipeline continues, has the earlier keys.
     """
-    ports = table.ports
+    session = table.session
     log = table.log
-    configured_start = _read_configured_start(ports, log)
+    configured_start = _read_configured_start(session, log)
     start = _clamp_to_log(configured_start, log)
-    if ports.pipeline.on_incomplete_start == RiskPolicy.FAIL:
-        _check_start(table, configured_start, log, _find_last_ends(ports, configured_start, log))
-    if table.spec.upsert and ports.pipeline.on_incomplete_start == RiskPolicy.FAIL:
+    if session.pipeline.on_incomplete_start == RiskPolicy.FAIL:
+        _check_start(table, configured_start, log, _find_last_ends(session, configured_start, log))
+    if table.spec.upsert and session.pipeline.on_incomplete_start == RiskPolicy.FAIL:
         behind = tuple(sorted({t for t, p, offset in iterate_offsets(start) if offset > log.begin[t][p]}))
-        compacted = ports.broker.filter_compacted(behind) if behind else ()
-        if compacted and not (table.state is not None and _holds_rows_of_others(ports, table.spec)):
+        compacted = session.broker.filter_compacted(behind) if behind else ()
+        if compacted and not (table.state is not None and _holds_rows_of_others(session, table.spec)):
             _check_complete(table, compacted, start, log)
     return start
 
 
-def _holds_rows_of_others(ports: Ports, table: Table) -> bool:
+def _holds_rows_of_others(session: Session, table: Table) -> bool:
     """Whether another writer has filled the table, and the pipeline continues at its offsets."""
-    is_continued = ports.pipeline.source.start.kind in (StartKind.OFFSETS, StartKind.GROUP)
-    return is_continued and ports.tables.count_rows(table.name) != 0
+    is_continued = session.pipeline.source.start.kind in (StartKind.OFFSETS, StartKind.GROUP)
+    return is_continued and session.tables.count_rows(table.name) != 0
 
 
-def _find_last_ends(ports: Ports, configured_start: Offsets, log: Log) -> Offsets:
+def _find_last_ends(session: Session, configured_start: Offsets, log: Log) -> Offsets:
     """The ends of the log. Topics in which a start lies behind the end are read again, open transactions included."""
     behind = {t for t, p, offset in iterate_offsets(configured_start) if offset > (get_offset(log.end, t, p) or 0)}
     if not behind:
         return log.end
-    return merge_offsets(log.end, ports.broker.read_end_offsets(tuple(sorted(behind)), "read_uncommitted"))
+    return merge_offsets(log.end, session.broker.read_end_offsets(tuple(sorted(behind)), "read_uncommitted"))
 
 
-def resolve_latest_start(ports: Ports, log: Log) -> Offsets:
+def resolve_latest_start(session: Session, log: Log) -> Offsets:
     """The offsets that the heartbeat commits for `start: latest`, of topics that no table has read from.
 
     A committed offset outside the log stays: a start there is refused, and moving it into the log would hide that, and
     lose the records between the two.
     """
-    if ports.pipeline.on_incomplete_start == RiskPolicy.FAIL:
-        return _read_configured_start(ports, log)
-    return resolve_first_start(ports, log)
+    if session.pipeline.on_incomplete_start == RiskPolicy.FAIL:
+        return _read_configured_start(session, log)
+    return resolve_first_start(session, log)
 
 
-def resolve_first_start(ports: Ports, log: Log) -> Offsets:
+def resolve_first_start(session: Session, log: Log) -> Offsets:
     """Where a table without a position begins, by `source.start`; a start outside the log is moved into it.
 
     `latest` is what the group has committed, or else the end of the log. The heartbeat commits the first end that it
     sees; without that the start would move with every record, and nothing would ever be read. Partitions and topics
     that are added after that are read from their begin, unlike Kafka's own consumers, which lose the first records.
     """
-    return _clamp_to_log(_read_configured_start(ports, log), log)
+    return _clamp_to_log(_read_configured_start(session, log), log)
 
 
-def _read_configured_start(ports: Ports, log: Log) -> Offsets:
-    source = ports.pipeline.source
+def _read_configured_start(session: Session, log: Log) -> Offsets:
+    source = session.pipeline.source
     topics = tuple(log.begin)
     configured_start: Offsets = {}
     match source.start.kind:
         case StartKind.LATEST:
-            configured_start = ports.broker.read_committed(source.group, topics) or log.end
+            configured_start = session.broker.read_committed(source.group, topics) or log.end
         case StartKind.GROUP:
-            configured_start = ports.broker.read_committed(source.group, topics)
+            configured_start = session.broker.read_committed(source.group, topics)
         case StartKind.TIMESTAMP:
-            configured_start = ports.broker.find_offsets_at(topics, source.start.timestamp_ms or 0)
+            configured_start = session.broker.find_offsets_at(topics, source.start.timestamp_ms or 0)
         case StartKind.OFFSETS:
             configured_start = source.start.offsets
     return merge_offsets(log.begin, {t: parts for t, parts in configured_start.items() if t in log.begin})
@@ -195,7 +196,7 @@ class RebaseTarget:
         return merge_offsets(moved_epochs, keep_partitions(before.epochs, self.unchanged_offsets))
 
 
-def resolve_target(ports: Ports, before: Position, lasting: Offsets, to: str, log: Log) -> RebaseTarget:
+def resolve_target(session: Session, before: Position, lasting: Offsets, to: str, log: Log) -> RebaseTarget:
     """The target of one table; `lasting` are the offsets at which partitions stay that it does not name.
 
     ConfigurationError for an offset that the log does not hold, and for what is no target.
@@ -206,21 +207,21 @@ def resolve_target(ports: Ports, before: Position, lasting: Offsets, to: str, lo
     if to == "group":
         return RebaseTarget(
             _check_target(
-                log, merge_offsets(log.begin, ports.broker.read_committed(ports.pipeline.source.group, topics))
+                log, merge_offsets(log.begin, session.broker.read_committed(session.pipeline.source.group, topics))
             )
         )
     if to == REMAINING:
-        return _name_partitions(log, lasting, _find_remaining(ports, replace(before, offsets=lasting), log))
+        return _name_partitions(log, lasting, _find_remaining(session, replace(before, offsets=lasting), log))
     if is_json(to):
         return _name_partitions(log, lasting, parse_offsets_target(to))
     # a time may lie behind a transaction that is still open, whose records nobody may skip
-    times = ports.broker.find_offsets_at(topics, parse_timestamp_ms("--to", to, TARGET_FORMS))
+    times = session.broker.find_offsets_at(topics, parse_timestamp_ms("--to", to, TARGET_FORMS))
     return RebaseTarget(find_lowest(log.end, merge_offsets(log.begin, times)))
 
 
-def _find_remaining(ports: Ports, position: Position, log: Log) -> Offsets:
+def _find_remaining(session: Session, position: Position, log: Log) -> Offsets:
     """What is left of the records behind the position, of partitions that have lost some: by expiry, or by a cut."""
-    cuts = {} if _is_another_cluster(position, log) else find_position_cuts(ports, position, log)
+    cuts = {} if _is_another_cluster(position, log) else find_position_cuts(session, position, log)
     return merge_offsets(cuts, log.find_begins_behind(position.offsets))
 
 

@@ -9,7 +9,7 @@ from tidegate.errors import GiveUp, NothingToDo, PositionLost, RetryLater
 from tidegate.model.offsets import Offsets, find_lowest, format_names, merge_offsets
 from tidegate.model.position import Position, WatermarkSide
 from tidegate.model.table_state import is_recreated
-from tidegate.ports.context import Ports
+from tidegate.ports.session import Session
 from tidegate.spec.source import StartKind
 from tidegate.spec.table import Table
 from tidegate.table.log import list_row_topics
@@ -19,7 +19,7 @@ from tidegate.table.queue import find_rowless_end
 log = logging.getLogger(__name__)
 
 
-def compute_low_watermark(ports: Ports, tables: Sequence[ObservedTable]) -> Offsets:
+def compute_low_watermark(session: Session, tables: Sequence[ObservedTable]) -> Offsets:
     """Per partition the smallest of all tables' next offsets.
 
     Reads the tables, so a caller with old values cannot report too much. The group stays where it is for two kinds of
@@ -30,12 +30,12 @@ def compute_low_watermark(ports: Ports, tables: Sequence[ObservedTable]) -> Offs
     marks = list[tuple[Table, Offsets]]()
     absent = list[Table]()
     failures = list[RetryLater | GiveUp]()
-    by_group = ports.pipeline.source.start.kind in (StartKind.GROUP, StartKind.LATEST)
+    by_group = session.pipeline.source.start.kind in (StartKind.GROUP, StartKind.LATEST)
     for observed in tables:
         try:
-            mark = _compute_table_watermark(ports, observed)
+            mark = _compute_table_watermark(session, observed)
         except (RetryLater, GiveUp) as failure:
-            log.warning("pipeline=%s: the group stays where it is for a table: %s", ports.pipeline.name, failure)
+            log.warning("pipeline=%s: the group stays where it is for a table: %s", session.pipeline.name, failure)
             failures.append(failure)
             absent.append(observed.table)
             continue
@@ -45,8 +45,8 @@ def compute_low_watermark(ports: Ports, tables: Sequence[ObservedTable]) -> Offs
             absent.append(observed.table)
     if failures and len(failures) == len(tables):
         raise failures[0]
-    held_offsets = _hold_absent_tables(ports, _find_lowest_marks(marks), absent)
-    return _restart_replaced_topics(ports, tables, held_offsets)
+    held_offsets = _hold_absent_tables(session, _find_lowest_marks(marks), absent)
+    return _restart_replaced_topics(session, tables, held_offsets)
 
 
 def _find_lowest_marks(marks: Sequence[tuple[Table, Offsets]]) -> Offsets:
@@ -62,7 +62,7 @@ def _find_lowest_marks(marks: Sequence[tuple[Table, Offsets]]) -> Offsets:
     return lowest
 
 
-def _restart_replaced_topics(ports: Ports, tables: Sequence[ObservedTable], offsets: Offsets) -> Offsets:
+def _restart_replaced_topics(session: Session, tables: Sequence[ObservedTable], offsets: Offsets) -> Offsets:
     """The offsets, without those that mean other records now; of a topic that was created again its log's begin.
 
     The brokers forget what groups have committed for a topic that is deleted. If the old offset was committed for the
@@ -72,22 +72,22 @@ def _restart_replaced_topics(ports: Ports, tables: Sequence[ObservedTable], offs
     recorded_ids = [(topic, topic_id) for position in positions for topic, topic_id in position.topic_ids.items()]
     if not any(topic in offsets for topic, _ in recorded_ids):
         return offsets
-    cluster_id, ids = _read_topic_ids(ports, tuple(offsets))
+    cluster_id, ids = _read_topic_ids(session, tuple(offsets))
     foreign_topics = find_topics_of_other_clusters(tables, cluster_id)
     known_ids = [(topic, topic_id) for topic, topic_id in recorded_ids if topic in ids and topic not in foreign_topics]
     replaced = {topic for topic, recorded in known_ids if is_recreated(recorded, ids[topic])}
     lasting = {t: parts for t, parts in offsets.items() if t not in replaced and t not in foreign_topics}
     topics = tuple(topic for topic in offsets if topic in replaced)
-    return lasting | ports.broker.read_log(topics, ports.pipeline.source.isolation).begin if topics else lasting
+    return lasting | session.broker.read_log(topics, session.pipeline.source.isolation).begin if topics else lasting
 
 
-def explain_empty_watermark(ports: Ports, tables: Sequence[ObservedTable]) -> NothingToDo:
+def explain_empty_watermark(session: Session, tables: Sequence[ObservedTable]) -> NothingToDo:
     """Why no offset can be committed, of a pipeline whose low watermark is empty."""
-    place = f"pipeline={ports.pipeline.name}"
+    place = f"pipeline={session.pipeline.name}"
     topics = {topic for table in tables if table.end is not None for topic in table.end.offsets}
     if not topics:
         return NothingToDo(f"{place}: no table has a position yet, so there is none to commit")
-    cluster_id, _ = _read_topic_ids(ports, tuple(sorted(topics)))
+    cluster_id, _ = _read_topic_ids(session, tuple(sorted(topics)))
     recorded_ids = {position.cluster_id for position in find_foreign_positions(tables, cluster_id)}
     if not recorded_ids:
         return NothingToDo(
@@ -110,15 +110,15 @@ def find_topics_of_other_clusters(tables: Sequence[ObservedTable], cluster_id: s
     return {topic for position in find_foreign_positions(tables, cluster_id) for topic in position.offsets}
 
 
-def _read_topic_ids(ports: Ports, topics: tuple[str, ...]) -> tuple[str, dict[str, str]]:
+def _read_topic_ids(session: Session, topics: tuple[str, ...]) -> tuple[str, dict[str, str]]:
     """The cluster's id, and the ids of those topics that exist."""
     try:
-        return ports.broker.read_topic_ids(topics)
+        return session.broker.read_topic_ids(topics)
     except PositionLost:
-        return ports.broker.read_topic_ids(_find_existing_topics(ports, topics))
+        return session.broker.read_topic_ids(_find_existing_topics(session, topics))
 
 
-def _compute_table_watermark(ports: Ports, observed: ObservedTable) -> Offsets | None:
+def _compute_table_watermark(session: Session, observed: ObservedTable) -> Offsets | None:
     """One table's next offsets. Empty if it was added later and has not caught up. None if it has not begun.
 
     - Batches without rows at the head of the queue count as published; the position follows later.
@@ -132,7 +132,7 @@ def _compute_table_watermark(ports: Ports, observed: ObservedTable) -> Offsets |
         if not observed.is_read or isinstance(observed.error, RetryLater):
             raise observed.error
         if position is None:
-            return _find_staged_start(ports, observed)
+            return _find_staged_start(session, observed)
     if position is None and not queue:
         return None
     if position.outside if position else queue[0].watermark != WatermarkSide.INSIDE:
@@ -141,20 +141,22 @@ def _compute_table_watermark(ports: Ports, observed: ObservedTable) -> Offsets |
     return merge_offsets(start, find_rowless_end(queue))
 
 
-def _find_staged_start(ports: Ports, observed: ObservedTable) -> Offsets | None:
+def _find_staged_start(session: Session, observed: ObservedTable) -> Offsets | None:
     """Where the first staged batch begins, of a table without a position whose queue is not known."""
     starts = [batch.ranges.start for batch in read_staged(observed) if batch.watermark == WatermarkSide.INSIDE]
     return find_lowest(*starts) if starts else None
 
 
-def _hold_absent_tables(ports: Ports, reached_offsets: Offsets, absent: list[Table]) -> Offsets:
+def _hold_absent_tables(session: Session, reached_offsets: Offsets, absent: list[Table]) -> Offsets:
     """The watermark, which stays at the group's offsets for the topics of tables that have not begun."""
     absent_topics = {topic for table in absent for topic in table.topics}
-    of_absent = absent_topics if all(table.topics for table in absent) else {*absent_topics, *list_row_topics(ports)}
+    of_absent = absent_topics if all(table.topics for table in absent) else {*absent_topics, *list_row_topics(session)}
     topics = tuple(topic for topic in reached_offsets if topic in of_absent)
     if not topics:
         return reached_offsets
-    committed_offsets = ports.broker.read_committed(ports.pipeline.source.group, _find_existing_topics(ports, topics))
+    committed_offsets = session.broker.read_committed(
+        session.pipeline.source.group, _find_existing_topics(session, topics)
+    )
     capped_offsets = {
         t: {
             p: min(o, committed_offsets[t][p])
@@ -174,19 +176,19 @@ class CommittedOffsets:
     beat_ms: int | None = None
 
 
-def commit_to_group(ports: Ports, offsets: Offsets, beat_ms: int | None = None) -> CommittedOffsets:
+def commit_to_group(session: Session, offsets: Offsets, beat_ms: int | None = None) -> CommittedOffsets:
     """Commit to the consumer group. Leaves out topics that no longer exist. `beat_ms` notes the time of a heartbeat."""
     before = None
-    group = ports.pipeline.source.group
+    group = session.pipeline.source.group
     if any(offsets.values()):
         try:
-            before = ports.broker.commit(group, offsets, beat_ms)
+            before = session.broker.commit(group, offsets, beat_ms)
         except PositionLost:
-            existing_topics = _find_existing_topics(ports, tuple(offsets))
+            existing_topics = _find_existing_topics(session, tuple(offsets))
             offsets = {topic: parts for topic, parts in offsets.items() if topic in existing_topics}
-            before = ports.broker.commit(group, offsets, beat_ms) if offsets else None
+            before = session.broker.commit(group, offsets, beat_ms) if offsets else None
     return CommittedOffsets(offsets, before)
 
 
-def _find_existing_topics(ports: Ports, topics: tuple[str, ...]) -> tuple[str, ...]:
-    return ports.broker.list_topics("|".join(re.escape(topic) for topic in topics))
+def _find_existing_topics(session: Session, topics: tuple[str, ...]) -> tuple[str, ...]:
+    return session.broker.list_topics("|".join(re.escape(topic) for topic in topics))

@@ -9,13 +9,16 @@ from tidegate.config.destinations.registry import get_destination
 from tidegate.config.parsing.column_reads import read_condition, read_publication, read_select
 from tidegate.config.publication_file import load_publication
 from tidegate.connections import Resolve
-from tidegate.lineage.column_reads import StatementReads
-from tidegate.lineage.dataset import Dataset, DatasetName, TaskLineage
-from tidegate.lineage.dataset_names import name_broker_namespace
-from tidegate.lineage.flushed_table import FlushedTable, describe_flushed_table, list_inputs
-from tidegate.lineage.published_topic import PublishedTopic, describe_published_topics
-from tidegate.ports.context import Ports
-from tidegate.spec.catalog import Catalog
+from tidegate.lineage.columns import (
+    FlushedTable,
+    PublishedTopic,
+    describe_flushed_table,
+    describe_published_topics,
+    list_inputs,
+)
+from tidegate.lineage.dataset import Dataset, DatasetName, StatementReads, TaskLineage, name_broker_namespace
+from tidegate.ports.session import Session
+from tidegate.spec.pipeline import Catalog
 from tidegate.spec.projection import RECORD_FIELDS
 from tidegate.spec.table import Table
 from tidegate.table.columns import list_record_columns, resolve_columns
@@ -23,16 +26,18 @@ from tidegate.table.session import find_table
 from tidegate.wiring.publication import find_publication_file
 
 
-def trace_flush(include: Path, ports: Ports, resolve: Resolve, topics: Mapping[str, Collection[str]]) -> TaskLineage:
+def trace_flush(
+    include: Path, session: Session, resolve: Resolve, topics: Mapping[str, Collection[str]]
+) -> TaskLineage:
     """What was written into the tables that `topics` names, of the topics that it names for each.
 
     Tables that are not there, as nothing was written to them yet, are left out.
     """
-    brokers = _find_broker_namespace(ports.pipeline.source.kafka, resolve)
+    brokers = _find_broker_namespace(session.pipeline.source.kafka, resolve)
     inputs = dict[DatasetName, Dataset]()
     outputs = list[Dataset]()
     for name, read in topics.items():
-        flushed = _look_up_table(include, ports, resolve, name)
+        flushed = _look_up_table(include, session, resolve, name)
         if flushed is None:
             continue
         read_topics = tuple(DatasetName(brokers, topic) for topic in sorted(read))
@@ -79,13 +84,13 @@ def read_table_statements(table: Table, metadata: dict[str, str]) -> tuple[State
     return read_select(table.select, columns), tuple(dict.fromkeys(looked_at))
 
 
-def _look_up_table(include: Path, ports: Ports, resolve: Resolve, name: str) -> FlushedTable | None:
+def _look_up_table(include: Path, session: Session, resolve: Resolve, name: str) -> FlushedTable | None:
     described_table = _describe(include, resolve, name)
-    state = ports.tables.read_state(name, ports.pipeline.name)
+    state = session.tables.read_state(name, session.pipeline.name)
     if described_table is None or state is None or state.kind:
         return None
-    metadata = ports.pipeline.source.metadata
-    table = resolve_columns(find_table(ports, name), metadata, state)
+    metadata = session.pipeline.source.metadata
+    table = resolve_columns(find_table(session, name), metadata, state)
     reads, conditions = read_table_statements(table, metadata)
     dimensions = {
         d.alias: _describe(include, resolve, d.table) for d in (table.select.dimensions if table.select else ())

@@ -1,11 +1,14 @@
 """Puts the ports of one pipeline together: files and connections in, ready-to-use adapters out."""
 
+import importlib
+import sys
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from tidegate.adapters.catalog_routing import RoutedEngine, route_by_catalog
 from tidegate.adapters.kafka.settings import resolve_kafka_settings, to_java_settings
@@ -21,18 +24,52 @@ from tidegate.config.catalogs_file import read_catalogs
 from tidegate.config.destinations.registry import SPARK_DESTINATION, get_destination
 from tidegate.config.pipeline_file import check_tables_of_others, load_all_pipelines, load_pipeline
 from tidegate.connections import Resolve, require_connection
-from tidegate.errors import ConfigurationError, TidegateError
+from tidegate.errors import ConfigurationError, GiveUp, TidegateError
 from tidegate.model.offsets import format_names
 from tidegate.model.ownership import PipelineLeftovers
 from tidegate.ports.broker import Broker
-from tidegate.ports.context import Ports
-from tidegate.ports.engine import Engine
-from tidegate.settings import find_jars_folder, list_named_files
-from tidegate.spec.catalog import Catalog
-from tidegate.spec.pipeline import Pipeline
+from tidegate.ports.session import Engine, Session
+from tidegate.settings import find_home_folder, find_jars_folder, list_named_files
+from tidegate.spec.pipeline import Catalog, Pipeline
 from tidegate.spec.runtime import SparkMode
 from tidegate.wiring.brokers import open_broker
-from tidegate.wiring.entry_points import build_hook
+
+
+def build_hook(entry_point: str | None) -> Callable[..., Any] | None:
+    """A function that loads the entry point when it is first called; ConfigurationError then, if there is none."""
+    if entry_point is None:
+        return None
+
+    def call(*arguments: Any) -> Any:
+        return _load_entry_point(entry_point)(*arguments)
+
+    return call
+
+
+def _load_entry_point(entry_point: str) -> Callable[..., Any]:
+    module, _, function = entry_point.partition(":")
+    for folder in ("plugins", "dags"):
+        path = str(find_home_folder() / folder)
+        if path not in sys.path:
+            sys.path.append(path)
+    try:
+        hook = getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError) as fault:
+        raise ConfigurationError(
+            f"heartbeat.hook={entry_point}: {fault}; put the module into plugins/ or dags/, and name module:function"
+        ) from fault
+    if not callable(hook):
+        raise ConfigurationError(f"heartbeat.hook={entry_point}: not a function; name one as module:function")
+    hook_function: Callable[..., Any] = hook
+    return hook_function
+
+
+class NoEngine:
+    """The port `Engine` without Spark."""
+
+    def run(self, job: object) -> None:
+        """Refuse: who only looks starts no job."""
+        raise GiveUp("the doctor and the page start no jobs")
 
 
 def find_pipeline_file(include: Path, name: str) -> Path:
@@ -54,7 +91,7 @@ def assemble_pipeline(
     resolve: Resolve,
     engine: Engine | None = None,
     clients: OpenClients | None = None,
-) -> Ports:
+) -> Session:
     """The ports of a pipeline. Nothing is connected to before it is used.
 
     `engine` replaces the pipeline's own; `clients` are those of catalogs that other pipelines in this process use too.
@@ -81,12 +118,12 @@ class SharedParts:
         return read_catalogs(self.include)
 
 
-def assemble_loaded_pipeline(parts: SharedParts, pipeline: Pipeline, broker: Broker) -> Ports:
+def assemble_loaded_pipeline(parts: SharedParts, pipeline: Pipeline, broker: Broker) -> Session:
     """The same for a pipeline whose file was read already."""
     catalogs = _select_catalogs(parts.catalogs, pipeline)
     destinations = _open_destinations(pipeline, catalogs, parts.resolve, parts.clients)
-    destination = route_by_catalog({name: destination_spec.ports for name, destination_spec in destinations.items()})
-    return Ports(
+    destination = route_by_catalog({name: destination_spec.session for name, destination_spec in destinations.items()})
+    return Session(
         pipeline=pipeline,
         broker=broker,
         tables=destination.tables,
@@ -113,11 +150,11 @@ def assemble_loaded_pipeline(parts: SharedParts, pipeline: Pipeline, broker: Bro
     )
 
 
-def assemble_checked_pipeline(include: Path, name: str, resolve: Resolve, engine: Engine | None = None) -> Ports:
+def assemble_checked_pipeline(include: Path, name: str, resolve: Resolve, engine: Engine | None = None) -> Session:
     """The same for a command: first every other pipeline file is read, for tables that two of them need."""
-    ports = assemble_pipeline(include, name, resolve, engine)
+    session = assemble_pipeline(include, name, resolve, engine)
     check_tables_of_others(include, name)
-    return ports
+    return session
 
 
 def _open_destinations(

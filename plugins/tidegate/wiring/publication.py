@@ -19,9 +19,9 @@ from tidegate.connections import Resolve
 from tidegate.errors import ConfigurationError
 from tidegate.formats.registry import get_format
 from tidegate.jobs.publish_job import PRODUCER_CONF, REGISTRY_CONF
-from tidegate.ports.engine import Engine
-from tidegate.ports.publication_ports import PublicationPorts, Snapshots
-from tidegate.spec.catalog import Catalog
+from tidegate.ports.publication_session import PublicationSession, Snapshots
+from tidegate.ports.session import Engine
+from tidegate.spec.pipeline import Catalog
 from tidegate.spec.publication import Publication
 from tidegate.spec.runtime import SparkMode
 from tidegate.wiring.pipeline import find_file, list_local_jars, resolve_spark_master
@@ -32,17 +32,19 @@ def find_publication_file(include: Path, name: str) -> Path:
     return find_file(include, "publication", name)
 
 
-def assemble_publication(include: Path, name: str, resolve: Resolve, engine: Engine | None = None) -> PublicationPorts:
+def assemble_publication(
+    include: Path, name: str, resolve: Resolve, engine: Engine | None = None
+) -> PublicationSession:
     """The ports of a publication. Nothing is connected to before it is used. `engine` replaces the file's own."""
     return assemble_loaded_publication(include, load_publication(find_publication_file(include, name)), resolve, engine)
 
 
 def assemble_loaded_publication(
     include: Path, publication: Publication, resolve: Resolve, engine: Engine | None = None
-) -> PublicationPorts:
+) -> PublicationSession:
     """The same for a publication whose file was read already."""
     catalog = _select_catalog(include, publication)
-    return PublicationPorts(
+    return PublicationSession(
         publication=publication,
         topics=KafkaTopics(resolve_kafka_settings(publication.kafka, resolve), describe_kafka_place(publication.kafka)),
         snapshots=_open_snapshots(catalog, resolve),
@@ -54,11 +56,11 @@ def assemble_loaded_publication(
 
 def assemble_checked_publication(
     include: Path, name: str, resolve: Resolve, engine: Engine | None = None
-) -> PublicationPorts:
+) -> PublicationSession:
     """The same where every other publication's file is read too, for topics that two of them name."""
-    ports = assemble_publication(include, name, resolve, engine)
+    session = assemble_publication(include, name, resolve, engine)
     check_topics_of_others(include, name)
-    return ports
+    return session
 
 
 def _open_snapshots(catalog: Catalog, resolve: Resolve) -> Snapshots:

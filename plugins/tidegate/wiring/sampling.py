@@ -13,14 +13,13 @@ from tidegate.adapters.schema_registry.protobuf_descriptors import name_message
 from tidegate.adapters.schema_registry.schema_provider import RegistrySchemas
 from tidegate.connections import Resolve
 from tidegate.errors import ConfigurationError, GiveUp, PositionLost
-from tidegate.formats.record_format import RecordFormat, SchemaKind
-from tidegate.formats.registry import FORMATS
+from tidegate.formats.registry import FORMATS, RecordFormat, SchemaKind
 from tidegate.sampling.columns import ProposedColumn
 from tidegate.sampling.proposal import Registered
 from tidegate.sampling.recognition import HEADER_ID, Recognition
 from tidegate.sampling.samples import SampleLimits, TopicSample, count
 from tidegate.schema.avro import get_full_name, is_record, parse_schema, to_spark_type
-from tidegate.spec.formats import KeyFormat, ValueFormat
+from tidegate.spec.source import KeyFormat, ValueFormat
 from tidegate.spec.table import Table
 
 ISOLATION = "read_committed"

@@ -17,7 +17,7 @@ from airflow.configuration import conf
 from airflow.sdk import Context, get_current_context
 from airflow.sdk.exceptions import DownstreamTasksSkipped
 from tidegate.fleet.timing import has_failed_just_now, list_late_heartbeats
-from tidegate.ports.context import Ports
+from tidegate.ports.session import Session
 from tidegate.settings import find_include_folder
 from tidegate.spec.pipeline import Pipeline
 
@@ -158,15 +158,15 @@ class _Run:
     now: float
     at_work: Collection[str]  # their own run ends with a heartbeat; two at once would find each other's offsets
 
-    def hold_back(self, entry: Data, ports: Ports, look: FleetLook) -> Data:
+    def hold_back(self, entry: Data, session: Session, look: FleetLook) -> Data:
         """The entry, without what must wait behind a failure; with the reason where nothing is left of it."""
-        from tidegate.monitoring.work_inputs import digest_work_inputs
+        from tidegate.monitoring.failure_streak import digest_work_inputs
 
         name = entry["pipeline"]
         streak = self.memory.streaks.get(name, FLUSH_KEY)
         tables = tuple(streak.tables) if streak else ()
         held = hold_back(
-            self.context, streak, entry["plan"], lambda: digest_work_inputs(ports, self.include, tables), self.now
+            self.context, streak, entry["plan"], lambda: digest_work_inputs(session, self.include, tables), self.now
         )
         if held.inputs:
             look.inputs[name] = held.inputs
@@ -263,7 +263,7 @@ def _note_taken(run: _Run, fleet: str, before: Mapping[str, Taken], names: Seque
 
 def _build_entries(run: _Run, member: "OpenedMembers", looks: "Sequence[MemberLook]") -> tuple[list[Data], FleetLook]:
     look = FleetLook(looked=[look_of_member.name for look_of_member in looks], at=run.now)
-    ports = {other_look.name: other_look.ports for other_look in member.members}
+    session = {other_look.name: other_look.session for other_look in member.members}
     entries = list[Data]()
     order = {name: place for place, name in enumerate(run.request.names)}
     for member_look in sorted(looks, key=lambda sorted_look: order[sorted_look.name]):
@@ -280,7 +280,7 @@ def _build_entries(run: _Run, member: "OpenedMembers", looks: "Sequence[MemberLo
             "failure": None,
             "max_records": run.request.max_records,
         }
-        entries.append(run.hold_back(entry, ports[member_look.name], look) if member_plan else entry)
+        entries.append(run.hold_back(entry, session[member_look.name], look) if member_plan else entry)
     most = conf.getint("core", "max_map_length")
     entries, look.later = entries[:most], [entry["pipeline"] for entry in entries[most:]]
     idle_members = {name: member for name, member in run.members.items() if name not in run.at_work}

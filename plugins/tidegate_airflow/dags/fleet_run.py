@@ -13,7 +13,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 from tidegate.fleet.attend import StepOutcomes
 from tidegate.flush.heartbeat import heartbeat
 from tidegate.monitoring.failure_streak import FailedTask, Failure, PipelineOutcome
-from tidegate.ports.context import Ports
+from tidegate.ports.session import Session
 from tidegate.settings import find_include_folder
 from tidegate.spec.pipeline import Pipeline
 
@@ -63,7 +63,7 @@ def pull_entries(context: Context) -> list[Data]:
 
 
 def run_step_for(
-    fleet: str, names: Collection[str], step: Callable[[Ports], Result]
+    fleet: str, names: Collection[str], step: Callable[[Session], Result]
 ) -> tuple[dict[str, Pipeline], StepOutcomes[Result]]:
     """Run a step for these members of the fleet; one whose file is gone, or wrong by now, is left out."""
     from tidegate.fleet.attend import attend_members
@@ -238,12 +238,12 @@ def _keep(keeper: FailureKeeper, context: Context, members: Mapping[str, Pipelin
     keeper.keep(members)
 
 
-def beat(ports: Ports) -> Data:
+def beat(session: Session) -> Data:
     """The heartbeat of one member, and how it stands, where somebody wants to know."""
-    result = heartbeat(ports)
+    result = heartbeat(session)
     return {
-        "beat": {"group": ports.pipeline.source.group, **result.to_dict()},
-        "measured": tasks.measure_where_asked(ports),
+        "beat": {"group": session.pipeline.source.group, **result.to_dict()},
+        "measured": tasks.measure_where_asked(session),
     }
 
 

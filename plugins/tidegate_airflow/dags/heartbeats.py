@@ -67,7 +67,7 @@ def send_heartbeats() -> Data:
     }
     with raise_airflow_errors():
         opened = open_members(include, pipelines.values(), resolve_connection)
-        beats = attend_members(opened, lambda ports: beat(require_begun(ports)), pipelines)
+        beats = attend_members(opened, lambda session: beat(require_begun(session)), pipelines)
     results = {name: result["beat"] for name, result in beats.results.items()}
     if beats.failures:
         context["ti"].xcom_push(BaseXCom.XCOM_RETURN_KEY, results)

@@ -1,13 +1,24 @@
 """The maintenance DAG of one pipeline: one mapped task for each of its tables, beside the flushes."""
 
-from datetime import timedelta
+import logging
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from airflow.sdk import DAG, task
+from airflow.sdk import DAG, get_current_context, task
+from airflow.sdk.bases.xcom import BaseXCom
 from tidegate.spec.pipeline import Pipeline
 
+from tidegate_airflow.connections import resolve_connection
+from tidegate_airflow.dag_ids import JANITOR_DAG_ID
 from tidegate_airflow.dags import task_docs
-from tidegate_airflow.dags.dag_settings import SHORT_TIMEOUT, build_dag_settings, build_job_task_settings, is_submitted
+from tidegate_airflow.dags.dag_settings import (
+    RETRY_ARGS,
+    SHORT_TIMEOUT,
+    build_dag_settings,
+    build_job_task_settings,
+    is_submitted,
+)
+from tidegate_airflow.errors import raise_airflow_errors
 from tidegate_airflow.operators.maintain import list_table_groups, maintain_tables
 
 
@@ -44,3 +55,50 @@ def _build_maintain_task(pipeline: Pipeline, tables: Any) -> None:
         return maintain_tables(pipeline.name, name)
 
     maintain.expand(name=tables)
+
+
+Data = dict[str, Any]
+log = logging.getLogger(__name__)
+
+
+def build_janitor_dag() -> DAG:
+    """One DAG for all catalogs, once a day; a run that finds nothing ends as skipped. It changes nothing."""
+    with DAG(
+        dag_id=JANITOR_DAG_ID,
+        description="Reports what pipelines without a file have left behind",
+        doc_md=task_docs.JANITOR,
+        schedule=timedelta(days=1),
+        start_date=datetime(2024, 1, 1, tzinfo=UTC),
+        catchup=False,
+        max_active_runs=1,
+        default_args={"owner": "tidegate", **RETRY_ARGS},
+        tags=["tidegate", "maintenance"],
+    ) as dag:
+        task(task_id="leftovers", doc_md=task_docs.JANITOR)(report_leftovers)()
+    return dag
+
+
+def report_leftovers() -> list[Data]:
+    """What pipelines without a file have left in the catalogs, with what removes it; skipped when there is nothing.
+
+    Where a catalog, or a table, cannot be read, the others are the task's result all the same, and it fails or tries
+    again.
+    """
+    from tidegate.errors import NothingToDo, join_tables
+    from tidegate.settings import find_include_folder
+    from tidegate.wiring.pipeline import find_all_leftovers
+
+    with raise_airflow_errors():
+        pipelines, failures = find_all_leftovers(find_include_folder(), resolve_connection)
+        for leftover in pipelines:
+            log.warning("left behind: pipeline=%s: %s", leftover.pipeline, "; ".join(leftover.remove))
+        leftovers = [vars(entry) for entry in pipelines]
+        if failures:
+            get_current_context()["ti"].xcom_push(BaseXCom.XCOM_RETURN_KEY, leftovers)
+            reasons = "\n".join(map(str, failures))
+            raise join_tables(
+                f"not everything could be read; of the rest see the result:\n{reasons}", map(type, failures)
+            )
+        if not leftovers:
+            raise NothingToDo("every pipeline that wrote something has its file")
+    return leftovers

@@ -15,7 +15,7 @@ from tidegate_airflow.assets import emit_change_event
 from tidegate_airflow.errors import raise_airflow_errors, read_form_words
 
 if TYPE_CHECKING:
-    from tidegate.ports.context import Ports
+    from tidegate.ports.session import Session
 
 log = logging.getLogger(__name__)
 PREVIEW_KEY = "preview"  # a result: what would be done, or why there is nothing to do
@@ -106,7 +106,7 @@ def run_action(context: Context, pipeline: str, engine: Any = None) -> dict[str,
         refuse_strange_words(params, FORM_WORDS)
         progress = None if params["preview"] else read_action_progress(context)
         if progress is None:
-            proposed = _propose_action(context, tasks.assemble_ports(pipeline, engine), params, by)
+            proposed = _propose_action(context, tasks.assemble_session(pipeline, engine), params, by)
             if params["preview"]:
                 return {"action": params["action"], "done": "only a preview: nothing was changed", "by": by}
             if context["dag_run"].clear_number:
@@ -116,7 +116,7 @@ def run_action(context: Context, pipeline: str, engine: Any = None) -> dict[str,
         else:
             if context["dag_run"].clear_number:
                 refuse_unseen_repeat(params["action"], params["previewed"], progress.done)
-            rest = progress.propose_rest(tasks.assemble_ports(pipeline, engine), params)
+            rest = progress.propose_rest(tasks.assemble_session(pipeline, engine), params)
             if rest is not None:
                 log.info("action=%s by=%s, the rest\n%s", params["action"], by, rest.preview)
                 perform_with_notes(context, rest, by, progress)
@@ -126,13 +126,13 @@ def run_action(context: Context, pipeline: str, engine: Any = None) -> dict[str,
     return {"action": params["action"], "done": progress.success_message, "by": by}
 
 
-def _propose_action(context: Context, ports: "Ports", params: Mapping[str, Any], by: str) -> "ProposedAction":
+def _propose_action(context: Context, session: "Session", params: Mapping[str, Any], by: str) -> "ProposedAction":
     """What the form asks for, in the log and as the result `preview`, also if there is nothing to do."""
     from tidegate.actions.request import propose_action
     from tidegate.errors import NothingToDo
 
     try:
-        proposed = propose_action(ports, params)
+        proposed = propose_action(session, params)
     except NothingToDo as reason:
         _push_preview(context, {"text": str(reason), "digest": None, "pins": {}})
         raise

@@ -5,7 +5,7 @@ from typing import Any
 
 from airflow.sdk import BaseOperator, Context
 from tidegate.lineage.dataset import TaskLineage
-from tidegate.model.publish_cost import PublishOutcome
+from tidegate.model.batch import PublishOutcome
 
 from tidegate_airflow import tasks
 from tidegate_airflow.assets import emit_change_event

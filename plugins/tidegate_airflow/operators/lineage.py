@@ -38,8 +38,8 @@ def trace_flushed_tables(pipeline: str, topics: Topics) -> TaskLineage:
     from tidegate_airflow.connections import resolve_connection
 
     include = find_include_folder()
-    ports = assemble_pipeline(include, pipeline, resolve_connection)
-    return trace_flush(include, ports, resolve_connection, {name: tuple(read) for name, read in topics.items()})
+    session = assemble_pipeline(include, pipeline, resolve_connection)
+    return trace_flush(include, session, resolve_connection, {name: tuple(read) for name, read in topics.items()})
 
 
 def trace_published_topics(publication: str) -> TaskLineage:

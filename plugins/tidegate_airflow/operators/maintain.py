@@ -7,7 +7,7 @@ from airflow.configuration import conf
 from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 from tidegate.errors import SomeTablesDelayed, SomeTablesFailed
-from tidegate.ports.engine import Engine
+from tidegate.ports.session import Engine
 
 from tidegate_airflow import tasks
 from tidegate_airflow.errors import raise_joined

@@ -9,8 +9,8 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowException
 from tidegate.errors import GiveUp, RetryLater
-from tidegate.jobs.job import Job
 from tidegate.lineage.dataset import TaskLineage
+from tidegate.ports.session import Job
 
 from tidegate_airflow import tasks
 from tidegate_airflow.operators.action import FORM_STEPS

@@ -19,7 +19,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 from tidegate.adapters.open_clients import SentJob
 from tidegate.errors import PublishedElsewhere, SomeTablesDelayed, SomeTablesFailed, TableRemoved
 from tidegate.lineage.dataset import TaskLineage
-from tidegate.ports.engine import Engine
+from tidegate.ports.session import Engine
 
 from tidegate_airflow import tasks
 from tidegate_airflow.assets import emit_asset_event

@@ -8,7 +8,7 @@ from airflow.providers.google.cloud.hooks.bigquery import BigQueryAsyncHook
 from airflow.providers.google.cloud.triggers.bigquery import BigQueryInsertJobTrigger
 from airflow.triggers.base import TriggerEvent
 from tidegate.adapters.bigquery.catalog import DEFAULT_CONNECTION, Warehouse
-from tidegate.spec.catalog import Catalog
+from tidegate.spec.pipeline import Catalog
 
 from tidegate_airflow.connections import resolve_connection
 

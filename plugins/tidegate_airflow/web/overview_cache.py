@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from tidegate.errors import GiveUp
 from tidegate.monitoring.overview import build_overview, find_unpublished, read_recent
 from tidegate.monitoring.reports import PipelineOverview, PipelineRow, RecentActivity
-from tidegate.ports.context import Ports
+from tidegate.ports.session import Session
 from tidegate.spec.pipeline import FileDescription
 from tidegate.table.log import read_known_log
 from tidegate.table.pipeline_progress import (
@@ -146,8 +146,8 @@ class OverviewCache:
                 self._due[place] = time.monotonic() + PAUSE_FACTOR * took_seconds - FRESH_SECONDS
                 self._changed.notify_all()
 
-    def _open_contexts(self, names: list[str]) -> dict[Group, list[Ports]]:
-        groups: dict[Group, list[Ports]] = defaultdict(list)
+    def _open_contexts(self, names: list[str]) -> dict[Group, list[Session]]:
+        groups: dict[Group, list[Session]] = defaultdict(list)
         for number, name in enumerate(names):
             begin_seconds = time.monotonic()
             try:
@@ -159,56 +159,56 @@ class OverviewCache:
                 if is_slow:
                     break
                 continue
-            groups[context.group].append(context.ports)
-            self._described[name] = context.ports.pipeline.describe_file()
-            self._intervals[name] = max(0, context.ports.pipeline.merge.interval_seconds)
+            groups[context.group].append(context.session)
+            self._described[name] = context.session.pipeline.describe_file()
+            self._intervals[name] = max(0, context.session.pipeline.merge.interval_seconds)
         return groups
 
-    def _read_group(self, members: list[Ports]) -> None:
+    def _read_group(self, members: list[Session]) -> None:
         """1. what connectors vouch for and every table, 2. the log, 3. the age of what waits, 4. a row for each."""
         broker = cast("SharedBroker", members[0].broker)  # the sources open no other
         broker.forget()
         readings: list[PipelineProgress] = []
-        for ports, tables, connector_ms in self._read_tables(members):
+        for session, tables, connector_ms in self._read_tables(members):
             try:
-                readings.append(compare_with_log(ports, tables, *read_known_log(ports), connector_ms))
+                readings.append(compare_with_log(session, tables, *read_known_log(session), connector_ms))
             except Exception as problem:
-                self._store_problem(ports.pipeline.name, problem)
+                self._store_problem(session.pipeline.name, problem)
         broker.learn(place for progress in readings for place in find_unpublished(progress))
         for progress in readings:
-            name = progress.ports.pipeline.name
+            name = progress.session.pipeline.name
             if not all(table.is_read for table in progress.tables):
                 self._sources.report_failure(name)
             try:
                 overview = build_overview(progress)
-                recent = self._get_recent(progress.ports, overview)
+                recent = self._get_recent(progress.session, overview)
                 self._store_row(name, cast("PipelineRow", {**overview, **recent, "error": None, "needs_person": False}))
             except Exception as problem:
                 self._store_problem(name, problem)
 
-    def _read_tables(self, members: list[Ports]) -> list[tuple[Ports, tuple[ObservedTable, ...], int | None]]:
+    def _read_tables(self, members: list[Session]) -> list[tuple[Session, tuple[ObservedTable, ...], int | None]]:
         readings = []
-        for number, ports in enumerate(members):
+        for number, session in enumerate(members):
             begin_seconds = time.monotonic()
             try:
-                connector_ms = read_connector_heartbeat_ms(ports)
-                expanded = expand_template(ports)
+                connector_ms = read_connector_heartbeat_ms(session)
+                expanded = expand_template(session)
                 tables = check_schemas(expanded, observe_tables(expanded))
                 readings.append((expanded, tables, connector_ms))
             except Exception as problem:
-                self._store_problem(ports.pipeline.name, problem)
+                self._store_problem(session.pipeline.name, problem)
                 if time.monotonic() - begin_seconds > SLOW_SECONDS:
                     for member in members[number + 1 :]:
                         self._store_problem(member.pipeline.name, problem)
                     break
         return readings
 
-    def _get_recent(self, ports: Ports, row: PipelineOverview) -> RecentActivity:
+    def _get_recent(self, session: Session, row: PipelineOverview) -> RecentActivity:
         """History and dead letters, read again when a table was published, or after a while."""
         batches = tuple(table["batch"] for table in row["tables"])
         entry = self._recent.get(row["pipeline"])
         if entry is None or entry[0] != batches or time.monotonic() - entry[1] > RECENT_FRESH_SECONDS:
-            entry = self._recent[row["pipeline"]] = (batches, time.monotonic(), read_recent(ports))
+            entry = self._recent[row["pipeline"]] = (batches, time.monotonic(), read_recent(session))
         return entry[2]
 
     def _store_row(self, name: str, row: PipelineRow) -> None:

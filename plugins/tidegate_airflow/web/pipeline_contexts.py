@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidegate.adapters.open_clients import OpenClients
-from tidegate.config.fleets import find_fleet
+from tidegate.config.defaults_file import find_fleet
 from tidegate.connections import Resolve, cache_connections
 from tidegate.errors import TidegateError
 from tidegate.ports.broker import Broker
-from tidegate.ports.context import Ports
+from tidegate.ports.session import Session
 from tidegate.runner.pipeline_files import PipelineFiles
 from tidegate.settings import list_named_files
 from tidegate.spec.pipeline import Pipeline
@@ -32,7 +32,7 @@ class PipelineContext:
     """One pipeline's ports; pipelines of one `group` share their brokers and their catalogs."""
 
     group: Group
-    ports: Ports
+    session: Session
 
 
 CachedContext = tuple[Stamp, float, PipelineContext | TidegateError]  # with when it was opened
@@ -141,8 +141,7 @@ class PipelineContexts:
     def _open_context(self, pipeline: Pipeline) -> PipelineContext | TidegateError:
         from tidegate.adapters.kafka.settings import describe_kafka_place, resolve_kafka_settings
         from tidegate.adapters.kafka.shared_broker import SharedBroker
-        from tidegate.wiring.no_engine import NoEngine
-        from tidegate.wiring.pipeline import SharedParts, assemble_loaded_pipeline
+        from tidegate.wiring.pipeline import NoEngine, SharedParts, assemble_loaded_pipeline
 
         resolve = cache_connections(self._resolve)  # each is looked up once for one pipeline
         parts = SharedParts(include=self._include, resolve=resolve, engine=NoEngine(), clients=self._clients)
@@ -153,11 +152,11 @@ class PipelineContexts:
                 if cluster not in self._brokers:
                     self._brokers[cluster] = SharedBroker(settings, describe_kafka_place(pipeline.source.kafka))
                 broker = self._brokers[cluster]
-            ports = assemble_loaded_pipeline(parts, pipeline, broker)
+            session = assemble_loaded_pipeline(parts, pipeline, broker)
         except TidegateError as problem:
             return problem
         catalogs: Group = (self._read_stamp("")[0], *sorted({table.catalog for table in pipeline.entries}))
-        return PipelineContext((cluster, catalogs), ports)
+        return PipelineContext((cluster, catalogs), session)
 
 
 def read_file_stamp(*files: Path) -> Stamp:

@@ -13,7 +13,7 @@ from tidegate.monitoring.dead_letter_rows import format_dead_letter
 from tidegate.monitoring.health import WORST_FIRST, describe_pipeline_state
 from tidegate.monitoring.reports import PipelineRow
 from tidegate.monitoring.runbook import find_page_of_state
-from tidegate.ports.context import Ports
+from tidegate.ports.session import Session
 
 from tidegate_airflow.dag_ids import format_fleet_dag_id, format_flush_dag_id, list_dag_ids
 from tidegate_airflow.web import airflow_runs
@@ -124,21 +124,21 @@ class PipelinesView:
         if row is None:
             return None
         readers: dict[str, Callable[[], Any]] = {
-            "offsets": lambda: details.read_offsets(self._get_ports(name)),
-            "group_retention": lambda: details.describe_group_retention(self._get_ports(name)),
-            "warnings": lambda: details.find_warnings(self._get_ports(name)),
-            "past": lambda: details.read_batch_history(self._get_ports(name), MAX_BATCHES),
-            "storage": lambda: details.read_storage(self._get_ports(name)),
-            "actions": lambda: details.read_actions(self._get_ports(name)),
-            "backfills": lambda: details.read_backfills(self._get_ports(name)),
+            "offsets": lambda: details.read_offsets(self._get_session(name)),
+            "group_retention": lambda: details.describe_group_retention(self._get_session(name)),
+            "warnings": lambda: details.find_warnings(self._get_session(name)),
+            "past": lambda: details.read_batch_history(self._get_session(name), MAX_BATCHES),
+            "storage": lambda: details.read_storage(self._get_session(name)),
+            "actions": lambda: details.read_actions(self._get_session(name)),
+            "backfills": lambda: details.read_backfills(self._get_session(name)),
             "airflow": lambda: self._read_airflow(name, dags, [table["table"] for table in row.get("tables", ())]),
         }
         parts = self._parts.read_parts(f"{name} {sorted(dags)}", readers)  # shared by those who may read the same
         parts["airflow"] |= {"offsets_expire": _compute_expiry(parts)}
         return {"pipeline": row, **parts}
 
-    def _get_ports(self, name: str) -> Ports:
-        return self.sources.get_context(name).ports
+    def _get_session(self, name: str) -> Session:
+        return self.sources.get_context(name).session
 
     def _read_airflow(self, name: str, dags: Mapping[str, str], tables: list[str]) -> Data:
         flush = self.find_flush_dag_id(name)
@@ -169,9 +169,9 @@ class PipelinesView:
         return answer
 
     def _read_dead_letters(self, name: str, page: int) -> Data:
-        ports = self._get_ports(name)
-        table = resource_names.name_dead_letter_table(ports.pipeline)
-        dead_letters = ports.dead_letters.read_dead_letters(table, page * PAGE_SIZE)
+        session = self._get_session(name)
+        table = resource_names.name_dead_letter_table(session.pipeline)
+        dead_letters = session.dead_letters.read_dead_letters(table, page * PAGE_SIZE)
         return {
             "pipeline": name,
             "table": table,

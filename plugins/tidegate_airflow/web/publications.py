@@ -12,7 +12,7 @@ from tidegate.errors import GiveUp
 from tidegate.monitoring.health import WORST_FIRST
 from tidegate.monitoring.reports import PublicationRow
 from tidegate.monitoring.runbook import find_page_of_state
-from tidegate.ports.publication_ports import PublicationPorts
+from tidegate.ports.publication_session import PublicationSession
 from tidegate.publications.status import (
     PublicationReading,
     compute_patience,
@@ -53,30 +53,30 @@ class PublicationsView:
         self._answered: dict[str, float] = {}
         self._due: dict[str, float] = {}
         self._looked = 0.0
-        self._cached_ports: dict[str, tuple[object, float, PublicationPorts]] = {}
+        self._cached_sessions: dict[str, tuple[object, float, PublicationSession]] = {}
 
     def list_names(self) -> list[str]:
         """The publications there are. Of those that went nothing is kept."""
         names = [path.stem for path in list_named_files(self._include / "publications")]
         with self._changed:
-            by_name: tuple[dict[str, Any], ...] = (self._readings, self._answered, self._due, self._cached_ports)
+            by_name: tuple[dict[str, Any], ...] = (self._readings, self._answered, self._due, self._cached_sessions)
             for known in by_name:
                 for name in known.keys() - set(names):
                     known.pop(name, None)
         return names
 
-    def get_ports(self, name: str) -> PublicationPorts:
+    def get_session(self, name: str) -> PublicationSession:
         """One publication's; raises what is wrong with its file, its catalog or its connections."""
-        from tidegate.wiring.no_engine import NoEngine
+        from tidegate.wiring.pipeline import NoEngine
         from tidegate.wiring.publication import assemble_loaded_publication
 
         files = (self._include / "catalogs.yaml", self._include / "publications" / f"{name}.yaml")
         stamp = read_file_stamp(*files)
-        entry = self._cached_ports.get(name)
+        entry = self._cached_sessions.get(name)
         if entry is None or entry[0] != stamp or time.monotonic() - entry[1] > CONTEXT_TTL_SECONDS:
             publication = self._files.load(name)  # all are read once, not for each that is opened
-            ports = assemble_loaded_publication(self._include, publication, self._resolve, NoEngine())
-            entry = self._cached_ports[name] = (stamp, time.monotonic(), ports)
+            session = assemble_loaded_publication(self._include, publication, self._resolve, NoEngine())
+            entry = self._cached_sessions[name] = (stamp, time.monotonic(), session)
         return entry[2]
 
     def get_readings(self, names: list[str], patience: float = 3.0) -> dict[str, PublicationReading]:
@@ -103,14 +103,14 @@ class PublicationsView:
     def _read_publication(self, name: str) -> None:
         begin_seconds = time.monotonic()
         try:
-            ports = self.get_ports(name)
-            status = read_publication_status(ports)
-            patience = compute_patience(ports.publication)
+            session = self.get_session(name)
+            status = read_publication_status(session)
+            patience = compute_patience(session.publication)
             reading = PublicationReading(
                 publication=name, status=status, read_at=time.time(), patience_seconds=patience
             )
         except Exception as problem:  # a bug of ours must be seen on the page, too
-            self._cached_ports.pop(name, None)  # it may be a connection that somebody is correcting
+            self._cached_sessions.pop(name, None)  # it may be a connection that somebody is correcting
             last = self._readings.get(name) or PublicationReading(publication=name)
             reading = replace(last, error=describe_problem(problem), needs_person=isinstance(problem, GiveUp))
         with self._changed:
@@ -138,10 +138,10 @@ class PublicationsView:
         return {"publication": row, **parts, "airflow": airflow}
 
     def _read_snapshots(self, name: str) -> list[dict[str, Any]]:
-        ports = self.get_ports(name)
-        if ports.snapshots.read_table(ports.publication.table) is None:
+        session = self.get_session(name)
+        if session.snapshots.read_table(session.publication.table) is None:
             return []
-        snapshots = ports.snapshots.list_ancestors(ports.publication.table, MAX_SNAPSHOTS)
+        snapshots = session.snapshots.list_ancestors(session.publication.table, MAX_SNAPSHOTS)
         return [{**vars(snapshot), "snapshot_id": _to_id_text(snapshot.snapshot_id)} for snapshot in snapshots]
 
 

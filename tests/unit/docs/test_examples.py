@@ -9,7 +9,7 @@ import pytest
 import yaml
 from tidegate.config.pipeline_file import load_pipeline
 from tidegate.config.publication_file import load_publication
-from tidegate.spec.catalog import Catalog
+from tidegate.spec.pipeline import Catalog
 
 ROOT = Path(__file__).parents[3]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))

@@ -39,9 +39,11 @@ class Backfilling(InterruptedRunner):
         low, high = sorted(shares)
         flushed = state.position.offsets["orders"]
         ranges = {"orders": {p: [int(low * o), round(high * o)] for p, o in flushed.items()}}
-        ports = self.world.build_ports(self.build_pipeline(cap), hook)
+        session = self.world.open_session(self.build_pipeline(cap), hook)
         with suppress(NothingToDo, ConfigurationError, GiveUp, RetryLater, CommitRefused, Crash):
-            apply_backfill(ports, propose_backfill(ports, parse_request(ranges, None, None)).backfill, lambda _: None)
+            apply_backfill(
+                session, propose_backfill(session, parse_request(ranges, None, None)).backfill, lambda _: None
+            )
 
     def dying_backfill(self, shares: tuple[float, float], cap: int, at: int) -> None:
         self.backfill(shares, cap, CrashAt(at))

@@ -9,9 +9,9 @@ from tidegate.errors import BadRecord, GiveUp, NothingToDo, SomeTablesFailed
 from tidegate.flush.flush import flush
 from tidegate.flush.plan import plan
 from tidegate.flush.stage import stage, stage_tables
-from tidegate.jobs.job import Job
 from tidegate.jobs.stage_job import StageJob
 from tidegate.model.batch import Plan
+from tidegate.ports.session import Job
 from tidegate.spec.pipeline import Pipeline
 
 GOOD, BROKEN = "lake.shop.good", "lake.shop.broken"
@@ -34,7 +34,7 @@ def produce(world: World, topic: str, key: str, n: int, partition: int = 0) -> N
 
 def flush_and_fail(world: World, pipeline: Pipeline, **options: Any) -> str:
     with pytest.raises(SomeTablesFailed) as failed:
-        flush(world.build_ports(pipeline, **options))
+        flush(world.open_session(pipeline, **options))
     return str(failed.value)
 
 
@@ -44,7 +44,7 @@ def read_committed_offsets(world: World) -> dict[str, dict[int, int]]:
 
 @pytest.mark.parametrize("pipeline", ORDERS, ids=["bad first", "bad last", "small batches"])
 def test_others_take_each_batch_while_a_bad_record_is_told_in_every_run(world: World, pipeline: Pipeline) -> None:
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     world.broker.produce("broken", {"id": "b"}, BAD, 1)
     for n in range(14):
         produce(world, "good", f"{n % 3}", n, n % 2)
@@ -67,7 +67,7 @@ def test_table_takes_its_records_when_the_bad_one_is_gone(world: World) -> None:
             flush_and_fail(world, pipeline)
     produce(world, "broken", "b", 3, 1)
     world.broker.compact("broken", 1)
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     assert world.read_rows(BROKEN) == [{"id": "a", "name": "2"}, {"id": "b", "name": "3"}]
     assert world.read_rows(GOOD) == [{"id": "g", "name": "1"}]
 
@@ -81,7 +81,7 @@ def test_table_that_shares_its_read_with_one_that_fails_keeps_what_was_staged_fo
     assert "do not add up" in message
     assert (len(world.read_rows(GOOD)), world.read_rows(BROKEN)) == (2, [])
     assert [len(job.tables) for job in world.engine.stages] == [2]
-    flush(world.build_ports(shared))
+    flush(world.open_session(shared))
     assert world.read_rows(BROKEN) == world.read_rows(GOOD)
 
 
@@ -104,12 +104,12 @@ def test_job_that_is_refused_stops_the_tables_that_share_it(world: World) -> Non
 
 
 def test_where_nothing_can_be_staged_the_reasons_are_raised_and_the_offsets_kept(world: World) -> None:
-    flush(world.build_ports(ORDERS[0]))
+    flush(world.open_session(ORDERS[0]))
     for topic in ("broken", "good"):
         world.broker.produce(topic, {"id": "b"}, BAD)
     world.broker.groups.clear()
     with pytest.raises(BadRecord) as failed:
-        flush(world.build_ports(ORDERS[0]))
+        flush(world.open_session(ORDERS[0]))
     for words in ("topic=broken partition=0 offset=1", "topic=good partition=0 offset=0"):
         assert words in str(failed.value)
     assert read_committed_offsets(world) == {"broken": {0: 1, 1: 0}}
@@ -118,7 +118,7 @@ def test_where_nothing_can_be_staged_the_reasons_are_raised_and_the_offsets_kept
 def test_batches_that_wait_are_published_although_nothing_new_can_be_staged(world: World) -> None:
     pipeline = ORDERS[0]
     produce(world, "good", "g", 1)
-    stage(world.build_ports(pipeline), plan(world.build_ports(pipeline)))
+    stage(world.open_session(pipeline), plan(world.open_session(pipeline)))
     world.broker.produce("broken", {"id": "b"}, BAD)
     assert "topic=broken partition=0 offset=1" in flush_and_fail(world, pipeline)
     assert (world.read_rows(BROKEN), world.read_rows(GOOD)) == ([{"id": "a", "name": "0"}], [{"id": "g", "name": "1"}])
@@ -128,10 +128,10 @@ def test_batches_that_wait_are_published_although_nothing_new_can_be_staged(worl
 def test_stage_of_one_batch_raises_the_reason_and_stage_of_all_tables_returns_it(world: World) -> None:
     produce(world, "good", "g", 1)
     world.broker.produce("broken", {"id": "b"}, BAD)
-    ports = world.build_ports(ORDERS[0])
+    session = world.open_session(ORDERS[0])
     with pytest.raises(BadRecord, match="topic=broken partition=0 offset=1"):
-        stage(ports, plan(ports))
-    staged, refusals = stage_tables(ports, replace(plan(ports), refusals=()))
+        stage(session, plan(session))
+    staged, refusals = stage_tables(session, replace(plan(session), refusals=()))
     assert ([batch.table for batch in staged], [(refusal.table, refusal.kind) for refusal in refusals]) == (
         [GOOD],
         [(BROKEN, "BadRecord")],
@@ -140,13 +140,13 @@ def test_stage_of_one_batch_raises_the_reason_and_stage_of_all_tables_returns_it
 
 def test_pipeline_of_one_table_fails_as_before(world: World) -> None:
     alone = build_pipeline(APART[0])
-    flush(world.build_ports(alone))
+    flush(world.open_session(alone))
     world.broker.produce("broken", {"id": "b"}, BAD)
     with pytest.raises(BadRecord):
-        flush(world.build_ports(alone))
+        flush(world.open_session(alone))
     with pytest.raises(NothingToDo):
-        flush(world.build_ports(build_pipeline(APART[1])))
-    assert isinstance(plan(world.build_ports(alone)), Plan)
+        flush(world.open_session(build_pipeline(APART[1])))
+    assert isinstance(plan(world.open_session(alone)), Plan)
 
 
 @pytest.mark.parametrize("published", [0, 2])
@@ -156,20 +156,20 @@ def test_runs_that_meet_the_same_bad_record_use_one_number_and_leave_nothing_sta
     alone = build_pipeline(APART[0])
     for n in range(published):
         produce(world, "broken", "a", n)
-        flush(world.build_ports(alone))
+        flush(world.open_session(alone))
     world.broker.produce("broken", {"id": "b"}, BAD, 1)
     numbers = set()
     for n in range(30):
         produce(world, "broken", f"{n}", n, n % 2)
         with pytest.raises(BadRecord, match="partition=1 offset=0"):
-            flush(world.build_ports(alone))
+            flush(world.open_session(alone))
         numbers.add(world.engine.stages[-1].batch)
         staged = world.destination.tables[f"{BROKEN}_shop_tmp"]
         assert (staged.read_rows(), len(staged.snapshots)) == ([], 1)
         assert [name for name in staged.properties if name.startswith(("tidegate.counted.", "tidegate.staged."))] == []
     assert max(numbers) <= published + 2
     world.broker.partitions["broken"][1].records.pop(0)
-    flush(world.build_ports(alone))
+    flush(world.open_session(alone))
     assert len(world.read_rows(BROKEN)) == 31
     state = world.destination.read_state(BROKEN, "shop")
     assert state is not None

@@ -15,7 +15,7 @@ def test_rows_of_a_branch_that_was_made_main_are_not_brought_in_again(mode: str)
     world, pipeline = World(), build_pipeline(build_table(ORDERS, mode=mode), build_table(COPY, mode=mode))
     world.broker.create("orders", 2)
     produce(world, "a", "b")
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     produce(world, "c", "d")
 
     def die(call: str, moment: str) -> None:
@@ -23,11 +23,11 @@ def test_rows_of_a_branch_that_was_made_main_are_not_brought_in_again(mode: str)
             raise Crash(call)
 
     with pytest.raises(Crash):
-        flush(world.build_ports(pipeline, die))
+        flush(world.open_session(pipeline, die))
     refs = world.destination.tables[ORDERS].refs
     (branch,) = set(refs) - {"main", "tidegate_shop"}
     refs["main"] = refs[branch]
-    (table_status, _) = read_status(world.build_ports(pipeline))["tables"]
+    (table_status, _) = read_status(world.open_session(pipeline))["tables"]
     assert (table_status["position"], table_status["rolled_back"], table_status["problem"]) == (
         {"orders": {0: 2, 1: 2}},
         False,
@@ -39,7 +39,7 @@ def test_rows_of_a_branch_that_was_made_main_are_not_brought_in_again(mode: str)
         assert sorted(row["id"] for row in world.read_rows(table)) == ["a", "b", "c", "d", "e", "f"]
         assert set(world.destination.tables[table].refs) == {"main", "tidegate_shop"}
     with pytest.raises(NothingToDo):
-        flush(world.build_ports(pipeline))
+        flush(world.open_session(pipeline))
 
 
 def produce(world: World, *keys: str) -> None:

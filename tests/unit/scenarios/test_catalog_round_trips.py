@@ -37,7 +37,7 @@ def world() -> World:
 def count_flush_calls(world: World, pipeline) -> Calls:
     """The calls of a flush."""
     with Calls().watch_calls() as calls:
-        flush(world.build_ports(pipeline, calls.count_call))
+        flush(world.open_session(pipeline, calls.count_call))
     return calls
 
 
@@ -63,9 +63,9 @@ def test_flush_asks_a_fixed_number_of_times_for_each_table(world: World, tables:
 def test_flush_without_work_reads_each_position_and_the_log(world: World) -> None:
     pipeline = build_pipeline()
     produce(world, "1")
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     with Calls().watch_calls() as calls, pytest.raises(NothingToDo):
-        flush(world.build_ports(pipeline, calls.count_call))
+        flush(world.open_session(pipeline, calls.count_call))
     most = compute_bounds(IDLE, 1)
     assert {step: number for step, number in calls.totals.items() if number > most[step]} == {}
 

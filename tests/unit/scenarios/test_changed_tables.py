@@ -13,7 +13,7 @@ from tidegate.flush.heartbeat import commit_offsets, heartbeat
 from tidegate.flush.merge import group_by_table, merge_queue
 from tidegate.flush.plan import plan
 from tidegate.flush.stage import stage
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.table import Table
 from tidegate.table.session import find_table
@@ -44,16 +44,16 @@ def produce(world: World, key: str) -> None:
 def run(world: World, *files: Pipeline) -> list[str]:
     """The steps of one run, each with the file that stands when it begins; the tables whose merge is skipped."""
     skipped = []
-    ports = [world.build_ports(file) for file in files]
-    staged = stage(ports[1], plan(ports[0]))
+    session = [world.open_session(file) for file in files]
+    staged = stage(session[1], plan(session[0]))
     for queue in group_by_table(staged):
         try:
-            assert merge_queue(ports[2], queue).failure is None
+            assert merge_queue(session[2], queue).failure is None
         except TableRemoved:
             skipped.append(queue[0].table)
-    commit_offsets(ports[3])
-    clean_up(ports[4])
-    heartbeat(ports[4])
+    commit_offsets(session[3])
+    clean_up(session[4])
+    heartbeat(session[4])
     return skipped
 
 
@@ -73,9 +73,9 @@ def test_tables_that_change_before_any_step_lose_no_row_and_the_run_goes_on(
 
 
 def test_run_whose_only_table_the_file_names_no_more_has_nothing_to_do(world: World) -> None:
-    planned = plan(world.build_ports(ONE))
+    planned = plan(world.open_session(ONE))
     with pytest.raises(NothingToDo, match=rf"table={ORDERS} is not in the file any more"):
-        stage(world.build_ports(OTHER_ALONE), planned)
+        stage(world.open_session(OTHER_ALONE), planned)
 
 
 def test_table_that_comes_back_goes_on_with_what_was_staged_for_it(world: World) -> None:
@@ -93,11 +93,11 @@ def test_rows_that_were_staged_for_another_file_are_staged_again_and_not_merged(
     world.broker.create("orders", 2)
     for key, partition in (("a", 0), ("b", 1)):
         world.broker.produce("orders", {"id": key}, {"id": key, "name": "y"}, partition)
-    flush(world.build_ports(ONE))
+    flush(world.open_session(ONE))
     world.broker.produce("orders", {"id": "a"}, None, 0)
     world.broker.produce("orders", {"id": "c"}, {"id": "c", "name": "z"}, 1)
-    staged = stage(world.build_ports(ONE), plan(world.build_ports(ONE)))
-    changed = world.build_ports(build_pipeline(build_table(ORDERS, **settings)))
+    staged = stage(world.open_session(ONE), plan(world.open_session(ONE)))
+    changed = world.open_session(build_pipeline(build_table(ORDERS, **settings)))
     failure = merge_queue(changed, staged).failure
     assert isinstance(failure, GiveUp)
     assert "since the batch was staged" in str(failure)
@@ -117,12 +117,12 @@ def test_rows_in_the_columns_of_the_table_are_staged_again_for_another_file(
     world.broker.create("orders", 2)
     for key, partition in (("a", 0), ("b", 1)):
         world.broker.produce("orders", {"id": key}, {"id": key, "name": "y"}, partition)
-    flush(world.build_ports(ONE))
-    before = world.build_ports(ONE if is_stated_before else build_pipeline(build_unstated_table()))
+    flush(world.open_session(ONE))
+    before = world.open_session(ONE if is_stated_before else build_pipeline(build_unstated_table()))
     world.broker.produce("orders", {"id": "a"}, None, 0)
     world.broker.produce("orders", {"id": "c"}, {"id": "c", "name": "z"}, 1)
     staged = stage(before, plan(before))
-    changed = world.build_ports(build_pipeline(build_unstated_table(**settings)))
+    changed = world.open_session(build_pipeline(build_unstated_table(**settings)))
     failure = merge_queue(changed, staged).failure
     assert isinstance(failure, GiveUp)
     assert "since the batch was staged" in str(failure)
@@ -144,22 +144,22 @@ def test_merge_that_fails_behind_adding_the_key_to_the_table_succeeds_when_it_is
     for partition, key in enumerate("ab"):
         world.broker.produce("orders", {"id": key}, {"id": key, "name": "x"}, partition)
     pipeline = build_pipeline(build_unstated_table())
-    staged = stage(world.build_ports(pipeline), plan(world.build_ports(pipeline)))
-    failing = world.build_ports(pipeline, engine=FailsToMerge(world.engine, ORDERS))
+    staged = stage(world.open_session(pipeline), plan(world.open_session(pipeline)))
+    failing = world.open_session(pipeline, engine=FailsToMerge(world.engine, ORDERS))
     assert isinstance(merge_queue(failing, staged).failure, RetryLater)
     assert [column.name for column in world.destination.tables[ORDERS].columns] == ["name", "id"]
-    assert merge_queue(world.build_ports(pipeline), staged).failure is None
+    assert merge_queue(world.open_session(pipeline), staged).failure is None
     assert world.read_rows(ORDERS) == [{"id": "a", "name": "x"}, {"id": "b", "name": "x"}]
 
 
 def test_batch_that_is_published_is_a_success_also_for_a_changed_file(world: World) -> None:
-    staged = stage(world.build_ports(ONE), plan(world.build_ports(ONE)))
-    assert merge_queue(world.build_ports(ONE), staged).failure is None
-    changed = world.build_ports(build_pipeline(build_table(ORDERS, mode="upsert")))
+    staged = stage(world.open_session(ONE), plan(world.open_session(ONE)))
+    assert merge_queue(world.open_session(ONE), staged).failure is None
+    changed = world.open_session(build_pipeline(build_table(ORDERS, mode="upsert")))
     (published,) = merge_queue(changed, staged).published
     assert published.outcome == "already published"
 
 
 def test_table_that_is_asked_for_by_name_and_not_in_the_file_is_refused(world: World) -> None:
     with pytest.raises(ConfigurationError, match=f"table={OTHER} is not in the file"):
-        find_table(world.build_ports(ONE), OTHER)
+        find_table(world.open_session(ONE), OTHER)

@@ -28,7 +28,7 @@ def world() -> World:
             value = BAD if ("orders", partition, offset) in BAD_PLACES else {"id": key, "name": "1"}
             world.broker.produce("orders", {"id": key}, value, partition)
             world.engine.fixed_values[offset] = {"id": key, "name": "corrected"}
-    flush(world.build_ports(PIPELINE))
+    flush(world.open_session(PIPELINE))
     return world
 
 
@@ -46,12 +46,12 @@ def count_corrected_rows(world: World, table: str = ORDERS) -> int:
 
 
 def test_only_the_chosen_letters_are_replayed_also_those_that_lie_between_others(world: World) -> None:
-    (result,) = replay_dead_letters(world.build_ports(PIPELINE), build_filter((0, 1), (0, 4), (1, 10), table=ORDERS))
+    (result,) = replay_dead_letters(world.open_session(PIPELINE), build_filter((0, 1), (0, 4), (1, 10), table=ORDERS))
     assert (result.table, result.tried, result.replayed, result.still_bad) == (ORDERS, 3, 3, 0)
     assert list_waiting_places(world) == [(0, 2), (0, 10), (1, 1), (1, 2), (1, 4)]
     assert len(list_waiting_places(world, COPY)) == len(BAD_PLACES)
-    assert replay_dead_letters(world.build_ports(PIPELINE), build_filter((0, 1), table=ORDERS)) == []
-    dead_letters = replay_dead_letters(world.build_ports(PIPELINE))
+    assert replay_dead_letters(world.open_session(PIPELINE), build_filter((0, 1), table=ORDERS)) == []
+    dead_letters = replay_dead_letters(world.open_session(PIPELINE))
     assert [(dead_letter.table, dead_letter.tried) for dead_letter in dead_letters] == [(ORDERS, 5), (COPY, 8)]
     assert list_waiting_places(world) == list_waiting_places(world, COPY) == []
 
@@ -59,7 +59,7 @@ def test_only_the_chosen_letters_are_replayed_also_those_that_lie_between_others
 def test_chosen_letters_that_lie_in_too_many_places_are_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tidegate.reprocess.replay_stage.MAX_CHOSEN_GROUPS", 2)
     with pytest.raises(GiveUp, match=r"groups=3 between others.*choose at most 2 at once, or replay all"):
-        replay_dead_letters(world.build_ports(PIPELINE), build_filter((0, 1), (0, 4), (1, 10), table=ORDERS))
+        replay_dead_letters(world.open_session(PIPELINE), build_filter((0, 1), (0, 4), (1, 10), table=ORDERS))
     assert len(list_waiting_places(world)) == len(BAD_PLACES)
 
 
@@ -82,12 +82,12 @@ def test_a_hundred_thousand_letters_are_discarded_by_few_statements() -> None:
 
 
 def test_discarded_letters_wait_no_longer_and_say_why_and_who(world: World) -> None:
-    ports = world.build_ports(PIPELINE)
-    proposals = propose_discards(ports, build_filter((0, 2), (1, 4)))
+    session = world.open_session(PIPELINE)
+    proposals = propose_discards(session, build_filter((0, 2), (1, 4)))
     assert [(discard.table.name, len(discard.letters)) for discard in proposals] == [(ORDERS, 2), (COPY, 2)]
     assert len(list_waiting_places(world)) == len(BAD_PLACES)
-    discard_dead_letters(ports, proposals, "test records", "ann")
-    discard_dead_letters(ports, proposals, "test records, said twice", "bob")
+    discard_dead_letters(session, proposals, "test records", "ann")
+    discard_dead_letters(session, proposals, "test records, said twice", "bob")
     assert (
         list_waiting_places(world)
         == list_waiting_places(world, COPY)
@@ -98,22 +98,22 @@ def test_discarded_letters_wait_no_longer_and_say_why_and_who(world: World) -> N
     rows = [row for row in world.destination.tables[LETTERS].read_rows() if row["stage"] == "discarded"]
     assert {row["message"] for row in rows} == {"discarded by ann: test records; it was: not readable"}
     assert {row["value"] for row in rows} == {BAD}
-    table_statuses = {table["table"]: table["actions"] for table in read_status(ports)["tables"]}
+    table_statuses = {table["table"]: table["actions"] for table in read_status(session)["tables"]}
     assert table_statuses[ORDERS][-1]["details"] == "dead_letters=2 because: test records"
     assert (table_statuses[COPY][-1]["action"], table_statuses[COPY][-1]["by"]) == ("discard", "ann")
-    replay_dead_letters(ports)
+    replay_dead_letters(session)
     assert world.destination.read_dead_letters(LETTERS, 0).replayed == 12
     assert "0-2" not in [row["id"] for row in world.read_rows(ORDERS)]
 
 
 def test_letters_are_chosen_by_topic_reason_time_and_table(world: World) -> None:
-    ports = world.build_ports(PIPELINE)
+    session = world.open_session(PIPELINE)
     write_time = world.destination.list_waiting_letters(LETTERS, ORDERS)[0].written_at
     assert write_time is not None
     at_ms = int(write_time.timestamp() * 1000)
 
     def count(letter_filter: LetterFilter) -> int:
-        return sum(len(discard.letters) for discard in propose_discards(ports, letter_filter))
+        return sum(len(discard.letters) for discard in propose_discards(session, letter_filter))
 
     assert count(LetterFilter()) == 16
     assert count(LetterFilter(table=COPY, topic="orders", reason="NOT READ", since_ms=at_ms)) == 8
@@ -129,7 +129,7 @@ def test_letters_are_chosen_by_topic_reason_time_and_table(world: World) -> None
 
 
 def test_letters_are_not_discarded_without_a_reason(world: World) -> None:
-    ports = world.build_ports(PIPELINE)
+    session = world.open_session(PIPELINE)
     with pytest.raises(ConfigurationError, match="say why"):
-        discard_dead_letters(ports, propose_discards(ports, build_filter((0, 1))), " ", "ann")
+        discard_dead_letters(session, propose_discards(session, build_filter((0, 1))), " ", "ann")
     assert len(list_waiting_places(world)) == len(BAD_PLACES)

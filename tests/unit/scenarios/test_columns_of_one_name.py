@@ -4,7 +4,7 @@ import pytest
 from fakes import World, build_pipeline, build_table
 from tidegate.errors import ConfigurationError, IncompatibleSchema
 from tidegate.flush.flush import flush
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column
 
 STRUCT, NAME = Column("Http", "STRUCT<status: INT>"), Column("http.Status", "INT")
 
@@ -21,15 +21,15 @@ def test_column_beside_a_struct_with_a_field_of_its_name_is_refused_before_anyth
     """A registry may have such a schema. Iceberg said `multiple fields for name value.http.status`, in each flush."""
     table = build_table(columns=(Column("id", "STRING"), NAME, STRUCT))
     with pytest.raises(ConfigurationError, match=r"orders would have http\.status twice.*give one of the two another"):
-        flush(world.build_ports(build_pipeline(table)))
+        flush(world.open_session(build_pipeline(table)))
     assert not world.destination.tables
 
 
 def test_column_that_comes_later_beside_such_a_struct_is_refused_too(world: World) -> None:
     first = build_table(columns=(Column("id", "STRING"), STRUCT))
-    flush(world.build_ports(build_pipeline(first)))
+    flush(world.open_session(build_pipeline(first)))
     world.broker.produce("orders", {"id": "b"}, {"id": "b"}, 0)
     later = build_table(columns=(Column("id", "STRING"), NAME))
     with pytest.raises(IncompatibleSchema, match=r"column=http\.Status: the table has http\.status already"):
-        flush(world.build_ports(build_pipeline(later)))
+        flush(world.open_session(build_pipeline(later)))
     assert [row["id"] for row in world.destination.tables["lake.shop.orders"].read_rows()] == ["a"]

@@ -38,7 +38,7 @@ class Sleeper:
     def run(self) -> None:
         with Journey(self.meet).inside() as journey:
             try:
-                flush(journey.build_ports(self.world.build_ports(self.pipeline)))
+                flush(journey.open_session(self.world.open_session(self.pipeline)))
             except (NothingToDo, PublishedElsewhere, RetryLater) as error:
                 self.error_text = f"{type(error).__name__}: {error}"
 

@@ -31,7 +31,7 @@ def build_world(mode: str = "upsert_delete") -> World:
     for partition in (0, 1):
         world.broker.produce("orders", *build_record(f"old{partition}", "x"), partition)
         world.broker.produce("orders", {"id": f"bad{partition}"}, BAD, partition)
-    flush(world.build_ports(build_tolerant_pipeline(mode)))
+    flush(world.open_session(build_tolerant_pipeline(mode)))
     return world
 
 
@@ -45,8 +45,8 @@ def recreate(world: World, mode: str = "upsert_delete") -> None:
 
 
 def rebase(world: World, mode: str = "upsert_delete") -> None:
-    ports = world.build_ports(build_tolerant_pipeline(mode))
-    rebase_positions(ports, propose_moves(ports, "earliest"))
+    session = world.open_session(build_tolerant_pipeline(mode))
+    rebase_positions(session, propose_moves(session, "earliest"))
 
 
 def read_letters(world: World) -> list[tuple[Any, ...]]:
@@ -63,7 +63,7 @@ NEW = [("topic-2", 0, 0, True), ("topic-2", 1, 0, True)]
 def test_flush_after_the_topic_was_recreated_and_rebased_removes_no_dead_letter_of_the_old_one() -> None:
     world = build_world()
     recreate(world)
-    flush(world.build_ports(build_tolerant_pipeline()))
+    flush(world.open_session(build_tolerant_pipeline()))
     assert read_letters(world) == OLD + NEW
     assert sorted(row["id"] for row in world.read_rows(TABLE)) == ["new0", "new1", "old0", "old1"]
 
@@ -75,7 +75,7 @@ def test_dead_letter_at_the_same_offset_of_both_topics_is_kept_twice_with_the_by
         world.broker.produce("orders", *build_record(f"new{partition}", "y"), partition)
         world.broker.produce("orders", {"id": f"again{partition}"}, BAD, partition)
     rebase(world)
-    flush(world.build_ports(build_tolerant_pipeline()))
+    flush(world.open_session(build_tolerant_pipeline()))
     assert read_letters(world) == [*OLD, ("topic-2", 0, 1, True), ("topic-2", 1, 1, True)]
     keys = {(row["topic_id"], row["partition"]): row["key"]["id"] for row in world.read_rows(LETTERS)}
     assert keys == {("topic-1", 0): "bad0", ("topic-1", 1): "bad1", ("topic-2", 0): "again0", ("topic-2", 1): "again1"}
@@ -90,14 +90,14 @@ def test_letters_of_an_attempt_that_was_never_published_still_go_and_those_of_th
             raise Crash(call)
 
     with pytest.raises(Crash):
-        flush(world.build_ports(build_tolerant_pipeline(), dies))
+        flush(world.open_session(build_tolerant_pipeline(), dies))
     assert read_letters(world) == OLD + NEW
     for partition in (0, 1):  # as if the pipeline file had been corrected
         records = world.broker.partitions["orders"][partition].records
         records[0] = replace(records[0], value={"id": f"worse{partition}", "name": "read"})
     world.engine.conditions["true"] = lambda _: True
     corrected = build_pipeline(replace(build_table(), errors=ALL, when="true"), source={"errors": ALL})
-    flush(world.build_ports(corrected))
+    flush(world.open_session(corrected))
     assert read_letters(world) == OLD
 
 
@@ -107,7 +107,7 @@ def test_published_dead_letters_that_are_read_again_are_marked_and_keep_their_by
         records = world.broker.partitions["orders"][partition].records
         records[1] = replace(records[1], value={"id": f"bad{partition}", "name": "read"})
     rebase(world)
-    flush(world.build_ports(build_tolerant_pipeline()))
+    flush(world.open_session(build_tolerant_pipeline()))
     assert read_letters(world) == [("topic-1", 0, 1, False), ("topic-1", 1, 1, False)]
     assert {row["value"] for row in world.read_rows(LETTERS)} == {BAD}
     assert sorted(row["id"] for row in world.read_rows(TABLE)) == ["bad0", "bad1", "old0", "old1"]
@@ -116,41 +116,41 @@ def test_published_dead_letters_that_are_read_again_are_marked_and_keep_their_by
 def test_published_dead_letters_that_are_bad_again_wait_once() -> None:
     world = build_world()
     rebase(world)
-    flush(world.build_ports(build_tolerant_pipeline()))
+    flush(world.open_session(build_tolerant_pipeline()))
     assert read_letters(world) == OLD
 
 
 def test_replay_leaves_dead_letters_of_the_old_topic_of_a_keyed_table_and_counts_them() -> None:
     world = build_world()
     recreate(world)
-    flush(world.build_ports(build_tolerant_pipeline()))
+    flush(world.open_session(build_tolerant_pipeline()))
     world.engine.fixed_values |= {0: {"id": "fixed", "name": "new"}, 1: {"id": "fixed", "name": "old"}}
-    (result,) = replay_dead_letters(world.build_ports(build_tolerant_pipeline()))
+    (result,) = replay_dead_letters(world.open_session(build_tolerant_pipeline()))
     assert (result.tried, result.replayed, result.still_bad, result.of_old_topics) == (2, 2, 0, 2)
     assert read_letters(world) == OLD + [(*letter[:3], False) for letter in NEW]
     replayed = {row["id"]: row["name"] for row in world.read_rows(TABLE) if row["name"] in ("new", "old")}
     assert replayed == {"worse0": "new", "worse1": "new"}
-    (dead_letter,) = replay_dead_letters(world.build_ports(build_tolerant_pipeline()))
+    (dead_letter,) = replay_dead_letters(world.open_session(build_tolerant_pipeline()))
     assert (dead_letter.tried, dead_letter.of_old_topics) == (0, 2)
 
 
 def test_replay_brings_dead_letters_of_the_old_topic_into_an_append_table_once() -> None:
     world = build_world("append")
     recreate(world, "append")
-    flush(world.build_ports(build_tolerant_pipeline("append")))
+    flush(world.open_session(build_tolerant_pipeline("append")))
     world.engine.fixed_values |= {0: {"id": "m0", "name": "new"}, 1: {"id": "m1", "name": "old"}}
-    (result,) = replay_dead_letters(world.build_ports(build_tolerant_pipeline("append")))
+    (result,) = replay_dead_letters(world.open_session(build_tolerant_pipeline("append")))
     assert (result.tried, result.replayed, result.of_old_topics, result.inserted) == (4, 4, 0, 4)
     assert sorted(row["name"] for row in world.read_rows(TABLE)) == ["new", "new", "old", "old", "x", "x", "y", "y"]
     assert [waits for *_, waits in read_letters(world)] == [False] * 4
-    assert replay_dead_letters(world.build_ports(build_tolerant_pipeline("append"))) == []
+    assert replay_dead_letters(world.open_session(build_tolerant_pipeline("append"))) == []
 
 
 def test_rebase_preview_names_the_rows_and_dead_letters_of_the_old_topic_that_stay() -> None:
     world = build_world()
-    assert propose_moves(world.build_ports(build_tolerant_pipeline()), "earliest")[0].old_topics == ()
+    assert propose_moves(world.open_session(build_tolerant_pipeline()), "earliest")[0].old_topics == ()
     world.broker.create("orders", 2)
-    proposals = propose_moves(world.build_ports(build_tolerant_pipeline()), "earliest")
+    proposals = propose_moves(world.open_session(build_tolerant_pipeline()), "earliest")
     (old,) = proposals[0].old_topics
     assert (old.topic, old.recorded, old.found, old.dead_letters, old.rows) == ("orders", "topic-1", "topic-2", 2, 2)
     text = format_old_topics("shop", proposals)

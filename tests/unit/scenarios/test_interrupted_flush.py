@@ -34,7 +34,7 @@ def test_interrupt_does_not_wait_for_a_merge_that_hangs_and_the_next_flush_publi
     begun = time.monotonic()
     try:
         with pytest.raises(KeyboardInterrupt):
-            flush(world.build_ports(build_pipeline(*TABLES), interrupt), merges_at_once=2)
+            flush(world.open_session(build_pipeline(*TABLES), interrupt), merges_at_once=2)
         assert time.monotonic() - begun < 15
     finally:
         release.set()
@@ -42,6 +42,6 @@ def test_interrupt_does_not_wait_for_a_merge_that_hangs_and_the_next_flush_publi
         if thread.name.startswith("tidegate-merge"):
             thread.join(30)
     with suppress(NothingToDo):
-        flush(world.build_ports(build_pipeline(*TABLES)), merges_at_once=2)
+        flush(world.open_session(build_pipeline(*TABLES)), merges_at_once=2)
     assert sorted(row["id"] for row in world.read_rows("lake.shop.a")) == ["a0", "a1"]
     assert sorted(row["id"] for row in world.read_rows("lake.shop.b")) == ["b0", "b1"]

@@ -7,7 +7,7 @@ from fakes import World, build_pipeline, build_table
 from tidegate.errors import BadRecord, ConfigurationError
 from tidegate.flush.flush import flush
 from tidegate.flush.plan import can_keep_last_per_key
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column
 from tidegate.spec.table import Table
 from tidegate.table.columns import (
     list_destination_columns,
@@ -43,10 +43,10 @@ def test_rows_are_found_by_the_leaves_of_the_struct(world: World) -> None:
     pipeline = build_pipeline(build_keyed_table(fields_include="EXCEPT_KEY"))
     for line, name in ((None, "a"), ("1", "b")):
         world.broker.produce("orders", {"id": "x", "line": line}, {"name": name})
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     world.broker.produce("orders", {"id": "x", "line": None}, {"name": "a2"})
     world.broker.produce("orders", {"id": "x", "line": "1"}, None)
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     assert world.read_rows(NAME) == [{"k": {"id": "x", "line": None}, "name": "a2"}]
 
 
@@ -59,7 +59,7 @@ def test_declared_column_of_the_value_stays_where_the_key_has_columns_of_other_n
     pipeline = build_pipeline(replace(table, key=replace(table.key, columns=(Column("id", "STRING"),), into=into)))
     for id, own in (("x", "1"), ("y", "2"), ("x", "3")):
         world.broker.produce("orders", {"id": id}, {"id": own, "name": f"of {own}"})
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
 
     def row(id: str, own: str) -> dict:
         return {**({into: {"id": id}} if into else {prefix + "id": id}), "id": own, "name": f"of {own}"}
@@ -86,10 +86,10 @@ def test_record_whose_key_and_value_differ_is_bad(world: World) -> None:
     world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"})
     world.broker.produce("orders", None, {"id": "b", "name": "x"})
     world.broker.produce("orders", {"id": "c"}, None)
-    flush(world.build_ports(build_verifying_pipeline()))
+    flush(world.open_session(build_verifying_pipeline()))
     world.broker.produce("orders", {"id": "a"}, {"id": "b", "name": "y"})
     with pytest.raises(BadRecord, match="offset=3 reason=the key and the value differ in field id"):
-        flush(world.build_ports(build_verifying_pipeline()))
+        flush(world.open_session(build_verifying_pipeline()))
     assert len(world.read_rows(NAME)) == 2
 
 

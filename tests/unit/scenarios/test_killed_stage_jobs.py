@@ -31,18 +31,18 @@ def die(point: str) -> None:
 
 def test_next_run_takes_the_number_of_a_job_that_left_no_counts(world: World) -> None:
     produce(world, 0)
-    flush(world.build_ports(PIPELINE))
+    flush(world.open_session(PIPELINE))
     numbers = set()
     for number in range(1, 12):
         produce(world, number)
         with install_visitor(die), pytest.raises(Crash):
-            flush(world.build_ports(PIPELINE))
+            flush(world.open_session(PIPELINE))
         numbers.add(world.engine.stages[-1].batch)
-        clean_up(world.build_ports(PIPELINE))  # Airflow runs it also behind a stage task that was killed
+        clean_up(world.open_session(PIPELINE))  # Airflow runs it also behind a stage task that was killed
         staged = [world.destination.tables[f"{table}_shop_tmp"] for table in (ORDERS, ITEMS)]
         assert sum(len({row["batch_number"] for row in table.read_rows()}) for table in staged) == 1
         assert max(len(table.snapshots) for table in staged) <= 2
     assert numbers == {2}
-    flush(world.build_ports(PIPELINE))
+    flush(world.open_session(PIPELINE))
     assert [len(world.read_rows(table)) for table in (ORDERS, ITEMS)] == [12, 12]
     assert [world.destination.read_state(table, "shop").highest_batch for table in (ORDERS, ITEMS)] == [2, 2]

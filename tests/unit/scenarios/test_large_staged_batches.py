@@ -31,10 +31,10 @@ def make_world(*, is_later: bool) -> World:
     world.broker.create("orders", 2)
     if is_later:
         produce(world, 0, 2)
-        flush(world.build_ports(LARGE))
+        flush(world.open_session(LARGE))
     produce(world, 2, 8)
     with pytest.raises(SomeTables):
-        flush(world.build_ports(LARGE, engine=FailsToMerge(world.engine, LOG)))
+        flush(world.open_session(LARGE, engine=FailsToMerge(world.engine, LOG)))
     return world
 
 
@@ -47,19 +47,19 @@ def produce(world: World, begin: int, end: int) -> None:
 
 def list_waiting(world: World, pipeline: Pipeline) -> list[int]:
     """The spans of the batches that wait for the first table."""
-    return [staged.ranges.span for staged in observe_tables(world.build_ports(pipeline))[0].queue]
+    return [staged.ranges.span for staged in observe_tables(world.open_session(pipeline))[0].queue]
 
 
 def drain(world: World) -> None:
     with suppress(NothingToDo):
         while True:
-            flush(world.build_ports(SMALL))
+            flush(world.open_session(SMALL))
 
 
 def test_lower_cap_changes_no_batch_that_is_staged(world: World) -> None:
     before = list_waiting(world, LARGE)
     with pytest.raises((RetryLater, SomeTables)):
-        flush(world.build_ports(SMALL, engine=FailsToMerge(world.engine, LOG)))
+        flush(world.open_session(SMALL, engine=FailsToMerge(world.engine, LOG)))
     assert list_waiting(world, SMALL)[: len(before)] == before == [12]
 
 
@@ -82,5 +82,5 @@ def test_dropped_rows_that_the_log_has_lost_are_not_left_out_silently() -> None:
     del world.destination.tables[f"{LOG}_shop_tmp"]
     world.broker.retain_from("orders", 5)
     with pytest.raises(SomeTables, match=r"so 3 offsets are gone before they were read"):
-        flush(world.build_ports(SMALL))
+        flush(world.open_session(SMALL))
     assert sorted(row["name"] for row in world.read_rows(LOG)) == ["0-0", "0-1", "1-0", "1-1"]

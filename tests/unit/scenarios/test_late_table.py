@@ -53,10 +53,10 @@ def is_outside(world: World) -> bool:
 def test_table_added_later_leaves_the_groups_offsets_where_they_are(world: World) -> None:
     positions = []
     for _ in range(3):
-        flush(world.build_ports(BOTH))
+        flush(world.open_session(BOTH))
         positions.append((read_committed_offset(world), is_outside(world), len(world.read_rows(LATE))))
     assert positions == [(10, True, 3), (10, True, 6), (10, True, 9)]
-    flush(world.build_ports(BOTH))
+    flush(world.open_session(BOTH))
     assert (read_committed_offset(world), is_outside(world)) == (10, False)
     assert world.read_rows(LATE) == world.read_rows(ORDERS)
 
@@ -64,7 +64,7 @@ def test_table_added_later_leaves_the_groups_offsets_where_they_are(world: World
 def test_others_go_on_while_a_late_table_catches_up(world: World) -> None:
     for n in range(3):
         produce(world, f"new{n}")
-        flush(world.build_ports(BOTH))
+        flush(world.open_session(BOTH))
         assert read_committed_offset(world) == 11 + n
     drain(world, BOTH)
     assert (world.read_rows(LATE), read_committed_offset(world)) == (world.read_rows(ORDERS), 13)
@@ -73,7 +73,7 @@ def test_others_go_on_while_a_late_table_catches_up(world: World) -> None:
 def test_table_that_has_caught_up_shares_the_read_of_the_others(world: World) -> None:
     drain(world, BOTH)
     produce(world, "next")
-    flush(world.build_ports(BOTH))
+    flush(world.open_session(BOTH))
     assert len(world.engine.stages[-1].tables) == 2
 
 
@@ -81,7 +81,7 @@ def test_table_that_has_caught_up_holds_the_group_when_it_fails(world: World) ->
     drain(world, BOTH)
     produce(world, "next")
     with pytest.raises(SomeTablesDelayed):
-        flush(world.build_ports(BOTH, engine=FailsToMerge(world.engine, LATE)))
+        flush(world.open_session(BOTH, engine=FailsToMerge(world.engine, LATE)))
     assert read_committed_offset(world) == 10
 
 
@@ -89,7 +89,7 @@ def test_late_table_that_fails_does_not_hold_the_group(world: World) -> None:
     for n in range(2):
         produce(world, f"new{n}")
         with pytest.raises(SomeTablesDelayed):
-            flush(world.build_ports(BOTH, engine=FailsToMerge(world.engine, LATE)))
+            flush(world.open_session(BOTH, engine=FailsToMerge(world.engine, LATE)))
         assert read_committed_offset(world) == 11 + n
     drain(world, BOTH)
     assert (world.read_rows(LATE), read_committed_offset(world)) == (world.read_rows(ORDERS), 12)
@@ -104,18 +104,18 @@ def test_late_table_starts_where_start_says(world: World) -> None:
 def test_late_table_that_starts_at_the_end_joins_with_its_first_batch(world: World) -> None:
     later = build_named_pipeline(ORDERS, LATE, start=Start("latest"))
     with pytest.raises(NothingToDo):
-        flush(world.build_ports(later))
+        flush(world.open_session(later))
     world.broker.produce("orders", {"id": "new"}, {"id": "new", "name": "x"})
     named_pipeline = build_named_pipeline(ORDERS, LATE, start=Start("offsets", offsets={"orders": {0: 10}}))
-    flush(world.build_ports(named_pipeline))
+    flush(world.open_session(named_pipeline))
     assert (is_outside(world), read_committed_offset(world)) == (False, 11)
 
 
 def test_table_that_is_left_alone_comes_inside(world: World) -> None:
     """The others were taken out of the file before it had caught up."""
-    flush(world.build_ports(BOTH))
+    flush(world.open_session(BOTH))
     assert is_outside(world)
-    flush(world.build_ports(build_named_pipeline(LATE)))
+    flush(world.open_session(build_named_pipeline(LATE)))
     assert not is_outside(world)
 
 
@@ -123,7 +123,7 @@ def test_tables_of_a_new_pipeline_are_inside_from_the_start() -> None:
     world = World()
     world.broker.create("orders")
     produce(world, "a")
-    assert [batch.watermark for batch in plan(world.build_ports(BOTH)).tables] == ["inside", "inside"]
+    assert [batch.watermark for batch in plan(world.open_session(BOTH)).tables] == ["inside", "inside"]
 
 
 def test_killed_at_any_call_while_a_late_table_catches_up_nothing_is_lost_and_the_group_never_falls_back() -> None:
@@ -132,7 +132,7 @@ def test_killed_at_any_call_while_a_late_table_catches_up_nothing_is_lost_and_th
         produce(world, "new")
         crash = CrashAt(number)
         try:
-            flush(world.build_ports(BOTH, crash))
+            flush(world.open_session(BOTH, crash))
         except Crash:
             pass
         else:
@@ -140,7 +140,7 @@ def test_killed_at_any_call_while_a_late_table_catches_up_nothing_is_lost_and_th
         assert read_committed_offset(world) >= 10, crash.at
         while True:
             try:
-                flush(world.build_ports(BOTH))
+                flush(world.open_session(BOTH))
             except NothingToDo:
                 break
             assert read_committed_offset(world) >= 10, crash.at

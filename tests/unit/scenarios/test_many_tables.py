@@ -55,7 +55,7 @@ def test_topics_that_are_missing_are_found_without_asking_for_each_of_the_others
     missing_topics = {topics[number] for number in missing}
     for topic in missing_topics:
         world.broker.delete(topic)
-    log, reasons = read_known_log(world.build_ports(build_wide_pipeline(topics), count_calls(counts)))
+    log, reasons = read_known_log(world.open_session(build_wide_pipeline(topics), count_calls(counts)))
     assert tuple(log.end) == tuple(topic for topic in topics if topic not in missing_topics)
     assert reasons.keys() == missing_topics
     for topic, error in reasons.items():
@@ -67,7 +67,7 @@ def test_topics_that_are_missing_are_found_without_asking_for_each_of_the_others
 def test_topics_without_a_leader_are_waited_for_once_and_the_others_are_read_together(world: World) -> None:
     topics, counts = name_topics(TABLE_COUNT), Counter[str]()
     world.broker.leaderless_topics = {topics[3], topics[290]}
-    log, reasons = read_known_log(world.build_ports(build_wide_pipeline(topics), count_calls(counts)))
+    log, reasons = read_known_log(world.open_session(build_wide_pipeline(topics), count_calls(counts)))
     assert reasons.keys() == world.broker.leaderless_topics
     assert all(isinstance(error, TopicsUnavailable) for error in reasons.values())
     assert len(log.end) == TABLE_COUNT - 2
@@ -81,11 +81,11 @@ def test_tables_that_have_not_begun_ask_for_the_topics_of_a_pattern_together(tab
     world.broker.produce("topic0000", {"id": "a"}, {"id": "a", "name": "x"})
     source = {"topics": (), "topic_pattern": "topic.*", "start": Start(StartKind.GROUP)}
     world.broker.groups["tidegate-shop"] = {"topic0000": {0: 0, 1: 0}}
-    flush(world.build_ports(build_pipeline(build_table(topics=()), source=source)))
+    flush(world.open_session(build_pipeline(build_table(topics=()), source=source)))
     late = (build_table(f"lake.shop.late{number}", topics=()) for number in range(tables))
     counts = Counter[str]()
     pipeline = build_pipeline(build_table(topics=()), *late, source=source)
-    commit_offsets(world.build_ports(pipeline, count_calls(counts)))
+    commit_offsets(world.open_session(pipeline, count_calls(counts)))
     assert counts["broker.list_topics"] == 2  # those of the pattern, and those that are there still
 
 
@@ -96,7 +96,7 @@ def test_tables_that_come_later_are_compared_with_the_others_once_for_all(
     first = [build_table(f"lake.shop.first{number}", topics=topics) for number in range(5)]
     for topic in topics:
         world.broker.produce(topic, {"id": topic}, {"id": topic, "name": "x"})
-    flush(world.build_ports(build_pipeline(*first)))
+    flush(world.open_session(build_pipeline(*first)))
     world.broker.produce(topics[0], {"id": "b"}, {"id": "b", "name": "x"})
 
     def count_call(*parts: offsets.Offsets) -> offsets.Offsets:
@@ -105,7 +105,7 @@ def test_tables_that_come_later_are_compared_with_the_others_once_for_all(
 
     monkeypatch.setattr(plan_step, "find_lowest", count_call)
     late = [build_table(f"lake.shop.late{number}", topics=topics) for number in range(20)]
-    sides = {batch.table: batch.watermark for batch in plan(world.build_ports(build_pipeline(*first, *late))).tables}
+    sides = {batch.table: batch.watermark for batch in plan(world.open_session(build_pipeline(*first, *late))).tables}
     assert calls == [5]
     assert {sides[table.name] for table in first} == {WatermarkSide.INSIDE}
     assert {sides[table.name] for table in late} == {WatermarkSide.JOINS}
@@ -116,7 +116,7 @@ def test_reason_of_many_tables_is_seen_before_a_message_is_cut(world: World) -> 
     for topic in topics[1:]:
         world.broker.leaderless_topics.add(topic)
     with pytest.raises(SomeTables) as failed:
-        plan(world.build_ports(build_wide_pipeline(topics)))
+        plan(world.open_session(build_wide_pipeline(topics)))
     message = str(failed.value)[:SHOWN_CHARACTERS]
     assert f"tables=lake.shop.{topics[1]}, lake.shop.{topics[2]}, " in message
     assert f"and {TABLE_COUNT - 1 - offsets.MAX_NAMED_PARTITIONS} more cannot go on" in message
@@ -133,7 +133,7 @@ def test_what_is_published_is_told_without_comparing_each_partition_with_each_ta
         return offsets.get_offset(*arguments)
 
     for count in (20, 40):
-        progress = read_pipeline_progress(world.build_ports(build_wide_pipeline(name_topics(count))))
+        progress = read_pipeline_progress(world.open_session(build_wide_pipeline(name_topics(count))))
         with monkeypatch.context() as patch:
             patch.setattr(pipeline_progress, "get_offset", count_looks)
             looks.append(0)

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from tidegate.errors import ConfigurationError
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Pipeline
 
 NAME, PARTITIONS = "lake.shop.orders", 3
@@ -90,8 +90,8 @@ class Runner(InterruptedRunner):
         """Read everything once more: upserts end in the same rows, other modes are not meant for it."""
         if self.mode.startswith("upsert"):
             with suppress(ConfigurationError):  # no position yet
-                ports = self.world.build_ports(self.build_pipeline(9))
-                rebase_positions(ports, propose_moves(ports, "earliest"))
+                session = self.world.open_session(self.build_pipeline(9))
+                rebase_positions(session, propose_moves(session, "earliest"))
 
 
 def sort_rows(rows: list[dict[str, Any]]) -> list[str]:

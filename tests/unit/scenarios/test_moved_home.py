@@ -41,7 +41,7 @@ def rename(pipeline: Pipeline, suffix: str = "_stg") -> Pipeline:
 def flush_all(world: World, pipeline: Pipeline) -> None:
     while True:
         try:
-            flush(world.build_ports(pipeline))
+            flush(world.open_session(pipeline))
         except NothingToDo:
             return
 
@@ -59,12 +59,12 @@ def refuse(world: World, pipeline: Pipeline, words: str) -> None:
     """Neither a flush nor a heartbeat changes a table or an offset, and status says why."""
     before = read_destinations(world)
     with pytest.raises(GiveUp) as refusal:
-        flush(world.build_ports(pipeline))
+        flush(world.open_session(pipeline))
     assert REFUSED.format(words=words) in str(refusal.value)
-    problems = {table["problem"] for table in read_status(world.build_ports(pipeline))["tables"]}
+    problems = {table["problem"] for table in read_status(world.open_session(pipeline))["tables"]}
     assert problems == {str(refusal.value)}
     committed = json.dumps(world.broker.groups)
-    heartbeat(world.build_ports(pipeline))
+    heartbeat(world.open_session(pipeline))
     assert json.dumps(world.broker.groups) == committed
     assert read_destinations(world) == before
 
@@ -75,7 +75,7 @@ def world() -> World:
     orders = make_orders()
     for _ in range(2):
         with pytest.raises(TidegateError):
-            flush(orders.build_ports(PIPELINE, engine=FailsToMerge(orders.engine, COPY)))
+            flush(orders.open_session(PIPELINE, engine=FailsToMerge(orders.engine, COPY)))
         send_orders(orders, ("a", "3"), ("c", "1"))
     return orders
 
@@ -89,7 +89,7 @@ def test_batches_that_wait_under_another_suffix_are_not_forgotten(world: World) 
     assert len(world.engine.stages) == stages + 1, "of what came after; what was staged is not read again"
     send_orders(world, ("b", None))
     with pytest.raises(TidegateError):
-        flush(world.build_ports(PIPELINE, engine=FailsToMerge(world.engine, COPY)))
+        flush(world.open_session(PIPELINE, engine=FailsToMerge(world.engine, COPY)))
     for partition in (0, 1):  # nothing but the staged batch has the delete any more
         world.broker.retain_from("orders", world.broker.partitions["orders"][partition].end, partition)
     refuse(world, rename(PIPELINE), SUFFIX_WORDS)
@@ -101,15 +101,15 @@ def test_rebase_to_the_same_offsets_goes_on_under_the_new_suffix_and_reads_stage
     flush_all(world, PIPELINE)
     send_orders(world, ("b", "9"), ("c", None))
     with pytest.raises(TidegateError):
-        flush(world.build_ports(PIPELINE, engine=FailsToMerge(world.engine, COPY)))
+        flush(world.open_session(PIPELINE, engine=FailsToMerge(world.engine, COPY)))
     renamed = rename(PIPELINE)
-    moves = propose_moves(world.build_ports(renamed), "{}")
+    moves = propose_moves(world.open_session(renamed), "{}")
     assert [move.last_unpublished_batch for move in moves] == [0, moves[1].after.batch]
-    rebase_positions(world.build_ports(renamed), moves)
+    rebase_positions(world.open_session(renamed), moves)
     flush_all(world, renamed)
     assert read_copy(world) == read_orders(world) == {"a": "3", "b": "9"}
     refuse(world, PIPELINE, "tidegate.shop.intermediate-suffix=_stg and the file says _tmp")
-    rebase_positions(world.build_ports(PIPELINE), propose_moves(world.build_ports(PIPELINE), "{}"))
+    rebase_positions(world.open_session(PIPELINE), propose_moves(world.open_session(PIPELINE), "{}"))
     assert not list_resumed(world, PIPELINE), "no batch of before the moves is published"
     send_orders(world, ("b", "10"))
     flush_all(world, PIPELINE)
@@ -118,7 +118,7 @@ def test_rebase_to_the_same_offsets_goes_on_under_the_new_suffix_and_reads_stage
 
 def list_resumed(world: World, pipeline: Pipeline) -> list[str]:
     try:
-        return [batch.table for batch in plan(world.build_ports(pipeline)).tables if batch.is_resumed]
+        return [batch.table for batch in plan(world.open_session(pipeline)).tables if batch.is_resumed]
     except NothingToDo:
         return []
 
@@ -127,10 +127,10 @@ def test_file_that_changes_between_stage_and_merge_publishes_nothing(world: Worl
     flush_all(world, PIPELINE)
     send_orders(world, ("a", "4"), ("b", "4"))
     with pytest.raises(TidegateError):
-        flush(world.build_ports(PIPELINE, engine=FailsToMerge(world.engine, COPY)))
-    staged = world.build_ports(PIPELINE).staging.list_staged(f"{COPY}_shop_tmp", COPY)[-1:]
+        flush(world.open_session(PIPELINE, engine=FailsToMerge(world.engine, COPY)))
+    staged = world.open_session(PIPELINE).staging.list_staged(f"{COPY}_shop_tmp", COPY)[-1:]
     moved = build_pipeline(build_table("lake.sales.orders"), build_table(COPY))
-    result = merge_queue(world.build_ports(moved), staged)
+    result = merge_queue(world.open_session(moved), staged)
     assert HOME_WORDS in str(result.failure)
     assert read_copy(world)["a"] == "3"
     flush_all(world, PIPELINE)
@@ -144,7 +144,7 @@ def test_table_that_only_a_staged_batch_tells_of_is_not_lost_with_its_name() -> 
     for number, kind in enumerate(("order", "line")):
         produce(world, str(number), kind)
     with pytest.raises(TidegateError):
-        flush(world.build_ports(pipeline, engine=FailsToMerge(world.engine, "lake.shop.line")))
+        flush(world.open_session(pipeline, engine=FailsToMerge(world.engine, "lake.shop.line")))
     refuse(world, rename(pipeline), SUFFIX_WORDS)
     assert (read_keys(world, "order"), read_keys(world, "line")) == (["0"], [])
     flush_all(world, pipeline)
@@ -158,22 +158,22 @@ def test_dead_letters_beside_another_first_table_are_not_forgotten(moved: Pipeli
     for partition in (0, 1):
         world.broker.produce("orders", {"id": f"bad-{partition}"}, BAD, partition)
         world.broker.produce("orders", {"id": f"good-{partition}"}, {"id": f"good-{partition}", "name": "x"}, partition)
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     world.broker.produce("orders", {"id": "more"}, BAD, 0)
     request = parse_request('{"orders": {"0": [0, 1], "1": [0, 2]}}', None, None)
     for _ in range(2):
         refuse(world, moved, HOME_WORDS)
-        ports = world.build_ports(moved)
-        for attempt in (replay_dead_letters, lambda ports: propose_discards(ports, ALL_LETTERS)):
+        session = world.open_session(moved)
+        for attempt in (replay_dead_letters, lambda session: propose_discards(session, ALL_LETTERS)):
             with pytest.raises(GiveUp, match=HOME_WORDS):
-                attempt(ports)
+                attempt(session)
         with pytest.raises(GiveUp, match=HOME_WORDS):
-            propose_backfill(ports, request)
+            propose_backfill(session, request)
     flush_all(world, pipeline)
     world.engine.fixed_values |= {0: {"id": "bad", "name": "fixed"}}
-    assert [result.tried for result in replay_dead_letters(world.build_ports(pipeline))] == [3, 3]
-    ports = world.build_ports(moved)
-    rebase_positions(ports, propose_moves(ports, "{}"))
+    assert [result.tried for result in replay_dead_letters(world.open_session(pipeline))] == [3, 3]
+    session = world.open_session(moved)
+    rebase_positions(session, propose_moves(session, "{}"))
     world.broker.produce("orders", {"id": "last"}, {"id": "last", "name": "y"}, 1)
     flush_all(world, moved)
     assert "last" in {row["id"] for row in world.read_rows(SALES.name)}
@@ -182,7 +182,7 @@ def test_dead_letters_beside_another_first_table_are_not_forgotten(moved: Pipeli
 def test_first_batch_that_was_never_published_is_staged_again_under_the_new_suffix() -> None:
     world, pipeline = make_orders(), build_pipeline()
     with pytest.raises(TidegateError):
-        flush(world.build_ports(pipeline, engine=FailsToMerge(world.engine, NAME)))
+        flush(world.open_session(pipeline, engine=FailsToMerge(world.engine, NAME)))
     flush_all(world, rename(pipeline))
     assert read_orders(world) == {"a": "2", "b": "1"}
     refuse(world, pipeline, "tidegate.shop.intermediate-suffix=_stg and the file says _tmp")

@@ -11,8 +11,8 @@ from tidegate.errors import ConfigurationError, NothingToDo, PositionLost, Retry
 from tidegate.flush.flush import flush
 from tidegate.flush.maintain import maintain
 from tidegate.model import resource_names
-from tidegate.schema.column import Column
-from tidegate.spec.catalog import Catalog
+from tidegate.schema.data_types import Column
+from tidegate.spec.pipeline import Catalog
 
 NAME = "lake.shop.orders"
 OTHER_ROW = {"id": "theirs", "name": "x"}
@@ -48,10 +48,10 @@ def test_branch_begins_at_main_and_main_is_left_alone(world: World) -> None:
     fill_main(world)
     main = world.destination.tables[NAME].refs["main"]
     produce(world, "a")
-    flush(world.build_ports(build_branch_pipeline()))
+    flush(world.open_session(build_branch_pipeline()))
     world.destination.append_foreign_rows(NAME, {"id": "later", "name": "x"})
     produce(world, "b")
-    flush(world.build_ports(build_branch_pipeline()))
+    flush(world.open_session(build_branch_pipeline()))
     assert read_ids(world, "staging") == ["a", "b", "theirs"]
     assert read_ids(world, "main") == ["later", "theirs"]
     assert [s.id for s in world.destination.tables[NAME].ancestors()][1] == main
@@ -59,7 +59,7 @@ def test_branch_begins_at_main_and_main_is_left_alone(world: World) -> None:
 
 def test_table_that_is_made_for_a_branch_shows_nothing_on_main(world: World) -> None:
     produce(world, "a")
-    flush(world.build_ports(build_branch_pipeline()))
+    flush(world.open_session(build_branch_pipeline()))
     assert read_ids(world, "staging") == ["a"]
     assert read_ids(world, "main") == []
 
@@ -71,7 +71,7 @@ def test_killed_at_any_call_the_branch_ends_as_an_uninterrupted_run_leaves_it(wo
         at += 5
         produce(world, str(at))
         try:
-            flush(world.build_ports(build_branch_pipeline(), CrashAt(at)))
+            flush(world.open_session(build_branch_pipeline(), CrashAt(at)))
             break
         except (Crash, RetryLater, NothingToDo):
             continue
@@ -82,24 +82,24 @@ def test_killed_at_any_call_the_branch_ends_as_an_uninterrupted_run_leaves_it(wo
 def test_promoted_branch_is_gone_on_with_on_main(world: World) -> None:
     fill_main(world)
     produce(world, "a")
-    flush(world.build_ports(build_branch_pipeline()))
+    flush(world.open_session(build_branch_pipeline()))
     refs = world.destination.tables[NAME].refs
     refs["main"] = refs["staging"]  # CALL fast_forward
     world.destination.branches.clear()
     produce(world, "b")
-    flush(world.build_ports(build_branch_pipeline("main")))
+    flush(world.open_session(build_branch_pipeline("main")))
     assert read_ids(world, "main") == ["a", "b", "theirs"]
 
 
 def test_other_branch_without_the_position_is_refused_like_a_rollback(world: World) -> None:
     fill_main(world)
     produce(world, "a")
-    flush(world.build_ports(build_branch_pipeline()))
+    flush(world.open_session(build_branch_pipeline()))
     world.destination.branches[NAME] = "other"
     produce(world, "b")
     with pytest.raises(PositionLost, match="no longer part of other"):
-        flush(world.build_ports(build_branch_pipeline("other")))
-    flush(world.build_ports(build_branch_pipeline("other", on_rollback="keep")))
+        flush(world.open_session(build_branch_pipeline("other")))
+    flush(world.open_session(build_branch_pipeline("other", on_rollback="keep")))
     assert read_ids(world, "other") == ["b", "theirs"]
 
 
@@ -114,10 +114,10 @@ def test_maintenance_does_not_rewrite_main_of_a_table_whose_branch_is_written(wo
 
     fill_main(world)
     produce(world, "a")
-    flush(world.build_ports(build_branch_pipeline()))
+    flush(world.open_session(build_branch_pipeline()))
     pipeline = build_branch_pipeline()
     pipeline = replace(pipeline, maintenance=replace(pipeline.maintenance, compact="always"))
-    assert not maintain(world.build_ports(pipeline), NAME).compacted
+    assert not maintain(world.open_session(pipeline), NAME).compacted
 
 
 @pytest.mark.parametrize(("table", "message"), [

@@ -43,14 +43,14 @@ def produce_bad(world: World) -> None:
 
 def flush_failing(world: World, pipeline: Pipeline, table: str) -> None:
     with suppress(TidegateError):
-        flush(world.build_ports(pipeline, engine=FailsToMerge(world.engine, table)))
+        flush(world.open_session(pipeline, engine=FailsToMerge(world.engine, table)))
 
 
 def skip(world: World, pipeline: Pipeline, place: str = BAD_PLACE, table: str | None = None) -> list[str]:
     """The tables for which the record is set aside."""
-    ports = world.build_ports(pipeline)
-    proposals = propose_skips(ports, parse_address(place), table)
-    skip_record(ports, proposals, "ann")
+    session = world.open_session(pipeline)
+    proposals = propose_skips(session, parse_address(place), table)
+    skip_record(session, proposals, "ann")
     return [proposal.verdict.table for proposal in proposals]
 
 
@@ -69,8 +69,8 @@ def follow_rebase(world: World, pipeline: Pipeline, message: str) -> None:
     """Give the command that a message names."""
     match = re.search(r"tidegate rebase shop(?: --table (\S+))? --to (?:'([^']+)'|(\w+))", message)
     assert match, message
-    ports = world.build_ports(pipeline)
-    rebase_positions(ports, propose_moves(ports, match[2] or match[3], match[1]), "ann")
+    session = world.open_session(pipeline)
+    rebase_positions(session, propose_moves(session, match[2] or match[3], match[1]), "ann")
 
 
 def test_record_that_one_table_has_passed_is_skipped_for_the_one_that_came_later(world: World) -> None:
@@ -79,7 +79,7 @@ def test_record_that_one_table_has_passed_is_skipped_for_the_one_that_came_later
     skip(world, ONE)
     drain(world, ONE)
     with pytest.raises(TidegateError, match=f"set exactly this record aside with: tidegate skip shop --at {BAD_PLACE}"):
-        flush(world.build_ports(TWO))
+        flush(world.open_session(TWO))
     with pytest.raises(GiveUp, match="the table has passed it"):
         skip(world, TWO, table=ORDERS)
     assert skip(world, TWO) == [COPY]
@@ -113,10 +113,10 @@ def test_new_partition_is_told_behind_what_is_staged(world: World) -> None:
     world.broker.grow("orders", 3)
     produce(world, "d", 2)
     with pytest.raises(TidegateError, match=f"table={ORDERS}: topic=orders has a new partition=2"):
-        flush(world.build_ports(TWO))
+        flush(world.open_session(TWO))
     assert (read_ids(world), read_ids(world, COPY)) == (["a", "b", "c"], ["a", "b", "c"])
     with pytest.raises(PositionLost, match="topic=orders has a new partition=2"):
-        flush(world.build_ports(TWO))
+        flush(world.open_session(TWO))
     drain(world, build_pipeline(*TWO.tables, on_partition_growth="accept"))
     assert read_ids(world) == read_ids(world, COPY) == ["a", "b", "c", "d"]
 
@@ -132,7 +132,7 @@ def test_new_partition_that_has_lost_its_first_records_is_told(world: World, ris
     world.broker.retain_from("orders", 1, 2)
     if risk == "fail":
         with pytest.raises(PositionLost, match=r"partition=2 is new, .* 1 offsets are gone before they") as error_info:
-            flush(world.build_ports(accepting))
+            flush(world.open_session(accepting))
         follow_rebase(world, accepting, str(error_info.value))
     drain(world, accepting)
     assert (read_ids(world), read_offsets(world)) == (["a", "b", "d"], {"orders": {0: 1, 1: 1, 2: 2}})
@@ -145,10 +145,10 @@ def test_move_is_made_as_it_was_shown_where_a_topic_came_back_with_fewer_partiti
     world.broker.create("orders", 1)
     produce(world, "c", 0)
     with pytest.raises(PositionLost, match="was deleted and created again"):
-        flush(world.build_ports(ONE))
-    rebase = propose_rebase(world.build_ports(ONE), to)
+        flush(world.open_session(ONE))
+    rebase = propose_rebase(world.open_session(ONE), to)
     assert json.loads(rebase.pinned_params["to"]) == {"orders": {"0": 0}}
-    second_rebase = propose_rebase(world.build_ports(ONE), rebase.pinned_params["to"])
+    second_rebase = propose_rebase(world.open_session(ONE), rebase.pinned_params["to"])
     assert second_rebase.preview == rebase.preview
     second_rebase.perform("ann")
     drain(world, ONE)
@@ -160,8 +160,8 @@ def test_partition_of_a_topic_that_was_created_again_does_not_stay_at_an_offset_
     world.broker.create("orders", 2)
     for key, partition in (("c", 0), ("d", 1), ("e", 1)):
         produce(world, key, partition)
-    ports = world.build_ports(ONE)
-    rebase_positions(ports, propose_moves(ports, '{"orders": {"0": 1}}'), "ann")
+    session = world.open_session(ONE)
+    rebase_positions(session, propose_moves(session, '{"orders": {"0": 1}}'), "ann")
     drain(world, ONE)
     assert (read_ids(world), read_offsets(world)) == (["a", "b", "d", "e"], {"orders": {0: 1, 1: 2}})
 
@@ -171,10 +171,10 @@ def test_offsets_stay_that_are_not_named_where_a_topic_was_copied_to_another_clu
     drain(world, ONE)
     produce(world, "c", 1)
     world.broker.cluster_id, world.broker.ids["orders"] = "cluster-2", "topic-of-2"
-    ports = world.build_ports(ONE)
-    (move,) = propose_moves(ports, '{"orders": {"0": 1}}')
+    session = world.open_session(ONE)
+    (move,) = propose_moves(session, '{"orders": {"0": 1}}')
     assert [(part.before, part.after) for part in move.moves] == [(1, 1), (1, 1)]
-    rebase_positions(ports, [move], "ann")
+    rebase_positions(session, [move], "ann")
     drain(world, ONE)
     assert (read_ids(world), read_offsets(world)) == (["a", "b", "c"], {"orders": {0: 1, 1: 2}})
 
@@ -189,7 +189,7 @@ def test_topic_that_was_created_again_is_read_from_its_begin_and_no_other_topic_
     produce(world, "d", 0, "more")
     produce(world, "e", 1)
     with pytest.raises(PositionLost, match="topic=more was deleted and created again") as error_info:
-        flush(world.build_ports(pipeline))
+        flush(world.open_session(pipeline))
     follow_rebase(world, pipeline, str(error_info.value))
     drain(world, pipeline)
     assert read_ids(world) == ["a", "b", "c", "d", "e"]
@@ -204,7 +204,7 @@ def test_partition_that_lost_offsets_moves_to_its_begin_and_the_others_stay(worl
     produce(world, "e", 0)
     world.broker.retain_from("orders", 2, 1)
     with pytest.raises(PositionLost, match="1 offsets are gone before they were read") as error_info:
-        flush(world.build_ports(appended))
+        flush(world.open_session(appended))
     follow_rebase(world, appended, str(error_info.value))
     drain(world, appended)
     assert read_ids(world) == ["a", "b", "d", "e"]
@@ -232,9 +232,9 @@ def test_rows_that_were_rolled_back_are_read_again_by_the_way_out_of_what_keeps_
         world.broker.create("more", 1)
     else:
         pipeline = build_pipeline(build_table(ORDERS), on_rollback=policy)
-    ports = world.build_ports(pipeline)
+    session = world.open_session(pipeline)
     with pytest.raises(PositionLost) as error_info:
-        flush(ports) if policy == "rewind" else propose_answers(ports, "rewind", None)
+        flush(session) if policy == "rewind" else propose_answers(session, "rewind", None)
     follow_rebase(world, pipeline, str(error_info.value))
     drain(world, pipeline)
     assert read_ids(world) == ["a", "b", "c", *([] if damage == "lost" else ["d"]), "e", "f", "m"]
@@ -252,8 +252,8 @@ def test_topic_that_is_taken_out_of_the_file_is_left_without_reading_the_others_
     produce(world, "c", 0)
     later = build_pipeline(build_table(ORDERS, "append", topics=topics))
     with pytest.raises(PositionLost, match="topic=more is not read any more") as error_info:
-        flush(world.build_ports(later))
-    assert "topic=more is not read any more: position={" in propose_rebase(world.build_ports(later), "latest").preview
+        flush(world.open_session(later))
+    assert "topic=more is not read any more: position={" in propose_rebase(world.open_session(later), "latest").preview
     follow_rebase(world, later, str(error_info.value))
     drain(world, later)
     assert read_ids(world) == sorted(["a", "b", "c", "more", *(["other"] if "other" in topics else [])])
@@ -266,7 +266,7 @@ def test_only_topic_of_a_table_that_is_replaced_by_another_is_left_by_the_comman
     produce(world, "c", 0, "more")
     later = build_pipeline(build_table(ORDERS, topics=("more",)))
     with pytest.raises(PositionLost, match="topic=orders is not read any more") as error_info:
-        flush(world.build_ports(later))
+        flush(world.open_session(later))
     follow_rebase(world, later, str(error_info.value))
     drain(world, later)
     assert (read_ids(world), read_offsets(world)) == (["a", "b", "c"], {"more": {0: 1}})

@@ -15,7 +15,8 @@ from fakes import BAD, Crash, CrashAt, FailsToMerge, PauseAt, World, build_pipel
 from tidegate.errors import NothingToDo, TidegateError
 from tidegate.flush.flush import flush
 from tidegate.model.offsets import find_lowest, iterate_offsets
-from tidegate.ports.context import Ports, TableState
+from tidegate.model.table_state import TableState
+from tidegate.ports.session import Session
 from tidegate.reprocess.backfill import apply_slice, drop_backfill
 from tidegate.reprocess.backfill_plan import parse_request, propose_backfill
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
@@ -44,11 +45,11 @@ class Operator:
         self.changes: list[tuple[str, str | None]] = []
         self.is_short = False  # whether the log has lost what was published
 
-    def build_ports(self, hook: Callable[[str, str], None] | None = None, **options: Any) -> Ports:
+    def open_session(self, hook: Callable[[str, str], None] | None = None, **options: Any) -> Session:
         topics = tuple(self.topics)
         tables = [build_table(name, self.modes[name], topics=topics) for name in NAMES if name in self.named]
         pipeline_options = {"max_records": self.cap, "on_partition_growth": self.growth}
-        return self.world.build_ports(build_pipeline(*tables, **pipeline_options), hook, **options)
+        return self.world.open_session(build_pipeline(*tables, **pipeline_options), hook, **options)
 
     def state(self, name: str) -> TableState | None:
         return self.world.destination.read_state(name, "shop")
@@ -79,7 +80,7 @@ class Operator:
             case 2:
                 engine = FailsToMerge(self.world.engine, table)
         with suppress(TidegateError, Crash):
-            flush(self.build_ports(hook, engine=engine))
+            flush(self.open_session(hook, engine=engine))
 
     def roll_back(self) -> None:
         """Where the log has lost records a person undoes it: nothing else brings the rows back."""
@@ -95,12 +96,12 @@ class Operator:
                 self.answer(name)
 
     def answer(self, name: str) -> None:
-        ports = self.build_ports()
+        session = self.open_session()
         if not self.is_short and self.choice.random() < 0.5:
             with suppress(TidegateError):
-                answer_rollbacks(ports, propose_answers(ports, "rewind", name), "rewind", "ann")
+                answer_rollbacks(session, propose_answers(session, "rewind", name), "rewind", "ann")
         with suppress(NothingToDo):
-            undo_rollbacks(ports, propose_undos(ports, name), "ann", discard_foreign=True)
+            undo_rollbacks(session, propose_undos(session, name), "ann", discard_foreign=True)
         if self.modes[name].startswith("upsert") and not self.is_short:
             with suppress(TidegateError):  # what lay behind the last flush, and was rolled back too
                 self.apply(name, whole=True)
@@ -118,12 +119,12 @@ class Operator:
             ends = sorted((self.choice.randint(0, end), self.choice.randint(0, end)))
             if whole or self.choice.random() < 0.6:
                 ranges[topic][partition] = [0, end] if whole else ends
-        planned = propose_backfill(self.build_ports(), parse_request(ranges, None, None, (name,))).backfill
+        planned = propose_backfill(self.open_session(), parse_request(ranges, None, None, (name,))).backfill
         for number in planned.numbers:
             if not whole:
                 self.choice.choice((self.flush, self.produce, lambda: None))()
-            apply_slice(self.build_ports(), planned, number)
-        drop_backfill(self.build_ports(), planned.id)
+            apply_slice(self.open_session(), planned, number)
+        drop_backfill(self.open_session(), planned.id)
 
     def move_back(self) -> None:
         """Rows that are appended would come twice."""
@@ -137,7 +138,7 @@ class Operator:
         }
         to = self.choice.choice(("earliest", json.dumps(offsets), json.dumps({topic: {} for topic in offsets})))
         with suppress(TidegateError):
-            rebase_positions(self.build_ports(), propose_moves(self.build_ports(), to, name), "ann")
+            rebase_positions(self.open_session(), propose_moves(self.open_session(), to, name), "ann")
 
     def switch(self) -> None:
         self.cap = self.choice.choice((2, 3, 50))
@@ -165,7 +166,7 @@ class Operator:
 
     def expire(self) -> None:
         """The log forgets what each table has, or has staged."""
-        ends = [table.end for table in observe_tables(self.build_ports()) if table.error is None]
+        ends = [table.end for table in observe_tables(self.open_session()) if table.error is None]
         if self.named != set(self.modes) or len(ends) < len(self.modes) or not all(ends):
             return
         for topic, partition, end in iterate_offsets(find_lowest(*(end.offsets for end in ends if end))):
@@ -196,7 +197,7 @@ class Operator:
         for _ in range(MAX_FLUSHES):
             self.world.clock.tick(600_000)
             try:
-                flush(self.build_ports())
+                flush(self.open_session())
             except NothingToDo:
                 return
             except TidegateError as error:
@@ -213,10 +214,10 @@ class Operator:
         if match := re.search(r"tidegate undo-rollback shop --table (\S+?);", message):
             self.answer(match[1])
         elif match := re.search(r"tidegate skip shop --at (\S+)", message):
-            skip_record(self.build_ports(), propose_skips(self.build_ports(), parse_address(match[1])), "ann")
+            skip_record(self.open_session(), propose_skips(self.open_session(), parse_address(match[1])), "ann")
         elif match := re.search(r"tidegate rebase shop(?: --table (\S+))? --to (?:'([^']+)'|(\w+))", message):
             rebase_positions(
-                self.build_ports(), propose_moves(self.build_ports(), match[2] or match[3], match[1]), "ann"
+                self.open_session(), propose_moves(self.open_session(), match[2] or match[3], match[1]), "ann"
             )
         elif "on_partition_growth: accept" in message:
             self.growth = "accept"

@@ -6,7 +6,7 @@ from fakes.orders import NAME, make_orders, read_orders, send_orders
 from tidegate.errors import GiveUp, TidegateError
 from tidegate.flush.flush import flush
 from tidegate.model.ownership import FORMAT
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column
 from tidegate.spec.source import Errors
 
 COPY = "lake.shop.Copy"
@@ -35,29 +35,29 @@ def test_table_of_another_format_is_refused_and_goes_on_when_it_is_of_this_one(
 ) -> None:
     world = make_orders()
     world.broker.produce("orders", {"id": "bad"}, BAD, 1)
-    flush(world.build_ports(PIPELINE))
+    flush(world.open_session(PIPELINE))
     set_format(world, table, name, value)
     for number in range(2):
         send_orders(world, ("a", str(number)), ("b", str(number)))
         world.broker.produce("orders", {"id": "bad"}, BAD, 0)
         with pytest.raises(TidegateError) as refusal:
-            flush(world.build_ports(PIPELINE))
+            flush(world.open_session(PIPELINE))
         assert f"another build of Tidegate wrote it, {name}={value or 'none'}, and this one reads {FORMAT}" in str(
             refusal.value
         )
         assert read_orders(world) == {"a": "2", "b": "1"}
     world.destination.tables[table].properties[name] = FORMAT
-    flush(world.build_ports(PIPELINE))
+    flush(world.open_session(PIPELINE))
     assert read_orders(world) == {"a": "1", "b": "1"}
 
 
 def test_batch_that_another_build_has_staged_is_not_merged() -> None:
     world, pipeline = make_orders(), build_pipeline()
     with pytest.raises(TidegateError):
-        flush(world.build_ports(pipeline, engine=FailsToMerge(world.engine, NAME)))
+        flush(world.open_session(pipeline, engine=FailsToMerge(world.engine, NAME)))
     set_format(world, f"{NAME}_shop_tmp", "tidegate.format", None)
     with pytest.raises(GiveUp, match=r"table=lake\.shop\.orders_shop_tmp: another build .* tidegate\.format=none"):
-        flush(world.build_ports(pipeline))
+        flush(world.open_session(pipeline))
     assert read_orders(world) == {}
 
 
@@ -65,5 +65,5 @@ def test_table_of_somebody_else_with_properties_of_its_own_is_written() -> None:
     world = make_orders()
     table = world.destination.create(NAME, (Column("id", "STRING"), Column("name", "STRING")))
     table.properties |= {"owner": "sales", "tidegate.team": "?", "tidegate.other.position": "{}"}
-    flush(world.build_ports(build_pipeline()))
+    flush(world.open_session(build_pipeline()))
     assert read_orders(world) == {"a": "2", "b": "1"}

@@ -8,9 +8,9 @@ from fakes import FailsToMerge, World, build_pipeline, build_table
 from tidegate.cli.main import main
 from tidegate.errors import SomeTablesDelayed
 from tidegate.flush.flush import flush
-from tidegate.jobs.job import Job
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.monitoring.status import read_status
+from tidegate.ports.session import Job
 
 TABLES = tuple(f"lake.shop.{name}" for name in ("orders", "copy", "third", "fourth"))
 FOUR = build_pipeline(*(build_table(name) for name in TABLES))
@@ -50,14 +50,14 @@ def produce(world: World, key: object, name: str) -> None:
 
 
 def test_tables_are_merged_beside_each_other_and_told_in_their_order(world: World) -> None:
-    flushed = flush(world.build_ports(FOUR, engine=MergesMeet(world.engine, 4)), merges_at_once=4)
+    flushed = flush(world.open_session(FOUR, engine=MergesMeet(world.engine, 4)), merges_at_once=4)
     assert [batch.table for batch in flushed.published] == list(TABLES)
     assert all(world.read_rows(table) == [{"id": "a", "name": "x"}] for table in TABLES)
 
 
 def test_no_more_tables_than_asked_for_are_merged_at_once(world: World) -> None:
     engine = MergesMeet(world.engine, 2)
-    flush(world.build_ports(FOUR, engine=engine), merges_at_once=2)
+    flush(world.open_session(FOUR, engine=engine), merges_at_once=2)
     assert engine.most == 2
     assert all(world.read_rows(table) == [{"id": "a", "name": "x"}] for table in TABLES)
 
@@ -65,7 +65,7 @@ def test_no_more_tables_than_asked_for_are_merged_at_once(world: World) -> None:
 def test_failing_table_stops_none_of_those_beside_it(world: World) -> None:
     engine = FailsToMerge(world.engine, TABLES[0])
     with pytest.raises(SomeTablesDelayed, match=r"1 tables failed:\nSpark failed in merge: table=lake.shop.orders"):
-        flush(world.build_ports(FOUR, engine=engine), merges_at_once=4)
+        flush(world.open_session(FOUR, engine=engine), merges_at_once=4)
     assert [len(world.read_rows(table)) for table in TABLES] == [0, 1, 1, 1]
 
 
@@ -75,7 +75,7 @@ def command(world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 
     def run(pipeline, *words: str, **options):
         assemble = "tidegate.cli.commands.flush.assemble_checked_pipeline"
-        monkeypatch.setattr(assemble, lambda *_: world.build_ports(pipeline, **options))
+        monkeypatch.setattr(assemble, lambda *_: world.open_session(pipeline, **options))
         code = main(["flush", "shop", "--json", "--merges-at-once", "1", *words])
         output = capsys.readouterr()
         return code, [json.loads(line) for line in output.out.splitlines()], output.err
@@ -90,7 +90,7 @@ def roll_back(world: World, table: str) -> None:
 
 def test_healthy_tables_are_flushed_until_current_while_one_is_refused(world: World, command) -> None:
     pipeline = build_pipeline(*(build_table(name) for name in TABLES[:2]), max_records=1)
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     roll_back(world, TABLES[1])
     for name in ("1", "2", "3"):
         produce(world, "a", name)
@@ -109,7 +109,7 @@ def test_healthy_tables_are_flushed_until_current_while_one_fails(world: World, 
     assert (code, {batch["table"] for batch in published}) == (1, {TABLES[0]})
     assert world.read_rows(TABLES[0]) == [{"id": "a", "name": "3"}]
     assert "Spark failed in merge: table=lake.shop.copy" in complaint
-    assert {row["table"]: row["lag"] for row in read_status(world.build_ports(pipeline))["tables"]} == {
+    assert {row["table"]: row["lag"] for row in read_status(world.open_session(pipeline))["tables"]} == {
         TABLES[0]: 0,
         TABLES[1]: 4,
     }
@@ -160,7 +160,7 @@ def test_flush_that_another_run_overtook_exits_with_3_and_has_written_nothing(wo
     def publish_first(call: str, moment: str) -> None:
         if (call, moment) == ("engine.run", "before") and not others:
             others.append(call)
-            flush(world.build_ports(pipeline))
+            flush(world.open_session(pipeline))
 
     code, published, complaint = command(pipeline, hook=publish_first)
     assert (code, published) == (3, [])

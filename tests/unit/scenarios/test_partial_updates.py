@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tidegate.errors import BadRecord, NothingToDo, RetryLater
 from tidegate.flush.flush import flush
 from tidegate.flush.plan import can_keep_last_per_key
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Pipeline
 from tidegate.table.columns import list_unavailable_columns, stages_kept_columns
 
@@ -67,15 +67,15 @@ def test_table_equals_the_model_wherever_batches_are_cut(kind: str, soft: bool, 
     for step, argument in steps:
         if step == "flush":
             with suppress(NothingToDo, Crash, RetryLater):
-                flush(world.build_ports(pipeline, CrashAt(argument)))
+                flush(world.open_session(pipeline, CrashAt(argument)))
             continue
         value = argument if kind == "unchanged" or argument is None else tuple(v and v.strip("_") for v in argument)
         value_row = value and {"id": step, "a": value[0], "b": value[1]}
         world.broker.produce("orders", {"id": step}, value_row)
         changes.append((step, value))
     with suppress(NothingToDo):
-        flush(world.build_ports(pipeline))
-        flush(world.build_ports(pipeline))
+        flush(world.open_session(pipeline))
+        flush(world.open_session(pipeline))
     assert sort_rows(world.read_rows(NAME)) == sort_rows(compute_rows(kind, soft, changes))
 
 
@@ -89,7 +89,7 @@ def world() -> World:
 def test_batch_without_a_placeholder_takes_the_cheaper_statement(world: World) -> None:
     for a, b in (("w", "y"), ("x", "y"), ("z", UNCHANGED_MARK)):
         world.broker.produce("orders", {"id": "k"}, {"id": "k", "a": a, "b": b})
-        flush(world.build_ports(build_partial_pipeline("unchanged")))
+        flush(world.open_session(build_partial_pipeline("unchanged")))
     statements = [json.loads(job.statements[-1])["statement"] for job in world.engine.merges]
     assert statements == ["merge_new", "merge_upsert_delete", "merge_folded"]
     assert world.read_rows(NAME) == [{"id": "k", "a": "z", "b": "y"}]
@@ -98,7 +98,7 @@ def test_batch_without_a_placeholder_takes_the_cheaper_statement(world: World) -
 def test_earlier_records_of_a_key_are_read_only_where_a_later_one_holds_a_place(world: World) -> None:
     for a, b in (("1", "y"), ("2", "y"), ("3", UNCHANGED_MARK)):
         world.broker.produce("orders", {"id": "k"}, {"id": "k", "a": a, "b": b})
-    flush(world.build_ports(build_partial_pipeline("unchanged")))
+    flush(world.open_session(build_partial_pipeline("unchanged")))
     assert world.read_rows(NAME) == [{"id": "k", "a": "3", "b": "y"}]
     (row,) = world.destination.read_history("lake.shop.tidegate_shop_batches", 1)
     assert (row["staged"], row["superseded"]) == (2, 1)
@@ -106,14 +106,14 @@ def test_earlier_records_of_a_key_are_read_only_where_a_later_one_holds_a_place(
 
 def test_placeholder_without_a_row_is_null(world: World) -> None:
     world.broker.produce("orders", {"id": "k"}, {"id": "k", "a": "x", "b": UNCHANGED_MARK})
-    flush(world.build_ports(build_partial_pipeline("unchanged")))
+    flush(world.open_session(build_partial_pipeline("unchanged")))
     assert world.read_rows(NAME) == [{"id": "k", "a": "x", "b": None}]
 
 
 def test_tables_that_keep_no_row_take_the_placeholder_as_it_comes(world: World) -> None:
     pipeline = build_partial_pipeline("unchanged", "append")
     world.broker.produce("orders", {"id": "k"}, {"id": "k", "a": "x", "b": UNCHANGED_MARK})
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     assert world.read_rows(NAME) == [{"id": "k", "a": "x", "b": UNCHANGED_MARK}]
 
 
@@ -121,7 +121,7 @@ def test_placeholder_that_a_late_record_may_have_to_fill_is_a_bad_record(world: 
     pipeline = build_partial_pipeline("unchanged", sequence_by=("a",))
     world.broker.produce("orders", {"id": "k"}, {"id": "k", "a": "1", "b": UNCHANGED_MARK})
     with pytest.raises(BadRecord, match="the value of b is not in the event"):
-        flush(world.build_ports(pipeline))
+        flush(world.open_session(pipeline))
 
 
 def test_only_columns_that_can_hold_a_placeholder_are_looked_at() -> None:

@@ -14,7 +14,7 @@ import pytest
 from fakes.producing import Killed
 from fakes.publications import Outside
 from tidegate.errors import NothingToDo, PublishedElsewhere, RetryLater
-from tidegate.ports.publication_ports import PublicationPorts
+from tidegate.ports.publication_session import PublicationSession
 from tidegate.publications.publish import publish
 
 EXACTLY, AT_LEAST = "exactly-once", "at-least-once"
@@ -28,7 +28,7 @@ def build_outside(delivery: str, is_first: bool = False) -> Outside:
     world = Outside(delivery=delivery, parallelism=PARTS, transaction_records=3)
     commit(world, 0)
     if not is_first:
-        publish(world.build_ports())
+        publish(world.open_session())
     return world
 
 
@@ -36,16 +36,16 @@ def commit(world: Outside, number: int) -> None:
     world.table.commit(**{key: way[number] for key, way in WAYS.items() if way[number]})
 
 
-def try_to_publish(ports: PublicationPorts) -> None:
+def try_to_publish(session: PublicationSession) -> None:
     with suppress(NothingToDo, PublishedElsewhere, RetryLater, Killed):
-        publish(ports)
+        publish(session)
 
 
 def finish(world: Outside) -> None:
     """Runs until one finds nothing to do."""
     for _ in range(4):
         try:
-            publish(world.build_ports())
+            publish(world.open_session())
         except NothingToDo:
             return
     raise AssertionError("there is always something left")
@@ -69,7 +69,7 @@ def count_calls(delivery: str, is_first: bool) -> int:
     world = build_outside(delivery, is_first)
     commit(world, 1)
     world.topic.broker.calls = 0
-    publish(world.build_ports())
+    publish(world.open_session())
     return world.topic.broker.calls
 
 
@@ -84,7 +84,7 @@ def test_killed_run_is_recovered_by_a_run_towards_another_snapshot(
         commit(world, 1)
         world.die_at(at)
         with pytest.raises(Killed):
-            publish(world.build_ports())
+            publish(world.open_session())
         commit(world, 2)
         finish(world)
         judge(world, f"killed at call {at}")
@@ -121,10 +121,10 @@ def meet_another_run(
         commit(world, 2)
         if killed_at is not None:
             world.die_at(killed_at)
-        try_to_publish(world.build_ports())
+        try_to_publish(world.open_session())
         world.die_at(-1 if first_killed_at is None else first_killed_at)
 
-    try_to_publish(replace(world.build_ports(), engine=Interrupted(world, stopped_at, meanwhile)))
+    try_to_publish(replace(world.open_session(), engine=Interrupted(world, stopped_at, meanwhile)))
     world.die_at(-1)
     finish(world)
     return world

@@ -9,9 +9,8 @@ from fakes.producing import Killed
 from fakes.publications import Outside, Table
 from tidegate.errors import BadRecord, ConfigurationError, GiveUp, NothingToDo, PublishedElsewhere, RetryLater
 from tidegate.monitoring.health import ScheduleState
-from tidegate.publications.heartbeat import send_heartbeat
 from tidegate.publications.plan import plan_run
-from tidegate.publications.publish import publish
+from tidegate.publications.publish import publish, send_heartbeat
 from tidegate.publications.republish import RepublishRequest
 from tidegate.publications.status import (
     PublicationReading,
@@ -31,28 +30,28 @@ def outside() -> Outside:
 
 
 def test_first_run_produces_the_whole_table_and_the_next_only_what_differs(outside: Outside) -> None:
-    assert publish(outside.build_ports()).compared_with == "everything"
+    assert publish(outside.open_session()).compared_with == "everything"
     assert outside.topic.read_latest() == outside.table.snapshots[10]
     outside.table.commit(a="2", b="1", d="1", e="1")
-    result = publish(outside.build_ports())
+    result = publish(outside.open_session())
     assert (result.from_snapshot_id, result.to_snapshot_id, result.compared_with) == (10, 11, "changes")
     assert sorted(outside.topic.records[5:]) == [("a", "2"), ("c", None)]
     with pytest.raises(NothingToDo, match="nothing came since"):
-        publish(outside.build_ports())
+        publish(outside.open_session())
 
 
 def test_snapshot_that_touched_no_file_is_no_run(outside: Outside) -> None:
-    publish(outside.build_ports())
+    publish(outside.open_session())
     outside.table.snapshots[11] = outside.table.snapshots[10]
     outside.table.current = 11
     with pytest.raises(NothingToDo, match="no row has changed"):
-        publish(outside.build_ports())
+        publish(outside.open_session())
 
 
 def test_table_that_is_not_there_yet_is_nothing_to_do(outside: Outside) -> None:
     outside.table.exists = False
     with pytest.raises(NothingToDo, match="does not exist yet"):
-        publish(outside.build_ports())
+        publish(outside.open_session())
 
 
 @pytest.mark.parametrize("start", [Begin("snapshot", snapshot_id=10), Begin("timestamp", timestamp_ms=10)])
@@ -60,7 +59,7 @@ def test_first_run_may_begin_at_a_snapshot_or_a_time(start: Begin) -> None:
     outside = Outside(start=start)
     outside.table.commit(a="1", b="1")
     outside.table.commit(a="2", b="1")
-    publish(outside.build_ports())
+    publish(outside.open_session())
     assert outside.topic.records == [("a", "2")]
 
 
@@ -68,7 +67,7 @@ def test_start_at_a_snapshot_that_is_not_there_is_refused() -> None:
     outside = Outside(start=Begin("snapshot", snapshot_id=99))
     outside.table.commit(a="1")
     with pytest.raises(GiveUp, match="no snapshot for its start"):
-        publish(outside.build_ports())
+        publish(outside.open_session())
 
 
 @pytest.mark.parametrize("after", range(1, 34, 4))
@@ -76,29 +75,29 @@ def test_killed_run_is_finished_towards_the_same_snapshot_and_repeats_nothing(ou
     outside.die_at(after)
     outside.table.commit(**outside.table.snapshots[10])
     with pytest.raises(Killed):
-        publish(outside.build_ports())
+        publish(outside.open_session())
     outside.table.commit(a="2", b="1", c="1", d="1")
-    first = plan_run(outside.build_ports())
+    first = plan_run(outside.open_session())
     assert first.is_resumed == (after >= 5), "from the first record of progress on"
     assert first.position.to == (11 if first.is_resumed else 12)
-    assert publish(outside.build_ports()).to_snapshot_id == 12
+    assert publish(outside.open_session()).to_snapshot_id == 12
     outside.table.commit(a="3", b="1", c="1", d="1")
-    publish(outside.build_ports())
+    publish(outside.open_session())
     assert outside.topic.read_latest() == outside.table.snapshots[13]
     assert len(outside.topic.records) == len(set(outside.topic.records)), "no change twice"
 
 
 @pytest.mark.parametrize("after", range(0, 18, 2))
 def test_killed_run_of_changes_is_resumed(outside: Outside, after: int) -> None:
-    publish(outside.build_ports())
+    publish(outside.open_session())
     outside.table.commit(a="2", b="2", c="2")
     outside.die_at(after)
     with pytest.raises(Killed):
-        publish(outside.build_ports())
+        publish(outside.open_session())
     pinned = set(outside.table.tags.values())
     assert pinned == {10, 11}, "both ends stay"
     outside.table.commit(a="3", b="2", c="2")
-    assert publish(outside.build_ports()).to_snapshot_id == 12
+    assert publish(outside.open_session()).to_snapshot_id == 12
     assert outside.topic.read_latest() == {"a": "3", "b": "2", "c": "2"}
     records = outside.topic.records[5:]
     assert len(records) == len(set(records))
@@ -107,33 +106,33 @@ def test_killed_run_of_changes_is_resumed(outside: Outside, after: int) -> None:
 
 def test_run_that_finishes_the_one_before_it_produces_also_what_came_since(outside: Outside) -> None:
     """Nothing starts another run until the table changes again: readers would have the older rows until then."""
-    publish(outside.build_ports())
+    publish(outside.open_session())
     outside.table.commit(a="2", b="2", c="1", d="1")
     outside.die_at(12)
     with pytest.raises(Killed):
-        publish(outside.build_ports())
+        publish(outside.open_session())
     outside.table.commit(a="3", b="2", c="1")
-    assert plan_run(outside.build_ports()).position.to == 11
+    assert plan_run(outside.open_session()).position.to == 11
     before = len(outside.topic.records)
-    result = publish(outside.build_ports())
+    result = publish(outside.open_session())
     assert (result.from_snapshot_id, result.to_snapshot_id) == (10, 12)
     assert outside.topic.read_latest() == {"a": "3", "b": "2", "c": "1"}
     assert result.inserted + result.updated + result.deleted >= len(outside.topic.records) - before
     assert set(outside.table.tags.values()) == {12}
     with pytest.raises(NothingToDo):
-        publish(outside.build_ports())
+        publish(outside.open_session())
 
 
 def test_run_that_was_planned_before_another_one_published_changes_nothing(outside: Outside) -> None:
-    publish(outside.build_ports())
+    publish(outside.open_session())
     outside.table.commit(a="2")
-    late = outside.build_ports()
+    late = outside.open_session()
 
     class Overtaken:
         def run(self, job) -> None:
-            publish(outside.build_ports())
+            publish(outside.open_session())
             outside.table.commit(a="3")
-            publish(outside.build_ports())
+            publish(outside.open_session())
             outside.spark.run(job)
 
     with pytest.raises(PublishedElsewhere):
@@ -142,70 +141,70 @@ def test_run_that_was_planned_before_another_one_published_changes_nothing(outsi
 
 
 def test_expired_snapshot_is_refused_or_answered_with_a_comparison(outside: Outside) -> None:
-    publish(outside.build_ports())
+    publish(outside.open_session())
     outside.table.commit(a="2", b="1")
     del outside.table.snapshots[10]
     with pytest.raises(GiveUp, match=r"snapshot=10 .* has expired; run `tidegate publish out --resynchronise`"):
-        publish(outside.build_ports())
+        publish(outside.open_session())
     outside.publication = replace(outside.publication, on_expired="resynchronise")
-    assert publish(outside.build_ports()).compared_with == "topic"
+    assert publish(outside.open_session()).compared_with == "topic"
     assert outside.topic.read_latest() == {"a": "2", "b": "1"}
     assert sorted(outside.topic.records[5:], key=str) == [("a", "2"), ("c", None), ("d", None), ("e", None)]
 
 
 def test_unfinished_run_to_a_snapshot_that_has_expired_is_answered_with_a_comparison(outside: Outside) -> None:
     outside.publication = replace(outside.publication, on_expired="resynchronise")
-    publish(outside.build_ports())
+    publish(outside.open_session())
     outside.table.commit(a="2", b="2")
     outside.die_at(7)
     with pytest.raises(Killed):
-        publish(outside.build_ports())
-    assert plan_run(outside.build_ports()).is_resumed
+        publish(outside.open_session())
+    assert plan_run(outside.open_session()).is_resumed
     outside.table.commit(a="3", b="1")
     del outside.table.snapshots[11]
-    assert publish(outside.build_ports()).compared_with == "topic"
+    assert publish(outside.open_session()).compared_with == "topic"
     assert outside.topic.read_latest() == {"a": "3", "b": "1"}
 
 
 @pytest.mark.parametrize("after", range(0, 24, 3))
 def test_killed_resynchronisation_compares_again(outside: Outside, after: int) -> None:
-    publish(outside.build_ports())
+    publish(outside.open_session())
     outside.table.commit(a="2", b="2", e="2")
     outside.die_at(after)
     with pytest.raises(Killed):
-        publish(outside.build_ports(), resynchronise=True)
-    publish(outside.build_ports())
+        publish(outside.open_session(), resynchronise=True)
+    publish(outside.open_session())
     assert outside.topic.read_latest() == {"a": "2", "b": "2", "e": "2"}
     assert len(outside.topic.records) == len(set(outside.topic.records))
 
 
 def test_changed_file_replaced_table_and_new_topic_are_refused_until_resynchronised(outside: Outside) -> None:
-    publish(outside.build_ports())
+    publish(outside.open_session())
     outside.table.commit(a="2")
     before = outside.publication
     outside.publication = replace(before, key=KeyOut(("id",), prefix="k_"))
     with pytest.raises(GiveUp, match="its file has changed"):
-        publish(outside.build_ports())
+        publish(outside.open_session())
     outside.publication = before
     outside.topic.id = "t2"
     with pytest.raises(GiveUp, match="deleted or made anew"):
-        publish(outside.build_ports())
+        publish(outside.open_session())
     outside.topic.id, outside.table.uuid = "t1", "u2"
     with pytest.raises(GiveUp, match="was replaced by another"):
-        publish(outside.build_ports())
-    publish(outside.build_ports(), resynchronise=True)
+        publish(outside.open_session())
+    publish(outside.open_session(), resynchronise=True)
     assert outside.topic.read_latest() == {"a": "2"}
     with pytest.raises(NothingToDo):
-        publish(outside.build_ports())
+        publish(outside.open_session())
 
 
 def test_topic_that_grew_is_refused_even_with_a_comparison(outside: Outside) -> None:
-    publish(outside.build_ports())
+    publish(outside.open_session())
     outside.table.commit(a="2")
     outside.topic.partitions = 4
     for resynchronise in (False, True):
         with pytest.raises(GiveUp, match="had 3 partitions and has 4"):
-            publish(outside.build_ports(), resynchronise)
+            publish(outside.open_session(), resynchronise)
 
 
 def test_topic_with_records_and_no_progress_is_refused_until_compared(outside: Outside) -> None:
@@ -214,18 +213,18 @@ def test_topic_with_records_and_no_progress_is_refused_until_compared(outside: O
     with pytest.raises(
         GiveUp, match=r"topics=out hold records \(if not by the partitioner of .*\); run `tidegate publish"
     ):
-        publish(outside.build_ports())
-    publish(outside.build_ports(), resynchronise=True)
+        publish(outside.open_session())
+    publish(outside.open_session(), resynchronise=True)
     assert outside.topic.read_latest() == outside.table.snapshots[10]
     assert ("a", "1") not in outside.topic.records[2:], "what is right already is not produced again"
 
 
 def test_dry_run_and_status_change_nothing_and_tell_what_waits(outside: Outside) -> None:
-    assert plan_run(outside.build_ports()).to_dict()["to_snapshot_id"] == 10
-    assert read_publication_status(outside.build_ports()).waiting.position.mode == "everything"
+    assert plan_run(outside.open_session()).to_dict()["to_snapshot_id"] == 10
+    assert read_publication_status(outside.open_session()).waiting.position.mode == "everything"
     assert (outside.topic.id, outside.topic.newest, outside.table.tags) == (None, {}, {})
-    publish(outside.build_ports())
-    publication_status = read_publication_status(outside.build_ports())
+    publish(outside.open_session())
+    publication_status = read_publication_status(outside.open_session())
     assert (publication_status.published_snapshot_id, publication_status.waiting, publication_status.problem) == (
         10,
         None,
@@ -233,15 +232,15 @@ def test_dry_run_and_status_change_nothing_and_tell_what_waits(outside: Outside)
     )
     outside.table.commit(a="2")
     outside.table.uuid = "u2"
-    assert "was replaced" in read_publication_status(outside.build_ports()).problem
+    assert "was replaced" in read_publication_status(outside.open_session()).problem
 
 
 def test_status_counts_what_waits_and_tells_the_last_run(outside: Outside) -> None:
-    publish(outside.build_ports())
-    assert read_publication_status(outside.build_ports()).snapshots_behind == 0
+    publish(outside.open_session())
+    assert read_publication_status(outside.open_session()).snapshots_behind == 0
     outside.table.commit(a="2", b="1", c="1", d="1", e="1")
     outside.table.commit(a="2", b="1", c="1", d="1")
-    publication_status = read_publication_status(outside.build_ports())
+    publication_status = read_publication_status(outside.open_session())
     assert (publication_status.snapshots_behind, publication_status.rows_behind) == (2, 2)
     assert (publication_status.last_run.to_snapshot_id, publication_status.last_run.compared_with) == (10, "everything")
     assert to_metrics(publication_status) == {
@@ -253,7 +252,7 @@ def test_status_counts_what_waits_and_tells_the_last_run(outside: Outside) -> No
 
 
 def test_state_of_a_publication_is_one_word_with_its_reason(outside: Outside) -> None:
-    publish(outside.build_ports())
+    publish(outside.open_session())
     assert describe_publication_state(_read(outside), ScheduleState()) == ("current", "nothing waits")
     outside.table.commit(a="2")
     now = _read(outside)
@@ -288,7 +287,7 @@ def test_changes_for_which_no_run_begins_are_a_publication_that_is_stuck(
 ) -> None:
     """As behind a pause of its DAG, or where another writer changed the table: nothing tells the DAG of that."""
     outside.publication = replace(outside.publication, **words)
-    publish(outside.build_ports())
+    publish(outside.open_session())
     outside.table.commit(a="2")
     waits = _read(outside)
     assert waits.status is not None
@@ -303,77 +302,79 @@ def test_changes_for_which_no_run_begins_are_a_publication_that_is_stuck(
 
 
 def _read(outside: Outside) -> PublicationReading:
-    return PublicationReading(publication="out", status=read_publication_status(outside.build_ports()), read_at=1.0)
+    return PublicationReading(publication="out", status=read_publication_status(outside.open_session()), read_at=1.0)
 
 
 def test_producing_again_gives_the_published_rows_of_a_range_and_moves_no_position(outside: Outside) -> None:
-    publish(outside.build_ports())
+    publish(outside.open_session())
     outside.table.commit(a="2", b="1", c="1", d="1")
     outside.table.commit(a="2", b="2", c="1", d="1")
-    publish(outside.build_ports())
+    publish(outside.open_session())
     outside.table.commit(a="9")
     before = len(outside.topic.records)
-    result = publish(outside.build_ports(), again=RepublishRequest("10", "11"))
+    result = publish(outside.open_session(), again=RepublishRequest("10", "11"))
     assert sorted(outside.topic.records[before:], key=str) == [("a", "2"), ("e", None)], (
         "keys of the range, rows of now"
     )
     assert (result.compared_with, result.to_snapshot_id) == ("again", 12)
     assert set(outside.table.tags.values()) == {12}
     before = len(outside.topic.records)
-    publish(outside.build_ports(), again=RepublishRequest())
+    publish(outside.open_session(), again=RepublishRequest())
     assert len(outside.topic.records) == before + 4, "without a range every key"
-    publish(outside.build_ports())
+    publish(outside.open_session())
     assert outside.topic.read_latest() == {"a": "9"}
 
 
 @pytest.mark.parametrize("after", range(0, 24, 4))
 def test_killed_run_that_produces_again_neither_loses_nor_moves_anything(outside: Outside, after: int) -> None:
-    publish(outside.build_ports())
+    publish(outside.open_session())
     outside.table.commit(a="2", b="2", c="2", d="2")
-    publish(outside.build_ports())
+    publish(outside.open_session())
     outside.die_at(after)
     with pytest.raises(Killed):
-        publish(outside.build_ports(), again=RepublishRequest())
+        publish(outside.open_session(), again=RepublishRequest())
     before = len(outside.topic.records)
-    publish(outside.build_ports(), again=RepublishRequest("10"))
+    publish(outside.open_session(), again=RepublishRequest("10"))
     assert len(outside.topic.records) == before + 5, "asked again, it begins anew"
     assert outside.topic.read_latest() == outside.table.snapshots[11]
     outside.table.commit(a="3")
-    publish(outside.build_ports())
+    publish(outside.open_session())
     assert outside.topic.read_latest() == {"a": "3"}
 
 
 def test_range_that_cannot_be_produced_again_is_refused_in_words(outside: Outside) -> None:
     with pytest.raises(NothingToDo, match="nothing was published yet"):
-        publish(outside.build_ports(), again=RepublishRequest())
+        publish(outside.open_session(), again=RepublishRequest())
     outside.die_at(12)
     with pytest.raises(Killed):
-        publish(outside.build_ports())
+        publish(outside.open_session())
     with pytest.raises(GiveUp, match="a run is unfinished; finish it by `tidegate publish out`"):
-        publish(outside.build_ports(), again=RepublishRequest())
-    publish(outside.build_ports())
+        publish(outside.open_session(), again=RepublishRequest())
+    publish(outside.open_session())
     with pytest.raises(GiveUp, match="from=7: snapshot=7 has expired or never existed"):
-        publish(outside.build_ports(), again=RepublishRequest("7"))
+        publish(outside.open_session(), again=RepublishRequest("7"))
     with pytest.raises(ConfigurationError, match="from=soon: neither a snapshot nor a time"):
-        publish(outside.build_ports(), again=RepublishRequest("soon"))
+        publish(outside.open_session(), again=RepublishRequest("soon"))
     with pytest.raises(ConfigurationError, match="a time without a zone"):
-        publish(outside.build_ports(), again=RepublishRequest("2026-01-01T00:00"))
+        publish(outside.open_session(), again=RepublishRequest("2026-01-01T00:00"))
     with pytest.raises(NothingToDo, match="no row changed between"):
-        publish(outside.build_ports(), again=RepublishRequest("10", "10"))
+        publish(outside.open_session(), again=RepublishRequest("10", "10"))
 
 
 @pytest.mark.parametrize("begin", [None, "10"])
 def test_range_that_ends_before_the_table_s_first_snapshot_is_not_one_that_ends_now(
     outside: Outside, begin: str | None
 ) -> None:
-    publish(outside.build_ports())
+    publish(outside.open_session())
     outside.table.commit(a="2")
-    publish(outside.build_ports())
+    publish(outside.open_session())
     before = list(outside.topic.records)
     with pytest.raises(NothingToDo, match=r"had no snapshot by to=1970-01-01T00:00:00\.001Z"):
-        publish(outside.build_ports(), again=RepublishRequest(begin, "1970-01-01T00:00:00.001Z"))
+        publish(outside.open_session(), again=RepublishRequest(begin, "1970-01-01T00:00:00.001Z"))
     assert outside.topic.records == before
-    publish(outside.build_ports(), again=RepublishRequest(begin, "1970-01-01T00:00:00.010Z" if begin is None else None))
+    publish(
+        outside.open_session(), again=RepublishRequest(begin, "1970-01-01T00:00:00.010Z" if begin is None else None)
+    )
     assert len(outside.topic.records) > len(before)
 
 
@@ -384,7 +385,7 @@ def test_rows_that_are_gone_from_the_table_are_not_produced_again_for_ever(
 ) -> None:
     """No later try finds the snapshot, also where the file lets an ordinary run compare with the topic instead."""
     outside.publication = replace(outside.publication, on_expired="resynchronise")
-    publish(outside.build_ports())
+    publish(outside.open_session())
     outside.table.commit(a="2")
     if loss == "expired":
         del outside.table.snapshots[10]
@@ -392,9 +393,9 @@ def test_rows_that_are_gone_from_the_table_are_not_produced_again_for_ever(
         outside.table.uuid = "u2"
     before = len(outside.topic.records)
     with pytest.raises(GiveUp, match=rf"{loss}.*; run `tidegate publish out --resynchronise`"):
-        publish(outside.build_ports(), again=RepublishRequest(begin))
+        publish(outside.open_session(), again=RepublishRequest(begin))
     assert len(outside.topic.records) == before
-    publish(outside.build_ports())
+    publish(outside.open_session())
     assert outside.topic.read_latest() == {"a": "2"}
 
 
@@ -412,29 +413,29 @@ def joining() -> Outside:
 def test_change_of_a_joined_table_counts_like_one_of_the_table(joining: Outside) -> None:
     dim = joining.table.other_tables[DIM]
     with pytest.raises(NothingToDo, match=f"joined table={DIM} does not exist yet"):
-        publish(joining.build_ports())
+        publish(joining.open_session())
     dim.commit(a="x")
-    publish(joining.build_ports())
+    publish(joining.open_session())
     assert joining.topic.read_latest() == {"a": "1x", "b": "1", "c": "1"}
     with pytest.raises(NothingToDo, match="nothing came since"):
-        publish(joining.build_ports())
+        publish(joining.open_session())
     dim.commit(a="y", c="y")
-    assert plan_run(joining.build_ports()).touched_files is None, "any row may look different"
-    assert read_publication_status(joining.build_ports()).snapshots_behind == 1
-    publish(joining.build_ports())
+    assert plan_run(joining.open_session()).touched_files is None, "any row may look different"
+    assert read_publication_status(joining.open_session()).snapshots_behind == 1
+    publish(joining.open_session())
     assert joining.topic.records[3:] in ([("a", "1y"), ("c", "1y")], [("c", "1y"), ("a", "1y")])
     assert (set(joining.table.tags.values()), set(dim.tags.values())) == ({10}, {11}), "both are pinned"
     joining.table.commit(a="2", b="1", c="1")
-    assert plan_run(joining.build_ports()).touched_files is not None, "the joined table stands still"
+    assert plan_run(joining.open_session()).touched_files is not None, "the joined table stands still"
 
 
 def test_table_that_is_joined_no_more_is_not_kept_from_expiring(joining: Outside) -> None:
     dim = joining.table.other_tables[DIM]
     dim.commit(a="x")
-    publish(joining.build_ports())
+    publish(joining.open_session())
     assert set(dim.tags.values()) == {10}
     joining.publication = replace(joining.publication, joined_tables=())
-    publish(joining.build_ports(), resynchronise=True)
+    publish(joining.open_session(), resynchronise=True)
     assert joining.topic.read_latest() == {"a": "1", "b": "1", "c": "1"}
     assert (dim.tags, set(joining.table.tags.values())) == ({}, {10})
 
@@ -442,13 +443,13 @@ def test_table_that_is_joined_no_more_is_not_kept_from_expiring(joining: Outside
 def test_joined_table_that_only_compacted_costs_no_comparison_of_all_rows(joining: Outside) -> None:
     dim = joining.table.other_tables[DIM]
     dim.commit(a="x")
-    publish(joining.build_ports())
+    publish(joining.open_session())
     dim.snapshots[11] = dim.snapshots[10]
     dim.current = 11
     with pytest.raises(NothingToDo):
-        publish(joining.build_ports())
+        publish(joining.open_session())
     joining.table.commit(a="2", b="1", c="1")
-    run = plan_run(joining.build_ports())
+    run = plan_run(joining.open_session())
     assert (run.touched_files is not None, run.position.joined, run.position.joined_origin) == (
         True,
         {DIM: 11},
@@ -460,13 +461,13 @@ def test_joined_table_that_only_compacted_costs_no_comparison_of_all_rows(joinin
 def test_killed_run_of_a_joined_tables_change_is_finished_with_the_same_snapshots(joining: Outside, after: int) -> None:
     dim = joining.table.other_tables[DIM]
     dim.commit(a="x", b="x", c="x")
-    publish(joining.build_ports())
+    publish(joining.open_session())
     dim.commit(a="y", b="y", c="y")
     joining.die_at(after)
     with pytest.raises(Killed):
-        publish(joining.build_ports())
+        publish(joining.open_session())
     dim.commit(a="z", b="z", c="z")
-    publish(joining.build_ports())
+    publish(joining.open_session())
     assert joining.topic.read_latest() == {"a": "1z", "b": "1z", "c": "1z"}
     assert len(joining.topic.records) == len(set(joining.topic.records))
 
@@ -474,21 +475,21 @@ def test_killed_run_of_a_joined_tables_change_is_finished_with_the_same_snapshot
 def test_snapshot_of_a_joined_table_that_has_expired_is_refused_or_compared(joining: Outside) -> None:
     dim = joining.table.other_tables[DIM]
     dim.commit(a="x")
-    publish(joining.build_ports())
+    publish(joining.open_session())
     dim.commit(a="y")
     del dim.snapshots[10]
     with pytest.raises(GiveUp, match=r"snapshot=10 .* has expired"):
-        publish(joining.build_ports())
-    assert publish(joining.build_ports(), resynchronise=True).compared_with == "topic"
+        publish(joining.open_session())
+    assert publish(joining.open_session(), resynchronise=True).compared_with == "topic"
     assert joining.topic.read_latest() == {"a": "1y", "b": "1", "c": "1"}
 
 
 def test_heartbeat_tells_up_to_which_time_the_topic_holds_the_table_also_without_work() -> None:
     outside = Outside(heartbeat_topic="beats")
     outside.table.commit(a="1")
-    publish(outside.build_ports())
+    publish(outside.open_session())
     with pytest.raises(NothingToDo):
-        publish(outside.build_ports())
+        publish(outside.open_session())
     assert [topic for topic, _ in outside.topic.sent_messages] == ["beats", "beats"]
     heartbeat = outside.topic.sent_messages[-1][1]
     assert (heartbeat["publication"], heartbeat["published_snapshot_id"], heartbeat["valid_through_ms"]) == (
@@ -501,9 +502,9 @@ def test_heartbeat_tells_up_to_which_time_the_topic_holds_the_table_also_without
 def test_heartbeat_does_not_answer_for_a_topic_that_was_created_again() -> None:
     outside = Outside(heartbeat_topic="beats")
     outside.table.commit(a="1")
-    publish(outside.build_ports())
+    publish(outside.open_session())
     outside.topic.id = "t2"
-    heartbeat = send_heartbeat(outside.build_ports())
+    heartbeat = send_heartbeat(outside.open_session())
     assert (heartbeat.published_snapshot_id, heartbeat.snapshots_behind, heartbeat.valid_through_ms) == (10, 0, None)
 
 
@@ -514,7 +515,7 @@ def test_heartbeat_that_cannot_be_sent_is_a_warning(caplog: pytest.LogCaptureFix
     outside = Outside(heartbeat_topic="beats")
     outside.table.commit(a="1")
     monkeypatch.setattr(outside.topic, "send", refuse_to_send)
-    assert publish(outside.build_ports()).to_snapshot_id == 10
+    assert publish(outside.open_session()).to_snapshot_id == 10
     assert "the heartbeat was not sent: brokers=b gave no answer" in caplog.text
 
 
@@ -528,10 +529,10 @@ def test_record_that_is_too_large_is_named_and_no_reason_to_try_again(delivery: 
     else:
         outside.topic.broker.refuses[b"b"] = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
     with pytest.raises(BadRecord, match=r"topic=out key=b: .* of bytes=51: MSG_SIZE_TOO_LARGE; raise the topic's"):
-        publish(outside.build_ports())
+        publish(outside.open_session())
     outside.topic.broker.too_large.clear()
     outside.topic.broker.refuses.clear()
-    publish(outside.build_ports())
+    publish(outside.open_session())
     assert outside.topic.read_latest() == outside.table.read_latest()
     assert delivery == "at-least-once" or len(outside.topic.records) == 3, "what was not committed is gone"
 
@@ -539,16 +540,16 @@ def test_record_that_is_too_large_is_named_and_no_reason_to_try_again(delivery: 
 def test_time_that_the_brokers_refuse_is_told_as_such_and_no_reason_to_try_again(outside: Outside) -> None:
     outside.topic.broker.refuses[b"a"] = KafkaError(KafkaError.INVALID_TIMESTAMP)
     with pytest.raises(BadRecord, match=r"topic=out key=a: the brokers refuse its time: INVALID_TIMESTAMP; widen"):
-        publish(outside.build_ports())
+        publish(outside.open_session())
 
 
 def test_right_that_is_missing_is_named_and_no_reason_to_try_again(outside: Outside) -> None:
     outside.topic.broker.refuses[b"a"] = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
     with pytest.raises(GiveUp, match=r"topic=out: the brokers refuse it: TOPIC_AUTHORIZATION_FAILED; .*security\.md"):
-        publish(outside.build_ports())
+        publish(outside.open_session())
 
 
 def test_failure_that_may_pass_is_raised_as_it_is(outside: Outside) -> None:
     outside.topic.broker.refuses[b"a"] = KafkaError(KafkaError._MSG_TIMED_OUT)
     with pytest.raises(KafkaException):
-        publish(outside.build_ports())
+        publish(outside.open_session())

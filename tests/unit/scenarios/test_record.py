@@ -28,19 +28,19 @@ def list_tables(world: World) -> list[str]:
 
 def test_flush_names_the_command_that_shows_the_bad_record(world: World) -> None:
     with pytest.raises(BadRecord, match="look at it with: tidegate record shop --at orders:1:1;"):
-        flush(world.build_ports(build_pipeline(build_table(ORDERS))))
+        flush(world.open_session(build_pipeline(build_table(ORDERS))))
 
 
 def test_record_is_shown_with_its_bytes_and_judged_for_each_table_that_its_topic_feeds(world: World) -> None:
-    ports, at = world.build_ports(PIPELINE), parse_address("orders:1:1")
-    record = read_record(ports, at)
+    session, at = world.open_session(PIPELINE), parse_address("orders:1:1")
+    record = read_record(session, at)
     assert (record.key, record.value, record.offset) == (b'{"id": "c"}', BAD.encode(), 1)
-    verdicts = explain_record(ports, at)
+    verdicts = explain_record(session, at)
     assert [(verdict.table, verdict.is_bad, verdict.stage, verdict.reason) for verdict in verdicts] == [
         (ORDERS, True, "value", "not readable"),
         (COPY, True, "value", "not readable"),
     ]
-    (good,) = explain_record(ports, parse_address("orders:1:0"), COPY)
+    (good,) = explain_record(session, parse_address("orders:1:0"), COPY)
     assert (good.table, good.is_bad, good.fate, good.row) == (COPY, False, "staged", '{"id": "b", "name": "2"}')
     assert [(f.name, f.found, f.accepted) for f in good.fields] == [("id", "b", True), ("name", "2", True)]
     assert list_tables(world) == []
@@ -50,9 +50,9 @@ def test_a_look_at_a_record_leaves_what_is_staged_and_published(world: World) ->
     pipeline = build_pipeline(build_table(ORDERS))
     world.broker.produce("orders", {"id": "d"}, {"id": "d", "name": "4"}, 0)
     with pytest.raises(BadRecord):
-        flush(world.build_ports(pipeline))
+        flush(world.open_session(pipeline))
     before = {name: (table.refs, table.properties) for name, table in world.destination.tables.items()}
-    explain_record(world.build_ports(pipeline), parse_address("orders:1:1"))
+    explain_record(world.open_session(pipeline), parse_address("orders:1:1"))
     assert {name: (table.refs, table.properties) for name, table in world.destination.tables.items()} == before
 
 
@@ -72,18 +72,18 @@ def test_place_that_is_none_is_refused(place: str) -> None:
 )
 def test_place_outside_of_what_the_pipeline_reads_is_refused(world: World, place: str, words: str) -> None:
     with pytest.raises(GiveUp, match=words):
-        read_record(world.build_ports(PIPELINE), parse_address(place))
+        read_record(world.open_session(PIPELINE), parse_address(place))
 
 
 def test_offset_without_a_record_is_said_to_have_none(world: World) -> None:
     world.broker.transaction("orders", [({"id": "x"}, {"id": "x"})], 0, ending="abort")
     with pytest.raises(GiveUp, match="no record there for isolation=read_committed"):
-        read_record(world.build_ports(PIPELINE), parse_address("orders:0:1"))
+        read_record(world.open_session(PIPELINE), parse_address("orders:0:1"))
 
 
 def test_table_that_the_topic_does_not_feed_is_refused(world: World) -> None:
     with pytest.raises(ConfigurationError, match="topic=orders does not feed it"):
-        explain_record(world.build_ports(PIPELINE), parse_address("orders:1:1"), "lake.shop.other")
+        explain_record(world.open_session(PIPELINE), parse_address("orders:1:1"), "lake.shop.other")
 
 
 def test_spark_that_fails_leaves_nothing(world: World) -> None:
@@ -93,5 +93,5 @@ def test_spark_that_fails_leaves_nothing(world: World) -> None:
             raise RetryLater("Spark failed")
 
     with pytest.raises(RetryLater, match="Spark failed"):
-        explain_record(world.build_ports(PIPELINE, engine=Failing()), parse_address("orders:1:1"), ORDERS)
+        explain_record(world.open_session(PIPELINE, engine=Failing()), parse_address("orders:1:1"), ORDERS)
     assert list_tables(world) == []

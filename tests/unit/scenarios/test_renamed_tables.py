@@ -17,7 +17,7 @@ BOTH = build_pipeline(build_table(), build_table(COPY), max_records=2)
 def flush_all(world: World, pipeline: Pipeline) -> None:
     while True:
         try:
-            flush(world.build_ports(pipeline))
+            flush(world.open_session(pipeline))
         except NothingToDo:
             return
 
@@ -26,7 +26,7 @@ def test_batches_of_a_table_that_the_file_names_no_more_are_merged_when_it_names
     """Two partitions and two tables; of one of them nothing can be merged."""
     world = make_orders()
     with pytest.raises(TidegateError):
-        flush(world.build_ports(BOTH, engine=FailsToMerge(world.engine, COPY)))
+        flush(world.open_session(BOTH, engine=FailsToMerge(world.engine, COPY)))
     flush_all(world, build_pipeline(build_table(), max_records=2))
     assert (world.read_rows(COPY), read_orders(world)) == ([], {"a": "2", "b": "1"})
     flush_all(world, BOTH)
@@ -43,7 +43,7 @@ def test_names_are_looked_for_in_one_namespace_until_it_is_the_first_again() -> 
     for number in range(2, 4):
         produce(world, str(number), "line")
         with pytest.raises(GiveUp, match=r"tidegate\.shop\.home=lake\.shop and the file says lake\.sales"):
-            flush(world.build_ports(after))
+            flush(world.open_session(after))
     flush_all(world, before)
     assert (read_keys(world, "order"), read_keys(world, "line")) == (["1"], ["2", "3"])
 
@@ -55,7 +55,7 @@ def test_pipeline_under_a_new_name_goes_on_where_its_file_says_and_else_reads_th
     """Two partitions and a table that only appends: records that are read twice are there twice."""
     world, table = make_orders(), build_table(mode="append")
     flush_all(world, build_pipeline(table, name="old"))
-    [old_status] = read_status(world.build_ports(build_pipeline(table, name="old")))["tables"]
+    [old_status] = read_status(world.open_session(build_pipeline(table, name="old")))["tables"]
     assert (old_status["open_batches"], sorted(old_status["position"]["orders"])) == ([], [0, 1])
     rows = world.read_rows(table.name)
     world.broker.produce("orders", {"id": "new"}, {"id": "new", "name": "9"}, 1)

@@ -68,7 +68,7 @@ def build_world(pipeline: Pipeline) -> World:
             row = value if value is BAD else {"id": key, **value}
             world.broker.produce("orders", {"id": key}, row, partition)
     world.broker.produce("orders", {"id": "d"}, BAD, 1)
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     records = world.broker.partitions["orders"]
     world.engine.fixed_values[1] = {"id": records[0].records[1].key["id"], "name": "fixed"}
     return world
@@ -81,7 +81,7 @@ def run_two(world: World, pipeline: Pipeline, turns: Turns) -> list[Exception | 
     def replay(runner_index: int) -> None:
         turns.wait(runner_index)
         try:
-            replay_dead_letters(world.build_ports(pipeline, lambda *_: turns.count(runner_index)))
+            replay_dead_letters(world.open_session(pipeline, lambda *_: turns.count(runner_index)))
         except Exception as problem:
             ends[runner_index] = problem
         finally:
@@ -107,9 +107,9 @@ def answer_by_hand(world: World, pipeline: Pipeline, refusal: GiveUp) -> None:
     assert "it is no longer known which" in str(refusal)
     came_in = {("orders", partition, 1) for partition in (0, 1)}
     letter_filter = LetterFilter(places=frozenset({("orders", 1, 3)}))
-    ports = world.build_ports(pipeline)
-    discard_dead_letters(ports, propose_discards(ports, LetterFilter(places=frozenset(came_in))), "came in", "ann")
-    assert [result.still_bad for result in replay_dead_letters(ports, letter_filter)] == [1]
+    session = world.open_session(pipeline)
+    discard_dead_letters(session, propose_discards(session, LetterFilter(places=frozenset(came_in))), "came in", "ann")
+    assert [result.still_bad for result in replay_dead_letters(session, letter_filter)] == [1]
 
 
 @pytest.mark.parametrize("mode", ["append", "upsert_delete"])
@@ -122,7 +122,7 @@ def test_each_dead_letter_comes_in_once_whatever_the_order_of_two_replays(mode: 
         assert all(end is None or isinstance(end, GIVES_WAY) for end in ends), (at, ends)
         for _ in range(2):
             try:
-                replay_dead_letters(world.build_ports(pipeline))
+                replay_dead_letters(world.open_session(pipeline))
             except GiveUp as refusal:
                 refusals += 1
                 answer_by_hand(world, pipeline, refusal)
@@ -140,5 +140,5 @@ def test_replay_that_publishes_while_another_looks_for_those_that_were_undone_is
     for first in choose_calls(count_calls("append")):
         world = build_world(pipeline)
         run_two(world, pipeline, Turns(first, snapshot_call))
-        replay_dead_letters(world.build_ports(pipeline))
+        replay_dead_letters(world.open_session(pipeline))
         assert [row["name"] for row in world.read_rows(TABLE)].count("fixed") == 2, f"calls={first} of the first one"

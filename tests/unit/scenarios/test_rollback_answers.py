@@ -42,7 +42,7 @@ def world() -> World:
 def produce(world: World, key: str, partition: int, name: str = "1", *, flushes: bool = True) -> None:
     world.broker.produce("orders", {"id": key}, {"id": key, "name": name}, partition)
     if flushes:
-        flush(world.build_ports(PIPELINE))
+        flush(world.open_session(PIPELINE))
 
 
 def read_ids(world: World, table: str = ORDERS) -> list[str]:
@@ -51,25 +51,25 @@ def read_ids(world: World, table: str = ORDERS) -> list[str]:
 
 def list_actions(world: World, table: str = ORDERS) -> list[tuple[str, str, str]]:
     (table_status,) = [
-        table_row for table_row in read_status(world.build_ports(PIPELINE))["tables"] if table_row["table"] == table
+        table_row for table_row in read_status(world.open_session(PIPELINE))["tables"] if table_row["table"] == table
     ]
     return [(action["action"], action["by"], action["details"]) for action in table_status["actions"]]
 
 
 def undo(world: World, **options: Any) -> None:
-    ports = world.build_ports(PIPELINE)
-    undo_rollbacks(ports, propose_undos(ports, None), "ann", **options)
+    session = world.open_session(PIPELINE)
+    undo_rollbacks(session, propose_undos(session, None), "ann", **options)
 
 
 def answer(world: World, choice: Answer) -> None:
-    ports = world.build_ports(PIPELINE)
-    answer_rollbacks(ports, propose_answers(ports, choice, None), choice, "ann")
+    session = world.open_session(PIPELINE)
+    answer_rollbacks(session, propose_answers(session, choice, None), choice, "ann")
 
 
 def test_undo_shows_what_comes_back_and_changes_nothing_before_it_is_done(world: World) -> None:
     tables = world.destination.tables
     head, tagged = tables[ORDERS].refs["main"], tables[ORDERS].refs["tidegate_shop"]
-    (proposal,) = propose_undos(world.build_ports(PIPELINE), None)
+    (proposal,) = propose_undos(world.open_session(PIPELINE), None)
     assert (proposal.table.name, proposal.rollback.current_snapshot_id, proposal.rollback.tagged_snapshot_id) == (
         ORDERS,
         head,
@@ -94,10 +94,10 @@ def test_undo_brings_rows_and_position_back_and_says_who_did_it(world: World) ->
     undo(world)
     assert read_ids(world) == ["a", "b", "c", "d"]
     assert world.read_rows(COPY) == copy
-    flush(world.build_ports(PIPELINE))
+    flush(world.open_session(PIPELINE))
     assert read_ids(world) == ["a", "b", "c", "d", "e"]
     with pytest.raises(NothingToDo):
-        flush(world.build_ports(PIPELINE))
+        flush(world.open_session(PIPELINE))
     ((action, by, details),) = list_actions(world)
     assert (action, by) == ("undo-rollback", "ann")
     assert details.startswith("snapshot=")
@@ -129,18 +129,18 @@ def test_undo_refuses_to_lose_a_snapshot_whose_writer_counted_nothing(world: Wor
 def test_undo_passes_over_a_compaction_since_the_rollback(world: World) -> None:
     rows = tuple(world.destination.tables[ORDERS].read_rows())
     world.destination.add_snapshot(ORDERS, "main", rows, {"operation": "replace"})
-    (proposal,) = propose_undos(world.build_ports(PIPELINE), None)
+    (proposal,) = propose_undos(world.open_session(PIPELINE), None)
     assert [snapshot.rows for snapshot in proposal.rollback.discarded_snapshots] == [0]
     undo(world)
     assert read_ids(world) == ["a", "b", "c", "d"]
 
 
 def test_undo_gives_way_to_a_writer_who_came_between_the_look_and_the_commit(world: World) -> None:
-    ports = world.build_ports(PIPELINE)
-    proposals = propose_undos(ports, None)
+    session = world.open_session(PIPELINE)
+    proposals = propose_undos(session, None)
     world.destination.append_foreign_rows(ORDERS, {"id": "z", "name": "theirs"})
     with pytest.raises(RetryLater, match="another writer was faster, nothing was undone"):
-        undo_rollbacks(ports, proposals, "ann")
+        undo_rollbacks(session, proposals, "ann")
     assert read_ids(world) == ["a", "b", "c", "z"]
 
 
@@ -163,14 +163,14 @@ class LostAnswer:
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_rollback_that_somebody_else_undoes_at_the_same_moment_is_undone_once(world: World, moment: str) -> None:
-    proposals, calls = propose_undos(world.build_ports(PIPELINE), None), list[str]()
+    proposals, calls = propose_undos(world.open_session(PIPELINE), None), list[str]()
 
     def undo_too(call: str, at: str) -> None:
         if (call, at) == ("commits.find_rollback", moment) and not calls:
             calls.append(call)
             undo(world)
 
-    undo_rollbacks(world.build_ports(PIPELINE, undo_too), proposals, "ben")
+    undo_rollbacks(world.open_session(PIPELINE, undo_too), proposals, "ben")
     assert (calls, read_ids(world)) == (["commits.find_rollback"], ["a", "b", "c", "d"])
     assert [by for _, by, _ in list_actions(world)] == ["ann"]
 
@@ -181,14 +181,14 @@ def test_rollback_that_somebody_undoes_while_it_is_looked_at_lacks_no_tag(world:
             undo(world)
 
     with pytest.raises(RetryLater, match="it is rolled back no more; look at the status"):
-        propose_undos(world.build_ports(PIPELINE, undo_first), None)
+        propose_undos(world.open_session(PIPELINE, undo_first), None)
 
 
 @pytest.mark.parametrize(("takes_effect", "calls"), [(True, 1), (False, 2)])
 def test_undo_whose_answer_is_lost_is_looked_up_and_done_once(world: World, takes_effect: bool, calls: int) -> None:
     commits = LostAnswer(world, takes_effect)
-    ports = world.build_ports(PIPELINE, commits=commits)
-    undo_rollbacks(ports, propose_undos(ports, None), "ann")
+    session = world.open_session(PIPELINE, commits=commits)
+    undo_rollbacks(session, propose_undos(session, None), "ann")
     assert commits.calls == calls
     assert read_ids(world) == ["a", "b", "c", "d"]
     assert len(list_actions(world)) == 1
@@ -199,7 +199,7 @@ def test_undo_refuses_a_replaced_table(world: World) -> None:
     del world.destination.tables[ORDERS].refs["main"]
     world.destination.add_snapshot(ORDERS, "main", ({"id": "z", "name": "theirs"},), {})
     with pytest.raises(GiveUp, match="share no snapshot that is still there") as error_info:
-        propose_undos(world.build_ports(PIPELINE), None)
+        propose_undos(world.open_session(PIPELINE), None)
     assert f"tidegate answer-rollback shop --table {ORDERS} --keep" in str(error_info.value)
 
 
@@ -210,9 +210,9 @@ def test_undo_refuses_what_expiry_hides(world: World) -> None:
     world.destination.append_foreign_rows(ORDERS, {"id": "z", "name": "theirs"})
     world.destination.expire(ORDERS, between.id)
     with pytest.raises(PositionLost, match=f"tidegate answer-rollback shop --table {ORDERS} --keep"):
-        flush(world.build_ports(build_pipeline(build_table(ORDERS))))
+        flush(world.open_session(build_pipeline(build_table(ORDERS))))
     with pytest.raises(GiveUp, match="share no snapshot that is still there"):
-        propose_undos(world.build_ports(PIPELINE), None)
+        propose_undos(world.open_session(PIPELINE), None)
 
 
 def test_undo_after_the_origin_of_both_lines_expired(world: World) -> None:
@@ -227,37 +227,37 @@ def test_undo_after_the_origin_of_both_lines_expired(world: World) -> None:
 def test_undo_without_a_tag_has_nothing_to_go_back_to(world: World) -> None:
     del world.destination.tables[ORDERS].refs["tidegate_shop"]
     with pytest.raises(GiveUp, match="the tag tidegate_shop is gone"):
-        propose_undos(world.build_ports(PIPELINE), None)
+        propose_undos(world.open_session(PIPELINE), None)
 
 
 def test_tables_that_were_not_rolled_back_are_left_alone(world: World) -> None:
-    for propose in (propose_undos, lambda ports, name: propose_answers(ports, "keep", name)):
+    for propose in (propose_undos, lambda session, name: propose_answers(session, "keep", name)):
         with pytest.raises(NothingToDo, match=f"tables={COPY}: none was rolled back"):
-            propose(world.build_ports(PIPELINE), COPY)
+            propose(world.open_session(PIPELINE), COPY)
         with pytest.raises(ConfigurationError, match=r"has no table=lake\.shop\.other; it has"):
-            propose(world.build_ports(PIPELINE), "lake.shop.other")
+            propose(world.open_session(PIPELINE), "lake.shop.other")
 
 
 def test_a_destination_without_snapshots_says_what_to_do_there(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(world.destination, "has_branches", lambda table: False)
     with pytest.raises(GiveUp, match=r"BigQuery keeps no snapshots.*tidegate rebase shop --table \S+ --to 2"):
-        propose_undos(world.build_ports(PIPELINE), ORDERS)
+        propose_undos(world.open_session(PIPELINE), ORDERS)
 
 
 @pytest.mark.parametrize("choice", ["rewind", "keep"])
 def test_answer_shows_the_offsets_that_are_missing_and_is_given_once(world: World, choice: Answer) -> None:
     produce(world, "e", 0, flushes=False)
-    (proposal,) = propose_answers(world.build_ports(PIPELINE), choice, None)
+    (proposal,) = propose_answers(world.open_session(PIPELINE), choice, None)
     assert [(p.partition, p.after, p.before) for p in proposal.undone_moves] == [(0, 2, 3), (1, 1, 2)]
     answer(world, choice)
     expected = {"rewind": ["a", "b", "c", "d", "e"], "keep": ["a", "b", "c", "e"]}[choice]
-    flush(world.build_ports(PIPELINE))
+    flush(world.open_session(PIPELINE))
     assert read_ids(world) == expected
     assert read_ids(world, COPY) == ["a", "b", "c", "d", "e"]
     first = world.destination.tables[ORDERS].ancestors()[-2].id
     world.destination.rollback(ORDERS, first)
     with pytest.raises(PositionLost, match="was rolled back"):  # the next one is asked about again
-        flush(world.build_ports(build_pipeline(build_table(ORDERS))))
+        flush(world.open_session(build_pipeline(build_table(ORDERS))))
 
 
 def test_answer_says_who_gave_it(world: World) -> None:
@@ -268,24 +268,24 @@ def test_answer_says_who_gave_it(world: World) -> None:
 def test_rewind_is_refused_where_the_log_no_longer_holds_the_records(world: World) -> None:
     world.broker.retain_from("orders", 3)
     with pytest.raises(PositionLost, match="1 offsets are gone before they were read"):
-        propose_answers(world.build_ports(PIPELINE), "rewind", None)
+        propose_answers(world.open_session(PIPELINE), "rewind", None)
 
 
 def test_rewind_is_refused_where_no_snapshot_tells_a_position(world: World) -> None:
     del world.destination.tables[ORDERS].refs["main"]
     world.destination.add_snapshot(ORDERS, "main", (), {})
     with pytest.raises(GiveUp, match=r"has a position to rewind to.*--keep"):
-        propose_answers(world.build_ports(PIPELINE), "rewind", None)
+        propose_answers(world.open_session(PIPELINE), "rewind", None)
     answer(world, "keep")
     produce(world, "e", 0)
     assert read_ids(world) == ["e"]
 
 
 def test_actions_are_kept_in_order_and_bounded(world: World) -> None:
-    ports = world.build_ports(PIPELINE)
+    session = world.open_session(PIPELINE)
     undo(world)
     for number in range(25):
-        rebase_positions(ports, propose_moves(ports, "latest"), f"user{number}")
+        rebase_positions(session, propose_moves(session, "latest"), f"user{number}")
     actions = list_actions(world)
     assert len(actions) == 20
     assert actions[0] == ("rebase", "user24", "the position stays")
@@ -304,9 +304,9 @@ def test_tag_that_somebody_dropped_is_set_again_by_the_way_out_that_is_told(worl
     with pytest.raises(
         SomeTablesFailed, match=f"the tag tidegate_shop .* is gone.*answer-rollback shop --table {ORDERS} --keep"
     ):
-        flush(world.build_ports(PIPELINE))
+        flush(world.open_session(PIPELINE))
     answer(world, "rewind" if is_rolled_back else "keep")
     assert "tidegate_shop" in table.refs
-    flush(world.build_ports(PIPELINE))
+    flush(world.open_session(PIPELINE))
     assert (rows, read_ids(world)) == (["a", "b", "c", "d"][: 3 if is_rolled_back else 4], ["a", "b", "c", "d", "e"])
     assert read_ids(world, COPY) == read_ids(world)

@@ -7,7 +7,7 @@ import pytest
 from fakes import World, build_pipeline, build_table
 from tidegate.config.pipeline_file import load_pipeline
 from tidegate.flush.flush import flush
-from tidegate.spec.catalog import Catalog
+from tidegate.spec.pipeline import Catalog
 from tidegate.spec.table import Route
 from tidegate.table.columns import compute_shape
 
@@ -37,14 +37,14 @@ def read_keys(world: World, table: str) -> list[str]:
 def test_record_goes_to_the_tables_whose_pattern_matches_the_whole_text(world: World) -> None:
     for key, name in [("1", "order"), ("2", "order_new"), ("3", "line"), ("4", "reorder"), ("5", None), ("6", "")]:
         produce(world, key, name)
-    flush(world.build_ports(build_routed_pipeline(Route("name", "order.*"), Route("name", "line|order"))))
+    flush(world.open_session(build_routed_pipeline(Route("name", "order.*"), Route("name", "line|order"))))
     assert (read_keys(world, ORDERS), read_keys(world, LINES)) == (["1", "2"], ["1", "3"])
 
 
 def test_record_of_no_route_is_counted_as_filtered(world: World) -> None:
     produce(world, "1", "order")
     produce(world, "2", "elsewhere")
-    flush(world.build_ports(build_routed_pipeline(Route("name", "order"))))
+    flush(world.open_session(build_routed_pipeline(Route("name", "order"))))
     (row,) = world.destination.read_history("lake.shop.tidegate_shop_batches", 9)
     assert (row["read"], row["staged"], row["filtered"]) == (2, 1, 1)
 
@@ -53,16 +53,16 @@ def test_tombstone_goes_to_every_table(world: World) -> None:
     pipeline = build_routed_pipeline(Route("name", "order"), Route("name", "line"))
     produce(world, "1", "order")
     produce(world, "2", "line")
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     for key in ("1", "2"):
         world.broker.produce("orders", {"id": key}, None)
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     assert (read_keys(world, ORDERS), read_keys(world, LINES)) == ([], [])
 
 
 def test_tables_of_several_routes_share_one_read(world: World) -> None:
     produce(world, "1", "order")
-    flush(world.build_ports(build_routed_pipeline(Route("name", "order"), Route("name", "line"))))
+    flush(world.open_session(build_routed_pipeline(Route("name", "order"), Route("name", "line"))))
     assert Counter(len(job.tables) for job in world.engine.stages) == {2: 1}
 
 

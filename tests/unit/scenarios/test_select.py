@@ -13,8 +13,8 @@ from tidegate.errors import ConfigurationError, NothingToDo, RetryLater
 from tidegate.flush.flush import flush
 from tidegate.flush.plan import plan
 from tidegate.flush.stage import stage
-from tidegate.schema.column import Column
-from tidegate.spec.catalog import Catalog
+from tidegate.schema.data_types import Column
+from tidegate.spec.pipeline import Catalog
 from tidegate.table.columns import build_projection, compute_shape, list_destination_columns, list_sequence_columns
 
 NAME, DIMENSION = "lake.shop.orders", "lake.dim.customers"
@@ -143,7 +143,7 @@ def test_killed_at_any_call_a_projected_table_ends_as_an_uninterrupted_run_leave
             number += 1
             world.broker.produce("orders", {"id": str(number % 3)}, {"id": str(number % 3), "at": None, "name": "a"})
         try:
-            flush(world.build_ports(pipeline, crash))
+            flush(world.open_session(pipeline, crash))
             break
         except Crash:
             continue
@@ -151,7 +151,7 @@ def test_killed_at_any_call_a_projected_table_ends_as_an_uninterrupted_run_leave
             continue
     with suppress(NothingToDo):
         for _ in range(9):
-            flush(world.build_ports(pipeline))
+            flush(world.open_session(pipeline))
     regions = {row["id"]: row["region"] for row in world.read_rows(NAME)}
     assert regions == {"0": "north", "1": "north", "2": "north"}
 
@@ -159,13 +159,13 @@ def test_killed_at_any_call_a_projected_table_ends_as_an_uninterrupted_run_leave
 def test_staged_batch_keeps_the_dimension_rows_it_was_staged_with(world: World) -> None:
     pipeline = build_pipeline(build_select_table(JOINED))
     world.broker.produce("orders", {"id": "1"}, {"id": "1", "at": None, "name": "a"})
-    ports = world.build_ports(pipeline)
-    stage(ports, plan(ports))
+    session = world.open_session(pipeline)
+    stage(session, plan(session))
     world.destination.add_snapshot(DIMENSION, "main", ({"id": "a", "region": "south"},), {})
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     assert [row["region"] for row in world.read_rows(NAME)] == [None]
     world.broker.produce("orders", {"id": "1"}, {"id": "1", "at": None, "name": "a"})
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     assert [row["region"] for row in world.read_rows(NAME)] == ["south"]
 
 
@@ -173,7 +173,7 @@ def test_missing_dimension_table_is_said_before_anything_is_staged(world: World)
     del world.destination.tables[DIMENSION]
     world.broker.produce("orders", {"id": "1"}, {"id": "1", "at": None, "name": "a"})
     with pytest.raises(ConfigurationError, match=f"joins table={DIMENSION}, which does not exist"):
-        flush(world.build_ports(build_pipeline(build_select_table(JOINED))))
+        flush(world.open_session(build_pipeline(build_select_table(JOINED))))
     assert not world.engine.jobs
 
 

@@ -26,13 +26,13 @@ from tidegate.flush.heartbeat import commit_offsets
 from tidegate.flush.merge import QueueResult, group_by_table, merge_queue
 from tidegate.flush.plan import plan
 from tidegate.flush.stage import stage
-from tidegate.model.publish_cost import PublishOutcome
-from tidegate.ports.context import Ports
+from tidegate.model.batch import PublishOutcome
+from tidegate.ports.session import Session
 from tidegate.spec.pipeline import Pipeline
 
 OUTCOMES = (PublishOutcome.PUBLISHED, PublishOutcome.ALREADY_PUBLISHED)
 SHAPES = [("upsert_delete", 1), ("append", 2)]
-Then = Callable[[Ports], object]
+Then = Callable[[Session], object]
 CONTROL = "lake.shop.tidegate_shop_batches"
 
 
@@ -41,29 +41,29 @@ class SentTwice:
 
     def __init__(self, situation: Callable[[World, Pipeline], None], pipeline: Pipeline) -> None:
         self.world, self.pipeline, self.second = build_world(situation, pipeline), pipeline, list[QueueResult]()
-        ports = self.world.build_ports(pipeline)
-        *first_queues, self.queue = group_by_table(stage(ports, plan(ports)))
+        session = self.world.open_session(pipeline)
+        *first_queues, self.queue = group_by_table(stage(session, plan(session)))
         for queue in first_queues:
-            merge_queue(ports, queue)
+            merge_queue(session, queue)
 
     def run(
-        self, at: Point | None, callback: Callable[[Ports], object] = lambda _: None
+        self, at: Point | None, callback: Callable[[Session], object] = lambda _: None
     ) -> tuple[list[Point], QueueResult]:
         def meet(point: Point) -> None:
             if point == at and not self.second:
-                ports = self.world.build_ports(self.pipeline)
-                self.second.append(merge_queue(ports, self.queue))
-                callback(ports)
+                session = self.world.open_session(self.pipeline)
+                self.second.append(merge_queue(session, self.queue))
+                callback(session)
 
         with Journey(meet).inside() as journey:
-            first = merge_queue(journey.build_ports(self.world.build_ports(self.pipeline)), self.queue)
+            first = merge_queue(journey.open_session(self.world.open_session(self.pipeline)), self.queue)
         return journey.passed, first
 
 
-def go_on(ports: Ports) -> None:
+def go_on(session: Session) -> None:
     """The rest of the run whose second task it was."""
-    commit_offsets(ports)
-    clean_up(ports)
+    commit_offsets(session)
+    clean_up(session)
 
 
 @pytest.mark.parametrize("callback", [lambda _: None, go_on], ids=["alone", "with the rest of its run"])
@@ -81,7 +81,7 @@ def test_merge_that_is_sent_once_more_is_done_once_and_both_say_so(
     pipeline = build_crash_pipeline(mode, tables)
     alone = SentTwice(situation, pipeline)
     alone_calls, whole = alone.run(None)
-    go_on(alone.world.build_ports(pipeline))
+    go_on(alone.world.open_session(pipeline))
     points = choose_walk_cases(alone_calls, situation.__name__, mode)
     for at in points:
         twice = SentTwice(situation, pipeline)
@@ -100,7 +100,7 @@ def test_merge_that_is_sent_once_more_is_done_once_and_both_say_so(
         history_keys = [(row["table"], row["batch"]) for row in rows]
         assert len(history_keys) == len(set(history_keys)), f"at {at}: history tells a batch twice"
         assert len(history_keys) == len(alone.world.destination.control[CONTROL]), at
-        go_on(twice.world.build_ports(pipeline))
+        go_on(twice.world.open_session(pipeline))
         assert read_outcome(twice.world, pipeline) == read_outcome(alone.world, pipeline), at
         assert list_leftovers(twice.world, pipeline) == list_leftovers(alone.world, pipeline), at
     record_property("counted", {"points where a merge was sent once more": len(points)})
@@ -113,7 +113,7 @@ def test_merge_that_is_sent_once_more_and_wakes_behind_a_newer_batch_gives_way_w
     for at in choose_walk_cases(alone_calls, mode):
         twice = SentTwice(arrange_later_batch, pipeline)
 
-        def newer(_: Ports, world: World = twice.world) -> None:
+        def newer(_: Session, world: World = twice.world) -> None:
             produce(world, ("a", "newer"), ("d", "newer"))
             drain(world, pipeline)
 

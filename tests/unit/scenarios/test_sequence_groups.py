@@ -15,7 +15,7 @@ from tidegate.errors import BadRecord, ConfigurationError, GiveUp, NothingToDo, 
 from tidegate.flush.flush import flush
 from tidegate.reprocess.backfill import apply_backfill
 from tidegate.reprocess.backfill_plan import parse_request, propose_backfill
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.table import Table
 from tidegate.table.columns import compute_shape, find_sequences
@@ -68,14 +68,14 @@ class Runner:
 
     def flush(self, cap: int = 100, at: int = 999) -> None:
         with suppress(NothingToDo, Crash, RetryLater):
-            flush(self.world.build_ports(self.pipeline(cap), CrashAt(at)))
+            flush(self.world.open_session(self.pipeline(cap), CrashAt(at)))
 
     def play(self, steps: list) -> None:
         for name, *arguments in steps:
             getattr(self, name)(*arguments)
         for _ in range(100):
             try:
-                flush(self.world.build_ports(self.pipeline()))
+                flush(self.world.open_session(self.pipeline()))
             except NothingToDo:
                 break
 
@@ -152,8 +152,8 @@ def test_delete_goes_by_the_log_and_what_follows_it_starts_anew(in_one_batch: bo
 
 
 def run_backfill(runner: Runner, pipeline: Pipeline, ranges: str) -> None:
-    ports = runner.world.build_ports(pipeline)
-    apply_backfill(ports, propose_backfill(ports, parse_request(ranges, None, None)).backfill, lambda _: None)
+    session = runner.world.open_session(pipeline)
+    apply_backfill(session, propose_backfill(session, parse_request(ranges, None, None)).backfill, lambda _: None)
 
 
 def test_backfill_is_refused_where_offsets_decide() -> None:
@@ -178,7 +178,7 @@ def test_backfill_of_groups_writes_what_is_missing_and_changes_nothing_else() ->
         runner.change(key, record)
     with suppress(NothingToDo):
         for _ in range(9):
-            flush(runner.world.build_ports(pipeline))
+            flush(runner.world.open_session(pipeline))
     whole, before = '{"orders": {"0": [0, 3], "1": [0, 2]}}', runner.world.read_rows(NAME)
     assert [(row["id"], row["a"], row["b"]) for row in before] == [(0, "new", "b"), (1, None, "d")]
     run_backfill(runner, pipeline, whole)
@@ -195,12 +195,12 @@ def test_placeholder_of_a_column_in_a_group_is_a_bad_record_and_of_another_keeps
     pipeline = build_pipeline(build_grouped_table(unavailable=UNCHANGED_MARK))
     runner.change(0, {"va": 1, "a": "x", "name": "n"})
     runner.change(0, {"va": 2, "a": "y", "name": UNCHANGED_MARK})
-    flush(runner.world.build_ports(pipeline))
+    flush(runner.world.open_session(pipeline))
     (row,) = runner.world.read_rows(NAME)
     assert (row["a"], row["name"]) == ("y", "n")
     runner.change(0, {"va": 3, "a": UNCHANGED_MARK})
     with pytest.raises(BadRecord, match="the value of a is not in the event"):
-        flush(runner.world.build_ports(pipeline))
+        flush(runner.world.open_session(pipeline))
 
 
 def test_groups_name_columns_of_the_table_without_case() -> None:

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from tidegate.errors import GiveUp
 from tidegate.flush.flush import flush
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Pipeline
 
 NAME, PARTITIONS, DELETE_CONDITION = "lake.shop.orders", 2, "gone"
@@ -136,7 +136,7 @@ def test_sequence_by_other_columns_is_refused_while_deletes_are_remembered_by_th
     runner.change(0, "upsert", (1, None))
     pipeline = build_pipeline(build_table(NAME, columns=COLUMNS, sequence_by=("lsn",), delete_when=DELETE_CONDITION))
     with pytest.raises(GiveUp, match=rf"another sequence_by.* or drop {NAME}_deletes"):
-        flush(runner.world.build_ports(pipeline))
+        flush(runner.world.open_session(pipeline))
     assert runner.world.read_rows(NAME) == []
 
 
@@ -159,6 +159,6 @@ def test_memory_of_deletes_that_is_dropped_while_its_columns_are_looked_at_is_ma
         return claim(table, own)
 
     runner.world.destination.claim = note_claim  # type: ignore[method-assign]
-    flush(runner.world.build_ports(runner.build_pipeline(50), drop_memory))
+    flush(runner.world.open_session(runner.build_pipeline(50), drop_memory))
     assert calls
     assert [row["id"] for row in runner.world.read_rows(f"{NAME}_deletes")] == [1]

@@ -6,9 +6,9 @@ from tidegate.errors import NothingToDo
 from tidegate.flush.clean_up import CleanUpReport, clean_up
 from tidegate.flush.flush import flush
 from tidegate.model import resource_names
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Pipeline
-from tidegate.spec.scd2 import History
+from tidegate.spec.table import History
 
 NAME, DAY = "lake.shop.orders", 86_400_000
 COLUMNS = tuple(Column(name, "INT") for name in ("id", "lsn"))
@@ -38,12 +38,12 @@ class Shop:
 
     def flush(self, name: str) -> None:
         try:
-            flush(self.world.build_ports(build_memory_pipeline(name, self.memory)))
+            flush(self.world.open_session(build_memory_pipeline(name, self.memory)))
         except NothingToDo:
             return
 
     def clean(self, name: str) -> CleanUpReport:
-        (report,) = clean_up(self.world.build_ports(build_memory_pipeline(name, self.memory)))
+        (report,) = clean_up(self.world.open_session(build_memory_pipeline(name, self.memory)))
         return report
 
     @property
@@ -126,8 +126,8 @@ def test_clean_up_leaves_the_tag_of_a_pipeline_whose_name_reads_like_a_batch() -
     world.broker.create("orders")
     for name in ("sales", "sales_1_q1"):
         world.broker.produce("orders", {"id": name}, {"id": name, "name": "x"})
-        flush(world.build_ports(build_pipeline(name=name)))
-    (report,) = clean_up(world.build_ports(build_pipeline(name="sales")))
+        flush(world.open_session(build_pipeline(name=name)))
+    (report,) = clean_up(world.open_session(build_pipeline(name="sales")))
     assert report.branches == 0
     assert world.destination.tables[NAME].refs.keys() == {"main", "tidegate_sales", "tidegate_sales_1_q1"}
     assert world.destination.read_state(NAME, "sales_1_q1").is_rolled_back is False

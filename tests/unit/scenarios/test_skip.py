@@ -10,10 +10,11 @@ from tidegate.errors import BadRecord, GiveUp, NothingToDo
 from tidegate.flush.flush import flush
 from tidegate.flush.stage_request import SkippedRecord, add_skipped_record
 from tidegate.model.backfill import AppliedSlice
-from tidegate.model.publish_cost import PublishOutcome
+from tidegate.model.batch import PublishOutcome
+from tidegate.model.table_state import TableState
 from tidegate.monitoring.details import read_backfills
 from tidegate.monitoring.status import read_status
-from tidegate.ports.context import Ports, TableState
+from tidegate.ports.session import Session
 from tidegate.reprocess.backfill import apply_backfill
 from tidegate.reprocess.backfill_plan import parse_request, propose_backfill
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
@@ -43,8 +44,8 @@ def produce(world: World, key: str, partition: int, value: Any = None) -> None:
     world.broker.produce("orders", {"id": key}, value or {"id": key, "name": key}, partition)
 
 
-def skip(ports: Ports, place: str, by: str = "ann") -> None:
-    skip_record(ports, propose_skips(ports, parse_address(place)), by)
+def skip(session: Session, place: str, by: str = "ann") -> None:
+    skip_record(session, propose_skips(session, parse_address(place)), by)
 
 
 def read_ids(world: World, table: str = ORDERS) -> list[str]:
@@ -57,112 +58,112 @@ def read_letters(world: World) -> list[tuple[str, int, int, bool]]:
 
 
 def read_last_batch(world: World) -> dict[str, Any]:
-    return dict(read_status(world.build_ports(PIPELINE))["batches"][0])
+    return dict(read_status(world.open_session(PIPELINE))["batches"][0])
 
 
 @pytest.mark.parametrize("has_table", [False, True])
 def test_skipped_record_becomes_a_dead_letter_of_the_next_batch(world: World, has_table: bool) -> None:
     if has_table:
-        flush(world.build_ports(PIPELINE), stop_offsets={"orders": {0: 1, 1: 1}})
-    ports = world.build_ports(PIPELINE)
+        flush(world.open_session(PIPELINE), stop_offsets={"orders": {0: 1, 1: 1}})
+    session = world.open_session(PIPELINE)
     with pytest.raises(BadRecord, match="or set exactly this record aside with: tidegate skip shop --at orders:1:1"):
-        flush(ports)
-    skip(ports, "orders:1:1")
-    flush(ports)
+        flush(session)
+    skip(session, "orders:1:1")
+    flush(session)
     assert read_ids(world) == ["a", "b", "d"]
     assert read_letters(world) == [(ORDERS, 1, 1, True)]
     batch = read_last_batch(world)
     assert (batch["read"], batch["staged"], batch["dead_lettered"]) == ((2, 1, 1) if has_table else (4, 3, 1))
     with pytest.raises(NothingToDo):
-        flush(ports)
-    (table_status,) = read_status(ports)["tables"]
+        flush(session)
+    (table_status,) = read_status(session)["tables"]
     assert [(action["action"], action["by"]) for action in table_status["actions"]] == [("skip", "ann")]
     assert "topic=orders partition=1 offset=1" in table_status["actions"][0]["details"]
 
 
 def test_another_bad_record_fails_its_batch_and_is_the_one_named(world: World) -> None:
     produce(world, "e", 1, value=BAD)
-    ports = world.build_ports(PIPELINE)
-    skip(ports, "orders:1:1")
+    session = world.open_session(PIPELINE)
+    skip(session, "orders:1:1")
     with pytest.raises(BadRecord, match="1 records cannot be decoded; the first: topic=orders partition=1 offset=3"):
-        flush(ports)
+        flush(session)
     assert (read_ids(world), read_letters(world)) == ([], [])
-    skip(ports, "orders:1:3")
-    flush(ports)
+    skip(session, "orders:1:3")
+    flush(session)
     assert read_ids(world) == ["a", "b", "d"]
     assert read_letters(world) == [(ORDERS, 1, 1, True), (ORDERS, 1, 3, True)]
     produce(world, "f", 0, value=BAD)
     with pytest.raises(BadRecord, match="1 records cannot be decoded; the first: topic=orders partition=0 offset=1"):
-        flush(ports)
+        flush(session)
 
 
 def test_earlier_record_of_the_same_key_counts_where_the_last_one_is_skipped(world: World) -> None:
     """Only the last record of a raw key would be decoded: the one that is set aside."""
     pipeline = build_pipeline(build_table(ORDERS, last_per_key="always"))
     produce(world, "d", 1, value=BAD)
-    ports = world.build_ports(pipeline)
-    skip(ports, "orders:1:1")
-    skip(ports, "orders:1:3")
-    flush(ports)
+    session = world.open_session(pipeline)
+    skip(session, "orders:1:1")
+    skip(session, "orders:1:3")
+    flush(session)
     assert read_ids(world) == ["a", "b", "d"]
     assert read_letters(world) == [(ORDERS, 1, 1, True), (ORDERS, 1, 3, True)]
 
 
 def test_record_that_decodes_is_not_skipped(world: World) -> None:
     with pytest.raises(GiveUp, match=f"it decodes for tables={ORDERS}; nothing is skipped"):
-        propose_skips(world.build_ports(PIPELINE), parse_address("orders:1:0"))
+        propose_skips(world.open_session(PIPELINE), parse_address("orders:1:0"))
 
 
 def test_record_that_was_passed_is_not_skipped(world: World) -> None:
-    ports = world.build_ports(PIPELINE)
-    skip(ports, "orders:1:1")
-    flush(ports)
+    session = world.open_session(PIPELINE)
+    skip(session, "orders:1:1")
+    flush(session)
     with pytest.raises(GiveUp, match="the table has passed it: position=3"):
-        propose_skips(ports, parse_address("orders:1:1"))
+        propose_skips(session, parse_address("orders:1:1"))
 
 
 def test_pipeline_that_sets_bad_records_aside_skips_none(world: World) -> None:
     table = build_table(ORDERS, errors=Errors("all"))
     with pytest.raises(GiveUp, match=r"errors\.tolerance=all sets bad records aside already"):
-        propose_skips(world.build_ports(build_pipeline(table)), parse_address("orders:1:1"))
+        propose_skips(world.open_session(build_pipeline(table)), parse_address("orders:1:1"))
 
 
 def test_record_of_several_tables_is_skipped_in_each_and_read_again_it_is_set_aside_again(world: World) -> None:
     pipeline = build_pipeline(build_table(ORDERS), build_table(COPY))
-    ports = world.build_ports(pipeline)
-    proposals = propose_skips(ports, parse_address("orders:1:1"))
+    session = world.open_session(pipeline)
+    proposals = propose_skips(session, parse_address("orders:1:1"))
     assert [proposal.verdict.table for proposal in proposals] == [ORDERS, COPY]
-    skip_record(ports, proposals, "ann")
-    skip_record(ports, proposals, "bob")  # said twice, noted once
-    flush(ports)
-    rebase_positions(ports, propose_moves(ports, "earliest"))
-    flush(ports)
+    skip_record(session, proposals, "ann")
+    skip_record(session, proposals, "bob")  # said twice, noted once
+    flush(session)
+    rebase_positions(session, propose_moves(session, "earliest"))
+    flush(session)
     assert read_ids(world) == read_ids(world, COPY) == ["a", "b", "d"]
     assert [letter for letter in read_letters(world) if letter[3]] == [(COPY, 1, 1, True), (ORDERS, 1, 1, True)]
-    assert [[action["action"] for action in table["actions"]] for table in read_status(ports)["tables"]] == [
+    assert [[action["action"] for action in table["actions"]] for table in read_status(session)["tables"]] == [
         ["rebase", "skip"],
         ["rebase", "skip"],
     ]
 
 
 def test_record_of_a_topic_that_was_created_again_is_another_one(world: World) -> None:
-    ports = world.build_ports(PIPELINE)
-    skip(ports, "orders:1:1")
+    session = world.open_session(PIPELINE)
+    skip(session, "orders:1:1")
     world.broker.delete("orders")
     world.broker.create("orders", 2)
     produce(world, "x", 1)
     produce(world, "y", 1, value=BAD)
-    rebase_positions(ports, propose_moves(ports, "earliest"))
+    rebase_positions(session, propose_moves(session, "earliest"))
     with pytest.raises(BadRecord, match="partition=1 offset=1"):
-        flush(ports)
+        flush(session)
 
 
 def test_skipped_record_is_replayed_after_a_correction(world: World) -> None:
-    ports = world.build_ports(PIPELINE)
-    skip(ports, "orders:1:1")
-    flush(ports)
+    session = world.open_session(PIPELINE)
+    skip(session, "orders:1:1")
+    flush(session)
     world.engine.fixed_values[1] = {"id": "c", "name": "c"}
-    (result,) = replay_dead_letters(ports)
+    (result,) = replay_dead_letters(session)
     assert (result.tried, result.replayed, result.still_bad) == (1, 1, 0)
     assert read_ids(world) == ["a", "b", "c", "d"]
     assert read_letters(world) == [(ORDERS, 1, 1, False)]
@@ -172,27 +173,27 @@ def test_skipped_record_is_replayed_after_a_correction(world: World) -> None:
 def test_rollback_is_answered_before_a_record_is_skipped(world: World, policy: str) -> None:
     """The note beside the recorded position would make that one count again, without the rows before it."""
     pipeline = build_pipeline(build_table(ORDERS), on_rollback=policy)
-    ports = world.build_ports(pipeline)
-    flush(ports, stop_offsets={"orders": {0: 0, 1: 1}})
+    session = world.open_session(pipeline)
+    flush(session, stop_offsets={"orders": {0: 0, 1: 1}})
     first = world.destination.tables[ORDERS].refs["main"]
-    flush(ports, stop_offsets={"orders": {0: 1, 1: 1}})
+    flush(session, stop_offsets={"orders": {0: 1, 1: 1}})
     world.destination.rollback(ORDERS, first)
     with pytest.raises(GiveUp, match="it was rolled back, and nothing was changed"):
-        skip(ports, "orders:1:1")
+        skip(session, "orders:1:1")
     assert world.destination.tables[ORDERS].refs["main"] == first
-    answer_rollbacks(ports, propose_answers(ports, "rewind", None), "rewind", "ann")
-    skip(ports, "orders:1:1")
-    flush(ports)
+    answer_rollbacks(session, propose_answers(session, "rewind", None), "rewind", "ann")
+    skip(session, "orders:1:1")
+    flush(session)
     assert read_ids(world) == ["a", "b", "d"]
 
 
 def test_rollback_between_the_look_and_the_note_is_not_answered_by_it(world: World) -> None:
-    ports = world.build_ports(PIPELINE)
-    flush(ports, stop_offsets={"orders": {0: 0, 1: 1}})
+    session = world.open_session(PIPELINE)
+    flush(session, stop_offsets={"orders": {0: 0, 1: 1}})
     first = world.destination.tables[ORDERS].refs["main"]
-    flush(ports, stop_offsets={"orders": {0: 1, 1: 1}})
-    proposals, looks = propose_skips(ports, parse_address("orders:1:1")), 0
-    read_state = ports.tables.read_state
+    flush(session, stop_offsets={"orders": {0: 1, 1: 1}})
+    proposals, looks = propose_skips(session, parse_address("orders:1:1")), 0
+    read_state = session.tables.read_state
 
     def roll_back_at_the_third_look(table: str, pipeline: str) -> TableState | None:
         nonlocal looks
@@ -202,9 +203,9 @@ def test_rollback_between_the_look_and_the_note_is_not_answered_by_it(world: Wor
         return read_state(table, pipeline)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(type(ports.tables), "read_state", lambda _, *arguments: roll_back_at_the_third_look(*arguments))
+        patch.setattr(type(session.tables), "read_state", lambda _, *arguments: roll_back_at_the_third_look(*arguments))
         with pytest.raises(GiveUp, match="it was rolled back, and nothing was changed"):
-            skip_record(ports, proposals, "ann")
+            skip_record(session, proposals, "ann")
     assert world.destination.tables[ORDERS].refs["main"] == first
 
 
@@ -219,11 +220,11 @@ def test_list_makes_room_by_what_was_passed_and_is_never_longer() -> None:
     assert add_skipped_record(known[:2], replace(new, offset=1), {}) == [known[0], replace(new, offset=1)]
 
 
-def run_backfill(ports: Ports, ranges: dict[str, list[int]]) -> list[int]:
+def run_backfill(session: Session, ranges: dict[str, list[int]]) -> list[int]:
     """The slices that were applied now, in their order."""
     slices: list[AppliedSlice] = []
     request = parse_request(json.dumps({"orders": ranges}), None, None)
-    apply_backfill(ports, propose_backfill(ports, request).backfill, slices.append)
+    apply_backfill(session, propose_backfill(session, request).backfill, slices.append)
     return [applied_slice.slice for applied_slice in slices if applied_slice.outcome != PublishOutcome.ALREADY_APPLIED]
 
 
@@ -231,8 +232,8 @@ def run_backfill(ports: Ports, ranges: dict[str, list[int]]) -> list[int]:
 def test_backfill_over_or_before_a_skipped_record_leaves_it_out_and_goes_on_where_it_was_killed(
     world: World, ranges: dict[str, list[int]]
 ) -> None:
-    skip(world.build_ports(PIPELINE), "orders:1:1")
-    flush(world.build_ports(PIPELINE))
+    skip(world.open_session(PIPELINE), "orders:1:1")
+    flush(world.open_session(PIPELINE))
     world.destination.add_snapshot(ORDERS, "main", (), {"operation": "overwrite"})
     small, published, flushed = (
         build_pipeline(build_table(ORDERS), max_records=1),
@@ -246,11 +247,11 @@ def test_backfill_over_or_before_a_skipped_record_leaves_it_out_and_goes_on_wher
             raise Crash(call)
 
     with pytest.raises(Crash):
-        run_backfill(world.build_ports(small, die_at_the_second_slice), ranges)
+        run_backfill(world.open_session(small, die_at_the_second_slice), ranges)
     assert len(read_ids(world)) == 1
-    (backfill,) = read_backfills(world.build_ports(small))
+    (backfill,) = read_backfills(world.open_session(small))
     assert backfill["tables"] == [{"table": ORDERS, "applied": 1}]
-    slices = run_backfill(world.build_ports(small), ranges)
+    slices = run_backfill(world.open_session(small), ranges)
     assert max(slices) < sum(end - start for start, end in ranges.values())
     staged = [str(job.ranges.to_dict()) for job in world.engine.stages[flushed:]]
     assert len(staged) == len(set(staged))
@@ -258,11 +259,11 @@ def test_backfill_over_or_before_a_skipped_record_leaves_it_out_and_goes_on_wher
 
 
 def test_backfill_that_finds_another_bad_record_does_not_name_a_skip_that_would_be_refused(world: World) -> None:
-    skip(world.build_ports(PIPELINE), "orders:1:1")
+    skip(world.open_session(PIPELINE), "orders:1:1")
     produce(world, "e", 0, value={"id": "other", "name": "e"})
-    flush(world.build_ports(PIPELINE))
+    flush(world.open_session(PIPELINE))
     strict = replace(PIPELINE, source=replace(PIPELINE.source, verify_integrity=True))
     with pytest.raises(BadRecord) as failed:
-        run_backfill(world.build_ports(strict), {"0": [0, 2]})
+        run_backfill(world.open_session(strict), {"0": [0, 2]})
     assert "partition=0 offset=1 reason=the key and the value differ" in str(failed.value)
     assert "tidegate skip" not in str(failed.value)

@@ -21,11 +21,11 @@ from tidegate.cli.commands import publications as publication_commands
 from tidegate.errors import ConfigurationError, GiveUp, RetryLater
 from tidegate.flush.flush import flush
 from tidegate.model.ownership import Ownership, TableKind
-from tidegate.ports.context import TableFiles
+from tidegate.model.table_state import TableFiles
 from tidegate.publications.publish import publish
 from tidegate.spec.runtime import Maintenance
 from tidegate_airflow import tasks
-from tidegate_airflow.dags.janitor import report_leftovers
+from tidegate_airflow.dags.maintenance import report_leftovers
 from tidegate_airflow.web import airflow_runs, publications
 from tidegate_airflow.web.publications import PublicationsView
 
@@ -78,7 +78,9 @@ def test_commands_tell_where_publications_stand(
     names = [("left", None), ("right", None)]
     monkeypatch.setattr(publication_commands, "load_publications", lambda _: names)
     for assemble in ("assemble_publication", "assemble_checked_publication"):
-        monkeypatch.setattr(publication_commands, assemble, lambda _include, name, _resolve: _get_ports(outside, name))
+        monkeypatch.setattr(
+            publication_commands, assemble, lambda _include, name, _resolve: _get_session(outside, name)
+        )
     results.run("status", "left", "--json")
     results.run("status", "left")
     results.run("publish", "left", "--dry-run", "--json")
@@ -94,10 +96,10 @@ def test_commands_tell_where_publications_stand(
     results.compare("publications")
 
 
-def _get_ports(outside: Outside, name: str) -> Any:
+def _get_session(outside: Outside, name: str) -> Any:
     if name == "right":
         raise ConfigurationError("publication=right: its file is wrong")
-    return outside.build_ports()
+    return outside.open_session()
 
 
 class _View(PublicationsView):
@@ -108,10 +110,10 @@ class _View(PublicationsView):
         self.outside = outside
         self.failure: Exception | None = None
 
-    def get_ports(self, name: str) -> Any:
+    def get_session(self, name: str) -> Any:
         if self.failure:
             raise self.failure
-        return self.outside.build_ports()
+        return self.outside.open_session()
 
 
 def test_page_shows_publications_that_answer_fail_and_need_a_person(
@@ -125,7 +127,7 @@ def test_page_shows_publications_that_answer_fail_and_need_a_person(
         view.failure = failure
         results.add(f"first look: {failure}", view.get_overview(["left"]))
     view = _View(outside)
-    publish(outside.build_ports())
+    publish(outside.open_session())
     for failure in (None, RetryLater("brokers=b:9092 gave no answer"), GiveUp("table=t was replaced"), None):
         outside.table.commit(a=str(clock.seconds))
         view.failure = failure
@@ -141,16 +143,16 @@ def test_maintenance_and_compaction_tell_what_changed(
     world.broker.create("orders")
     for key in "abcdef":
         world.broker.produce("orders", {"id": key}, {"id": key, "name": "x"})
-        flush(world.build_ports(pipeline))
-    monkeypatch.setattr(tasks, "assemble_ports", lambda *_: world.build_ports(pipeline))
-    monkeypatch.setattr(maintain_command, "assemble_checked_pipeline", lambda *_: world.build_ports(pipeline))
+        flush(world.open_session(pipeline))
+    monkeypatch.setattr(tasks, "assemble_session", lambda *_: world.open_session(pipeline))
+    monkeypatch.setattr(maintain_command, "assemble_checked_pipeline", lambda *_: world.open_session(pipeline))
     read_files = world.destination.read_files
     monkeypatch.setattr(world.destination, "read_files", lambda name, **words: _read_files(read_files, name, words))
     cleaned = [{"table": name, "measure": True} for name in ("lake.shop.broken", NAME)]
     results.add("compact", tasks.run_compact("shop", cleaned))
     results.add("compact again", tasks.run_compact("shop", cleaned[1:]))
     world.broker.produce("orders", {"id": "z"}, {"id": "z", "name": "x"})
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     results.add("maintain", tasks.run_maintain("shop", NAME))
     results.run("maintain", "shop", "--json")
     results.run("maintain", "shop")

@@ -16,7 +16,7 @@ from tidegate.flush.flush import flush
 from tidegate.flush.plan import can_keep_last_per_key
 from tidegate.reprocess.backfill_plan import BackfillRequest, propose_backfill
 from tidegate.reprocess.replay import replay_dead_letters
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Pipeline
 
 NAME, UNCHANGED_MARK = "lake.shop.orders", "__debezium_unavailable_value"
@@ -66,7 +66,7 @@ def test_table_equals_the_model_wherever_batches_are_cut_and_runs_die(steps: lis
     for step, argument in steps:
         if step == "flush":
             with suppress(NothingToDo, Crash, RetryLater):
-                flush(world.build_ports(pipeline, CrashAt(argument)))
+                flush(world.open_session(pipeline, CrashAt(argument)))
             continue
         if step == "truncate":
             world.broker.produce("orders", None, TRUNCATE)
@@ -75,7 +75,7 @@ def test_table_equals_the_model_wherever_batches_are_cut_and_runs_die(steps: lis
         changes.append((step, argument))
     for _ in range(3):
         with suppress(NothingToDo):
-            flush(world.build_ports(pipeline))
+            flush(world.open_session(pipeline))
     assert sort_rows(world.read_rows(NAME) if changes else []) == sort_rows(compute_rows(changes))
 
 
@@ -89,11 +89,11 @@ def world() -> World:
 def test_batch_with_a_truncate_takes_a_statement_of_its_own_and_says_so(world: World) -> None:
     put(world, "k", "x")
     put(world, "l", "x")
-    flush(world.build_ports(build_truncate_pipeline()))
+    flush(world.open_session(build_truncate_pipeline()))
     put(world, "k", "before")
     world.broker.produce("orders", None, TRUNCATE)
     put(world, "m", "y")
-    (done,) = flush(world.build_ports(build_truncate_pipeline())).published
+    (done,) = flush(world.open_session(build_truncate_pipeline())).published
     assert (done.written_as, done.inserted, done.updated, done.deleted, done.staged) == ("truncate", 1, 0, 2, 3)
     row = world.destination.read_history("lake.shop.tidegate_shop_batches", 1)[0]
     assert row["written_as"] == "truncate"
@@ -102,11 +102,11 @@ def test_batch_with_a_truncate_takes_a_statement_of_its_own_and_says_so(world: W
 
 def test_truncate_is_refused_where_another_pipeline_writes_the_table(world: World) -> None:
     put(world, "k", "x")
-    flush(world.build_ports(build_truncate_pipeline("other")))
-    flush(world.build_ports(build_truncate_pipeline()))
+    flush(world.open_session(build_truncate_pipeline("other")))
+    flush(world.open_session(build_truncate_pipeline()))
     world.broker.produce("orders", None, TRUNCATE)
     with pytest.raises(GiveUp, match="holds a truncate at offset=1, and the table has rows of pipeline=other too"):
-        flush(world.build_ports(build_truncate_pipeline()))
+        flush(world.open_session(build_truncate_pipeline()))
     assert [row["id"] for row in world.read_rows(NAME)] == ["k"]
 
 
@@ -117,7 +117,7 @@ def test_topic_of_several_partitions_is_refused_before_anything_is_staged() -> N
     with pytest.raises(
         (GiveUp, SomeTables), match=r"topic=orders has partitions=2, and value.truncate: apply needs one"
     ):
-        flush(world.build_ports(build_truncate_pipeline()))
+        flush(world.open_session(build_truncate_pipeline()))
     assert world.engine.jobs == []
 
 
@@ -130,10 +130,10 @@ def test_earlier_records_of_a_key_are_not_left_out_where_a_truncate_may_lie_betw
 def test_backfill_and_replay_are_refused_because_they_would_bring_rows_back(world: World) -> None:
     put(world, "k", "x")
     world.broker.produce("orders", None, TRUNCATE)
-    ports = world.build_ports(build_truncate_pipeline())
-    flush(ports)
+    session = world.open_session(build_truncate_pipeline())
+    flush(session)
     with pytest.raises(GiveUp, match=r"backfill does not know value.truncate: apply"):
-        propose_backfill(ports, BackfillRequest({"orders": {0: (0, 1)}}))
+        propose_backfill(session, BackfillRequest({"orders": {0: (0, 1)}}))
     with pytest.raises(GiveUp, match=r"replay does not know value.truncate: apply"):
-        replay_dead_letters(ports)
+        replay_dead_letters(session)
     assert world.read_rows(NAME) == []

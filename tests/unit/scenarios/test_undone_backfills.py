@@ -38,29 +38,29 @@ def world() -> World:
 def flush_all(world: World) -> None:
     while True:
         try:
-            flush(world.build_ports(PIPELINE))
+            flush(world.open_session(PIPELINE))
         except NothingToDo:
             return
 
 
 def backfill(world: World, request: BackfillRequest | None = None) -> Backfill:
-    ports = world.build_ports(PIPELINE)
-    planned = propose_backfill(ports, request or parse_request(RANGES, None, None)).backfill
-    apply_backfill(ports, planned, lambda _: None)
+    session = world.open_session(PIPELINE)
+    planned = propose_backfill(session, request or parse_request(RANGES, None, None)).backfill
+    apply_backfill(session, planned, lambda _: None)
     return planned
 
 
 def list_backfill_warnings(world: World) -> list[str]:
     """The warnings of status, the page, the doctor and a heartbeat about backfills."""
-    ports = world.build_ports(PIPELINE)
-    warnings = [warning for warning in read_status(ports)["warnings"] if "backfill" in warning]
-    assert [warning for warning in find_warnings(ports) if "backfill" in warning] == warnings
-    findings = check_position(ports)
+    session = world.open_session(PIPELINE)
+    warnings = [warning for warning in read_status(session)["warnings"] if "backfill" in warning]
+    assert [warning for warning in find_warnings(session) if "backfill" in warning] == warnings
+    findings = check_position(session)
     assert [
         f"{finding.cause}; {finding.advice}" for finding in findings if finding.severity is Severity.WARNING
     ] == warnings
     world.clock.tick(3_600_000)
-    assert [warning for warning in heartbeat(ports).warnings if "backfill" in warning] == warnings
+    assert [warning for warning in heartbeat(session).warnings if "backfill" in warning] == warnings
     return warnings
 
 
@@ -102,20 +102,20 @@ def test_times_and_tables_of_then_stand_in_the_command(world: World) -> None:
 
 
 def test_of_several_slices_those_that_stand_are_not_told(world: World) -> None:
-    ports = world.build_ports(PIPELINE)
-    planned = propose_backfill(ports, parse_request(RANGES, None, None)).backfill
+    session = world.open_session(PIPELINE)
+    planned = propose_backfill(session, parse_request(RANGES, None, None)).backfill
     assert planned.numbers == [2, 1]
-    apply_slice(ports, planned, 2)
+    apply_slice(session, planned, 2)
     between = head(world)
-    apply_backfill(ports, planned, lambda _: None)
+    apply_backfill(session, planned, lambda _: None)
     world.destination.rollback(NAME, between)
     assert list_backfill_warnings(world) == [message(1, planned.id, f"tidegate backfill shop --range '{RANGES}'")]
 
 
 def test_open_backfill_goes_on_by_itself_and_is_not_told(world: World) -> None:
-    before, ports = head(world), world.build_ports(PIPELINE)
-    planned = propose_backfill(ports, parse_request(RANGES, None, None)).backfill
-    apply_slice(ports, planned, 2)
+    before, session = head(world), world.open_session(PIPELINE)
+    planned = propose_backfill(session, parse_request(RANGES, None, None)).backfill
+    apply_slice(session, planned, 2)
     world.destination.rollback(NAME, before)
     assert [text for text in list_backfill_warnings(world) if "were rolled back" in text] == []
 
@@ -124,8 +124,8 @@ def test_records_that_the_flush_reads_again_are_not_told(world: World) -> None:
     begin = world.destination.tables[NAME].ancestors()[-1].id
     backfill(world)
     world.destination.rollback(NAME, begin)
-    ports = world.build_ports(PIPELINE)
-    answer_rollbacks(ports, propose_answers(ports, "rewind", NAME), "rewind", "ann")
+    session = world.open_session(PIPELINE)
+    answer_rollbacks(session, propose_answers(session, "rewind", NAME), "rewind", "ann")
     assert list_backfill_warnings(world) == []
     flush_all(world)
     assert read_orders(world) == {"a": "2", "b": "1"}
@@ -143,7 +143,7 @@ def test_backfill_of_another_pipeline_is_not_told_as_its_own(world: World) -> No
 
 def test_backfill_that_ends_while_its_marks_are_read_is_not_told(world: World) -> None:
     """Its last slices lie on branches when the snapshots are read, and nothing of it is open when its tables are."""
-    planned = propose_backfill(world.build_ports(PIPELINE), parse_request(RANGES, None, None)).backfill
+    planned = propose_backfill(world.open_session(PIPELINE), parse_request(RANGES, None, None)).backfill
 
     def die(call: str, moment: str) -> None:
         if (call, moment) == ("commits.publish", "before"):
@@ -151,15 +151,15 @@ def test_backfill_that_ends_while_its_marks_are_read_is_not_told(world: World) -
 
     for number in planned.numbers:
         with suppress(Crash):
-            apply_slice(world.build_ports(PIPELINE, die), planned, number)
+            apply_slice(world.open_session(PIPELINE, die), planned, number)
 
     def end(call: str, moment: str) -> None:
         if (call, moment) == ("history.list_backfills", "before") and not calls:
             calls.append(call)
-            drop_backfill(world.build_ports(PIPELINE), planned.id)  # so that it is staged again, by other attempts
-            apply_backfill(world.build_ports(PIPELINE), planned, lambda _: None)
+            drop_backfill(world.open_session(PIPELINE), planned.id)  # so that it is staged again, by other attempts
+            apply_backfill(world.open_session(PIPELINE), planned, lambda _: None)
 
     calls: list[str] = []
     assert world.destination.list_rolled_back(NAME, "tidegate.backfill-slice")
-    assert find_undone_backfills(world.build_ports(PIPELINE, end), NAME) == []
+    assert find_undone_backfills(world.open_session(PIPELINE, end), NAME) == []
     assert (calls, read_orders(world)) == (["history.list_backfills"], {"a": "2", "b": "1"})

@@ -40,7 +40,7 @@ def world(pipeline: Pipeline) -> World:
     world.broker.create("orders", 2)
     for key, partition in (("a0", 0), ("b0", 0), ("a1", 1), ("c1", 1), ("b1", 1)):
         produce(world, key, partition, is_bad=key.startswith("b"))
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     for key, partition, offset in (("b0", 0, 1), ("b1", 1, 2)):
         records = world.broker.partitions["orders"][partition].records
         records[offset] = replace(records[offset], value={"id": key, "name": "fixed"})
@@ -55,7 +55,7 @@ def produce(world: World, key: str, partition: int, *, is_bad: bool = False) -> 
 def replay_letters(world: World, pipeline: Pipeline, *places: tuple[str, int, int]) -> dict[str, tuple[int, int]]:
     """By table: how many letters were tried, and how many came in."""
     results: list[ReplayResult] = replay_dead_letters(
-        world.build_ports(pipeline), LetterFilter(places=frozenset(places))
+        world.open_session(pipeline), LetterFilter(places=frozenset(places))
     )
     return {result.table: (result.tried, result.replayed) for result in results}
 
@@ -64,10 +64,10 @@ def list_told_risks(world: World, pipeline: Pipeline) -> list[str]:
     """What status and a heartbeat that is due say of replays that were rolled back."""
     world.clock.tick(3_600_000)
     warnings = [
-        warning for warning in heartbeat(world.build_ports(pipeline)).warnings if "count as replayed" in warning
+        warning for warning in heartbeat(world.open_session(pipeline)).warnings if "count as replayed" in warning
     ]
     assert [
-        warning for warning in read_status(world.build_ports(pipeline))["warnings"] if "count as replayed" in warning
+        warning for warning in read_status(world.open_session(pipeline))["warnings"] if "count as replayed" in warning
     ] == warnings
     return warnings
 
@@ -105,7 +105,7 @@ def test_letters_whose_replay_was_rolled_back_are_told_and_come_in_again(world: 
     world.destination.rollback(ORDERS, between)
     assert list_told_risks(world, pipeline) == [render_message(ORDERS, 1)]
     produce(world, "d", 0)
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     assert list_told_risks(world, pipeline) == [render_message(ORDERS, 1)]
     assert replay_letters(world, pipeline) == {ORDERS: (1, 1)}
     assert read_ids(world) == read_ids(world, COPY) == ["a0", "a1", "b0", "b1", "c1", "d"]
@@ -143,11 +143,11 @@ def test_letters_that_may_stay_away_are_discarded(world: World, pipeline: Pipeli
     before = read_head(world)
     replay_letters(world, pipeline)
     world.destination.rollback(ORDERS, before)
-    ports, letter_filter = world.build_ports(pipeline), LetterFilter(places=frozenset({("orders", 0, 1)}))
-    proposals = propose_discards(ports, letter_filter)
+    session, letter_filter = world.open_session(pipeline), LetterFilter(places=frozenset({("orders", 0, 1)}))
+    proposals = propose_discards(session, letter_filter)
     assert [(discard.table.name, len(discard.letters)) for discard in proposals] == [(ORDERS, 1)]
     assert list_told_risks(world, pipeline) == [render_message(ORDERS, 2)]
-    discard_dead_letters(ports, proposals, "not needed", "ann")
+    discard_dead_letters(session, proposals, "not needed", "ann")
     assert (list_waiting_letters(world), list_told_risks(world, pipeline)) == ([(ORDERS, 1)], [])
     assert replay_letters(world, pipeline) == {ORDERS: (1, 1)}
     assert read_ids(world) == ["a0", "a1", "b1", "c1"]
@@ -161,10 +161,10 @@ def test_letters_that_are_read_again_behind_a_rollback_are_not_replayed_too(
     begin = world.destination.tables[ORDERS].ancestors()[-1].id
     replay_letters(world, pipeline)
     world.destination.rollback(ORDERS, begin)
-    ports = world.build_ports(pipeline)
-    answer_rollbacks(ports, propose_answers(ports, answer, ORDERS), answer, "ann")
+    session = world.open_session(pipeline)
+    answer_rollbacks(session, propose_answers(session, answer, ORDERS), answer, "ann")
     try:
-        flush(ports)
+        flush(session)
     except NothingToDo:
         assert answer == "keep"
     assert list_told_risks(world, pipeline) == ([] if answer == "rewind" else [render_message(ORDERS, 2)])
@@ -178,9 +178,9 @@ def test_letter_that_is_bad_again_behind_a_rollback_waits(world: World, pipeline
     world.destination.rollback(ORDERS, begin)
     records = world.broker.partitions["orders"][1].records
     records[2] = replace(records[2], value=BAD)
-    ports = world.build_ports(pipeline)
-    answer_rollbacks(ports, propose_answers(ports, "rewind", ORDERS), "rewind", "ann")
-    flush(ports)
+    session = world.open_session(pipeline)
+    answer_rollbacks(session, propose_answers(session, "rewind", ORDERS), "rewind", "ann")
+    flush(session)
     assert (list_waiting_letters(world), list_told_risks(world, pipeline)) == ([(ORDERS, 1)], [])
     assert replay_letters(world, pipeline) == {ORDERS: (1, 1)}
     assert read_ids(world) == ["a0", "a1", "b0", "b1", "c1"]
@@ -192,8 +192,8 @@ def test_letters_of_many_undone_replays_are_asked_for_once(world: World, pipelin
     replay_letters(world, pipeline, ("orders", 0, 1))
     replay_letters(world, pipeline)
     world.destination.rollback(ORDERS, before)
-    ports = world.build_ports(pipeline, lambda call, moment: calls.append(call) if moment == "before" else None)
-    assert sorted(letter.partition for letter in list_undone_letters(ports, ORDERS)) == [0, 1]
+    session = world.open_session(pipeline, lambda call, moment: calls.append(call) if moment == "before" else None)
+    assert sorted(letter.partition for letter in list_undone_letters(session, ORDERS)) == [0, 1]
     assert calls.count("dead_letters.list_replayed_letters") == 1
 
 
@@ -207,7 +207,7 @@ def test_replay_that_publishes_while_its_marks_are_read_is_not_undone(world: Wor
             raise Crash
 
     with pytest.raises(Crash):
-        replay_dead_letters(world.build_ports(pipeline, die))
+        replay_dead_letters(world.open_session(pipeline, die))
     (attempt,) = world.destination.list_rolled_back(ORDERS, REPLAY_PROPERTY)
 
     def go_on(call: str, moment: str) -> None:
@@ -216,7 +216,7 @@ def test_replay_that_publishes_while_its_marks_are_read_is_not_undone(world: Wor
             head = next(s for s in world.destination.tables[ORDERS].snapshots.values() if REPLAY_PROPERTY in s.summary)
             world.destination.tables[ORDERS].refs["main"] = head.id
 
-    assert list_undone_letters(world.build_ports(pipeline, go_on), ORDERS) == []
+    assert list_undone_letters(world.open_session(pipeline, go_on), ORDERS) == []
 
 
 def mark_letters(world: World, attempt: str) -> dict[int, Snapshot]:

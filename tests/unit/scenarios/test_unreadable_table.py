@@ -35,8 +35,8 @@ def produce_later_records(world: World) -> None:
     world.broker.produce("orders", {"id": "c"}, {"id": "c", "name": "y"}, 1)
 
 
-def build_ports(world: World, *unreadable: str, pipeline: Any = TWO) -> Any:
-    return world.build_ports(
+def open_session(world: World, *unreadable: str, pipeline: Any = TWO) -> Any:
+    return world.open_session(
         pipeline, destination=UnreadableTable(world.destination, *unreadable) if unreadable else world.destination
     )
 
@@ -49,50 +49,50 @@ def read_committed_offsets(world: World) -> dict[int, int]:
 def test_flush_publishes_the_tables_that_can_be_read_and_the_group_waits_for_the_other(world: World, kind: Any) -> None:
     pipeline = build_pipeline(build_table(ORDERS), build_table(COPY), source={"start": Start(kind)})
     world.broker.groups["tidegate-shop"] = {"orders": {0: 0, 1: 0}}
-    flush(build_ports(world, pipeline=pipeline))
+    flush(open_session(world, pipeline=pipeline))
     assert read_committed_offsets(world) == {0: 1, 1: 1}
     produce_later_records(world)
     with pytest.raises(
         SomeTablesDelayed, match=rf"tables={COPY} cannot go on.*\n.*table={COPY}: catalog or files"
     ) as error_info:
-        flush(build_ports(world, COPY, pipeline=pipeline))
+        flush(open_session(world, COPY, pipeline=pipeline))
     assert [(batch.table, batch.inserted) for batch in error_info.value.published] == [(ORDERS, 1)]
     assert [row["id"] for row in world.read_rows(ORDERS)] == ["a", "b", "c"]
     assert [row["id"] for row in world.read_rows(COPY)] == ["a", "b"]
     assert read_committed_offsets(world) == {0: 1, 1: 1}, "what the other table has published is not known"
-    flush(build_ports(world, pipeline=pipeline))
+    flush(open_session(world, pipeline=pipeline))
     assert world.read_rows(COPY) == world.read_rows(ORDERS)
     assert read_committed_offsets(world) == {0: 1, 1: 2}
 
 
 def test_command_fails_as_it_is_where_no_table_can_be_read(world: World) -> None:
-    flush(build_ports(world))
+    flush(open_session(world))
     produce_later_records(world)
     for step in (flush, commit_offsets, heartbeat):
         with pytest.raises(RetryLater, match="did not answer during read_state"):
-            step(build_ports(world, *ALL_NAMESPACES))
+            step(open_session(world, *ALL_NAMESPACES))
     assert read_committed_offsets(world) == {0: 1, 1: 1}
 
 
 def test_clean_up_and_heartbeat_do_their_work_for_the_tables_that_can_be_read(world: World) -> None:
-    flush(build_ports(world))
+    flush(open_session(world))
     produce_later_records(world)
     world.broker.groups.clear()
     with pytest.raises(SomeTablesDelayed):
-        flush(build_ports(world, COPY))
-    batch, second_cleanup = clean_up(build_ports(world, COPY))
+        flush(open_session(world, COPY))
+    batch, second_cleanup = clean_up(open_session(world, COPY))
     assert (batch.table, batch.published, batch.failed) == (ORDERS, 2, None)
     assert (second_cleanup.table, second_cleanup.published) == (COPY, None)
     assert "did not answer" in str(second_cleanup.failed)
-    assert not any(heartbeat(build_ports(world, COPY)).committed.values())
-    assert heartbeat(build_ports(world)).committed == {"orders": {0: 1, 1: 1}}
+    assert not any(heartbeat(open_session(world, COPY)).committed.values())
+    assert heartbeat(open_session(world)).committed == {"orders": {0: 1, 1: 1}}
 
 
 def test_status_shows_what_is_known_and_names_what_is_not(world: World) -> None:
-    flush(build_ports(world))
+    flush(open_session(world))
     produce_later_records(world)
     history = "lake.shop.tidegate_shop"
-    status = read_status(build_ports(world, COPY, history))
+    status = read_status(open_session(world, COPY, history))
     entry, second_status = status["tables"]
     assert (entry["table"], entry["exists"], entry["rows"], entry["lag"], entry["problem"]) == (
         ORDERS,
@@ -112,17 +112,17 @@ def test_status_shows_what_is_known_and_names_what_is_not(world: World) -> None:
     assert (status["batches"], status["dead_letters"]) == ([], None)
     silent = [warning.rpartition(" ")[2] for warning in status["warnings"]]
     assert silent == ["read_property", "read_history", "read_dead_letters"]
-    assert read_recent(build_ports(world, history)) == {"last_flush": None, "dead_letters": None}
+    assert read_recent(open_session(world, history)) == {"last_flush": None, "dead_letters": None}
 
 
 def test_maintenance_and_storage_know_every_table_and_each_tells_of_itself(world: World) -> None:
-    flush(build_ports(world))
-    ports = build_ports(world, COPY)
-    tables = list_maintained_tables(ports)
+    flush(open_session(world))
+    session = open_session(world, COPY)
+    tables = list_maintained_tables(session)
     assert {ORDERS, COPY} <= {*tables}
     with pytest.raises(RetryLater, match=f"table={COPY}"):
-        maintain(ports, COPY)
-    storage = {row["table"]: row for row in details.read_storage(ports)}
+        maintain(session, COPY)
+    storage = {row["table"]: row for row in details.read_storage(session)}
     assert storage[ORDERS]["rows"] == 2
     assert "did not answer" in storage[COPY]["error"]
 
@@ -136,10 +136,10 @@ def test_plan_is_tried_again_where_a_table_cannot_be_read_and_another_needs_a_pe
         world.destination.rollback(ORDERS, snapshots[1].id)
         pipeline = build_pipeline(*(build_table(name) for name in names))
         with pytest.raises(RetryLater, match="did not answer during read_state") as error_info:
-            plan(build_ports(world, COPY, pipeline=pipeline))
+            plan(open_session(world, COPY, pipeline=pipeline))
         assert isinstance(error_info.value, SomeTablesDelayed) == (third in names)
         with pytest.raises(GiveUp, match="was rolled back") as final:
-            plan(build_ports(world, pipeline=pipeline))
+            plan(open_session(world, pipeline=pipeline))
         assert type(final.value) is SomeTablesFailed
         assert "did not answer" not in str(final.value)
 
@@ -152,7 +152,7 @@ def build_world(*names: str) -> World:
     for value in "xy":
         for partition, key in enumerate("ab"):
             world.broker.produce("orders", {"id": key}, {"id": key, "name": value}, partition)
-        flush(world.build_ports(pipeline))
+        flush(world.open_session(pipeline))
     return world
 
 
@@ -163,25 +163,25 @@ def test_table_that_cannot_be_used_as_it_is_holds_up_no_other(world: World) -> N
     pipeline = build_pipeline(
         replace(build_table(ORDERS), topics=("orders",)), replace(build_table(COPY), topics=("lines",))
     )
-    flush(build_ports(world, pipeline=pipeline))
+    flush(open_session(world, pipeline=pipeline))
     produce_later_records(world)
     world.broker.produce("lines", {"id": "m"}, {"id": "m", "name": "x"})
-    ports = world.build_ports(pipeline, destination=RefusedTable(world.destination, COPY))
+    session = world.open_session(pipeline, destination=RefusedTable(world.destination, COPY))
     with pytest.raises(
         SomeTablesFailed, match=rf"tables={COPY} cannot go on.*\n.*table={COPY}: nobody can"
     ) as error_info:
-        flush(ports)
+        flush(session)
     assert [(batch.table, batch.inserted) for batch in error_info.value.published] == [(ORDERS, 1)]
     group = {"orders": {0: 1, 1: 2}, "lines": {0: 1}}
     assert world.broker.groups["tidegate-shop"] == group, "what the refused table has published is not known"
     for step in (commit_offsets, heartbeat):
         world.broker.groups["tidegate-shop"] = {"orders": {0: 0, 1: 0}, "lines": {0: 1}}
-        step(ports)
+        step(session)
         assert world.broker.groups["tidegate-shop"] == group
-    tables = list_maintained_tables(ports)
+    tables = list_maintained_tables(session)
     assert {ORDERS, COPY} <= {*tables}
-    storage = {row["table"]: row for row in details.read_storage(ports)}
+    storage = {row["table"]: row for row in details.read_storage(session)}
     assert (storage[ORDERS]["rows"], "nobody can use it" in storage[COPY]["error"]) == (3, True)
-    first_cleanup, second_cleanup = clean_up(ports)
+    first_cleanup, second_cleanup = clean_up(session)
     assert (first_cleanup.failed, "nobody can use it" in str(second_cleanup.failed)) == (None, True)
-    assert [table["problem"] is None for table in read_status(ports)["tables"]] == [True, False]
+    assert [table["problem"] is None for table in read_status(session)["tables"]] == [True, False]

@@ -6,9 +6,9 @@ import pytest
 from fakes import World, build_pipeline, build_table
 from tidegate.flush.flush import flush
 from tidegate.flush.plan import can_keep_last_per_key
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Pipeline
-from tidegate.spec.scd2 import History
+from tidegate.spec.table import History
 from tidegate.table.columns import compute_shape, find_retracting_answers
 
 NAME, OPEN, CLOSED = "lake.shop.open_orders", "state = 'open'", "state = 'closed'"
@@ -46,9 +46,9 @@ def test_row_leaves_the_table_when_its_condition_no_longer_holds(world: World, i
     ):
         produce(world, *changes)
         if not in_one_batch:
-            flush(world.build_ports(pipeline))
+            flush(world.open_session(pipeline))
     if in_one_batch:
-        flush(world.build_ports(pipeline))
+        flush(world.open_session(pipeline))
     assert read_states(world) == {"l": "open"}
 
 
@@ -60,9 +60,9 @@ def test_each_table_of_a_fan_out_has_its_own_answer(world: World) -> None:
     )
     pipeline = build_pipeline(*tables)
     produce(world, ("k", "open", 1), ("l", "open", 1))
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     produce(world, ("k", "closed", 2))
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     assert read_states(world) == {"l": "open"}
     assert read_states(world, "lake.shop.closed_orders") == {"k": "closed"}
     assert read_states(world, "lake.shop.ever_open") == {"k": "open", "l": "open"}
@@ -71,40 +71,40 @@ def test_each_table_of_a_fan_out_has_its_own_answer(world: World) -> None:
 def test_delete_carries_its_sequence_so_that_late_upserts_stay_out(world: World) -> None:
     pipeline = build_pipeline(build_conditional_table(sequence_by=("lsn",)))
     produce(world, ("k", "open", 1), ("l", "open", 6))
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     produce(world, ("k", "closed", 5), ("l", "closed", 5))
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     produce(world, ("k", "open", 4))
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     assert read_states(world) == {"l": "open"}
     produce(world, ("k", "open", 5))
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     assert read_states(world) == {"k": "open", "l": "open"}
 
 
 def test_soft_delete_marks_the_row_and_keeps_its_values(world: World) -> None:
     pipeline = build_pipeline(build_conditional_table(deletes="soft"))
     produce(world, ("k", "open", 1), ("k", "closed", 2))
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     assert [(row["state"], row["lsn"], row["_deleted"]) for row in world.read_rows(NAME)] == [("open", 1, True)]
 
 
 def test_history_closes_the_row(world: World) -> None:
     pipeline = build_pipeline(build_conditional_table(sequence_by=("lsn",), history=History()))
     produce(world, ("k", "open", 1))
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     produce(world, ("k", "closed", 5))
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     assert [(row["valid_from"], row["valid_to"], row["is_current"]) for row in world.read_rows(NAME)] == [(1, 5, False)]
 
 
 def test_partial_update_that_does_not_say_what_the_condition_reads_is_left_out(world: World) -> None:
     pipeline = build_pipeline(build_conditional_table(partial_updates=True))
     produce(world, ("k", "open", 1), ("k", None, 2))
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     assert [(row["state"], row["lsn"]) for row in world.read_rows(NAME)] == [("open", 1)]
     produce(world, ("k", "closed", 3))
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     assert world.read_rows(NAME) == []
 
 

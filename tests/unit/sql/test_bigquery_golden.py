@@ -14,7 +14,7 @@ from tidegate.adapters.bigquery.commit import POSITION_MOVED, render_transaction
 from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.errors import GiveUp
 from tidegate.model.ownership import Ownership, TableKind
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column
 from tidegate.spec.table import Create
 from tidegate.sql.googlesql import quote, render_constant, render_literal
 from tidegate.sql.pruning import Bound

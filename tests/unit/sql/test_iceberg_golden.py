@@ -11,8 +11,7 @@ import pytest
 from golden_files import compare_with_golden
 from tidegate.adapters.sql_templates import SQL_FOLDER, SqlFiles
 from tidegate.model.ownership import Ownership, TableKind
-from tidegate.schema.column import Column
-from tidegate.schema.data_types import parse_type
+from tidegate.schema.data_types import Column, parse_type
 from tidegate.sql.pruning import Bound
 from tidegate.sql.spark import quote, quote_name, render_literal
 

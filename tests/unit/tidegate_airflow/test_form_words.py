@@ -49,7 +49,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         names.append(name)
         raise RuntimeError("begun")
 
-    monkeypatch.setattr(tasks, "assemble_ports", note)
+    monkeypatch.setattr(tasks, "assemble_session", note)
     monkeypatch.setattr(tasks, "run_publish", note)
     return names
 

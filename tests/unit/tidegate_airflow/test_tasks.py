@@ -34,8 +34,8 @@ def test_backfill_of_more_batches_than_airflow_maps_over_says_so_before_it_begin
     for number in range(6):
         world.broker.produce("orders", {"id": str(number)}, {"id": str(number), "name": "x"})
     for _ in range(3):
-        flush(world.build_ports(pipeline))
-    monkeypatch.setattr(tasks, "assemble_ports", lambda name: world.build_ports(pipeline))
+        flush(world.open_session(pipeline))
+    monkeypatch.setattr(tasks, "assemble_session", lambda name: world.open_session(pipeline))
     monkeypatch.setattr(errors, "get_current_context", lambda: context)
     monkeypatch.setenv("AIRFLOW__CORE__MAX_MAP_LENGTH", most)
     ends = world.broker.read_log(("orders",), "read_committed").end["orders"]

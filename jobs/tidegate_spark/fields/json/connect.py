@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tidegate.schema.column import Column
-from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct, has_leaf
+from tidegate.schema.data_types import Array, Column, DataType, Map, Primitive, Struct, has_leaf
 from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.fields.avro import render_date, render_timestamp

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
-from tidegate.schema.column import Column
-from tidegate.schema.data_types import DataType, Primitive, Struct, parse_type
+from tidegate.schema.data_types import Column, DataType, Primitive, Struct, parse_type
 from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.fields.json.as_written import render_is_infinite, render_may_overflow

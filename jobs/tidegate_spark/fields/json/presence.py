@@ -6,7 +6,7 @@ import re
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from tidegate.formats.registry import EVENT_FORMATS
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column
 from tidegate.sql.spark import render_literal
 
 from tidegate_spark.fields.json.objects import ELEMENTS_FIELD, Fields, render_elements

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tidegate.schema.column import Column
-from tidegate.schema.data_types import DataType, make_counted, make_encoded, make_lenient, make_truncated
+from tidegate.schema.data_types import Column, DataType, make_counted, make_encoded, make_lenient, make_truncated
 
 from tidegate_spark.fields.encodings import BASE64
 

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 from pyspark.sql import DataFrame
 from tidegate.jobs.stage_job import StageTable
-from tidegate.schema.column import Column
-from tidegate.schema.data_types import DataType, Primitive
+from tidegate.schema.data_types import Column, DataType, Primitive
 from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.fields.avro import render_timestamp
@@ -26,8 +25,7 @@ from tidegate_spark.formats.change_events.row_messages import (
     list_all_columns,
     render_lacking_cases,
 )
-from tidegate_spark.formats.change_events.truncates import render_truncate_reason
-from tidegate_spark.formats.decoded import DecodedValue
+from tidegate_spark.formats.decoded import DecodedValue, render_truncate_reason
 from tidegate_spark.formats.json import list_key_fields, list_truncated_names
 from tidegate_spark.formats.metadata import render_is_unkept
 

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from tidegate.formats.registry import SOURCE_TYPES
 from tidegate.jobs.stage_job import StageTable
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column
 from tidegate.spec.tombstones import is_tombstone_owned
 from tidegate.sql.spark import quote, render_literal, strip_alias
 
@@ -18,9 +19,16 @@ from tidegate_spark.fields.json.presence import render_no_column_case, render_re
 from tidegate_spark.fields.json.text import render_part
 from tidegate_spark.fields.json.unreadable import render_unreadable_cases
 from tidegate_spark.fields.lossless import render_has_key_twice
-from tidegate_spark.formats.change_events.ordered_rows import add_ordered_row
-from tidegate_spark.formats.change_events.truncates import render_truncate_case, render_truncate_reason
-from tidegate_spark.formats.decoded import DELETE, NO_CHANGE, ROW, TRUNCATE, UPSERT, DecodedValue
+from tidegate_spark.formats.decoded import (
+    DELETE,
+    NO_CHANGE,
+    ROW,
+    TRUNCATE,
+    UPSERT,
+    DecodedValue,
+    render_truncate_case,
+    render_truncate_reason,
+)
 from tidegate_spark.formats.json import (
     get_units,
     list_key_fields,
@@ -31,6 +39,34 @@ from tidegate_spark.formats.json import (
     takes_extended_key,
 )
 from tidegate_spark.formats.metadata import render_is_unkept
+
+UNREADABLE_REASON = "the row before the delete does not fit the columns of sequence_by"
+
+
+def add_ordered_row(decoded: DataFrame, carried: Fields) -> DataFrame:
+    """Add `ordered_row`: the row of a change event, for a delete event the one before it, parsed for deletes alone."""
+    event = f"before: {carried.text_struct}"
+    is_delete = f"change = '{DELETE}' AND value IS NOT NULL AND value_reason IS NULL"
+    places = [(carried, ".before"), (carried, ".payload.before")]
+    rows = (
+        read_objects(decoded, "bj", f"{event}, payload: STRUCT<{event}>", places, is_delete)
+        .selectExpr("*", f"{render_object('bj')} AS b")
+        .selectExpr("*", "coalesce(b.payload.before, b.before) AS before_row")
+    )
+    reason = (
+        f"CASE WHEN value_reason IS NOT NULL THEN value_reason WHEN bj.{CORRUPT_COLUMN} IS NOT NULL "
+        f"THEN '{UNREADABLE_REASON}' "
+        f"WHEN bj IS NOT NULL THEN {carried.render_reason('before_row', 'before')} END"
+    )
+    return rows.withColumns(
+        {
+            "ordered_row": F.expr(
+                f"CASE WHEN change = '{DELETE}' THEN before_row ELSE {carried.render_parsed_struct('row')} END"
+            ),
+            "value_reason": F.expr(reason),
+        }
+    )
+
 
 # MongoDB's connector tells only what has changed, but in one mode; and then nothing of what was deleted meanwhile
 NO_DOCUMENT_ADVICE = (

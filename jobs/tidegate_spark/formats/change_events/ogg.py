@@ -20,8 +20,7 @@ from tidegate_spark.formats.change_events.row_messages import (
     render_keys_differ,
     render_lacking_cases,
 )
-from tidegate_spark.formats.change_events.truncates import render_truncate_reason
-from tidegate_spark.formats.decoded import DELETE, DecodedValue
+from tidegate_spark.formats.decoded import DELETE, DecodedValue, render_truncate_reason
 from tidegate_spark.formats.json import get_units, list_key_fields
 
 OPERATIONS = {"I": "c", "U": UPDATE, "D": DELETE}

@@ -19,8 +19,8 @@ from tidegate.adapters.server_probe import Server, require_server
 from tidegate.connections import Connection, Resolve, require_connection
 from tidegate.errors import ConfigurationError, GiveUp, OutcomeUnknown
 from tidegate.failpoints import hit_failpoint
-from tidegate.ports.sql import Sql
-from tidegate.spec.catalog import Catalog
+from tidegate.ports.session import Sql
+from tidegate.spec.pipeline import Catalog
 
 CALL_TIMEOUT_SECONDS = 60  # one request; the client's own default is none at all
 SERVICE_URL = "https://bigquery.googleapis.com"

@@ -27,8 +27,8 @@ from tidegate.model import resource_names
 from tidegate.model.ownership import describe_positions
 from tidegate.model.position import Position
 from tidegate.model.table_state import Head, StagedSource, TableCommit
-from tidegate.ports.branch_commits import BranchCommits
-from tidegate.ports.sql import Sql
+from tidegate.ports.destination import BranchCommits
+from tidegate.ports.session import Sql
 from tidegate.sql.googlesql import quote_name, render_literal
 
 log = logging.getLogger(__name__)

@@ -13,11 +13,10 @@ from tidegate.adapters.opened_destination import OpenedDestination
 from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.errors import GiveUp
 from tidegate.failpoints import hit_failpoint
-from tidegate.jobs.job import Job
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.model import resource_names
 from tidegate.ports.destination import Destination
-from tidegate.ports.sql import Sql
+from tidegate.ports.session import Job, Sql
 
 
 class BigQueryEngine:

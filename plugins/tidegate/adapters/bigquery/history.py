@@ -14,7 +14,7 @@ from tidegate.failpoints import hit_failpoint
 from tidegate.model import resource_names
 from tidegate.model.ownership import Ownership, TableKind, describe_control
 from tidegate.model.table_state import TableCommit
-from tidegate.ports.batch_history import BatchHistory, HistoryRow
+from tidegate.ports.destination import BatchHistory, HistoryRow
 from tidegate.sql.googlesql import quote, quote_name, render_literal
 from tidegate.table.history import FRACTION_FIELDS, INTEGER_FIELDS, TEXT_FIELDS
 

@@ -11,7 +11,7 @@ from tidegate.adapters.bigquery.errors import translate_bigquery_errors
 from tidegate.adapters.bigquery.staging import get_folder
 from tidegate.model.offsets import Ranges
 from tidegate.model.table_state import DISCARDED_STAGE, DeadLetter, DeadLetters, WaitingLetter
-from tidegate.ports.dead_letter_store import DeadLetterStore
+from tidegate.ports.destination import DeadLetterStore
 from tidegate.sql.googlesql import quote_name, render_literal
 
 ROWS_PER_FILE = 10_000

@@ -14,7 +14,7 @@ from tidegate.adapters.bigquery.schema import Partitioning, get_partition_unit, 
 from tidegate.adapters.bigquery.types import read_table_struct
 from tidegate.errors import GiveUp
 from tidegate.model.merge_input import MergeInput
-from tidegate.ports.sql import Sql
+from tidegate.ports.session import Sql
 from tidegate.schema.data_types import DataType, Primitive, Struct
 from tidegate.sql.googlesql import quote, render_constant
 from tidegate.sql.pruning import UNBOUNDED, BatchPart, Bound, Bounds, join_intervals

@@ -8,7 +8,7 @@ from typing import Any
 
 from tidegate.adapters.bigquery.types import to_bigquery_schema
 from tidegate.errors import ConfigurationError, GiveUp, IncompatibleSchema
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column
 from tidegate.schema.evolution import ChangeKind, Path, SchemaChange
 from tidegate.spec.table import Create
 from tidegate.sql.googlesql import quote, render_literal

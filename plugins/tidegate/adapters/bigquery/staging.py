@@ -32,7 +32,7 @@ from tidegate.model.batch import StagedBatch
 from tidegate.model.offsets import Ranges
 from tidegate.model.ownership import FORMAT_LABEL, STAGING_KINDS, refuse_other_format
 from tidegate.model.table_state import SignedAttempt, Staging
-from tidegate.ports.staging_store import StagingStore
+from tidegate.ports.destination import StagingStore
 
 # labels of the intermediate table, beside its shape
 HIGHEST_BATCH_LABEL = "tidegate_highest_batch"

@@ -25,9 +25,8 @@ from tidegate.model.merge_input import MergeInput
 from tidegate.model.ownership import MEMORY_KINDS, SHAPE_PROPERTY, Ownership, TableKind
 from tidegate.model.position import Position
 from tidegate.model.table_state import TableState
-from tidegate.ports.table_store import TableStore
-from tidegate.schema.column import Column
-from tidegate.schema.data_types import Array, DataType, Primitive, Struct
+from tidegate.ports.destination import TableStore
+from tidegate.schema.data_types import Array, Column, DataType, Primitive, Struct
 from tidegate.schema.evolution import ChangeKind, EvolutionRules, find_schema_changes
 from tidegate.sql.googlesql import quote, quote_name
 from tidegate.sql.pruning import UNBOUNDED, Bounds

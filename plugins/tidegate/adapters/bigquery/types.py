@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tidegate.errors import ConfigurationError
-from tidegate.schema.column import Column
 from tidegate.schema.data_types import (
     ANY_SCALE_FORM,
     Array,
+    Column,
     DataType,
     Map,
     MaxLength,

@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from tidegate.connections import Connection, Resolve, require_connection
 from tidegate.errors import ConfigurationError
-from tidegate.spec.catalog import Catalog
+from tidegate.spec.pipeline import Catalog
 
 # Words that only PyIceberg understands.
 PYICEBERG_ONLY_PREFIXES = (

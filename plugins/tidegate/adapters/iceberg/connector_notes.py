@@ -13,7 +13,7 @@ from tidegate.adapters.iceberg.table.lineage import Lineage
 from tidegate.adapters.iceberg.table.state import read_summary
 from tidegate.adapters.iceberg.table.type_mapping import to_spark_text
 from tidegate.errors import GiveUp
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column
 from tidegate.sinks.world import CommitNote, ControlTopic, TableShape
 
 VALID_THROUGH = ("kafka.connect.valid-through-ts", "kafka.connect.vtts")

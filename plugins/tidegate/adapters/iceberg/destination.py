@@ -12,7 +12,7 @@ from tidegate.adapters.iceberg.table.catalogs import Catalogs
 from tidegate.adapters.open_clients import OpenClients
 from tidegate.connections import Resolve
 from tidegate.ports.destination import Destination
-from tidegate.spec.catalog import Catalog
+from tidegate.spec.pipeline import Catalog
 
 
 def build_iceberg_destination(catalogs: Catalogs, branches: Mapping[str, str] | None = None) -> Destination:

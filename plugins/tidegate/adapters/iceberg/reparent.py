@@ -30,7 +30,7 @@ from tidegate.adapters.iceberg.table.data_files import DeleteManifestWriter, rem
 from tidegate.adapters.iceberg.table.lineage import Lineage
 from tidegate.adapters.iceberg.table.state import read_summary
 from tidegate.errors import CommitRefused
-from tidegate.ports.context import TableCommit
+from tidegate.model.table_state import TableCommit
 
 FORMAT_VERSION = 2  # deletion vectors of format 3 replace each other: two writers' would have to be joined
 RECOUNTED_PREFIXES = ("total-", "removed-", "deleted-", "manifests-", "entries-")

@@ -29,7 +29,7 @@ from tidegate.adapters.iceberg.table.lineage import Lineage, count_changed_rows,
 from tidegate.adapters.iceberg.table.type_mapping import refuse_unreadable
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.jobs.publish_job import TouchedFiles
-from tidegate.ports.publication_ports import SnapshotLag, TableHead, TableSnapshot
+from tidegate.ports.publication_session import SnapshotLag, TableHead, TableSnapshot
 
 MAX_LISTED_FILES = 500  # more than these are not named one by one; then all rows are compared
 DATA_FILE_FIELDS = [field.name for field in DATA_FILE_TYPE[3].fields]

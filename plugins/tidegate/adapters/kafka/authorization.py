@@ -6,7 +6,7 @@ from contextlib import suppress
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource
 
-from tidegate.adapters.kafka.broker_answers import (
+from tidegate.adapters.kafka.errors import (
     NoLeader,
     build_partial_answer_error,
     check_committed,

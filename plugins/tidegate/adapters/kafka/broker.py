@@ -19,26 +19,25 @@ from tidegate.adapters.kafka.authorization import (
     read_committed,
     read_group_retention,
 )
-from tidegate.adapters.kafka.broker_answers import (
+from tidegate.adapters.kafka.errors import (
     RETRYABLE,
     Places,
     check_description,
     check_offsets,
+    check_read_back,
     gather_known_offsets,
     gather_offsets,
     resolve_offsets,
+    translate_kafka_errors,
 )
-from tidegate.adapters.kafka.errors import check_read_back, translate_kafka_errors
-from tidegate.adapters.kafka.key_sample import sample_keys
 from tidegate.adapters.kafka.leader_epochs import find_cuts, find_epochs
 from tidegate.adapters.kafka.single_record import read_first_timestamps, read_record_at
+from tidegate.adapters.kafka.topics import sample_keys
 from tidegate.adapters.server_probe import Server, require_server
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.failpoints import hit_failpoint
-from tidegate.model.kafka_log import KafkaRecord
-from tidegate.model.leader_epochs import Epochs
+from tidegate.model.kafka_log import Epochs, KafkaRecord, Log, Message, Retention
 from tidegate.model.offsets import Offsets, Ranges, RecordAddress, format_names, group_by_topic, iterate_offsets
-from tidegate.ports.context import Log, Message, Retention
 
 T = TypeVar("T")
 # that a look at one record takes, and each further one

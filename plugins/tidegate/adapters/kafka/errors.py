@@ -1,12 +1,15 @@
 """What Kafka's client raises by itself, before or beside what brokers answer: its settings are wrong, or it passes."""
 
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from tidegate.adapters.port_errors import translate_errors
-from tidegate.errors import ConfigurationError, RetryLater, TidegateError
-from tidegate.model.offsets import Offsets, iterate_offsets
+from tidegate.errors import ConfigurationError, RetryLater, TidegateError, TopicsUnavailable
+from tidegate.model.offsets import Offsets, format_partitions, group_by_topic, iterate_offsets
+from tidegate.model.table_state import NO_TOPIC_ID
 
 
 def translate_error(port: Any, verb: str, subject: str, error: Exception) -> TidegateError | None:
@@ -39,3 +42,121 @@ def check_read_back(group: str, offsets: Offsets, read_back: Offsets) -> None:
             f"group={group}: committed offset={offset} of topic={topic} partition={partition} and read back "
             f"offset={read_back.get(topic, {}).get(partition)}; another client commits to this group, or it has members"
         )
+
+
+NO_RECORD_OFFSET = -1  # of a time: no record is that late. Every other negative offset is one that nobody knows now.
+RETRYABLE = (  # what Kafka's own clients ask again after; a young topic's leader and its epoch travel separately
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.REPLICA_NOT_AVAILABLE,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+    KafkaError.KAFKA_STORAGE_ERROR,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.UNSTABLE_OFFSET_COMMIT,
+    KafkaError._PARTIAL,
+)
+Places = list[tuple[str, int]]
+
+
+class NoLeader(KafkaException):  # type: ignore[misc]  # the client tells no types
+    """No offset is known now of these `places`: which the brokers are asked again for."""
+
+    def __init__(self, places: Iterable[tuple[str, int]]) -> None:
+        super().__init__(KafkaError(KafkaError._PARTIAL))
+        self.places = sorted(places)
+
+
+def explain_no_leader(servers: str, failure: NoLeader) -> TopicsUnavailable:
+    """The error for partitions that nobody leads for longer than an election takes."""
+    topic, partition = failure.places[0]
+    more = f" (and {len(failure.places) - 1} more)" if len(failure.places) > 1 else ""
+    return TopicsUnavailable(
+        f"brokers={servers}: no offset is known now of topic={topic} partition={partition}{more}: it has no leader "
+        "that answers, or one is in election; nothing was changed, and it will be tried again; if it stays so, the "
+        "brokers that hold the partition are down: start one of them",
+        dict.fromkeys(topic for topic, _ in failure.places),
+    )
+
+
+def build_partial_answer_error(message_start: str) -> KafkaException:
+    """The error of an answer that lacks a partition; a retry asks the brokers again."""
+    message = f"{message_start}: a partition's leader may be in election; nothing was changed, run it again in a moment"
+    return KafkaException(KafkaError(KafkaError._PARTIAL, message))
+
+
+def check_offsets(answers: Mapping[tuple[str, int], int]) -> Offsets:
+    """Offsets of the log's begin or end; `NoLeader` where one is not known now."""
+    if unknown := [place for place, offset in answers.items() if offset < 0]:
+        raise NoLeader(unknown)
+    return group_by_topic(answers)
+
+
+def gather_offsets(
+    futures: Mapping[TopicPartition, Any], await_result: Callable[[Any], Any]
+) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
+    """Offsets, and the epochs of the leaders that told them, where brokers keep any; `NoLeader` where some have none.
+
+    `await_result` raises `KafkaException` for an answer that may be another one in a moment.
+    """
+    results = dict[tuple[str, int], Any]()
+    leaderless = list[tuple[str, int]]()
+    for place, future in futures.items():
+        try:
+            results[place.topic, place.partition] = await_result(future)
+        except KafkaException as error:
+            if error.args[0].code() not in RETRYABLE:
+                raise
+            leaderless.append((place.topic, place.partition))
+    if leaderless:
+        raise NoLeader(leaderless)
+    epochs = {place: result.leader_epoch for place, result in results.items()}
+    known = {place: epoch for place, epoch in epochs.items() if epoch is not None and epoch >= 0}
+    return {place: result.offset for place, result in results.items()}, known
+
+
+def gather_known_offsets(futures: Mapping[TopicPartition, Any], timeout: float) -> Offsets:
+    """The offsets that the brokers tell now."""
+    offsets = dict[tuple[str, int], int]()
+    for place, future in futures.items():
+        with suppress(KafkaException):
+            offsets[place.topic, place.partition] = future.result(timeout=timeout).offset
+    return group_by_topic({place: offset for place, offset in offsets.items() if offset >= 0})
+
+
+def resolve_offsets(answers: Mapping[tuple[str, int], int], end: Offsets) -> Offsets:
+    """Offsets of a time; the end of the log where no record is that late, `NoLeader` where nobody knows now."""
+    return check_offsets(
+        {(t, p): end[t][p] if offset == NO_RECORD_OFFSET else offset for (t, p), offset in answers.items()}
+    )
+
+
+def check_description(cluster: Any, topics: Iterable[Any]) -> tuple[str, dict[str, str], Places]:
+    """The cluster's id, the topics' ids and their partitions; `KafkaException` where a part of them is missing.
+
+    Brokers before 2.8 know no id of any topic; one topic without beside others that have one is a hole.
+    """
+    topics = list(topics)
+    if not cluster.cluster_id:
+        raise build_partial_answer_error("the brokers do not tell their cluster's id")
+    ids = {topic.name: str(topic.topic_id) for topic in topics}
+    for topic in topics:
+        partitions = sorted(partition.id for partition in topic.partitions)
+        if not partitions or partitions != list(range(len(partitions))):
+            partitions_text = format_partitions(partitions)
+            raise build_partial_answer_error(f"topic={topic.name} partitions={partitions_text} are not all that it has")
+        if ids[topic.name] == NO_TOPIC_ID and set(ids.values()) != {NO_TOPIC_ID}:
+            raise build_partial_answer_error(f"topic={topic.name} has no id now")
+    return cluster.cluster_id, ids, [(t.name, p.id) for t in topics for p in t.partitions]
+
+
+def check_committed(answers: Iterable[TopicPartition]) -> list[TopicPartition]:
+    """A group's offsets; `KafkaException` where one of them is an error, and not an offset that was never committed."""
+    answers = list(answers)
+    for answer in answers:
+        if answer.error is not None:
+            raise KafkaException(answer.error)
+    return answers

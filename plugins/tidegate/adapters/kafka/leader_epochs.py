@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from tidegate.adapters.kafka.single_record import ONE_RECORD_SETTINGS, poll_from
 from tidegate.errors import TopicsUnavailable
-from tidegate.model.leader_epochs import Epochs, find_epoch_starts
+from tidegate.model.kafka_log import Epochs, find_epoch_starts
 from tidegate.model.offsets import Offsets, Ranges, group_by_topic, iterate_offsets
 
 RECORD_TIMEOUT_SECONDS = 30.0  # seconds for one record

@@ -15,7 +15,7 @@ from tidegate.errors import GiveUp, RetryLater
 from tidegate.model.kafka_log import Message
 from tidegate.model.offsets import Ranges
 from tidegate.model.publication_progress import KEY_FORM_HEADER, PartProgress
-from tidegate.ports.publication_ports import ExistingTopics
+from tidegate.ports.publication_session import ExistingTopics
 from tidegate.spec.publication import Publication
 
 COMPACTED_CONFIG = {"cleanup.policy": "compact"}

@@ -11,8 +11,8 @@ from tidegate.adapters.kafka.broker import KafkaBroker
 from tidegate.adapters.kafka.single_record import read_first_timestamps
 from tidegate.adapters.server_probe import require_server
 from tidegate.errors import GiveUp, PositionLost, RetryLater, TopicsUnavailable
+from tidegate.model.kafka_log import Log, Message
 from tidegate.model.offsets import Offsets, RecordAddress, format_names
-from tidegate.ports.context import Log, Message
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

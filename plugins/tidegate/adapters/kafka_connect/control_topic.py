@@ -7,10 +7,28 @@ from functools import lru_cache
 from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from tidegate.adapters.kafka.errors import translate_kafka_errors
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.sinks.world import AnnouncedFiles
+
+TIMEOUT_SECONDS = 30
+
+
+class SinkGroups:
+    """Consumer groups of other programs. `settings` are librdkafka's."""
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        self.settings = settings
+
+    @translate_kafka_errors
+    def count_members(self, group: str) -> int:
+        """How many members the group has now; 0 also for a group that nobody knows."""
+        client = AdminClient({**self.settings, "log_level": "0"})
+        future = client.describe_consumer_groups([group], request_timeout=TIMEOUT_SECONDS)[group]
+        return len(future.result(TIMEOUT_SECONDS).members)
+
 
 MAGIC = b"\xc2\x01"  # of Iceberg's AvroEncoderUtil: then a length of two bytes, the schema as JSON, and the record
 OLD_EVENTS = b'"io.tabular.iceberg.connect.events'  # the namespace of its schemas

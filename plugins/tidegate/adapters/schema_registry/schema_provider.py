@@ -8,14 +8,13 @@ from typing import Any
 from tidegate.adapters.schema_registry import protobuf_descriptors
 from tidegate.adapters.schema_registry.apicurio import ApicurioRegistry, is_apicurio
 from tidegate.adapters.schema_registry.client import UNREADABLE, Registry, Version, resolve_registry_settings
-from tidegate.adapters.schema_registry.declared_columns import choose_columns
 from tidegate.connections import Resolve
 from tidegate.errors import ConfigurationError
-from tidegate.formats.record_format import SchemaKind
-from tidegate.formats.registry import get_format
+from tidegate.formats.registry import SchemaKind, get_format
 from tidegate.schema import json_schema
 from tidegate.schema.avro import (
     END_FIELD,
+    MAX_PRECISION,
     Names,
     collect_named_types,
     inline_references,
@@ -30,11 +29,54 @@ from tidegate.schema.avro import (
 )
 from tidegate.schema.avro_resolution import find_missing_key_field, plan_decoding
 from tidegate.schema.avro_versions import join_records
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column, Primitive, format_type, parse_type
 from tidegate.schema.protobuf import to_column_type
 from tidegate.schema.wire_format import KEYLESS, OTHER_IDS, WIRE, lay_out
-from tidegate.spec.formats import KeyFormat, ValueFormat
+from tidegate.spec.source import KeyFormat, ValueFormat
 from tidegate.spec.table import Table
+
+# without loss; a time without a zone is one of UTC, as the session's is
+LOSSLESS_WIDENINGS = {("INT", "BIGINT"), ("FLOAT", "DOUBLE"), ("INT", "DOUBLE"), ("TIMESTAMP_NTZ", "TIMESTAMP")}
+
+
+def choose_columns(
+    table: Table,
+    part: str,
+    declared_columns: tuple[Column, ...] | None,
+    schema_columns: tuple[Column, ...],
+    numbers: Collection[str] = (),
+) -> tuple[Column, ...]:
+    """The columns that were declared, as far as the schema can give them without loss; all of it if none were.
+
+    `numbers` are the fields that may also be a DECIMAL or the number's text.
+    """
+    if declared_columns is None:
+        return schema_columns
+    by_name = {c.name: c.type for c in schema_columns}
+    for column in declared_columns:
+        source = by_name.get(column.name)
+        if column.name in numbers and column.type.startswith(("DECIMAL", "STRING")):
+            continue
+        if source is None or not (source == column.type or _can_widen(source, column.type)):
+            raise ConfigurationError(
+                f"table={table.name}: {part}.schema has {column.name} {column.type}, and the registered schema "
+                f"{f'has it as {source}' if source else 'has no such field'}; correct it, or leave {part}.schema out"
+            )
+    return declared_columns
+
+
+def _can_widen(source: str, target: str) -> bool:
+    old = parse_type(source)
+    new = parse_type(target)
+    # a declared part may be NOT NULL where the schema has it optional: a record with NULL there is bad
+    if format_type(old) == format_type(new) or (source, target) in LOSSLESS_WIDENINGS:
+        return True
+    if not (isinstance(old, Primitive) and isinstance(new, Primitive) and old.decimal and new.decimal):
+        return False
+    (p, s), (wider, scale) = old.decimal, new.decimal
+    # a registered precision that is the highest says nothing: each number is held to the declared one
+    return scale >= s and (p == MAX_PRECISION or wider - scale >= p - s)
+
 
 REGISTRY_OPTION = "registry"
 RecordParts = tuple[KeyFormat, ValueFormat]

@@ -8,8 +8,7 @@ from types import ModuleType
 
 from tidegate.adapters.port_errors import to_unexpected_error
 from tidegate.adapters.server_probe import Server, find_connection_failure, require_server
-from tidegate.adapters.spark.catalog_lock import require_free_catalogs
-from tidegate.adapters.spark.entry_points import JOBS_FOLDER, format_table, get_module, get_verb
+from tidegate.adapters.spark.entry_points import JOBS_FOLDER, format_table, get_module, get_verb, require_free_catalogs
 from tidegate.adapters.spark.rpc_status import (
     LOGIN_ADVICE,
     find_status,
@@ -18,9 +17,13 @@ from tidegate.adapters.spark.rpc_status import (
     read_server_trace,
 )
 from tidegate.errors import ConfigurationError, RetryLater, TidegateError
-from tidegate.jobs.job import Job
-from tidegate.jobs.lasting_failures import describe_memory_failure, find_lasting_failure
-from tidegate.jobs.refused_rights import build_refused_right_error, find_refused_right
+from tidegate.jobs.lasting_failures import (
+    build_refused_right_error,
+    describe_memory_failure,
+    find_lasting_failure,
+    find_refused_right,
+)
+from tidegate.ports.session import Job
 from tidegate.redaction import mask_addresses
 
 # PySpark's packages import each other in circles: a second thread that imports them meanwhile sees half of them

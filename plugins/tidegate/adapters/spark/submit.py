@@ -1,27 +1,56 @@
 """Spark through spark-submit: each job an application of its own, for clusters without a Connect server."""
 
+import fcntl
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
 from tidegate.adapters.server_probe import Server, require_server
-from tidegate.adapters.spark.catalog_lock import require_free_catalogs
-from tidegate.adapters.spark.entry_points import JOBS_FOLDER, get_verb
-from tidegate.adapters.spark.private_folder import open_private_folder
+from tidegate.adapters.spark.entry_points import JOBS_FOLDER, get_verb, require_free_catalogs
 from tidegate.errors import ConfigurationError, RetryLater, TidegateError
-from tidegate.jobs.job import Job
 from tidegate.jobs.lasting_failures import describe_memory_failure
 from tidegate.jobs.stage_job import FAILURE_CONF, JOB_CONF, JobFailure
+from tidegate.ports.session import Job
 from tidegate.redaction import mask_addresses, redact_in_application
 from tidegate.schema.avro_limits import JAVA_OPTIONS, add_limits
 from tidegate.settings import PACKAGE, is_checkout
+
+PREFIX = "tidegate-submit-"
+LOCK = "lock"
+
+
+@contextmanager
+def open_private_folder() -> Iterator[Path]:
+    """A folder that this user alone can read, removed afterwards.
+
+    A process that is killed leaves its folder, with the job's settings in it. So each holds a lock in its own, which
+    ends with the process, and removes first those that nobody holds.
+    """
+    _remove_leftovers()
+    with tempfile.TemporaryDirectory(prefix=PREFIX) as name:
+        folder = Path(name)
+        young = folder / f"{LOCK}.new"
+        with young.open("w") as locked_file:
+            fcntl.flock(locked_file, fcntl.LOCK_EX)
+            young.rename(folder / LOCK)  # from now on others may try it
+            yield folder
+
+
+def _remove_leftovers() -> None:
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        with suppress(OSError), (folder / LOCK).open() as lock:  # of another user, just made, or held
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
+
 
 SPARK_EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 # Spark walks a plan by recursion: that of a strict JSON column needs most of the megabyte which Java gives a thread.

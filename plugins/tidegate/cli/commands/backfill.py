@@ -20,24 +20,24 @@ def run_backfill(words: argparse.Namespace) -> int:
         words.usage_error("--from and --to belong together")
     if words.abandon and (words.dry_run or words.table):
         words.usage_error("--abandon gives the whole backfill up; --dry-run and --table say nothing of that")
-    ports = assemble_checked_pipeline(find_include_folder(), words.pipeline, read_connection_from_env)
+    session = assemble_checked_pipeline(find_include_folder(), words.pipeline, read_connection_from_env)
     if words.abandon:
-        dropped_tables = abandon_backfill(ports, words.abandon)
+        dropped_tables = abandon_backfill(session, words.abandon)
         output.print_result(
             words,
             f"given up: dropped {', '.join(dropped_tables)}",
             {"backfill": words.abandon, "dropped": dropped_tables},
         )
         return 0
-    proposal = propose_backfill(ports, parse_request(words.range, words.from_time, words.to_time, tuple(words.table)))
+    proposal = propose_backfill(session, parse_request(words.range, words.from_time, words.to_time, tuple(words.table)))
     if words.dry_run or not words.json:
         output.print_result(words, format_proposal(proposal, words.dry_run), proposal.to_dict())
     if not words.dry_run:
         with show_progress(words, f"backfill {words.pipeline}") as bar:
             slices = sum(len(proposal.backfill.list_slices(table.table)) for table in proposal.backfill.tables)
             bar.expect(2 * slices)  # each is staged and merged
-            watched_ports = replace(ports, engine=WatchedEngine(ports.engine, bar))
-            apply_backfill(watched_ports, proposal.backfill, partial(_report_slice, words, bar))
+            watched_session = replace(session, engine=WatchedEngine(session.engine, bar))
+            apply_backfill(watched_session, proposal.backfill, partial(_report_slice, words, bar))
     return 0
 
 

@@ -6,14 +6,14 @@ import logging
 from typing import Any
 
 from tidegate.actions.discard import propose_discard, shorten_text
-from tidegate.cli.confirmation import perform_action
+from tidegate.cli.commands.actions import perform_action
 from tidegate.cli.output import make_line_printable, print_result
 from tidegate.connections import read_connection_from_env
 from tidegate.errors import ConfigurationError
 from tidegate.merge.owed import LetterFilter
 from tidegate.model import resource_names
 from tidegate.monitoring.dead_letter_rows import format_dead_letter
-from tidegate.ports.context import Ports
+from tidegate.ports.session import Session
 from tidegate.reprocess.record import parse_address
 from tidegate.reprocess.replay import replay_dead_letters
 from tidegate.settings import find_include_folder
@@ -31,17 +31,17 @@ def run_dead_letters(words: argparse.Namespace) -> int:
     if bool(words.discard) != bool(words.because):
         words.usage_error("--discard needs --because 'text', and nothing else does")
     letter_filter = _build_filter(words)
-    ports = assemble_checked_pipeline(find_include_folder(), words.pipeline, read_connection_from_env)
+    session = assemble_checked_pipeline(find_include_folder(), words.pipeline, read_connection_from_env)
     if words.replay:
-        return _run_replay(words, ports, letter_filter)
+        return _run_replay(words, session, letter_filter)
     if words.discard:
-        return perform_action(words, propose_discard(ports, letter_filter, words.because))
-    check_homes(ports)
-    for warning in find_undone_letters(ports):
+        return perform_action(words, propose_discard(session, letter_filter, words.because))
+    check_homes(session)
+    for warning in find_undone_letters(session):
         log.warning(warning)
-    name = resource_names.name_dead_letter_table(ports.pipeline)
+    name = resource_names.name_dead_letter_table(session.pipeline)
     is_whole = letter_filter.is_given or words.export is not None
-    dead_letters = ports.dead_letters.read_dead_letters(name, ALL_ROWS if is_whole else words.limit)
+    dead_letters = session.dead_letters.read_dead_letters(name, ALL_ROWS if is_whole else words.limit)
     letters = [format_dead_letter(letter) for letter in dead_letters.newest if letter_filter.matches_letter(letter)]
     if words.export is not None:
         return _export(words, letters)
@@ -79,8 +79,8 @@ def _export(words: argparse.Namespace, letters: list[dict[str, Any]]) -> int:
     return 0
 
 
-def _run_replay(words: argparse.Namespace, ports: Ports, letter_filter: LetterFilter) -> int:
-    results = replay_dead_letters(ports, letter_filter)
+def _run_replay(words: argparse.Namespace, session: Session, letter_filter: LetterFilter) -> int:
+    results = replay_dead_letters(session, letter_filter)
     if not results:
         result = "none of the chosen dead letters waits" if letter_filter.is_given else "no dead letters wait"
         print_result(words, f"{words.pipeline}: {result}", {"pipeline": words.pipeline, "replayed": 0})

@@ -13,26 +13,26 @@ from tidegate.flush.batch_size import resolve_stop_offsets
 from tidegate.flush.flush import flush
 from tidegate.model.batch import Plan, PublishedBatch
 from tidegate.model.offsets import Offsets
-from tidegate.ports.context import Ports
+from tidegate.ports.session import Session
 from tidegate.settings import find_include_folder
 from tidegate.wiring.pipeline import assemble_checked_pipeline
 
 
 def run_flush(words: argparse.Namespace) -> int:
     """Exit code 0; everything else is an error, also after a failed table's neighbours have come to the end."""
-    ports = assemble_checked_pipeline(find_include_folder(), words.pipeline, read_connection_from_env)
-    stop_offsets = None if words.until is None else resolve_stop_offsets(ports, words.until)
+    session = assemble_checked_pipeline(find_include_folder(), words.pipeline, read_connection_from_env)
+    stop_offsets = None if words.until is None else resolve_stop_offsets(session, words.until)
     with show_progress(words, f"flush {words.pipeline}") as bar:
-        return _run_flushes(words, replace(ports, engine=WatchedEngine(ports.engine, bar)), stop_offsets, bar)
+        return _run_flushes(words, replace(session, engine=WatchedEngine(session.engine, bar)), stop_offsets, bar)
 
 
-def _run_flushes(words: argparse.Namespace, ports: Ports, stop_offsets: Offsets | None, bar: ProgressBar) -> int:
+def _run_flushes(words: argparse.Namespace, session: Session, stop_offsets: Offsets | None, bar: ProgressBar) -> int:
     """Flush once, or until nothing is left; what kept some tables back is raised behind the last flush."""
     repeats = words.until_current or stop_offsets is not None
     has_printed = words.json  # programs count lines of batches: they get no sentence beside them
     while True:
         try:
-            published_batches, failure = _flush_once(words, ports, stop_offsets, bar)
+            published_batches, failure = _flush_once(words, session, stop_offsets, bar)
         except NothingToDo as reason:
             if not repeats:
                 raise
@@ -50,11 +50,11 @@ def _run_flushes(words: argparse.Namespace, ports: Ports, stop_offsets: Offsets 
 
 
 def _flush_once(
-    words: argparse.Namespace, ports: Ports, stop_offsets: Offsets | None, bar: ProgressBar
+    words: argparse.Namespace, session: Session, stop_offsets: Offsets | None, bar: ProgressBar
 ) -> tuple[Sequence[PublishedBatch], SomeTables | None]:
     """What was published, and the failure of other tables, if there is one."""
     try:
-        return flush(ports, words.merges_at_once, stop_offsets, partial(_expect_work, bar)).published, None
+        return flush(session, words.merges_at_once, stop_offsets, partial(_expect_work, bar)).published, None
     except SomeTables as error:
         return error.published, error
 

@@ -12,8 +12,8 @@ from tidegate.wiring.pipeline import assemble_checked_pipeline
 
 def run_maintain(words: argparse.Namespace) -> int:
     """One line for each table; a table that fails stops none of those behind it."""
-    ports = assemble_checked_pipeline(find_include_folder(), words.pipeline, read_connection_from_env)
-    tables = list_maintained_tables(ports)
+    session = assemble_checked_pipeline(find_include_folder(), words.pipeline, read_connection_from_env)
+    tables = list_maintained_tables(session)
     if not tables:
         raise NothingToDo(
             f"pipeline={words.pipeline}: nothing to maintain: it has no Iceberg table yet; BigQuery keeps its own small"
@@ -22,5 +22,5 @@ def run_maintain(words: argparse.Namespace) -> int:
     def print_report(report: MaintenanceReport) -> None:
         output.print_result(words, output.format_maintenance(report), report.to_dict())
 
-    maintain_all(ports, tables, print_report)
+    maintain_all(session, tables, print_report)
     return 0

@@ -12,9 +12,8 @@ from threading import RLock, Timer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from tidegate.jobs.job import Job
 from tidegate.jobs.stage_job import StageJob
-from tidegate.ports.engine import Engine
+from tidegate.ports.session import Engine, Job
 
 PATIENCE_SECONDS = 2.0  # what takes less is over before anybody has read it
 

@@ -20,18 +20,18 @@ def run_publish(words: argparse.Namespace) -> int:
     """One run; NothingToDo where the topic is current."""
     if not words.again and (words.begin or words.end):
         words.usage_error("--from and --to need --again")
-    ports = assemble_checked_publication(find_include_folder(), words.publication, read_connection_from_env)
+    session = assemble_checked_publication(find_include_folder(), words.publication, read_connection_from_env)
     republish_request = RepublishRequest(words.begin, words.end) if words.again else None
     if words.dry_run:
         planned_run = (
-            plan_republish(ports, republish_request) if republish_request else plan_run(ports, words.resynchronise)
+            plan_republish(session, republish_request) if republish_request else plan_run(session, words.resynchronise)
         ).to_dict()
         text = (
             f"publication={words.publication} would produce: {output.format_pairs(planned_run)}\nnothing was produced"
         )
         output.print_result(words, text, {"publication": words.publication, **planned_run})
         return 0
-    published_run = publish(ports, words.resynchronise, republish_request).to_dict()
+    published_run = publish(session, words.resynchronise, republish_request).to_dict()
     output.print_result(words, output.format_pairs(published_run), published_run)
     return 0
 
@@ -55,8 +55,8 @@ def _read_status(name: str, load_result: Publication | ConfigurationError) -> Pu
     try:
         if isinstance(load_result, ConfigurationError):
             raise load_result
-        ports = assemble_publication(find_include_folder(), name, read_connection_from_env)
-        return PublicationReading(publication=name, status=read_publication_status(ports))
+        session = assemble_publication(find_include_folder(), name, read_connection_from_env)
+        return PublicationReading(publication=name, status=read_publication_status(session))
     except TidegateError as problem:
         return PublicationReading(publication=name, error=str(problem))
 

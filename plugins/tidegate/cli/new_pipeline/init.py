@@ -14,7 +14,7 @@ from tidegate.cli.new_pipeline.trial import decode_newest_records, find_partitio
 from tidegate.cli.output import make_printable
 from tidegate.connections import read_connection_from_env
 from tidegate.errors import ConfigurationError
-from tidegate.sampling.layout import Proposal
+from tidegate.sampling.columns import Proposal
 from tidegate.sampling.pipeline_text import ProposedPipeline, render_pipeline
 from tidegate.sampling.proposal import ProposedTable, propose_tables
 from tidegate.sampling.samples import SampleLimits, count

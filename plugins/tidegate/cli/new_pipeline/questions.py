@@ -13,7 +13,7 @@ from tidegate.config.pipeline_file import PIPELINE_NAME_PATTERN
 from tidegate.connections import Resolve
 from tidegate.errors import ConfigurationError
 from tidegate.settings import format_path
-from tidegate.spec.catalog import Catalog
+from tidegate.spec.pipeline import Catalog
 from tidegate.wiring.sampling import list_topics
 
 DEFAULT_KAFKA = "kafka_default"

@@ -73,11 +73,11 @@ def decode_newest_records(
     chosen_records = [(table.name, record) for table in proposal.tables for record in choose_records(table, share)]
     rows = list[dict[str, Any]]()
     with open_trial(include, proposal.name, text) as trial:
-        ports = assemble_pipeline(trial, proposal.name, resolve)
+        session = assemble_pipeline(trial, proposal.name, resolve)
         for number, (table, record) in enumerate(chosen_records, 1):
             report(f"decoding record {number} of {len(chosen_records)} with Spark")
             at = RecordAddress(record.topic, record.partition, record.offset)
-            for verdict in explain_record(ports, at, table):
+            for verdict in explain_record(session, at, table):
                 outcome = {"operation": verdict.operation, "row": verdict.row, "reason": verdict.reason}
                 rows.append({**at._asdict(), "table": verdict.table, **outcome})
     return rows

@@ -8,7 +8,7 @@ from tidegate.config.parsing.problems import Problems
 from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.model.backfill import ID_DIGITS
 from tidegate.model.resource_names import get_branch_suffix
-from tidegate.spec.catalog import Catalog
+from tidegate.spec.pipeline import Catalog
 from tidegate.spec.table_template import MAX_NAME_CHARACTERS, is_template
 
 MIN_DOTS = 2  # of a table's full name

@@ -12,9 +12,8 @@ from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.errors import ConfigurationError
 from tidegate.formats.registry import FORMATS, get_format
 from tidegate.schema.avro import is_record, parse_schema, to_columns, to_spark_type
-from tidegate.schema.column import Column
-from tidegate.schema.data_types import Primitive, has_other_keys, parse_type
-from tidegate.spec.record_metadata import METADATA_TYPES
+from tidegate.schema.data_types import Column, Primitive, has_other_keys, parse_type
+from tidegate.spec.source import METADATA_TYPES
 
 OPTION_KEYS = sorted({format_spec.options for format_spec in FORMATS.values() if format_spec.options is not None})
 BINARY = re.compile(r"\bBINARY\b")

@@ -1,9 +1,11 @@
 """Checks when a record's flush runs and where its Spark jobs go."""
 
+from pathlib import Path
+
 from tidegate.adapters.server_probe import explain_address
 from tidegate.adapters.spark.remote_address import explain_master
 from tidegate.config.models.pipeline import PipelineModel
-from tidegate.config.models.runtime import SparkModel
+from tidegate.config.models.settings import SparkModel
 from tidegate.config.parsing.problems import Problems, refuse_secrets
 from tidegate.redaction import has_secret, is_secret_name
 from tidegate.spec.table_template import is_template
@@ -72,3 +74,36 @@ def _check_notifiers(model: PipelineModel, findings: Problems) -> None:
     for key, entries in (("on_failure", model.on_failure), ("on_recovery", model.on_recovery)):
         for index, entry in enumerate(entries):
             refuse_secrets(entry.kwargs, (key, index, "kwargs"), findings, "an Airflow connection")
+
+
+OTHER_DAGS = ("actions", "backfill", "maintenance", "replay")  # of a pipeline, beside its flush
+
+
+def check_fleet(path: Path, model: PipelineModel, findings: Problems) -> None:
+    """Note what a fleet's one DAG cannot do for its members, and a name that is another DAG's."""
+    fleet = model.fleet
+    if fleet is None:
+        return
+    if model.spark.mode == "submit" and model.spark.master is None:
+        findings.add(
+            ("spark", "mode"),
+            f"fleet={fleet}: a fleet submits no jobs, as each would start a driver; write mode: connect, or leave "
+            "fleet out",
+        )
+    if model.complete is not None:
+        findings.add(
+            ("complete",),
+            f"fleet={fleet}: each hour is an event of a task of its own, which a fleet does not have; leave complete "
+            "or fleet out",
+        )
+    pipeline_name = find_pipeline_with_dag(path.parent, f"fleet_{fleet}")
+    if pipeline_name is not None:
+        findings.add(
+            ("fleet",), f"pipeline={pipeline_name} has a DAG tidegate_fleet_{fleet}; give the fleet another name"
+        )
+
+
+def find_pipeline_with_dag(pipelines: Path, name: str) -> str | None:
+    """The pipeline among the files of a folder that has a DAG ``tidegate_<name>``, None where none has."""
+    shorter = (name.removesuffix(f"_{kind}") for kind in OTHER_DAGS if name.endswith(f"_{kind}"))
+    return next((candidate for candidate in (name, *shorter) if (pipelines / f"{candidate}.yaml").exists()), None)

@@ -12,7 +12,7 @@ from tidegate.config.parsing.select_statement import parse_select
 from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.schema.data_types import Array, DataType, Map, Struct, parse_type
 from tidegate.spec.projection import Select, find_derived_columns
-from tidegate.spec.record_metadata import METADATA_TYPES
+from tidegate.spec.source import METADATA_TYPES
 from tidegate.spec.table_template import is_template
 
 # words of metadata whose texts have another order than what they tell

@@ -9,14 +9,50 @@ from tidegate.config.models.formats import KeyModel, ValueModel
 from tidegate.config.models.pipeline import PipelineModel, SourceModel, StartOffsets
 from tidegate.config.models.settings import check_topic_name
 from tidegate.config.parsing.ddl import parse_columns
-from tidegate.config.parsing.patterns import compile_pattern
 from tidegate.config.parsing.problems import Problems, refuse_secrets, suggest_closest
 from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.errors import ConfigurationError
 from tidegate.formats.registry import get_format
 from tidegate.redaction import has_secret, is_secret_name
-from tidegate.schema.column import Column
-from tidegate.spec.record_metadata import list_known_words
+from tidegate.schema.data_types import Column
+from tidegate.spec.source import list_known_words
+
+EXAMPLE = "write e.g. 'shop\\.public\\..*'"
+JAVA_QUOTE_PATTERN = re.compile(r"\\Q(.*?)(?:\\E|\Z)", re.DOTALL)
+# what Java reads and Python does not, each with something that both read
+JAVA_FORMS = (
+    (re.compile(r"\\[pP](?:\{[^}]*\}|\w)"), r"\\w"),
+    (re.compile(r"\\[hHRXGzeK]"), r"\\w"),
+    (re.compile(r"\\x\{[0-9A-Fa-f]+\}"), r"x"),
+    (re.compile(r"\(\?<(?![=!])(\w+)>"), r"(?P<\1>"),
+    (re.compile(r"\\k<(\w+)>"), r"(?P=\1)"),
+)
+PYTHON_FORMS = ("(?P", "(?#", "(?(", "(?a", "(?L")
+
+
+def compile_pattern(text: str) -> re.Pattern[str]:
+    """The regular expression that Tidegate itself holds against names of topics; ValueError says why it is none."""
+    try:
+        return re.compile(text)
+    except RecursionError:
+        raise ValueError(f"not a regular expression (brackets nest too deep); {EXAMPLE}") from None
+    except (re.error, OverflowError) as fault:
+        raise ValueError(f"not a regular expression ({fault}); {EXAMPLE}") from None
+
+
+def check_java_pattern(text: str) -> None:
+    """ValueError where Java cannot read a regular expression, as far as that can be told without a JVM.
+
+    The flush reports the rest, when Spark has refused the pattern.
+    """
+    as_python = JAVA_QUOTE_PATTERN.sub(lambda quoted: re.escape(quoted[1]), text)
+    foreign = next((form for form in PYTHON_FORMS if form in as_python), None)
+    if foreign is not None:
+        raise ValueError(f"not a regular expression of Java's, which has no {foreign}; {EXAMPLE}")
+    for java, python in JAVA_FORMS:
+        as_python = java.sub(python, as_python)
+    compile_pattern(as_python)
+
 
 ADDRESS_PATTERN = re.compile(r"\s*[^\s@/,:]+:\d+(\s*,\s*[^\s@/,:]+:\d+)*\s*")  # brokers, as bootstrap.servers has them
 PRODUCT_SETTINGS = (

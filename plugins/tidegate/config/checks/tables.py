@@ -3,20 +3,97 @@
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
-from tidegate.config.checks.source import explain_unread_topic, match_topic
-from tidegate.config.checks.templates import check_templates
-from tidegate.config.checks.unsupported import format_unsupported
+from tidegate.config.checks.source import check_java_pattern, explain_unread_topic, match_topic, read_schema
 from tidegate.config.destinations.registry import DESTINATIONS, SPARK_DESTINATION, get_destination
 from tidegate.config.models.pipeline import PipelineModel, TableModel
 from tidegate.config.models.sequence_groups import needs_no_offsets
 from tidegate.config.parsing.ddl import check_audit, check_condition
-from tidegate.config.parsing.patterns import check_java_pattern
-from tidegate.config.parsing.problems import Problems, refuse_secrets, suggest_closest
+from tidegate.config.parsing.problems import Problems, format_key_path, refuse_secrets, suggest_closest
 from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.model.resource_names import get_branch_suffix
-from tidegate.spec.catalog import Catalog
-from tidegate.spec.table_template import FIELD_PATTERN, is_template
+from tidegate.spec.pipeline import Catalog
+from tidegate.spec.table_template import FIELD_PATTERN, is_template, split_template
+
+# Key -> the values that work today. Delete a line, or add a value to it, and the feature is on.
+SUPPORTED_VALUES: dict[str, tuple[Any, ...]] = {"tables.strategy": ("merge",)}
+
+
+def refuse_unsupported(data: Any, findings: Problems, path: KeyPath = ()) -> None:
+    """Walk a pipeline model's plain data and note every value that only a later version can honour."""
+    words = [part for part in path if isinstance(part, str)]
+    for length in (1, 2, 3):
+        allowed = SUPPORTED_VALUES.get(".".join(words[-length:]))
+        if allowed is not None and len(words) > 1 and data not in allowed:
+            findings.add(path, format_unsupported(*allowed))
+            return
+    for step, value in _list_children(data, format_key_path(path)):
+        refuse_unsupported(value, findings, (*path, step))
+
+
+def format_unsupported(*alternatives: Any) -> str:
+    """The message, with the values that work today."""
+    words = [str(word) for word in alternatives if word not in (None, [])]
+    words = [{"True": "true", "False": "false"}.get(word, word) for word in words]
+    return f"not available in this version; {'use ' + ' or '.join(words) if words else 'leave it out'}"
+
+
+def _list_children(data: Any, path: str) -> list[tuple[Any, Any]]:
+    if path.endswith(("kafka", "metadata", "properties", "conf", "offsets")):
+        return []  # the user's own names stand there, not the contract's
+    if isinstance(data, dict):
+        return list(data.items())
+    return list(enumerate(data)) if isinstance(data, list) else []
+
+
+NAMESPACE_PATTERN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*(\.[A-Za-z0-9_][A-Za-z0-9_-]*)*")
+
+
+def check_templates(model: PipelineModel, findings: Problems) -> None:
+    """Note everything that is wrong with name templates, and their keys where there is none."""
+    template_count = 0
+    for index, table in enumerate(model.tables):
+        path: KeyPath = ("tables", index)
+        if is_template(table.name):
+            template_count += 1
+            if template_count > 1:
+                findings.add((*path, "name"), "a second name template; a pipeline has at most one, make two pipelines")
+            _check_template(model, table, path, findings)
+        elif table.namespaces:
+            findings.add((*path, "namespaces"), "only for a name with a {field} in it; leave it out")
+
+
+def _check_template(model: PipelineModel, table: TableModel, path: KeyPath, findings: Problems) -> None:
+    catalog, _, identifier = table.name.partition(".")
+    namespace, _ = split_template(identifier)
+    if is_template(catalog):
+        findings.add((*path, "name"), "the catalog must be a fixed name; write e.g. lake.shop.{type}")
+    if is_template(namespace) and not table.namespaces:
+        findings.add((*path, "namespaces"), f"missing: name={table.name} may lead anywhere; list those it may lead to")
+    for place, name in enumerate(table.namespaces):
+        if name.lower() != name or not NAMESPACE_PATTERN.fullmatch(name):
+            findings.add(
+                (*path, "namespaces", place), "not a namespace; lower-case letters, digits, underscore, dash and dots"
+            )
+    if not is_template(namespace) and table.namespaces and table.namespaces != [namespace]:
+        wrong = f"the name has the namespace {namespace} in it; put a {{field}} there, or leave this out"
+        findings.add((*path, "namespaces"), wrong)
+    if model.source.errors.tolerance != "none":
+        problem = (
+            "all is not available beside a name template: a record that names no table has nowhere to be set aside"
+        )
+        findings.add(("source", "errors", "tolerance"), f"{problem}; write none")
+    value = table.value or model.source.value
+    columns = read_schema(value.schema_, (*path, "value", "schema"), findings)
+    if columns is None:
+        findings.add((*path, "name"), "needs value.schema: there is no table yet to take the columns from")
+        return
+    names = {column.name for column in columns} | set(model.source.metadata) | {"topic"}
+    for field in FIELD_PATTERN.findall(table.name):
+        if field.casefold() not in {name.casefold() for name in names}:
+            findings.add((*path, "name"), f"{{{field}}} is not a column of the value; {suggest_closest(field, names)}")
+
 
 NAME_PART_PATTERN = re.compile(r"[^.`'\"/\\\s\x00-\x1f]+")
 

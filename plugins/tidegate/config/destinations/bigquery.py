@@ -26,18 +26,15 @@ from tidegate.config.destinations.declared_columns import (
     find_table_columns,
     try_parse_columns,
 )
-from tidegate.config.destinations.destination import CatalogProbe, DestinationType
-from tidegate.config.models.catalogs import CatalogModel
+from tidegate.config.destinations.destination import CatalogModel, CatalogProbe, DestinationType
 from tidegate.config.models.pipeline import MergeModel, PipelineModel, TableModel
 from tidegate.config.parsing.problems import Problems
 from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.connections import Resolve
 from tidegate.errors import ConfigurationError
 from tidegate.lineage.dataset import Dataset, DatasetField, DatasetName
-from tidegate.schema.column import Column
-from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct, parse_type
-from tidegate.spec.catalog import Catalog
-from tidegate.spec.pipeline import Pipeline
+from tidegate.schema.data_types import Array, Column, DataType, Map, Primitive, Struct, parse_type
+from tidegate.spec.pipeline import Catalog, Pipeline
 from tidegate.spec.table_template import FIELD_PATTERN, split_template
 from tidegate.sql.spark import unquote
 
@@ -304,7 +301,7 @@ def _describe_dataset(catalog: Catalog, resolve: Resolve, table: str) -> Dataset
     from tidegate.adapters.bigquery.destination import open_bigquery
 
     destination = open_bigquery({catalog.name: Warehouse(catalog, resolve)})
-    state = destination.ports.tables.read_state(table, "")
+    state = destination.session.tables.read_state(table, "")
     if state is None:
         return None
     name = DatasetName("bigquery", f"{catalog.properties['project']}.{table.partition('.')[2]}")

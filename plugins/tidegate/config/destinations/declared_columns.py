@@ -10,10 +10,9 @@ from tidegate.config.parsing.ddl import parse_columns
 from tidegate.config.parsing.select_statement import parse_select
 from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.errors import ConfigurationError
-from tidegate.schema.column import Column
-from tidegate.schema.data_types import DataType, Primitive, Struct
+from tidegate.schema.data_types import Column, DataType, Primitive, Struct
 from tidegate.spec.projection import Field, resolve_projection
-from tidegate.spec.record_metadata import METADATA_TYPES
+from tidegate.spec.source import METADATA_TYPES
 from tidegate.sql.spark import quote
 from tidegate.table.columns import find_key_names
 

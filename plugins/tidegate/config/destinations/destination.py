@@ -1,12 +1,15 @@
 """The description of one type of destination."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from pydantic import Field
+
 from tidegate.adapters.open_clients import OpenClients
 from tidegate.adapters.opened_destination import OpenedDestination
-from tidegate.config.models.catalogs import CatalogModel
+from tidegate.config.models.formats import StrictModel
 from tidegate.config.models.pipeline import PipelineModel, TableModel
 from tidegate.config.parsing.problems import Problems
 from tidegate.config.parsing.yaml_document import KeyPath
@@ -15,10 +18,19 @@ from tidegate.diagnosis.finding import Finding
 from tidegate.errors import TidegateError
 from tidegate.lineage.dataset import Dataset
 from tidegate.model.ownership import PipelineLeftovers
-from tidegate.ports.publication_ports import Snapshots
+from tidegate.ports.publication_session import Snapshots
 from tidegate.sinks.world import SinkNotes
-from tidegate.spec.catalog import Catalog
-from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.pipeline import Catalog, Pipeline
+
+
+class CatalogModel(StrictModel, ABC):
+    """What all types of catalog share."""
+
+    connection: str | None = Field(default=None, min_length=1, description="Airflow connection that holds the secrets.")
+
+    @abstractmethod
+    def to_shared_properties(self) -> dict[str, Any]:
+        """The properties under the names that the destination's client knows."""
 
 
 class CatalogProbe(Protocol):

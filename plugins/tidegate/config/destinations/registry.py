@@ -5,7 +5,7 @@ from collections.abc import Callable
 from tidegate.config.destinations.bigquery import BIGQUERY
 from tidegate.config.destinations.destination import DestinationType
 from tidegate.config.destinations.iceberg import ICEBERG
-from tidegate.spec.catalog import Catalog
+from tidegate.spec.pipeline import Catalog
 
 SPARK_DESTINATION = ICEBERG  # the one whose statements Spark runs
 DESTINATIONS = {destination.name: destination for destination in (SPARK_DESTINATION, BIGQUERY)}

@@ -6,11 +6,18 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
 
 from tidegate.config.models.formats import ErrorsModel, KeyModel, StrictModel, ValueModel
-from tidegate.config.models.runtime import Duration, SparkModel
-from tidegate.config.models.settings import FilledText, KafkaPlace, PropertyText
-from tidegate.config.models.shared import SharedModel
-from tidegate.config.models.spellings import BranchName, ClassPath, Suffix
-from tidegate.config.parsing.cron import parse_interval_or_cron
+from tidegate.config.models.settings import (
+    BranchName,
+    ClassPath,
+    Duration,
+    FilledText,
+    KafkaPlace,
+    PropertyText,
+    SharedModel,
+    SparkModel,
+    Suffix,
+    parse_interval_or_cron,
+)
 
 DurationOrCron = Annotated[
     int | str,

@@ -6,8 +6,7 @@ from pydantic import Discriminator, Field, Tag
 
 from tidegate.config.models.formats import AvroModel, CsvModel, ProtobufModel, StrictModel
 from tidegate.config.models.pipeline import StartTimestamp
-from tidegate.config.models.runtime import Duration, SparkModel
-from tidegate.config.models.settings import KafkaPlace, PropertyText, TopicName
+from tidegate.config.models.settings import Duration, KafkaPlace, PropertyText, SparkModel, TopicName
 from tidegate.formats.registry import WRITTEN_FORMATS
 
 if TYPE_CHECKING:

@@ -5,8 +5,7 @@ from typing import Any
 
 from tidegate.config.parsing.publication_sql import TABLE_STAND_IN, find_joined_tables, name_stand_in, parse_tree
 from tidegate.config.parsing.spark_sql import parse_statement
-from tidegate.lineage.column_reads import Read, StatementReads
-from tidegate.lineage.dataset import Transformation
+from tidegate.lineage.dataset import Read, StatementReads, Transformation
 from tidegate.spec.projection import RECORD_FIELDS, Select
 
 Tables = Mapping[str, Sequence[str]]  # the columns of each table by its alias; the first is that behind FROM

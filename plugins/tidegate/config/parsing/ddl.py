@@ -3,16 +3,16 @@
 from functools import lru_cache
 from typing import Any
 
-from tidegate.config.parsing.spark_functions import (
+from tidegate.config.parsing.spark_sql import (
     AGGREGATE_FUNCTIONS,
     ROW_FUNCTIONS,
     WINDOW_FUNCTIONS,
     find_known_functions,
+    parse_statement,
     refuse_nested_rows,
 )
-from tidegate.config.parsing.spark_sql import parse_statement
 from tidegate.merge.audits import PLACEHOLDER
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column
 from tidegate.sql.spark import quote
 
 # sqlglot's name of a type -> Spark's. What is missing here Spark or Iceberg cannot hold.

@@ -5,13 +5,13 @@ from functools import lru_cache
 from typing import Any
 
 from tidegate.config.parsing.ddl import parse_columns
-from tidegate.config.parsing.spark_functions import (
+from tidegate.config.parsing.spark_sql import (
     AGGREGATE_FUNCTIONS,
     ROW_FUNCTIONS,
     WINDOW_FUNCTIONS,
     find_known_functions,
+    parse_statement,
 )
-from tidegate.config.parsing.spark_sql import parse_statement
 from tidegate.spec.projection import RECORD, Dimension, Item, Select
 
 SELECT_EXAMPLE = "e.g. SELECT id, upper(name) ... FROM record, or FROM record r LEFT JOIN lake.shop.customers c ON ..."

@@ -1,12 +1,17 @@
 """The whole diagnosis: files first, then a probe of each server and of each file, side by side."""
 
+import json
 import logging
+import os
 import re
+import subprocess
+import sys
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 from tidegate.adapters.kafka.probe import ProbedBroker
@@ -18,20 +23,52 @@ from tidegate.adapters.spark.remote_address import describe_spark_place, resolve
 from tidegate.config.destinations.destination import CatalogProbe
 from tidegate.config.destinations.registry import get_destination
 from tidegate.connections import Connection, Resolve, name_variable
-from tidegate.diagnosis.finding import Finding, Severity
+from tidegate.diagnosis.finding import Finding, Severity, make_error, order_findings
 from tidegate.diagnosis.probes import PROBE_SECONDS, Probe, run_probes
-from tidegate.diagnosis.report import order_findings
-from tidegate.ports.context import Ports
+from tidegate.ports.session import Session
 from tidegate.redaction import SecretMask, redact_in_session
+from tidegate.settings import PACKAGE
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.publication import Publication
 from tidegate.spec.runtime import SparkMode, SparkTarget
-from tidegate.wiring.diagnosis.airflow import AIRFLOW_SECONDS, ask_airflow, has_airflow
 from tidegate.wiring.diagnosis.files import Files, check_consumer_groups, check_folder, read_files, scan_for_secrets
 from tidegate.wiring.diagnosis.pipelines import check_position, check_publication, check_table_columns, check_topics
-from tidegate.wiring.no_engine import NoEngine
-from tidegate.wiring.pipeline import SharedParts, assemble_loaded_pipeline, resolve_spark_master
+from tidegate.wiring.pipeline import NoEngine, SharedParts, assemble_loaded_pipeline, resolve_spark_master
 from tidegate.wiring.publication import assemble_loaded_publication
+
+MODULE = "tidegate_airflow.doctor_facts"
+AIRFLOW_SECONDS = 60  # it takes seconds to import, on a busy machine ten and more
+
+
+def has_airflow(environ: Mapping[str, str] | None = None) -> bool:
+    """Whether an Airflow is set up here: its home has a configuration, or variables configure it."""
+    variables = os.environ if environ is None else environ
+    home = variables.get("AIRFLOW_HOME")
+    is_configured = any(name.startswith("AIRFLOW__") for name in variables)
+    has_file = home is not None and (Path(home).expanduser() / "airflow.cfg").exists()
+    return (is_configured or has_file) and find_spec("airflow") is not None
+
+
+def ask_airflow(triggered: list[str]) -> Iterator[Finding]:
+    """What it lacks, or why it does not start. `triggered` are the pipelines that a trigger waits for."""
+    paths = [str(PACKAGE.parent), os.environ.get("PYTHONPATH", "")]
+    completed = subprocess.run(
+        [sys.executable, "-m", MODULE, json.dumps(triggered)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
+        capture_output=True,
+        text=True,
+        timeout=AIRFLOW_SECONDS,
+        check=False,
+    )
+    lines = completed.stdout.strip().splitlines()
+    if completed.returncode or not lines:
+        reason = (completed.stderr.strip().splitlines() or ["no output"])[-1]
+        text = f"Airflow does not start: {reason}; run `airflow info`, and correct airflow.cfg or the environment"
+        yield make_error("airflow.environment", text)
+        return
+    for row in json.loads(lines[-1]):
+        yield Finding(**{**row, "severity": Severity(row["severity"]), "used_by": tuple(row["used_by"])})
+
 
 NOISY_LOGGERS = ("pyspark.sql.connect.logging", "pyiceberg.io")  # findings say what they would
 CONNECTION_PATTERN = re.compile(r"connection=(\S+): not found|AIRFLOW_CONN_\w+: cannot be read")
@@ -127,21 +164,21 @@ class _Probes:
                 run = partial(self._check_namespace, table.catalog, known)
                 name = f"namespace={known} of {table.catalog}"
                 self._add(name, "catalog.commit", user, run, f"catalog={table.catalog}")
-        run = partial(self._check_ports, pipeline, check_topics)
+        run = partial(self._check_session, pipeline, check_topics)
         topics = self._add(f"topics of {user}", "kafka.topics", user, run, brokers)
-        run = partial(self._check_ports, pipeline, check_table_columns)
+        run = partial(self._check_session, pipeline, check_table_columns)
         tables = self._add(f"tables and schemas of {user}", "catalog.tables", user, run, *catalogs)
-        run = partial(self._check_ports, pipeline, check_position)
+        run = partial(self._check_session, pipeline, check_position)
         self._add(f"positions of {user}", "pipeline.position", user, run, topics, tables)
         self._add_spark(pipeline.spark, user, pipeline.catalogs)
 
-    def _check_ports(self, pipeline: Pipeline, check: Callable[[Ports], Findings]) -> Findings:
+    def _check_session(self, pipeline: Pipeline, check: Callable[[Session], Findings]) -> Findings:
         return check(assemble_loaded_pipeline(self._parts, pipeline, self._open_broker(pipeline.source.kafka)))
 
     def _add_publication(self, publication: Publication) -> None:
         def check() -> Findings:
-            ports = assemble_loaded_publication(self._parts.include, publication, self._resolve, NoEngine())
-            return check_publication(ports)
+            session = assemble_loaded_publication(self._parts.include, publication, self._resolve, NoEngine())
+            return check_publication(session)
 
         user = publication.name
         needs = (self._add_brokers(publication.kafka, user), self._add_catalog(publication.catalog, user))

@@ -15,8 +15,7 @@ from tidegate.errors import ConfigurationError
 from tidegate.model.offsets import format_names
 from tidegate.redaction import has_secret
 from tidegate.settings import format_path, walk_files
-from tidegate.spec.catalog import Catalog
-from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.pipeline import Catalog, Pipeline
 from tidegate.spec.publication import Publication
 from tidegate.spec.source import Source
 

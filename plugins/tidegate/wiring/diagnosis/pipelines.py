@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from tidegate.diagnosis.finding import Finding, make_error, make_ok, make_warning
 from tidegate.errors import NothingToDo, TidegateError
 from tidegate.model.offsets import Ranges, iterate_offsets
-from tidegate.ports.context import Ports
-from tidegate.ports.publication_ports import PublicationPorts
+from tidegate.ports.publication_session import PublicationSession
+from tidegate.ports.session import Session
 from tidegate.publications.plan import observe_publication, refuse_lost_progress
 from tidegate.spec.table import Table
 from tidegate.table.columns import list_destination_columns
@@ -20,75 +20,77 @@ from tidegate.table.session import TableSession, describe_table, expand_template
 MAX_FUTURE_SECONDS = 60.0  # of the newest record
 
 
-def check_topics(ports: Ports) -> Iterator[Finding]:
+def check_topics(session: Session) -> Iterator[Finding]:
     """The log's ends, the group's offsets, and the times of the newest records."""
-    source = ports.pipeline.source
-    log, missing = read_known_log(ports)
-    if reason := explain_no_row_topics(ports, log):
+    source = session.pipeline.source
+    log, missing = read_known_log(session)
+    if reason := explain_no_row_topics(session, log):
         yield make_error("kafka.topics", reason)
     yield from [make_error("kafka.topics", error) for error in missing.values()]
     if missing or not log.end:
         return
     try:
-        ports.broker.read_committed(source.group, tuple(log.end))
+        session.broker.read_committed(source.group, tuple(log.end))
     except TidegateError as error:
         yield make_error("kafka.group", error)
-    newest = [(ms / 1000, topic) for topic, _, ms in iterate_offsets(ports.broker.read_newest_timestamps(log.end))]
+    newest = [(ms / 1000, topic) for topic, _, ms in iterate_offsets(session.broker.read_newest_timestamps(log.end))]
     ahead_seconds, topic = max(newest, default=(0.0, ""))
     ahead_seconds -= time.time()
     if ahead_seconds > MAX_FUTURE_SECONDS:
         text = f"topic={topic}: its newest record lies ahead_seconds={ahead_seconds:.0f} in the future"
         advice = "set the clocks of producers, brokers and this machine by NTP; until then lag is wrong"
         yield make_warning("kafka.clock", f"{text}; {advice}")
-    yield make_ok("kafka.topics", f"topics={len(log.end)} of pipeline={ports.pipeline.name}: they can be read")
+    yield make_ok("kafka.topics", f"topics={len(log.end)} of pipeline={session.pipeline.name}: they can be read")
 
 
-def check_table_columns(ports: Ports) -> Iterator[Finding]:
+def check_table_columns(session: Session) -> Iterator[Finding]:
     """The registry's schemas, the file's columns and the table's fit each other."""
-    ports = expand_template(ports)
-    tables = [table for table in ports.pipeline.tables if not table.discovers_names]
+    session = expand_template(session)
+    tables = [table for table in session.pipeline.tables if not table.discovers_names]
     faults = list[Finding]()
     for table in tables:
         check = "registry.schema"
         try:
-            described_table = describe_table(ports, table)
+            described_table = describe_table(session, table)
             check = "catalog.tables"
-            _check_table(ports, described_table)
+            _check_table(session, described_table)
         except TidegateError as error:
             faults.append(make_error(check, error))
-    text = f"tables={len(tables)} of pipeline={ports.pipeline.name}: columns and key fit"
+    text = f"tables={len(tables)} of pipeline={session.pipeline.name}: columns and key fit"
     yield from faults or [make_ok("catalog.tables", text)]
 
 
-def _check_table(ports: Ports, table: Table) -> None:
-    session = TableSession(ports, table).refresh()
-    if session.state is None and not table.create.enabled:
+def _check_table(session: Session, table: Table) -> None:
+    table_session = TableSession(session, table).refresh()
+    if table_session.state is None and not table.create.enabled:
         text = f"table={table.name} does not exist, and create.enabled is false"
         raise NothingToDo(f"{text}; create it, or set create.enabled: true")
-    list_destination_columns(session.resolved, session.metadata)  # refuses columns that no table holds together
-    check_compatible(session, Ranges({}))
+    list_destination_columns(
+        table_session.resolved, table_session.metadata
+    )  # refuses columns that no table holds together
+    check_compatible(table_session, Ranges({}))
 
 
-def check_position(ports: Ports) -> Iterator[Finding]:
+def check_position(session: Session) -> Iterator[Finding]:
     """What `plan` reads first, without the cutting of a batch; and what waits where no flush looks."""
-    ports = expand_template(ports)
-    observed = observe_tables(ports)
-    log, missing = read_known_log(ports)
+    session = expand_template(session)
+    observed = observe_tables(session)
+    log, missing = read_known_log(session)
     errors = [table.error for table in attach_log(observed, log, missing) if table.error is not None]
-    text = f"pipeline={ports.pipeline.name} tables={len(observed)}: their positions fit the topics"
+    text = f"pipeline={session.pipeline.name} tables={len(observed)}: their positions fit the topics"
     yield from [make_error("pipeline.position", error) for error in errors] or [make_ok("pipeline.position", text)]
-    for sentence in find_lost_rows(ports):
+    for sentence in find_lost_rows(session):
         yield make_warning("pipeline.position", sentence)
 
 
-def check_publication(ports: PublicationPorts) -> Iterator[Finding]:
+def check_publication(session: PublicationSession) -> Iterator[Finding]:
     """Topics that are compacted, and progress that still fits table and topics, as a run finds it."""
-    name = ports.publication.name
+    name = session.publication.name
     try:
-        table, topics, progress = observe_publication(ports)
+        table, topics, progress = observe_publication(session)
     except NothingToDo as reason:
         advice = "flush the pipeline that makes it, or correct table of the publication; until then nothing is produced"
         yield make_warning("catalog.tables", f"{reason}; {advice}")
         return
-    refuse_lost_progress(ports, progress, topics, table)
+    refuse_lost_progress(session, progress, topics, table)
     yield make_ok("pipeline.position", f"publication={name}: its progress fits table and topics")

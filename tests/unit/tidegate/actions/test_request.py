@@ -38,20 +38,20 @@ def read_ids(world: World, table: str) -> list[str]:
 
 def list_actions(world: World, table: str = ORDERS, pipeline: Any = PIPELINE) -> list[tuple[str, str]]:
     (table_status,) = [
-        table_row for table_row in read_status(world.build_ports(pipeline))["tables"] if table_row["table"] == table
+        table_row for table_row in read_status(world.open_session(pipeline))["tables"] if table_row["table"] == table
     ]
     return [(action["action"], action["by"]) for action in table_status["actions"]]
 
 
 def test_position_that_has_come_back_to_the_same_offsets_is_not_the_one_that_was_shown(world: World) -> None:
     """A run of Airflow that is cleared months later asks for the same again: it would read all records a third time."""
-    ports = world.build_ports(PIPELINE)
-    flush(ports)
+    session = world.open_session(PIPELINE)
+    flush(session)
     words = {"action": "rebase", "to": "earliest", "table": RETURNS}
-    action = propose_action(ports, words)
+    action = propose_action(session, words)
     action.perform("ann")
-    flush(ports)
-    second_action = propose_action(ports, {**words, **action.pinned_params})
+    flush(session)
+    second_action = propose_action(session, {**words, **action.pinned_params})
     assert second_action.data["tables"] == action.data["tables"], "the same offsets"
     with pytest.raises(GiveUp, match="something else would be done now"):
         check_unchanged(second_action, action.digest)
@@ -59,18 +59,18 @@ def test_position_that_has_come_back_to_the_same_offsets_is_not_the_one_that_was
 
 
 def test_rollback_that_was_answered_and_came_again_is_not_the_one_that_was_shown(world: World) -> None:
-    ports = world.build_ports(PIPELINE)
-    flush(ports)
+    session = world.open_session(PIPELINE)
+    flush(session)
     head = int(str(world.destination.tables[ORDERS].refs["main"]))
     produce(world, "orders", 0, "later")
-    flush(ports)
+    flush(session)
     world.destination.rollback(ORDERS, head)
     words = {"action": "rewind", "table": ORDERS}
-    action = propose_action(ports, words)
+    action = propose_action(session, words)
     action.perform("ann")
-    flush(ports)
+    flush(session)
     world.destination.rollback(ORDERS, head)
-    second_action = propose_action(ports, words)
+    second_action = propose_action(session, words)
     assert second_action.data["tables"] == action.data["tables"], "the same offsets"
     with pytest.raises(GiveUp, match="something else would be done now"):
         check_unchanged(second_action, action.digest)
@@ -79,33 +79,33 @@ def test_rollback_that_was_answered_and_came_again_is_not_the_one_that_was_shown
 def test_poison_record_is_shown_skipped_and_set_aside_by_the_next_batch(world: World) -> None:
     produce(world, "orders", 1, "bad", BAD)
     produce(world, "orders", 1, "after")
-    ports = world.build_ports(PIPELINE)
+    session = world.open_session(PIPELINE)
     with pytest.raises(SomeTablesFailed, match="tidegate skip shop --at orders:1:1"):
-        flush(ports)
-    action = propose_action(ports, {"action": "skip", "at": "orders:1:1", "preview": True})
+        flush(session)
+    action = propose_action(session, {"action": "skip", "at": "orders:1:1", "preview": True})
     assert "topic=orders partition=1 offset=1" in action.preview
     assert f"{ORDERS}: cannot be decoded" in action.preview
     assert list_actions(world) == []
-    second_action = propose_action(ports, {"action": "skip", "at": "orders:1:1", **action.pinned_params})
+    second_action = propose_action(session, {"action": "skip", "at": "orders:1:1", **action.pinned_params})
     check_unchanged(second_action, action.digest)
     second_action.perform("ann")
-    flush(ports)
+    flush(session)
     assert read_ids(world, ORDERS) == ["after", "orders0", "orders1"]
     assert list_actions(world) == [("skip", "ann")]
 
 
 @pytest.mark.parametrize("to", ["latest", "earliest", "group", "2026-01-01T00:00:00Z"])
 def test_move_is_pinned_to_the_offsets_that_were_shown(world: World, to: str) -> None:
-    ports = world.build_ports(PIPELINE)
-    flush(ports)
+    session = world.open_session(PIPELINE)
+    flush(session)
     produce(world, "orders", 0, "waits")
-    action = propose_action(ports, {"action": "rebase", "to": to})
+    action = propose_action(session, {"action": "rebase", "to": to})
     produce(world, "orders", 1, "later")  # the end of the log is another one now
-    second_action = propose_action(ports, {"action": "rebase", "to": to, **action.pinned_params})
+    second_action = propose_action(session, {"action": "rebase", "to": to, **action.pinned_params})
     check_unchanged(second_action, action.digest)
     assert second_action.preview == action.preview
     second_action.perform("ann")
-    stands = {table["table"]: table["position"] for table in read_status(ports)["tables"]}
+    stands = {table["table"]: table["position"] for table in read_status(session)["tables"]}
     targets = json.loads(action.pinned_params["to"])
     for topic, table in (("orders", ORDERS), ("returns", RETURNS)):
         assert stands[table] == {topic: {int(part): offset for part, offset in targets[topic].items()}}
@@ -113,33 +113,33 @@ def test_move_is_pinned_to_the_offsets_that_were_shown(world: World, to: str) ->
 
 
 def test_move_of_one_table_leaves_the_others_and_an_unknown_one_is_refused(world: World) -> None:
-    ports = world.build_ports(PIPELINE)
-    flush(ports)
-    propose_action(ports, {"action": "rebase", "to": "earliest", "table": RETURNS}).perform("ann")
-    stands = {table["table"]: table["position"] for table in read_status(ports)["tables"]}
+    session = world.open_session(PIPELINE)
+    flush(session)
+    propose_action(session, {"action": "rebase", "to": "earliest", "table": RETURNS}).perform("ann")
+    stands = {table["table"]: table["position"] for table in read_status(session)["tables"]}
     assert stands == {ORDERS: {"orders": {0: 1, 1: 1}}, RETURNS: {"returns": {0: 0, 1: 0}}}
     assert (list_actions(world), list_actions(world, RETURNS)) == ([], [("rebase", "ann")])
     with pytest.raises(ConfigurationError, match="has no table=lake"):
-        propose_action(ports, {"action": "rebase", "to": "earliest", "table": "lake.shop.gone"})
+        propose_action(session, {"action": "rebase", "to": "earliest", "table": "lake.shop.gone"})
 
 
 def test_move_of_named_partitions_leaves_the_others_of_each_table(world: World) -> None:
-    ports = world.build_ports(PIPELINE)
-    flush(ports)
-    action = propose_action(ports, {"action": "rebase", "to": '{"orders": {"1": 0}}'})
-    propose_action(ports, {"action": "rebase", **action.pinned_params}).perform("ann")
-    stands = {table["table"]: table["position"] for table in read_status(ports)["tables"]}
+    session = world.open_session(PIPELINE)
+    flush(session)
+    action = propose_action(session, {"action": "rebase", "to": '{"orders": {"1": 0}}'})
+    propose_action(session, {"action": "rebase", **action.pinned_params}).perform("ann")
+    stands = {table["table"]: table["position"] for table in read_status(session)["tables"]}
     assert stands == {ORDERS: {"orders": {0: 1, 1: 0}}, RETURNS: {"returns": {0: 1, 1: 1}}}
 
 
 def test_action_that_would_do_something_else_by_now_does_nothing(world: World) -> None:
-    ports = world.build_ports(PIPELINE)
-    flush(ports)
-    action = propose_action(ports, {"action": "rebase", "to": "earliest"})
+    session = world.open_session(PIPELINE)
+    flush(session)
+    action = propose_action(session, {"action": "rebase", "to": "earliest"})
     produce(world, "orders", 0, "more")
-    flush(ports)
+    flush(session)
     with pytest.raises(GiveUp, match=r"nothing was changed; look at the preview again:\n.* 2 -> 0, reads again 2"):
-        check_unchanged(propose_action(ports, {"action": "rebase", **action.pinned_params}), action.digest)
+        check_unchanged(propose_action(session, {"action": "rebase", **action.pinned_params}), action.digest)
     assert list_actions(world) == []
 
 
@@ -147,43 +147,43 @@ def test_action_that_would_do_something_else_by_now_does_nothing(world: World) -
 def test_rollback_is_answered_by_the_form(kind: str, rows: list[str]) -> None:
     world, pipeline = World(), build_pipeline(build_table(ORDERS))
     world.broker.create("orders", 2)
-    ports = world.build_ports(pipeline)
+    session = world.open_session(pipeline)
     for partition, key in enumerate("ab"):
         produce(world, "orders", partition, key)
-        flush(ports)
+        flush(session)
         if key == "a":
             first = world.destination.tables[ORDERS].refs["main"]
     world.destination.rollback(ORDERS, first)
-    action = propose_action(ports, {"action": kind, "table": ORDERS})
+    action = propose_action(session, {"action": kind, "table": ORDERS})
     assert read_ids(world, ORDERS) == ["a"]
-    second_action = propose_action(ports, {"action": kind, "table": ORDERS})
+    second_action = propose_action(session, {"action": kind, "table": ORDERS})
     check_unchanged(second_action, action.digest)
     second_action.perform("ann")
     if kind == "rewind":
-        flush(ports)
+        flush(session)
     else:
         with pytest.raises(NothingToDo):
-            flush(ports)
+            flush(session)
     assert read_ids(world, ORDERS) == rows
     assert list_actions(world, ORDERS, pipeline) == [(kind, "ann")]
     with pytest.raises(NothingToDo):
-        propose_action(ports, {"action": kind})
+        propose_action(session, {"action": kind})
 
 
 def test_chosen_dead_letters_are_discarded_with_a_reason_and_the_others_wait(world: World) -> None:
     for partition in (0, 1):
         produce(world, "orders", partition, "bad", BAD)
-    ports = world.build_ports(TOLERANT)
-    flush(ports)
+    session = world.open_session(TOLERANT)
+    flush(session)
     words = {"action": "discard", "offsets": ["orders:1:1"], "because": "load test", "reason": "", "table": None}
-    action = propose_action(ports, words)
+    action = propose_action(session, words)
     assert "1 dead letters would be discarded" in action.preview
     assert "topic=orders partition=1 offset=1" in action.preview
-    propose_action(ports, words).perform("ann")
+    propose_action(session, words).perform("ann")
     letters = world.destination.tables["lake.shop.tidegate_shop_dead_letters"].read_rows()
     assert sorted((row["partition"], row["stage"]) for row in letters) == [(0, "value"), (1, "discarded")]
     with pytest.raises(NothingToDo):
-        propose_action(ports, words)
+        propose_action(session, words)
 
 
 @pytest.mark.parametrize(
@@ -208,20 +208,20 @@ def test_chosen_dead_letters_are_discarded_with_a_reason_and_the_others_wait(wor
     ids=str,
 )
 def test_words_that_do_not_fit_are_refused_with_what_would(world: World, params: dict[str, Any], message: str) -> None:
-    ports = world.build_ports(PIPELINE)
-    flush(ports)
+    session = world.open_session(PIPELINE)
+    flush(session)
     with pytest.raises(ConfigurationError) as error_info:
-        propose_action(ports, params)
+        propose_action(session, params)
     assert message in str(error_info.value)
 
 
 def test_move_of_a_broker_that_does_not_answer_passes_by_itself(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    ports = world.build_ports(PIPELINE)
-    flush(ports)
+    session = world.open_session(PIPELINE)
+    flush(session)
 
     def refuse(*_: Any) -> None:
         raise RetryLater("brokers=kafka:9092 gave no answer")
 
-    monkeypatch.setattr(ports.broker, "read_log", refuse)
+    monkeypatch.setattr(session.broker, "read_log", refuse)
     with pytest.raises(RetryLater):
-        propose_action(ports, {"action": ActionKind.REBASE, "to": "latest"})
+        propose_action(session, {"action": ActionKind.REBASE, "to": "latest"})

@@ -8,12 +8,14 @@ import pytest
 from tidegate.adapters.catalog_routing import RoutedEngine, route_by_catalog
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.model.table_state import TableCommit
-from tidegate.ports.batch_history import BatchHistory
-from tidegate.ports.branch_commits import BranchCommits
-from tidegate.ports.dead_letter_store import DeadLetterStore
-from tidegate.ports.destination import Destination
-from tidegate.ports.staging_store import StagingStore
-from tidegate.ports.table_store import TableStore
+from tidegate.ports.destination import (
+    BatchHistory,
+    BranchCommits,
+    DeadLetterStore,
+    Destination,
+    StagingStore,
+    TableStore,
+)
 
 Call = tuple[str, str, tuple[Any, ...], dict[str, Any]]
 PORTS: dict[str, type] = {

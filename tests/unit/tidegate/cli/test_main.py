@@ -240,7 +240,7 @@ from pathlib import Path
 from tidegate.cli.import_connector import _read_file
 from tidegate.cli.install.airflow import write_missing_file
 from tidegate.cli.new_pipeline.init import write_pipeline_file
-from tidegate.wiring.import_files import check_files, write_files
+from tidegate.wiring.sink_world import check_files, write_files
 
 include, text, entry = Path(sys.argv[1]), "# B\\u00fccher \\u65e5\\u672c\\n", "b: {type: iceberg} # B\\u00fccher\\n"
 write_pipeline_file(include / "pipelines" / "a.yaml", text, is_forced=False)

@@ -15,7 +15,7 @@ from tidegate.cli.commands import progress_bar
 from tidegate.cli.commands.flush import _expect_work
 from tidegate.cli.commands.progress_bar import ProgressBar, WatchedEngine, show_progress
 from tidegate.flush.flush import flush
-from tidegate.jobs.job import Job
+from tidegate.ports.session import Job
 
 
 class ShowingEngine:
@@ -51,9 +51,9 @@ def run_flush_beside(bar: ProgressBar, wait: Callable[[], None]) -> None:
     for partition in (0, 1):
         world.broker.produce("orders", {"id": str(partition)}, {"id": str(partition), "name": "x"}, partition)
     tables = (build_table("lake.shop.orders"), build_table("lake.shop.copies"))
-    ports = world.build_ports(build_pipeline(*tables))
-    engine = WatchedEngine(ShowingEngine(ports.engine, wait), bar)
-    flush(replace(ports, engine=engine), report=partial(_expect_work, bar))
+    session = world.open_session(build_pipeline(*tables))
+    engine = WatchedEngine(ShowingEngine(session.engine, wait), bar)
+    flush(replace(session, engine=engine), report=partial(_expect_work, bar))
 
 
 def test_bar_counts_the_work_of_a_flush_and_names_the_one_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tidegate.cli.main import COMMANDS
-from tidegate.cli.words import build_parser
+from tidegate.cli.parser import build_parser
 
 ROOT = Path(__file__).parents[4]
 # what takes a tenth of a second and more

@@ -8,7 +8,7 @@ from tidegate.config.catalogs_file import load_catalogs, read_catalogs
 from tidegate.connections import Connection
 from tidegate.errors import ConfigurationError
 from tidegate.settings import find_home_folder, find_include_folder
-from tidegate.spec.catalog import Catalog
+from tidegate.spec.pipeline import Catalog
 
 PREFIX = "spark.sql.catalog.lake"
 

@@ -12,7 +12,7 @@ from tidegate.config.parsing.problems import Problems
 from tidegate.config.pipeline_file import build_json_schema, check_tables_of_others, load_all_pipelines
 from tidegate.errors import ConfigurationError
 from tidegate.model.resource_names import name_control_table
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.runtime import Maintenance
 from tidegate.spec.source import Start

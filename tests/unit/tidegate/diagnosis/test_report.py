@@ -3,8 +3,16 @@
 from dataclasses import replace
 from pathlib import Path
 
-from tidegate.diagnosis.finding import make_error, make_ok, make_warning
-from tidegate.diagnosis.report import CHECKS, DEFAULT_ADVICE, build_report, format_findings, order_findings
+from tidegate.diagnosis.finding import (
+    CHECKS,
+    DEFAULT_ADVICE,
+    build_report,
+    format_findings,
+    make_error,
+    make_ok,
+    make_warning,
+    order_findings,
+)
 from tidegate.redaction import SecretMask
 
 ORDER = [

@@ -9,7 +9,7 @@ from tidegate.errors import GiveUp, NothingToDo, RetryLater
 from tidegate.fleet import attend
 from tidegate.fleet.attend import Limits, attend_members
 from tidegate.fleet.members import Member, OpenedMembers
-from tidegate.ports.context import Ports
+from tidegate.ports.session import Session
 
 NAMES = [f"m{number}" for number in range(6)]
 
@@ -17,15 +17,15 @@ NAMES = [f"m{number}" for number in range(6)]
 @pytest.fixture
 def opened() -> OpenedMembers:
     world = World()
-    ports = [world.build_ports(build_pipeline(build_table(f"lake.shop.{name}"), name=name)) for name in NAMES]
-    return OpenedMembers(tuple(Member(port, cast("Any", None)) for port in ports), {"wrong": GiveUp("no catalog")})
+    session = [world.open_session(build_pipeline(build_table(f"lake.shop.{name}"), name=name)) for name in NAMES]
+    return OpenedMembers(tuple(Member(port, cast("Any", None)) for port in session), {"wrong": GiveUp("no catalog")})
 
 
 def test_member_that_does_not_end_is_left_and_named_and_the_others_are_attended_to(opened: OpenedMembers) -> None:
     release, is_ended = threading.Event(), threading.Event()
 
-    def step(ports: Ports) -> str:
-        name = ports.pipeline.name
+    def step(session: Session) -> str:
+        name = session.pipeline.name
         if name == "m2":
             release.wait()
             is_ended.set()
@@ -47,20 +47,20 @@ def test_member_that_does_not_end_is_left_and_named_and_the_others_are_attended_
     assert is_ended.wait(60), "what was left ends by itself"
 
 
-def build_wide_ports(world: World, table_count: int) -> Ports:
+def build_wide_session(world: World, table_count: int) -> Session:
     tables = [build_table(f"lake.shop.Wide_{number}") for number in range(table_count)]
-    return world.build_ports(build_pipeline(*tables, name="wide"))
+    return world.open_session(build_pipeline(*tables, name="wide"))
 
 
 def test_member_of_hundreds_of_tables_has_the_time_that_it_needs_and_one_of_few_has_not(opened: OpenedMembers) -> None:
     """It was left behind in every run, and never cleaned up: 60 seconds were for one of few tables."""
     block = threading.Event()
 
-    def step(ports: Ports) -> str:
+    def step(session: Session) -> str:
         block.wait(1.5)
-        return ports.pipeline.name
+        return session.pipeline.name
 
-    wide = Member(build_wide_ports(World(), 300), cast("Any", None))
+    wide = Member(build_wide_session(World(), 300), cast("Any", None))
     both = OpenedMembers((opened.members[0], wide))
     limits = Limits(member=0.3, table=0.02, total=0.5)
     for _ in range(2):
@@ -72,8 +72,8 @@ def test_member_of_hundreds_of_tables_has_the_time_that_it_needs_and_one_of_few_
 def test_tables_that_a_template_has_named_count_for_the_time_of_their_member(
     opened: OpenedMembers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wide_ports = build_wide_ports(World(), 300)
-    monkeypatch.setattr(attend, "expand_template", lambda ports: wide_ports)
+    wide_session = build_wide_session(World(), 300)
+    monkeypatch.setattr(attend, "expand_template", lambda session: wide_session)
     block = threading.Event()
     outcome = attend_members(opened, lambda _: block.wait(1.0), ["m0"], Limits(member=0.3, table=0.02, total=0.5))
     assert outcome.failures == {}
@@ -83,8 +83,8 @@ def test_members_for_which_no_time_is_left_are_not_begun_and_are_others_each_tim
     begun = list[str]()
     block = threading.Event()
 
-    def step(ports: Ports) -> None:
-        begun.append(ports.pipeline.name)
+    def step(session: Session) -> None:
+        begun.append(session.pipeline.name)
         block.wait()
 
     waiting_names = set[str]()

@@ -12,8 +12,9 @@ from tidegate.fleet.look import MemberLook, look_at_members
 from tidegate.fleet.members import Member, OpenedMembers
 from tidegate.flush.flush import flush
 from tidegate.flush.heartbeat import commit_offsets
+from tidegate.model.kafka_log import Log
 from tidegate.model.offsets import Ranges
-from tidegate.ports.context import Log, Ports
+from tidegate.ports.session import Session
 from tidegate.spec.pipeline import Pipeline
 
 TOPICS = ("carts", "orders", "users", "wishes")
@@ -58,9 +59,11 @@ def world() -> World:
     return world
 
 
-def open_all(world: World, **ports_by_topic: Ports) -> OpenedMembers:
-    ports = {topic: ports_by_topic.get(topic) or world.build_ports(build_reading_pipeline(topic)) for topic in TOPICS}
-    return OpenedMembers(tuple(Member(value, world.broker) for value in ports.values()))
+def open_all(world: World, **ports_by_topic: Session) -> OpenedMembers:
+    session = {
+        topic: ports_by_topic.get(topic) or world.open_session(build_reading_pipeline(topic)) for topic in TOPICS
+    }
+    return OpenedMembers(tuple(Member(value, world.broker) for value in session.values()))
 
 
 def index_by_name(looks: list[MemberLook]) -> dict[str, MemberLook]:
@@ -68,7 +71,7 @@ def index_by_name(looks: list[MemberLook]) -> dict[str, MemberLook]:
 
 
 def test_members_with_work_are_planned_and_idle_ones_are_not_and_the_brokers_are_asked_once(world: World) -> None:
-    flush(world.build_ports(build_reading_pipeline("users")))
+    flush(world.open_session(build_reading_pipeline("users")))
     world.broker.alone.clear()
     looks = index_by_name(look_at_members(open_all(world), {}))
     assert list(looks) == list(TOPICS)
@@ -89,11 +92,11 @@ def test_a_member_that_fails_keeps_its_reason_and_takes_no_other_down(world: Wor
 
         list_tables = read_state
 
-    flush(world.build_ports(build_reading_pipeline("carts")))
+    flush(world.open_session(build_reading_pipeline("carts")))
     world.broker.create("carts", 2)  # made anew: it is another topic
-    failing_ports = replace(world.build_ports(build_reading_pipeline("users")), tables=Gone())  # type: ignore[arg-type]
+    failing_session = replace(world.open_session(build_reading_pipeline("users")), tables=Gone())  # type: ignore[arg-type]
     members = replace(
-        open_all(world, users=failing_ports), failures={"zebras": ConfigurationError("connection=x is missing")}
+        open_all(world, users=failing_session), failures={"zebras": ConfigurationError("connection=x is missing")}
     )
     looks = index_by_name(look_at_members(members, {}))
     assert isinstance(looks["carts"].error, PositionLost)
@@ -119,7 +122,7 @@ def test_tables_are_read_before_the_log_so_that_another_run_s_publish_looks_like
             if call == "tables.read_state":
                 topics_read.add(topic)
 
-        members.append(Member(replace(world.build_ports(build_reading_pipeline(topic), note), broker=late), late))
+        members.append(Member(replace(world.open_session(build_reading_pipeline(topic), note), broker=late), late))
     assert all(look.plan for look in look_at_members(OpenedMembers(tuple(members)), {}))
 
 
@@ -130,14 +133,14 @@ def test_a_member_waits_for_as_many_records_as_start_its_flush(world: World) -> 
 
 
 def test_a_step_runs_for_each_member_and_failures_stay_beside_results(world: World) -> None:
-    flush(world.build_ports(build_reading_pipeline("orders")))
-    flush(world.build_ports(build_reading_pipeline("users")))
+    flush(world.open_session(build_reading_pipeline("orders")))
+    flush(world.open_session(build_reading_pipeline("users")))
     world.broker.groups.clear()
 
-    def commit(ports: Ports) -> object:
-        if ports.pipeline.name == "users":
+    def commit(session: Session) -> object:
+        if session.pipeline.name == "users":
             raise RetryLater("the coordinator is away")
-        return commit_offsets(ports)
+        return commit_offsets(session)
 
     attendance = attend_members(open_all(world), commit, TOPICS)
     assert attendance.results == {"orders": {"orders": {0: 2, 1: 2}}}

@@ -21,7 +21,7 @@ def test_member_that_cannot_be_opened_keeps_no_other_from_being_opened(
     def assemble(parts: Any, pipeline: Any, broker: Any) -> Any:
         if pipeline.name == "orders":
             raise problem
-        return world.build_ports(pipeline)
+        return world.open_session(pipeline)
 
     monkeypatch.setattr(members, "assemble_loaded_pipeline", assemble)
     monkeypatch.setattr(members, "open_read_ahead_broker", lambda *_: cast("Any", world.broker))

@@ -79,7 +79,7 @@ def build_merge_pipeline(**options: Any) -> Pipeline:
 )
 def test_rate_is_that_of_the_fastest_of_the_newest_batches_that_tell(world: World, rows: list, rate: float) -> None:
     remember(world, *rows)
-    assert measure_throughput(world.build_ports(build_pipeline())).records_per_second == rate
+    assert measure_throughput(world.open_session(build_pipeline())).records_per_second == rate
 
 
 def test_tables_share_a_batchs_read_and_its_merges_add_up(world: World) -> None:
@@ -88,7 +88,7 @@ def test_tables_share_a_batchs_read_and_its_merges_add_up(world: World) -> None:
         build_history_row(1, 50_000, 100.0, 50.0, staged_bytes=5_000_000),
     ]
     remember(world, rows[0], rows[1] | {"table": "lake.shop.copy"})
-    assert measure_throughput(world.build_ports(build_pipeline())) == MeasuredThroughput(250.0, 300.0)
+    assert measure_throughput(world.open_session(build_pipeline())) == MeasuredThroughput(250.0, 300.0)
 
 
 def remember_tables(world: World, tables: int, batches: int, seconds: float) -> Pipeline:
@@ -109,7 +109,7 @@ def remember_tables(world: World, tables: int, batches: int, seconds: float) -> 
 def test_batch_of_which_only_some_tables_rows_are_read_tells_no_rate(world: World, tables: int) -> None:
     """The merges of the others would not count, and the next batch would take a multiple of `merge.batch_time`."""
     pipeline = remember_tables(world, tables, batches=9, seconds=10.0)
-    rate = measure_throughput(world.build_ports(pipeline)).records_per_second
+    rate = measure_throughput(world.open_session(pipeline)).records_per_second
     assert rate == pytest.approx(50_000 / (100 + 10 * tables))
 
 
@@ -117,7 +117,7 @@ def test_table_that_catches_up_alone_makes_no_earlier_batch_look_fast(world: Wor
     pipeline = remember_tables(world, 12, batches=9, seconds=10.0)
     for row in world.destination.control[CONTROL]:
         row["published_at_ms"] += 100_000 if row["table"] == "lake.shop.t0" else 0
-    rate = measure_throughput(world.build_ports(pipeline)).records_per_second
+    rate = measure_throughput(world.open_session(pipeline)).records_per_second
     assert rate == pytest.approx(50_000 / (100 + 10 * 12))
 
 
@@ -128,7 +128,7 @@ def test_the_fastest_batch_tells_the_rate_and_the_widest_one_the_bytes(world: Wo
         build_history_row(2, 20_000, 100.0, staged_bytes=20_000 * 300),
         build_history_row(3, 30_000, 100.0, staged_bytes=30_000 * 200),
     )
-    assert measure_throughput(world.build_ports(build_pipeline())) == MeasuredThroughput(500.0, 300.0)
+    assert measure_throughput(world.open_session(build_pipeline())) == MeasuredThroughput(500.0, 300.0)
 
 
 def test_history_that_cannot_be_read_limits_nothing_and_is_told_in_one_line(
@@ -139,7 +139,7 @@ def test_history_that_cannot_be_read_limits_nothing_and_is_told_in_one_line(
 
     monkeypatch.setattr(world.destination, "read_history", unreadable)
     with caplog.at_level(logging.WARNING):
-        assert measure_throughput(world.build_ports(build_pipeline())) == MeasuredThroughput()
+        assert measure_throughput(world.open_session(build_pipeline())) == MeasuredThroughput()
     (record,) = caplog.records
     message = "history cannot be read, so batches have the cap of the pipeline file: pipeline=shop: gone"
     assert (record.getMessage(), record.exc_info) == (message, None)
@@ -175,7 +175,7 @@ def test_history_that_cannot_be_read_limits_nothing_and_is_told_in_one_line(
 def test_batch_takes_what_its_time_and_its_bytes_allow(
     merge: dict, throughput: MeasuredThroughput, backlog: int, records: int, reason: str
 ) -> None:
-    size = compute_batch_size(World().build_ports(build_merge_pipeline(**merge)), backlog, throughput)
+    size = compute_batch_size(World().open_session(build_merge_pipeline(**merge)), backlog, throughput)
     assert size.records == records
     assert reason in size.reason
     assert bool(reason) == bool(size.reason)
@@ -184,7 +184,7 @@ def test_batch_takes_what_its_time_and_its_bytes_allow(
 def test_plan_says_why_a_batch_is_smaller_than_it_may_be(world: World, few: None) -> None:
     remember(world, build_history_row(1, 50_000, 100.0))
     fill(world, 2 * MIN_BATCH_RECORDS)
-    planned = plan(world.build_ports(build_merge_pipeline(batch_seconds=3)))
+    planned = plan(world.open_session(build_merge_pipeline(batch_seconds=3)))
     assert planned.tables[0].ranges.span == 1500
     assert "500 records a second" in planned.size_reason
     assert "merge.batch_time=3s" in output.format_plan(planned)
@@ -194,7 +194,7 @@ def test_tables_in_step_stay_so(world: World, few: None) -> None:
     remember(world, build_history_row(1, 50_000, 100.0))
     fill(world, 2 * MIN_BATCH_RECORDS)
     pipeline = build_pipeline(build_table("lake.shop.orders"), build_table("lake.shop.copy"))
-    planned = plan(world.build_ports(replace(pipeline, merge=Merge(batch_seconds=3))))
+    planned = plan(world.open_session(replace(pipeline, merge=Merge(batch_seconds=3))))
     first, second = (batch.ranges for batch in planned.tables)
     assert first == second == Ranges.from_dict({"orders": {"0": [0, 1500], "1": [0, 0]}})
 
@@ -205,14 +205,14 @@ def test_small_backlog_asks_no_history(world: World, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(world.destination, "read_history", refuse_to_read)
     fill(world, 3)
-    assert plan(world.build_ports(build_pipeline())).size_reason == ""
+    assert plan(world.open_session(build_pipeline())).size_reason == ""
 
 
 def test_history_tells_what_staging_took_and_wrote(world: World) -> None:
     world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"}, 0)
-    ports = world.build_ports(build_pipeline())
+    session = world.open_session(build_pipeline())
     slow = iter(range(0, 10**9, 1500))
-    flush(replace(ports, now_ms=lambda: next(slow)))
+    flush(replace(session, now_ms=lambda: next(slow)))
     (row,) = world.destination.read_history(CONTROL, 9)
     assert (row["stage_seconds"], row["staged_bytes"] > 0) == (1.5, True)
 
@@ -236,7 +236,7 @@ def test_batches_smaller_than_the_number_of_partitions_read_each_of_them_in_turn
             for n in range(2):
                 key = {"id": f"{topic}-{partition}-{number}-{n}"}
                 world.broker.produce(topic, key, {**key, "name": "x"}, partition=partition)
-        flush(world.build_ports(pipeline))
+        flush(world.open_session(pipeline))
     ids = {row["id"] for row in world.read_rows("lake.shop.orders")}
     assert {"rare", "seldom", "orders-1-0-0", "other-0-0-0", "other-1-0-0"} <= ids
     assert len(ids) == 5 * max_records

@@ -39,7 +39,7 @@ def build_world() -> World:
     world.broker.create(OTHER)
     for name in ("1", "2"):
         produce(world, "a", name)
-        flush(world.build_ports(TWO))
+        flush(world.open_session(TWO))
     return world
 
 
@@ -61,7 +61,7 @@ def roll_back(world: World, table: str = COPY) -> int:
 
 def flush_and_fail(world: World, pipeline: Pipeline = TWO, **options: object) -> str:
     with pytest.raises(SomeTablesFailed) as failed:
-        flush(world.build_ports(pipeline, **options))
+        flush(world.open_session(pipeline, **options))
     return str(failed.value)
 
 
@@ -70,7 +70,7 @@ def read_committed_offset(world: World, topic: str = "orders") -> int | None:
 
 
 def read_problem(world: World, table: str = COPY, pipeline: Pipeline = TWO, **options: object) -> str | None:
-    tables = read_status(world.build_ports(pipeline, **options))["tables"]
+    tables = read_status(world.open_session(pipeline, **options))["tables"]
     return next(table_row["problem"] for table_row in tables if table_row["table"] == table)
 
 
@@ -88,7 +88,7 @@ def test_others_go_on_while_a_table_that_was_rolled_back_is_told_in_every_run(wo
 def test_plan_tells_the_refused_table_with_the_kind_of_its_error(world: World) -> None:
     roll_back(world)
     produce(world, "a", "3")
-    planned = plan(world.build_ports(TWO))
+    planned = plan(world.open_session(TWO))
     assert [batch.table for batch in planned.tables] == [ORDERS]
     ((table, kind, message),) = [(r.table, r.kind, r.message) for r in planned.refusals]
     assert (table, kind) == (COPY, "PositionLost")
@@ -99,7 +99,7 @@ def test_error_of_a_run_carries_what_was_published_all_the_same(world: World) ->
     roll_back(world)
     produce(world, "a", "3")
     with pytest.raises(SomeTablesFailed) as failed:
-        flush(world.build_ports(TWO))
+        flush(world.open_session(TWO))
     assert [batch.table for batch in failed.value.published] == [ORDERS]
 
 
@@ -116,8 +116,8 @@ def test_group_stays_at_what_was_recorded_for_the_refused_table(world: World) ->
     flush_and_fail(world)
     assert read_committed_offset(world) == 2
     assert (
-        commit_offsets(world.build_ports(TWO))
-        == heartbeat(world.build_ports(TWO)).committed
+        commit_offsets(world.open_session(TWO))
+        == heartbeat(world.open_session(TWO)).committed
         == {"orders": {0: 2, 1: 0}}
     )
 
@@ -132,13 +132,13 @@ def test_table_that_is_fixed_catches_up_alone_and_then_shares_the_read_again(wor
     if answer == "forward":
         world.destination.rollback(COPY, before)
     if answer == "rebase":
-        rebase_positions(world.build_ports(TWO), propose_moves(world.build_ports(TWO), "earliest"))
-    flush(world.build_ports(pipeline))
+        rebase_positions(world.open_session(TWO), propose_moves(world.open_session(TWO), "earliest"))
+    flush(world.open_session(pipeline))
     kept_rows = [{"id": "a", "name": "1"}, *world.read_rows(ORDERS)[1:]]
     assert world.read_rows(COPY) == (kept_rows if answer == "keep" else world.read_rows(ORDERS))
     assert read_committed_offset(world) == 4
     produce(world, "d", "x")
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     assert len(world.engine.stages[-1].tables) == 2
     assert read_committed_offset(world) == 5
 
@@ -174,7 +174,7 @@ def test_damage_to_one_topic_stops_the_tables_that_read_it_alone(damage: Callabl
     world.broker.create(OTHER)
     produce(world, "a", "1")
     produce(world, "a", "1", OTHER)
-    flush(world.build_ports(APART))
+    flush(world.open_session(APART))
     for _ in range(3):
         produce(world, "b", "2", OTHER)
     damage(world)
@@ -188,7 +188,7 @@ def test_damage_to_one_topic_stops_the_tables_that_read_it_alone(damage: Callabl
     if damage is not delete_topic:
         reached = {0: 0 if damage is recreate_topic else 1, 1: 0}  # of the new topic nothing is published
         assert world.broker.groups["tidegate-shop"].get(OTHER, reached) == reached
-        rebase_positions(world.build_ports(APART), propose_moves(world.build_ports(APART), "earliest"))
+        rebase_positions(world.open_session(APART), propose_moves(world.open_session(APART), "earliest"))
         drain(world, APART)
         assert read_committed_offset(world, OTHER) == world.broker.partitions[OTHER][0].end
 
@@ -200,7 +200,7 @@ def test_topic_that_is_gone_does_not_stop_the_heartbeat_of_the_others() -> None:
         produce(world, "a", "1", topic)
     drain(world, APART)
     world.broker.delete(OTHER)
-    assert heartbeat(world.build_ports(APART)).committed == {"orders": {0: 1, 1: 0}}
+    assert heartbeat(world.open_session(APART)).committed == {"orders": {0: 1, 1: 0}}
 
 
 class NoSchema:
@@ -216,7 +216,7 @@ class NoSchema:
 
 
 def replace_schemas(world: World, schemas: NoSchema, pipeline: Pipeline):
-    return replace(world.build_ports(pipeline), schemas=schemas)
+    return replace(world.open_session(pipeline), schemas=schemas)
 
 
 @pytest.mark.parametrize("start", ["earliest", "latest", "group"])
@@ -232,8 +232,8 @@ def test_table_without_a_schema_never_begins_and_loses_nothing_when_it_has_one(s
         produce(world, key, "x")
         with pytest.raises(SomeTablesFailed, match="has no version"):
             flush(replace_schemas(world, schemas, pipeline))
-    ports = replace_schemas(world, schemas, pipeline)
-    assert "has no version" in next(t["problem"] for t in read_status(ports)["tables"] if t["table"] == COPY)
+    session = replace_schemas(world, schemas, pipeline)
+    assert "has no version" in next(t["problem"] for t in read_status(session)["tables"] if t["table"] == COPY)
     assert world.read_rows(COPY) == []
     schemas.missing = ""
     drain(world, pipeline)
@@ -249,7 +249,7 @@ def test_staged_batch_whose_schema_is_gone_holds_the_group_where_it_starts(world
     schemas.missing = ""
     pipeline = build_pipeline(build_table(ORDERS), build_table(COPY, columns=TWO.tables[0].value.columns), name="new")
     with pytest.raises(SomeTablesDelayed):
-        flush(replace(world.build_ports(pipeline, engine=FailsToMerge(world.engine, COPY)), schemas=schemas))
+        flush(replace(world.open_session(pipeline, engine=FailsToMerge(world.engine, COPY)), schemas=schemas))
     schemas.missing = COPY
     produce(world, "b", "x")
     with pytest.raises(SomeTablesFailed, match="has no version"):
@@ -275,19 +275,19 @@ def test_all_tables_refused_raise_the_reason_itself(world: World) -> None:
     for table in (ORDERS, COPY):
         roll_back(world, table)
     with pytest.raises(PositionLost, match=f"table={ORDERS} was rolled back"):
-        flush(world.build_ports(TWO))
+        flush(world.open_session(TWO))
 
 
 def test_only_table_of_a_pipeline_raises_the_reason_itself(world: World) -> None:
     roll_back(world, ORDERS)
     with pytest.raises(PositionLost, match="was rolled back"):
-        plan(world.build_ports(build_pipeline(build_table(ORDERS))))
+        plan(world.open_session(build_pipeline(build_table(ORDERS))))
 
 
 def test_brokers_of_another_cluster_refuse_every_table(world: World) -> None:
     world.broker.cluster_id = "elsewhere"
     with pytest.raises(PositionLost, match="another cluster"):
-        flush(world.build_ports(TWO))
+        flush(world.open_session(TWO))
 
 
 def test_queue_of_a_refused_table_neither_grows_nor_holds_up_the_others(world: World) -> None:
@@ -327,11 +327,11 @@ def test_killed_at_any_call_of_a_run_with_a_refused_table_nothing_is_lost_and_no
         world = build_damaged_world()
         crash = CrashAt(number)
         with suppress(Crash, SomeTablesFailed):
-            flush(world.build_ports(TWO, crash))
+            flush(world.open_session(TWO, crash))
         assert world.read_rows(COPY) == [{"id": "a", "name": "1"}], crash.at
         assert (read_committed_offset(world) or 0) <= 2, crash.at
         with suppress(GiveUp):
-            flush(world.build_ports(TWO))
+            flush(world.open_session(TWO))
         assert world.read_rows(ORDERS) == [{"id": "a", "name": "2"}, {"id": "b", "name": "new"}], crash.at
         undo_rollback(world)
         assert world.read_rows(COPY) == world.read_rows(ORDERS), crash.at
@@ -349,7 +349,7 @@ def test_table_rolled_back_or_fixed_between_any_two_calls_of_a_run_ends_equal() 
 
             pause = PauseAt(number, partial(switch_rollback, world))
             with suppress(TidegateError):
-                flush(world.build_ports(TWO, pause))
+                flush(world.open_session(TWO, pause))
             undo_rollback(world)
             assert world.read_rows(COPY) == world.read_rows(ORDERS), f"{begins}, at call {number}"
             assert read_committed_offset(world) == world.broker.partitions["orders"][0].end, (

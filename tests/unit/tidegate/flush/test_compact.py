@@ -7,7 +7,7 @@ from fakes import World, build_pipeline, build_table
 from tidegate.flush.clean_up import DISABLED_COUNT, CompactionReport, clean_up, compact, is_due
 from tidegate.flush.flush import flush
 from tidegate.jobs.maintain_job import MaintainJob
-from tidegate.ports.context import TableFiles
+from tidegate.model.table_state import TableFiles
 from tidegate.spec.runtime import Maintenance
 
 NAME = "lake.shop.orders"
@@ -24,7 +24,7 @@ def world() -> World:
 def publish(world: World, *keys: str) -> None:
     for key in keys:
         world.broker.produce("orders", {"id": key}, {"id": key, "name": "x"})
-        flush(world.build_ports(PIPELINE))
+        flush(world.open_session(PIPELINE))
 
 
 def list_maintain_jobs(world: World) -> list[MaintainJob]:
@@ -47,7 +47,7 @@ class _Measured(World):
         self.destination.tables[job.table].properties[job.property] = outcome_text
 
     def compacts(self, pipeline=PIPELINE) -> tuple[CompactionReport, dict[str, dict]]:
-        (report,) = compact(self.build_ports(pipeline, engine=self), [NAME])
+        (report,) = compact(self.open_session(pipeline, engine=self), [NAME])
         return report, self.asked
 
 
@@ -55,21 +55,21 @@ def test_clean_up_tells_behind_every_so_many_batches_that_the_table_should_be_me
     due_flags = []
     for key in "abcdefg":
         world.broker.produce("orders", {"id": key}, {"id": key, "name": "x"})
-        ports = world.build_ports(PIPELINE)
-        clean = ports.staging.clean_up
+        session = world.open_session(PIPELINE)
+        clean = session.staging.clean_up
         cleanups: list[dict[str, int]] = []
-        ports.staging.clean_up = lambda *arguments, clean=clean, cleanup_counts=cleanups: (
+        session.staging.clean_up = lambda *arguments, clean=clean, cleanup_counts=cleanups: (
             cleanup_counts.append(clean(*arguments)) or cleanup_counts[-1]
         )
-        flush(ports)
+        flush(session)
         due_flags.append(is_due(PIPELINE.maintenance, len(due_flags) + 1, cleanups[0]["batches"]))
-        ports.staging.clean_up = clean
+        session.staging.clean_up = clean
     assert due_flags == [False, False, True, False, False, True, False]
 
 
 def test_a_run_that_publishes_nothing_finds_nothing_due(world: World) -> None:
     publish(world, "a", "b", "c")
-    (report,) = clean_up(world.build_ports(PIPELINE))
+    (report,) = clean_up(world.open_session(PIPELINE))
     assert (report.published, report.needs_compaction) == (3, False)
 
 
@@ -92,18 +92,18 @@ def test_nothing_is_due_where_the_clock_alone_or_nothing_compacts(settings: Main
 def test_rows_position_and_tag_stay(world: World) -> None:
     publish(world, *"abcdef")
     rows, before = world.read_rows(NAME), world.destination.read_state(NAME, "shop")
-    (result,) = compact(world.build_ports(PIPELINE), [NAME])
+    (result,) = compact(world.open_session(PIPELINE), [NAME])
     after = world.destination.read_state(NAME, "shop")
     assert result.maintenance_report is not None
     assert result.is_compacted
     assert result.maintenance_report.before.data_files > result.maintenance_report.after.data_files == 1
     assert (world.read_rows(NAME), after.position, after.is_rolled_back) == (rows, before.position, False)
-    assert compact(world.build_ports(PIPELINE), [NAME]) == [CompactionReport(table=NAME)]
+    assert compact(world.open_session(PIPELINE), [NAME]) == [CompactionReport(table=NAME)]
 
 
 def test_snapshots_and_orphans_are_left_to_maintenance(world: World) -> None:
     publish(world, *"abcdef")
-    compact(world.build_ports(PIPELINE), [NAME])
+    compact(world.open_session(PIPELINE), [NAME])
     assert [list(job.statements) for job in list_maintain_jobs(world)] == [["compact"]]
 
 
@@ -181,6 +181,6 @@ def test_one_table_that_cannot_be_looked_at_holds_up_no_other() -> None:
         return world.measured
 
     world.destination.read_files = files
-    result = compact(world.build_ports(PIPELINE, engine=world), ["lake.shop.broken", NAME])
+    result = compact(world.open_session(PIPELINE, engine=world), ["lake.shop.broken", NAME])
     assert [(one.failed is not None, one.is_compacted) for one in result] == [(True, False), (False, True)]
     assert list(world.asked) == ["compact"]

@@ -113,18 +113,18 @@ def world() -> World:
 
 def test_table_without_rows_of_each_partition_tells_nothing(world: World) -> None:
     with pytest.raises(NothingToDo, match="it is not known yet"):
-        read_completeness(world.build_ports(PIPELINE), "lake.shop.orders")
+        read_completeness(world.open_session(PIPELINE), "lake.shop.orders")
     world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"}, 0)
-    flush(world.build_ports(PIPELINE))
+    flush(world.open_session(PIPELINE))
     with pytest.raises(NothingToDo, match="it is not known yet"):
-        read_completeness(world.build_ports(PIPELINE), "lake.shop.orders")
+        read_completeness(world.open_session(PIPELINE), "lake.shop.orders")
 
 
 def test_begin_is_the_newest_record_and_the_end_the_slowest_partition(world: World) -> None:
     for partition, ms in ((0, compute_time(1)), (1, compute_time(2))):
         world.broker.produce("orders", {"id": str(partition)}, {"id": "a", "name": "x"}, partition, timestamp=ms)
-    flush(world.build_ports(PIPELINE))
-    assert read_completeness(world.build_ports(PIPELINE), "lake.shop.orders") == (compute_time(2), compute_time(1))
+    flush(world.open_session(PIPELINE))
+    assert read_completeness(world.open_session(PIPELINE), "lake.shop.orders") == (compute_time(2), compute_time(1))
 
 
 def test_slower_pipeline_of_the_same_table_holds_its_hours_back(world: World) -> None:
@@ -137,11 +137,11 @@ def test_slower_pipeline_of_the_same_table_holds_its_hours_back(world: World) ->
         world.broker.produce(
             "orders", {"id": str(partition)}, {"id": "a", "name": "x"}, partition, timestamp=compute_time(5)
         )
-    flush(world.build_ports(PIPELINE))
-    assert read_completeness(world.build_ports(PIPELINE), "lake.shop.orders") == (compute_time(5), compute_time(5))
-    flush(world.build_ports(changed_table))
-    assert read_completeness(world.build_ports(PIPELINE), "lake.shop.orders") == (compute_time(5), compute_time(1.5))
-    assert read_completeness(world.build_ports(changed_table), "lake.shop.orders") == (
+    flush(world.open_session(PIPELINE))
+    assert read_completeness(world.open_session(PIPELINE), "lake.shop.orders") == (compute_time(5), compute_time(5))
+    flush(world.open_session(changed_table))
+    assert read_completeness(world.open_session(PIPELINE), "lake.shop.orders") == (compute_time(5), compute_time(1.5))
+    assert read_completeness(world.open_session(changed_table), "lake.shop.orders") == (
         compute_time(5),
         compute_time(1.5),
     )
@@ -151,13 +151,13 @@ def test_hour_that_is_not_over_yet_is_not_complete_whatever_a_producers_clock_sa
     world.clock.ms = compute_time(10)
     for partition, ms in ((0, compute_time(9)), (1, compute_time(9))):
         world.broker.produce("orders", {"id": str(partition)}, {"id": "a", "name": "x"}, partition, timestamp=ms)
-    flush(world.build_ports(PIPELINE))
+    flush(world.open_session(PIPELINE))
     for partition in (0, 1):  # microseconds, taken for milliseconds
         key = {"id": str(2 + partition)}
         world.broker.produce("orders", key, {"id": "a", "name": "x"}, partition, timestamp=compute_time(10) * 1000)
-    flush(world.build_ports(PIPELINE))
+    flush(world.open_session(PIPELINE))
     world.clock.ms = compute_time(10)
-    begun, valid_through = read_completeness(world.build_ports(PIPELINE), "lake.shop.orders")
+    begun, valid_through = read_completeness(world.open_session(PIPELINE), "lake.shop.orders")
     assert (begun, valid_through) == (compute_time(11), compute_time(10))
     assert list_complete_periods(Period.HOUR, "2026-01-01T07", begun, valid_through) == [
         "2026-01-01T08",
@@ -168,9 +168,9 @@ def test_hour_that_is_not_over_yet_is_not_complete_whatever_a_producers_clock_sa
 def test_records_without_a_time_tell_nothing(world: World) -> None:
     for partition in (0, 1):
         world.broker.produce("orders", {"id": str(partition)}, {"id": "a", "name": "x"}, partition, timestamp=-1)
-    flush(world.build_ports(PIPELINE))
+    flush(world.open_session(PIPELINE))
     with pytest.raises(NothingToDo, match="it is not known yet"):
-        read_completeness(world.build_ports(PIPELINE), "lake.shop.orders")
+        read_completeness(world.open_session(PIPELINE), "lake.shop.orders")
 
 
 def test_only_the_table_that_is_asked_for_is_read(world: World) -> None:
@@ -178,13 +178,13 @@ def test_only_the_table_that_is_asked_for_is_read(world: World) -> None:
     pipeline = build_pipeline(build_table("lake.shop.orders"), build_table("lake.shop.customers", topics=("orders",)))
     for partition in (0, 1):
         world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"}, partition, timestamp=compute_time(1))
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     calls = list[str]()
-    ports = world.build_ports(pipeline, hook=lambda call, moment: calls.append(call) if moment == "before" else None)
-    assert read_completeness(ports, "lake.shop.orders") == (compute_time(1), compute_time(1))
+    session = world.open_session(pipeline, hook=lambda call, moment: calls.append(call) if moment == "before" else None)
+    assert read_completeness(session, "lake.shop.orders") == (compute_time(1), compute_time(1))
     assert calls.count("tables.read_state") == 1
 
 
 def test_table_that_the_file_names_no_more_is_skipped_with_a_sentence(world: World) -> None:
     with pytest.raises(TableRemoved, match=r"table=lake\.shop\.gone is not in the file any more"):
-        read_completeness(world.build_ports(build_pipeline()), "lake.shop.gone")
+        read_completeness(world.open_session(build_pipeline()), "lake.shop.gone")

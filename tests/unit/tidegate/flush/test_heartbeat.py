@@ -9,11 +9,11 @@ from fakes import World, build_pipeline, build_table
 from tidegate.errors import GiveUp, NothingToDo, RetryLater
 from tidegate.flush.flush import flush
 from tidegate.flush.heartbeat import HeartbeatResult, commit_offsets, heartbeat, require_begun
+from tidegate.model.kafka_log import Retention
 from tidegate.model.offsets import Offsets
 from tidegate.monitoring.status import read_status
-from tidegate.ports.context import Retention
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Heartbeat, Pipeline
 from tidegate.spec.source import Start, StartKind
 from tidegate.spec.table import Route
@@ -43,7 +43,7 @@ def world() -> World:
 
 
 def beat(world: World, pipeline: Pipeline | None = None, **options: Any) -> HeartbeatResult:
-    return heartbeat(world.build_ports(pipeline or build_beating_pipeline(), **options))
+    return heartbeat(world.open_session(pipeline or build_beating_pipeline(), **options))
 
 
 def read_heartbeats(world: World) -> list[dict[str, Any]]:
@@ -52,7 +52,7 @@ def read_heartbeats(world: World) -> list[dict[str, Any]]:
 
 
 def test_a_heartbeat_tells_position_and_valid_through_time_of_each_table(world: World) -> None:
-    flush(world.build_ports(build_beating_pipeline()))
+    flush(world.open_session(build_beating_pipeline()))
     (record,) = read_heartbeats(world)
     assert (record["pipeline"], record["table"], record["batch"], record["lag"]) == ("shop", "lake.shop.orders", 1, 0)
     assert record["position"] == {"orders": {"0": 1, "1": 1}}
@@ -68,7 +68,7 @@ def test_a_heartbeat_record_never_runs_ahead_of_the_commit(world: World) -> None
             self.calls.append(verb)
             return getattr(world.broker, verb)
 
-    flush(world.build_ports(build_pipeline()))
+    flush(world.open_session(build_pipeline()))
     world.clock.tick(11 * MINUTE)
     broker = Watching()
     beat(world, broker=broker)
@@ -76,7 +76,7 @@ def test_a_heartbeat_record_never_runs_ahead_of_the_commit(world: World) -> None
 
 
 def test_heartbeats_are_sent_once_per_interval(world: World) -> None:
-    flush(world.build_ports(build_beating_pipeline()))
+    flush(world.open_session(build_beating_pipeline()))
     for minutes, records in ((5, 1), (4, 1), (2, 2), (9, 2), (1, 3)):
         world.clock.tick(minutes * MINUTE)
         beat(world)
@@ -84,7 +84,7 @@ def test_heartbeats_are_sent_once_per_interval(world: World) -> None:
 
 
 def test_clock_that_was_set_back_keeps_no_heartbeat_back(world: World) -> None:
-    flush(world.build_ports(build_beating_pipeline()))
+    flush(world.open_session(build_beating_pipeline()))
     world.clock.tick(1000 * MINUTE)
     beat(world)
     world.clock.tick(-900 * MINUTE)
@@ -102,7 +102,7 @@ def test_the_interval_begins_anew_whether_or_not_something_could_be_sent(world: 
         def _refuse(self, topic: str, records: Any) -> None:
             raise RetryLater(f"topic={topic} does not answer")
 
-    flush(world.build_ports(build_pipeline()))
+    flush(world.open_session(build_pipeline()))
     world.clock.tick(11 * MINUTE)
     failed = beat(world, broker=Deaf())
     assert (failed.due, failed.sent) == (True, 0)
@@ -114,28 +114,28 @@ def test_the_interval_begins_anew_whether_or_not_something_could_be_sent(world: 
 
 
 def test_a_commit_of_a_flush_leaves_the_heartbeats_time_alone(world: World) -> None:
-    flush(world.build_ports(build_beating_pipeline()))
+    flush(world.open_session(build_beating_pipeline()))
     world.clock.tick(5 * MINUTE)
     world.broker.produce("orders", {"id": "new"}, {"id": "new", "name": "x"})
-    flush(world.build_ports(build_beating_pipeline()))
+    flush(world.open_session(build_beating_pipeline()))
     assert len(read_heartbeats(world)) == 1
 
 
 def test_without_an_interval_nothing_is_sent_and_offsets_are_kept_all_the_same(world: World) -> None:
     pipeline = build_pipeline(heartbeat=Heartbeat(0, produce=True, topic="beats"))
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     for _ in range(2):
         world.clock.tick(60 * MINUTE)
-        assert not heartbeat(world.build_ports(pipeline)).due
+        assert not heartbeat(world.open_session(pipeline)).due
     assert read_heartbeats(world) == []
     assert world.broker.groups[GROUP] == {"orders": {0: 1, 1: 1}}
 
 
 def test_run_without_work_commits_again_what_the_brokers_would_forget(world: World) -> None:
-    flush(world.build_ports(build_beating_pipeline()))
+    flush(world.open_session(build_beating_pipeline()))
     world.broker.groups[GROUP].clear()
     with pytest.raises(NothingToDo):
-        flush(world.build_ports(build_beating_pipeline()))
+        flush(world.open_session(build_beating_pipeline()))
     assert world.broker.groups[GROUP] == {"orders": {0: 1, 1: 1}}
 
 
@@ -151,13 +151,13 @@ def test_a_topic_that_is_empty_everywhere_is_committed_and_read_from_there(kind:
     )
     world.broker.partitions["quiet"][1].begin = world.broker.partitions["quiet"][1].end = 7  # retention took them all
     with pytest.raises(NothingToDo):
-        flush(world.build_ports(pipeline))
+        flush(world.open_session(pipeline))
     assert world.broker.groups[GROUP] == {"orders": {0: 0, 1: 0}, "quiet": {0: 0, 1: 7}}
     world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"})
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     assert world.broker.groups[GROUP] == {"orders": {0: 1, 1: 0}, "quiet": {0: 0, 1: 7}}
     world.broker.produce("quiet", {"id": "q"}, {"id": "q", "name": "x"}, 1)
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     assert world.read_rows("lake.shop.quiet") == [{"id": "q", "name": "x"}]
     assert world.broker.groups[GROUP] == {"orders": {0: 1, 1: 0}, "quiet": {0: 0, 1: 8}}
 
@@ -175,13 +175,13 @@ def test_start_of_a_table_that_has_not_begun_is_committed_again_beside_one_that_
     tables = (build_table(topics=("orders",)), build_table("lake.shop.quiet", topics=("quiet",)))
     pipeline = build_pipeline(*tables, source={"start": Start(kind)})
     with pytest.raises(NothingToDo):
-        flush(world.build_ports(pipeline))
-    assert heartbeat(world.build_ports(pipeline)).committed == offsets
+        flush(world.open_session(pipeline))
+    assert heartbeat(world.open_session(pipeline)).committed == offsets
     world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"}, 0)
-    flush(world.build_ports(pipeline))
-    assert heartbeat(world.build_ports(pipeline)).committed == {"orders": {0: 1, 1: 1}, "quiet": {0: 0, 1: 1}}
+    flush(world.open_session(pipeline))
+    assert heartbeat(world.open_session(pipeline)).committed == {"orders": {0: 1, 1: 1}, "quiet": {0: 0, 1: 1}}
     world.broker.produce("quiet", {"id": "q"}, {"id": "q", "name": "x"}, 1)
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     assert world.read_rows("lake.shop.quiet") == [{"id": "q", "name": "x"}]
 
 
@@ -193,8 +193,8 @@ def test_what_is_committed_for_an_empty_topic_stays_so_that_a_start_at_the_group
     pipeline = build_pipeline(source={"start": Start("group")})
     for _ in range(2):
         with pytest.raises(GiveUp, match=r"offset=3 of topic=orders partition=1, .* so 4 offsets are gone"):
-            flush(world.build_ports(pipeline))
-        heartbeat(world.build_ports(pipeline))
+            flush(world.open_session(pipeline))
+        heartbeat(world.open_session(pipeline))
         assert world.broker.groups[GROUP] == {"orders": {0: 0, 1: 3}}
 
 
@@ -210,12 +210,12 @@ def test_what_is_committed_outside_of_the_log_stays_so_that_a_start_at_latest_se
     pipeline = build_pipeline(source={"start": Start("latest")})
     for _ in range(2):
         with pytest.raises(GiveUp, match=f"asks for offset={offset} of topic=orders partition=0"):
-            flush(world.build_ports(pipeline))
-        heartbeat(world.build_ports(pipeline))
+            flush(world.open_session(pipeline))
+        heartbeat(world.open_session(pipeline))
         assert world.broker.groups[GROUP] == {"orders": {0: offset, 1: 0}}  # 1 came behind the group's first look
     accepting = build_pipeline(source={"start": Start("latest")}, on_incomplete_start="accept")
     world.broker.produce("orders", {"id": "new"}, {"id": "new", "name": "x"}, partition=1)
-    flush(world.build_ports(accepting))
+    flush(world.open_session(accepting))
     assert world.broker.groups[GROUP] == {"orders": {0: 6, 1: 7}}
 
 
@@ -230,19 +230,19 @@ def test_old_offsets_are_not_committed_for_a_topic_that_was_created_again(kind: 
     tables = (build_table(topics=("orders",)), build_table("lake.shop.other", topics=("other",)))
     pipeline = build_pipeline(*tables, source={"start": Start(kind)})
     world.broker.commit(GROUP, {topic: {0: 0, 1: 0} for topic in ("orders", "other")})
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     world.broker.create("orders", 2)
     for n in range(10):
         world.broker.produce("orders", {"id": f"n{n}"}, {"id": f"n{n}", "name": "y"}, partition=n % 2)
     world.broker.produce("other", {"id": "k0"}, {"id": "k0", "name": "z"})
     begins = {"orders": {0: 0, 1: 0}, "other": {0: 4, 1: 3}}
     with pytest.raises(GiveUp, match="topic=orders was deleted and created again"):
-        flush(world.build_ports(pipeline))
+        flush(world.open_session(pipeline))
     assert world.broker.groups[GROUP] == begins
-    assert commit_offsets(world.build_ports(pipeline)) == begins
-    assert heartbeat(world.build_ports(pipeline)).committed == begins
+    assert commit_offsets(world.open_session(pipeline)) == begins
+    assert heartbeat(world.open_session(pipeline)).committed == begins
     del world.destination.tables["lake.shop.orders"]
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     assert {row["id"] for row in world.read_rows("lake.shop.orders")} == {f"n{n}" for n in range(10)}
 
 
@@ -255,11 +255,11 @@ def test_group_of_another_cluster_is_left_alone(kind: str) -> None:
     for n in range(6):
         world.broker.produce("orders", {"id": f"k{n}"}, {"id": f"k{n}", "name": "x"}, partition=n % 2)
     pipeline = build_pipeline(source={"start": Start(kind)})
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     world.broker.cluster_id, world.broker.groups[GROUP] = "cluster-2", {"orders": {0: 1}}
-    assert heartbeat(world.build_ports(pipeline)).committed == {}
+    assert heartbeat(world.open_session(pipeline)).committed == {}
     with pytest.raises(NothingToDo, match="are of another cluster: cluster_id=cluster-2 recorded=cluster-1"):
-        commit_offsets(world.build_ports(pipeline))
+        commit_offsets(world.open_session(pipeline))
     assert world.broker.groups[GROUP] == {"orders": {0: 1}}
 
 
@@ -272,31 +272,31 @@ def test_connectors_topics_of_another_cluster_are_not_committed_unless_a_table_i
             world.broker.produce(topic, {"id": f"k{n}"}, {"id": f"k{n}", "name": "x"}, partition=n % 2)
     tables = [build_table(topics=("orders",)), build_table("lake.shop.other", topics=("other",))]
     pipeline = build_pipeline(*tables, source={"topics": ("orders", "other", CONNECTOR)})
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     world.broker.cluster_id = "cluster-2"
     world.broker.groups.clear()
     world.broker.produce(CONNECTOR, None, {})
-    assert heartbeat(world.build_ports(pipeline)).committed == {}
+    assert heartbeat(world.open_session(pipeline)).committed == {}
     assert not world.broker.groups.get(GROUP)
-    ports = world.build_ports(pipeline)
-    rebase_positions(ports, propose_moves(ports, "latest", "lake.shop.other"))
+    session = world.open_session(pipeline)
+    rebase_positions(session, propose_moves(session, "latest", "lake.shop.other"))
     committed = {"other": {0: 2, 1: 2}, CONNECTOR: {0: 3, 1: 2}}
-    assert heartbeat(world.build_ports(pipeline)).committed == committed
+    assert heartbeat(world.open_session(pipeline)).committed == committed
     assert world.broker.groups[GROUP] == committed
 
 
 def test_commit_without_a_position_says_why(world: World) -> None:
     with pytest.raises(NothingToDo, match="pipeline=shop: no table has a position yet"):
-        commit_offsets(world.build_ports(build_pipeline()))
+        commit_offsets(world.open_session(build_pipeline()))
 
 
 def test_the_topic_of_heartbeats_is_never_read_as_rows(world: World) -> None:
-    flush(world.build_ports(build_beating_pipeline()))
+    flush(world.open_session(build_beating_pipeline()))
     everything = build_beating_pipeline()
     pattern = build_pipeline(
         build_table(topics=()), source={"topics": (), "topic_pattern": ".*"}, heartbeat=everything.heartbeat
     )
-    assert list_row_topics(world.build_ports(pattern)) == ("orders",)
+    assert list_row_topics(world.open_session(pattern)) == ("orders",)
 
 
 def test_a_connectors_heartbeat_proves_freshness_when_nothing_waits(world: World) -> None:
@@ -304,14 +304,14 @@ def test_a_connectors_heartbeat_proves_freshness_when_nothing_waits(world: World
     world.broker.create(CONNECTOR)
     later = world.clock.tick(MINUTE)
     world.broker.produce(CONNECTOR, None, {}, timestamp=later)
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     assert [record["valid_through_ms"] for record in read_heartbeats(world)] == [later]
 
 
 def test_a_connectors_heartbeat_proves_nothing_while_records_wait(world: World) -> None:
     pipeline = build_beating_pipeline("orders", CONNECTOR)
     world.broker.create(CONNECTOR)
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     own = read_heartbeats(world)[-1]["valid_through_ms"]
     world.broker.produce("orders", {"id": "waits"}, {"id": "waits", "name": "x"})
     world.broker.produce(CONNECTOR, None, {}, timestamp=world.clock.tick(11 * MINUTE))
@@ -324,7 +324,7 @@ def test_a_partition_without_data_is_fresh_by_a_connectors_heartbeat_alone(world
     world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"})
     world.broker.create(CONNECTOR)
     pipeline = build_beating_pipeline("orders", CONNECTOR)
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     assert read_heartbeats(world)[-1]["valid_through_ms"] is None
     record_time = world.clock.tick(11 * MINUTE)
     world.broker.produce(CONNECTOR, None, {}, timestamp=record_time)
@@ -339,13 +339,13 @@ def beat_with_hook(world: World, change: Any, *topics: str) -> Any:
         change(offsets)
         return offsets
 
-    return heartbeat(replace(world.build_ports(build_beating_pipeline(*topics)), heartbeat_hook=hook))
+    return heartbeat(replace(world.open_session(build_beating_pipeline(*topics)), heartbeat_hook=hook))
 
 
 def test_a_hook_may_add_and_raise_offsets_of_topics_that_carry_no_rows(world: World) -> None:
     world.broker.create("audit", 1)
     world.broker.produce("audit", "k", "v")
-    flush(world.build_ports(build_beating_pipeline()))
+    flush(world.open_session(build_beating_pipeline()))
     assert beat_with_hook(world, lambda offsets: offsets.update(audit={0: 1})).committed["audit"] == {0: 1}
     assert world.broker.groups[GROUP]["audit"] == {0: 1}
 
@@ -369,7 +369,7 @@ def test_a_hook_may_add_and_raise_offsets_of_topics_that_carry_no_rows(world: Wo
 def test_a_hook_that_goes_too_far_is_overruled_and_told(world: World, change: Any, reason: str) -> None:
     world.broker.create("audit", 1)
     world.broker.produce("audit", "k", "v")
-    flush(world.build_ports(build_beating_pipeline()))
+    flush(world.open_session(build_beating_pipeline()))
     world.broker.produce("orders", {"id": "waits"}, {"id": "waits", "name": "x"})
     world.broker.groups[GROUP].clear()
     with pytest.raises(GiveUp, match=reason):
@@ -381,7 +381,7 @@ def test_a_hook_that_is_overruled_holds_up_neither_rows_nor_topics_without_rows(
     world.broker.create(CONNECTOR, 2)
     for partition in (0, 1, 1):
         world.broker.produce(CONNECTOR, None, {}, partition)
-    flush(world.build_ports(build_beating_pipeline()))
+    flush(world.open_session(build_beating_pipeline()))
     world.broker.groups[GROUP].clear()
     with pytest.raises(GiveUp, match="offset=1 became None"):
         beat_with_hook(world, lambda offsets: offsets.pop("orders"), "orders", CONNECTOR)
@@ -390,14 +390,14 @@ def test_a_hook_that_is_overruled_holds_up_neither_rows_nor_topics_without_rows(
 
 def test_what_a_file_probably_does_not_mean_is_warned_of(world: World) -> None:
     pipeline = replace(build_beating_pipeline(), warnings=("orders.yaml:1: source.key: no key.fields",))
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     world.clock.tick(11 * MINUTE)
     assert beat(world, pipeline).warnings == pipeline.warnings
-    assert read_status(world.build_ports(pipeline))["warnings"] == list(pipeline.warnings)
+    assert read_status(world.open_session(pipeline))["warnings"] == list(pipeline.warnings)
 
 
 def test_a_transaction_that_never_ends_is_warned_of(world: World) -> None:
-    flush(world.build_ports(build_beating_pipeline()))
+    flush(world.open_session(build_beating_pipeline()))
     world.broker.transaction("orders", [({"id": "t"}, {"id": "t", "name": "x"})], ending="open")
     world.broker.produce("orders", {"id": "behind"}, {"id": "behind", "name": "x"})
     world.clock.tick(11 * MINUTE)
@@ -415,7 +415,7 @@ def test_a_transaction_that_never_ends_is_warned_of(world: World) -> None:
 def test_records_that_wait_for_half_of_what_they_are_kept_are_warned_of(
     world: World, retention: Retention, name: str
 ) -> None:
-    flush(world.build_ports(build_beating_pipeline()))
+    flush(world.open_session(build_beating_pipeline()))
     world.broker.retentions["orders"] = retention
     world.broker.produce("orders", {"id": "waits"}, {"id": "waits", "name": "x"})
     world.clock.tick(19 * MINUTE)
@@ -433,7 +433,7 @@ def test_danger_in_a_thousand_partitions_hides_no_other_warning_and_names_the_mo
     world.broker.create("orders", 1000)
     world.broker.produce("orders", {"id": "k"}, {"id": "k", "name": "x"})
     pipeline = replace(build_beating_pipeline(), warnings=("orders.yaml:1: source.key: no key.fields",))
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     world.broker.retentions["orders"] = Retention(records_ms=40 * MINUTE)
     ending = "open" if "transaction" in danger else "commit"
     for partition in reversed(range(1000)):
@@ -451,7 +451,7 @@ def test_tombstones_that_compaction_may_leave_alone_are_warned_of_where_the_valu
     pipeline = build_beating_pipeline()
     (plain,) = pipeline.tables
     key, value = replace(plain.key, from_value=True), replace(plain.value, format="debezium-json")
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     world.broker.compacting.add("orders")
     for table, count in ((plain, 0), (replace(plain, key=key), 0), (replace(plain, key=key, value=value), 1)):
         world.clock.tick(11 * MINUTE)
@@ -464,13 +464,13 @@ def test_heartbeat_of_no_run_settles_no_start_before_the_first_one() -> None:
     """Records that come between would not be left out any more: `start: latest` begins at the first flush."""
     world = World()
     world.broker.create("orders", 2)
-    ports = world.build_ports(build_pipeline(source={"start": Start(StartKind.LATEST)}))
+    session = world.open_session(build_pipeline(source={"start": Start(StartKind.LATEST)}))
     with pytest.raises(NothingToDo, match="no run has committed an offset yet"):
-        require_begun(ports)
+        require_begun(session)
     world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "before"})
     with suppress(NothingToDo):
-        flush(ports)
-    assert require_begun(ports) is ports
+        flush(session)
+    assert require_begun(session) is session
     assert world.read_rows("lake.shop.orders") == []
 
 
@@ -493,7 +493,7 @@ def test_tombstones_that_compaction_may_leave_alone_are_warned_of_where_they_say
     columns = (Column("id", "BIGINT"), Column("name", "STRING"))
     shared = replace(plain, value=replace(plain.value, format=word, columns=columns), **condition)
     source = replace(pipeline.source, metadata={"src": "value.source.table"} if word != "json" else {})
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     world.broker.compacting.add("orders")
     world.clock.tick(11 * MINUTE)
     warnings = beat(

@@ -59,7 +59,7 @@ def test_plan_says_which_records_it_will_stage(choice: str, last: bool) -> None:
     world = World()
     world.broker.create("orders")
     world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"})
-    planned = plan(world.build_ports(build_pipeline(build_table(last_per_key=choice))))
+    planned = plan(world.open_session(build_pipeline(build_table(last_per_key=choice))))
     assert planned.tables[0].to_dict()["last_per_key"] is last
     assert ("reads 1 offsets, the last record of each key" in output.format_plan(planned)) is last
 
@@ -69,8 +69,8 @@ def test_records_without_a_key_do_not_supersede_each_other() -> None:
     world.broker.create("orders")
     for id in ("a", "b", "a"):
         world.broker.produce("orders", None, {"id": id, "name": "x"})
-    ports = world.build_ports(build_pipeline())
-    (staged,) = stage(ports, plan(ports))
+    session = world.open_session(build_pipeline())
+    (staged,) = stage(session, plan(session))
     assert (staged.counts.staged, staged.counts.superseded) == (3, 0)
 
 
@@ -133,7 +133,7 @@ def large(monkeypatch: pytest.MonkeyPatch) -> World:
 def produce_and_plan(world: World, records: int, keys: int, **table: object) -> Plan:
     for number in range(records):
         world.broker.produce("orders", {"id": f"k{number % keys}"}, {"id": f"k{number % keys}", "name": "x"})
-    return plan(world.build_ports(build_pipeline(build_table(**table))))
+    return plan(world.open_session(build_pipeline(build_table(**table))))
 
 
 @pytest.mark.parametrize(("keys", "last", "share"), [(2, True, 1.0), (20, False, 0.0)])
@@ -145,7 +145,7 @@ def test_large_batch_leaves_out_what_is_superseded_where_that_is_much(
     assert (batch.last_per_key, batch.superseded_share) == (last, share)
     assert Plan.from_dict(planned.to_dict()) == planned
     assert f"about {share:.0%} of the records superseded" in output.format_plan(planned)
-    (staged,) = stage(large.build_ports(build_pipeline()), planned)
+    (staged,) = stage(large.open_session(build_pipeline()), planned)
     assert (staged.counts.staged, staged.counts.superseded) == (keys, 20 - keys)
     assert staged.keys_differ
 
@@ -165,9 +165,9 @@ def test_keys_are_looked_at_in_large_batches_only(large: World) -> None:
 @pytest.mark.parametrize("choice", ["auto", "never"])
 def test_rows_whose_keys_differ_are_not_sorted_once_more(large: World, choice: str) -> None:
     planned = produce_and_plan(large, 20, 20, last_per_key=choice)
-    ports = large.build_ports(build_pipeline(build_table(last_per_key=choice)))
-    (staged,) = stage(ports, planned)
-    merge(ports, staged)
+    session = large.open_session(build_pipeline(build_table(last_per_key=choice)))
+    (staged,) = stage(session, planned)
+    merge(session, staged)
     conf = large.engine.jobs[-1].conf
     assert (DISTINCT_KEYS_CONF.items() <= conf.items()) is (choice == "auto")
     assert len(large.read_rows("lake.shop.orders")) == 20

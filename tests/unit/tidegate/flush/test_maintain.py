@@ -11,7 +11,7 @@ from tidegate.errors import ConfigurationError, GiveUp, RetryLater
 from tidegate.flush.flush import flush
 from tidegate.flush.maintain import EXPECTED_COMMITS_MEANWHILE, list_maintained_tables, maintain, needs_compaction
 from tidegate.jobs.maintain_job import MaintainJob
-from tidegate.ports.context import TableFiles
+from tidegate.model.table_state import TableFiles
 from tidegate.spec.runtime import Maintenance
 
 NAME, INTERMEDIATE = "lake.shop.orders", "lake.shop.orders_shop_tmp"
@@ -24,41 +24,41 @@ def world() -> World:
     world.broker.create("orders")
     for key in "abcdef":
         world.broker.produce("orders", {"id": key}, {"id": key, "name": "x"})
-        flush(world.build_ports(PIPELINE))
+        flush(world.open_session(PIPELINE))
     return world
 
 
 def publish_one_more(world: World) -> None:
     world.broker.produce("orders", {"id": "z"}, {"id": "z", "name": "x"})
-    flush(world.build_ports(PIPELINE))
+    flush(world.open_session(PIPELINE))
 
 
 def list_statements(world: World, table: str = NAME, pipeline=PIPELINE) -> dict[str, dict]:
-    maintain(world.build_ports(pipeline), table)
+    maintain(world.open_session(pipeline), table)
     (job,) = [job for job in world.engine.jobs if isinstance(job, MaintainJob)][-1:]
     return {name: json.loads(text) for name, text in job.statements.items()}
 
 
 def test_every_table_of_a_pipeline_that_exists_is_maintained(world: World) -> None:
-    assert list_maintained_tables(world.build_ports(PIPELINE)) == [NAME, INTERMEDIATE]
-    assert list_maintained_tables(World().build_ports(PIPELINE)) == []
+    assert list_maintained_tables(world.open_session(PIPELINE)) == [NAME, INTERMEDIATE]
+    assert list_maintained_tables(World().open_session(PIPELINE)) == []
 
 
 def test_list_of_what_is_maintained_measures_no_table(world: World) -> None:
     """A measurement opens hundreds of manifests; each table is measured when its turn comes."""
     calls = Calls()
-    list_maintained_tables(world.build_ports(PIPELINE, calls.count_call))
+    list_maintained_tables(world.open_session(PIPELINE, calls.count_call))
     assert calls.by_step["flush"]["tables.read_files"] == 0
 
 
 def test_table_that_does_not_exist_is_told() -> None:
     with pytest.raises(GiveUp, match="no such table"):
-        maintain(World().build_ports(PIPELINE), NAME)
+        maintain(World().open_session(PIPELINE), NAME)
 
 
 def test_rows_position_and_tag_stay_and_snapshots_go(world: World) -> None:
     rows, before = world.read_rows(NAME), world.destination.read_state(NAME, "shop")
-    results = maintain(world.build_ports(PIPELINE), NAME)
+    results = maintain(world.open_session(PIPELINE), NAME)
     after = world.destination.read_state(NAME, "shop")
     assert results.compacted
     assert results.before.data_files > results.after.data_files
@@ -67,8 +67,8 @@ def test_rows_position_and_tag_stay_and_snapshots_go(world: World) -> None:
 
 
 def test_maintenance_twice_finds_nothing_left_to_rewrite(world: World) -> None:
-    maintain(world.build_ports(PIPELINE), NAME)
-    assert not maintain(world.build_ports(PIPELINE), NAME).compacted
+    maintain(world.open_session(PIPELINE), NAME)
+    assert not maintain(world.open_session(PIPELINE), NAME).compacted
 
 
 def test_of_an_intermediate_table_only_orphans_are_removed(world: World) -> None:
@@ -88,7 +88,7 @@ def test_files_of_other_tables_below_its_location_are_taken_for_no_orphans(
     monkeypatch.setattr(world.destination, "read_files", measure)
     assert list(list_statements(world, table)) == statements
     assert f"table={table}: tables=lake.shop.orders_2025 have their files below its location" in caplog.text
-    assert maintain(world.build_ports(PIPELINE), table).orphans_removed == 0
+    assert maintain(world.open_session(PIPELINE), table).orphans_removed == 0
 
 
 @pytest.mark.parametrize(("table", "statements"), [(NAME, ["compact"]), (INTERMEDIATE, [])])
@@ -137,7 +137,7 @@ def test_snapshots_that_others_add_during_a_long_compaction_do_not_cut_the_last_
 
     world.engine._maintain = slowly
     snapshots = len(world.destination.tables[NAME].snapshots)
-    assert maintain(world.build_ports(PIPELINE), NAME).compacted
+    assert maintain(world.open_session(PIPELINE), NAME).compacted
     after = world.destination.read_state(NAME, "shop")
     assert (after.position, after.is_rolled_back) == (before.position, False)
     assert (
@@ -180,7 +180,7 @@ def test_retention_of_a_branch_that_would_cut_the_last_published_snapshot_off_le
             age_ms = None if age_days is None else age_days * 86_400_000
             return replace(world.destination.read_files(table), branch_age_ms=age_ms)
 
-    maintain(world.build_ports(PIPELINE, destination=OwnRetention()), NAME)
+    maintain(world.open_session(PIPELINE, destination=OwnRetention()), NAME)
     (job,) = [job for job in world.engine.jobs if isinstance(job, MaintainJob)]
     assert ("expire" in job.statements) is expires
 
@@ -208,7 +208,7 @@ def test_maintenance_counts_all_small_files_and_not_those_of_the_newest_manifest
         return TableFiles(data_files=9, small_files=9, max_small_files_per_partition=5 if exact else 4, rows=9)
 
     world.destination.read_files = read_files
-    maintain(world.build_ports(PIPELINE), NAME)
+    maintain(world.open_session(PIPELINE), NAME)
     (job,) = [job for job in world.engine.jobs if isinstance(job, MaintainJob)]
     assert "compact" in job.statements
 
@@ -230,7 +230,7 @@ def test_right_that_the_store_refused_to_a_procedure_is_for_a_person() -> None:
     engine = _Told({"compact": {"failed": refusal}, "expire": {"failed": "conflicting commit"}})
     engine.destination.create(NAME, ())
     with pytest.raises(ConfigurationError, match=r"maintenance: compact: Spark was refused a right by .* s3:PutObject"):
-        maintain(engine.build_ports(PIPELINE, engine=engine), NAME)
+        maintain(engine.open_session(PIPELINE, engine=engine), NAME)
 
 
 @pytest.mark.parametrize(
@@ -244,4 +244,4 @@ def test_what_failed_is_told_and_tried_again(outcome: dict, message: str) -> Non
     world = _Told(outcome)
     world.destination.create(NAME, ())
     with pytest.raises(RetryLater, match=message):
-        maintain(world.build_ports(PIPELINE, engine=world), NAME)
+        maintain(world.open_session(PIPELINE, engine=world), NAME)

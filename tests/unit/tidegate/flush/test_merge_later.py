@@ -14,7 +14,7 @@ from tidegate.flush.plan import plan
 from tidegate.flush.stage import stage
 from tidegate.model.batch import StagedBatch
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Pipeline
 
 PIPELINE = build_pipeline()
@@ -24,13 +24,13 @@ world = pytest.fixture(make_orders)
 
 
 def stage_next(world: World, pipeline: Pipeline = PIPELINE) -> StagedBatch:
-    ports = world.build_ports(pipeline)
-    (batch,) = stage(ports, plan(ports))
+    session = world.open_session(pipeline)
+    (batch,) = stage(session, plan(session))
     return batch
 
 
 def publish(world: World, batch: StagedBatch, pipeline: Pipeline = PIPELINE, **options: Any) -> None:
-    _ = merge_queue(world.build_ports(pipeline, **options), [batch]).total
+    _ = merge_queue(world.open_session(pipeline, **options), [batch]).total
 
 
 def test_batch_of_before_a_rebase_is_not_published_after_it(world: World) -> None:
@@ -40,13 +40,13 @@ def test_batch_of_before_a_rebase_is_not_published_after_it(world: World) -> Non
     world.broker.delete("orders")
     world.broker.create("orders", 2)
     send_orders(world, *((key, "new") for key in "abcde"))
-    rebase_positions(world.build_ports(PIPELINE), propose_moves(world.build_ports(PIPELINE), "earliest"))
+    rebase_positions(world.open_session(PIPELINE), propose_moves(world.open_session(PIPELINE), "earliest"))
     state = world.destination.read_state(NAME, "shop")
     with pytest.raises(TidegateError):
         publish(world, batch)
     assert world.destination.read_state(NAME, "shop") == state
     assert read_orders(world) == {}
-    flush(world.build_ports(PIPELINE))
+    flush(world.open_session(PIPELINE))
     assert read_orders(world) == dict.fromkeys("abcde", "new")
 
 
@@ -67,7 +67,7 @@ def build_pipeline_without_columns() -> Pipeline:
 
 def test_columns_come_from_the_destination_where_the_file_names_none(world: World) -> None:
     world.destination.create(NAME, (Column("id", "STRING"), Column("name", "STRING")))
-    flush(world.build_ports(build_pipeline_without_columns()))
+    flush(world.open_session(build_pipeline_without_columns()))
     assert read_orders(world) == {"a": "2", "b": "1"}
 
 
@@ -77,9 +77,9 @@ def test_compaction_becomes_due_once_in_ten_batches_however_many_runs_and_other_
     due = []
     for number in range(25):
         send_orders(world, ("c", str(number)))
-        (report,) = flush(world.build_ports(PIPELINE)).clean_up_reports
+        (report,) = flush(world.open_session(PIPELINE)).clean_up_reports
         world.destination.append_foreign_rows(NAME, {"id": "z", "name": str(number)})
-        (idle_report,) = clean_up(world.build_ports(PIPELINE))
+        (idle_report,) = clean_up(world.open_session(PIPELINE))
         due += [(report.needs_compaction, idle_report.needs_compaction)]
     assert [number for number, (is_due, _) in enumerate(due, 1) if is_due] == [10, 20]
     assert not any(is_due for _, is_due in due)
@@ -87,7 +87,7 @@ def test_compaction_becomes_due_once_in_ten_batches_however_many_runs_and_other_
 
 def test_writer_that_never_rests_costs_an_appending_batch_no_second_job(world: World) -> None:
     pipeline = build_pipeline(build_table(mode="append"))
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     send_orders(world, ("c", "1"))
     batch, count = stage_next(world, pipeline), list[int]()
     run = world.engine.run

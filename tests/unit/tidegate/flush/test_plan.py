@@ -30,7 +30,7 @@ def world() -> World:
 
 
 def plan_batch(world: World, pipeline=PIPELINE) -> PlannedBatch:
-    (table,) = plan(world.build_ports(pipeline)).tables
+    (table,) = plan(world.open_session(pipeline)).tables
     return table
 
 
@@ -51,26 +51,26 @@ def test_plan_changes_nothing(world: World) -> None:
             "list_topics",
         }
 
-    plan(world.build_ports(PIPELINE, refuse_writes))
+    plan(world.open_session(PIPELINE, refuse_writes))
 
 
 def test_next_batch_starts_where_the_last_one_ended(world: World) -> None:
-    flush(world.build_ports(PIPELINE))
+    flush(world.open_session(PIPELINE))
     world.broker.produce("orders", {"id": "new"}, {"id": "new", "name": "x"}, partition=1)
     assert plan_batch(world).ranges == Ranges({"orders": {0: (3, 3), 1: (3, 4)}})
     assert plan_batch(world).batch == 2
 
 
 def test_nothing_to_do_is_said_instead_of_an_empty_batch(world: World) -> None:
-    flush(world.build_ports(PIPELINE))
+    flush(world.open_session(PIPELINE))
     with pytest.raises(NothingToDo, match="pipeline=shop"):
-        plan(world.build_ports(PIPELINE))
+        plan(world.open_session(PIPELINE))
 
 
 def test_empty_topic_is_nothing_to_do(world: World) -> None:
     world.broker.create("orders", 2)
     with pytest.raises(NothingToDo):
-        plan(world.build_ports(PIPELINE))
+        plan(world.open_session(PIPELINE))
 
 
 @pytest.mark.parametrize(
@@ -87,12 +87,12 @@ def test_pipeline_without_a_topic_of_rows_says_so_instead_of_being_at_the_end(
     world.broker.create("__debezium-heartbeat.shop", 2)
     pipeline = build_pipeline(build_table(topics=()), source=source)
     with pytest.raises(NothingToDo, match=f"pipeline=shop: {reason}"):
-        plan(world.build_ports(pipeline))
-    (warning,) = read_status(world.build_ports(pipeline))["warnings"]
+        plan(world.open_session(pipeline))
+    (warning,) = read_status(world.open_session(pipeline))["warnings"]
     assert warning.startswith(f"pipeline=shop: {reason}")
     everything = build_pipeline(build_table(topics=()), source={"topics": (), "topic_pattern": ".*"})
-    flush(world.build_ports(everything))
-    assert read_status(world.build_ports(everything))["warnings"] == []
+    flush(world.open_session(everything))
+    assert read_status(world.open_session(everything))["warnings"] == []
 
 
 def test_batch_is_capped(world: World) -> None:
@@ -100,8 +100,8 @@ def test_batch_is_capped(world: World) -> None:
 
 
 def test_staged_batch_is_resumed_before_anything_new_is_read(world: World) -> None:
-    ports = world.build_ports(PIPELINE)
-    (staged,) = stage(ports, plan(ports))
+    session = world.open_session(PIPELINE)
+    (staged,) = stage(session, plan(session))
     world.broker.produce("orders", {"id": "later"}, {"id": "later", "name": "x"})
     assert plan_batch(world) == PlannedBatch("lake.shop.orders", 1, staged.ranges, staged.attempt)
     assert plan_batch(world).is_resumed
@@ -109,7 +109,7 @@ def test_staged_batch_is_resumed_before_anything_new_is_read(world: World) -> No
 
 def test_staged_batch_that_is_published_is_not_resumed(world: World) -> None:
     with pytest.raises(BaseException, match=r"before staging\.clean_up"):
-        flush(world.build_ports(PIPELINE, _crash_before("staging.clean_up")))
+        flush(world.open_session(PIPELINE, _crash_before("staging.clean_up")))
     world.broker.produce("orders", {"id": "later"}, {"id": "later", "name": "x"})
     assert (plan_batch(world).batch, plan_batch(world).is_resumed) == (2, False)
 
@@ -128,34 +128,34 @@ def _crash_before(call: str) -> CrashAt:
 
 def test_job_that_wakes_up_after_another_took_its_number_for_other_ranges_changes_nothing(world: World) -> None:
     """A merge reads the snapshot and the attempt that were staged, not whatever stands under the number now."""
-    ports, table = world.build_ports(PIPELINE), "lake.shop.orders"
-    flush(ports)
+    session, table = world.open_session(PIPELINE), "lake.shop.orders"
+    flush(session)
     world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "early"}, 0)
-    (slow,) = stage(ports, plan(ports))
+    (slow,) = stage(session, plan(session))
     intermediate = world.destination.tables[f"{table}_shop_tmp"]
     name = resource_names.name_staged_property(slow.attempt)
     counts = intermediate.properties.pop(name)  # its job sleeps before it writes them
     world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "late"}, 0)
-    second_plan = plan(ports)
+    second_plan = plan(session)
     assert [(batch.batch, batch.is_resumed, batch.ranges.span) for batch in second_plan.tables] == [(2, False, 2)]
-    staged = stage(ports, second_plan)
+    staged = stage(session, second_plan)
     overwritten = intermediate.snapshots[slow.snapshot_id]
     intermediate.properties[name] = counts
     world.destination.add_snapshot(f"{table}_shop_tmp", "main", overwritten.rows, overwritten.summary)
-    merge(ports, staged[0])
+    merge(session, staged[0])
     assert {row["name"] for row in world.read_rows(table) if row["id"] == "a"} == {"late"}
     with pytest.raises(PublishedElsewhere):
-        merge(ports, slow)
+        merge(session, slow)
     with pytest.raises(NothingToDo):
-        flush(ports)
+        flush(session)
     assert {row["name"] for row in world.read_rows(table) if row["id"] == "a"} == {"late"}
 
 
 def test_batch_number_is_not_reused_after_a_rewind(world: World) -> None:
-    flush(world.build_ports(PIPELINE))
+    flush(world.open_session(PIPELINE))
     first = world.destination.tables["lake.shop.orders"].refs["main"]
     world.broker.produce("orders", {"id": "later"}, {"id": "later", "name": "x"})
-    flush(world.build_ports(PIPELINE))
+    flush(world.open_session(PIPELINE))
     world.destination.rollback("lake.shop.orders", first)
     rewinding = build_pipeline(on_rollback="rewind")
     batch = plan_batch(world, rewinding)
@@ -163,19 +163,19 @@ def test_batch_number_is_not_reused_after_a_rewind(world: World) -> None:
 
 
 def test_rolled_back_table_is_not_planned_by_default(world: World) -> None:
-    flush(world.build_ports(PIPELINE))
+    flush(world.open_session(PIPELINE))
     seeded = world.destination.tables["lake.shop.orders"].ancestors()[-1].id
     world.destination.rollback("lake.shop.orders", seeded)
     with pytest.raises(PositionLost, match="rolled back"):
-        plan(world.build_ports(PIPELINE))
+        plan(world.open_session(PIPELINE))
 
 
 def test_new_partition_fails_the_plan_unless_growth_is_accepted(world: World) -> None:
-    flush(world.build_ports(PIPELINE))
+    flush(world.open_session(PIPELINE))
     world.broker.grow("orders", 3)
     world.broker.produce("orders", {"id": "g"}, {"id": "g", "name": "x"}, partition=2)
     with pytest.raises(PositionLost, match="new partition=2"):
-        plan(world.build_ports(PIPELINE))
+        plan(world.open_session(PIPELINE))
     accepted = plan_batch(world, build_pipeline(on_partition_growth="accept"))
     assert accepted.ranges == Ranges({"orders": {0: (3, 3), 1: (3, 3), 2: (0, 1)}})
 
@@ -186,7 +186,7 @@ def test_table_of_upserts_does_not_start_in_the_middle_of_a_compacted_topic(worl
     source = replace(PIPELINE.source, start=start)
     world.broker.compacting = {"orders"}
     with pytest.raises(PositionLost, match=r"leaves out \d offsets of a compacted topic=orders partition=0"):
-        plan(world.build_ports(replace(PIPELINE, source=source)))
+        plan(world.open_session(replace(PIPELINE, source=source)))
     world.broker.produce("orders", {"id": "g"}, {"id": "g", "name": "x"})
     accepted = plan_batch(world, replace(PIPELINE, source=source, on_incomplete_start="accept"))
     assert accepted.ranges.span
@@ -204,12 +204,12 @@ def test_table_that_another_writer_has_filled_goes_on_in_the_middle_of_a_compact
     pipeline = replace(PIPELINE, source=replace(PIPELINE.source, start=start))
     world.destination.create("lake.shop.orders", PIPELINE.tables[0].value.columns or ())
     with pytest.raises(PositionLost, match="leaves out 1 offsets of a compacted topic"):
-        plan(world.build_ports(pipeline))
+        plan(world.open_session(pipeline))
     world.destination.append_foreign_rows("lake.shop.orders", {"id": "k0", "name": "x"})
     assert plan_batch(world, pipeline).ranges == Ranges({"orders": {0: (1, 3), 1: (0, 3)}})
     at_the_end = replace(PIPELINE, source=replace(PIPELINE.source, start=Start("latest")))
     with pytest.raises(PositionLost, match="leaves out"):
-        plan(world.build_ports(at_the_end))
+        plan(world.open_session(at_the_end))
 
 
 @pytest.mark.parametrize("mode", ["upsert_delete", "append"])
@@ -225,7 +225,7 @@ def test_table_does_not_start_behind_records_that_were_asked_for_and_are_gone(
     table = build_table(mode=mode, keys=("id",) if mode != "append" else (), columns=PIPELINE.tables[0].value.columns)
     pipeline = replace(PIPELINE, source=replace(PIPELINE.source, start=start), tables=(table,))
     with pytest.raises(PositionLost, match=r"offset=1 of topic=orders partition=0, .* offset=5, so 4 offsets are gone"):
-        plan(world.build_ports(pipeline))
+        plan(world.open_session(pipeline))
     end = world.broker.read_log(("orders",), "read_committed").end["orders"]
     accepted = plan_batch(world, replace(pipeline, on_incomplete_start="accept"))
     assert accepted.ranges == Ranges({"orders": {0: (5, end[0]), 1: (0, end[1])}})
@@ -246,7 +246,7 @@ def test_table_does_not_start_behind_the_end_of_the_log_and_leave_out_what_is_th
     table = build_table(mode=mode, keys=("id",) if mode != "append" else (), columns=PIPELINE.tables[0].value.columns)
     pipeline = replace(PIPELINE, source=replace(PIPELINE.source, start=start), tables=(table,))
     with pytest.raises(PositionLost, match=r"offset=99 of topic=orders partition=0, and the log ends at offset=3"):
-        plan(world.build_ports(pipeline))
+        plan(world.open_session(pipeline))
     earliest = replace(pipeline, source=replace(pipeline.source, start=Start("earliest")))
     assert plan_batch(world, earliest).ranges == Ranges({"orders": {0: (0, 3), 1: (0, 3)}})
     accepted = plan_batch(world, replace(pipeline, on_incomplete_start="accept"))
@@ -256,7 +256,7 @@ def test_table_does_not_start_behind_the_end_of_the_log_and_leave_out_what_is_th
 def test_table_does_not_start_at_a_partition_that_the_topic_has_not(world: World) -> None:
     pipeline = build_pipeline(**start("offsets", offsets={"orders": {1: 2, 2: 0}}))
     with pytest.raises(PositionLost, match=r"offset=0 of topic=orders partition=2, .* has no such partition; name"):
-        plan(world.build_ports(pipeline))
+        plan(world.open_session(pipeline))
     assert plan_batch(world, replace(pipeline, on_incomplete_start="accept")).ranges.by_topic["orders"][1] == (2, 3)
 
 
@@ -265,42 +265,42 @@ def test_group_that_has_read_into_an_open_transaction_is_followed_from_there(wor
     world.broker.transaction("orders", [({"id": "t"}, {"id": "t", "name": "x"})], ending="open")
     world.broker.commit(PIPELINE.source.group, {"orders": {0: 4, 1: 3}})
     with pytest.raises(NothingToDo):
-        plan(world.build_ports(build_pipeline(**start("group"))))
+        plan(world.open_session(build_pipeline(**start("group"))))
 
 
 def test_recreated_topic_fails_the_plan(world: World) -> None:
-    flush(world.build_ports(PIPELINE))
+    flush(world.open_session(PIPELINE))
     world.broker.create("orders", 2)
     with pytest.raises(PositionLost, match="deleted and created again"):
-        plan(world.build_ports(PIPELINE))
+        plan(world.open_session(PIPELINE))
 
 
 def test_other_cluster_fails_the_plan(world: World) -> None:
-    flush(world.build_ports(PIPELINE))
+    flush(world.open_session(PIPELINE))
     world.broker.cluster_id = "another"
     with pytest.raises(PositionLost, match="cluster_id=another recorded=cluster-1"):
-        plan(world.build_ports(PIPELINE))
+        plan(world.open_session(PIPELINE))
 
 
 def test_retention_that_overtook_us_fails_the_plan_with_the_number_of_lost_offsets(world: World) -> None:
-    flush(world.build_ports(PIPELINE))
+    flush(world.open_session(PIPELINE))
     for _ in range(4):
         world.broker.produce("orders", {"id": "x"}, {"id": "x", "name": "x"})
     world.broker.retain_from("orders", 5)
     with pytest.raises(PositionLost, match="2 offsets are gone"):
-        plan(world.build_ports(PIPELINE))
+        plan(world.open_session(PIPELINE))
 
 
 def test_log_that_ends_before_the_position_fails_the_plan(world: World) -> None:
-    flush(world.build_ports(PIPELINE))
+    flush(world.open_session(PIPELINE))
     world.broker.partitions["orders"][0].end = 2
     with pytest.raises(PositionLost, match="ends at offset=2"):
-        plan(world.build_ports(PIPELINE))
+        plan(world.open_session(PIPELINE))
 
 
 def test_missing_topic_is_named(world: World) -> None:
     with pytest.raises(PositionLost, match="topic=nowhere does not exist"):
-        plan(world.build_ports(build_pipeline(build_table(topics=("nowhere",)))))
+        plan(world.open_session(build_pipeline(build_table(topics=("nowhere",)))))
 
 
 def start(kind: str, **options) -> dict:
@@ -309,14 +309,14 @@ def start(kind: str, **options) -> dict:
 
 def test_start_latest_skips_what_is_there(world: World) -> None:
     with pytest.raises(NothingToDo):
-        plan(world.build_ports(build_pipeline(**start("latest"))))
+        plan(world.open_session(build_pipeline(**start("latest"))))
 
 
 def test_start_latest_is_the_end_that_the_first_flush_saw(world: World) -> None:
     pipeline = build_pipeline(**start("latest"))
     for _ in range(2):
         with pytest.raises(NothingToDo):
-            flush(world.build_ports(pipeline))
+            flush(world.open_session(pipeline))
     world.broker.produce("orders", {"id": "new"}, {"id": "new", "name": "x"})
     assert plan_batch(world, pipeline).ranges == Ranges({"orders": {0: (3, 4), 1: (3, 3)}})
 
@@ -327,19 +327,19 @@ def test_start_latest_reads_what_is_added_behind_the_first_look_from_its_begin(w
     own = {"topics": (), "topic_pattern": "orders.*", "start": Start("latest")}
     pipeline = build_pipeline(build_table(topics=()), source=own)
     with pytest.raises(NothingToDo):
-        flush(world.build_ports(pipeline))
+        flush(world.open_session(pipeline))
     world.broker.grow("orders", 3)
     world.broker.create("orders_new", 2)
     for topic, partition in (("orders", 2), ("orders_new", 0)):
         world.broker.produce(topic, {"id": topic}, {"id": topic, "name": "x"}, partition)
     begin = {"orders": {0: 3, 1: 3, 2: 0}, "orders_new": {0: 0, 1: 0}}
     if beats:
-        heartbeat(world.build_ports(pipeline))
+        heartbeat(world.open_session(pipeline))
         assert world.broker.groups[pipeline.source.group] == begin
     world.broker.produce("orders", {"id": "old"}, {"id": "old", "name": "x"}, 0)
     ranges = plan_batch(world, pipeline).ranges
     assert (ranges.start, ranges.span) == (begin, 3)
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     assert [row["id"] for row in world.read_rows("lake.shop.orders")] == ["old", "orders", "orders_new"]
 
 
@@ -370,15 +370,15 @@ def test_start_at_the_group_reads_what_it_committed(world: World) -> None:
 
 def test_group_offsets_are_not_read_once_a_position_exists(world: World) -> None:
     pipeline = build_pipeline(**start("group"))
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     world.broker.commit("tidegate-shop", {"orders": {0: 0, 1: 0}})
     with pytest.raises(NothingToDo):
-        plan(world.build_ports(pipeline))
+        plan(world.open_session(pipeline))
 
 
 def test_new_partitions_start_at_the_log_start_whatever_start_says(world: World) -> None:
     pipeline = replace(build_pipeline(build_table(mode="append"), **start("offsets", offsets={"orders": {0: 1}})))
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     world.broker.grow("orders", 3)
     world.broker.produce("orders", {"id": "g"}, {"id": "g", "name": "x"}, partition=2)
     assert plan_batch(world, pipeline).ranges.by_topic["orders"][2] == (0, 1)
@@ -410,16 +410,16 @@ def test_tables_get_the_ranges_of_their_own_topics_and_one_batch_number(world: W
     world.broker.create("lines")
     world.broker.produce("lines", {"id": "l"}, {"id": "l", "name": "x"})
     pipeline = build_pipeline(build_table(), build_table("lake.shop.lines", topics=("lines",)))
-    flush_plan = plan(world.build_ports(pipeline))
+    flush_plan = plan(world.open_session(pipeline))
     assert [(t.batch, set(t.ranges.by_topic)) for t in flush_plan.tables] == [(1, {"orders"}), (1, {"lines"})]
 
 
 def test_table_that_failed_is_resumed_while_the_other_goes_on(world: World) -> None:
     pipeline = build_pipeline(build_table(), build_table("lake.shop.copy"))
     with pytest.raises(Exception, match="1 tables failed"):
-        flush(world.build_ports(pipeline, engine=FailsToMerge(world.engine, "lake.shop.copy")))
+        flush(world.open_session(pipeline, engine=FailsToMerge(world.engine, "lake.shop.copy")))
     world.broker.produce("orders", {"id": "n"}, {"id": "n", "name": "x"})
-    orders, copy, next_copy = plan(world.build_ports(pipeline)).tables
+    orders, copy, next_copy = plan(world.open_session(pipeline)).tables
     assert (orders.batch, orders.is_resumed) == (2, False)
     assert (copy.batch, copy.is_resumed) == (1, True)
     assert (next_copy.batch, next_copy.is_resumed, next_copy.ranges) == (2, False, orders.ranges)
@@ -427,36 +427,36 @@ def test_table_that_failed_is_resumed_while_the_other_goes_on(world: World) -> N
 
 def test_batch_that_another_run_publishes_during_the_plan_is_not_taken_for_a_log_cut_short(world: World) -> None:
     """The log is read after the positions: else the newer position would lie beyond the older end."""
-    flush(world.build_ports(PIPELINE))
+    flush(world.open_session(PIPELINE))
 
     def other_run(call: str, moment: str) -> None:
         if (call, moment) == ("tables.read_state", "before"):
             world.broker.produce("orders", {"id": "n"}, {"id": "n", "name": "x"})
-            flush(world.build_ports(PIPELINE))
+            flush(world.open_session(PIPELINE))
 
     with pytest.raises(NothingToDo):
-        plan(world.build_ports(PIPELINE, other_run))
+        plan(world.open_session(PIPELINE, other_run))
 
 
 def test_resumed_batch_that_vanished_is_planned_anew_by_the_next_run(world: World) -> None:
-    ports = world.build_ports(PIPELINE)
-    stage(ports, plan(ports))
-    resuming = plan(ports)
+    session = world.open_session(PIPELINE)
+    stage(session, plan(session))
+    resuming = plan(session)
     del world.destination.tables["lake.shop.orders_shop_tmp"]
     with pytest.raises(RetryLater, match="it will plan anew"):
-        stage(ports, resuming)
+        stage(session, resuming)
     assert not plan_batch(world).is_resumed
 
 
 def test_what_a_capped_batch_leaves_behind_is_counted(world: World) -> None:
-    assert plan(world.build_ports(PIPELINE)).offsets_left == 0
-    assert plan(world.build_ports(build_pipeline(max_records=4))).offsets_left == 2
+    assert plan(world.open_session(PIPELINE)).offsets_left == 0
+    assert plan(world.open_session(build_pipeline(max_records=4))).offsets_left == 2
 
 
 def test_a_resumed_batch_counts_what_came_after_it(world: World) -> None:
-    stage(world.build_ports(PIPELINE), plan(world.build_ports(PIPELINE)))
+    stage(world.open_session(PIPELINE), plan(world.open_session(PIPELINE)))
     world.broker.produce("orders", {"id": "new"}, {"id": "new", "name": "x"})
-    flush_plan = plan(world.build_ports(PIPELINE))
+    flush_plan = plan(world.open_session(PIPELINE))
     assert ([batch.is_resumed for batch in flush_plan.tables], flush_plan.offsets_left) == ([True], 1)
 
 
@@ -470,11 +470,11 @@ def test_while_more_than_a_batch_waits_the_larger_cap_holds(world: World) -> Non
 
 def test_fewer_records_than_asked_for_are_nothing_to_do(world: World) -> None:
     with pytest.raises(NothingToDo, match="waiting=6 records_threshold=7"):
-        plan(world.build_ports(PIPELINE), at_least=7)
-    assert plan(world.build_ports(PIPELINE), at_least=6).tables
-    assert plan(world.build_ports(build_pipeline(max_records=2)), at_least=6).tables
+        plan(world.open_session(PIPELINE), at_least=7)
+    assert plan(world.open_session(PIPELINE), at_least=6).tables
+    assert plan(world.open_session(build_pipeline(max_records=2)), at_least=6).tables
 
 
 def test_a_staged_batch_is_finished_however_few_wait(world: World) -> None:
-    stage(world.build_ports(PIPELINE), plan(world.build_ports(PIPELINE)))
-    assert plan(world.build_ports(PIPELINE), at_least=1000).tables[0].is_resumed
+    stage(world.open_session(PIPELINE), plan(world.open_session(PIPELINE)))
+    assert plan(world.open_session(PIPELINE), at_least=1000).tables[0].is_resumed

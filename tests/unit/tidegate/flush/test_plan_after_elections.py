@@ -9,9 +9,9 @@ from tidegate.errors import NothingToDo, PositionLost, SomeTablesDelayed, SomeTa
 from tidegate.flush.flush import flush
 from tidegate.flush.plan import plan
 from tidegate.flush.stage import stage
-from tidegate.jobs.job import Job
 from tidegate.jobs.stage_job import StageJob
 from tidegate.monitoring.status import read_status
+from tidegate.ports.session import Job
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
 
 PIPELINE = build_pipeline()
@@ -26,7 +26,7 @@ def world() -> World:
     for topic in ("orders", OTHER):
         world.broker.create(topic, 2)
     produce(world, 6)
-    flush(world.build_ports(PIPELINE))
+    flush(world.open_session(PIPELINE))
     return world
 
 
@@ -37,7 +37,7 @@ def produce(world: World, count: int, partition: int | None = None, topic: str =
 
 
 def read_epochs(world: World) -> dict[int, int]:
-    state = world.build_ports(PIPELINE).tables.read_state("lake.shop.orders", PIPELINE.name)
+    state = world.open_session(PIPELINE).tables.read_state("lake.shop.orders", PIPELINE.name)
     assert state is not None
     assert state.position is not None
     return state.position.epochs["orders"]
@@ -47,14 +47,14 @@ def test_rebase_of_another_partition_hides_no_cut(world: World) -> None:
     """Nobody has said where the partition that was cut is read from: its leader is still to be asked."""
     world.broker.elect("orders", partition=0, has=1)
     produce(world, 4, partition=0)  # behind the position again
-    ports = world.build_ports(PIPELINE)
-    rebase_positions(ports, propose_moves(ports, json.dumps({"orders": {"1": 1}})))
+    session = world.open_session(PIPELINE)
+    rebase_positions(session, propose_moves(session, json.dumps({"orders": {"1": 1}})))
     assert read_epochs(world) == {0: 0, 1: 0}
     with pytest.raises(PositionLost, match=r"partition=0 position=3: the log was cut at offset=1"):
-        plan(ports)
-    rebase_positions(ports, propose_moves(ports, json.dumps({"orders": {"0": 1}})))
+        plan(session)
+    rebase_positions(session, propose_moves(session, json.dumps({"orders": {"0": 1}})))
     assert read_epochs(world) == {0: 1, 1: 0}
-    assert [batch.ranges.to_dict() for batch in plan(ports).tables] == [{"orders": {"0": [1, 5], "1": [1, 3]}}]
+    assert [batch.ranges.to_dict() for batch in plan(session).tables] == [{"orders": {"0": [1, 5], "1": [1, 3]}}]
 
 
 @pytest.mark.parametrize("record_count", [0, 1, 3])
@@ -65,39 +65,39 @@ def test_log_that_was_cut_is_told_with_the_place_of_the_cut_whether_it_has_grown
     produce(world, record_count, partition=0)
     produce(world, 1, partition=1)
     with pytest.raises(PositionLost) as error_info:
-        plan(world.build_ports(PIPELINE))
+        plan(world.open_session(PIPELINE))
     for part in (
         "pipeline=shop table=lake.shop.orders: topic=orders partition=0 position=3: the log was cut at offset=1",
         "leader_epoch=1 recorded=0; the 2 offsets from there on",
         """tidegate rebase shop --to '{"orders": {"0": 1}}'""",
     ):
         assert part in str(error_info.value)
-    assert read_status(world.build_ports(PIPELINE))["tables"][0]["problem"] == str(error_info.value)
+    assert read_status(world.open_session(PIPELINE))["tables"][0]["problem"] == str(error_info.value)
 
 
 def test_printed_way_out_reads_what_stands_behind_the_cut_and_the_next_election_is_no_other_cut(world: World) -> None:
     world.broker.elect("orders", partition=0, has=1)
     produce(world, 4, partition=0, name="new")
-    ports = world.build_ports(PIPELINE)
-    rebase_positions(ports, propose_moves(ports, json.dumps({"orders": {"0": 1}})))
-    flush(world.build_ports(PIPELINE))
+    session = world.open_session(PIPELINE)
+    rebase_positions(session, propose_moves(session, json.dumps({"orders": {"0": 1}})))
+    flush(world.open_session(PIPELINE))
     assert {row["id"]: row["name"] for row in world.read_rows("lake.shop.orders")} | {"k5": "x"} == {
         "k0": "new", "k1": "new", "k2": "new", "k3": "new", "k4": "x", "k5": "x"
     }  # fmt: skip
     world.broker.elect("orders", partition=0)
     produce(world, 1, partition=0)
-    flush(world.build_ports(PIPELINE))
+    flush(world.open_session(PIPELINE))
     assert read_epochs(world) == {0: 2, 1: 0}
 
 
 def test_leader_that_has_everything_is_asked_once_and_read_on_from(world: World) -> None:
     world.broker.elect("orders", partition=0)
     with pytest.raises(NothingToDo):
-        plan(world.build_ports(PIPELINE))
+        plan(world.open_session(PIPELINE))
     assert world.broker.log_cut_reads == 0, "nothing is to be read: nobody is asked, however often it is looked at"
     for _ in range(2):
         produce(world, 2)
-        flush(world.build_ports(PIPELINE))
+        flush(world.open_session(PIPELINE))
     assert (world.broker.log_cut_reads, read_epochs(world)) == (1, {0: 1, 1: 0})
 
 
@@ -107,22 +107,22 @@ def test_partition_that_has_grown_to_the_position_exactly_is_told_before_another
     world.broker.elect("orders", partition=0, has=1)
     produce(world, 2, partition=0)
     with pytest.raises(NothingToDo):
-        plan(world.build_ports(PIPELINE))
+        plan(world.open_session(PIPELINE))
     produce(world, 1, partition=1)
     with pytest.raises(PositionLost, match="partition=0 position=3: the log was cut at offset=1"):
-        plan(world.build_ports(PIPELINE))
+        plan(world.open_session(PIPELINE))
 
 
 def test_leader_of_a_staged_batch_is_the_one_that_it_was_planned_under(world: World) -> None:
     world.broker.elect("orders", partition=0)
     produce(world, 4)
-    ports = world.build_ports(PIPELINE)
-    stage(ports, plan(ports))
+    session = world.open_session(PIPELINE)
+    stage(session, plan(session))
     world.broker.elect("orders", partition=0, has=4)
     produce(world, 3, partition=0)
-    flush(world.build_ports(PIPELINE))
+    flush(world.open_session(PIPELINE))
     with pytest.raises(PositionLost, match=r"position=5: the log was cut at offset=4 .* leader_epoch=2 recorded=1"):
-        plan(world.build_ports(PIPELINE))
+        plan(world.open_session(PIPELINE))
 
 
 TWICE = build_pipeline(build_table("lake.shop.Journal", "append"), build_table("lake.shop.copy"))
@@ -151,28 +151,28 @@ def read_log_and_tables(world: World) -> tuple[list[str], list[str], set[str]]:
 
 def test_log_that_is_cut_between_plan_and_read_leaves_no_batch_and_the_next_flush_doubles_no_row(world: World) -> None:
     """The position would keep the plan's leader, and the way out from that would append the new records once more."""
-    flush(world.build_ports(TWICE))
+    flush(world.open_session(TWICE))
     engine = _ElectsUncleanly(world, 4, 5)
     for cut in (4, 5):
         produce(world, 3, partition=0, name=f"lost at {cut}")
         produce(world, 1, partition=1, name=f"stays {cut}")
         with pytest.raises(PositionLost, match=f"partition=0: the log was cut at offset={cut} .* since the batch was"):
-            flush(world.build_ports(TWICE, engine=engine))
+            flush(world.open_session(TWICE, engine=engine))
     assert engine.cuts == []
-    flush(world.build_ports(TWICE, engine=engine))
+    flush(world.open_session(TWICE, engine=engine))
     in_log, journal, keys = read_log_and_tables(world)
     assert journal == in_log
     assert keys == {"k0", "k1", "k2", "k3", "k4", "k5"}
     with pytest.raises(NothingToDo):
-        flush(world.build_ports(TWICE))
+        flush(world.open_session(TWICE))
 
 
 def test_leader_that_has_everything_costs_no_second_read(world: World) -> None:
-    flush(world.build_ports(TWICE))
+    flush(world.open_session(TWICE))
     produce(world, 3, partition=0, name="kept")
     jobs = len(world.engine.stages)
-    flush(world.build_ports(TWICE, engine=_ElectsUncleanly(world, 6)))
-    flush(world.build_ports(TWICE))
+    flush(world.open_session(TWICE, engine=_ElectsUncleanly(world, 6)))
+    flush(world.open_session(TWICE))
     in_log, journal, _ = read_log_and_tables(world)
     assert journal == in_log
     assert len(world.engine.stages) == jobs + 2
@@ -180,26 +180,26 @@ def test_leader_that_has_everything_costs_no_second_read(world: World) -> None:
 
 def test_cut_topic_stops_its_own_table_alone(world: World) -> None:
     produce(world, 2, topic=OTHER)
-    flush(world.build_ports(APART))
+    flush(world.open_session(APART))
     world.broker.elect("orders", partition=0, has=0)
     for topic in ("orders", OTHER):
         produce(world, 8, topic=topic)
     with pytest.raises(SomeTablesFailed, match="the log was cut at offset=0"):
-        flush(world.build_ports(APART))
+        flush(world.open_session(APART))
     assert len(world.read_rows("lake.shop.copy")) == 8
 
 
 def test_topic_without_a_leader_delays_its_own_table_alone_and_loses_nothing(world: World) -> None:
     produce(world, 2, topic=OTHER)
-    flush(world.build_ports(APART))
+    flush(world.open_session(APART))
     for topic in ("orders", OTHER):
         produce(world, 8, topic=topic)
     world.broker.leaderless_topics.add("orders")
     with pytest.raises(SomeTablesDelayed, match=r"no offset is known now of topics=\['orders'\]"):
-        flush(world.build_ports(APART))
+        flush(world.open_session(APART))
     assert (len(world.read_rows("lake.shop.orders")), len(world.read_rows("lake.shop.copy"))) == (6, 8)
     with pytest.raises(TopicsUnavailable):
-        plan(world.build_ports(PIPELINE))
+        plan(world.open_session(PIPELINE))
     world.broker.leaderless_topics.clear()
-    flush(world.build_ports(APART))
+    flush(world.open_session(APART))
     assert len(world.read_rows("lake.shop.orders")) == 8

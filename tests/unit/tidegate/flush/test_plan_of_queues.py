@@ -30,10 +30,10 @@ def produce(world: World, *keys: str) -> None:
 def leave_staged(world: World, pipeline: Pipeline, table: str) -> None:
     """Two records are published; two more are staged, and their merge into that table failed."""
     produce(world, "a", "b")
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     produce(world, "c", "d")
     with pytest.raises(TidegateError):
-        flush(world.build_ports(pipeline, engine=FailsToMerge(world.engine, table)))
+        flush(world.open_session(pipeline, engine=FailsToMerge(world.engine, table)))
 
 
 def read_keys(world: World, table: str) -> str:
@@ -68,10 +68,10 @@ def test_staged_rows_of_the_only_table_are_published_before_a_damage_to_the_log_
 ) -> None:
     leave_staged(world, ONE, ORDERS)
     damage(world)
-    flushed = flush(world.build_ports(ONE))
+    flushed = flush(world.open_session(ONE))
     assert ([batch.batch for batch in flushed.published], read_keys(world, ORDERS)) == ([2], "abcd")
     with pytest.raises(TidegateError, match=message):
-        flush(world.build_ports(ONE))
+        flush(world.open_session(ONE))
 
 
 @pytest.mark.parametrize(("damage", "message"), DAMAGES)
@@ -81,20 +81,20 @@ def test_of_several_tables_each_is_refused_behind_its_own_queue(
     leave_staged(world, TWO, COPY)
     damage(world)
     with pytest.raises(SomeTablesFailed, match=f"table={ORDERS}.*{message}") as error_info:
-        flush(world.build_ports(TWO))
+        flush(world.open_session(TWO))
     assert f"table={COPY}" not in str(error_info.value)
     assert (read_keys(world, ORDERS), read_keys(world, COPY)) == ("abcd", "abcd")
     with pytest.raises(PositionLost, match=message):
-        flush(world.build_ports(TWO))
+        flush(world.open_session(TWO))
 
 
 def test_way_out_that_is_told_behind_the_queue_loses_no_record_that_was_staged_or_is_in_the_log(world: World) -> None:
     leave_staged(world, ONE, ORDERS)
     cut(world)
-    flush(world.build_ports(ONE))
-    ports = world.build_ports(ONE)
-    rebase_positions(ports, propose_moves(ports, json.dumps({"orders": {"0": 3}})))
-    flush(world.build_ports(ONE))
+    flush(world.open_session(ONE))
+    session = world.open_session(ONE)
+    rebase_positions(session, propose_moves(session, json.dumps({"orders": {"0": 3}})))
+    flush(world.open_session(ONE))
     assert read_keys(world, ORDERS) == "abcdfg"
 
 
@@ -106,12 +106,12 @@ def test_way_out_that_a_table_is_told_leaves_what_another_one_has_staged(
     damage(world)
     engine = FailsToMerge(world.engine, COPY)
     with pytest.raises(TidegateError) as error_info:
-        flush(world.build_ports(TWO, engine=engine))
+        flush(world.open_session(TWO, engine=engine))
     match = re.search(
         rf"table={ORDERS}: .*tidegate rebase shop --table ({ORDERS}) --to '?([^'\n;]*)", str(error_info.value)
     )
     assert match, str(error_info.value)
-    rebase_positions(world.build_ports(TWO), propose_moves(world.build_ports(TWO), match[2], match[1]))
-    flush(world.build_ports(TWO))
+    rebase_positions(world.open_session(TWO), propose_moves(world.open_session(TWO), match[2], match[1]))
+    flush(world.open_session(TWO))
     assert (read_keys(world, ORDERS)[:4], read_keys(world, COPY)) == ("abcd", "abcd")
     assert read_keys(world, ORDERS).endswith("fg")

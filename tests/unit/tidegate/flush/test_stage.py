@@ -17,11 +17,11 @@ from tidegate.errors import (
 from tidegate.flush.flush import flush
 from tidegate.flush.plan import plan
 from tidegate.flush.stage import stage
-from tidegate.jobs.job import Job
 from tidegate.jobs.stage_job import StageJob
 from tidegate.model.batch import Counts
+from tidegate.ports.session import Job
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column
 
 TWO = (build_table(), build_table("lake.shop.copy", mode="upsert"))
 
@@ -37,8 +37,8 @@ def world() -> World:
 
 
 def run(world: World, *tables, engine=None, **options):
-    ports = world.build_ports(build_pipeline(*tables, **options), engine=engine or world.engine)
-    return stage(ports, plan(ports))
+    session = world.open_session(build_pipeline(*tables, **options), engine=engine or world.engine)
+    return stage(session, plan(session))
 
 
 def test_tables_with_the_same_ranges_share_one_read(world: World) -> None:
@@ -97,9 +97,9 @@ def test_staged_batch_is_resumed_without_reading_kafka_again(world: World) -> No
 
 
 def test_retry_of_stage_leaves_no_second_copy_of_the_batch(world: World) -> None:
-    ports = world.build_ports(build_pipeline())
-    planned = plan(ports)
-    (first,), (second,) = stage(ports, planned), stage(ports, planned)
+    session = world.open_session(build_pipeline())
+    planned = plan(session)
+    (first,), (second,) = stage(session, planned), stage(session, planned)
     rows = world.destination.tables["lake.shop.orders_shop_tmp"].read_rows()
     assert first.attempt != second.attempt
     assert [r["attempt"] for r in rows] == [second.attempt] * 2
@@ -196,51 +196,51 @@ class _FailsToStage:
 
 
 def test_job_that_fails_while_another_run_publishes_its_batch_gives_way(world: World) -> None:
-    ports = world.build_ports(build_pipeline(*TWO))
+    session = world.open_session(build_pipeline(*TWO))
     with pytest.raises(PublishedElsewhere, match="another run published first"):
-        run(world, *TWO, engine=_FailsToStage(world, lambda: flush(ports)))
+        run(world, *TWO, engine=_FailsToStage(world, lambda: flush(session)))
     world.broker.produce("orders", {"id": "c"}, {"id": "c", "name": "z"}, partition=1)
     with pytest.raises(RetryLater, match="Spark failed in stage"):
         run(world, *TWO, engine=_FailsToStage(world, lambda: None))
 
 
 def test_job_behind_a_queue_that_fails_is_tried_again_though_the_table_stands_before_its_start(world: World) -> None:
-    flush(world.build_ports(build_pipeline(*TWO)))
+    flush(world.open_session(build_pipeline(*TWO)))
     world.broker.produce("orders", {"id": "c"}, {"id": "c", "name": "z"}, partition=1)
     with pytest.raises(TidegateError, match=r"lake\.shop\.copy"):
-        flush(world.build_ports(build_pipeline(*TWO), engine=FailsToMerge(world.engine, "lake.shop.copy")))
+        flush(world.open_session(build_pipeline(*TWO), engine=FailsToMerge(world.engine, "lake.shop.copy")))
     world.broker.produce("orders", {"id": "d"}, {"id": "d", "name": "z"})
-    tables = [batch for batch in plan(world.build_ports(build_pipeline(*TWO))).tables if batch.follows]
+    tables = [batch for batch in plan(world.open_session(build_pipeline(*TWO))).tables if batch.follows]
     assert [batch.table for batch in tables] == ["lake.shop.copy"]
     with pytest.raises(RetryLater, match="Spark failed in stage"):
         run(world, *TWO, engine=_FailsToStage(world, lambda: None))
 
 
 def test_topic_that_is_created_again_before_the_stage_is_not_taken_for_the_old_one(world: World) -> None:
-    ports = world.build_ports(build_pipeline(build_table(mode="append"), build_table("lake.shop.copy")))
-    flush(ports)
+    session = world.open_session(build_pipeline(build_table(mode="append"), build_table("lake.shop.copy")))
+    flush(session)
     world.broker.produce("orders", {"id": "c"}, {"id": "c", "name": "z"})
-    planned = plan(ports)
+    planned = plan(session)
     recreate_orders(world)
     for _ in range(2):  # a retry of the step, too
         with pytest.raises(PositionLost, match=r"a topic was created again, or .*topic_ids="):
-            stage(ports, planned)
+            stage(session, planned)
     with pytest.raises(PositionLost, match="was deleted and created again"):
-        flush(ports)
+        flush(session)
     assert read_names(world, "lake.shop.orders") == ["x", "y"]
-    rebase_positions(ports, propose_moves(ports, "earliest"))
-    flush(ports)
+    rebase_positions(session, propose_moves(session, "earliest"))
+    flush(session)
     assert read_names(world, "lake.shop.orders") == [*["new"] * 6, "x", "y"]
     assert read_names(world, "lake.shop.copy") == [*["new"] * 6, "y"]
 
 
 def test_topic_that_is_created_again_before_the_first_stage_is_read_from_its_begin(world: World) -> None:
-    ports = world.build_ports(build_pipeline(build_table(mode="append"), build_table("lake.shop.copy")))
-    planned = plan(ports)
+    session = world.open_session(build_pipeline(build_table(mode="append"), build_table("lake.shop.copy")))
+    planned = plan(session)
     recreate_orders(world)
     with pytest.raises(PositionLost, match="a topic was created again"):
-        stage(ports, planned)
-    flush(ports)
+        stage(session, planned)
+    flush(session)
     assert read_names(world, "lake.shop.orders") == read_names(world, "lake.shop.copy") == ["new"] * 6
 
 
@@ -263,20 +263,20 @@ def test_topic_that_is_created_again_while_it_is_read_leaves_no_batch_of_its_rec
     world: World, flushed: bool
 ) -> None:
     pipeline = build_pipeline(build_table(mode="append"), build_table("lake.shop.copy"))
-    ports, engine = world.build_ports(pipeline), _RecreatesTopic(world)
+    session, engine = world.open_session(pipeline), _RecreatesTopic(world)
     if flushed:
-        flush(ports)
+        flush(session)
         world.broker.produce("orders", {"id": "c"}, {"id": "c", "name": "z"})
     with pytest.raises(PositionLost, match="a topic was created again"):
-        flush(world.build_ports(pipeline, engine=engine))
+        flush(world.open_session(pipeline, engine=engine))
     assert len(engine.met) == 1
     assert read_staged(world) == []
     if flushed:
         with pytest.raises(PositionLost, match="was deleted and created again"):
-            flush(ports)
+            flush(session)
         assert (read_names(world, "lake.shop.orders"), read_names(world, "lake.shop.copy")) == (["x", "y"], ["y"])
-        rebase_positions(ports, propose_moves(ports, "earliest"))
-    flush(ports)
+        rebase_positions(session, propose_moves(session, "earliest"))
+    flush(session)
     before = ["x", "y"] if flushed else []
     assert read_names(world, "lake.shop.orders") == [*["new"] * 6, *before]
     assert read_names(world, "lake.shop.copy") == [*["new"] * 6, *before[1:]]
@@ -287,7 +287,7 @@ def test_topic_that_is_created_again_while_it_is_read_leaves_no_batch_of_its_rec
 def test_worker_that_dies_before_it_has_compared_the_ids_leaves_no_batch_either(world: World, flushed: bool) -> None:
     pipeline = build_pipeline(build_table(mode="append"), build_table("lake.shop.copy"))
     if flushed:
-        flush(world.build_ports(pipeline))
+        flush(world.open_session(pipeline))
         world.broker.produce("orders", {"id": "c"}, {"id": "c", "name": "z"})
 
     def die_behind_the_job(call: str, moment: str) -> None:
@@ -295,13 +295,13 @@ def test_worker_that_dies_before_it_has_compared_the_ids_leaves_no_batch_either(
             raise Crash
 
     with pytest.raises(Crash):
-        flush(world.build_ports(pipeline, die_behind_the_job, engine=_RecreatesTopic(world)))
+        flush(world.open_session(pipeline, die_behind_the_job, engine=_RecreatesTopic(world)))
     assert read_staged(world) == []
     if flushed:
         with pytest.raises(PositionLost, match="was deleted and created again"):
-            flush(world.build_ports(pipeline))
-        rebase_positions(world.build_ports(pipeline), propose_moves(world.build_ports(pipeline), "earliest"))
-    flush(world.build_ports(pipeline))
+            flush(world.open_session(pipeline))
+        rebase_positions(world.open_session(pipeline), propose_moves(world.open_session(pipeline), "earliest"))
+    flush(world.open_session(pipeline))
     before = ["x", "y"] if flushed else []
     assert read_names(world, "lake.shop.orders") == [*["new"] * 6, *before]
 
@@ -309,15 +309,15 @@ def test_worker_that_dies_before_it_has_compared_the_ids_leaves_no_batch_either(
 def test_rows_of_a_topic_that_is_created_again_behind_the_stage_are_good(world: World) -> None:
     """Kafka has lost them: what waits in the queue is published before the table is refused."""
     pipeline = build_pipeline(build_table(mode="append"))
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     world.broker.produce("orders", {"id": "c"}, {"id": "c", "name": "z"})
     with pytest.raises(RetryLater):
-        flush(world.build_ports(pipeline, engine=FailsToMerge(world.engine, "lake.shop.orders")))
+        flush(world.open_session(pipeline, engine=FailsToMerge(world.engine, "lake.shop.orders")))
     recreate_orders(world)
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     assert read_names(world, "lake.shop.orders") == ["x", "y", "z"]
     with pytest.raises(PositionLost, match="was deleted and created again"):
-        flush(world.build_ports(pipeline))
+        flush(world.open_session(pipeline))
 
 
 def test_brokers_that_do_not_answer_behind_the_job_leave_a_batch_that_is_read_again(world: World) -> None:
@@ -329,12 +329,12 @@ def test_brokers_that_do_not_answer_behind_the_job_leave_a_batch_that_is_read_ag
             if len(calls) == 2:
                 raise RetryLater("the brokers do not answer")
 
-    ports = world.build_ports(build_pipeline())
-    planned = plan(ports)
+    session = world.open_session(build_pipeline())
+    planned = plan(session)
     with pytest.raises(RetryLater, match="the brokers do not answer"):
-        stage(world.build_ports(build_pipeline(), answer_once), planned)
+        stage(world.open_session(build_pipeline(), answer_once), planned)
     assert read_staged(world) == []
-    (staged,) = stage(ports, planned)
+    (staged,) = stage(session, planned)
     assert (staged.counts.staged, len(world.engine.stages)) == (2, 2)
 
 
@@ -352,10 +352,10 @@ def list_kept_counts(world: World) -> list[str]:
 
 def test_batch_of_a_topic_without_records_asks_nothing_of_that_topic(world: World) -> None:
     world.broker.create("lines", 2)
-    ports = world.build_ports(build_pipeline(build_table(topics=("orders", "lines"))))
-    planned = plan(ports)
+    session = world.open_session(build_pipeline(build_table(topics=("orders", "lines"))))
+    planned = plan(session)
     world.broker.create("lines", 2)
-    (staged,) = stage(ports, planned)
+    (staged,) = stage(session, planned)
     assert staged.counts.staged == 2
 
 

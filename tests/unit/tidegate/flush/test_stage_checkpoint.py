@@ -37,7 +37,7 @@ def stage_batches(
         if call == "staging.complete_attempt" and moment == "before" and next(remaining_calls, None) == 0:
             raise Away
 
-    return stage(wrap_with_checkpoint(world.build_ports(pipeline, leave), memory), planned)
+    return stage(wrap_with_checkpoint(world.open_session(pipeline, leave), memory), planned)
 
 
 def copy_checkpoint(memory: StageCheckpoint) -> StageCheckpoint:
@@ -47,7 +47,7 @@ def copy_checkpoint(memory: StageCheckpoint) -> StageCheckpoint:
 @pytest.mark.parametrize("away_after", [1, 2])
 def test_stage_that_comes_back_reads_nothing_again_and_keeps_its_attempts(world: World, away_after: int) -> None:
     pipeline, memory = build_pipeline(*TWO), StageCheckpoint()
-    planned = plan(world.build_ports(pipeline))
+    planned = plan(world.open_session(pipeline))
     with pytest.raises(Away):
         stage_batches(world, pipeline, planned, memory, away_after)
     before = list(world.engine.stages)
@@ -61,7 +61,7 @@ def test_stage_that_comes_back_reads_nothing_again_and_keeps_its_attempts(world:
 
 def test_stage_whose_pipeline_was_changed_meanwhile_begins_anew(world: World) -> None:
     pipeline, memory = build_pipeline(build_table()), StageCheckpoint()
-    planned = plan(world.build_ports(pipeline))
+    planned = plan(world.open_session(pipeline))
     with pytest.raises(Away):
         stage_batches(world, pipeline, planned, memory, 1)
     changed = replace(pipeline, tables=(replace(pipeline.tables[0], when="name <> 'x'"),))
@@ -75,6 +75,6 @@ def test_stage_whose_pipeline_was_changed_meanwhile_begins_anew(world: World) ->
 
 def test_stage_that_nothing_interrupts_gives_new_attempts(world: World) -> None:
     pipeline = build_pipeline(*TWO)
-    batches = stage_batches(world, pipeline, plan(world.build_ports(pipeline)), memory := StageCheckpoint())
+    batches = stage_batches(world, pipeline, plan(world.open_session(pipeline)), memory := StageCheckpoint())
     assert sorted(batch.attempt for batch in batches) == memory.attempts
     assert len(memory.jobs) == len(world.engine.stages) == 2

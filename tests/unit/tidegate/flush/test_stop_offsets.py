@@ -26,12 +26,12 @@ def read_ids(world: World) -> list[str]:
 
 
 def flush_until(world: World, stop: str) -> list[str]:
-    ports = world.build_ports(build_pipeline())
-    end = resolve_stop_offsets(ports, stop)
+    session = world.open_session(build_pipeline())
+    end = resolve_stop_offsets(session, stop)
     with suppress(NothingToDo):
-        flush(ports, stop_offsets=end)
+        flush(session, stop_offsets=end)
     with pytest.raises(NothingToDo, match="end that was asked for"):
-        flush(ports, stop_offsets=end)
+        flush(session, stop_offsets=end)
     return read_ids(world) if ORDERS in world.destination.tables else []
 
 
@@ -50,7 +50,7 @@ def test_bounded_read_stops_exactly_there(world: World, stop: str, expected: lis
     world.broker.groups["readers"] = {"orders": {1: 1}}
     assert flush_until(world, stop) == expected
     with suppress(NothingToDo):
-        flush(world.build_ports(build_pipeline()))
+        flush(world.open_session(build_pipeline()))
     assert read_ids(world) == ["k0", "k1", "k2", "k3", "k4", "k5"], "a flush without an end goes on behind it"
 
 
@@ -74,21 +74,21 @@ def test_end_that_names_nothing_to_read_is_refused(world: World, stop: str, reas
     """A bounded load that ends well and has read nothing would pass for one that is complete."""
     world.broker.groups["readers"] = {"orders": {1: 1}}
     with pytest.raises(ConfigurationError, match=reason):
-        resolve_stop_offsets(world.build_ports(build_pipeline()), stop)
+        resolve_stop_offsets(world.open_session(build_pipeline()), stop)
 
 
 def test_end_that_lies_before_what_is_published_reads_nothing_and_takes_nothing_back(world: World) -> None:
-    flush(world.build_ports(build_pipeline()))
+    flush(world.open_session(build_pipeline()))
     world.broker.produce("orders", {"id": "new"}, {"id": "new", "name": "x"}, 0)
     assert len(flush_until(world, '{"orders": {"0": 1}}')) == 6
-    assert read_status(world.build_ports(build_pipeline()))["lag"] == 1
+    assert read_status(world.open_session(build_pipeline()))["lag"] == 1
 
 
 def test_what_comes_after_the_end_was_asked_for_is_not_chased(world: World) -> None:
-    ports = world.build_ports(build_pipeline())
-    end = resolve_stop_offsets(ports, "latest")
+    session = world.open_session(build_pipeline())
+    end = resolve_stop_offsets(session, "latest")
     world.broker.produce("orders", {"id": "late"}, {"id": "late", "name": "x"}, 0)
-    flush(ports, stop_offsets=end)
+    flush(session, stop_offsets=end)
     assert "late" not in read_ids(world)
 
 
@@ -98,4 +98,4 @@ NO_OFFSETS = ('{"orders": {"0": 1.9}}', '{"orders": {"0": 1e999}}', '{"orders": 
 @pytest.mark.parametrize("wrong", ["soon", "{", '{"orders": 5}', *NO_OFFSETS, "2026-01-01T00:00:00", "latest-offset"])
 def test_other_words_are_refused_with_those_that_may_stand_there(world: World, wrong: str) -> None:
     with pytest.raises(ConfigurationError, match="until="):
-        resolve_stop_offsets(world.build_ports(build_pipeline()), wrong)
+        resolve_stop_offsets(world.open_session(build_pipeline()), wrong)

@@ -63,20 +63,20 @@ class Scene:
             world.broker.produce("orders", {"id": f"{id}"}, {"id": f"{id}", "name": "x"})
         self.world, self.pipeline = world, build_pipeline(*tables)
         self.known = WithFolders(world.destination, self.destination)
-        self.ports = SimpleNamespace(staging=self.destination, engine=SimpleNamespace(run=self._run))
+        self.session = SimpleNamespace(staging=self.destination, engine=SimpleNamespace(run=self._run))
 
     def _run(self, job: StageJob) -> None:
         self.runs += 1
 
     def job(self, **options: Any) -> StageJob:
         """The same request under new attempts."""
-        ports = self.world.build_ports(self.pipeline, destination=self.known)
-        planned = plan(ports)
+        session = self.world.open_session(self.pipeline, destination=self.known)
+        planned = plan(session)
         first = planned.tables[0]
         tables = []
         for table_entry in planned.tables:
             self.attempt += 1
-            table = build_stage_table(replace(ports, new_attempt=lambda: f"a{self.attempt}"), planned, table_entry)
+            table = build_stage_table(replace(session, new_attempt=lambda: f"a{self.attempt}"), planned, table_entry)
             folder = self.destination.find_landing_folder(table.intermediate, table_entry.batch, table.attempt)
             tables.append(replace(table, create=(), folder=folder))
         stage_job = StageJob("shop", first.batch, first.ranges, "read_committed", tuple(tables))
@@ -85,8 +85,8 @@ class Scene:
 
 def test_job_whose_files_an_earlier_try_has_left_is_not_run_again() -> None:
     scene = Scene()
-    first = run_or_take_over(scene.ports, scene.job())
-    again = run_or_take_over(scene.ports, scene.job())
+    first = run_or_take_over(scene.session, scene.job())
+    again = run_or_take_over(scene.session, scene.job())
     assert scene.runs == 1
     assert [table.attempt for table in again] == [table.attempt for table in first] == ["a1", "a2"]
     assert [table.folder for table in again] == [table.folder for table in first]
@@ -97,7 +97,7 @@ def test_job_whose_files_an_earlier_try_has_left_is_not_run_again() -> None:
 def test_another_request_or_half_of_it_is_run(change: str) -> None:
     scene = Scene()
     job = scene.job()
-    run_or_take_over(scene.ports, job)
+    run_or_take_over(scene.session, job)
     wider_job = scene.job()
     if change == "ranges":
         wider_job = replace(wider_job, ranges=type(job.ranges).from_dict({"orders": {"0": [0, 9]}}))
@@ -110,7 +110,7 @@ def test_another_request_or_half_of_it_is_run(change: str) -> None:
         del scene.destination.signed[lines.intermediate, job.batch, compute_request_digest(job, lines)]
     else:
         scene.destination.outcome = replace(scene.destination.outcome, read=9)
-    assert [table.attempt for table in run_or_take_over(scene.ports, wider_job)] == ["a3", "a4"]
+    assert [table.attempt for table in run_or_take_over(scene.session, wider_job)] == ["a3", "a4"]
     assert scene.runs == 2
 
 
@@ -118,31 +118,31 @@ def test_job_of_which_spark_writes_one_table_itself_is_run() -> None:
     scene = Scene()
     for _ in range(2):
         job = scene.job()
-        run_or_take_over(scene.ports, replace(job, tables=(job.tables[0], replace(job.tables[1], folder=""))))
+        run_or_take_over(scene.session, replace(job, tables=(job.tables[0], replace(job.tables[1], folder=""))))
     assert scene.runs == 2
 
 
 def plan_batch_numbers(scene: Scene, **options: Any) -> set[tuple[int, str]]:
     """What a new run would stage: number and ranges, the same for both tables."""
-    planned = plan(scene.world.build_ports(scene.pipeline, destination=scene.known), **options)
+    planned = plan(scene.world.open_session(scene.pipeline, destination=scene.known), **options)
     return {(table.batch, str(table.ranges.to_dict())) for table in planned.tables}
 
 
 def test_later_run_takes_over_what_an_earlier_one_could_not_bring_in() -> None:
     """Also when records came meanwhile: those are of the next batch."""
     scene = Scene()
-    first = run_or_take_over(scene.ports, scene.job())
+    first = run_or_take_over(scene.session, scene.job())
     for id in range(10, 15):
         scene.world.broker.produce("orders", {"id": f"{id}"}, {"id": f"{id}", "name": "x"})
     assert plan_batch_numbers(scene) == {(1, "{'orders': {'0': [0, 10], '1': [0, 0]}}")}
-    again = run_or_take_over(scene.ports, scene.job())
+    again = run_or_take_over(scene.session, scene.job())
     assert (scene.runs, [table.attempt for table in again]) == (1, [table.attempt for table in first])
 
 
 @pytest.mark.parametrize("reason", ["it came in", "it begins elsewhere", "its number is used", "it reaches too far"])
 def test_files_that_a_later_run_has_no_use_for_are_left_alone(reason: str) -> None:
     scene, options = Scene(), {}
-    run_or_take_over(scene.ports, scene.job())
+    run_or_take_over(scene.session, scene.job())
     for key, request in scene.destination.signed.items():
         changed = request
         if reason == "it came in":
@@ -160,7 +160,7 @@ def test_files_that_a_later_run_has_no_use_for_are_left_alone(reason: str) -> No
 
 def test_of_several_that_fit_the_one_that_reaches_farthest_is_taken() -> None:
     scene = Scene()
-    run_or_take_over(scene.ports, scene.job())
+    run_or_take_over(scene.session, scene.job())
     for request in list(scene.destination.signed.values()):
         for batch, end in ((2, 12), (3, 4)):
             wider = Ranges.from_dict({"orders": {"0": [0, end], "1": [0, 0]}})

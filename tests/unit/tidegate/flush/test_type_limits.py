@@ -5,10 +5,9 @@ from dataclasses import replace
 import pytest
 from fakes import build_table
 from tidegate.errors import ConfigurationError
-from tidegate.ports.context import FolderLimit
-from tidegate.schema.column import Column
-from tidegate.schema.data_types import UUID_FORM, Array, Map, MaxLength, Primitive, Struct
-from tidegate.spec.formats import KeyFormat, ValueFormat
+from tidegate.model.table_state import FolderLimit
+from tidegate.schema.data_types import UUID_FORM, Array, Column, Map, MaxLength, Primitive, Struct
+from tidegate.spec.source import KeyFormat, ValueFormat
 from tidegate.spec.table import Table
 from tidegate.table.compatibility import UUID_PATTERN, check_adopted_types, list_key_limits, list_value_limits
 

@@ -7,12 +7,12 @@ from pyspark.errors import AnalysisException
 from tidegate.adapters.spark.connect import ConnectEngine
 from tidegate.adapters.spark.entry_points import get_verb
 from tidegate.errors import BadRecord, ConfigurationError, IncompatibleSchema, RetryLater
-from tidegate.jobs.job import Job
 from tidegate.jobs.lasting_failures import is_lasting_sql_state
 from tidegate.jobs.maintain_job import MaintainJob
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.jobs.stage_job import JobFailure, StageJob
 from tidegate.model.offsets import Ranges
+from tidegate.ports.session import Job
 
 # as Spark 4.1 says it
 NULL = "[NOT_NULL_ASSERT_VIOLATION] NULL value appeared in non-nullable field:\n- field"

@@ -20,7 +20,7 @@ def job() -> PublishJob:
     """The job of a first run, as its plan builds it."""
     outside = Outside(delivery="exactly-once")
     outside.table.commit(a="1", b="2")
-    publish(outside.build_ports())
+    publish(outside.open_session())
     return outside.spark.jobs[0]
 
 

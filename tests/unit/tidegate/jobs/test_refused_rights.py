@@ -6,9 +6,9 @@ import pytest
 from pyspark.errors import AnalysisException
 from tidegate.adapters.spark.connect import ConnectEngine
 from tidegate.errors import ConfigurationError, RetryLater
+from tidegate.jobs.lasting_failures import find_refused_right, summarize_failure
 from tidegate.jobs.maintain_job import MaintainJob
 from tidegate.jobs.merge_job import MergeJob
-from tidegate.jobs.refused_rights import find_refused_right, summarize_failure
 from tidegate.jobs.stage_job import JobFailure
 
 # as Spark 4.1 and Iceberg 1.12 tell what PostgreSQL 15 says

@@ -13,10 +13,15 @@ from golden_files import compare_with_golden
 from tidegate.config.parsing.column_reads import read_publication
 from tidegate.config.pipeline_file import load_pipeline
 from tidegate.config.publication_file import load_publication
+from tidegate.lineage.columns import (
+    FlushedTable,
+    PublishedTopic,
+    describe_flushed_table,
+    describe_published_topics,
+    list_inputs,
+)
 from tidegate.lineage.dataset import Dataset, DatasetField, DatasetName, FieldSource
-from tidegate.lineage.flushed_table import FlushedTable, describe_flushed_table, list_inputs
-from tidegate.lineage.published_topic import PublishedTopic, describe_published_topics
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.projection import Field
 from tidegate.spec.table import Table

@@ -9,8 +9,7 @@ from tidegate.flush.flush import flush
 from tidegate.flush.merge import merge
 from tidegate.flush.plan import plan
 from tidegate.flush.stage import stage
-from tidegate.model.batch import StagedBatch
-from tidegate.model.publish_cost import PublishOutcome
+from tidegate.model.batch import PublishOutcome, StagedBatch
 
 NAME, INTERMEDIATE = "lake.shop.orders", "lake.shop.orders_shop_tmp"
 NAME_AUDIT, COUNT_AUDIT = "name <> ''", "SELECT count(*) < 3 FROM {table}"
@@ -38,16 +37,16 @@ def produce(world: World, key: str, name: str | None) -> None:
 
 def test_batch_that_breaks_an_audit_is_not_published_and_stays_staged(world: World) -> None:
     produce(world, "a", "x")
-    flush(world.build_ports(build_audited_pipeline(NAME_AUDIT)))
+    flush(world.open_session(build_audited_pipeline(NAME_AUDIT)))
     for key, name in (("b", ""), ("c", ""), ("d", "y")):
         produce(world, key, name)
     with pytest.raises(AuditFailed, match=r"audit=name <> '' does not hold: rows=2; nothing was published"):
-        flush(world.build_ports(build_audited_pipeline(NAME_AUDIT)))
+        flush(world.open_session(build_audited_pipeline(NAME_AUDIT)))
     assert world.read_rows(NAME) == [{"id": "a", "name": "x"}]
     assert [staged.batch for staged in world.destination.list_staged(INTERMEDIATE, NAME)] == [2]
     assert not [ref for ref in world.destination.tables[NAME].refs if ref.startswith("tidegate_shop_")]
     stages = len(world.engine.stages)
-    flush(world.build_ports(build_audited_pipeline("true")))
+    flush(world.open_session(build_audited_pipeline("true")))
     assert len(world.read_rows(NAME)) == 4
     assert len(world.engine.stages) == stages  # what was staged was resumed, not read again
 
@@ -57,9 +56,9 @@ def test_query_looks_at_the_whole_branch_before_it_is_published(world: World) ->
         for key in batch:
             produce(world, key, key)
         if batch == "ab":
-            flush(world.build_ports(build_audited_pipeline(COUNT_AUDIT)))
+            flush(world.open_session(build_audited_pipeline(COUNT_AUDIT)))
     with pytest.raises(AuditFailed, match=r"audit=SELECT count\(\*\) < 3 FROM \{table\} does not hold;"):
-        flush(world.build_ports(build_audited_pipeline(COUNT_AUDIT)))
+        flush(world.open_session(build_audited_pipeline(COUNT_AUDIT)))
     assert len(world.read_rows(NAME)) == 2
 
 
@@ -67,7 +66,7 @@ def test_every_broken_audit_is_named(world: World) -> None:
     for key in "abc":
         produce(world, key, "")
     with pytest.raises(AuditFailed, match=r"rows=3; audit=SELECT"):
-        flush(world.build_ports(build_audited_pipeline(NAME_AUDIT, COUNT_AUDIT)))
+        flush(world.open_session(build_audited_pipeline(NAME_AUDIT, COUNT_AUDIT)))
 
 
 @pytest.mark.parametrize("mode", ["upsert_delete", "upsert", "delete", "append"])
@@ -76,9 +75,9 @@ def test_condition_is_asked_of_the_rows_that_the_mode_writes(world: World, mode:
     produce(world, "a", "x" if mode.startswith("upsert") else None)
     if mode == "append":
         with pytest.raises(AuditFailed, match="rows=1"):
-            flush(world.build_ports(build_audited_pipeline(NAME_AUDIT, mode=mode)))
+            flush(world.open_session(build_audited_pipeline(NAME_AUDIT, mode=mode)))
     else:
-        flush(world.build_ports(build_audited_pipeline(NAME_AUDIT, mode=mode)))
+        flush(world.open_session(build_audited_pipeline(NAME_AUDIT, mode=mode)))
 
 
 def test_soft_deleted_row_is_asked_as_it_stands_on_the_branch(world: World) -> None:
@@ -86,12 +85,12 @@ def test_soft_deleted_row_is_asked_as_it_stands_on_the_branch(world: World) -> N
     produce(world, "a", "")
     produce(world, "a", None)
     with pytest.raises(AuditFailed, match="rows=1"):
-        flush(world.build_ports(pipeline))
+        flush(world.open_session(pipeline))
 
 
 def test_batch_without_rows_asks_nothing(world: World) -> None:
     produce(world, "a", None)
-    flush(world.build_ports(build_audited_pipeline(NAME_AUDIT, mode="upsert")))
+    flush(world.open_session(build_audited_pipeline(NAME_AUDIT, mode="upsert")))
     assert not world.engine.merges
 
 
@@ -105,17 +104,17 @@ def test_answers_of_another_attempt_are_not_taken_for_ours(world: World) -> None
                 properties[name] = properties[name].replace("attempt2", "other")
 
     with pytest.raises(RetryLater, match="the audits have no answer"):
-        flush(world.build_ports(build_audited_pipeline(NAME_AUDIT), elsewhere))
+        flush(world.open_session(build_audited_pipeline(NAME_AUDIT), elsewhere))
     assert not world.read_rows(NAME)
 
 
 def test_audit_that_fails_because_this_very_batch_was_published_meanwhile_is_no_failure(world: World) -> None:
     """The other task's publish removes this one's branch: what Spark says of that is not the reason."""
     produce(world, "a", "x")
-    ports = world.build_ports(build_audited_pipeline(NAME_AUDIT))
-    (staged,) = stage(ports, plan(ports))
+    session = world.open_session(build_audited_pipeline(NAME_AUDIT))
+    (staged,) = stage(session, plan(session))
     engine = GoneBranch(world, staged)
-    result = merge(world.build_ports(build_audited_pipeline(NAME_AUDIT), engine=engine), staged)
+    result = merge(world.open_session(build_audited_pipeline(NAME_AUDIT), engine=engine), staged)
     assert (result.outcome, world.read_rows(NAME)) == (PublishOutcome.ALREADY_PUBLISHED, [{"id": "a", "name": "x"}])
 
 
@@ -128,11 +127,11 @@ class GoneBranch:
     def run(self, job: Any) -> None:
         self.world.engine.run(job)
         if getattr(job, "audits", None) is not None:
-            merge(self.world.build_ports(build_audited_pipeline(NAME_AUDIT)), self.staged)
+            merge(self.world.open_session(build_audited_pipeline(NAME_AUDIT)), self.staged)
             raise AuditFailed("it has no answer: [TABLE_OR_VIEW_NOT_FOUND]")
 
 
 def test_answers_leave_with_their_batch(world: World) -> None:
     produce(world, "a", "x")
-    flush(world.build_ports(build_audited_pipeline(NAME_AUDIT)))
+    flush(world.open_session(build_audited_pipeline(NAME_AUDIT)))
     assert not [name for name in world.destination.tables[INTERMEDIATE].properties if "audit" in name]

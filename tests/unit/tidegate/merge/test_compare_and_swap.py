@@ -10,8 +10,8 @@ from fakes.faults import WritesBesideTheBranch, WritesNothing
 from tidegate.errors import GiveUp, NothingToDo, OutcomeUnknown, RetryLater, TidegateError
 from tidegate.flush.flush import flush
 from tidegate.merge.attempt import MAX_ROUNDS, RETRY_PAUSES_SECONDS
-from tidegate.ports.context import TableCommit
-from tidegate.schema.column import Column
+from tidegate.model.table_state import TableCommit
+from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Pipeline
 
 NAME = "lake.shop.orders"
@@ -40,37 +40,37 @@ def read_offsets(world: World) -> dict:
 
 @pytest.mark.parametrize("pipeline", [APPEND, UPSERT], ids=["append", "upsert_delete"])
 def test_rows_that_landed_beside_the_branch_do_not_move_the_position(world: World, pipeline: Pipeline) -> None:
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     produce(world, "b", "y")
     with pytest.raises(GiveUp, match=r"spark\.wap"):
-        flush(world.build_ports(pipeline, engine=WritesBesideTheBranch(world.engine)))
+        flush(world.open_session(pipeline, engine=WritesBesideTheBranch(world.engine)))
     assert read_offsets(world) == {"orders": {0: 1, 1: 0}}
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     assert world.read_rows(NAME) == [{"id": "a", "name": "x"}, {"id": "b", "name": "y"}]
 
 
 def test_append_that_writes_nothing_does_not_move_the_position(world: World) -> None:
-    flush(world.build_ports(APPEND))
+    flush(world.open_session(APPEND))
     produce(world, "b", "y")
     with pytest.raises(RetryLater, match="staged=1"):
-        flush(world.build_ports(APPEND, engine=WritesNothing(world.engine)))
+        flush(world.open_session(APPEND, engine=WritesNothing(world.engine)))
     assert read_offsets(world) == {"orders": {0: 1, 1: 0}}
 
 
 def test_deletes_of_keys_that_are_not_there_write_nothing_and_move_the_position(world: World) -> None:
-    flush(world.build_ports(UPSERT))
+    flush(world.open_session(UPSERT))
     produce(world, "gone", None)
-    flush(world.build_ports(UPSERT))
+    flush(world.open_session(UPSERT))
     assert read_offsets(world) == {"orders": {0: 2, 1: 0}}
     assert world.read_rows(NAME) == [{"id": "a", "name": "x"}]
 
 
 def test_catalog_that_refuses_although_nothing_moved_is_given_time_and_not_asked_for_ever(world: World) -> None:
-    flush(world.build_ports(UPSERT))
+    flush(world.open_session(UPSERT))
     produce(world, "b", "y")
     refuses, began = RefusesPublish(world.destination, times=99), world.clock.ms
     with pytest.raises(RetryLater, match="refused the publish each time"):
-        flush(world.build_ports(UPSERT, destination=refuses))
+        flush(world.open_session(UPSERT, destination=refuses))
     assert 99 - refuses.remaining == MAX_ROUNDS
     assert sum(RETRY_PAUSES_SECONDS) * 1000 <= world.clock.ms - began < sum(RETRY_PAUSES_SECONDS) * 1000 + 1000
 
@@ -86,14 +86,14 @@ FAULTS: dict[str, Fault] = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_failed_attempt_leaves_no_branch_behind(world: World, fault: str) -> None:
-    flush(world.build_ports(UPSERT))
+    flush(world.open_session(UPSERT))
     produce(world, "b", "y")
     before = dict(world.destination.tables[NAME].refs)
     for _ in range(3):
         with pytest.raises(TidegateError):
-            flush(world.build_ports(UPSERT, **FAULTS[fault](world)))
+            flush(world.open_session(UPSERT, **FAULTS[fault](world)))
     assert world.destination.tables[NAME].refs == before
-    flush(world.build_ports(UPSERT))
+    flush(world.open_session(UPSERT))
     assert world.read_rows(NAME) == [{"id": "a", "name": "x"}, {"id": "b", "name": "y"}]
 
 
@@ -109,10 +109,10 @@ BUSY = {
 @pytest.mark.parametrize("mode", BUSY)
 def test_writer_that_commits_more_often_than_a_merge_takes_starves_nobody(world: World, mode: str) -> None:
     pipeline = BUSY[mode]
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     produce(world, "b", "y")
     merges, began = len(world.engine.merges), world.clock.ms
-    flush(world.build_ports(pipeline, destination=BusyTable(world.destination, 9, FOREIGN)))
+    flush(world.open_session(pipeline, destination=BusyTable(world.destination, 9, FOREIGN)))
     assert world.read_rows(NAME) == [X, Y, *[FOREIGN] * 9]
     assert read_offsets(world) == {"orders": {0: 2, 1: 0}}
     assert len(world.engine.merges) == merges + 1
@@ -123,11 +123,11 @@ def test_writer_that_commits_more_often_than_a_merge_takes_starves_nobody(world:
 
 
 def test_row_that_is_replaced_while_others_append_is_there_once(world: World) -> None:
-    flush(world.build_ports(UPSERT))
+    flush(world.open_session(UPSERT))
     produce(world, "a", "new")
     produce(world, "c", "d")
     merges = len(world.engine.merges)
-    flush(world.build_ports(UPSERT, destination=BusyTable(world.destination, 3, FOREIGN)))
+    flush(world.open_session(UPSERT, destination=BusyTable(world.destination, 3, FOREIGN)))
     assert world.read_rows(NAME) == [{"id": "a", "name": "new"}, {"id": "c", "name": "d"}, *[FOREIGN] * 3]
     assert len(world.engine.merges) == merges + 1
 
@@ -148,26 +148,26 @@ ASKS_ROWS = {
 def test_merge_whose_result_depends_on_rows_that_others_may_have_changed_runs_again(world: World, case: str) -> None:
     pipeline, foreign = ASKS_ROWS[case]
     world.engine.conditions["named"] = lambda row: row["name"] is not None
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     produce(world, "b", "y")
     merges = len(world.engine.merges)
-    flush(world.build_ports(pipeline, destination=BusyTable(world.destination, 1, foreign)))
+    flush(world.open_session(pipeline, destination=BusyTable(world.destination, 1, foreign)))
     assert len(world.engine.merges) == merges + 2
     assert read_offsets(world) == {"orders": {0: 2, 1: 0}}
 
 
 def test_column_that_only_others_write_is_not_taken_from_a_row_that_may_be_gone(world: World) -> None:
-    flush(world.build_ports(UPSERT))
+    flush(world.open_session(UPSERT))
     table = world.destination.tables[NAME]
     table.columns, table.schema_id = (*table.columns, Column("note", "STRING")), table.schema_id + 1
     produce(world, "a", "new")
     merges = len(world.engine.merges)
-    flush(world.build_ports(UPSERT, destination=BusyTable(world.destination, 1, FOREIGN)))
+    flush(world.open_session(UPSERT, destination=BusyTable(world.destination, 1, FOREIGN)))
     assert len(world.engine.merges) == merges + 2
 
 
 def test_rows_are_not_put_onto_a_main_whose_history_left_the_cut(world: World) -> None:
-    flush(world.build_ports(UPSERT))
+    flush(world.open_session(UPSERT))
     first = world.destination.tables[NAME].refs["main"]
     world.destination.append_foreign_rows(NAME, FOREIGN)
     produce(world, "b", "y")
@@ -180,13 +180,13 @@ def test_rows_are_not_put_onto_a_main_whose_history_left_the_cut(world: World) -
                 self._port.rollback(NAME, first)
             self._port.publish(table_commit)
 
-    flush(world.build_ports(UPSERT, destination=RolledBack(world.destination)))
+    flush(world.open_session(UPSERT, destination=RolledBack(world.destination)))
     assert (world.read_rows(NAME), len(world.engine.merges)) == ([X, Y], merges + 2)
 
 
 @pytest.mark.parametrize("error", [OutcomeUnknown("no answer"), ValueError("a spec of a column that is gone")])
 def test_rows_that_cannot_be_put_onto_a_newer_main_are_merged_again(world: World, error: Exception) -> None:
-    flush(world.build_ports(UPSERT))
+    flush(world.open_session(UPSERT))
     produce(world, "b", "y")
     merges = len(world.engine.merges)
 
@@ -195,22 +195,22 @@ def test_rows_that_cannot_be_put_onto_a_newer_main_are_merged_again(world: World
             self._port.reparent(*args)  # an answer that is lost may have been a success
             raise error
 
-    flush(world.build_ports(UPSERT, destination=Broken(world.destination, 1, FOREIGN)))
+    flush(world.open_session(UPSERT, destination=Broken(world.destination, 1, FOREIGN)))
     assert (world.read_rows(NAME), len(world.engine.merges)) == ([X, Y, FOREIGN], merges + 2)
     assert set(world.destination.tables[NAME].refs) == {"main", "tidegate_shop"}
 
 
 def test_other_run_that_publishes_while_rows_are_put_onto_its_main_wins(world: World) -> None:
-    flush(world.build_ports(UPSERT))
+    flush(world.open_session(UPSERT))
     produce(world, "b", "y")
 
     class OtherRun(BusyTable):
         def reparent(self, *args: Any) -> Any:
-            flush(world.build_ports(UPSERT))
+            flush(world.open_session(UPSERT))
             return self._port.reparent(*args)
 
     with suppress(NothingToDo):
-        flush(world.build_ports(UPSERT, destination=OtherRun(world.destination, 1, FOREIGN)))
+        flush(world.open_session(UPSERT, destination=OtherRun(world.destination, 1, FOREIGN)))
     assert world.read_rows(NAME) == [X, Y, FOREIGN]
     assert read_offsets(world) == {"orders": {0: 2, 1: 0}}
     assert set(world.destination.tables[NAME].refs) == {"main", "tidegate_shop"}

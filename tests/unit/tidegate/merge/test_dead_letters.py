@@ -47,32 +47,32 @@ def read_letters(world: World) -> list[tuple]:
 
 
 def test_good_records_land_and_bad_ones_are_set_aside_with_their_place(world: World) -> None:
-    flush(world.build_ports(build_tolerant_pipeline()))
+    flush(world.open_session(build_tolerant_pipeline()))
     assert [row["id"] for row in world.read_rows("lake.shop.orders")] == ["a", "c"]
     assert read_letters(world) == [("lake.shop.orders", 1, "value", 1), ("lake.shop.orders", 3, "key", 1)]
 
 
 def test_every_record_is_accounted_for(world: World) -> None:
-    ports = world.build_ports(build_tolerant_pipeline())
-    flush(ports)
-    (row,) = world.destination.read_history(resource_names.name_control_table(ports.pipeline), 5)
+    session = world.open_session(build_tolerant_pipeline())
+    flush(session)
+    (row,) = world.destination.read_history(resource_names.name_control_table(session.pipeline), 5)
     assert {k: row[k] for k in ("span", "read", "staged", "dead_lettered")} == {
         "span": 4, "read": 4, "staged": 2, "dead_lettered": 2,
     }  # fmt: skip
 
 
 def test_more_than_max_per_batch_fail_the_batch_and_nothing_is_merged_nor_resumed(world: World) -> None:
-    ports = world.build_ports(build_tolerant_pipeline(errors=Errors("all", 1)))
+    session = world.open_session(build_tolerant_pipeline(errors=Errors("all", 1)))
     for _ in range(2):
         with pytest.raises(BadRecord, match="2 records cannot be decoded, more than errors") as error_info:
-            flush(ports)
+            flush(session)
         assert "offset=1" in str(error_info.value)
     assert (world.destination.read_state("lake.shop.orders", "shop"), read_letters(world)) == (None, [])
 
 
 def test_without_tolerance_the_first_bad_record_fails_the_batch(world: World) -> None:
     with pytest.raises(BadRecord, match="offset=1") as error_info:
-        flush(world.build_ports(build_pipeline()))
+        flush(world.open_session(build_pipeline()))
     assert "max_per_batch" not in str(error_info.value)
 
 
@@ -80,14 +80,14 @@ def test_batch_of_bad_records_alone_is_published_with_its_dead_letters() -> None
     world = World()
     world.broker.create("orders")
     world.broker.produce("orders", BAD, None)
-    flushed = flush(world.build_ports(build_tolerant_pipeline()))
+    flushed = flush(world.open_session(build_tolerant_pipeline()))
     assert flushed.published[0].snapshot_id is not None
     assert read_letters(world) == [("lake.shop.orders", 0, "key", 1)]
     assert world.broker.read_committed("tidegate-shop", ("orders",)) == {"orders": {0: 1, 1: 0}}
 
 
 def test_each_table_has_its_own_dead_letters(world: World) -> None:
-    flush(world.build_ports(build_tolerant_pipeline(build_table(), build_table("lake.shop.copy", mode="append"))))
+    flush(world.open_session(build_tolerant_pipeline(build_table(), build_table("lake.shop.copy", mode="append"))))
     assert [(table, offset) for table, offset, *_ in read_letters(world)] == [
         ("lake.shop.copy", 1), ("lake.shop.copy", 3), ("lake.shop.orders", 1), ("lake.shop.orders", 3),
     ]  # fmt: skip
@@ -106,13 +106,13 @@ def test_killed_at_any_call_the_next_run_loses_and_doubles_no_dead_letter() -> N
         number += 1
         world, hook = fresh(), CrashAt(number)
         try:
-            flush(world.build_ports(build_tolerant_pipeline(), hook))
+            flush(world.open_session(build_tolerant_pipeline(), hook))
             is_finished = True
         except Crash:
             is_finished = False
         for _ in range(2):
             with suppress(NothingToDo):
-                flush(world.build_ports(build_tolerant_pipeline()))
+                flush(world.open_session(build_tolerant_pipeline()))
         assert [(r["offset"], r["replayed_at"]) for r in world.read_rows(LETTERS)] == [(1, None)], hook.at
         assert [row["id"] for row in world.read_rows("lake.shop.orders")] == ["a", "c"], hook.at
         if is_finished:
@@ -130,29 +130,29 @@ def test_dead_letter_of_an_attempt_that_was_never_published_goes_when_a_later_on
             raise DiesBeforePublish
 
     with pytest.raises(DiesBeforePublish):
-        flush(world.build_ports(build_tolerant_pipeline(), at))
+        flush(world.open_session(build_tolerant_pipeline(), at))
     assert [offset for _, offset, *_ in read_letters(world)] == [1, 3]
     records = world.broker.partitions["orders"][0].records
     records[1] = replace(records[1], value={"id": "b", "name": "y"})  # as if the pipeline file had been corrected
     corrected = build_tolerant_pipeline(replace(build_table(), when="true"))
     world.engine.conditions["true"] = lambda _: True
-    flush(world.build_ports(corrected))
+    flush(world.open_session(corrected))
     assert [offset for _, offset, *_ in read_letters(world)] == [3]
     assert [row["id"] for row in world.read_rows("lake.shop.orders")] == ["a", "b", "c"]
 
 
 def test_dead_letters_are_maintained_as_soon_as_there_are_some(world: World) -> None:
-    ports = world.build_ports(build_tolerant_pipeline())
-    assert LETTERS not in list_maintained_tables(ports)
-    flush(ports)
-    assert LETTERS in list_maintained_tables(ports)
+    session = world.open_session(build_tolerant_pipeline())
+    assert LETTERS not in list_maintained_tables(session)
+    flush(session)
+    assert LETTERS in list_maintained_tables(session)
 
 
 def test_status_counts_dead_letters_and_shows_the_newest(world: World) -> None:
-    ports = world.build_ports(build_tolerant_pipeline())
-    assert read_status(ports)["dead_letters"] == 0
-    flush(ports)
-    status = read_status(ports)
+    session = world.open_session(build_tolerant_pipeline())
+    assert read_status(session)["dead_letters"] == 0
+    flush(session)
+    status = read_status(session)
     assert (status["dead_letters"], status["dead_letters_replayed"]) == (2, 0)
     assert status["newest_dead_letter"]["topic"] == "orders"
 
@@ -162,8 +162,8 @@ def build_announcing_pipeline(topic: str = "broken") -> Pipeline:
 
 
 def test_dead_letters_are_sent_with_the_headers_that_kafka_connect_gives_them(world: World) -> None:
-    ports = world.build_ports(build_announcing_pipeline())
-    flush(ports)
+    session = world.open_session(build_announcing_pipeline())
+    flush(session)
     messages = world.broker.sent_messages
     assert [message.value for message in messages] == [BAD.encode(), b'{"id": "d", "name": "z"}']
     headers = {name.removeprefix("__connect.errors."): (value or b"").decode() for name, value in messages[0].headers}
@@ -174,7 +174,7 @@ def test_dead_letters_are_sent_with_the_headers_that_kafka_connect_gives_them(wo
     header_names = ("stage", "class.name", "exception.class.name", "exception.message", "exception.stacktrace")
     assert set(headers) == {*place, *header_names}
     world.broker.produce("orders", {"id": "e"}, {"id": "e", "name": "e"})
-    flush(ports)
+    flush(session)
     assert len(world.broker.sent_messages) == 2
 
 
@@ -184,10 +184,10 @@ def test_dead_letters_that_could_not_be_sent_are_sent_by_the_next_run(world: Wor
 
     with monkeypatch.context() as patch:
         patch.setattr(world.broker, "send", refuse)
-        flush(world.build_ports(build_announcing_pipeline()))
+        flush(world.open_session(build_announcing_pipeline()))
     assert [row["id"] for row in world.read_rows("lake.shop.orders")] == ["a", "c"]
     world.broker.produce("orders", {"id": "e"}, {"id": "e", "name": "e"})
-    flush(world.build_ports(build_announcing_pipeline()))
+    flush(world.open_session(build_announcing_pipeline()))
     assert len(world.broker.sent_messages) == 2
 
 
@@ -199,24 +199,24 @@ def test_dead_letter_that_its_topic_does_not_take_is_named_by_its_place_and_sent
 
     with monkeypatch.context() as patch:
         patch.setattr(world.broker, "send", refuse)
-        flush(world.build_ports(build_announcing_pipeline()))
-        (report,) = clean_up(world.build_ports(build_announcing_pipeline()))
+        flush(world.open_session(build_announcing_pipeline()))
+        (report,) = clean_up(world.open_session(build_announcing_pipeline()))
     assert report.failed == (
         "GiveUp: the dead letter of topic=orders partition=0 offset=3 was not sent: errors.topic=broken takes no "
         "record of bytes=9; raise its max.message.bytes"
     )
-    clean_up(world.build_ports(build_announcing_pipeline()))
+    clean_up(world.open_session(build_announcing_pipeline()))
     assert len(world.broker.sent_messages) == 2
 
 
 def test_nothing_is_sent_for_a_batch_that_is_not_published(world: World) -> None:
     with pytest.raises(BadRecord):
-        flush(world.build_ports(build_tolerant_pipeline(errors=Errors("all", 1, "broken"))))
+        flush(world.open_session(build_tolerant_pipeline(errors=Errors("all", 1, "broken"))))
     assert not world.broker.sent_messages
 
 
 def test_dead_letters_are_sent_when_their_own_batch_is_published_and_not_with_one_before_it(world: World) -> None:
-    flush(world.build_ports(build_announcing_pipeline()))
+    flush(world.open_session(build_announcing_pipeline()))
     world.broker.produce("orders", {"id": "e"}, BAD)
 
     def dies(call: str, moment: str) -> None:
@@ -224,11 +224,11 @@ def test_dead_letters_are_sent_when_their_own_batch_is_published_and_not_with_on
             raise Crash(call)
 
     with pytest.raises(Crash):
-        flush(world.build_ports(build_announcing_pipeline(), dies))
+        flush(world.open_session(build_announcing_pipeline(), dies))
     assert [offset for _, offset, *_ in read_letters(world)] == [1, 3, 4]
-    clean_up(world.build_ports(build_announcing_pipeline()))
+    clean_up(world.open_session(build_announcing_pipeline()))
     assert len(world.broker.sent_messages) == 2
-    flush(world.build_ports(build_announcing_pipeline()))
+    flush(world.open_session(build_announcing_pipeline()))
     assert len(world.broker.sent_messages) == 3
 
 
@@ -248,12 +248,12 @@ def test_letters_are_written_under_the_offsets_of_their_batch(partitions: int, r
     world, pipeline = World(), build_tolerant_pipeline(build_table(topics=("many",)))
     world.broker.create("many", partitions)
     world.broker.produce("many", {"id": "a"}, {"id": "a", "name": "x"}, partition=1)
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     world.broker.produce("many", {"id": "c"}, {"id": "c", "name": "z"}, partition=1)
     for partition in range(partitions):
         world.broker.produce("many", {"id": "b"}, BAD, partition=partition)
     errors = replace(ALL, max_per_batch=200)
-    flush(world.build_ports(build_tolerant_pipeline(build_table(topics=("many",)), errors=errors)))
+    flush(world.open_session(build_tolerant_pipeline(build_table(topics=("many",)), errors=errors)))
     statements = [json.loads(text) for job in world.engine.merges for text in job.statements]
     assert [entry["ranges"] for entry in statements if entry["statement"] == "write_dead_letters"] == [ranges]
     assert len(world.read_rows(LETTERS)) == partitions
@@ -268,7 +268,7 @@ def test_statements_about_letters_of_others_name_only_partitions_that_have_some(
     counts = Counts(span=6003, read=6003, dead_lettered=7)
     staged = StagedBatch("lake.shop.orders", 3, "mine", 1, ranges, counts, topic_ids={"orders": "topic-1"})
     places = [("orders", 7), ("orders", 1500)]
-    statements = _render_others(world.build_ports(build_tolerant_pipeline()), LETTERS, staged, 2, places)
+    statements = _render_others(world.open_session(build_tolerant_pipeline()), LETTERS, staged, 2, places)
     assert [json.loads(statement)["ranges"] for statement in statements] == [partition_ranges, partition_ranges]
 
 
@@ -282,10 +282,10 @@ def test_letters_of_many_partitions_are_forgotten_and_read_again_by_statements_o
     world.broker.create("many", partitions)
     for partition in range(partitions):
         world.broker.produce("many", {"id": f"b{partition}"}, BAD, partition=partition)
-    flush(world.build_ports(pipeline))
-    earliest = propose_moves(world.build_ports(pipeline), "earliest")
-    rebase_positions(world.build_ports(pipeline), earliest)
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
+    earliest = propose_moves(world.open_session(pipeline), "earliest")
+    rebase_positions(world.open_session(pipeline), earliest)
+    flush(world.open_session(pipeline))
     reread = [
         statement["ranges"] for statement in list_statements(world) if statement["statement"] == "reread_dead_letters"
     ]
@@ -300,9 +300,9 @@ def test_replay_of_many_partitions_marks_each_letter_by_statements_of_bounded_le
     world.broker.create("many", partitions)
     for partition in range(partitions):
         world.broker.produce("many", {"id": f"b{partition}"}, BAD, partition=partition)
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     world.engine.fixed_values |= {0: {"id": "b", "name": "fixed"}}
-    (result,) = replay_dead_letters(world.build_ports(pipeline))
+    (result,) = replay_dead_letters(world.open_session(pipeline))
     range_counts = [
         len(statement["ranges"])
         for statement in list_statements(world)

@@ -25,7 +25,7 @@ def world() -> World:
 
 def publish_one_more(world: World, key: str = "z") -> None:
     world.broker.produce("orders", {"id": key}, {"id": key, "name": "x"})
-    flush(world.build_ports(PIPELINE))
+    flush(world.open_session(PIPELINE))
 
 
 @pytest.mark.parametrize(("names", "beat"), [(("shop",), 600), (("shop", "other"), 600), (("shop", "other"), 0)])
@@ -37,7 +37,7 @@ def test_snapshots_of_another_writer_expire_while_a_pipeline_has_nothing_to_publ
     sources = [replace(PIPELINE.source, group=f"tidegate-{name}") for name in names]
     pipelines = [replace(quiet, name=name, source=source) for name, source in zip(names, sources, strict=True)]
     for pipeline in pipelines[1:]:
-        flush(world.build_ports(pipeline))
+        flush(world.open_session(pipeline))
     before = [world.destination.read_state(NAME, name).recorded_position for name in names]
     counts = list[int]()
     for _ in range(40):
@@ -45,8 +45,8 @@ def test_snapshots_of_another_writer_expire_while_a_pipeline_has_nothing_to_publ
             world.destination.append_foreign_rows(NAME)
         world.clock.ms += 86_400_000
         for pipeline in pipelines:
-            heartbeat(world.build_ports(pipeline))
-            maintain(world.build_ports(pipeline), NAME)
+            heartbeat(world.open_session(pipeline))
+            maintain(world.open_session(pipeline), NAME)
         counts.append(len(world.destination.tables[NAME].snapshots))
     assert max(counts[20:]) <= max(counts[:20]) < 20 * 7
     states = [world.destination.read_state(NAME, name) for name in names]
@@ -62,7 +62,7 @@ def test_position_is_published_again_only_where_it_keeps_snapshots_that_are_old(
             world.destination.append_foreign_rows(NAME)
         world.clock.ms += days * 86_400_000
         tag = world.destination.tables[NAME].refs["tidegate_shop"]
-        heartbeat(world.build_ports(replace(PIPELINE, maintenance=Maintenance())))
+        heartbeat(world.open_session(replace(PIPELINE, maintenance=Maintenance())))
         return world.destination.tables[NAME].refs["tidegate_shop"] - tag
 
     assert beat_after(days=30, foreign_snapshots=0) == 0, "it is the newest"
@@ -80,7 +80,7 @@ def test_table_that_was_rolled_back_keeps_what_a_person_has_to_answer_for(world:
         world.destination.append_foreign_rows(NAME)
     world.clock.ms += 30 * 86_400_000
     tag = world.destination.tables[NAME].refs["tidegate_shop"]
-    heartbeat(world.build_ports(PIPELINE))
+    heartbeat(world.open_session(PIPELINE))
     assert world.destination.tables[NAME].refs["tidegate_shop"] == tag
 
 
@@ -95,7 +95,7 @@ def test_run_that_publishes_meanwhile_is_faster(world: World) -> None:
             has_published.append(True)
             publish_one_more(world)
 
-    heartbeat(world.build_ports(PIPELINE, publish_meanwhile))
+    heartbeat(world.open_session(PIPELINE, publish_meanwhile))
     state = world.destination.read_state(NAME, "shop")
     assert has_published
     assert (state.position.batch, state.position.offsets["orders"][0], state.is_rolled_back) == (7, 7, False)

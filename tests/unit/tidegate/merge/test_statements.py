@@ -9,9 +9,8 @@ from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.merge.statements import build_merge_input, render_backfill_statements, render_merge_statements
 from tidegate.model.batch import Counts, StagedBatch
 from tidegate.model.offsets import Ranges
-from tidegate.schema.column import Column
-from tidegate.schema.data_types import UUID_FORM, Primitive, Struct
-from tidegate.spec.formats import KeyFormat, ValueFormat
+from tidegate.schema.data_types import UUID_FORM, Column, Primitive, Struct
+from tidegate.spec.source import KeyFormat, ValueFormat
 from tidegate.spec.table import DeleteMode, Table
 from tidegate.table.session import TableSession
 
@@ -23,10 +22,10 @@ STRUCT_KEY = KeyFormat(fields=("a", "b"), columns=(Column("a", "STRING"), Column
 
 
 def render(table: Table, backfill: bool = False, dialect: str = "iceberg") -> str:
-    ports = replace(World().build_ports(build_pipeline(table)), sql=SqlFiles(dialect))
+    session = replace(World().open_session(build_pipeline(table)), sql=SqlFiles(dialect))
     if backfill:
-        return render_backfill_statements(TableSession(ports, table), STAGED, "b", "lake.shop.orders_shop_tmp_bf")[-1]
-    return render_merge_statements(TableSession(ports, table), STAGED, "b")[-1]
+        return render_backfill_statements(TableSession(session, table), STAGED, "b", "lake.shop.orders_shop_tmp_bf")[-1]
+    return render_merge_statements(TableSession(session, table), STAGED, "b")[-1]
 
 
 def build_keyed_table(key: KeyFormat, **key_fields: Any) -> Table:
@@ -38,10 +37,10 @@ def build_keyed_table(key: KeyFormat, **key_fields: Any) -> Table:
 def test_backfill_of_an_append_table_finds_rows_by_the_tables_own_name_of_a_renamed_key() -> None:
     struct = Struct((("number", TEXT), ("name", TEXT)), aliases=(("id", "number"),))
     table = build_table(mode="append", target_schema=struct)
-    ports = replace(World().build_ports(build_pipeline(table)), sql=SqlFiles("iceberg"))
+    session = replace(World().open_session(build_pipeline(table)), sql=SqlFiles("iceberg"))
     ranges = Ranges({"orders": {0: (0, 9)}})
     staged = StagedBatch(table.name, 7, "0af3", 0, ranges, Counts(span=9, read=9, staged=9))
-    (statement,) = render_backfill_statements(TableSession(ports, table), staged, "b", "lake.shop.orders_shop_tmp_bf")
+    (statement,) = render_backfill_statements(TableSession(session, table), staged, "b", "lake.shop.orders_shop_tmp_bf")
     on = statement.rsplit("\nON ", 1)[1].split("\nWHEN")[0]
     assert "t.`number` <=> s.`number`" in on
     assert "`id`" not in on
@@ -98,6 +97,6 @@ def test_flag_that_was_renamed_is_no_column_of_the_value(is_declared: bool) -> N
     world.destination.rename_column("lake.shop.orders", "_deleted", "is_deleted")
     value = ValueFormat(columns=(Column("id", "STRING"),) if is_declared else None)
     table = replace(build_table(), deletes=DeleteMode.SOFT, value=value)
-    state = world.build_ports(build_pipeline(table)).tables.read_state(table.name, "shop")
+    state = world.open_session(build_pipeline(table)).tables.read_state(table.name, "shop")
     values = build_merge_input(build_session(build_pipeline(table), table, state), STAGED, "b")
     assert (values["values"], values["flag"]) == ([], "is_deleted")

@@ -31,9 +31,9 @@ def produce(world: World, *changes: tuple[str, str | None]) -> None:
 
 def write_changes(world: World, *changes: tuple[str, str | None], pipeline=PIPELINE, hook=None) -> PublishedBatch:
     produce(world, *changes)
-    ports = world.build_ports(pipeline)
-    (batch,) = stage(ports, plan(ports))
-    return merge(world.build_ports(pipeline, hook), batch)
+    session = world.open_session(pipeline)
+    (batch,) = stage(session, plan(session))
+    return merge(world.open_session(pipeline, hook), batch)
 
 
 def list_statements(world: World) -> list[str]:
@@ -107,7 +107,7 @@ def test_table_that_is_only_appended_to_says_so(world: World) -> None:
 def test_history_tells_how_each_batch_was_written(world: World) -> None:
     for name in ("x", "y"):
         world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": name})
-        flush(world.build_ports(PIPELINE))
+        flush(world.open_session(PIPELINE))
     (rows,) = world.destination.control.values()
     assert [row["written_as"] for row in rows] == ["append", "merge"]
 
@@ -120,7 +120,7 @@ def test_table_is_the_same_as_if_every_batch_were_merged(batches: list, mode: st
     rows: dict[str, str] = {}
     for changes in batches:
         produce(world, *changes)
-        flush(world.build_ports(build_pipeline(build_table(mode=mode))))
+        flush(world.open_session(build_pipeline(build_table(mode=mode))))
         for key, name in changes:
             if name is not None:
                 rows[key] = name

@@ -17,10 +17,10 @@ from tidegate.migration.draft import Translation
 from tidegate.migration.report import format_catalog_entry, format_pipeline_file
 from tidegate.migration.transforms.record_plan import FILL_IN
 from tidegate.migration.translate import translate
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column
 from tidegate.sinks.world import TableShape, UnreachableWorld
 from tidegate.spec.projection import Field, resolve_projection
-from tidegate.wiring.import_files import check_files
+from tidegate.wiring.sink_world import check_files
 
 AVRO = {
     "value.converter": "io.confluent.connect.avro.AvroConverter",

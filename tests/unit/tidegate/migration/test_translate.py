@@ -14,9 +14,9 @@ from tidegate.migration.draft import Translation
 from tidegate.migration.position import apply_position, find_position
 from tidegate.migration.report import describe_import, format_catalog_entry, format_pipeline_file, format_translation
 from tidegate.migration.translate import translate
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column
 from tidegate.sinks.world import TableShape, UnreachableWorld
-from tidegate.wiring.import_files import check_files
+from tidegate.wiring.sink_world import check_files
 
 FULL = {
     "bigquery": BIGQUERY_PROPERTIES,

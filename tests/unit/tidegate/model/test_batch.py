@@ -7,8 +7,8 @@ from tidegate.jobs.merge_job import Audits, MergeJob
 from tidegate.jobs.stage_job import StageJob, StageTable
 from tidegate.model.batch import Counts, Plan, PlannedBatch, PublishedBatch, Refusal, StagedBatch
 from tidegate.model.offsets import Ranges
-from tidegate.schema.column import Column
-from tidegate.spec.formats import KeyFormat, ValueFormat
+from tidegate.schema.data_types import Column
+from tidegate.spec.source import KeyFormat, ValueFormat
 from tidegate.spec.table import Route
 
 RANGES = Ranges({"t": {0: (0, 2**53 + 1), 10: (5, 5), 2: (1, 4)}})

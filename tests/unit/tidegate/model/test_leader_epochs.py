@@ -2,7 +2,7 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tidegate.model.leader_epochs import find_epoch_starts
+from tidegate.model.kafka_log import find_epoch_starts
 
 
 class Log:

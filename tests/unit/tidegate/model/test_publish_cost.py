@@ -1,8 +1,7 @@
 """What a publish cost: a size that nobody counted is unknown, and never 0."""
 
-from tidegate.model.batch import PublishedBatch
+from tidegate.model.batch import PublishCost, PublishedBatch, read_cost
 from tidegate.model.offsets import Ranges
-from tidegate.model.publish_cost import PublishCost, read_cost
 
 
 def build_published_batch(**cost: int | None) -> PublishedBatch:

@@ -62,7 +62,7 @@ def test_a_pipeline_is_called_as_soon_as_enough_records_wait_beyond_what_is_publ
     produce(world, 1)
     seconds.now += 3
     assert lookout.poll(world.broker, [watch]) == {"shop": 3}
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     seconds.now += 3
     assert lookout.poll(world.broker, [watch]) == {}
     produce(world, 4)
@@ -89,7 +89,7 @@ def test_a_pipeline_far_behind_is_called_again_as_soon_as_its_progress_has_moved
     lookout, watch = BacklogMonitor(seconds), MonitoredPipeline.from_pipeline(small)
     produce(world, 8)
     assert lookout.poll(world.broker, [watch]) == {"shop": 8}
-    flush(world.build_ports(small))
+    flush(world.open_session(small))
     seconds.now += 3
     assert lookout.poll(world.broker, [watch]) == {"shop": 6}
 
@@ -113,7 +113,7 @@ def test_a_position_that_was_moved_back_is_noticed_after_a_while() -> None:
     world, seconds, pipeline = build_world(), Seconds(), build_watched_pipeline()
     lookout, watch = BacklogMonitor(seconds), MonitoredPipeline.from_pipeline(pipeline)
     produce(world, 3)
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     assert lookout.poll(world.broker, [watch]) == {}
     world.broker.commit("tidegate-shop", {"orders": {0: 0, 1: 0}})
     seconds.now += PROGRESS_TTL_SECONDS

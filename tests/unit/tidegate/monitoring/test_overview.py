@@ -13,7 +13,7 @@ from tidegate.monitoring.details import read_batch_history
 from tidegate.monitoring.health import Health, ScheduleState, describe_pipeline_state
 from tidegate.monitoring.overview import build_overview, find_unpublished, read_recent
 from tidegate.monitoring.status import read_status
-from tidegate.ports.context import Ports
+from tidegate.ports.session import Session
 from tidegate.spec.source import Errors
 from tidegate.table.history import find_last_advances
 from tidegate.table.log import read_log
@@ -32,8 +32,8 @@ def world() -> World:
     return world
 
 
-def read_overview(ports: Ports) -> dict[str, Any]:
-    return build_overview(read_pipeline_progress(ports))
+def read_overview(session: Session) -> dict[str, Any]:
+    return build_overview(read_pipeline_progress(session))
 
 
 def describe_state(row: dict[str, Any], interval: int = 60, now_ms: int = 0, **schedule: Any) -> tuple[str, str]:
@@ -41,12 +41,12 @@ def describe_state(row: dict[str, Any], interval: int = 60, now_ms: int = 0, **s
 
 
 def test_lag_is_counted_by_table_and_partition_and_aged_by_its_oldest_record(world: World) -> None:
-    ports = world.build_ports(build_pipeline(*TWO))
-    flush(ports)
+    session = world.open_session(build_pipeline(*TWO))
+    flush(session)
     for name in ("b", "c"):
         world.broker.produce("right", {"id": name}, {"id": name, "name": "y"}, timestamp=world.clock.ms)
         world.clock.tick(10_000)
-    row = read_overview(ports)
+    row = read_overview(session)
     assert (row["lag"], row["lag_seconds"]) == (2, 20.0)
     assert [(t["table"], t["lag"], t["lag_seconds"]) for t in row["tables"]] == [
         ("lake.shop.left", 0, 0.0), ("lake.shop.right", 2, 20.0),
@@ -55,20 +55,20 @@ def test_lag_is_counted_by_table_and_partition_and_aged_by_its_oldest_record(wor
 
 
 def test_unpublished_names_the_records_whose_age_must_be_known(world: World) -> None:
-    progress = read_pipeline_progress(world.build_ports(build_pipeline(*TWO)))
+    progress = read_pipeline_progress(world.open_session(build_pipeline(*TWO)))
     assert find_unpublished(progress) == {("left", 0, 0), ("right", 0, 0)}
 
 
 def test_age_that_brokers_do_not_tell_is_unknown_and_not_zero(world: World) -> None:
     broker = world.broker
     broker.read_timestamps = lambda places: {}  # type: ignore[method-assign]
-    assert read_overview(world.build_ports(build_pipeline(*TWO)))["lag_seconds"] is None
+    assert read_overview(world.open_session(build_pipeline(*TWO)))["lag_seconds"] is None
 
 
 def test_connectors_heartbeat_proves_freshness_of_what_has_no_lag(world: World) -> None:
-    ports = world.build_ports(build_pipeline(*TWO))
-    flush(ports)
-    row = build_overview(compare_with_log(ports, observe_tables(ports), read_log(ports), {}, 1_900_000_000_000))
+    session = world.open_session(build_pipeline(*TWO))
+    flush(session)
+    row = build_overview(compare_with_log(session, observe_tables(session), read_log(session), {}, 1_900_000_000_000))
     assert row["freshness"] == "2030-03-17T17:46:40.000Z"
 
 
@@ -76,64 +76,64 @@ def test_pipeline_is_complete_up_to_no_known_time_while_that_of_one_table_is_unk
     """The topic of one table has had no record yet."""
     world.broker.create("quiet", 2)
     pipeline = build_pipeline(*TWO, build_table("lake.shop.quiet", topics=("quiet",)))
-    ports = world.build_ports(pipeline)
-    flush(ports)
-    row, status = read_overview(ports), read_status(ports)
+    session = world.open_session(pipeline)
+    flush(session)
+    row, status = read_overview(session), read_status(session)
     times = [table["valid_through"] for table in row["tables"]]
     assert [time is None for time in times] == [False, False, True]
     assert times == [table["valid_through"] for table in status["tables"]]
     assert (row["freshness"], status["freshness"]) == (None, None)
     for partition in range(2):
         world.broker.produce("quiet", {"id": "a"}, {"id": "a", "name": "x"}, partition)
-    flush(ports)
-    row, status = read_overview(ports), read_status(ports)
+    flush(session)
+    row, status = read_overview(session), read_status(session)
     assert row["freshness"] == status["freshness"] == min(table["valid_through"] for table in row["tables"])
 
 
 def test_last_flush_sums_the_tables_of_the_newest_batch(world: World) -> None:
-    ports = world.build_ports(build_pipeline(*TWO))
-    assert read_recent(ports) == {"last_flush": None, "dead_letters": 0}
-    flush(ports)
-    flush_of = read_recent(ports)["last_flush"]
+    session = world.open_session(build_pipeline(*TWO))
+    assert read_recent(session) == {"last_flush": None, "dead_letters": 0}
+    flush(session)
+    flush_of = read_recent(session)["last_flush"]
     assert (flush_of["batch"], flush_of["inserted"], flush_of["updated"], flush_of["deleted"]) == (1, 2, 0, 0)
 
 
 def test_last_flush_sums_all_tables_however_many_there_are(world: World) -> None:
     tables = tuple(build_table(f"lake.shop.t{number}", topics=("left",)) for number in range(25))
-    ports = world.build_ports(build_pipeline(*tables))
-    flush(ports)
-    assert read_recent(ports)["last_flush"]["inserted"] == 25
+    session = world.open_session(build_pipeline(*tables))
+    flush(session)
+    assert read_recent(session)["last_flush"]["inserted"] == 25
 
 
 def test_bytes_of_the_last_flush_are_known_if_those_of_all_its_tables_are(world: World) -> None:
-    ports = world.build_ports(build_pipeline(*TWO))
-    flush(ports)
-    first_batch, right = world.destination.control[resource_names.name_control_table(ports.pipeline)]
+    session = world.open_session(build_pipeline(*TWO))
+    flush(session)
+    first_batch, right = world.destination.control[resource_names.name_control_table(session.pipeline)]
     first_batch["bytes_written"], right["bytes_written"] = 1000, 24
-    assert read_recent(ports)["last_flush"]["bytes_written"] == 1024
-    assert [row["bytes_written"] for row in read_batch_history(ports, 9)["batches"]] == [24, 1000]
+    assert read_recent(session)["last_flush"]["bytes_written"] == 1024
+    assert [row["bytes_written"] for row in read_batch_history(session, 9)["batches"]] == [24, 1000]
     right["bytes_written"] = None
-    assert read_recent(ports)["last_flush"]["bytes_written"] is None
-    assert [row["bytes_written"] for row in read_batch_history(ports, 9)["batches"]] == [None, 1000]
+    assert read_recent(session)["last_flush"]["bytes_written"] is None
+    assert [row["bytes_written"] for row in read_batch_history(session, 9)["batches"]] == [None, 1000]
 
 
 def test_dead_letters_that_wait_are_counted(world: World) -> None:
     tolerant = replace(TWO[0], errors=Errors("all", 3))
     world.broker.produce("left", {"id": "b"}, BAD)
-    ports = world.build_ports(build_pipeline(tolerant, source={"errors": Errors("all", 3)}))
-    flush(ports)
-    assert read_recent(ports)["dead_letters"] == 1
+    session = world.open_session(build_pipeline(tolerant, source={"errors": Errors("all", 3)}))
+    flush(session)
+    assert read_recent(session)["dead_letters"] == 1
 
 
 def test_history_tells_when_each_partition_last_moved(world: World) -> None:
-    ports = world.build_ports(build_pipeline(*TWO))
-    flush(ports)
+    session = world.open_session(build_pipeline(*TWO))
+    flush(session)
     first = world.clock.ms
     world.clock.tick(60_000)
     world.broker.produce("right", {"id": "b"}, {"id": "b", "name": "y"})
-    flush(ports)
+    flush(session)
     advances = find_last_advances(
-        world.destination.read_history(resource_names.name_control_table(ports.pipeline), 100)
+        world.destination.read_history(resource_names.name_control_table(session.pipeline), 100)
     )
     assert advances["left", 0] <= first < advances["right", 0]
 
@@ -161,17 +161,17 @@ def test_newest_batch_that_moved_a_partition_tells_when_and_older_ones_are_not_l
 
 
 def test_pipeline_without_lag_is_current(world: World) -> None:
-    ports = world.build_ports(build_pipeline(*TWO))
-    flush(ports)
-    assert describe_state(read_overview(ports)) == (Health.CURRENT, "nothing waits")
+    session = world.open_session(build_pipeline(*TWO))
+    flush(session)
+    assert describe_state(read_overview(session)) == (Health.CURRENT, "nothing waits")
 
 
 def test_rolled_back_table_is_stuck_and_the_reason_is_the_way_out(world: World) -> None:
-    ports = world.build_ports(build_pipeline(*TWO))
-    flush(ports)
+    session = world.open_session(build_pipeline(*TWO))
+    flush(session)
     table = world.destination.tables["lake.shop.left"]
     world.destination.rollback("lake.shop.left", table.ancestors()[-1].id)
-    state, reason = describe_state(read_overview(ports), paused=True)
+    state, reason = describe_state(read_overview(session), paused=True)
     assert state == Health.STUCK
     assert "on_rollback" in reason
 
@@ -183,8 +183,8 @@ def test_full_queue_is_stuck_even_while_other_tables_move() -> None:
 
 def test_table_whose_catalog_may_answer_again_is_not_stuck(world: World) -> None:
     pipeline = build_pipeline(*TWO)
-    flush(world.build_ports(pipeline))
-    row = read_overview(world.build_ports(pipeline, destination=UnreadableTable(world.destination, "lake.shop.left")))
+    flush(world.open_session(pipeline))
+    row = read_overview(world.open_session(pipeline, destination=UnreadableTable(world.destination, "lake.shop.left")))
     state, reason = describe_state(row)
     assert (state, "catalog or files did not answer" in reason) == (Health.UNKNOWN, True)
     assert describe_state(row, failed="run 7") == (Health.FAILING, "run 7")
@@ -216,10 +216,10 @@ def test_state_in_words(changed: dict[str, Any], schedule: dict[str, Any], state
 
 
 def test_position_that_fits_again_is_shown_at_the_next_reading_and_not_after_the_next_run(world: World) -> None:
-    ports = world.build_ports(build_pipeline(*TWO))
-    flush(ports)
+    session = world.open_session(build_pipeline(*TWO))
+    flush(session)
     refusal = {"failed": "plan failed: the log is another one", "refused_at": 100.0}
-    row = read_overview(ports)
+    row = read_overview(session)
     assert describe_state({**row, "read_at": 99.0}, **refusal)[0] == Health.FAILING
     assert describe_state({**row, "read_at": 101.0}, **refusal) == (Health.CURRENT, "nothing waits")
     assert describe_state({**row, "read_at": 101.0, "error": "no answer"}, **refusal)[0] == Health.FAILING
@@ -231,11 +231,11 @@ def test_failure_is_over_as_soon_as_what_failed_has_succeeded_but_not_where_a_ta
 ) -> None:
     fixed = {"failed": "stage failed: x", "running": True, "is_fixed": True}
     alone, several = (
-        world.build_ports(build_pipeline(build_table("lake.shop.alone", topics=("left",)))),
-        world.build_ports(build_pipeline(*TWO)),
+        world.open_session(build_pipeline(build_table("lake.shop.alone", topics=("left",)))),
+        world.open_session(build_pipeline(*TWO)),
     )
-    for ports in (alone, several):
-        flush(ports)
+    for session in (alone, several):
+        flush(session)
     assert describe_state(read_overview(alone), **fixed) == (Health.CURRENT, "nothing waits")
     assert describe_state({**read_overview(alone), "error": "no answer"}, **fixed) == (Health.UNKNOWN, "no answer")
     assert describe_state(read_overview(several), **fixed) == (Health.FAILING, "stage failed: x")

@@ -9,8 +9,8 @@ import pytest
 from fakes import World, build_pipeline, build_table
 from tidegate.flush.flush import flush
 from tidegate.model.table_state import TableState
-from tidegate.monitoring.work_inputs import digest_work_inputs
-from tidegate.ports.context import Ports
+from tidegate.monitoring.failure_streak import digest_work_inputs
+from tidegate.ports.session import Session
 
 TABLES = ("lake.shop.left", "lake.shop.right")
 PIPELINE = build_pipeline(build_table(TABLES[0], topics=("left",)), build_table(TABLES[1], topics=("right",)))
@@ -23,7 +23,7 @@ def world() -> World:
         world.broker.create(topic, 2)
         for partition in range(2):
             world.broker.produce(topic, {"id": f"{partition}"}, {"id": f"{partition}", "name": topic}, partition)
-    flush(world.build_ports(PIPELINE))
+    flush(world.open_session(PIPELINE))
     return world
 
 
@@ -53,10 +53,10 @@ def include(tmp_path: Path) -> Path:
 def test_file_counts_where_the_pipeline_may_read_it(
     world: World, include: Path, folder: str, file: str, changes: bool
 ) -> None:
-    before = digest_work_inputs(world.build_ports(PIPELINE), include)
-    assert digest_work_inputs(world.build_ports(PIPELINE), include) == before
+    before = digest_work_inputs(world.open_session(PIPELINE), include)
+    assert digest_work_inputs(world.open_session(PIPELINE), include) == before
     (include / folder / file).write_text("something else")
-    assert (digest_work_inputs(world.build_ports(PIPELINE), include) != before) is changes
+    assert (digest_work_inputs(world.open_session(PIPELINE), include) != before) is changes
 
 
 def mount(folder: Path, version: str, texts: dict[str, str]) -> None:
@@ -78,9 +78,9 @@ def test_new_version_of_a_config_map_counts_where_the_pipelines_own_file_is_anot
     folder.mkdir(parents=True)
     texts = {f"{PIPELINE.name}.yaml": "tables: []", "other.yaml": "tables: []"}
     mount(folder, "..2026_11_26", texts)
-    before = digest_work_inputs(world.build_ports(PIPELINE), folder.parent)
+    before = digest_work_inputs(world.open_session(PIPELINE), folder.parent)
     mount(folder, "..2026_11_27", {**texts, f"{name}.yaml": "tables: [{}]"})
-    after = digest_work_inputs(world.build_ports(PIPELINE), folder.parent)
+    after = digest_work_inputs(world.open_session(PIPELINE), folder.parent)
     assert (after != before) is (name == PIPELINE.name)
 
 
@@ -92,9 +92,9 @@ def test_file_counts_in_a_folder_behind_a_link(
     (include / "pipelines").rename(elsewhere)
     (include / "pipelines").symlink_to(elsewhere)
     (elsewhere / "up").symlink_to("..")  # a loop is walked once
-    before = digest_work_inputs(world.build_ports(PIPELINE), include)
+    before = digest_work_inputs(world.open_session(PIPELINE), include)
     (elsewhere / f"{name}.yaml").write_text("something else")
-    assert (digest_work_inputs(world.build_ports(PIPELINE), include) != before) is changes
+    assert (digest_work_inputs(world.open_session(PIPELINE), include) != before) is changes
 
 
 @pytest.mark.parametrize(
@@ -111,16 +111,16 @@ def test_file_counts_in_a_folder_behind_a_link(
 def test_every_table_of_the_pipeline_counts(
     world: World, include: Path, change: Callable[[TableState], TableState | None]
 ) -> None:
-    before = digest_work_inputs(world.build_ports(PIPELINE), include)
-    ports = world.build_ports(PIPELINE)
+    before = digest_work_inputs(world.open_session(PIPELINE), include)
+    session = world.open_session(PIPELINE)
 
     class Changed:
         """The tables, one of which was changed by hand."""
 
         def read_state(self, table: str, pipeline: str) -> Any:
-            state = ports.tables.read_state(table, pipeline)
+            state = session.tables.read_state(table, pipeline)
             assert state is not None
             return change(state) if table == TABLES[1] else state
 
-    changed: Ports = replace(ports, tables=Changed())  # type: ignore[arg-type]
+    changed: Session = replace(session, tables=Changed())  # type: ignore[arg-type]
     assert digest_work_inputs(changed, include) != before

@@ -22,7 +22,7 @@ ROWS = dict.fromkeys("abcdefgh", "1")
 def outside() -> Outside:
     outside = Outside(delivery="exactly-once", parallelism=2, transaction_records=2)
     outside.table.commit(**ROWS)
-    publish(outside.build_ports())
+    publish(outside.open_session())
     return outside
 
 
@@ -37,7 +37,7 @@ def die_between_the_parts(outside: Outside, **words: Any) -> None:
 
     outside.topic.broker.before_call = meet
     with pytest.raises(Killed):
-        publish(outside.build_ports(), **words)
+        publish(outside.open_session(), **words)
 
 
 def die_within_the_second_part(outside: Outside) -> None:
@@ -52,7 +52,7 @@ def die_within_the_second_part(outside: Outside) -> None:
 
     outside.topic.broker.before_call = meet
     with pytest.raises(Killed):
-        publish(outside.build_ports())
+        publish(outside.open_session())
 
 
 def replace_topic(outside: Outside) -> None:
@@ -65,13 +65,13 @@ def test_comparison_that_died_between_two_parts_of_a_new_topic_is_finished_thoug
 ) -> None:
     replace_topic(outside)
     die_between_the_parts(outside, resynchronise=True)
-    run = plan_run(outside.build_ports())
+    run = plan_run(outside.open_session())
     assert (run.position.mode, run.is_resumed, [part.number for part in run.parts]) == ("topic", True, [1])
-    publish(outside.build_ports())
+    publish(outside.open_session())
     assert outside.topic.read_latest() == ROWS
     assert len(outside.topic.records) == len(ROWS)
     with pytest.raises(NothingToDo, match="nothing came since"):
-        publish(outside.build_ports())
+        publish(outside.open_session())
 
 
 @pytest.mark.parametrize("is_moved", [False, True], ids=["table stands still", "table moves"])
@@ -82,7 +82,7 @@ def test_comparison_that_died_between_two_parts_of_a_damaged_topic_is_finished(
         outside.table.commit(**ROWS, z="1")
     outside.topic.receive(*((key, "damaged") for key in ROWS))
     die_between_the_parts(outside, resynchronise=True)
-    publish(outside.build_ports())
+    publish(outside.open_session())
     assert outside.topic.read_latest() == outside.table.read_latest()
 
 
@@ -94,7 +94,7 @@ def test_comparison_by_a_worker_whose_clock_is_behind_is_finished_too(outside: O
     outside.topic.receive(*((key, "damaged") for key in ROWS))
     outside.topic.broker.seconds -= 3600
     die_between_the_parts(outside, resynchronise=True)
-    publish(outside.build_ports())
+    publish(outside.open_session())
     assert outside.topic.read_latest() == outside.table.read_latest()
 
 
@@ -103,7 +103,7 @@ def test_comparison_under_a_changed_file_that_died_between_two_parts_leaves_none
 ) -> None:
     outside.publication = replace(outside.publication, key=KeyOut(("id",), prefix="k_"))
     die_between_the_parts(outside, resynchronise=True)
-    publish(outside.build_ports())
+    publish(outside.open_session())
     digests = {part.digest for part in outside.topic.read_progress(outside.publication).recorded_parts}
     assert digests == {outside.publication.digest}
 
@@ -112,11 +112,11 @@ def test_comparison_is_never_resumed_behind_a_key_for_the_topic_may_have_changed
     outside.topic.receive(*((key, "damaged") for key in ROWS))
     outside.die_at(7)  # behind the first commit of the first part
     with pytest.raises(Killed):
-        publish(outside.build_ports(), resynchronise=True)
+        publish(outside.open_session(), resynchronise=True)
     (first, *_) = outside.topic.read_progress(outside.publication).recorded_parts
     assert (first.mode, first.is_complete) == ("topic", False)
     outside.topic.receive(*((key, "damaged again") for key in ROWS))
-    publish(outside.build_ports())
+    publish(outside.open_session())
     assert outside.topic.read_latest() == ROWS
 
 
@@ -128,10 +128,10 @@ def test_comparison_asks_for_every_key_of_a_part_that_was_on_its_way_between_two
     assert (first.is_complete, second.mode, bool(second.after)) == (True, "changes", True)
     outside.topic.receive(*((key, "damaged") for key in ROWS))
     die_between_the_parts(outside, resynchronise=True)
-    run = plan_run(outside.build_ports())
+    run = plan_run(outside.open_session())
     parts = [(part.number, part.after, part.counts) for part in run.parts]
     assert (run.position.mode, parts) == ("topic", [(1, "", {})])
-    publish(outside.build_ports())
+    publish(outside.open_session())
     assert outside.topic.read_latest() == outside.table.read_latest()
 
 
@@ -152,14 +152,14 @@ class Overtaken:
 def test_run_that_had_to_produce_every_key_does_not_claim_a_part_that_another_run_took(
     outside: Outside, words: dict[str, Any]
 ) -> None:
-    late = replace(outside.build_ports(), engine=Overtaken(outside, again=RepublishRequest()))
+    late = replace(outside.open_session(), engine=Overtaken(outside, again=RepublishRequest()))
     with pytest.raises(RetryLater, match="1 of 2 parts arrived there"):
         publish(late, **words)
 
 
 def test_run_whose_parts_another_run_brought_to_the_same_snapshot_is_done(outside: Outside) -> None:
     outside.table.commit(**dict.fromkeys(ROWS, "2"))
-    result = publish(replace(outside.build_ports(), engine=Overtaken(outside)))
+    result = publish(replace(outside.open_session(), engine=Overtaken(outside)))
     assert (result.to_snapshot_id, outside.topic.read_latest()) == (11, dict.fromkeys(ROWS, "2"))
     assert len(outside.topic.records) == 2 * len(ROWS), "each change once"
 
@@ -173,7 +173,7 @@ def test_pin_of_a_run_that_began_behind_this_one_stays(outside: Outside) -> None
             outside.table.commit(**ROWS)
             outside.table.pin("lake.shop.t", 12, "tidegate-publication-out-12")
 
-    publish(replace(outside.build_ports(), engine=Slow()))
+    publish(replace(outside.open_session(), engine=Slow()))
     assert set(outside.table.tags.values()) == {11, 12}
 
 
@@ -181,17 +181,17 @@ def test_parts_in_three_states_come_together_where_the_newest_is_and_no_reader_i
     """Nothing tells the newest but the table itself: clocks of executors differ."""
     outside = Outside(delivery="exactly-once", parallelism=3, transaction_records=2)
     outside.table.commit(**ROWS)
-    publish(outside.build_ports())
+    publish(outside.open_session())
     stay = [outside.topic.read_progress(outside.publication)]
     for value in "23":
         outside.table.commit(**dict.fromkeys(ROWS, value))
-        publish(outside.build_ports())
+        publish(outside.open_session())
         stay.append(outside.topic.read_progress(outside.publication))
     undo(outside, 0, stay[0].raw_records[0] or "", {"2", "3"})
     undo(outside, 1, stay[1].raw_records[1] or "", {"3"})
     assert [part.to for part in outside.topic.read_progress(outside.publication).recorded_parts] == [10, 11, 12]
     before = len(outside.topic.records)
-    publish(outside.build_ports())
+    publish(outside.open_session())
     assert set(dict(outside.topic.records[before:]).values()) == {"3"}
     assert outside.topic.read_latest() == dict.fromkeys(ROWS, "3")
     assert set(outside.table.tags.values()) == {12}
@@ -212,7 +212,7 @@ def test_expired_snapshot_between_the_states_of_two_parts_is_refused_in_words(ou
     die_between_the_parts(outside)
     del outside.table.snapshots[10]
     with pytest.raises(GiveUp, match=r"snapshot=10 of table=lake\.shop\.t, which was published last, has expired"):
-        publish(outside.build_ports())
+        publish(outside.open_session())
 
 
 def test_progress_of_an_unknown_pair_is_no_key_to_go_on_behind(outside: Outside) -> None:
@@ -220,8 +220,8 @@ def test_progress_of_an_unknown_pair_is_no_key_to_go_on_behind(outside: Outside)
     outside.table.commit(**dict.fromkeys(ROWS, "2"))
     outside.die_at(7)
     with pytest.raises(Killed):
-        publish(outside.build_ports())
-    run = plan_run(outside.build_ports())
+        publish(outside.open_session())
+    run = plan_run(outside.open_session())
     assert [bool(part.after) for part in run.parts] == [True, False]
     progress = outside.topic.read_progress(outside.publication)
     assert isinstance(progress.parts[0], Progress)

@@ -20,17 +20,17 @@ from tidegate.errors import (
 from tidegate.flush.flush import flush
 from tidegate.model import resource_names
 from tidegate.model.backfill import AppliedSlice, Backfill
+from tidegate.model.batch import PublishOutcome
 from tidegate.model.offsets import Ranges
-from tidegate.model.publish_cost import PublishOutcome
+from tidegate.model.table_state import TableCommit
 from tidegate.monitoring.details import read_backfills
 from tidegate.monitoring.status import read_status
-from tidegate.ports.context import TableCommit
 from tidegate.reprocess.backfill import abandon_backfill, apply_backfill, apply_slice, read_open_backfills
 from tidegate.reprocess.backfill_plan import BackfillRequest, parse_request, propose_backfill
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
 from tidegate.reprocess.replay import replay_dead_letters
 from tidegate.reprocess.rollback import answer_rollbacks, propose_answers
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column
 
 NAME = "lake.shop.orders"
 PIPELINE = build_pipeline(max_records=2)
@@ -55,14 +55,14 @@ def produce(world: World, key: str, name: str | None) -> None:
 def flush_all(world: World, pipeline=PIPELINE) -> None:
     while True:
         try:
-            flush(world.build_ports(pipeline))
+            flush(world.open_session(pipeline))
         except NothingToDo:
             return
 
 
 def run(world: World, ranges: str = ALL, pipeline=PIPELINE, hook=None, **options) -> list[AppliedSlice]:
-    ports, results = world.build_ports(pipeline, hook, **options), []
-    apply_backfill(ports, propose_backfill(ports, parse_request(ranges, None, None)).backfill, results.append)
+    session, results = world.open_session(pipeline, hook, **options), []
+    apply_backfill(session, propose_backfill(session, parse_request(ranges, None, None)).backfill, results.append)
     return results
 
 
@@ -95,7 +95,7 @@ def test_backfill_restores_what_another_writer_took_away(world: World) -> None:
 def test_slice_whose_rows_were_rolled_back_is_applied_again_by_the_run_that_goes_on(world: World) -> None:
     damage(world)
     before = world.destination.read_state(NAME, "shop").snapshot_id
-    first = world.build_ports(PIPELINE)
+    first = world.open_session(PIPELINE)
     planned = propose_backfill(first, parse_request(ALL, None, None)).backfill
     apply_slice(first, planned, 3)
     assert read_names(world) == {"a": "2"}
@@ -200,8 +200,8 @@ def test_flush_leaves_an_open_backfill_alone(world: World) -> None:
 
 def test_same_command_goes_on_where_it_stopped(world: World) -> None:
     damage(world)
-    ports = world.build_ports(PIPELINE)
-    planned = propose_backfill(ports, parse_request(ALL, None, None)).backfill
+    session = world.open_session(PIPELINE)
+    planned = propose_backfill(session, parse_request(ALL, None, None)).backfill
     slice_results: list[AppliedSlice] = []
 
     def stop(result: AppliedSlice) -> None:
@@ -210,8 +210,8 @@ def test_same_command_goes_on_where_it_stopped(world: World) -> None:
             raise Crash
 
     with pytest.raises(Crash):
-        apply_backfill(ports, planned, stop)
-    backfill = propose_backfill(ports, parse_request(ALL, None, None))
+        apply_backfill(session, planned, stop)
+    backfill = propose_backfill(session, parse_request(ALL, None, None))
     assert (backfill.backfill, backfill.is_resumed) == (planned, True)
     before, results = len(world.engine.stages), run(world)
     assert [(r.slice, r.outcome) for r in results] == [
@@ -242,7 +242,7 @@ def test_backfill_whose_clean_up_lost_every_race_leaves_the_same_command_its_wor
 
 
 def test_mark_that_an_earlier_version_left_on_the_table_counts_for_nothing(world: World) -> None:
-    planned = propose_backfill(world.build_ports(PIPELINE), parse_request(ALL, None, None)).backfill
+    planned = propose_backfill(world.open_session(PIPELINE), parse_request(ALL, None, None)).backfill
     mark_text = '{"slices":3,"done":[3,2,1],"attempt":"a"}'
     world.destination.tables[NAME].properties[resource_names.name_backfill_property("shop", planned.id)] = mark_text
     damage(world)
@@ -255,8 +255,8 @@ def test_column_that_is_added_during_a_backfill_is_filled_in_all_slices(world: W
     for key, age in (("d", 7), ("e", 8), ("f", 9)):
         world.broker.produce("orders", {"id": key}, {"id": key, "name": "1", "age": age})
     flush_all(world)
-    ports, everything = world.build_ports(PIPELINE), '{"orders": {"0": [0, 8]}}'
-    planned = propose_backfill(ports, parse_request(everything, None, None)).backfill
+    session, everything = world.open_session(PIPELINE), '{"orders": {"0": [0, 8]}}'
+    planned = propose_backfill(session, parse_request(everything, None, None)).backfill
     results: list[AppliedSlice] = []
 
     def stop(result: AppliedSlice) -> None:
@@ -265,10 +265,10 @@ def test_column_that_is_added_during_a_backfill_is_filled_in_all_slices(world: W
             raise Crash
 
     with pytest.raises(Crash):
-        apply_backfill(ports, planned, stop)
+        apply_backfill(session, planned, stop)
     columns = (Column("id", "STRING"), Column("name", "STRING"), Column("age", "INT"))
     wider = build_pipeline(build_table(columns=columns), max_records=2)
-    assert propose_backfill(world.build_ports(wider), parse_request(everything, None, None)).is_resumed
+    assert propose_backfill(world.open_session(wider), parse_request(everything, None, None)).is_resumed
     assert [result.outcome for result in run(world, everything, wider)] == ["published"] * 4
     ages = {row["id"]: row.get("age") for row in world.read_rows(NAME)}
     assert ages == {"a": None, "b": None, "d": 7, "e": 8, "f": 9}
@@ -280,11 +280,11 @@ def test_slice_whose_mark_was_lost_is_applied_once_more_and_changes_nothing(worl
         raise RetryLater("no answer")
 
     mark_applied, world.destination.mark_applied = world.destination.mark_applied, lose
-    planned = propose_backfill(world.build_ports(PIPELINE), parse_request(ALL, None, None)).backfill
+    planned = propose_backfill(world.open_session(PIPELINE), parse_request(ALL, None, None)).backfill
     damage(world)
     for _ in range(2):
         with pytest.raises(Crash):
-            apply_backfill(world.build_ports(PIPELINE), planned, crash)
+            apply_backfill(world.open_session(PIPELINE), planned, crash)
     assert read_names(world) == {"a": "2"}
     world.destination.mark_applied = mark_applied
     run(world)
@@ -315,39 +315,39 @@ def test_answer_to_a_publish_that_was_lost_is_looked_up(world: World, takes_effe
 
 
 def test_range_of_times_is_gone_on_with_although_it_means_other_offsets_by_now(world: World) -> None:
-    ports, times = world.build_ports(PIPELINE), BackfillRequest(None, 0, 2**50)
-    planned = propose_backfill(ports, times).backfill
+    session, times = world.open_session(PIPELINE), BackfillRequest(None, 0, 2**50)
+    planned = propose_backfill(session, times).backfill
     with pytest.raises(Crash):
-        apply_backfill(world.build_ports(PIPELINE, CrashAt(60)), planned, print)
+        apply_backfill(world.open_session(PIPELINE, CrashAt(60)), planned, print)
     produce(world, "d", "1")
     flush_all(world)
-    assert propose_backfill(ports, times).backfill == planned
+    assert propose_backfill(session, times).backfill == planned
 
 
 def test_range_of_times_is_clipped_to_the_position(world: World) -> None:
     produce(world, "d", "1")
     first = world.broker.partitions["orders"][0].records[1].timestamp
-    backfill = propose_backfill(world.build_ports(PIPELINE), BackfillRequest(None, first, 2**50)).backfill
+    backfill = propose_backfill(world.open_session(PIPELINE), BackfillRequest(None, first, 2**50)).backfill
     assert backfill.get_ranges(NAME).to_dict() == {"orders": {"0": [1, 5], "1": [0, 0]}}
 
 
 def test_given_up_backfill_leaves_what_it_applied_and_nothing_else(world: World) -> None:
     damage(world)
-    ports = world.build_ports(PIPELINE)
-    planned = propose_backfill(ports, parse_request(ALL, None, None)).backfill
+    session = world.open_session(PIPELINE)
+    planned = propose_backfill(session, parse_request(ALL, None, None)).backfill
 
     def stop(_: AppliedSlice) -> None:
         raise Crash
 
     with pytest.raises(Crash):
-        apply_backfill(ports, planned, stop)
-    assert list(read_open_backfills(ports)) == [planned.id]
-    assert abandon_backfill(ports, planned.id) == [
+        apply_backfill(session, planned, stop)
+    assert list(read_open_backfills(session)) == [planned.id]
+    assert abandon_backfill(session, planned.id) == [
         resource_names.name_backfill_table(PIPELINE, PIPELINE.tables[0], planned.id)
     ]
     assert (read_names(world), list_leftovers(world)) == ({"a": "2"}, [])
     with pytest.raises(GiveUp, match="no such backfill"):
-        abandon_backfill(ports, planned.id)
+        abandon_backfill(session, planned.id)
 
 
 @pytest.mark.parametrize("has_work", [True, False], ids=["with records", "idle"])
@@ -355,9 +355,9 @@ def test_branch_that_a_late_job_of_an_abandoned_backfill_makes_again_goes_with_t
     world: World, has_work: bool
 ) -> None:
     """Its snapshots would be kept for ever. A backfill that is open keeps its branches, also when a flush runs."""
-    ports = world.build_ports(PIPELINE)
-    planned = propose_backfill(ports, parse_request(ALL, None, None)).backfill
-    apply_slice(ports, planned, 2)
+    session = world.open_session(PIPELINE)
+    planned = propose_backfill(session, parse_request(ALL, None, None)).backfill
+    apply_slice(session, planned, 2)
     late, replayed, foreign = (
         resource_names.name_backfill_branch(pipeline, backfill, number=1, attempt="late")
         for pipeline, backfill in (("shop", planned.id), ("shop", "replay"), ("other", planned.id))
@@ -376,7 +376,7 @@ def test_branch_that_a_late_job_of_an_abandoned_backfill_makes_again_goes_with_t
 
     write_late(late, replayed, foreign)
     assert flush_once("d") == {late, foreign}, "the backfill is open"
-    abandon_backfill(ports, planned.id)
+    abandon_backfill(session, planned.id)
     write_late(late)
     assert flush_once("e") == {foreign}
     write_late(late)
@@ -387,9 +387,9 @@ def test_branch_that_a_late_job_of_an_abandoned_backfill_makes_again_goes_with_t
 def test_open_backfill_of_a_table_that_the_file_names_no_more_is_refused_with_both_ways_out(world: World) -> None:
     pipeline = build_pipeline(build_table(NAME), build_table("lake.shop.copy"), max_records=2)
     flush_all(world, pipeline)
-    planned = propose_backfill(world.build_ports(pipeline), parse_request(ALL, None, None)).backfill
+    planned = propose_backfill(world.open_session(pipeline), parse_request(ALL, None, None)).backfill
     with pytest.raises(Crash):
-        apply_backfill(world.build_ports(pipeline), planned, crash)
+        apply_backfill(world.open_session(pipeline), planned, crash)
     message = rf"backfill={planned.id}: it was begun with table=lake\.shop\.copy.* --abandon {planned.id}"
     with pytest.raises(ConfigurationError, match=message):
         run(world)
@@ -415,19 +415,19 @@ def test_slice_is_applied_although_the_table_cannot_be_read_for_its_row_of_histo
 
 
 def test_status_lists_open_backfills_and_history_tells_of_their_slices(world: World) -> None:
-    ports = world.build_ports(PIPELINE)
-    planned = propose_backfill(ports, parse_request(ALL, None, None)).backfill
+    session = world.open_session(PIPELINE)
+    planned = propose_backfill(session, parse_request(ALL, None, None)).backfill
 
     def stop(_: AppliedSlice) -> None:
         raise Crash
 
     with pytest.raises(Crash):
-        apply_backfill(ports, planned, stop)
-    status = read_status(ports)
+        apply_backfill(session, planned, stop)
+    status = read_status(session)
     assert status["backfills"] == [{"backfill": planned.id, "tables": [NAME], "slices": 3, "applied": {NAME: [3]}}]
     run(world)
-    assert read_status(ports)["backfills"] == []
-    assert {row["backfill"] for row in read_status(ports)["batches"]} == {
+    assert read_status(session)["backfills"] == []
+    assert {row["backfill"] for row in read_status(session)["batches"]} == {
         None,
         *(f"{planned.id} {n}/3" for n in (1, 2, 3)),
     }
@@ -435,12 +435,12 @@ def test_status_lists_open_backfills_and_history_tells_of_their_slices(world: Wo
 
 def test_status_and_page_count_no_slice_that_was_rolled_back(world: World) -> None:
     damage(world)
-    ports = world.build_ports(PIPELINE)
-    planned = propose_backfill(ports, parse_request(ALL, None, None)).backfill
-    apply_slice(ports, planned, 3)
+    session = world.open_session(PIPELINE)
+    planned = propose_backfill(session, parse_request(ALL, None, None)).backfill
+    apply_slice(session, planned, 3)
     between = world.destination.read_state(NAME, "shop").snapshot_id
-    apply_slice(ports, planned, 2)
-    apply_slice(ports, planned, 1)
+    apply_slice(session, planned, 2)
+    apply_slice(session, planned, 1)
     assert read_applied_slices(world) == ([3, 2, 1], 3)
     world.destination.rollback(NAME, between)
     assert read_applied_slices(world) == ([3], 1)
@@ -461,25 +461,25 @@ def test_slice_behind_the_position_of_a_rewound_table_is_left_to_the_flush(mode:
             world.broker.produce("orders", {"id": key}, {"id": key, "name": "1"}, partition)
     flush_all(world, pipeline)
     first = next(s for s in reversed(world.destination.tables[NAME].ancestors()) if s.rows)
-    ports = world.build_ports(pipeline)
+    session = world.open_session(pipeline)
     request = parse_request('{"orders": {"0": [0, 3], "1": [0, 3]}}', None, None, (NAME,))
-    planned = propose_backfill(ports, request).backfill
-    apply_slice(ports, planned, 3)
+    planned = propose_backfill(session, request).backfill
+    apply_slice(session, planned, 3)
     world.destination.rollback(NAME, first.id)
-    answer_rollbacks(ports, propose_answers(ports, "rewind", NAME), "rewind", "ann")
+    answer_rollbacks(session, propose_answers(session, "rewind", NAME), "rewind", "ann")
     with pytest.raises(
         GiveUp, match=r"slice=3/3 topic=orders partition=0: position=1 lies before the end=3 .*; flush the pipeline"
     ):
-        apply_backfill(ports, propose_backfill(ports, request).backfill, lambda _: None)
+        apply_backfill(session, propose_backfill(session, request).backfill, lambda _: None)
     flush_all(world, pipeline)
-    apply_backfill(ports, propose_backfill(ports, request).backfill, lambda _: None)
+    apply_backfill(session, propose_backfill(session, request).backfill, lambda _: None)
     assert [row["id"] for row in world.read_rows(NAME)] == ["00", "01", "02", "10", "11", "12"]
 
 
 def read_applied_slices(world: World) -> tuple[list[int], int]:
     """The applied slices of the open backfill, as status lists and the page counts them."""
-    (backfill_status,) = read_status(world.build_ports(PIPELINE))["backfills"]
-    (backfill,) = read_backfills(world.build_ports(PIPELINE))
+    (backfill_status,) = read_status(world.open_session(PIPELINE))["backfills"]
+    (backfill,) = read_backfills(world.open_session(PIPELINE))
     return backfill_status["applied"][NAME], backfill["tables"][0]["applied"]
 
 
@@ -593,7 +593,7 @@ def test_ignored_topic_is_refused_as_such() -> None:
         world.broker.create(topic)
     with pytest.raises(ConfigurationError, match="carries no rows"):
         propose_backfill(
-            world.build_ports(pipeline), parse_request('{"__debezium-heartbeat.x": {"0": [0, 1]}}', None, None)
+            world.open_session(pipeline), parse_request('{"__debezium-heartbeat.x": {"0": [0, 1]}}', None, None)
         )
 
 
@@ -643,11 +643,11 @@ def test_later_records_that_are_gone_are_named_and_nothing_is_written(world: Wor
 
 
 def test_range_that_the_topic_lost_since_it_was_planned_is_refused(world: World) -> None:
-    ports = world.build_ports(PIPELINE)
-    planned = propose_backfill(ports, parse_request('{"orders": {"0": [0, 2]}}', None, None)).backfill
+    session = world.open_session(PIPELINE)
+    planned = propose_backfill(session, parse_request('{"orders": {"0": [0, 2]}}', None, None)).backfill
     world.broker.retain_from("orders", 4)
     with pytest.raises(PositionLost, match=r"2 offsets \[0, 2\) that are needed are gone"):
-        apply_backfill(ports, planned, print)
+        apply_backfill(session, planned, print)
 
 
 def test_table_without_a_key_is_refused() -> None:
@@ -680,17 +680,17 @@ def test_rollback_that_no_flush_answers_without_new_records_is_answered_by_the_c
     world: World, policy: str
 ) -> None:
     pipeline = build_pipeline(on_rollback=policy)
-    ports = world.build_ports(pipeline)
+    session = world.open_session(pipeline)
     head = world.destination.tables[NAME].refs["main"]
-    rebase_positions(ports, propose_moves(ports, "latest"))  # a snapshot of its own, at the same offsets
+    rebase_positions(session, propose_moves(session, "latest"))  # a snapshot of its own, at the same offsets
     damage(world)
     world.destination.rollback(NAME, head)
     with pytest.raises(NothingToDo):
-        flush(ports)
-    for retry in (run, lambda world, pipeline: replay_dead_letters(world.build_ports(pipeline))):
+        flush(session)
+    for retry in (run, lambda world, pipeline: replay_dead_letters(world.open_session(pipeline))):
         with pytest.raises(GiveUp, match=f"tidegate answer-rollback shop --table {NAME} --{policy}$"):
             retry(world, pipeline=pipeline)
-    answer_rollbacks(ports, propose_answers(ports, policy, NAME), policy, "ann")
+    answer_rollbacks(session, propose_answers(session, policy, NAME), policy, "ann")
     run(world, pipeline=pipeline)
     assert read_names(world) == {"a": "2", "b": "1"}
 
@@ -723,15 +723,15 @@ def test_log_that_is_cut_while_a_slice_is_read_changes_no_row(world: World, grow
 def test_topic_recreated_between_two_slices_is_noticed_before_its_records_are_applied(world: World) -> None:
     """Nobody has moved the position yet."""
     pipeline = build_pipeline(max_records=3)
-    planned = propose_backfill(world.build_ports(pipeline), parse_request(ALL, None, None)).backfill
-    apply_slice(world.build_ports(pipeline), planned, 2)
+    planned = propose_backfill(world.open_session(pipeline), parse_request(ALL, None, None)).backfill
+    apply_slice(world.open_session(pipeline), planned, 2)
     before = read_names(world)
     world.broker.create("orders")
     for key in ("x", "b", "y", "z", "v"):
         produce(world, key, "of another topic")
     for _ in range(2):
         with pytest.raises(PositionLost, match=f"created again since this .*--abandon {planned.id}"):
-            apply_slice(world.build_ports(pipeline), planned, 1)
+            apply_slice(world.open_session(pipeline), planned, 1)
     assert read_names(world) == before
 
 
@@ -746,15 +746,15 @@ def test_log_that_was_cut_below_the_position_decides_about_no_backfill(world: Wo
 
 
 def test_topic_recreated_during_a_backfill_is_noticed_and_the_way_out_works(world: World) -> None:
-    ports = world.build_ports(PIPELINE)
-    planned = propose_backfill(ports, parse_request(ALL, None, None)).backfill
+    session = world.open_session(PIPELINE)
+    planned = propose_backfill(session, parse_request(ALL, None, None)).backfill
     with pytest.raises(Crash):
-        apply_backfill(world.build_ports(PIPELINE, CrashAt(60)), planned, print)
+        apply_backfill(world.open_session(PIPELINE, CrashAt(60)), planned, print)
     world.broker.create("orders")
-    rebase_positions(ports, propose_moves(ports, "earliest"))
+    rebase_positions(session, propose_moves(session, "earliest"))
     with pytest.raises(PositionLost, match=f"--abandon {planned.id}"):
-        apply_backfill(ports, planned, print)
-    abandon_backfill(ports, planned.id)
+        apply_backfill(session, planned, print)
+    abandon_backfill(session, planned.id)
     assert list_leftovers(world) == []
 
 
@@ -774,7 +774,7 @@ def test_empty_range_is_nothing_to_do(world: World) -> None:
 
 def test_unknown_table_is_refused_by_name(world: World) -> None:
     with pytest.raises(ConfigurationError, match=r"no table=lake\.shop\.x"):
-        propose_backfill(world.build_ports(PIPELINE), parse_request(ALL, None, None, ("lake.shop.x",)))
+        propose_backfill(world.open_session(PIPELINE), parse_request(ALL, None, None, ("lake.shop.x",)))
 
 
 def test_range_of_too_many_batches_is_refused_before_anything_is_written(world: World) -> None:
@@ -842,14 +842,14 @@ def test_chosen_table_alone_is_applied() -> None:
     world, pipeline = build_two_tables()
     for name in ("lake.shop.one", "lake.shop.two"):
         world.destination.add_snapshot(name, "main", (), {})
-    ports = world.build_ports(pipeline)
-    backfill = propose_backfill(ports, parse_request('{"orders": {"0": [0, 3]}}', None, None, ("lake.shop.two",)))
-    apply_backfill(ports, backfill.backfill, lambda _: None)
+    session = world.open_session(pipeline)
+    backfill = propose_backfill(session, parse_request('{"orders": {"0": [0, 3]}}', None, None, ("lake.shop.two",)))
+    apply_backfill(session, backfill.backfill, lambda _: None)
     assert (world.read_rows("lake.shop.one"), len(world.read_rows("lake.shop.two"))) == ([], 1)
 
 
 def test_proposal_counts_records_batches_and_later_offsets(world: World) -> None:
-    backfill = propose_backfill(world.build_ports(PIPELINE), parse_request('{"orders": {"0": [0, 3]}}', None, None))
+    backfill = propose_backfill(world.open_session(PIPELINE), parse_request('{"orders": {"0": [0, 3]}}', None, None))
     assert backfill.to_dict()["tables"] == [
         {"table": NAME, "ranges": {"orders": {"0": [0, 3]}}, "records": 3, "batches": 2, "later": 2}
     ]
@@ -882,19 +882,19 @@ def test_table_that_is_named_twice_is_applied_once(world: World) -> None:
     """By `--table` or in a run's `conf`: it is the backfill of the same words with the table named once."""
     damage(world)
     twice, once = (parse_request(ALL, None, None, tables) for tables in ((NAME, NAME), (NAME,)))
-    proposal = propose_backfill(world.build_ports(PIPELINE), twice)
+    proposal = propose_backfill(world.open_session(PIPELINE), twice)
     assert [table["table"] for table in proposal.to_dict()["tables"]] == [NAME]
-    assert proposal.backfill == propose_backfill(world.build_ports(PIPELINE), once).backfill
+    assert proposal.backfill == propose_backfill(world.open_session(PIPELINE), once).backfill
     results: list[AppliedSlice] = []
-    apply_backfill(world.build_ports(PIPELINE), proposal.backfill, results.append)
+    apply_backfill(world.open_session(PIPELINE), proposal.backfill, results.append)
     assert [result.outcome for result in results] == [PublishOutcome.PUBLISHED] * 3
 
 
 def test_open_backfills_of_many_tables_are_looked_for_in_one_listing(world: World) -> None:
     """Each table's were looked for in a listing of its own: thousands of listings for each look at the page."""
     pipeline = build_pipeline(build_table(), *(build_table(f"lake.shop.t{number}") for number in range(9)))
-    backfill = propose_backfill(world.build_ports(PIPELINE), parse_request(ALL, None, None)).backfill
-    apply_slice(world.build_ports(PIPELINE), backfill, 1)
+    backfill = propose_backfill(world.open_session(PIPELINE), parse_request(ALL, None, None)).backfill
+    apply_slice(world.open_session(PIPELINE), backfill, 1)
     calls = Calls()
-    assert read_open_backfills(world.build_ports(pipeline, calls.count_call)) == {backfill.id: backfill}
+    assert read_open_backfills(world.open_session(pipeline, calls.count_call)) == {backfill.id: backfill}
     assert calls.by_step["flush"] == {"tables.list_tables": 1, "history.list_backfills": 1}

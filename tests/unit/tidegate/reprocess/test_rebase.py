@@ -14,8 +14,9 @@ from tidegate.flush.plan import plan
 from tidegate.flush.stage import stage
 from tidegate.model.position import Position
 from tidegate.model.resource_names import name_intermediate_table
+from tidegate.model.table_state import TableState
 from tidegate.monitoring.status import read_status
-from tidegate.ports.context import Ports, TableState
+from tidegate.ports.session import Session
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
 
 NAME = "lake.shop.orders"
@@ -28,7 +29,7 @@ def world() -> World:
     world.broker.create("orders")
     for key in ("a", "b", "c"):
         produce(world, key, "1")
-    flush(world.build_ports(PIPELINE))
+    flush(world.open_session(PIPELINE))
     return world
 
 
@@ -36,8 +37,8 @@ def produce(world: World, key: str, name: str) -> None:
     world.broker.produce("orders", {"id": key}, {"id": key, "name": name})
 
 
-def move_positions(ports: Ports, to: str) -> None:
-    rebase_positions(ports, propose_moves(ports, to))
+def move_positions(session: Session, to: str) -> None:
+    rebase_positions(session, propose_moves(session, to))
 
 
 def read_offsets(world: World) -> dict[str, dict[int, int]]:
@@ -49,8 +50,8 @@ def read_offsets(world: World) -> dict[str, dict[int, int]]:
 
 def test_preview_counts_what_is_skipped_or_read_again_and_changes_nothing(world: World) -> None:
     produce(world, "d", "1")
-    forward, idle = propose_moves(world.build_ports(PIPELINE), "latest")[0].moves
-    back, _ = propose_moves(world.build_ports(PIPELINE), "earliest")[0].moves
+    forward, idle = propose_moves(world.open_session(PIPELINE), "latest")[0].moves
+    back, _ = propose_moves(world.open_session(PIPELINE), "earliest")[0].moves
     assert (idle.partition, idle.before, idle.after, idle.skipped, idle.read_again) == (1, 0, 0, 0, 0)
     assert (forward.before, forward.after, forward.skipped, forward.read_again) == (3, 4, 1, 0)
     assert (back.before, back.after, back.skipped, back.read_again) == (3, 0, 0, 3)
@@ -58,51 +59,51 @@ def test_preview_counts_what_is_skipped_or_read_again_and_changes_nothing(world:
 
 
 def test_preview_says_what_is_staged_and_would_never_be_published(world: World) -> None:
-    ports = world.build_ports(PIPELINE)
+    session = world.open_session(PIPELINE)
     produce(world, "d", "1")
-    stage(ports, plan(ports))
-    preview = propose_rebase(ports, "latest").preview
+    stage(session, plan(session))
+    preview = propose_rebase(session, "latest").preview
     assert f"{NAME}  batch=2 is staged and not published: nothing of it will be; flush first to publish it" in preview
-    flush(ports)
-    assert "staged" not in propose_rebase(ports, "latest").preview
+    flush(session)
+    assert "staged" not in propose_rebase(session, "latest").preview
 
 
 def test_preview_is_silent_of_a_batch_that_another_run_has_published_first(world: World) -> None:
-    ports = world.build_ports(PIPELINE)
+    session = world.open_session(PIPELINE)
     produce(world, "d", "1")
-    planned = plan(ports)
-    flush(world.build_ports(PIPELINE))
+    planned = plan(session)
+    flush(world.open_session(PIPELINE))
     late = replace(
         planned, tables=tuple(replace(table, batch=3) for table in planned.tables)
     )  # numbered behind the other
-    stage(ports, late)
-    intermediate = name_intermediate_table(ports.pipeline, ports.pipeline.tables[0])
-    assert [batch.batch for batch in ports.staging.list_staged(intermediate, NAME)] == [3]
-    assert "staged" not in propose_rebase(ports, "latest").preview
+    stage(session, late)
+    intermediate = name_intermediate_table(session.pipeline, session.pipeline.tables[0])
+    assert [batch.batch for batch in session.staging.list_staged(intermediate, NAME)] == [3]
+    assert "staged" not in propose_rebase(session, "latest").preview
     produce(world, "e", "1")
-    stage(ports, plan(ports))
-    assert f"{NAME}  batch=4 is staged and not published" in propose_rebase(ports, "latest").preview
+    stage(session, plan(session))
+    assert f"{NAME}  batch=4 is staged and not published" in propose_rebase(session, "latest").preview
 
 
 def test_batch_that_nobody_can_read_keeps_nobody_from_moving_on(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    ports = world.build_ports(PIPELINE)
+    session = world.open_session(PIPELINE)
     produce(world, "d", "1")
-    stage(ports, plan(ports))
+    stage(session, plan(session))
 
     def refuse(*_: object) -> None:
         raise GiveUp("attempt=x: ranges is missing; drop the intermediate table")
 
-    monkeypatch.setattr(type(ports.staging), "list_staged", refuse)
-    assert "staged" not in propose_rebase(ports, "latest").preview
+    monkeypatch.setattr(type(session.staging), "list_staged", refuse)
+    assert "staged" not in propose_rebase(session, "latest").preview
 
 
 def test_a_move_back_reads_the_records_again_and_the_table_stays_equal(world: World) -> None:
-    move_positions(world.build_ports(PIPELINE), '{"orders": {"0": 1}}')
+    move_positions(world.open_session(PIPELINE), '{"orders": {"0": 1}}')
     assert read_offsets(world) == {"orders": {0: 1, 1: 0}}
-    flush(world.build_ports(PIPELINE))
+    flush(world.open_session(PIPELINE))
     assert [row["id"] for row in world.read_rows(NAME)] == ["a", "b", "c"]
     with pytest.raises(NothingToDo):
-        flush(world.build_ports(PIPELINE))
+        flush(world.open_session(PIPELINE))
 
 
 def test_a_lost_position_is_written_anew_where_it_is_asked_to_stand(
@@ -126,58 +127,58 @@ def test_a_lost_position_is_written_anew_where_it_is_asked_to_stand(
     monkeypatch.setattr(world.destination, "read_state", without_position)
     monkeypatch.setattr(world.destination, "seed", seed)
     with pytest.raises(PositionLost, match="its position is gone"):
-        flush(world.build_ports(PIPELINE))
-    proposals = propose_moves(world.build_ports(PIPELINE), '{"orders": {"0": 2}}')
+        flush(world.open_session(PIPELINE))
+    proposals = propose_moves(world.open_session(PIPELINE), '{"orders": {"0": 2}}')
     assert [(move.before, move.after) for move in proposals[0].moves] == [(None, 2), (None, 0)]
-    rebase_positions(world.build_ports(PIPELINE), proposals)
+    rebase_positions(world.open_session(PIPELINE), proposals)
     assert seeds == [Position({})]
     assert read_offsets(world) == {"orders": {0: 2, 1: 0}}
 
 
 def test_the_move_leaves_a_mark_and_never_reuses_a_batch_number(world: World) -> None:
-    move_positions(world.build_ports(PIPELINE), "earliest")
+    move_positions(world.open_session(PIPELINE), "earliest")
     head = world.destination.read_head(NAME, "tidegate_shop")
     assert head is not None
     mark = {"from": {"orders": {"0": 3, "1": 0}}, "to": {"orders": {"0": 0, "1": 0}}}
     assert json.loads(head.summary["tidegate.rebase"]) == mark
-    assert plan(world.build_ports(PIPELINE)).tables[0].batch == 2
+    assert plan(world.open_session(PIPELINE)).tables[0].batch == 2
 
 
 def test_a_batch_staged_before_the_move_is_not_published_after_it(world: World) -> None:
     produce(world, "d", "1")
-    ports = world.build_ports(PIPELINE)
-    [batch] = stage(ports, plan(ports))
-    move_positions(ports, "earliest")
+    session = world.open_session(PIPELINE)
+    [batch] = stage(session, plan(session))
+    move_positions(session, "earliest")
     with pytest.raises(PublishedElsewhere):
-        merge(ports, batch)
+        merge(session, batch)
     assert read_offsets(world) == {"orders": {0: 0, 1: 0}}
 
 
 def test_a_batch_staged_before_a_move_to_where_it_starts_is_neither_resumed_nor_published(world: World) -> None:
     """Its offsets may mean other records by now: here of a topic that was created again."""
     produce(world, "old", "1")
-    ports = world.build_ports(PIPELINE)
-    [batch] = stage(ports, plan(ports))
+    session = world.open_session(PIPELINE)
+    [batch] = stage(session, plan(session))
     world.broker.create("orders")
     for key in ("x", "y", "z", "new"):
         produce(world, key, "1")
-    move_positions(ports, '{"orders": {"0": 3}}')
+    move_positions(session, '{"orders": {"0": 3}}')
     with pytest.raises(PublishedElsewhere):
-        merge(ports, batch)
-    planned = plan(ports).tables[0]
+        merge(session, batch)
+    planned = plan(session).tables[0]
     assert (planned.is_resumed, planned.batch, planned.ranges.to_dict()) == (
         False,
         3,
         {"orders": {"0": [3, 4], "1": [0, 0]}},
     )
-    flush(ports)
+    flush(session)
     assert [row["id"] for row in world.read_rows(NAME)] == ["a", "b", "c", "new"]
 
 
 def test_what_is_shown_is_what_is_moved_the_log_is_read_once(world: World) -> None:
     calls: list[str] = []
     move_positions(
-        world.build_ports(PIPELINE, hook=lambda call, moment: calls.append(call) if moment == "before" else None),
+        world.open_session(PIPELINE, hook=lambda call, moment: calls.append(call) if moment == "before" else None),
         "earliest",
     )
     assert calls.count("broker.read_log") == 1
@@ -188,8 +189,8 @@ def test_positions_of_several_tables_move_each_from_where_it_stands() -> None:
     world, pipeline = World(), build_pipeline(build_table("lake.shop.one"), build_table("lake.shop.two"))
     world.broker.create("orders")
     produce(world, "a", "1")
-    flush(world.build_ports(pipeline))
-    moves = [move for table in propose_moves(world.build_ports(pipeline), "earliest") for move in table.moves]
+    flush(world.open_session(pipeline))
+    moves = [move for table in propose_moves(world.open_session(pipeline), "earliest") for move in table.moves]
     move_counts = [(m.table, m.partition, m.read_again) for m in moves]
     assert move_counts == [
         ("lake.shop.one", 0, 1),
@@ -197,8 +198,8 @@ def test_positions_of_several_tables_move_each_from_where_it_stands() -> None:
         ("lake.shop.two", 0, 1),
         ("lake.shop.two", 1, 0),
     ]
-    move_positions(world.build_ports(pipeline), "earliest")
-    flush(world.build_ports(pipeline))
+    move_positions(world.open_session(pipeline), "earliest")
+    flush(world.open_session(pipeline))
     assert world.read_rows("lake.shop.one") == world.read_rows("lake.shop.two") == [{"id": "a", "name": "1"}]
 
 
@@ -209,7 +210,7 @@ def build_two_partitions() -> World:
     for number in range(5):
         for partition in (0, 1):
             world.broker.produce("orders", {"id": f"{partition}{number}"}, {"id": "x", "name": "1"}, partition)
-    flush(world.build_ports(PIPELINE))
+    flush(world.open_session(PIPELINE))
     for partition in (0, 1):
         world.broker.produce("orders", {"id": f"{partition}5"}, {"id": "x", "name": "1"}, partition)
     return world
@@ -217,9 +218,9 @@ def build_two_partitions() -> World:
 
 def test_partitions_that_are_not_named_stay_where_they_are() -> None:
     world = build_two_partitions()
-    move_positions(world.build_ports(PIPELINE), '{"orders": {"1": 2}}')
+    move_positions(world.open_session(PIPELINE), '{"orders": {"1": 2}}')
     assert read_offsets(world) == {"orders": {0: 5, 1: 2}}
-    move_positions(world.build_ports(PIPELINE), '{"orders": {"0": 6}}')
+    move_positions(world.open_session(PIPELINE), '{"orders": {"0": 6}}')
     assert read_offsets(world) == {"orders": {0: 6, 1: 2}}
 
 
@@ -230,44 +231,44 @@ def test_a_partition_that_came_since_begins_at_its_first_record_whatever_is_name
     for key in ("new", "newer"):
         world.broker.produce("orders", {"id": key}, {"id": key, "name": "1"}, 2)
     world.broker.retain_from("orders", 1, partition=2)
-    move_positions(world.build_ports(PIPELINE), '{"orders": {"1": 2}}')
+    move_positions(world.open_session(PIPELINE), '{"orders": {"1": 2}}')
     assert read_offsets(world) == {"orders": {0: 5, 1: 2, 2: 1}}
-    flush(world.build_ports(PIPELINE))
+    flush(world.open_session(PIPELINE))
     assert [row["id"] for row in world.read_rows(NAME) if row["id"].startswith("new")] == ["newer"]
 
 
 def test_a_partition_that_the_group_has_no_offset_of_begins_at_its_first_record() -> None:
     world = build_two_partitions()
     world.broker.groups["tidegate-shop"] = {"orders": {1: 4}}
-    move_positions(world.build_ports(PIPELINE), "group")
+    move_positions(world.open_session(PIPELINE), "group")
     assert read_offsets(world) == {"orders": {0: 0, 1: 4}}
 
 
 def test_a_time_behind_an_open_transaction_leaves_its_records_to_be_read() -> None:
     world = build_two_partitions()
     world.broker.transaction("orders", [({"id": "late"}, {"id": "late", "name": "1"})], partition=1, ending="open")
-    move_positions(world.build_ports(PIPELINE), "2100-01-01T00:00:00Z")
+    move_positions(world.open_session(PIPELINE), "2100-01-01T00:00:00Z")
     assert read_offsets(world) == {"orders": {0: 6, 1: 6}}
     partition = world.broker.partitions["orders"][1]
     partition.records = [replace(r, kind="data") if r.kind == "open" else r for r in partition.records]
-    flush(world.build_ports(PIPELINE))
+    flush(world.open_session(PIPELINE))
     assert "late" in [row["id"] for row in world.read_rows(NAME)]
     uncommitted = replace(PIPELINE, source=replace(PIPELINE.source, isolation="read_uncommitted"))
     world.broker.transaction("orders", [({"id": "seen"}, {"id": "seen", "name": "1"})], partition=0, ending="open")
-    move_positions(world.build_ports(uncommitted), "2100-01-01T00:00:00Z")
+    move_positions(world.open_session(uncommitted), "2100-01-01T00:00:00Z")
     assert read_offsets(world) == {"orders": {0: 7, 1: 7}}
 
 
 def test_a_time_moves_each_partition_to_its_first_record_from_then_on() -> None:
     world = build_two_partitions()
     middle = world.broker.partitions["orders"][0].records[2].timestamp
-    move_positions(world.build_ports(PIPELINE), datetime.fromtimestamp(middle / 1000, UTC).isoformat())
+    move_positions(world.open_session(PIPELINE), datetime.fromtimestamp(middle / 1000, UTC).isoformat())
     later = [r.offset for r in world.broker.partitions["orders"][1].records if r.timestamp >= middle]
     assert read_offsets(world) == {"orders": {0: 2, 1: later[0]}}
 
 
 def test_a_foreign_compaction_during_the_move_is_survived(world: World) -> None:
-    move_positions(world.build_ports(PIPELINE, destination=BusyTable(world.destination)), "earliest")
+    move_positions(world.open_session(PIPELINE, destination=BusyTable(world.destination)), "earliest")
     assert read_offsets(world) == {"orders": {0: 0, 1: 0}}
 
 
@@ -275,17 +276,17 @@ def test_a_flush_that_publishes_during_the_move_wins(world: World) -> None:
     produce(world, "d", "1")
 
     def meanwhile() -> None:
-        flush(world.build_ports(PIPELINE))
+        flush(world.open_session(PIPELINE))
 
     calls: list[str] = []
     move_positions(
-        world.build_ports(PIPELINE, hook=lambda call, moment: calls.append(call) if moment == "before" else None),
+        world.open_session(PIPELINE, hook=lambda call, moment: calls.append(call) if moment == "before" else None),
         "latest",
     )
     at = calls.index("commits.publish") * 2
     produce(world, "e", "1")
     with pytest.raises(RetryLater, match="another writer was faster"):
-        move_positions(world.build_ports(PIPELINE, hook=PauseAt(at, meanwhile)), "earliest")
+        move_positions(world.open_session(PIPELINE, hook=PauseAt(at, meanwhile)), "earliest")
     assert read_offsets(world) == {"orders": {0: 5, 1: 0}}
 
 
@@ -294,11 +295,11 @@ def test_a_recreated_topic_is_left_behind_by_a_rebase(world: World) -> None:
     world.broker.create("orders")
     produce(world, "z", "1")
     with pytest.raises(PositionLost):
-        flush(world.build_ports(PIPELINE))
-    [problem] = [table["problem"] for table in read_status(world.build_ports(PIPELINE))["tables"]]
+        flush(world.open_session(PIPELINE))
+    [problem] = [table["problem"] for table in read_status(world.open_session(PIPELINE))["tables"]]
     assert "tidegate rebase" in problem
-    move_positions(world.build_ports(PIPELINE), "earliest")
-    flush(world.build_ports(PIPELINE))
+    move_positions(world.open_session(PIPELINE), "earliest")
+    flush(world.open_session(PIPELINE))
     assert [row["id"] for row in world.read_rows(NAME)] == ["a", "b", "c", "z"]
 
 
@@ -324,7 +325,7 @@ def test_a_recreated_topic_is_left_behind_by_a_rebase(world: World) -> None:
 )
 def test_a_wrong_target_is_refused_with_the_way_out(world: World, to: str, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
-        move_positions(world.build_ports(PIPELINE), to)
+        move_positions(world.open_session(PIPELINE), to)
     assert read_offsets(world) == {"orders": {0: 3, 1: 0}}
 
 
@@ -332,4 +333,4 @@ def test_a_table_without_a_position_has_none_to_move() -> None:
     new_world = World()
     new_world.broker.create("orders")
     with pytest.raises(ConfigurationError, match=r"set source\.start instead"):
-        move_positions(new_world.build_ports(PIPELINE), "latest")
+        move_positions(new_world.open_session(PIPELINE), "latest")

@@ -21,7 +21,7 @@ from tidegate.reprocess.backfill import apply_backfill
 from tidegate.reprocess.backfill_plan import parse_request, propose_backfill
 from tidegate.reprocess.replay import replay_dead_letters
 from tidegate.reprocess.replay_stage import Replay, group_letters
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.source import Errors
 from tidegate.table.session import TableSession
@@ -65,10 +65,10 @@ def list_waiting_offsets(world: World) -> list[int]:
 
 def test_dead_letters_that_can_be_read_now_come_in_and_are_marked() -> None:
     world = build_world(build_record("a", "x"), ("b", BAD), ("c", BAD), build_record("d", "y"))
-    ports = world.build_ports(build_tolerant_pipeline())
-    flush(ports)
+    session = world.open_session(build_tolerant_pipeline())
+    flush(session)
     (result,) = replay_dead_letters(
-        world.build_ports(build_tolerant_pipeline()) if correct_letters(world, 1) else ports
+        world.open_session(build_tolerant_pipeline()) if correct_letters(world, 1) else session
     )
     assert (result.tried, result.replayed, result.still_bad, result.inserted) == (2, 1, 1, 1)
     assert read_table(world) == {"a": "x", "b": "fixed", "d": "y"}
@@ -79,47 +79,47 @@ def test_newer_row_is_not_overwritten_and_a_deleted_one_not_brought_back() -> No
     world = build_world(
         ("a", BAD), ("b", BAD), ("c", BAD), build_record("a", "newer"), ("b", None), build_record("d", "other")
     )
-    flush(world.build_ports(build_tolerant_pipeline()))
+    flush(world.open_session(build_tolerant_pipeline()))
     correct_letters(world, 0, 1, 2)
-    replay_dead_letters(world.build_ports(build_tolerant_pipeline()))
+    replay_dead_letters(world.open_session(build_tolerant_pipeline()))
     assert read_table(world) == {"a": "newer", "c": "fixed", "d": "other"}
     assert list_waiting_offsets(world) == []
 
 
 def test_row_that_came_before_the_dead_letter_is_overwritten() -> None:
     world = build_world(build_record("a", "before"), build_record("b", "x"), ("b", BAD), ("a", BAD))
-    flush(world.build_ports(build_tolerant_pipeline()))
+    flush(world.open_session(build_tolerant_pipeline()))
     correct_letters(world, 2, 3)
-    replay_dead_letters(world.build_ports(build_tolerant_pipeline()))
+    replay_dead_letters(world.open_session(build_tolerant_pipeline()))
     assert read_table(world) == {"a": "fixed", "b": "fixed"}
 
 
 def test_position_stays_and_the_next_flush_goes_on() -> None:
     world = build_world(build_record("a", "x"), ("b", BAD))
-    ports = world.build_ports(build_tolerant_pipeline())
-    flush(ports)
+    session = world.open_session(build_tolerant_pipeline())
+    flush(session)
     before = world.destination.read_state(TABLE, "shop").position
     correct_letters(world, 1)
-    replay_dead_letters(ports)
+    replay_dead_letters(session)
     state = world.destination.read_state(TABLE, "shop")
     assert (state.position, state.is_rolled_back) == (before, False)
     world.broker.produce("orders", {"id": "c"}, {"id": "c", "name": "z"})
-    flush(ports)
+    flush(session)
     assert read_table(world) == {"a": "x", "b": "fixed", "c": "z"}
 
 
 def test_dead_letters_are_read_from_their_own_bytes_when_the_log_no_longer_has_them() -> None:
     world = build_world(("a", BAD), build_record("b", "x"))
-    flush(world.build_ports(build_tolerant_pipeline()))
+    flush(world.open_session(build_tolerant_pipeline()))
     correct_letters(world, 0)
     world.broker.retain_from("orders", 1)
-    replay_dead_letters(world.build_ports(build_tolerant_pipeline()))
+    replay_dead_letters(world.open_session(build_tolerant_pipeline()))
     assert read_table(world) == {"a": "fixed", "b": "x"}
 
 
 def test_topic_that_is_created_again_while_the_later_keys_are_read_decides_about_no_dead_letter() -> None:
     world, calls = build_world(("a", BAD), build_record("a", "newer"), build_record("b", "x")), list[int]()
-    flush(world.build_ports(build_tolerant_pipeline()))
+    flush(world.open_session(build_tolerant_pipeline()))
     correct_letters(world, 0)
 
     def create_again(call: str, moment: str) -> None:
@@ -131,7 +131,7 @@ def test_topic_that_is_created_again_while_the_later_keys_are_read_decides_about
                 world.broker.produce("orders", {"id": name}, {"id": name, "name": "other"})
 
     with pytest.raises(PositionLost, match="a topic was created again"):
-        replay_dead_letters(world.build_ports(build_tolerant_pipeline(), create_again))
+        replay_dead_letters(world.open_session(build_tolerant_pipeline(), create_again))
     assert len(calls) == 1
     assert (read_table(world), list_waiting_offsets(world)) == ({"a": "newer", "b": "x"}, [0])
 
@@ -139,7 +139,7 @@ def test_topic_that_is_created_again_while_the_later_keys_are_read_decides_about
 def test_log_that_is_cut_while_the_later_keys_are_read_decides_about_no_dead_letter() -> None:
     """Of key a something newer was published; the log does not tell of it any more, and has grown again."""
     world, calls = build_world(("a", BAD), build_record("a", "newer"), build_record("b", "x")), list[int]()
-    flush(world.build_ports(build_tolerant_pipeline()))
+    flush(world.open_session(build_tolerant_pipeline()))
     correct_letters(world, 0)
 
     def cut_log(call: str, moment: str) -> None:
@@ -150,18 +150,18 @@ def test_log_that_is_cut_while_the_later_keys_are_read_decides_about_no_dead_let
                 world.broker.produce("orders", {"id": name}, {"id": name, "name": "other"})
 
     with pytest.raises(PositionLost, match="the log was cut at offset=1"):
-        replay_dead_letters(world.build_ports(build_tolerant_pipeline(), cut_log))
+        replay_dead_letters(world.open_session(build_tolerant_pipeline(), cut_log))
     assert len(calls) == 1
     assert (read_table(world), list_waiting_offsets(world)) == ({"a": "newer", "b": "x"}, [0])
 
 
 def test_log_that_lost_what_would_decide_is_refused_and_nothing_changes() -> None:
     world = build_world(("a", BAD), build_record("a", "x"), build_record("b", "x"))
-    flush(world.build_ports(build_tolerant_pipeline()))
+    flush(world.open_session(build_tolerant_pipeline()))
     correct_letters(world, 0)
     world.broker.retain_from("orders", 2)
     with pytest.raises(PositionLost, match=r"the records \[1, 2\) are gone"):
-        replay_dead_letters(world.build_ports(build_tolerant_pipeline()))
+        replay_dead_letters(world.open_session(build_tolerant_pipeline()))
     assert (read_table(world), list_waiting_offsets(world)) == ({"a": "x", "b": "x"}, [0])
 
 
@@ -170,15 +170,15 @@ def test_append_gets_each_dead_letter_once_whenever_it_is_killed() -> None:
     while True:
         number += 1
         world, hook = build_world(build_record("a", "x"), ("a", BAD), build_record("a", "y")), CrashAt(number)
-        flush(world.build_ports(build_tolerant_pipeline("append")))
+        flush(world.open_session(build_tolerant_pipeline("append")))
         correct_letters(world, 1)
         try:
-            replay_dead_letters(world.build_ports(build_tolerant_pipeline("append"), hook))
+            replay_dead_letters(world.open_session(build_tolerant_pipeline("append"), hook))
             is_finished = True
         except Crash:
             is_finished = False
         for _ in range(2):
-            replay_dead_letters(world.build_ports(build_tolerant_pipeline("append")))
+            replay_dead_letters(world.open_session(build_tolerant_pipeline("append")))
         assert sorted(row["name"] for row in world.read_rows(TABLE)) == ["fixed", "x", "y"], hook.at
         assert list_waiting_offsets(world) == [], hook.at
         assert not [name for name in world.destination.tables if "replay" in name], hook.at
@@ -188,7 +188,7 @@ def test_append_gets_each_dead_letter_once_whenever_it_is_killed() -> None:
 
 def test_replay_that_wakes_up_after_others_marks_none_of_their_dead_letters() -> None:
     world, calls = build_world(build_record("a", "x"), ("b", BAD)), []
-    flush(world.build_ports(build_tolerant_pipeline("append")))
+    flush(world.open_session(build_tolerant_pipeline("append")))
     correct_letters(world, 1)
 
     def meanwhile(call: str, moment: str) -> None:
@@ -196,17 +196,17 @@ def test_replay_that_wakes_up_after_others_marks_none_of_their_dead_letters() ->
             return
         calls.append(call)
         if len(calls) == 2:  # the first one said that it begins
-            replay_dead_letters(world.build_ports(build_tolerant_pipeline("append")))  # finishes this one
+            replay_dead_letters(world.open_session(build_tolerant_pipeline("append")))  # finishes this one
             world.broker.produce("orders", {"id": "c"}, BAD)
-            flush(world.build_ports(build_tolerant_pipeline("append")))
+            flush(world.open_session(build_tolerant_pipeline("append")))
             correct_letters(world, 2)
             with suppress(Crash):
-                replay_dead_letters(world.build_ports(build_tolerant_pipeline("append"), crash_before_publish()))
+                replay_dead_letters(world.open_session(build_tolerant_pipeline("append"), crash_before_publish()))
 
     with pytest.raises(RetryLater, match="taken away, as another replay of the pipeline does"):
-        replay_dead_letters(world.build_ports(build_tolerant_pipeline("append"), meanwhile))
+        replay_dead_letters(world.open_session(build_tolerant_pipeline("append"), meanwhile))
     assert (calls, list_waiting_offsets(world)) == (["commits.publish"] * 2, [2])
-    replay_dead_letters(world.build_ports(build_tolerant_pipeline("append")))
+    replay_dead_letters(world.open_session(build_tolerant_pipeline("append")))
     assert (read_table(world), list_waiting_offsets(world)) == ({"a": "x", "b": "fixed", "c": "fixed"}, [])
     assert set(world.destination.tables[TABLE].refs) == {"main", "tidegate_shop"}
 
@@ -226,7 +226,7 @@ def crash_before_publish() -> Callable[[str, str], None]:
 
 def test_of_two_replays_at_once_the_one_whose_staged_letters_are_gone_publishes_nothing() -> None:
     world, calls = build_world(build_record("a", "x"), ("b", BAD)), []
-    flush(world.build_ports(build_tolerant_pipeline("append")))
+    flush(world.open_session(build_tolerant_pipeline("append")))
     correct_letters(world, 1)
 
     def begin_another(call: str, moment: str) -> None:
@@ -234,12 +234,12 @@ def test_of_two_replays_at_once_the_one_whose_staged_letters_are_gone_publishes_
             calls.append(call)
             if len(calls) == 2:  # the letters are staged, and merged into the branch
                 with suppress(Crash):
-                    replay_dead_letters(world.build_ports(build_tolerant_pipeline("append"), crash_before_publish()))
+                    replay_dead_letters(world.open_session(build_tolerant_pipeline("append"), crash_before_publish()))
 
     with pytest.raises(RetryLater, match="another replay has begun meanwhile"):
-        replay_dead_letters(world.build_ports(build_tolerant_pipeline("append"), begin_another))
+        replay_dead_letters(world.open_session(build_tolerant_pipeline("append"), begin_another))
     assert (read_table(world), list_waiting_offsets(world)) == ({"a": "x"}, [1])
-    replay_dead_letters(world.build_ports(build_tolerant_pipeline("append")))
+    replay_dead_letters(world.open_session(build_tolerant_pipeline("append")))
     assert [row["name"] for row in world.read_rows(TABLE)].count("fixed") == 1
     assert list_waiting_offsets(world) == []
 
@@ -247,14 +247,14 @@ def test_of_two_replays_at_once_the_one_whose_staged_letters_are_gone_publishes_
 @pytest.mark.parametrize("mode", ["append", "upsert_delete"])
 def test_dead_letters_of_a_replay_that_was_killed_and_rolled_back_are_brought_in_again(mode: str) -> None:
     world = build_world(build_record("a", "x"), ("b", BAD), build_record("c", "y"), ("d", BAD))
-    flush(world.build_ports(build_tolerant_pipeline(mode)))
+    flush(world.open_session(build_tolerant_pipeline(mode)))
     before = world.destination.read_state(TABLE, "shop").snapshot_id
     correct_letters(world, 1, 3)
     with pytest.raises(Crash):
-        replay_dead_letters(world.build_ports(build_tolerant_pipeline(mode), crash_after_publish(world)))
+        replay_dead_letters(world.open_session(build_tolerant_pipeline(mode), crash_after_publish(world)))
     assert sorted(read_table(world)) == ["a", "b", "c", "d"]
     world.destination.rollback(TABLE, before)
-    (result,) = replay_dead_letters(world.build_ports(build_tolerant_pipeline(mode)))
+    (result,) = replay_dead_letters(world.open_session(build_tolerant_pipeline(mode)))
     assert (result.tried, result.replayed) == (2, 2)
     assert sorted(row["name"] for row in world.read_rows(TABLE)) == ["fixed", "fixed", "x", "y"]
     assert list_waiting_offsets(world) == []
@@ -263,16 +263,16 @@ def test_dead_letters_of_a_replay_that_was_killed_and_rolled_back_are_brought_in
 @pytest.mark.parametrize("mode", ["append", "upsert_delete"])
 def test_killed_replay_whose_table_was_rolled_back_behind_its_batch_waits_for_the_answer(mode: str) -> None:
     world = build_world(build_record("a", "x"))
-    flush(world.build_ports(build_tolerant_pipeline(mode)))
+    flush(world.open_session(build_tolerant_pipeline(mode)))
     before = world.destination.read_state(TABLE, "shop").snapshot_id
     world.broker.produce("orders", {"id": "b"}, BAD)
-    flush(world.build_ports(build_tolerant_pipeline(mode)))
+    flush(world.open_session(build_tolerant_pipeline(mode)))
     correct_letters(world, 1)
     with pytest.raises(Crash):
-        replay_dead_letters(world.build_ports(build_tolerant_pipeline(mode), crash_after_publish(world)))
+        replay_dead_letters(world.open_session(build_tolerant_pipeline(mode), crash_after_publish(world)))
     world.destination.rollback(TABLE, before)
     with pytest.raises(GiveUp, match=r"was rolled back: .* answer-rollback shop"):
-        replay_dead_letters(world.build_ports(build_tolerant_pipeline(mode)))
+        replay_dead_letters(world.open_session(build_tolerant_pipeline(mode)))
     assert list_waiting_offsets(world) == [1]
 
 
@@ -288,7 +288,7 @@ def crash_after_publish(world: World) -> Callable[[str, str], None]:
 
 def test_flush_that_publishes_during_a_replay_wins() -> None:
     world = build_world(("a", BAD), build_record("b", "x"))
-    flush(world.build_ports(build_tolerant_pipeline()))
+    flush(world.open_session(build_tolerant_pipeline()))
     correct_letters(world, 0)
     calls = []
 
@@ -296,35 +296,35 @@ def test_flush_that_publishes_during_a_replay_wins() -> None:
         if (call, moment) == ("commits.publish", "before") and not calls:
             calls.append(call)
             world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "newest"})
-            flush(world.build_ports(build_tolerant_pipeline()))
+            flush(world.open_session(build_tolerant_pipeline()))
 
-    replay_dead_letters(world.build_ports(build_tolerant_pipeline(), meanwhile))
+    replay_dead_letters(world.open_session(build_tolerant_pipeline(), meanwhile))
     assert read_table(world) == {"a": "newest", "b": "x"}
     assert list_waiting_offsets(world) == []
 
 
 def test_nothing_to_replay_changes_nothing() -> None:
     world = build_world(build_record("a", "x"))
-    assert replay_dead_letters(world.build_ports(build_tolerant_pipeline())) == []
-    flush(world.build_ports(build_tolerant_pipeline()))
-    assert replay_dead_letters(world.build_ports(build_tolerant_pipeline())) == []
+    assert replay_dead_letters(world.open_session(build_tolerant_pipeline())) == []
+    flush(world.open_session(build_tolerant_pipeline()))
+    assert replay_dead_letters(world.open_session(build_tolerant_pipeline())) == []
 
 
 def test_replay_of_a_table_with_deletes_alone_is_refused() -> None:
     world = build_world(("a", BAD), build_record("b", "x"))
-    flush(world.build_ports(build_tolerant_pipeline("delete")))
+    flush(world.open_session(build_tolerant_pipeline("delete")))
     with pytest.raises(ConfigurationError, match="insert its dead letters by hand"):
-        replay_dead_letters(world.build_ports(build_tolerant_pipeline("delete")))
+        replay_dead_letters(world.open_session(build_tolerant_pipeline("delete")))
 
 
 def test_replayed_twice_changes_nothing() -> None:
     world = build_world(("a", BAD), build_record("b", "x"))
-    flush(world.build_ports(build_tolerant_pipeline()))
+    flush(world.open_session(build_tolerant_pipeline()))
     correct_letters(world, 0)
-    replay_dead_letters(world.build_ports(build_tolerant_pipeline()))
+    replay_dead_letters(world.open_session(build_tolerant_pipeline()))
     with suppress(NothingToDo):
-        flush(world.build_ports(build_tolerant_pipeline()))
-    assert replay_dead_letters(world.build_ports(build_tolerant_pipeline())) == []
+        flush(world.open_session(build_tolerant_pipeline()))
+    assert replay_dead_letters(world.open_session(build_tolerant_pipeline())) == []
     assert read_table(world) == {"a": "fixed", "b": "x"}
 
 
@@ -337,10 +337,10 @@ def test_dead_letter_with_the_highest_sequence_wins_over_later_records_with_lowe
     pipeline = build_pipeline(sequenced_table, source={"errors": ALL})
     world = build_world(("a", BAD), ("a", {"id": "a", "name": "lower", "lsn": 3}), ("b", BAD))
     world.broker.produce("orders", {"id": "b"}, {"id": "b", "name": "higher", "lsn": 9})
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     for offset, key in ((0, "a"), (2, "b")):
         world.engine.fixed_values[offset] = {"id": key, "name": "fixed", "lsn": 5}
-    replay_dead_letters(world.build_ports(pipeline))
+    replay_dead_letters(world.open_session(pipeline))
     assert read_table(world) == {"a": "fixed", "b": "higher"}
     assert list_waiting_offsets(world) == []
 
@@ -350,7 +350,7 @@ def test_dead_letter_of_a_batch_that_is_not_published_waits_for_its_publish() ->
     world.broker.create("orders", 2)
     for partition in (0, 1):
         world.broker.produce("orders", {"id": f"bad{partition}"}, BAD, partition)
-    flush(world.build_ports(build_tolerant_pipeline()))
+    flush(world.open_session(build_tolerant_pipeline()))
     for partition in (0, 1):
         world.broker.produce("orders", {"id": f"late{partition}"}, BAD, partition)
 
@@ -359,15 +359,15 @@ def test_dead_letter_of_a_batch_that_is_not_published_waits_for_its_publish() ->
             raise Crash(call)
 
     with pytest.raises(Crash):
-        flush(world.build_ports(build_tolerant_pipeline(), dies))
+        flush(world.open_session(build_tolerant_pipeline(), dies))
     assert list_waiting_offsets(world) == [0, 0, 1, 1]
     pipeline = build_tolerant_pipeline()
-    work = Replay(TableSession(world.build_ports(pipeline), pipeline.tables[0]))
+    work = Replay(TableSession(world.open_session(pipeline), pipeline.tables[0]))
     for end in (1, 2):
         position = Position({"orders": {0: end, 1: 1}}, topic_ids={"orders": "topic-1"})
         (group,) = group_letters(work, position)
         assert group.ranges == Ranges({"orders": {0: (0, end), 1: (0, 1)}})
-    (result,) = replay_dead_letters(world.build_ports(build_tolerant_pipeline()))
+    (result,) = replay_dead_letters(world.open_session(build_tolerant_pipeline()))
     assert result.tried == 2
 
 
@@ -387,12 +387,12 @@ def test_replay_under_another_key_is_refused_before_it_finds_rows_by_it() -> Non
         world.broker.produce("orders", {"id": "a", "line": line}, {"id": "a", "line": line, "name": "x"})
     world.broker.produce("orders", {"id": "a", "line": "3"}, BAD)
     with suppress(GiveUp):  # the other table takes no bad record
-        flush(world.build_ports(before))
+        flush(world.open_session(before))
     rows = world.read_rows(TABLE)
     assert (len(rows), list_waiting_offsets(world)) == (2, [2])
     world.engine.fixed_values[2] = {"id": "a", "line": "3", "name": "fixed"}
     with pytest.raises(IncompatibleSchema, match="column=line is no longer part"):
-        replay_dead_letters(world.build_ports(after))
+        replay_dead_letters(world.open_session(after))
     assert (world.read_rows(TABLE), list_waiting_offsets(world)) == (rows, [2])
 
 
@@ -400,7 +400,7 @@ def test_replay_under_another_key_is_refused_before_it_finds_rows_by_it() -> Non
 def test_records_of_another_log_do_not_decide_about_a_dead_letter(damage: str) -> None:
     """The newer row of `a` came from a record that the log has no more: nothing there tells of it."""
     world = build_world(("a", BAD), build_record("b", "x"), build_record("a", "newer"))
-    flush(world.build_ports(build_tolerant_pipeline()))
+    flush(world.open_session(build_tolerant_pipeline()))
     if damage == "was cut":
         world.broker.elect("orders", has=2)
     else:
@@ -409,17 +409,17 @@ def test_records_of_another_log_do_not_decide_about_a_dead_letter(damage: str) -
         world.broker.produce("orders", *({"id": key}, {"id": key, "name": "other"}))
     world.engine.fixed_values[0] = {"id": "a", "name": "fixed"}
     with pytest.raises(PositionLost, match=damage):
-        replay_dead_letters(world.build_ports(build_tolerant_pipeline()))
+        replay_dead_letters(world.open_session(build_tolerant_pipeline()))
     assert (read_table(world), list_waiting_offsets(world)) == ({"a": "newer", "b": "x"}, [0])
 
 
 def test_dead_letter_of_an_appended_table_comes_in_whatever_became_of_the_log() -> None:
     world = build_world(("a", BAD), build_record("b", "x"))
     pipeline = build_tolerant_pipeline("append")
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     world.broker.create("orders")
     world.engine.fixed_values[0] = {"id": "a", "name": "fixed"}
-    replay_dead_letters(world.build_ports(pipeline))
+    replay_dead_letters(world.open_session(pipeline))
     assert (read_table(world), list_waiting_offsets(world)) == ({"a": "fixed", "b": "x"}, [])
 
 
@@ -430,9 +430,9 @@ def test_dead_letter_of_a_partial_update_leaves_the_columns_that_it_lacks() -> N
     )
     first, last = {"id": "a", "name": "x", "city": "Rome"}, {"id": "b", "city": "Oslo"}
     world = build_world(("a", first), ("a", BAD), ("b", BAD), ("b", last))
-    flush(world.build_ports(partial))
+    flush(world.open_session(partial))
     correct_letters(world, 1, 2)
-    replay_dead_letters(world.build_ports(partial))
+    replay_dead_letters(world.open_session(partial))
     assert world.read_rows(TABLE) == [
         {"id": "b", "name": None, "city": "Oslo"},  # of a key that has a later record nothing is taken
         {"id": "a", "name": "fixed", "city": "Rome"},
@@ -440,8 +440,8 @@ def test_dead_letter_of_a_partial_update_leaves_the_columns_that_it_lacks() -> N
 
 
 def backfill(world: World, pipeline: Pipeline, ranges: str) -> None:
-    ports = world.build_ports(pipeline)
-    apply_backfill(ports, propose_backfill(ports, parse_request(ranges, None, None)).backfill, lambda _: None)
+    session = world.open_session(pipeline)
+    apply_backfill(session, propose_backfill(session, parse_request(ranges, None, None)).backfill, lambda _: None)
 
 
 def test_dead_letter_of_a_table_that_is_appended_to_is_not_brought_in_by_a_backfill_and_a_replay() -> None:
@@ -449,12 +449,12 @@ def test_dead_letter_of_a_table_that_is_appended_to_is_not_brought_in_by_a_backf
     world = build_world(build_record("a", "x"), ("b", BAD), ("a", BAD), build_record("d", "y"))
     pipeline = build_tolerant_pipeline("append", max_records=2)
     for _ in range(2):
-        flush(world.build_ports(pipeline))
+        flush(world.open_session(pipeline))
     correct_letters(world, 1, 2)
     with pytest.raises(GiveUp, match=r"dead letters=1 wait in the range, e\.g\. topic=orders partition=0 offset=1: "):
         backfill(world, pipeline, '{"orders": {"0": [0, 2]}}')
     backfill(world, pipeline, '{"orders": {"0": [3, 4]}}')
-    replay_dead_letters(world.build_ports(pipeline))
+    replay_dead_letters(world.open_session(pipeline))
     for _ in range(2):
         backfill(world, pipeline, '{"orders": {"0": [0, 4]}}')
         names = sorted((row["id"], row["name"]) for row in world.read_rows(TABLE))
@@ -464,12 +464,12 @@ def test_dead_letter_of_a_table_that_is_appended_to_is_not_brought_in_by_a_backf
 def test_backfill_of_an_append_stops_at_a_dead_letter_that_waits_since_its_plan() -> None:
     world = build_world(build_record("a", "x"), build_record("b", "y"))
     pipeline = build_tolerant_pipeline("append")
-    flush(world.build_ports(pipeline))
-    ports = world.build_ports(pipeline)
-    planned = propose_backfill(ports, parse_request('{"orders": {"0": [0, 2]}}', None, None)).backfill
+    flush(world.open_session(pipeline))
+    session = world.open_session(pipeline)
+    planned = propose_backfill(session, parse_request('{"orders": {"0": [0, 2]}}', None, None)).backfill
     lose_row_into_a_letter(world)
     with pytest.raises(GiveUp, match="dead letters=1 wait in the range"):
-        apply_backfill(ports, planned, lambda _: None)
+        apply_backfill(session, planned, lambda _: None)
     assert sorted(row["id"] for row in world.read_rows(TABLE)) == ["a"]
 
 

@@ -83,8 +83,8 @@ def test_daily_pipeline_beats_at_the_interval_of_its_heartbeat_and_a_quick_one_a
     build_daily_pipeline(include, "daily")
     place, now = Place(include, lambda _: None, PipelineFiles(include), PublicationFiles(include)), [1e9]
     shared, beats = Shared(Slots(1), threading.Event(), Ear(), lambda: now[0]), list[str]()
-    monkeypatch.setattr(work_module, "require_begun", lambda ports: ports)
-    monkeypatch.setattr(work_module, "heartbeat", lambda ports: beats.append(ports.pipeline.name))
+    monkeypatch.setattr(work_module, "require_begun", lambda session: session)
+    monkeypatch.setattr(work_module, "heartbeat", lambda session: beats.append(session.pipeline.name))
     workers = [Worker(Beat(place, name), shared) for name in ("daily", "orders")]
 
     def look(seconds: float) -> list[str]:
@@ -105,8 +105,8 @@ def test_heartbeat_leaves_the_group_to_a_flush_that_is_under_way_and_beats_again
     """Two commits of one process at once find each other's offsets in the group, and fail."""
     build_daily_pipeline(include, "daily")
     place, beats = Place(include, lambda _: None, PipelineFiles(include), PublicationFiles(include)), list[str]()
-    monkeypatch.setattr(work_module, "require_begun", lambda ports: ports)
-    monkeypatch.setattr(work_module, "heartbeat", lambda ports: beats.append(ports.pipeline.name))
+    monkeypatch.setattr(work_module, "require_begun", lambda session: session)
+    monkeypatch.setattr(work_module, "heartbeat", lambda session: beats.append(session.pipeline.name))
     flush, beat = Flush(place, "daily"), Beat(place, "daily")
 
     def flush_beside_a_heartbeat(at_least: int) -> RunOutcome:

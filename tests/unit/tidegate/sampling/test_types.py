@@ -8,7 +8,7 @@ from tidegate.config.parsing.ddl import parse_columns
 from tidegate.sampling.column_types import guess_type
 from tidegate.sampling.columns import RESERVED, observe, propose_columns, quote_if_needed, render_ddl_type
 from tidegate.sampling.encoded_values import parse_json, parse_packed
-from tidegate.sampling.rows import read_cell
+from tidegate.sampling.recognition import read_cell
 
 # what was written in one column -> its type, and a part of what has to be checked; None for nothing to check
 CASES = [

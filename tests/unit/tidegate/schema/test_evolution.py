@@ -2,8 +2,7 @@
 
 import pytest
 from tidegate.errors import IncompatibleSchema
-from tidegate.schema.column import Column
-from tidegate.schema.data_types import Array, Map, Primitive, Struct, parse_type
+from tidegate.schema.data_types import Array, Column, Map, Primitive, Struct, parse_type
 from tidegate.schema.evolution import (
     EvolutionRules,
     add_old_names,

@@ -33,8 +33,8 @@ def test_status_of_records_with_times_beyond_year_9999_is_shown() -> None:
     world = World()
     world.broker.create("orders", 1)
     world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"}, timestamp=IN_MICROSECONDS)
-    flush(world.build_ports(build_pipeline()))
-    (table,) = read_status(world.build_ports(build_pipeline()))["tables"]
+    flush(world.open_session(build_pipeline()))
+    (table,) = read_status(world.open_session(build_pipeline()))["tables"]
     assert (table["valid_through"], table["lag"]) == ("9999-12-31T23:59:59.999Z", 0)
 
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tidegate.schema.column import Column
-from tidegate.spec.formats import KeyFormat, ValueFormat
+from tidegate.schema.data_types import Column
+from tidegate.spec.source import KeyFormat, ValueFormat
 from tidegate.spec.table import Route, Table
 from tidegate.spec.table_template import TableTemplate
 from tidegate.spec.tombstones import is_tombstone_owned

@@ -5,7 +5,7 @@ from tidegate.adapters.bigquery.catalog import Warehouse
 from tidegate.adapters.bigquery.commit import render_staged_assertion, writes_into
 from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.model.table_state import StagedSource
-from tidegate.spec.catalog import Catalog
+from tidegate.spec.pipeline import Catalog
 from tidegate.sql.googlesql import quote_name
 
 

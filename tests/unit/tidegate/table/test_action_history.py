@@ -17,13 +17,13 @@ def test_hundred_long_actions_leave_the_last_ones_and_a_few_kilobytes() -> None:
     world = World()
     world.broker.create("orders")
     world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"})
-    ports = world.build_ports(PIPELINE)
-    flush(ports)
+    session = world.open_session(PIPELINE)
+    flush(session)
     state: Any = world.destination.read_state(TABLE, "shop")
     for number in range(100):
         details = f"{number}: {'because we said so, ' * 10_000}"
         state = replace(
-            state, marks=add_action(TableSession(ports, PIPELINE.tables[0], state), "discard", "ann" * 1000, details)
+            state, marks=add_action(TableSession(session, PIPELINE.tables[0], state), "discard", "ann" * 1000, details)
         )
     (text,) = state.marks.values()
     assert len(text) < 50_000
@@ -37,9 +37,9 @@ def test_hundred_long_actions_leave_the_last_ones_and_a_few_kilobytes() -> None:
 
 
 def test_what_an_older_version_kept_whole_is_cut_with_the_next_action() -> None:
-    ports = World().build_ports(PIPELINE)
+    session = World().open_session(PIPELINE)
     action = {"at_ms": 1, "by": "ann", "action": "rebase", "details": "x" * 100_000}
     state: Any = type("State", (), {"marks": {"tidegate.shop.actions": json.dumps([action])}})()
-    (text,) = add_action(TableSession(ports, PIPELINE.tables[0], state), "skip", "ann", "short").values()
+    (text,) = add_action(TableSession(session, PIPELINE.tables[0], state), "skip", "ann", "short").values()
     assert len(text) < 5_000
     assert json.loads(text)[-1]["details"] == "short"

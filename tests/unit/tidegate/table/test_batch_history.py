@@ -22,10 +22,9 @@ from tidegate.reprocess import rebase
 from tidegate.reprocess.backfill import apply_backfill
 from tidegate.reprocess.backfill_plan import parse_request, propose_backfill
 from tidegate.reprocess.replay import replay_dead_letters
-from tidegate.schema.column import Column
-from tidegate.spec.catalog import Catalog
-from tidegate.spec.pipeline import Pipeline
-from tidegate.spec.scd2 import History
+from tidegate.schema.data_types import Column
+from tidegate.spec.pipeline import Catalog, Pipeline
+from tidegate.spec.table import History
 from tidegate.table.columns import list_destination_columns
 
 NAME, PLAIN = "lake.shop.orders", "lake.shop.plain"
@@ -69,7 +68,7 @@ class Runner:
 
     def flush(self, crash_at: int = 0) -> bool:
         try:
-            flush(self.world.build_ports(self.pipeline, CrashAt(crash_at) if crash_at else None))
+            flush(self.world.open_session(self.pipeline, CrashAt(crash_at) if crash_at else None))
         except NothingToDo:
             return False
         except (Crash, RetryLater):
@@ -115,8 +114,8 @@ def test_records_that_are_read_again_change_nothing(changes: list) -> None:
         runner.change(*arguments)
         runner.flush()
     before = runner.rows
-    ports = runner.world.build_ports(runner.pipeline)
-    rebase.rebase_positions(ports, rebase.propose_moves(ports, "earliest"))
+    session = runner.world.open_session(runner.pipeline)
+    rebase.rebase_positions(session, rebase.propose_moves(session, "earliest"))
     runner.finish()
     assert runner.rows == before == runner.model
 
@@ -176,7 +175,7 @@ def test_version_without_a_time_is_a_bad_record() -> None:
     runner = Runner(build_history_pipeline())
     runner.world.broker.produce("orders", {"id": 1}, {"id": 1, "v": "a", "at": None, "sub": 1})
     with pytest.raises(BadRecord, match="at is NULL"):
-        flush(runner.world.build_ports(runner.pipeline))
+        flush(runner.world.open_session(runner.pipeline))
 
 
 def test_every_change_is_staged_and_types_follow_the_time() -> None:
@@ -216,16 +215,16 @@ def test_renamed_column_is_refused_as_what_remembers_changes_has_its_old_name() 
     runner.world.destination.rename_column(NAME, "v", "w")
     runner.change(1, "upsert", (2, 1), 0, "a")
     with pytest.raises(IncompatibleSchema, match="with sequence_by or history such a column keeps its name"):
-        flush(runner.world.build_ports(runner.pipeline))
+        flush(runner.world.open_session(runner.pipeline))
 
 
 def test_backfill_and_replay_point_to_rebase() -> None:
     runner = Runner(build_history_pipeline())
-    ports = runner.world.build_ports(runner.pipeline)
+    session = runner.world.open_session(runner.pipeline)
     with pytest.raises(GiveUp, match=r"backfill does not know tables with history.*rebase"):
-        propose_backfill(ports, parse_request(json.dumps({"orders": {"0": [0, 1]}}), None, None))
+        propose_backfill(session, parse_request(json.dumps({"orders": {"0": [0, 1]}}), None, None))
     with pytest.raises(GiveUp, match="replay does not know tables with history"):
-        replay_dead_letters(ports)
+        replay_dead_letters(session)
 
 
 def test_table_beside_one_with_history_is_backfilled_and_replayed_by_itself() -> None:
@@ -234,14 +233,14 @@ def test_table_beside_one_with_history_is_backfilled_and_replayed_by_itself() ->
         runner.change(key, "upsert", (key, 0), 0, "a")
     runner.flush()
     world, ranges = runner.world, json.dumps({"orders": {"0": [0, 2]}})
-    before, ports = world.read_rows(PLAIN), world.build_ports(runner.pipeline)
+    before, session = world.read_rows(PLAIN), world.open_session(runner.pipeline)
     world.destination.add_snapshot(PLAIN, "main", (), {})  # somebody deletes all rows
     with pytest.raises(GiveUp, match=f"table={NAME}: backfill does not know tables with history"):
-        propose_backfill(ports, parse_request(ranges, None, None))
-    apply_backfill(ports, propose_backfill(ports, parse_request(ranges, None, None, (PLAIN,))).backfill, print)
+        propose_backfill(session, parse_request(ranges, None, None))
+    apply_backfill(session, propose_backfill(session, parse_request(ranges, None, None, (PLAIN,))).backfill, print)
     assert len(before) == 2
     assert world.read_rows(PLAIN) == before
-    assert replay_dead_letters(ports, LetterFilter(table=PLAIN)) == []
+    assert replay_dead_letters(session, LetterFilter(table=PLAIN)) == []
 
 
 @pytest.mark.parametrize(("table", "message"), [

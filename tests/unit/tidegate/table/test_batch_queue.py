@@ -10,11 +10,11 @@ from tidegate.flush.flush import flush
 from tidegate.flush.merge import DeferredJob, MergeCheckpoint, group_by_table, merge, merge_queue
 from tidegate.flush.plan import plan
 from tidegate.flush.stage import stage
-from tidegate.jobs.job import Job
 from tidegate.jobs.stage_job import StageJob
 from tidegate.model.batch import Counts, PublishedBatch, StagedBatch
 from tidegate.model.offsets import Ranges
 from tidegate.monitoring.status import read_status
+from tidegate.ports.session import Job
 from tidegate.spec.pipeline import Heartbeat
 from tidegate.table.progress import observe_tables
 from tidegate.table.queue import combine_batches, iterate_merge_groups
@@ -44,7 +44,7 @@ def fail_merges(world: World, runs: int, pipeline=TWO) -> FailsToMerge:
     for n in range(runs):
         produce(world, "a", f"{n}")
         with pytest.raises(SomeTablesDelayed):
-            flush(world.build_ports(pipeline, engine=engine))
+            flush(world.open_session(pipeline, engine=engine))
     return engine
 
 
@@ -53,7 +53,7 @@ def read_committed_offset(world: World) -> int | None:
 
 
 def list_waiting_batches(world: World, pipeline=TWO) -> list[tuple[int, tuple[int, int]]]:
-    queue = observe_tables(world.build_ports(pipeline))[1].queue
+    queue = observe_tables(world.open_session(pipeline))[1].queue
     return [(staged.batch, staged.ranges.by_topic["orders"][0]) for staged in queue]
 
 
@@ -76,19 +76,19 @@ def test_all_tables_share_one_read_of_each_batch_also_while_one_fails(world: Wor
 def test_recovered_table_drains_its_queue_in_one_run_without_reading_kafka_again(world: World) -> None:
     fail_merges(world, 3)
     stages = len(world.engine.stages)
-    flushed = flush(world.build_ports(TWO))
+    flushed = flush(world.open_session(TWO))
     assert [(b.table, b.batch) for b in flushed.published] == [(COPY, 1), (COPY, 2), (COPY, 3)]
     assert world.read_rows(COPY) == world.read_rows(ORDERS)
     assert (len(world.engine.stages), read_committed_offset(world)) == (stages, 3)
     with pytest.raises(NothingToDo):
-        flush(world.build_ports(TWO))
+        flush(world.open_session(TWO))
 
 
 def test_queue_stops_at_its_first_failure_and_keeps_what_was_published_before(world: World) -> None:
     fail_merges(world, 3)
-    ports = world.build_ports(TWO, engine=FailsOneMerge(world.engine, 2))
-    (queue,) = group_by_table(stage(ports, plan(ports)))
-    outcome = merge_queue(ports, queue)
+    session = world.open_session(TWO, engine=FailsOneMerge(world.engine, 2))
+    (queue,) = group_by_table(stage(session, plan(session)))
+    outcome = merge_queue(session, queue)
     assert [b.batch for b in outcome.published] == [1]
     assert "Spark failed in one merge" in str(outcome.failure)
     assert [batch for batch, _ in list_waiting_batches(world)] == [2, 3]
@@ -96,13 +96,13 @@ def test_queue_stops_at_its_first_failure_and_keeps_what_was_published_before(wo
 
 def test_retried_merge_of_a_queue_goes_on_where_the_first_attempt_ended(world: World) -> None:
     fail_merges(world, 3)
-    ports = world.build_ports(TWO)
-    (queue,) = group_by_table(stage(ports, plan(ports)))
+    session = world.open_session(TWO)
+    (queue,) = group_by_table(stage(session, plan(session)))
     for batch_number in (1, 2):
-        assert merge(ports, queue[batch_number - 1]).outcome == "published"
-    outcome = merge_queue(ports, queue)
+        assert merge(session, queue[batch_number - 1]).outcome == "published"
+    outcome = merge_queue(session, queue)
     assert [(b.batch, b.outcome) for b in outcome.published] == [(3, "published")]
-    second_result = merge_queue(ports, queue)
+    second_result = merge_queue(session, queue)
     assert [(b.batch, b.outcome) for b in second_result.published] == [(3, "already published")]
     assert world.read_rows(COPY) == [{"id": "a", "name": "2"}]
 
@@ -114,7 +114,7 @@ class Away(BaseException):
 @pytest.mark.parametrize("calls", [1, 2, 3])
 def test_caller_that_was_called_away_counts_each_batch_once_and_has_its_history(world: World, calls: int) -> None:
     fail_merges(world, 3)
-    staged = stage(world.build_ports(TWO), plan(world.build_ports(TWO)))
+    staged = stage(world.open_session(TWO), plan(world.open_session(TWO)))
     (queue,) = (batches for batches in group_by_table(staged) if batches[0].table == COPY)
     remaining_calls, published = iter(range(calls - 1, -1, -1)), list[PublishedBatch]()
 
@@ -123,8 +123,8 @@ def test_caller_that_was_called_away_counts_each_batch_once_and_has_its_history(
             raise Away
 
     with pytest.raises(Away):
-        merge_queue(world.build_ports(TWO, leave), queue, MergeCheckpoint(published))
-    drained = merge_queue(world.build_ports(TWO), queue, MergeCheckpoint(published, DeferredJob("", 5.0)))
+        merge_queue(world.open_session(TWO, leave), queue, MergeCheckpoint(published))
+    drained = merge_queue(world.open_session(TWO), queue, MergeCheckpoint(published, DeferredJob("", 5.0)))
     numbers = [batch.batch for batch in queue]
     assert [(batch.batch, batch.outcome) for batch in published] == [(number, "published") for number in numbers]
     assert drained.total.batches == len(numbers) == 3
@@ -134,9 +134,9 @@ def test_caller_that_was_called_away_counts_each_batch_once_and_has_its_history(
 
 def test_result_of_a_queue_is_its_total(world: World) -> None:
     fail_merges(world, 2)
-    ports = world.build_ports(TWO)
-    (queue,) = group_by_table(stage(ports, plan(ports)))
-    total = merge_queue(ports, queue).total
+    session = world.open_session(TWO)
+    (queue,) = group_by_table(stage(session, plan(session)))
+    total = merge_queue(session, queue).total
     assert (total.batches, total.staged, total.inserted, total.updated) == (2, 2, 1, 1)
     assert total.ranges.to_dict() == {"orders": {"0": [0, 2], "1": [0, 0]}}
 
@@ -159,7 +159,7 @@ def test_full_queue_stops_the_pipeline_and_says_so(world: World) -> None:
     produce(world, "b", "later")
     stages = len(world.engine.stages)
     with pytest.raises(SomeTablesDelayed) as error_info:
-        flush(world.build_ports(pipeline, engine=engine))
+        flush(world.open_session(pipeline, engine=engine))
     for words in ("Spark failed in merge", f"table={COPY}: its queue is full", "max_pending=2", "merge of batch=1"):
         assert words in str(error_info.value)
     assert len(world.engine.stages) == stages
@@ -170,9 +170,9 @@ def test_full_queue_that_is_taken_lets_the_next_run_read_on(world: World) -> Non
     pipeline = build_pipeline(build_table(ORDERS), build_table(COPY, max_pending=2))
     fail_merges(world, 2, pipeline)
     produce(world, "b", "later")
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     assert world.read_rows(COPY) == [{"id": "a", "name": "1"}]
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     assert world.read_rows(COPY) == world.read_rows(ORDERS) == [{"id": "a", "name": "1"}, {"id": "b", "name": "later"}]
 
 
@@ -180,9 +180,9 @@ def test_only_table_of_a_pipeline_finishes_what_is_staged_before_it_reads_on(wor
     pipeline = build_pipeline(build_table(COPY))
     produce(world, "a", "x")
     with pytest.raises(RetryLater):
-        flush(world.build_ports(pipeline, engine=FailsToMerge(world.engine, COPY)))
+        flush(world.open_session(pipeline, engine=FailsToMerge(world.engine, COPY)))
     produce(world, "b", "y")
-    assert [batch.is_resumed for batch in plan(world.build_ports(pipeline)).tables] == [True]
+    assert [batch.is_resumed for batch in plan(world.open_session(pipeline)).tables] == [True]
 
 
 def test_empty_batches_in_the_middle_of_a_queue_travel_with_the_next_rows(world: World) -> None:
@@ -191,10 +191,10 @@ def test_empty_batches_in_the_middle_of_a_queue_travel_with_the_next_rows(world:
     for _ in range(2):
         abort_transaction(world)
         with pytest.raises(SomeTablesDelayed):
-            flush(world.build_ports(TWO, engine=engine))
+            flush(world.open_session(TWO, engine=engine))
     produce(world, "b", "y")
     before = len(world.destination.tables[COPY].snapshots)
-    flush(world.build_ports(TWO))
+    flush(world.open_session(TWO))
     assert world.read_rows(COPY) == world.read_rows(ORDERS)
     assert len(world.destination.tables[COPY].snapshots) == before + 2
     assert read_committed_offset(world) == world.broker.partitions["orders"][0].end
@@ -212,7 +212,7 @@ def test_empty_batches_in_the_middle_of_a_queue_travel_with_the_next_rows(world:
 
 def flush_one(world: World, name: str, pipeline=TWO) -> None:
     produce(world, "a", name)
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
 
 
 def test_empty_batches_never_pile_up_beyond_max_pending(world: World) -> None:
@@ -221,7 +221,7 @@ def test_empty_batches_never_pile_up_beyond_max_pending(world: World) -> None:
     for _ in range(7):
         abort_transaction(world)
         with suppress(NothingToDo):
-            flush(world.build_ports(pipeline))
+            flush(world.open_session(pipeline))
         assert len(world.destination.list_staged("lake.shop.copy_shop_tmp", COPY)) < 3
 
 
@@ -238,13 +238,13 @@ def test_table_in_step_without_rows_shares_the_read_of_the_others(world: World) 
 def test_batch_behind_an_unpublished_one_is_refused_by_a_table_without_a_position(world: World) -> None:
     """The queue was staged before the table existed; the table came, took the first batch, and was dropped by hand."""
     fail_merges(world, 2)
-    ports = world.build_ports(TWO)
-    (queue,) = group_by_table(stage(ports, plan(ports)))
-    merge(ports, queue[0])
+    session = world.open_session(TWO)
+    (queue,) = group_by_table(stage(session, plan(session)))
+    merge(session, queue[0])
     del world.destination.tables[COPY]
     with pytest.raises(PositionLost, match=r"table=lake.shop.copy .*was dropped|has no position"):
-        merge(ports, queue[1])
-    flush(world.build_ports(TWO))
+        merge(session, queue[1])
+    flush(world.open_session(TWO))
     flush_rest(world)
     assert world.read_rows(COPY) == world.read_rows(ORDERS)
 
@@ -261,7 +261,7 @@ def test_queue_starts_at_the_position_and_has_no_hole(world: World) -> None:
 
 def test_status_shows_the_queue(world: World) -> None:
     fail_merges(world, 2)
-    table = next(t for t in read_status(world.build_ports(TWO))["tables"] if t["table"] == COPY)
+    table = next(t for t in read_status(world.open_session(TWO))["tables"] if t["table"] == COPY)
     assert table["open_batches"] == [1, 2]
 
 
@@ -277,13 +277,13 @@ class StopsInStage(FailsToMerge):
 def test_stage_that_stops_behind_a_queue_is_a_passing_fault_and_no_lost_race(world: World) -> None:
     """The new batch starts where the queue ends, and the table's position is still where it begins."""
     produce(world, "a", "0")
-    flush(world.build_ports(TWO))
+    flush(world.open_session(TWO))
     fail_merges(world, 1)
     produce(world, "a", "2")
     with pytest.raises(RetryLater, match="Spark stopped in stage"):
-        flush(world.build_ports(TWO, engine=StopsInStage(world.engine, COPY)))
+        flush(world.open_session(TWO, engine=StopsInStage(world.engine, COPY)))
     assert list_waiting_batches(world) == [(2, (1, 2))]
-    flush(world.build_ports(TWO))
+    flush(world.open_session(TWO))
     assert world.read_rows(COPY) == world.read_rows(ORDERS) == [{"id": "a", "name": "2"}]
 
 
@@ -327,10 +327,10 @@ def test_groups_cut_a_queue_behind_each_batch_with_rows(world: World) -> None:
     for kind in "raar":
         abort_transaction(world) if kind == "a" else produce(world, "a", "x")
         with pytest.raises(SomeTablesDelayed):
-            flush(world.build_ports(TWO, engine=engine))
+            flush(world.open_session(TWO, engine=engine))
     abort_transaction(world)
-    ports = world.build_ports(TWO)
-    queue = group_by_table(stage(ports, plan(ports)))[1]
+    session = world.open_session(TWO)
+    queue = group_by_table(stage(session, plan(session)))[1]
     cut = list(iterate_merge_groups(queue))
     assert [[staged.batch for staged in group] for group in cut] == [[1], [2, 3, 4], [5]]
     combined_batch = combine_batches(cut[1])
@@ -346,7 +346,7 @@ def test_groups_cut_a_queue_behind_each_batch_with_rows(world: World) -> None:
 def flush_rest(world: World, pipeline=TWO) -> None:
     for _ in range(6):
         with suppress(TidegateError):
-            flush(world.build_ports(pipeline))
+            flush(world.open_session(pipeline))
 
 
 def build_queued_world() -> World:
@@ -357,7 +357,7 @@ def build_queued_world() -> World:
     engine = fail_merges(world, 1)
     abort_transaction(world)
     with suppress(SomeTablesDelayed):
-        flush(world.build_ports(TWO, engine=engine))
+        flush(world.open_session(TWO, engine=engine))
     fail_merges(world, 1)
     produce(world, "b", "new")
     return world
@@ -371,7 +371,7 @@ def test_killed_at_any_call_while_a_queue_drains_or_grows_the_next_runs_give_the
         engine = FailsToMerge(world.engine, COPY)
         engine.is_broken = still_fails
         with suppress(Crash, SomeTablesDelayed):
-            flush(world.build_ports(TWO, crash, engine=engine))
+            flush(world.open_session(TWO, crash, engine=engine))
         if crash.calls < number:
             break
         flush_rest(world)
@@ -390,7 +390,7 @@ def test_two_runners_that_drain_one_queue_at_any_interleaving_publish_each_batch
         fail_merges(world, 3, appending)
         pause = PauseAt(number, lambda world=world: flush_rest(world, appending))
         with suppress(TidegateError):
-            flush(world.build_ports(appending, pause))
+            flush(world.open_session(appending, pause))
         flush_rest(world, appending)
         assert [row["name"] for row in world.read_rows(COPY)] == ["0", "1", "2"], f"paused at call {number}"
         if pause.calls < number:

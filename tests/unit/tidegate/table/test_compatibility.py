@@ -8,13 +8,11 @@ from fakes import World, build_pipeline, build_session, build_table
 from tidegate.errors import GiveUp, IncompatibleSchema, SomeTablesFailed
 from tidegate.flush.flush import flush
 from tidegate.model.offsets import Ranges
-from tidegate.ports.context import TableState
-from tidegate.schema.column import Column
-from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct, format_type
-from tidegate.spec.formats import KeyFormat, ValueFormat
+from tidegate.model.table_state import TableState
+from tidegate.schema.data_types import Array, Column, DataType, Map, Primitive, Struct, format_type
 from tidegate.spec.pipeline import Pipeline
-from tidegate.spec.scd2 import History
-from tidegate.spec.table import DeleteMode
+from tidegate.spec.source import KeyFormat, ValueFormat
+from tidegate.spec.table import DeleteMode, History
 from tidegate.table.columns import list_destination_columns
 from tidegate.table.compatibility import build_row_properties, check_compatible, check_key_unchanged
 
@@ -36,11 +34,11 @@ def build_keyed_pipeline(*columns: Column, values: tuple[Column, ...] = (Column(
 
 
 def test_column_of_another_type_is_refused_with_the_first_offset_before_anything_is_staged(world: World) -> None:
-    flush(world.build_ports(build_pipeline()))
+    flush(world.open_session(build_pipeline()))
     world.broker.produce("orders", {"id": "b"}, {"id": "b", "name": 7})
     jobs = len(world.engine.jobs)
     with pytest.raises(IncompatibleSchema) as error_info:
-        flush(world.build_ports(build_keyed_pipeline(Column("id", "STRING"), values=(Column("name", "INT"),))))
+        flush(world.open_session(build_keyed_pipeline(Column("id", "STRING"), values=(Column("name", "INT"),))))
     for part in (f"table={TABLE}", "column=name", "type=STRING", "type=INT", "partition=0 offset=1", "nothing was"):
         assert part in str(error_info.value)
     assert len(world.engine.jobs) == jobs
@@ -48,13 +46,13 @@ def test_column_of_another_type_is_refused_with_the_first_offset_before_anything
 
 def test_incompatible_table_of_several_does_not_hold_the_others(world: World) -> None:
     other_name = "lake.shop.copy"
-    flush(world.build_ports(build_pipeline(build_table(), build_table(other_name))))
+    flush(world.open_session(build_pipeline(build_table(), build_table(other_name))))
     world.broker.produce("orders", {"id": "b"}, {"id": "b", "name": "y"})
     changed = replace(
         build_table(other_name), value=ValueFormat(columns=(Column("id", "STRING"), Column("name", "INT")))
     )
     with pytest.raises(SomeTablesFailed, match="column=name: incompatible change"):
-        flush(world.build_ports(build_pipeline(build_table(), changed)))
+        flush(world.open_session(build_pipeline(build_table(), changed)))
     assert [len(world.read_rows(name)) for name in (TABLE, other_name)] == [2, 1]
 
 
@@ -69,9 +67,9 @@ ALLOWED = [
 def test_key_may_gain_nullable_columns_relax_and_widen(
     world: World, before: tuple[Column, ...], after: tuple[Column, ...]
 ) -> None:
-    flush(world.build_ports(build_keyed_pipeline(*before)))
+    flush(world.open_session(build_keyed_pipeline(*before)))
     world.broker.produce("orders", {"id": "a", "line": 1}, {"name": "y"})
-    flush(world.build_ports(build_keyed_pipeline(*after)))
+    flush(world.open_session(build_keyed_pipeline(*after)))
     assert len(world.read_rows(TABLE)) == (2 if len(after) > 1 else 1)
 
 
@@ -88,50 +86,50 @@ REFUSED = [
 def test_any_other_change_of_the_key_is_refused_and_nothing_is_staged(
     world: World, before: tuple[Column, ...], after: tuple[Column, ...], message: str
 ) -> None:
-    flush(world.build_ports(build_keyed_pipeline(*before)))
+    flush(world.open_session(build_keyed_pipeline(*before)))
     world.broker.produce("orders", {"id": "b"}, {"name": "y"})
     rows, jobs = world.read_rows(TABLE), len(world.engine.jobs)
     with pytest.raises(IncompatibleSchema, match=message):
-        flush(world.build_ports(build_keyed_pipeline(*after)))
+        flush(world.open_session(build_keyed_pipeline(*after)))
     assert (world.read_rows(TABLE), len(world.engine.jobs)) == (rows, jobs)
 
 
 def test_column_renamed_in_the_table_keeps_receiving_the_records_field(world: World) -> None:
-    ports = world.build_ports(build_pipeline())
-    flush(ports)
+    session = world.open_session(build_pipeline())
+    flush(session)
     world.destination.rename_column(TABLE, "name", "full_name")
     world.broker.produce("orders", {"id": "b"}, {"id": "b", "name": "y"})
-    flush(ports)
+    flush(session)
     assert world.read_rows(TABLE) == [{"full_name": "x", "id": "a"}, {"full_name": "y", "id": "b"}]
 
 
 def test_renamed_key_column_still_finds_its_rows(world: World) -> None:
-    ports = world.build_ports(build_pipeline())
-    flush(ports)
+    session = world.open_session(build_pipeline())
+    flush(session)
     world.destination.rename_column(TABLE, "id", "order_id")
     world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "y"})
-    flush(ports)
+    flush(session)
     assert world.read_rows(TABLE) == [{"name": "y", "order_id": "a"}]
 
 
 def test_table_without_a_declared_schema_takes_a_renamed_column_under_both_names(world: World) -> None:
-    flush(world.build_ports(build_pipeline()))
+    flush(world.open_session(build_pipeline()))
     world.destination.rename_column(TABLE, "name", "full_name")
     changed_table = replace(build_table(), value=ValueFormat(), key=KeyFormat(fields=("id",)))
     world.broker.produce("orders", {"id": "b"}, {"id": "b", "name": "old"})
     world.broker.produce("orders", {"id": "c"}, {"id": "c", "full_name": "new"})
-    flush(world.build_ports(build_pipeline(changed_table)))
+    flush(world.open_session(build_pipeline(changed_table)))
     assert [row["full_name"] for row in world.read_rows(TABLE)] == ["new", "old", "x"]
 
 
 def test_renamed_sequence_column_is_refused_with_its_old_name(world: World) -> None:
     columns = (Column("id", "STRING"), Column("name", "STRING"))
     sequenced_table = replace(build_table(columns=columns), sequence_by=("name",))
-    flush(world.build_ports(build_pipeline(sequenced_table)))
+    flush(world.open_session(build_pipeline(sequenced_table)))
     world.destination.rename_column(TABLE, "name", "version")
     world.broker.produce("orders", {"id": "b"}, {"id": "b", "name": "y"})
     with pytest.raises(IncompatibleSchema, match="column=version: it was called name, and with sequence_by"):
-        flush(world.build_ports(build_pipeline(sequenced_table)))
+        flush(world.open_session(build_pipeline(sequenced_table)))
 
 
 LOST_COLUMNS = [
@@ -193,8 +191,8 @@ def test_history_keeps_the_names_of_parts_too(world: World, kind: str, data_type
 
 def _build_changed_state(world: World, pipeline: Pipeline, schema: Struct) -> TableState:
     """The state of a table with a published batch, as if somebody had changed its columns since."""
-    flush(world.build_ports(build_pipeline()))
-    state = world.build_ports(build_pipeline()).tables.read_state(TABLE, pipeline.name)
+    flush(world.open_session(build_pipeline()))
+    state = world.open_session(build_pipeline()).tables.read_state(TABLE, pipeline.name)
     assert state is not None
     marks = {**state.marks, **build_row_properties(build_session(pipeline, pipeline.tables[0]))}
     return replace(state, marks=marks, schema=schema)

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from fakes import build_pipeline, build_session, build_table
 from tidegate.errors import PositionLost, RetryLater
+from tidegate.model.kafka_log import Log
 from tidegate.model.position import Position
-from tidegate.model.table_state import NO_TOPIC_ID
-from tidegate.ports.context import Log, TableState
+from tidegate.model.table_state import NO_TOPIC_ID, TableState
 from tidegate.table.position import build_unanswered_error, check_log, resolve_next_start, resolve_position
 
 TABLE = build_table()

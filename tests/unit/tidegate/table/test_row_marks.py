@@ -10,10 +10,9 @@ from tidegate.errors import GiveUp, IncompatibleSchema, SomeTablesFailed
 from tidegate.flush.flush import flush
 from tidegate.reprocess.backfill import apply_backfill
 from tidegate.reprocess.backfill_plan import parse_request, propose_backfill
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Pipeline
-from tidegate.spec.scd2 import History
-from tidegate.spec.table import DeleteMode
+from tidegate.spec.table import DeleteMode, History
 
 ORDERS, COPY = "lake.shop.orders", "lake.shop.copy"
 PLAIN, SOFT = build_pipeline(), build_pipeline(build_table(deletes=DeleteMode.SOFT))
@@ -31,7 +30,7 @@ def change(world: World, pipeline: Pipeline, *changes: tuple[str, str | None]) -
     for key, name in changes:
         partition = int(key > "a")
         world.broker.produce("orders", {"id": key}, None if name is None else {"id": key, "name": name}, partition)
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
 
 
 def drop_column(world: World, name: str) -> None:
@@ -46,7 +45,7 @@ def refuse(world: World, pipeline: Pipeline, message: str) -> None:
     before = world.read_rows(ORDERS)
     world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "later"}, 0)
     with pytest.raises(IncompatibleSchema, match=message):
-        flush(world.build_ports(pipeline))
+        flush(world.open_session(pipeline))
     assert world.read_rows(ORDERS) == before
 
 
@@ -104,16 +103,16 @@ def test_backfill_into_one_of_several_tables_is_refused_as_its_flush_is(world: W
     before = build_pipeline(build_table(ORDERS, **table_options), build_table(COPY, **table_options))
     for key in ("a", "b"):
         world.broker.produce("orders", {"id": key, "line": "1"}, {"id": key, "line": "1", "name": "x"}, 0)
-    flush(world.build_ports(before))
+    flush(world.open_session(before))
     rows = world.read_rows(ORDERS)
     changed = {"keys": ("line",)} if damage == "key" else {"deletes": DeleteMode.HARD}
     after = build_pipeline(build_table(ORDERS, **{**table_options, **changed}), build_table(COPY, **table_options))
-    ports = world.build_ports(after)
+    session = world.open_session(after)
     request = parse_request({"orders": {"0": [0, 2]}}, None, None, (ORDERS,))
     with pytest.raises(IncompatibleSchema, match=f"table={ORDERS}"):
-        apply_backfill(ports, propose_backfill(ports, request).backfill, lambda _: None)
+        apply_backfill(session, propose_backfill(session, request).backfill, lambda _: None)
     assert world.read_rows(ORDERS) == rows
     world.broker.produce("orders", {"id": "a", "line": "1"}, None, 0)
     with pytest.raises((GiveUp, SomeTablesFailed), match=f"table={ORDERS}"):
-        flush(ports)
+        flush(session)
     assert world.read_rows(ORDERS) == rows

@@ -20,7 +20,7 @@ from tidegate.reprocess.backfill_plan import parse_request, propose_backfill
 from tidegate.reprocess.record import parse_address
 from tidegate.reprocess.replay import replay_dead_letters
 from tidegate.reprocess.skip import propose_skips, skip_record
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column
 from tidegate.spec.table_template import TableTemplate
 from tidegate.table.session import find_table
 
@@ -55,7 +55,7 @@ def read_committed_offset(world: World) -> int | None:
 def test_each_name_becomes_a_table_of_its_own(world: World) -> None:
     for key, kind in [("1", "order"), ("2", "line"), ("3", "Order")]:
         produce(world, key, kind)
-    flush(world.build_ports(build_template()))
+    flush(world.open_session(build_template()))
     assert (read_keys(world, "order"), read_keys(world, "line"), read_committed_offset(world)) == (["1", "3"], ["2"], 3)
 
 
@@ -64,7 +64,7 @@ def test_names_are_found_under_conditions_on_the_leaders_epoch(world: World) -> 
     pipeline = build_template()
     pipeline = replace(pipeline, source=replace(pipeline.source, metadata={"epoch": "leader-epoch"}))
     produce(world, "1", "order")
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     (finder,) = [job.finder for job in world.engine.stages if job.finder is not None]
     (table,) = world.engine.stages[-1].tables
     assert finder.epochs == table.epochs != {}
@@ -72,21 +72,21 @@ def test_names_are_found_under_conditions_on_the_leaders_epoch(world: World) -> 
 
 def test_known_tables_share_the_read_and_a_new_one_costs_one_more(world: World) -> None:
     produce(world, "1", "order")
-    flush(world.build_ports(build_template()))
+    flush(world.open_session(build_template()))
     produce(world, "2", "order")
-    flush(world.build_ports(build_template()))
+    flush(world.open_session(build_template()))
     assert len(world.engine.stages) == 3
     produce(world, "3", "line")
-    flush(world.build_ports(build_template()))
+    flush(world.open_session(build_template()))
     assert (len(world.engine.stages), read_keys(world, "line"), read_committed_offset(world)) == (5, ["3"], 3)
 
 
 def test_tombstone_reaches_every_known_table(world: World) -> None:
     produce(world, "1", "order")
     produce(world, "1", "line")
-    flush(world.build_ports(build_template()))
+    flush(world.open_session(build_template()))
     world.broker.produce("orders", {"id": "1"}, None)
-    flush(world.build_ports(build_template()))
+    flush(world.open_session(build_template()))
     assert (read_keys(world, "order"), read_keys(world, "line")) == ([], [])
 
 
@@ -98,7 +98,7 @@ def test_value_that_makes_no_name_is_a_bad_record(world: World, kind: str | None
     produce(world, "2", kind)
     for _ in range(2):
         with pytest.raises(BadRecord, match="offset=1"):
-            flush(world.build_ports(build_template()))
+            flush(world.open_session(build_template()))
     assert read_keys(world, "order") == []
 
 
@@ -112,7 +112,7 @@ def test_more_tables_than_allowed_fail_and_nothing_is_merged(world: World) -> No
     for n in range(3):
         produce(world, str(n), f"t{n}")
     with pytest.raises(GiveUp, match="more than max_tables=2"):
-        flush(world.build_ports(build_template(max_tables=2)))
+        flush(world.open_session(build_template(max_tables=2)))
     assert not [name for name in world.destination.tables if name.startswith("lake.shop.t") and "tidegate" not in name]
 
 
@@ -121,18 +121,18 @@ def test_killed_at_any_call_nothing_is_lost() -> None:
         world = World()
         world.broker.create("orders")
         produce(world, "1", "order")
-        flush(world.build_ports(build_template()))
+        flush(world.open_session(build_template()))
         produce(world, "2", "line")
         produce(world, "3", "order")
         crash = CrashAt(number)
         with suppress(Crash):
-            flush(world.build_ports(build_template(), crash))
+            flush(world.open_session(build_template(), crash))
         if crash.calls < number:
             break
         produce(world, "4", "line")
         for _ in range(6):
             with suppress(NothingToDo):
-                flush(world.build_ports(build_template()))
+                flush(world.open_session(build_template()))
         assert (read_keys(world, "order"), read_keys(world, "line"), read_committed_offset(world)) == (
             ["1", "3"],
             ["2", "4"],
@@ -145,15 +145,15 @@ def test_delete_by_condition_that_names_no_table_is_a_bad_record(world: World) -
     world.engine.conditions["gone"] = lambda row: row["id"] == "2"
     pipeline = build_template(delete_when="gone")
     produce(world, "1", "order")
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     produce(world, "2", "never_seen")  # a delete makes no table
-    flush(world.build_ports(pipeline))
+    flush(world.open_session(pipeline))
     assert (world.read_rows("lake.shop.never_seen"), read_committed_offset(world)) == ([], 2)
     produce(world, "2", "a b")
     produce(world, "3", "order")
     produce(world, "4", "later")
     with pytest.raises(SomeTablesFailed, match="offset=2"):
-        flush(world.build_ports(pipeline))
+        flush(world.open_session(pipeline))
     # tables that are known go on; where names are looked for, and so the group, stays before the record
     assert (read_keys(world, "order"), world.read_rows("lake.shop.later"), read_committed_offset(world)) == (
         ["1", "3"],
@@ -165,14 +165,14 @@ def test_delete_by_condition_that_names_no_table_is_a_bad_record(world: World) -
 def test_names_are_not_known_as_long_as_one_of_their_tables_is_not_staged(world: World) -> None:
     flush_all = build_template()
     produce(world, "1", "order")
-    flush(world.build_ports(flush_all))
+    flush(world.open_session(flush_all))
     produce(world, "2", "line")
     produce(world, "3", "order")
     with pytest.raises(SomeTablesFailed, match="do not add up"):
-        flush(world.build_ports(flush_all, engine=LosesARecord(world.engine, "lake.shop.line")))
+        flush(world.open_session(flush_all, engine=LosesARecord(world.engine, "lake.shop.line")))
     assert (read_keys(world, "order"), read_committed_offset(world)) == (["1", "3"], 1)
     produce(world, "4", "line")
-    flush(world.build_ports(flush_all))
+    flush(world.open_session(flush_all))
     assert (read_keys(world, "line"), read_keys(world, "order"), read_committed_offset(world)) == (
         ["2", "4"],
         ["1", "3"],
@@ -183,13 +183,13 @@ def test_names_are_not_known_as_long_as_one_of_their_tables_is_not_staged(world:
 def test_status_and_rebase_see_tables_that_records_named(world: World) -> None:
     produce(world, "1", "order")
     produce(world, "2", "line")
-    flush(world.build_ports(build_template()))
-    table_statuses = read_status(world.build_ports(build_template()))["tables"]
+    flush(world.open_session(build_template()))
+    table_statuses = read_status(world.open_session(build_template()))["tables"]
     assert [table["table"] for table in table_statuses] == ["lake.shop.line", "lake.shop.order"]
-    ports = world.build_ports(build_template())
-    rebase.rebase_positions(ports, rebase.propose_moves(ports, "earliest"))
+    session = world.open_session(build_template())
+    rebase.rebase_positions(session, rebase.propose_moves(session, "earliest"))
     reads = len(world.engine.stages)
-    flush(world.build_ports(build_template()))
+    flush(world.open_session(build_template()))
     assert (len(world.engine.stages), read_keys(world, "order"), read_keys(world, "line")) == (reads + 1, ["1"], ["2"])
 
 
@@ -198,7 +198,7 @@ def test_each_table_can_be_moved_by_the_name_that_its_refusal_has_also_the_one_t
 ) -> None:
     for key, kind in [("1", "order"), ("2", "line")]:
         produce(world, key, kind)
-    flush(world.build_ports(build_template()))
+    flush(world.open_session(build_template()))
     for key, kind in [("3", "order"), ("4", "line"), ("5", "order"), ("6", "return")]:
         produce(world, key, kind)
     world.broker.retain_from("orders", 3)
@@ -206,11 +206,11 @@ def test_each_table_can_be_moved_by_the_name_that_its_refusal_has_also_the_one_t
     with suppress(NothingToDo):
         for _ in range(4):
             try:
-                flush(world.build_ports(build_template()))
+                flush(world.open_session(build_template()))
             except GiveUp as error:
                 table, place = re.search(r"rebase shop --table (\S+) --to '([^']+)'", str(error)).groups()
-                ports = world.build_ports(build_template())
-                rebase.rebase_positions(ports, rebase.propose_moves(ports, place, table))
+                session = world.open_session(build_template())
+                rebase.rebase_positions(session, rebase.propose_moves(session, place, table))
                 moved_tables.add(table)
     assert {"lake.shop.order", "lake.shop.line"} < moved_tables
     assert len(moved_tables) == 3
@@ -224,16 +224,16 @@ def test_each_table_can_be_moved_by_the_name_that_its_refusal_has_also_the_one_t
 def test_table_that_fails_holds_the_offsets_and_its_own_batches_and_no_others(world: World) -> None:
     produce(world, "1", "order")
     produce(world, "2", "line")
-    flush(world.build_ports(build_template()))
+    flush(world.open_session(build_template()))
     engine = FailsToMerge(world.engine, "lake.shop.order")
     produce(world, "3", "order")
     produce(world, "4", "line")
     with pytest.raises(SomeTablesDelayed, match=r"lake\.shop\.order"):
-        flush(world.build_ports(build_template(), engine=engine))
+        flush(world.open_session(build_template(), engine=engine))
     assert (read_keys(world, "line"), read_keys(world, "order"), read_committed_offset(world)) == (["2", "4"], ["1"], 2)
     staged_counts = {name: len(world.read_rows(f"lake.shop.{name}_shop_tmp")) for name in ("line", "order")}
     assert staged_counts == {"line": 0, "order": 1}
-    flush(world.build_ports(build_template()))
+    flush(world.open_session(build_template()))
     assert (read_keys(world, "order"), read_committed_offset(world), world.read_rows("lake.shop.order_shop_tmp")) == (
         ["1", "3"],
         4,
@@ -243,8 +243,8 @@ def test_table_that_fails_holds_the_offsets_and_its_own_batches_and_no_others(wo
 
 def test_maintenance_sees_tables_that_records_named(world: World) -> None:
     produce(world, "1", "order")
-    flush(world.build_ports(build_template()))
-    assert "lake.shop.order" in list_maintained_tables(world.build_ports(build_template()))
+    flush(world.open_session(build_template()))
+    assert "lake.shop.order" in list_maintained_tables(world.open_session(build_template()))
 
 
 @pytest.mark.parametrize("table", ["lake.shop.order", "lake.shop.order_shop_tmp"])
@@ -254,45 +254,45 @@ def test_maintenance_of_one_table_reads_none_of_the_others_that_records_named(wo
     for kinds in (["order"], ["line", "part", "item"]):
         for kind in kinds:
             produce(world, kind, kind)
-        flush(world.build_ports(build_template()))
+        flush(world.open_session(build_template()))
         calls = Calls()
-        maintain(world.build_ports(build_template(), calls.count_call), table)
+        maintain(world.open_session(build_template(), calls.count_call), table)
         counts.append(calls.totals)
     assert counts[0] == counts[1]
 
 
 def test_backfill_and_replay_are_refused(world: World) -> None:
     produce(world, "1", "order")
-    flush(world.build_ports(build_template()))
+    flush(world.open_session(build_template()))
     with pytest.raises(ConfigurationError, match="backfill does not know tables that records name"):
-        propose_backfill(world.build_ports(build_template()), parse_request({"orders": {"0": [0, 1]}}, None, None))
+        propose_backfill(world.open_session(build_template()), parse_request({"orders": {"0": [0, 1]}}, None, None))
     with pytest.raises(ConfigurationError, match="replay does not know"):
-        replay_dead_letters(world.build_ports(build_template()))
+        replay_dead_letters(world.open_session(build_template()))
 
 
 def test_name_that_the_template_cannot_make_is_not_in_the_file(world: World) -> None:
     """As of a table whose batch was planned before the template in the file was changed."""
-    ports = world.build_ports(build_template("lake.shop.of_{type}"))
-    assert find_table(ports, "lake.shop.of_order").name == "lake.shop.of_order"
+    session = world.open_session(build_template("lake.shop.of_{type}"))
+    assert find_table(session, "lake.shop.of_order").name == "lake.shop.of_order"
     for name in ("lake.shop.order", "lake.elsewhere.of_order", "other.shop.of_order"):
         with pytest.raises(ConfigurationError, match=f"table={name} is not in the file"):
-            find_table(ports, name)
+            find_table(session, name)
 
 
 def test_skipped_record_of_a_table_that_records_named_is_set_aside_by_each_step_for_itself(world: World) -> None:
     """A scheduler's tasks know the file alone; a flush in one process has looked for the tables once for all steps."""
     pipeline = build_template()
     pipeline = replace(pipeline, source=replace(pipeline.source, verify_integrity=True))
-    ports = world.build_ports(pipeline)
+    session = world.open_session(pipeline)
     produce(world, "1", "order")
-    flush(ports)
+    flush(session)
     world.broker.produce("orders", {"id": "other"}, {"id": "2", "type": "order"})
     produce(world, "3", "order")
     with suppress(BadRecord):
-        flush(ports)
-    skip_record(ports, propose_skips(ports, parse_address("orders:0:1")), "ann")
-    for queue in group_by_table(stage(ports, plan(ports))):
-        merge_queue(ports, queue).total  # noqa: B018 (raises the failure)
+        flush(session)
+    skip_record(session, propose_skips(session, parse_address("orders:0:1")), "ann")
+    for queue in group_by_table(stage(session, plan(session))):
+        merge_queue(session, queue).total  # noqa: B018 (raises the failure)
     assert read_keys(world, "order") == ["1", "3"]
     assert [(row["table"], row["offset"]) for row in world.read_rows("lake.shop.tidegate_shop_dead_letters")] == [
         ("lake.shop.order", 1)

@@ -14,7 +14,7 @@ from fakes.broker import MemoryBroker
 from tidegate.errors import AuditFailed, ConfigurationError, RetryLater, TidegateError
 from tidegate.fleet import members as fleet_members
 from tidegate.fleet.members import Member, OpenedMembers
-from tidegate.ports.context import Ports
+from tidegate.ports.session import Session
 from tidegate.spec.pipeline import Heartbeat, Merge, Notifier, Pipeline
 
 with warnings.catch_warnings():
@@ -133,7 +133,7 @@ class Fleet:
         self.context: Any = {}
         monkeypatch.setattr(fleet_members, "load_members", lambda _, __: dict(self.pipelines))
         monkeypatch.setattr(fleet_members, "open_members", self._open)
-        monkeypatch.setattr(tasks, "assemble_ports", lambda name, *_: self.build_ports(name))
+        monkeypatch.setattr(tasks, "assemble_session", lambda name, *_: self.open_session(name))
         clock = SimpleNamespace(time=lambda: self.now)
         for module in (fleet_plan, keeper):
             monkeypatch.setattr(module, "time", clock)
@@ -142,15 +142,15 @@ class Fleet:
         for module in (fleet_plan, fleet_run, pipeline_files):
             monkeypatch.setattr(module, "find_include_folder", lambda: include)
 
-    def build_ports(self, name: str) -> Ports:
+    def open_session(self, name: str) -> Session:
         if name in self.unopened:
             raise self.unopened[name]
-        return self.world.build_ports(self.pipelines[name])
+        return self.world.open_session(self.pipelines[name])
 
     def _open(self, include: Path, pipelines: Any, resolve: Any) -> OpenedMembers:
         broker: Any = self.world.broker
         names = [pipeline.name for pipeline in pipelines]
-        opened = tuple(Member(self.build_ports(name), broker) for name in names if name not in self.unopened)
+        opened = tuple(Member(self.open_session(name), broker) for name in names if name not in self.unopened)
         return OpenedMembers(opened, {name: self.unopened[name] for name in names if name in self.unopened})
 
     def run(self, run_type: str = "scheduled", events: Any = (), **params: Any) -> Run:
@@ -551,11 +551,11 @@ def test_heartbeat_that_fails_is_tried_again_after_a_minute_and_not_by_each_run(
     """Each try waits for brokers that do not answer, and the heartbeats of the others wait behind it."""
     tried = list[str]()
 
-    def beat(ports: Ports) -> Any:
-        tried.append(ports.pipeline.name)
-        if ports.pipeline.name == "wishes":
+    def beat(session: Session) -> Any:
+        tried.append(session.pipeline.name)
+        if session.pipeline.name == "wishes":
             raise RetryLater("the coordinator of group=tidegate-wishes does not answer")
-        return real(ports)
+        return real(session)
 
     real = fleet_run.heartbeat
     monkeypatch.setattr(fleet_run, "heartbeat", beat)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from fakes import BAD, World, build_pipeline, build_table
 from tidegate.flush.plan import plan
-from tidegate.ports.context import Ports
+from tidegate.ports.session import Session
 from tidegate.spec.pipeline import Pipeline
 
 with warnings.catch_warnings():
@@ -42,10 +42,10 @@ class Results:
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     world = World()
 
-    def ports(name: str, engine: Any = None, watcher: Any = None, pipeline: Pipeline = PIPELINE) -> Ports:
-        return world.build_ports(pipeline)
+    def session(name: str, engine: Any = None, watcher: Any = None, pipeline: Pipeline = PIPELINE) -> Session:
+        return world.open_session(pipeline)
 
-    monkeypatch.setattr(tasks, "assemble_ports", ports)
+    monkeypatch.setattr(tasks, "assemble_session", session)
     monkeypatch.setattr(tasks, "run_measure", lambda name: {})
     monkeypatch.setattr(tasks, "read_pipeline", lambda name: PIPELINE)
     for topic in ("broken", "good"):
@@ -61,7 +61,7 @@ def run_of(world: World, monkeypatch: pytest.MonkeyPatch) -> Results:
     context["params"] = {"max_records": None, "until_current": True, "dry_run": False}
     for module in (flush_run, errors):
         monkeypatch.setattr(module, "get_current_context", lambda: context)
-    results.left["plan", "return_value"] = planned = plan(world.build_ports(PIPELINE)).to_dict()
+    results.left["plan", "return_value"] = planned = plan(world.open_session(PIPELINE)).to_dict()
     for queue in step.run_stage_step(context, "shop", planned, {}):
         tasks.run_merge("shop", queue)
     return results

@@ -14,7 +14,7 @@ from tidegate.fleet import members as fleet_members
 from tidegate.fleet.members import Member, OpenedMembers
 from tidegate.fleet.timing import list_seldom_flushed
 from tidegate.flush.flush import flush
-from tidegate.ports.context import Ports
+from tidegate.ports.session import Session
 from tidegate.spec.pipeline import Heartbeat, Merge, Pipeline
 
 with warnings.catch_warnings():
@@ -67,11 +67,11 @@ class Deployment:
 
     def _open(self, include: Any, pipelines: Any, resolve: Any) -> OpenedMembers:
         broker: Any = self.world.broker
-        return OpenedMembers(tuple(Member(self.world.build_ports(pipeline), broker) for pipeline in pipelines))
+        return OpenedMembers(tuple(Member(self.world.open_session(pipeline), broker) for pipeline in pipelines))
 
     def flush_all(self) -> None:
         for pipeline in self.pipelines.values():
-            flush(self.world.build_ports(pipeline))
+            flush(self.world.open_session(pipeline))
 
     def beat(self, seconds: int) -> dict[str, Any]:
         self.world.clock.pause(seconds)
@@ -129,7 +129,7 @@ def test_pipeline_that_was_never_flushed_is_left_alone_so_that_its_first_run_say
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deployment = Deployment(world, monkeypatch, build_seldom("nightly"), build_seldom("new"))
-    flush(world.build_ports(deployment.pipelines["nightly"]))
+    flush(world.open_session(deployment.pipelines["nightly"]))
     assert deployment.beat(600).keys() == {"nightly"}
     assert "tidegate-new" not in world.broker.groups
 
@@ -137,10 +137,10 @@ def test_pipeline_that_was_never_flushed_is_left_alone_so_that_its_first_run_say
 def test_heartbeat_that_fails_is_named_and_keeps_no_other_from_beating(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def beat(ports: Ports) -> Any:
-        if ports.pipeline.name == "broken":
+    def beat(session: Session) -> Any:
+        if session.pipeline.name == "broken":
             raise RetryLater("the coordinator does not answer")
-        return real(ports)
+        return real(session)
 
     real = fleet_run.heartbeat
     monkeypatch.setattr(fleet_run, "heartbeat", beat)

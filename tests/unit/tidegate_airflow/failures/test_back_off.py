@@ -12,8 +12,8 @@ import pytest
 from fakes import BAD, World, build_pipeline, build_table
 from tidegate.errors import AuditFailed, RetryLater
 from tidegate.jobs.stage_job import StageJob
-from tidegate.monitoring.work_inputs import digest_work_inputs
-from tidegate.ports.context import Ports
+from tidegate.monitoring.failure_streak import digest_work_inputs
+from tidegate.ports.session import Session
 from tidegate.spec.pipeline import Notifier, Pipeline
 
 with warnings.catch_warnings():
@@ -81,13 +81,13 @@ class Night:
         self.context: Any = {}
         self.pipeline = pipeline
 
-        def ports(name: str, engine: Any = None, watcher: Any = None) -> Ports:
-            return world.build_ports(pipeline)
+        def session(name: str, engine: Any = None, watcher: Any = None) -> Session:
+            return world.open_session(pipeline)
 
         def read_inputs(name: str, tables: Any) -> str:
-            return digest_work_inputs(world.build_ports(pipeline), include, tables)
+            return digest_work_inputs(world.open_session(pipeline), include, tables)
 
-        monkeypatch.setattr(tasks, "assemble_ports", ports)
+        monkeypatch.setattr(tasks, "assemble_session", session)
         monkeypatch.setattr(tasks, "run_measure", lambda name: {})
         monkeypatch.setattr(tasks, "read_pipeline", lambda name: pipeline)
         monkeypatch.setattr(tasks, "read_inputs", read_inputs)

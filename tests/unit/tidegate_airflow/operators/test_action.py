@@ -32,8 +32,8 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     world.broker.create("orders", 2)
     for partition, key in enumerate("ab"):
         world.broker.produce("orders", {"id": key}, {"id": key, "name": key}, partition)
-    flush(world.build_ports(PIPELINE))
-    monkeypatch.setattr(tasks, "assemble_ports", lambda name, engine=None: world.build_ports(PIPELINE))
+    flush(world.open_session(PIPELINE))
+    monkeypatch.setattr(tasks, "assemble_session", lambda name, engine=None: world.open_session(PIPELINE))
     monkeypatch.setattr(errors, "push_failure_reason", lambda reason: None)
     return world
 
@@ -51,7 +51,7 @@ def build_context(user: str | None = "ann", clear_number: int = 0, **words: Any)
 
 
 def read_position_and_actors(world: World) -> tuple[Any, list[str]]:
-    (table,) = read_status(world.build_ports(PIPELINE))["tables"]
+    (table,) = read_status(world.open_session(PIPELINE))["tables"]
     return table["position"], [action["by"] for action in table["actions"]]
 
 
@@ -73,7 +73,7 @@ def test_nothing_else_is_done_than_what_was_shown(world: World) -> None:
     context, results = build_context(action="rebase", to="earliest")
     run_action(context, "shop")
     world.broker.produce("orders", {"id": "c"}, {"id": "c", "name": "c"}, 0)
-    flush(world.build_ports(PIPELINE))
+    flush(world.open_session(PIPELINE))
     context, _ = build_context(action="rebase", to="earliest", preview=False, previewed=results["preview"]["digest"])
     with pytest.raises(AirflowFailException, match="something else would be done now"):
         run_action(context, "shop")
@@ -128,7 +128,7 @@ def test_preview_of_a_skip_leaves_nothing_of_the_record_in_airflow(
         "tidegate record shop --at orders:1:1",
     ):
         assert line in text
-    action = propose_skip(world.build_ports(PIPELINE), parse_address("orders:1:1"))
+    action = propose_skip(world.open_session(PIPELINE), parse_address("orders:1:1"))
     assert "Ann Smith" in action.full_preview
     assert action.digest == results["preview"]["digest"]
 
@@ -142,7 +142,7 @@ def test_run_that_is_cleared_does_what_its_preview_has_shown_once(world: World) 
         context, _ = build_context(**{**words, **confirmed}, clear_number=cleared)
         if cleared == 1:
             assert run_action(context, "shop")["done"] == "the position was moved"
-            flush(world.build_ports(PIPELINE))
+            flush(world.open_session(PIPELINE))
             continue
         with pytest.raises(AirflowFailException, match="something else would be done now"):
             run_action(context, "shop")

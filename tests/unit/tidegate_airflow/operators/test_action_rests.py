@@ -37,14 +37,14 @@ class Outside:
         self.world, self.pipeline, self.monkeypatch = World(), pipeline, monkeypatch
         self.calls, self.ends_at = 0, -1
         self.world.broker.create("orders", 2)
-        monkeypatch.setattr(tasks, "assemble_ports", lambda name, engine=None: self.world.build_ports(pipeline))
+        monkeypatch.setattr(tasks, "assemble_session", lambda name, engine=None: self.world.open_session(pipeline))
         monkeypatch.setattr(errors, "push_failure_reason", lambda reason: None)
 
     def produce(self, partition: int, key: str, value: Any = None) -> None:
         self.world.broker.produce("orders", {"id": key}, value or {"id": key, "name": key}, partition)
 
     def flush(self) -> None:
-        flush(self.world.build_ports(self.pipeline))
+        flush(self.world.open_session(self.pipeline))
 
     def count(self, run: Run) -> None:
         """From now on every change of a table and of the task's state is counted, and may be the last."""
@@ -68,7 +68,7 @@ class Outside:
         return call
 
     def list_actions(self) -> dict[str, list[tuple[str, str]]]:
-        status = read_status(self.world.build_ports(self.pipeline))
+        status = read_status(self.world.open_session(self.pipeline))
         return {row["table"]: [(one["action"], one["by"]) for one in row["actions"]] for row in status["tables"]}
 
     def read_ids(self) -> dict[str, list[str]]:
@@ -200,7 +200,7 @@ def test_letters_that_come_between_two_tries_are_not_discarded(is_previewed: boo
             assert waiting == [(name, partition, 2) for name in TABLES for partition in (0, 1)]
             details = {
                 table["table"]: [noted["details"] for noted in table["actions"]]
-                for table in read_status(outside.world.build_ports(TOLERANT))["tables"]
+                for table in read_status(outside.world.open_session(TOLERANT))["tables"]
             }
             assert details == {name: ["dead_letters=2 because: a load test"] for name in TABLES}
 

@@ -65,7 +65,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
         world.broker.create(topic, 2)
     for keys in ("ab", "cd"):
         produce(world, keys)
-    monkeypatch.setattr(tasks, "assemble_ports", lambda name, engine=None: world.build_ports(PIPELINE))
+    monkeypatch.setattr(tasks, "assemble_session", lambda name, engine=None: world.open_session(PIPELINE))
     monkeypatch.setattr(errors, "push_failure_reason", lambda reason: None)
     return world
 
@@ -74,7 +74,7 @@ def produce(world: World, keys: str) -> None:
     for topic in ("orders", "users"):
         for partition, key in enumerate(keys):
             world.broker.produce(topic, {"id": key}, {"id": key, "name": key}, partition)
-    flush(world.build_ports(PIPELINE))
+    flush(world.open_session(PIPELINE))
 
 
 def roll_back(world: World, *names: str) -> dict[str, str]:
@@ -87,12 +87,12 @@ def roll_back(world: World, *names: str) -> dict[str, str]:
 
 
 def list_actions(world: World) -> dict[str, list[str]]:
-    status = read_status(world.build_ports(PIPELINE))
+    status = read_status(world.open_session(PIPELINE))
     return {table["table"]: [action["action"] for action in table["actions"]] for table in status["tables"]}
 
 
 def read_positions(world: World) -> dict[str, list[int]]:
-    status = read_status(world.build_ports(PIPELINE))
+    status = read_status(world.open_session(PIPELINE))
     return {
         table["table"]: [offset for parts in table["position"].values() for offset in parts.values()]
         for table in status["tables"]
@@ -199,7 +199,7 @@ def test_position_that_was_moved_to_the_begin_and_read_again_is_not_moved_there_
     with pytest.raises(AirflowException):
         run.attempt()
     end_fault()
-    flush(world.build_ports(PIPELINE))
+    flush(world.open_session(PIPELINE))
     run.attempt()
     assert read_positions(world) == {ORDERS: [2, 2], USERS: [0, 0]}
     assert list_actions(world) == {ORDERS: ["rebase"], USERS: ["rebase"]}
@@ -218,7 +218,7 @@ def test_move_of_which_nobody_knows_whether_it_was_done_is_not_done_again(
     with pytest.raises(KeyError):
         run.attempt()
     end_fault()
-    flush(world.build_ports(PIPELINE))
+    flush(world.open_session(PIPELINE))
     with pytest.raises(AirflowFailException, match=f"table={USERS}: an earlier try of this run may have done it"):
         run.attempt()
     assert list_actions(world) == {ORDERS: [], USERS: ["rebase"]}
@@ -229,7 +229,7 @@ def test_action_that_was_done_in_whole_is_a_success_of_the_next_try(world: World
     """The task came to its end, and Airflow could not store its result."""
     run = Run(action="rebase", to="earliest")
     run.attempt()
-    flush(world.build_ports(PIPELINE))
+    flush(world.open_session(PIPELINE))
     assert run.attempt() == {"action": "rebase", "done": "the position was moved", "by": "ann"}
     assert read_positions(world) == {ORDERS: [2, 2], USERS: [2, 2]}
     assert list_actions(world) == {ORDERS: ["rebase"], USERS: ["rebase"]}
@@ -294,7 +294,7 @@ def test_rest_of_an_action_that_would_do_something_else_than_was_shown_is_not_do
         run.attempt()
     end_fault()
     world.broker.produce("users", {"id": "e"}, {"id": "e", "name": "e"}, 0)
-    flush(world.build_ports(PIPELINE))
+    flush(world.open_session(PIPELINE))
     with pytest.raises(AirflowFailException, match=f"table={USERS}: something else would be done now"):
         run.attempt()
     assert list_actions(world) == {ORDERS: [], USERS: []}

@@ -11,7 +11,7 @@ from fakes.task_instance import KeptState, PushedResults
 from tidegate.errors import AuditFailed, RetryLater
 from tidegate.flush.flush import flush
 from tidegate.flush.plan import plan
-from tidegate.ports.context import Ports
+from tidegate.ports.session import Session
 from tidegate.spec.source import Errors
 from tidegate_airflow import errors, tasks
 from tidegate_airflow.assets import build_asset_alias
@@ -52,12 +52,12 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
         for partition, key in enumerate("ab"):
             world.broker.produce(topic, {"id": key}, {"id": key, "name": key}, partition)
     world.broker.produce("orders", {"id": "c"}, BAD, 1)
-    flush(world.build_ports(PIPELINE))
+    flush(world.open_session(PIPELINE))
 
-    def ports(name: str, engine: Any = None, watcher: Any = None) -> Ports:
-        return world.build_ports(PIPELINE)
+    def session(name: str, engine: Any = None, watcher: Any = None) -> Session:
+        return world.open_session(PIPELINE)
 
-    monkeypatch.setattr(tasks, "assemble_ports", ports)
+    monkeypatch.setattr(tasks, "assemble_session", session)
     monkeypatch.setattr(errors, "push_failure_reason", lambda reason: None)
     return world
 
@@ -106,7 +106,7 @@ def test_table_whose_letters_came_in_before_another_one_failed_is_an_event_of_th
 ) -> None:
     """Airflow drops the events of the try that failed, and the next try finds nothing left to bring into the table."""
     world.broker.produce("users", {"id": "d"}, BAD, 0)
-    flush(world.build_ports(PIPELINE))
+    flush(world.open_session(PIPELINE))
     fix(world)
     store = KeptState()
     publish = world.destination.publish
@@ -170,7 +170,7 @@ def test_slice_of_a_backfill_is_an_event_of_each_table_that_got_rows_also_in_a_s
 def test_rollback_that_is_undone_is_an_event_and_its_preview_is_none(world: World) -> None:
     before = int(read_main(world, ORDERS))
     world.broker.produce("orders", {"id": "d"}, {"id": "d", "name": "d"}, 0)
-    flush(world.build_ports(PIPELINE))
+    flush(world.open_session(PIPELINE))
     published = read_main(world, ORDERS)
     world.destination.rollback(ORDERS, before)
     context = build_context(action="undo-rollback", preview=True)
@@ -189,7 +189,7 @@ def test_batches_that_a_merge_published_before_it_failed_are_an_event_of_clean_u
     """Airflow drops the events of the merge, which is red."""
     for key in ("first", "second"):
         world.broker.produce("users", {"id": key}, {"id": key, "name": key})
-        ((queue,), _) = tasks.run_stage("shop", plan(world.build_ports(PIPELINE)).to_dict())
+        ((queue,), _) = tasks.run_stage("shop", plan(world.open_session(PIPELINE)).to_dict())
     assert [batch["batch"] for batch in queue["batches"]] == [2, 3]
     context = build_context()
     context["ti"].xcom_pull = lambda task_ids, key: [context["ti"].pushed[key]] if task_ids == "merge" else None

@@ -15,7 +15,7 @@ from tidegate.adapters.bigquery.catalog import NamedJob
 from tidegate.errors import BadRecord, GiveUp, NothingToDo, OutcomeUnknown, PublishedElsewhere, RetryLater
 from tidegate.flush.plan import plan
 from tidegate.model.table_state import TableCommit
-from tidegate.spec.catalog import Catalog
+from tidegate.spec.pipeline import Catalog
 from tidegate_airflow import errors, tasks
 from tidegate_airflow.operators import step as waiting
 from tidegate_airflow.operators.step import DeferringWatcher, StepOperator
@@ -83,11 +83,11 @@ def airflow(world: World, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Tasks over the world in memory, with a clock that a test may turn."""
     clock = SimpleNamespace(now=1_000_000.0)
 
-    def ports(name: str, engine: Any = None, watcher: Any = None) -> Any:
+    def session(name: str, engine: Any = None, watcher: Any = None) -> Any:
         destination = SlowWarehouse(world.destination, watcher) if watcher else world.destination
-        return world.build_ports(PIPELINE, destination=destination)
+        return world.open_session(PIPELINE, destination=destination)
 
-    monkeypatch.setattr(tasks, "assemble_ports", ports)
+    monkeypatch.setattr(tasks, "assemble_session", session)
     monkeypatch.setattr(waiting.time, "time", lambda: clock.now)  # the module, so for all who import it
     return clock
 
@@ -107,7 +107,7 @@ def defer_step(step: StepOperator, context: Any) -> tuple[TaskDeferred, dict[str
 def test_merge_that_waits_in_the_triggerer_goes_on_and_counts_its_batch_once(
     world: World, airflow: Any, context: Any
 ) -> None:
-    ((queue,), refusals) = tasks.run_stage("shop", plan(world.build_ports(PIPELINE)).to_dict())
+    ((queue,), refusals) = tasks.run_stage("shop", plan(world.open_session(PIPELINE)).to_dict())
     assert refusals == []
     step = build_operator("merge", queue)
     deferral, memory = defer_step(step, context)
@@ -126,7 +126,7 @@ def test_merge_that_waits_in_the_triggerer_goes_on_and_counts_its_batch_once(
 def test_stage_that_waits_in_the_triggerer_goes_on_without_reading_again(
     world: World, airflow: Any, context: Any
 ) -> None:
-    step = build_operator("stage", plan(world.build_ports(PIPELINE)).to_dict())
+    step = build_operator("stage", plan(world.open_session(PIPELINE)).to_dict())
     _, memory = defer_step(step, context)
     assert len(world.engine.stages) == 1
     (queue,) = step.resume_step(context, memory, {"status": "success"})

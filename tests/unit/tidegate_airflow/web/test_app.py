@@ -54,8 +54,8 @@ class Memory:
         return ["orphan", "shop"]
 
     def get_context(self, name: str) -> PipelineContext:
-        ports = self._source.ports
-        return replace(self._source, ports=replace(ports, pipeline=replace(ports.pipeline, name=name)))
+        session = self._source.session
+        return replace(self._source, session=replace(session, pipeline=replace(session.pipeline, name=name)))
 
     def find_place(self, name: str) -> tuple[object, ...]:
         return ()
@@ -81,9 +81,9 @@ def desk(airflow: Any, world: World) -> Any:
     from tidegate_airflow.web.pipelines import PipelinesView
 
     table = replace(build_table(), errors=ALL)
-    ports = world.build_ports(build_pipeline(table, source={"errors": ALL}))
-    flush(ports)
-    memory: Any = Memory(PipelineContext((), ports))
+    session = world.open_session(build_pipeline(table, source={"errors": ALL}))
+    flush(session)
+    memory: Any = Memory(PipelineContext((), session))
     return PipelinesView(memory, OverviewCache(memory))
 
 
@@ -91,7 +91,7 @@ def desk(airflow: Any, world: World) -> Any:
 def outside() -> Outside:
     outside = Outside()
     outside.table.commit(a="1")
-    publish(outside.build_ports())
+    publish(outside.open_session())
     return outside
 
 
@@ -103,7 +103,7 @@ def published(airflow: Any, outside: Outside, tmp_path: Path, monkeypatch: pytes
     (tmp_path / "publications").mkdir()
     (tmp_path / "publications" / "out.yaml").touch()
     publications_view = PublicationsView(tmp_path, lambda conn_id: None)
-    monkeypatch.setattr(publications_view, "get_ports", lambda name: outside.build_ports())
+    monkeypatch.setattr(publications_view, "get_session", lambda name: outside.open_session())
     return publications_view
 
 

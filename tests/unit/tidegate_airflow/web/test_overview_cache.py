@@ -10,7 +10,7 @@ from fakes import World, build_pipeline, build_table
 from fakes.clock import SteppedTime
 from tidegate.errors import ConfigurationError, RetryLater
 from tidegate.flush.flush import flush
-from tidegate.ports.context import Ports
+from tidegate.ports.session import Session
 from tidegate_airflow.web.overview_cache import OverviewCache
 from tidegate_airflow.web.pipeline_contexts import PipelineContext
 
@@ -82,8 +82,8 @@ def broker(world: World) -> Iterator[Onlooker]:
     onlooker.gate.set()
 
 
-def build_ports(world: World, broker: Any, name: str = "shop") -> Ports:
-    return replace(world.build_ports(build_pipeline(build_table(f"lake.shop.{name}"), name=name)), broker=broker)
+def open_session(world: World, broker: Any, name: str = "shop") -> Session:
+    return replace(world.open_session(build_pipeline(build_table(f"lake.shop.{name}"), name=name)), broker=broker)
 
 
 def watch_of(**context_or_error: PipelineContext | Exception) -> OverviewCache:
@@ -91,7 +91,7 @@ def watch_of(**context_or_error: PipelineContext | Exception) -> OverviewCache:
 
 
 def test_pipelines_of_one_cluster_are_read_with_one_look_at_its_brokers(world: World, broker: Onlooker) -> None:
-    sources = {name: PipelineContext(("one",), build_ports(world, broker, name)) for name in ("left", "right")}
+    sources = {name: PipelineContext(("one",), open_session(world, broker, name)) for name in ("left", "right")}
     rows = watch_of(**sources).get_rows(patience=60)
     assert {name: row["lag"] for name, row in rows.items()} == {"left": 1, "right": 1}
     assert broker.forgot == 1
@@ -99,7 +99,7 @@ def test_pipelines_of_one_cluster_are_read_with_one_look_at_its_brokers(world: W
 
 def test_wrong_file_is_told_about_and_hides_no_other(world: World, broker: Onlooker) -> None:
     watch = watch_of(
-        bad=ConfigurationError("bad.yaml: no"), good=PipelineContext((), build_ports(world, broker, "good"))
+        bad=ConfigurationError("bad.yaml: no"), good=PipelineContext((), open_session(world, broker, "good"))
     )
     rows = watch.get_rows(patience=60)
     assert rows["bad"]["error"] == "bad.yaml: no"
@@ -110,11 +110,11 @@ def test_wrong_file_is_told_about_and_hides_no_other(world: World, broker: Onloo
 def test_nothing_is_kept_of_pipelines_that_went_and_of_settings_that_changed(
     world: World, broker: Onlooker, clock: SteppedTime
 ) -> None:
-    files = Files({"stays": PipelineContext(("first",), build_ports(world, broker, "stays"))})
+    files = Files({"stays": PipelineContext(("first",), open_session(world, broker, "stays"))})
     watch = OverviewCache(files)
     for number in range(5):
-        files.found["stays"] = PipelineContext((f"secret {number}",), build_ports(world, broker, "stays"))
-        files.found[f"tenant_{number}"] = PipelineContext((number,), build_ports(world, broker, f"tenant_{number}"))
+        files.found["stays"] = PipelineContext((f"secret {number}",), open_session(world, broker, "stays"))
+        files.found[f"tenant_{number}"] = PipelineContext((number,), open_session(world, broker, f"tenant_{number}"))
         clock.seconds += 60
         assert f"tenant_{number}" in watch.get_rows(patience=60)
         del files.found[f"tenant_{number}"]
@@ -128,7 +128,7 @@ def test_nothing_is_kept_of_pipelines_that_went_and_of_settings_that_changed(
 def test_pipeline_that_cannot_be_read_is_opened_anew_and_no_other(world: World, broker: Onlooker) -> None:
     refusing = Onlooker(world.broker)
     refusing.failure = RetryLater("the brokers refuse the log-in")
-    bad, good = build_ports(world, refusing, "bad"), build_ports(world, broker, "good")
+    bad, good = open_session(world, refusing, "bad"), open_session(world, broker, "good")
     files = Files({"bad": PipelineContext(("b",), bad), "good": PipelineContext((), good)})
     OverviewCache(files).get_rows(patience=60)
     assert files.failures == ["bad"]
@@ -136,8 +136,8 @@ def test_pipeline_that_cannot_be_read_is_opened_anew_and_no_other(world: World, 
 
 def test_brokers_that_do_not_answer_keep_nobody_waiting(world: World, broker: Onlooker) -> None:
     broker.gate.clear()
-    pipeline_context = PipelineContext(("other",), build_ports(world, Onlooker(world.broker), "other"))
-    watch = watch_of(shop=PipelineContext(("dead",), build_ports(world, broker)), other=pipeline_context)
+    pipeline_context = PipelineContext(("other",), open_session(world, Onlooker(world.broker), "other"))
+    watch = watch_of(shop=PipelineContext(("dead",), open_session(world, broker)), other=pipeline_context)
     rows = watch.get_rows(patience=0.5)
     while rows["other"]["error"] or rows["shop"]["error"] == "not read yet":
         rows = watch.get_rows(patience=0.5)
@@ -145,8 +145,8 @@ def test_brokers_that_do_not_answer_keep_nobody_waiting(world: World, broker: On
 
 
 def test_what_the_file_says_is_known_also_while_nobody_answers(world: World, broker: Onlooker) -> None:
-    ports = build_ports(world, broker)
-    tagged = replace(ports, pipeline=replace(ports.pipeline, tags=("gold",), description="Orders"))
+    session = open_session(world, broker)
+    tagged = replace(session, pipeline=replace(session.pipeline, tags=("gold",), description="Orders"))
     broker.gate.clear()
     watch = watch_of(shop=PipelineContext(("dead",), tagged))
     row = watch.get_rows(patience=0.5)["shop"]
@@ -162,17 +162,17 @@ def test_what_the_file_says_is_known_also_while_nobody_answers(world: World, bro
 
 
 def test_failure_keeps_the_last_numbers_and_says_what_happened(world: World, broker: Onlooker) -> None:
-    ports = build_ports(world, broker)
-    flush(world.build_ports(ports.pipeline))
-    watch = watch_of(shop=PipelineContext((), ports))
+    session = open_session(world, broker)
+    flush(world.open_session(session.pipeline))
+    watch = watch_of(shop=PipelineContext((), session))
     assert watch.get_rows(patience=60)["shop"]["lag"] == 0
     broker.failure = RetryLater("brokers=b:9092 gave no answer")
-    watch._read_group([ports])
+    watch._read_group([session])
     row = watch.get_rows(patience=60)["shop"]
     assert row["error"] == "brokers=b:9092 gave no answer"
     assert row["lag"] == 0
     broker.failure = None
-    watch._read_group([ports])
+    watch._read_group([session])
     assert watch.get_rows(patience=60)["shop"]["error"] is None
 
 
@@ -192,8 +192,8 @@ def look_until_read(watch: OverviewCache, broker: Onlooker, times: int) -> None:
 def test_brokers_that_answer_slowly_are_rested_from_and_no_others(world: World, clock: SteppedTime) -> None:
     slow, fast = Onlooker(world.broker), Onlooker(world.broker)
     slow.on_read = lambda: setattr(clock, "seconds", clock.seconds + 60)
-    contexts = {"slow": PipelineContext(("slow",), build_ports(world, slow, "slow"))}
-    contexts["fast"] = PipelineContext(("fast",), build_ports(world, fast, "fast"))
+    contexts = {"slow": PipelineContext(("slow",), open_session(world, slow, "slow"))}
+    contexts["fast"] = PipelineContext(("fast",), open_session(world, fast, "fast"))
     watch = OverviewCache(Files({"slow": contexts["slow"]}))
     look_until_read(watch, slow, 1)
     watch._sources = Files(dict(contexts))
@@ -211,8 +211,8 @@ def test_brokers_that_answer_slowly_are_rested_from_and_no_others(world: World, 
 
 def test_first_look_after_a_while_waits_for_new_numbers(world: World, broker: Onlooker, clock: SteppedTime) -> None:
     watch = watch_of(
-        left=PipelineContext(("one",), build_ports(world, broker, "left")),
-        right=PipelineContext(("two",), build_ports(world, Onlooker(world.broker), "right")),
+        left=PipelineContext(("one",), open_session(world, broker, "left")),
+        right=PipelineContext(("two",), open_session(world, Onlooker(world.broker), "right")),
     )
     rows = watch.get_rows(patience=60)
     assert {name: (row["lag"], row["read_at"]) for name, row in rows.items()} == {
@@ -234,7 +234,7 @@ def test_connection_that_nobody_answers_for_delays_no_pipeline_of_another(
     """The pipelines were opened one after the other, and read when all of them were open."""
     gate, asked = threading.Event(), list[str]()
     names = ("a_hangs", "b_hangs", "shop")
-    contexts = {name: PipelineContext((name[1:],), build_ports(world, broker, name)) for name in names}
+    contexts = {name: PipelineContext((name[1:],), open_session(world, broker, name)) for name in names}
     files = Files({**contexts})
     get_context = files.get_context
 
@@ -257,7 +257,7 @@ def test_connection_that_nobody_answers_for_delays_no_pipeline_of_another(
 def test_connection_that_fails_slowly_is_looked_up_once_for_all_pipelines_that_name_it(
     world: World, broker: Onlooker, clock: SteppedTime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files = Files({name: PipelineContext((), build_ports(world, broker, name)) for name in ("left", "right")})
+    files = Files({name: PipelineContext((), open_session(world, broker, name)) for name in ("left", "right")})
     asked = list[str]()
 
     def fail_slowly(name: str) -> PipelineContext:
@@ -279,7 +279,7 @@ def test_connections_that_nobody_answers_for_are_asked_for_once_at_a_time(
     """A secrets backend that hangs: each look would leave a thread more that waits for it."""
     monkeypatch.setattr("tidegate_airflow.web.overview_cache.FRESH_SECONDS", 0.0)
     gate, asked = threading.Event(), list[str]()
-    files = Files({"shop": PipelineContext((), build_ports(world, broker))})
+    files = Files({"shop": PipelineContext((), open_session(world, broker))})
 
     def hang(name: str) -> PipelineContext:
         asked.append(name)

@@ -64,7 +64,7 @@ def test_table_on_a_named_branch_is_healthy_beside_a_pipeline_that_was_opened_fi
     )
     for name in contexts.list_names():
         contexts.get_context(name)
-    state = contexts.get_context("branched").ports.tables.read_state(TABLE, "branched")
+    state = contexts.get_context("branched").session.tables.read_state(TABLE, "branched")
     assert (state.is_rolled_back, state.position) == (False, FIRST)
     assert state.snapshot_id == kit.load(TABLE).metadata.refs["staging"].snapshot_id
     assert kit.load(TABLE).metadata.refs["main"].snapshot_id != state.snapshot_id
@@ -72,7 +72,7 @@ def test_table_on_a_named_branch_is_healthy_beside_a_pipeline_that_was_opened_fi
 
 
 def get_client(contexts: PipelineContexts, name: str) -> Any:
-    return contexts.get_context(name).ports.tables.catalogs.catalog("lake")
+    return contexts.get_context(name).session.tables.catalogs.catalog("lake")
 
 
 def test_pipelines_share_a_catalogs_client_until_its_secret_is_another(
@@ -108,7 +108,7 @@ def test_secret_that_was_changed_after_a_reading_failed_is_used_within_seconds(
     contexts.report_failure("one")
     clock.seconds += 6
     assert get_client(contexts, "one").properties["s3.secret-access-key"] == "new"
-    assert contexts.get_context("two").ports.pipeline.name == "two"
+    assert contexts.get_context("two").session.pipeline.name == "two"
     assert get_client(contexts, "one") is not old
     vault.extra["s3.secret-access-key"] = "newer"
     clock.seconds += 6
@@ -130,7 +130,7 @@ def test_connection_that_was_missing_is_found_within_seconds_after_it_was_made(
             pipeline_contexts.get_context(name)
     known["kafka_default"] = Connection("kafka_default", extra={"bootstrap.servers": "localhost:1"})
     clock.seconds += 6
-    assert [pipeline_contexts.get_context(name).ports.pipeline.name for name in ("one", "two")] == ["one", "two"]
+    assert [pipeline_contexts.get_context(name).session.pipeline.name for name in ("one", "two")] == ["one", "two"]
 
 
 def test_fleet_of_a_pipeline_is_read_again_when_its_file_or_the_defaults_change(tmp_path: Path) -> None:
@@ -178,17 +178,17 @@ def test_files_that_an_editor_or_a_file_system_left_are_no_pipelines(tmp_path: P
 def test_file_that_is_refused_for_another_one_says_so_as_airflow_does(tmp_path: Path, clock: SteppedTime) -> None:
     """Airflow makes no DAG of it, so that nothing would ever be flushed."""
     contexts = build_contexts(tmp_path, Vault(), one={"name": TABLE}, two={"name": "lake.shop.other"})
-    assert contexts.get_context("two").ports.pipeline.name == "two"
+    assert contexts.get_context("two").session.pipeline.name == "two"
     two = tmp_path / "pipelines" / "two.yaml"
     right, table = two.read_text(), resource_names.name_intermediate_table
-    first = contexts.get_context("one").ports.pipeline
+    first = contexts.get_context("one").session.pipeline
     two.write_text(right.replace("lake.shop.other", table(first, first.tables[0])))
     with pytest.raises(ConfigurationError, match=r"two\.yaml: pipeline one needs .* too; rename one of the two files"):
         contexts.get_context("two")
-    assert contexts.get_context("one").ports.pipeline.name == "one"
+    assert contexts.get_context("one").session.pipeline.name == "one"
     (tmp_path / "pipelines" / "one.yaml").unlink()
     clock.seconds += 6
-    assert contexts.get_context("two").ports.pipeline.name == "two"
+    assert contexts.get_context("two").session.pipeline.name == "two"
 
 
 def test_member_of_a_fleet_that_lies_in_another_catalog_says_so(tmp_path: Path) -> None:
@@ -198,7 +198,7 @@ def test_member_of_a_fleet_that_lies_in_another_catalog_says_so(tmp_path: Path) 
     (tmp_path / "defaults.yaml").write_text("fleet: all\n")
     with pytest.raises(ConfigurationError, match="give the file another fleet"):
         contexts.get_context("two")
-    assert contexts.get_context("one").ports.pipeline.fleet == "all"
+    assert contexts.get_context("one").session.pipeline.fleet == "all"
 
 
 def test_publication_whose_topic_another_one_has_says_so(tmp_path: Path) -> None:
@@ -208,9 +208,9 @@ def test_publication_whose_topic_another_one_has_says_so(tmp_path: Path) -> None
         text = yaml.safe_dump({"table": TABLE, "topic": "out", "key": {"fields": ["id"]}})
         (tmp_path / "publications" / f"{name}.yaml").write_text(text)
     view = PublicationsView(tmp_path, Vault())
-    assert view.get_ports("first").publication.name == "first"
+    assert view.get_session("first").publication.name == "first"
     with pytest.raises(ConfigurationError, match=r"second\.yaml: publication first has topic=out too"):
-        view.get_ports("second")
+        view.get_session("second")
 
 
 def test_connection_that_nobody_answers_for_keeps_no_pipeline_of_another_waiting(tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ def test_connection_that_nobody_answers_for_keeps_no_pipeline_of_another_waiting
             assert not one.done()
         finally:
             gate.set()
-        assert one.result(60).ports.broker is two.ports.broker, "both connections name one cluster"
+        assert one.result(60).session.broker is two.session.broker, "both connections name one cluster"
 
 
 def test_connection_that_nobody_answers_for_keeps_only_those_waiting_who_open_pipelines(tmp_path: Path) -> None:
@@ -256,7 +256,7 @@ def test_connection_that_nobody_answers_for_keeps_only_those_waiting_who_open_pi
         finally:
             gate.set()
         one, two = (context.result(60) for context in opened)
-    assert one.ports.broker is two.ports.broker
+    assert one.session.broker is two.session.broker
     assert contexts.get_context("one") is one
 
 
@@ -270,7 +270,7 @@ def test_client_of_brokers_that_nobody_uses_any_more_is_forgotten_when_names_are
     contexts._resolve = lambda conn_id: Connection(conn_id, extra={"bootstrap.servers": f"{conn_id}:1"})
     for name in ("one", "two"):
         contexts.get_context(name)
-    kept = contexts.get_context("one").ports.broker
+    kept = contexts.get_context("one").session.broker
     assert len(contexts._brokers) == 2
     file.unlink()
     assert contexts.list_names() == ["one"]
@@ -281,7 +281,7 @@ def test_brokers_of_a_pipeline_that_is_being_opened_are_kept(tmp_path: Path) -> 
     """The next pipeline of these brokers would open a second client beside its own."""
     asked, gate, vault = threading.Event(), threading.Event(), Vault()
     contexts = build_contexts(tmp_path, vault, one={"name": TABLE}, two={"name": "lake.shop.other"})
-    first = contexts.get_context("one").ports.broker
+    first = contexts.get_context("one").session.broker
     file = tmp_path / "pipelines" / "one.yaml"
 
     def hang(conn_id: str) -> Connection | None:
@@ -300,5 +300,5 @@ def test_brokers_of_a_pipeline_that_is_being_opened_are_kept(tmp_path: Path) -> 
             assert list(contexts._brokers.values()) == [first]
         finally:
             gate.set()
-        assert opened.result(60).ports.broker is first
+        assert opened.result(60).session.broker is first
     assert list(contexts._brokers.values()) == [first]

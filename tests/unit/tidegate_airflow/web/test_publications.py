@@ -11,7 +11,7 @@ from fakes.publications import Outside
 from tidegate.config import publication_file
 from tidegate.connections import Resolve
 from tidegate.errors import RetryLater
-from tidegate.ports.publication_ports import PublicationPorts
+from tidegate.ports.publication_session import PublicationSession
 from tidegate.publications.publish import publish
 from tidegate_airflow.web import publications
 from tidegate_airflow.web.pipeline_contexts import CONTEXT_TTL_SECONDS
@@ -26,10 +26,10 @@ class View(PublicationsView):
         self.outside = outside
         self.failure: Exception | None = None
 
-    def get_ports(self, name: str) -> PublicationPorts:
+    def get_session(self, name: str) -> PublicationSession:
         if self.failure:
             raise self.failure
-        return self.outside[name].build_ports()
+        return self.outside[name].open_session()
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def view(clock: SteppedTime) -> View:
     publications = {name: Outside(delivery="exactly-once") for name in ("left", "right")}
     for value in publications.values():
         value.table.commit(a="1", b="1")
-        publish(value.build_ports())
+        publish(value.open_session())
     return View(publications, lambda _: pytest.fail("no connection is needed"))
 
 
@@ -98,7 +98,7 @@ def test_publications_that_are_opened_again_and_again_have_their_files_read_once
     view, paths, load = PublicationsView(tmp_path, lambda _: {}), list[Path](), publication_file.load_publication
     monkeypatch.setattr(publication_file, "load_publication", lambda file, *arguments: paths.append(file) or load(file))
     for _ in range(3):
-        assert [view.get_ports(name).publication.name for name in names] == names
+        assert [view.get_session(name).publication.name for name in names] == names
         clock.seconds += CONTEXT_TTL_SECONDS + 1
     assert len(paths) == len(names)
 
@@ -112,7 +112,7 @@ def test_catalog_that_hangs_keeps_no_request_of_a_publications_page(
     for reader in ("read_runs", "read_errors", "read_asset_ids"):
         monkeypatch.setattr(f"tidegate_airflow.web.airflow_runs.{reader}", lambda *_: [])
     monkeypatch.setattr(view, "get_overview", lambda names: [{"publication": name} for name in names])
-    monkeypatch.setattr(view, "get_ports", lambda name: gate.wait(60))
+    monkeypatch.setattr(view, "get_session", lambda name: gate.wait(60))
     with ThreadPoolExecutor(1) as workers:
         look = workers.submit(view.get_publication, "left")
         try:

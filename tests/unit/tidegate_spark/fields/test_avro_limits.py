@@ -8,9 +8,9 @@ from decoding import build_stage_table
 from tidegate.jobs.stage_job import StageJob
 from tidegate.model.offsets import Ranges
 from tidegate.schema.avro_limits import AVRO_LIMITS, JAVA_OPTIONS, add_limits, has_limits
-from tidegate.spec.formats import KeyFormat, ValueFormat
+from tidegate.spec.source import KeyFormat, ValueFormat
+from tidegate_spark.fields.avro import LENGTH_CHECK_OPTION, guard_lengths
 from tidegate_spark.fields.avro_lengths import compile_skip, fits_schema
-from tidegate_spark.fields.avro_limits import LENGTH_CHECK_OPTION, guard_lengths
 
 JVM_OPTIONS = " ".join(f"-D{name}={value}" for name, value in AVRO_LIMITS.items())
 DRIVER, EXECUTOR = JAVA_OPTIONS

@@ -5,9 +5,9 @@ from typing import Any
 
 import decoding
 import pytest
-from tidegate.schema.column import Column
-from tidegate.spec.formats import ValueFormat
+from tidegate.schema.data_types import Column
 from tidegate.spec.projection import Projection, Selected
+from tidegate.spec.source import ValueFormat
 from tidegate_spark.formats.decoded import DecodedValue
 from tidegate_spark.formats.metadata import render_unkept_reason
 

@@ -9,8 +9,8 @@ import pytest
 from protobuf_messages import build_classes, build_field, build_file, build_message
 from schema_registry import SchemaRegistry
 from tidegate.adapters.schema_registry.schema_provider import RegistrySchemas
-from tidegate.schema.column import Column
-from tidegate.spec.formats import KeyFormat, ValueFormat
+from tidegate.schema.data_types import Column
+from tidegate.spec.source import KeyFormat, ValueFormat
 from tidegate.spec.table import Table
 from tidegate_spark.formats import protobuf
 from unit.tidegate_spark.fields.protobuf.test_decoder import encode_message

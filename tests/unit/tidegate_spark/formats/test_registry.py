@@ -2,7 +2,7 @@
 
 import pytest
 from tidegate.formats.registry import FORMATS, KEY_FORMATS, VALUE_FORMATS, WRITTEN_FORMATS
-from tidegate.spec.record_metadata import METADATA_TYPES, list_known_words
+from tidegate.spec.source import METADATA_TYPES, list_known_words
 from tidegate_spark.formats.registry import find_decoder
 
 

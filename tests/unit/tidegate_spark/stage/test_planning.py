@@ -7,8 +7,8 @@ import pytest
 from tidegate.jobs.evaluation import DECODING_CONF
 from tidegate.jobs.stage_job import StageJob
 from tidegate.model.offsets import Ranges
-from tidegate.schema.column import Column
-from tidegate.spec.formats import ValueFormat
+from tidegate.schema.data_types import Column
+from tidegate.spec.source import ValueFormat
 from tidegate_spark.stage import job as stage_job
 
 

@@ -13,8 +13,7 @@ from tidegate.errors import CommitRefused
 from tidegate.model import resource_names
 from tidegate.model.merge_input import MergeInput
 from tidegate.model.position import Position
-from tidegate.model.table_state import Rollback
-from tidegate.ports.context import Head, TableCommit, TableState
+from tidegate.model.table_state import Head, Rollback, TableCommit, TableState
 
 MAX_COMMITS = 5  # of a snapshot without rows; each takes milliseconds
 

@@ -8,7 +8,7 @@ from tidegate.adapters.iceberg.table import state as iceberg_state
 from tidegate.adapters.iceberg.table.errors import translate_iceberg_errors
 from tidegate.model import resource_names
 from tidegate.model.ownership import Ownership, TableKind
-from tidegate.ports.batch_history import HistoryRow
+from tidegate.ports.destination import HistoryRow
 
 
 class IcebergHistory(IcebergPort):

@@ -10,8 +10,7 @@ from tidegate.jobs.merge_job import AuditAnswers
 from tidegate.jobs.record_explanation import RecordExplanation
 from tidegate.jobs.stage_outcome import DiscoveredNames, StageOutcome
 from tidegate.model.batch import StagedBatch
-from tidegate.model.table_state import SignedAttempt
-from tidegate.ports.context import Staging
+from tidegate.model.table_state import SignedAttempt, Staging
 
 MAX_COMMITS = 10
 

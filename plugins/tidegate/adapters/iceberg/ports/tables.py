@@ -15,8 +15,8 @@ from tidegate.adapters.iceberg.table.errors import translate_iceberg_errors
 from tidegate.adapters.iceberg.table.type_mapping import refuse_unreadable
 from tidegate.model.merge_input import MergeInput
 from tidegate.model.ownership import Ownership
-from tidegate.ports.context import FolderLimit, TableFiles, TableState
-from tidegate.schema.column import Column
+from tidegate.model.table_state import FolderLimit, TableFiles, TableState
+from tidegate.schema.data_types import Column
 from tidegate.schema.evolution import EvolutionRules
 from tidegate.sql.pruning import Bounds
 

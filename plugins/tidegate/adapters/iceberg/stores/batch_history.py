@@ -23,7 +23,7 @@ from tidegate.adapters.iceberg.table.data_files import list_snapshot_files, remo
 from tidegate.errors import CommitRefused
 from tidegate.failpoints import hit_failpoint
 from tidegate.model.ownership import describe_control
-from tidegate.ports.batch_history import HistoryRow
+from tidegate.ports.destination import HistoryRow
 from tidegate.table.history import FRACTION_FIELDS, INTEGER_FIELDS, TEXT_FIELDS
 
 FIELDS_BY_TYPE = {pa.int64(): INTEGER_FIELDS, pa.string(): TEXT_FIELDS, pa.float64(): FRACTION_FIELDS}

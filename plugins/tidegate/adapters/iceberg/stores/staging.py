@@ -27,7 +27,7 @@ from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
 from tidegate.model.offsets import Ranges
 from tidegate.model.ownership import FORMAT_PROPERTY, SHAPE_PROPERTY, STAGING_KINDS, Ownership, refuse_other_format
-from tidegate.ports.context import Staging
+from tidegate.model.table_state import Staging
 
 
 def complete_attempt(table: Table, attempt: str) -> StageOutcome | None:

@@ -32,7 +32,7 @@ from tidegate.adapters.port_errors import format_one_line
 from tidegate.errors import CommitRefused, ConfigurationError, OutcomeUnknown, RetryLater
 from tidegate.failpoints import hit_failpoint
 from tidegate.model import resource_names
-from tidegate.ports.context import TableCommit
+from tidegate.model.table_state import TableCommit
 
 MAIN = "main"
 HIGHEST_BATCH_PROPERTY = "tidegate.highest-batch"  # of an intermediate table; the statement that makes it sets it too

@@ -21,7 +21,7 @@ from tidegate.adapters.iceberg.table.lineage import Lineage
 from tidegate.adapters.iceberg.table.state import read_summary
 from tidegate.errors import GiveUp
 from tidegate.model import resource_names
-from tidegate.ports.context import TableFiles
+from tidegate.model.table_state import TableFiles
 from tidegate.sql.spark import quote_name
 
 TARGET_BYTES = 512 * 1024 * 1024  # Iceberg's own default

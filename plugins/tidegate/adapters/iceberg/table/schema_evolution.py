@@ -7,7 +7,7 @@ from pyiceberg.table.update.schema import UpdateSchema
 from tidegate.adapters.iceberg.table.type_mapping import read_table_struct, to_iceberg_type
 from tidegate.adapters.port_errors import format_one_line
 from tidegate.errors import CommitRefused, IncompatibleSchema
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column
 from tidegate.schema.evolution import ChangeKind, EvolutionRules, SchemaChange, find_schema_changes
 
 

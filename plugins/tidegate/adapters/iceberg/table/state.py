@@ -18,7 +18,7 @@ from tidegate.errors import GiveUp
 from tidegate.model import resource_names
 from tidegate.model.ownership import KIND_PROPERTY
 from tidegate.model.position import Position
-from tidegate.ports.context import Head, TableState
+from tidegate.model.table_state import Head, TableState
 
 PICKED_PROPERTY = "source-snapshot-id"  # of a snapshot that holds the changes of another one, from another branch
 MERGE_MODE_PROPERTY = "write.merge.mode"

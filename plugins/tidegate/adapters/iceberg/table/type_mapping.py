@@ -31,8 +31,17 @@ from pyiceberg.types import (
 
 from tidegate.adapters.iceberg.table.format_version import refuse_newer_format
 from tidegate.errors import ConfigurationError, GiveUp
-from tidegate.schema.column import Column
-from tidegate.schema.data_types import UUID_FORM, Array, DataType, Map, Primitive, Struct, drop_forms, parse_type
+from tidegate.schema.data_types import (
+    UUID_FORM,
+    Array,
+    Column,
+    DataType,
+    Map,
+    Primitive,
+    Struct,
+    drop_forms,
+    parse_type,
+)
 from tidegate.sql.spark import quote
 
 _SIMPLE: dict[str, IcebergType] = {

@@ -11,7 +11,7 @@ from tidegate.adapters.bigquery.errors import JobFailed, translate_client_errors
 from tidegate.adapters.bigquery.files import open_folder
 from tidegate.connections import Connection
 from tidegate.errors import ConfigurationError, GiveUp, OutcomeUnknown, RetryLater
-from tidegate.spec.catalog import Catalog
+from tidegate.spec.pipeline import Catalog
 
 KEY = {"type": "service_account", "client_email": "a@b", "token_uri": "https://x", "private_key": "not a key"}
 

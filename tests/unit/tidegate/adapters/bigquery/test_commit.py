@@ -16,12 +16,11 @@ from tidegate.merge.statements import render_backfill_statements, render_merge_s
 from tidegate.model.batch import Counts, StagedBatch
 from tidegate.model.offsets import Ranges
 from tidegate.model.ownership import describe_intermediate
-from tidegate.ports.context import Ports
-from tidegate.schema.column import Column
+from tidegate.ports.session import Session
+from tidegate.schema.data_types import Column
 from tidegate.schema.evolution import to_struct
 from tidegate.spec.pipeline import Pipeline
-from tidegate.spec.scd2 import History
-from tidegate.spec.table import Create, Table
+from tidegate.spec.table import Create, History, Table
 from tidegate.table.columns import (
     list_deletes_columns,
     list_destination_columns,
@@ -156,8 +155,8 @@ def build_shaped_table(shape: Shape, kind: str) -> Table:
     return replace(table, target_schema=to_struct([*shape.held, *added, *flag])) if shape.held else table
 
 
-def build_ports(pipeline: Pipeline) -> Ports:
-    return replace(World().build_ports(pipeline), sql=SQL)
+def open_session(pipeline: Pipeline) -> Session:
+    return replace(World().open_session(pipeline), sql=SQL)
 
 
 def build_staged_batch(table: Table, kept_rows: int = 0) -> StagedBatch:
@@ -244,7 +243,7 @@ def test_record_of_a_time_that_has_no_partition_by_ingestion_lies_in_the_first_o
     table = build_shaped_table(SHAPES["by_day"], kind)
     pipeline = build_pipeline(table, source={"metadata": METADATA})
     script = "\n".join(
-        render_merge_statements(TableSession(build_ports(pipeline), table), build_staged_batch(table), "b")
+        render_merge_statements(TableSession(open_session(pipeline), table), build_staged_batch(table), "b")
     )
     assert "_PARTITIONTIME" in script
     assert INGESTION_YEARS.search(script)
@@ -259,7 +258,7 @@ def test_merge_is_one_that_bigquery_reads(shape: str, kind: str) -> None:
         build_analyzer(pipeline, table, SHAPES[shape]),
         build_staged_batch(table, 1 if kind == "unchanged" else 0),
     )
-    for statement in render_merge_statements(TableSession(build_ports(pipeline), table), staged, "b"):
+    for statement in render_merge_statements(TableSession(open_session(pipeline), table), staged, "b"):
         analyzer.check(statement)
 
 
@@ -268,11 +267,11 @@ def test_backfill_and_replay_are_ones_that_bigquery_reads(shape: str, kind: str)
     table = build_shaped_table(SHAPES[shape], kind)
     pipeline = build_pipeline(table, source={"metadata": METADATA})
     analyzer, staged = build_analyzer(pipeline, table, SHAPES[shape]), build_staged_batch(table)
-    ports = build_ports(pipeline)
+    session = open_session(pipeline)
     source = f"{NAME}_shop_tmp"
     for statement in (
-        *render_backfill_statements(TableSession(ports, table), staged, "b", source),
-        *render_replay_statements(TableSession(ports, table), staged, "b", source),
+        *render_backfill_statements(TableSession(session, table), staged, "b", source),
+        *render_replay_statements(TableSession(session, table), staged, "b", source),
     ):
         analyzer.check(statement)
 
@@ -283,7 +282,7 @@ def test_replay_of_partial_updates_is_one_that_bigquery_reads(shape: str, kind: 
     pipeline = build_pipeline(table, source={"metadata": METADATA})
     analyzer = build_analyzer(pipeline, table, SHAPES[shape])
     for statement in render_replay_statements(
-        TableSession(build_ports(pipeline), table), build_staged_batch(table), "b", f"{NAME}_shop_tmp"
+        TableSession(open_session(pipeline), table), build_staged_batch(table), "b", f"{NAME}_shop_tmp"
     ):
         analyzer.check(statement)
 
@@ -295,9 +294,9 @@ def test_backfill_of_groups_is_one_that_bigquery_reads() -> None:
     )
     table = replace(build_shaped_table(shape, "grouped"), sequence_groups=groups, delete=False)
     pipeline = build_pipeline(table, source={"metadata": METADATA})
-    analyzer, ports = build_analyzer(pipeline, table, shape), build_ports(pipeline)
+    analyzer, session = build_analyzer(pipeline, table, shape), open_session(pipeline)
     (statement,) = render_backfill_statements(
-        TableSession(ports, table), build_staged_batch(table), "b", f"{NAME}_shop_tmp"
+        TableSession(session, table), build_staged_batch(table), "b", f"{NAME}_shop_tmp"
     )
     analyzer.check(statement)
     assert "s.`at_lsn` > t.`at_lsn`" in statement
@@ -347,7 +346,7 @@ def test_script_that_publishes_is_read_statement_by_statement() -> None:
     script = render_transaction(
         SQL, positions=f"{NAME}_tidegate_position", pipeline="shop", version=6, attempt="0af3",
         properties={"tidegate.shop.position": '{"it\'s": 1}'},
-        statements=render_merge_statements(TableSession(build_ports(pipeline), table), build_staged_batch(table), "b"),
+        statements=render_merge_statements(TableSession(open_session(pipeline), table), build_staged_batch(table), "b"),
         audits=[("SELECT COUNT(*) FROM `my-project`.`shop`.`orders` WHERE `amount` < 0", "amount >= 0")],
     )  # fmt: skip
     statements = [part.strip() for part in script.split(";\n")]

@@ -14,7 +14,7 @@ from tidegate.adapters.bigquery.catalog import Warehouse
 from tidegate.adapters.bigquery.files import Folder, open_folder
 from tidegate.adapters.bigquery.staging import LoadRequest, run_load_job
 from tidegate.errors import GiveUp, RetryLater
-from tidegate.spec.catalog import Catalog
+from tidegate.spec.pipeline import Catalog
 
 ATTEMPT = "shop/orders_shop_tmp/batch=7/attempt=a1"
 

@@ -14,7 +14,7 @@ from tidegate.adapters.bigquery.commit import name_publish_job as name_of
 from tidegate.adapters.bigquery.errors import JobFailed
 from tidegate.errors import GiveUp, OutcomeUnknown
 from tidegate.model.table_state import StagedSource, TableCommit
-from tidegate.spec.catalog import Catalog
+from tidegate.spec.pipeline import Catalog
 
 CATALOG = Catalog("dwh", "bigquery", {"project": "p", "location": "EU"})
 

@@ -12,8 +12,8 @@ from tidegate.adapters.bigquery.destination import BigQueryEngine, build_bigquer
 from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.errors import GiveUp
 from tidegate.jobs.merge_job import MergeJob
-from tidegate.ports.context import TableCommit
-from tidegate.spec.catalog import Catalog
+from tidegate.model.table_state import TableCommit
+from tidegate.spec.pipeline import Catalog
 
 SQL = SqlFiles("bigquery", {"dwh": "my-project"})
 TABLE, LETTERS, CONTROL = "dwh.shop.orders", "dwh.letters.bad", "dwh.shop.tidegate_shop_batches"

@@ -14,7 +14,7 @@ from tidegate.adapters.bigquery.destination import build_bigquery_destination
 from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.errors import GiveUp
 from tidegate.model.ownership import FORMAT, FORMAT_LABEL, KIND_LABEL
-from tidegate.spec.catalog import Catalog
+from tidegate.spec.pipeline import Catalog
 
 
 class OneTable(Warehouse):

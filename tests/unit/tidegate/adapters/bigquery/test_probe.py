@@ -9,7 +9,7 @@ from google.api_core.exceptions import NotFound
 from tidegate.adapters.bigquery.catalog import Warehouse
 from tidegate.adapters.bigquery.probe import WarehouseProbe
 from tidegate.errors import GiveUp
-from tidegate.spec.catalog import Catalog
+from tidegate.spec.pipeline import Catalog
 
 
 class Located(Warehouse):

@@ -16,7 +16,7 @@ from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.errors import GiveUp
 from tidegate.merge.statements import build_merge_input, render_merge_statements
 from tidegate.model.batch import Counts
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column
 from tidegate.spec.table import Create
 from tidegate.sql.googlesql import render_constant
 from tidegate.sql.pruning import UNBOUNDED, Bound, join_intervals
@@ -27,9 +27,9 @@ from unit.tidegate.adapters.bigquery.test_commit import (
     SHAPES,
     Shape,
     build_analyzer,
-    build_ports,
     build_shaped_table,
     build_staged_batch,
+    open_session,
 )
 
 SQL = SqlFiles("bigquery", {"dwh": "my-project"})
@@ -336,8 +336,8 @@ def test_parts_of_every_merge_are_ones_that_bigquery_reads(of: str, kind: str) -
     )
     query_runner = Asked(*answers)
     tables = SimpleNamespace(find_bounds=lambda _, values: compute_bounds(layout, query_runner, SQL, POSITIONS, values))
-    ports = replace(build_ports(pipeline), tables=tables)
-    statements = render_merge_statements(TableSession(ports, table), staged, "b")
+    session = replace(open_session(pipeline), tables=tables)
+    statements = render_merge_statements(TableSession(session, table), staged, "b")
     merges = [
         text for text in statements if writes_into(text, "`my-project`.`shop`.`orders`") and "_tidegate_part" in text
     ]

@@ -22,8 +22,8 @@ from tidegate.model.offsets import Ranges
 from tidegate.model.ownership import KIND_LABEL, describe_control
 from tidegate.model.table_state import DeadLetter, StagedSource
 from tidegate.ports.destination import Destination
-from tidegate.schema.column import Column
-from tidegate.spec.catalog import Catalog
+from tidegate.schema.data_types import Column
+from tidegate.spec.pipeline import Catalog
 from unit.tidegate.adapters.bigquery.test_commit import NAME, SHAPES, build_analyzer, build_shaped_table
 
 CATALOG = Catalog("dwh", "bigquery", {"project": "my-project"})

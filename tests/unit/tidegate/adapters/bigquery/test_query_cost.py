@@ -10,9 +10,8 @@ from tidegate.adapters.bigquery.catalog import Warehouse
 from tidegate.adapters.bigquery.commit import estimate_scan_bytes, read_job_cost
 from tidegate.adapters.bigquery.errors import JobFailed, translate_job_error
 from tidegate.errors import GiveUp, RetryLater
-from tidegate.model.batch import PublishedBatch
+from tidegate.model.batch import PublishCost, PublishedBatch, read_cost
 from tidegate.model.offsets import Ranges
-from tidegate.model.publish_cost import PublishCost, read_cost
 
 MERGE, DELETES = "MERGE INTO t", "-- remembered\nMERGE INTO d"
 MAKES = "CREATE TABLE IF NOT EXISTS d (id INT64)"

@@ -9,7 +9,7 @@ from tidegate.errors import ConfigurationError, GiveUp
 from tidegate.model.backfill import Backfill, TableBackfill
 from tidegate.model.offsets import Ranges
 from tidegate.model.ownership import Ownership, TableKind
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column
 
 SQL = SqlFiles("bigquery", {"dwh": "my-project"})
 

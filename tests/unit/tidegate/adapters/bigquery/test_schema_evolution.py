@@ -6,7 +6,7 @@ from typing import Any
 from google.cloud.bigquery import SchemaField
 from tidegate.adapters.bigquery.table import BigQueryTables
 from tidegate.adapters.sql_templates import SqlFiles
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column
 
 
 def build_schema() -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.merge.owed import render_dead_letter_statements
 from tidegate.model.batch import Counts, StagedBatch
 from tidegate.model.offsets import Ranges
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column
 from tidegate.table.session import TableSession
 
 SQL = SqlFiles("bigquery", {"lake": "my-project"})
@@ -39,9 +39,9 @@ def render_statements(
     The ids of the first `unknown` topics are not known. `ahead` gets the statements that are run before the script.
     """
     ahead = [] if ahead is None else ahead
-    ports = World().build_ports(build_pipeline(build_table(ORDERS)))
+    session = World().open_session(build_pipeline(build_table(ORDERS)))
     published: Any = SimpleNamespace(highest_batch=2)
-    session = TableSession(ports, ports.pipeline.tables[0], published)
+    table_session = TableSession(session, session.pipeline.tables[0], published)
     names = [f"{TOPIC}{number}" for number in range(topics)]
     ranges = Ranges({name: {p: (10**9 + p, 10**9 + p + 200) for p in range(partitions)} for name in names})
     count = topics * partitions
@@ -55,11 +55,11 @@ def render_statements(
         topic_ids=dict.fromkeys(names[unknown:], "b9Wd0pQ3RZ2n7yKx1uVtLA"),
     )
     others = Counter({(topic, partition): 1 for topic, partition, *_ in ranges})
-    monkeypatch.setattr(ports.dead_letters, "count_letters_of_others", lambda *_: others)
-    monkeypatch.setattr(ports.commits, "has_branches", lambda table: False)
-    monkeypatch.setattr(type(ports), "get_sql", lambda *_: SQL)
-    monkeypatch.setattr(ports.engine, "run", lambda job: ahead.extend(job.statements))
-    return render_dead_letter_statements(session, staged)
+    monkeypatch.setattr(session.dead_letters, "count_letters_of_others", lambda *_: others)
+    monkeypatch.setattr(session.commits, "has_branches", lambda table: False)
+    monkeypatch.setattr(type(session), "get_sql", lambda *_: SQL)
+    monkeypatch.setattr(session.engine, "run", lambda job: ahead.extend(job.statements))
+    return render_dead_letter_statements(table_session, staged)
 
 
 def render_script(statements: tuple[str, ...]) -> str:

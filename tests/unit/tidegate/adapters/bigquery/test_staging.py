@@ -19,7 +19,7 @@ from tidegate.failpoints import install_visitor
 from tidegate.model.offsets import Ranges
 from tidegate.model.ownership import FORMAT, FORMAT_LABEL
 from tidegate.model.table_state import SignedAttempt
-from tidegate.spec.catalog import Catalog
+from tidegate.spec.pipeline import Catalog
 
 QUOTA = {"reason": "quotaExceeded", "message": "Quota exceeded: Your table exceeded quota for imports per table"}
 REFUSED = {"reason": "invalid", "message": "Error while reading data"}

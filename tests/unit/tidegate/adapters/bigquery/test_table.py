@@ -13,7 +13,7 @@ from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.errors import GiveUp
 from tidegate.merge.statements import build_merge_input
 from tidegate.merge.write_mode import choose_write_mode
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column
 from tidegate.spec.table import Create
 from tidegate.sql.pruning import UNBOUNDED
 from tidegate.table.session import TableSession
@@ -21,9 +21,9 @@ from unit.tidegate.adapters.bigquery.test_commit import (
     SQL,
     Shape,
     build_pipeline,
-    build_ports,
     build_shaped_table,
     build_staged_batch,
+    open_session,
 )
 
 TABLE = "dwh.shop.orders"
@@ -89,10 +89,10 @@ def merge_fields(kind: str, *fields: dict[str, Any], **options: Any) -> None:
     loaded_table = SimpleNamespace(to_api_repr=lambda: {"schema": {"fields": schema}})
     warehouse: Any = SimpleNamespace(find_table=lambda _: loaded_table, query_rows=lambda _: pytest.fail("no query"))
     pipeline, staged = build_pipeline(table), build_staged_batch(table)
-    ports = replace(build_ports(pipeline), tables=BigQueryTables({"dwh": warehouse}, SQL))
+    session = replace(open_session(pipeline), tables=BigQueryTables({"dwh": warehouse}, SQL))
     state: Any = SimpleNamespace(snapshot_id=7)
-    session = TableSession(ports, table, state)
-    choose_write_mode(session, staged, build_merge_input(build_session(pipeline, table), staged, "b"))
+    table_session = TableSession(session, table, state)
+    choose_write_mode(table_session, staged, build_merge_input(build_session(pipeline, table), staged, "b"))
 
 
 TAGS = {"name": "Tags", "type": "STRING", "mode": "REPEATED"}

@@ -17,9 +17,9 @@ from unit.tidegate.adapters.bigquery.test_commit import (
     Shape,
     build_analyzer,
     build_pipeline,
-    build_ports,
     build_shaped_table,
     build_staged_batch,
+    open_session,
 )
 from unit.tidegate.adapters.bigquery.test_pruning import COLUMNS, POSITIONS, SQL, Asked, build_layout
 
@@ -37,9 +37,9 @@ def render_statements(layout: TableLayout, query_runner: Asked, *, rows: int = 9
         find_bounds=lambda _, values: compute_truncate_bounds(layout, query_runner, SQL, POSITIONS, values)
     )
     commits = SimpleNamespace(has_branches=lambda _: False)
-    ports = replace(build_ports(pipeline), tables=tables, commits=commits)
+    session = replace(open_session(pipeline), tables=tables, commits=commits)
     staged = replace(build_staged_batch(table), truncated_at=4, counts=Counts(rows, rows, rows))
-    statements = render_merge_statements(TableSession(ports, table), staged, "b")
+    statements = render_merge_statements(TableSession(session, table), staged, "b")
     analyzer = build_analyzer(pipeline, table, shape)
     for statement in (*query_runner.questions, *statements):
         analyzer.check(statement)

@@ -11,8 +11,7 @@ from tidegate.adapters.bigquery.types import (
     to_stored_columns,
 )
 from tidegate.errors import ConfigurationError, IncompatibleSchema
-from tidegate.schema.column import Column
-from tidegate.schema.data_types import Array, MaxLength, Primitive, format_type, parse_type
+from tidegate.schema.data_types import Array, Column, MaxLength, Primitive, format_type, parse_type
 from tidegate.schema.evolution import EvolutionRules, find_schema_changes, to_struct
 
 

@@ -23,7 +23,7 @@ from tidegate.adapters.iceberg.reparent import NewParent, WrittenFiles, _OntoNew
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
 from tidegate.errors import CommitRefused
 from tidegate.model import resource_names
-from tidegate.ports.context import TableCommit
+from tidegate.model.table_state import TableCommit
 from tidegate.ports.destination import Destination
 
 TABLE, STAGED = "lake.shop.orders", "lake.shop.orders_shop_tmp"

@@ -11,7 +11,7 @@ from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.types import LongType, NestedField
 from tidegate.adapters.iceberg.snapshots import IcebergSnapshots
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
-from tidegate.ports.publication_ports import SnapshotLag
+from tidegate.ports.publication_session import SnapshotLag
 
 ONE_ROW = {"added-records": "1", "total-records": "9"}
 NO_ROW = {"total-records": "9"}

@@ -13,7 +13,7 @@ from tidegate.adapters.kafka import broker as kafka
 from tidegate.adapters.kafka.broker import KafkaBroker
 from tidegate.adapters.kafka.errors import check_read_back
 from tidegate.errors import RetryLater
-from tidegate.ports.context import Log
+from tidegate.model.kafka_log import Log
 
 UNKNOWN = -1001  # what librdkafka 2.16 answers for a partition whose leader was killed, once its patience is over
 EARLIEST, LATEST, AT_TIME = (type(s) for s in (OffsetSpec.earliest(), OffsetSpec.latest(), OffsetSpec.for_timestamp(1)))

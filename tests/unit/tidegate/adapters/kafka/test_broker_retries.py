@@ -4,7 +4,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from tidegate.adapters.kafka.broker import KafkaBroker
 from tidegate.errors import RetryLater
-from tidegate.ports.context import Log
+from tidegate.model.kafka_log import Log
 
 NOBODY = {"bootstrap.servers": "127.0.0.1:1"}
 LOG = Log("cluster", {}, {}, {})

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from confluent_kafka import TopicPartition
 from tidegate.adapters.kafka import key_sample
-from tidegate.adapters.kafka.key_sample import MAX_PARTITIONS, PLACES_PER_PARTITION, TIMEOUT_SECONDS
+from tidegate.adapters.kafka.topics import MAX_PARTITIONS, PLACES_PER_PARTITION, TIMEOUT_SECONDS
 from tidegate.model.offsets import Ranges
 
 RANGES = Ranges({"Orders": {0: (0, 800), 1: (100, 900)}, "lines": {0: (5, 6), 7: (9, 9)}})

@@ -12,9 +12,9 @@ from tidegate.diagnosis.finding import make_error
 from tidegate.errors import GiveUp
 
 
-def describe(*ports: int) -> Any:
+def describe(*session: int) -> Any:
     """An admin client of such brokers; a real one advertises addresses that are there."""
-    nodes = [SimpleNamespace(id=number, host="127.0.0.1", port=port) for number, port in enumerate(ports, 1)]
+    nodes = [SimpleNamespace(id=number, host="127.0.0.1", port=port) for number, port in enumerate(session, 1)]
     answer: Future[Any] = Future()
     answer.set_result(SimpleNamespace(nodes=nodes))
     return SimpleNamespace(describe_cluster=lambda **_: answer)

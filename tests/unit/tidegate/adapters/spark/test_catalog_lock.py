@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from tidegate.adapters.iceberg.table.sql_catalog import prepare_database
 from tidegate.adapters.spark import catalog_lock
-from tidegate.adapters.spark.catalog_lock import require_free_catalogs
 from tidegate.adapters.spark.connect import ConnectEngine
+from tidegate.adapters.spark.entry_points import require_free_catalogs
 from tidegate.adapters.spark.submit import SubmitEngine
 from tidegate.errors import RetryLater
 from tidegate.jobs.merge_job import MergeJob

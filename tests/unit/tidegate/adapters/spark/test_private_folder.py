@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tidegate.adapters.spark.private_folder import open_private_folder
+from tidegate.adapters.spark.submit import open_private_folder
 
 ROOT = Path(__file__).parents[5]
 HOLDER = """
 import sys
-from tidegate.adapters.spark.private_folder import open_private_folder
+from tidegate.adapters.spark.submit import open_private_folder
 with open_private_folder() as folder:
     (folder / "spark.properties").write_text("a password")
     print(folder, flush=True)

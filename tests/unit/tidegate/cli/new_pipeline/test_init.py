@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tidegate.cli.new_pipeline import init, questions
 from tidegate.cli.new_pipeline.trial import choose_records, validate
-from tidegate.cli.words import build_parser
+from tidegate.cli.parser import build_parser
 from tidegate.errors import ConfigurationError
 from tidegate.model.kafka_log import KafkaRecord
 from tidegate.sampling.proposal import propose_table

@@ -9,9 +9,8 @@ import pytest
 from pipeline_files import find_problems, load, render_source
 from tidegate.adapters.opened_destination import OpenedDestination
 from tidegate.config.destinations.bigquery import BIGQUERY
-from tidegate.config.destinations.destination import DestinationType
+from tidegate.config.destinations.destination import CatalogModel, DestinationType
 from tidegate.config.destinations.registry import DESTINATIONS
-from tidegate.config.models.catalogs import CatalogModel
 from tidegate.config.publication_file import load_publication
 from tidegate.errors import ConfigurationError
 from tidegate.ports.destination import Destination
@@ -110,22 +109,22 @@ def test_publication_of_a_type_without_snapshots_is_refused(describe: Describe, 
 
 
 def test_ports_of_each_catalog_are_those_that_its_type_opens(describe: Describe, include: Path) -> None:
-    ports: Any = [object() for _ in range(5)]
+    session: Any = [object() for _ in range(5)]
     engine, sql = Any, Any
-    destination = OpenedDestination(Destination(*ports), engines={"pond": engine}, dialects={"pond": sql})
+    destination = OpenedDestination(Destination(*session), engines={"pond": engine}, dialects={"pond": sql})
     describe(
         open=lambda *_: destination, build_spark_conf=lambda catalog, _: {"spark.pond": catalog.properties["depth"]}
     )  # fmt: skip
     kafka = "kafka: {bootstrap.servers: 'localhost:1'}"
     text = render_source(f"{kafka}, key: {{fields: [id]}}, value: {{schema: id BIGINT}}", "[{name: pond.shop.orders}]")
     pipeline = load(include, text)
-    pipeline_ports = assemble_pipeline(include, "orders", lambda _: None, engine=engine)
+    pipeline_session = assemble_pipeline(include, "orders", lambda _: None, engine=engine)
     assert [
-        pipeline_ports.tables,
-        pipeline_ports.commits,
-        pipeline_ports.staging,
-        pipeline_ports.dead_letters,
-        pipeline_ports.history,
-    ] == ports
-    assert pipeline_ports.dialects == {"pond": sql}
+        pipeline_session.tables,
+        pipeline_session.commits,
+        pipeline_session.staging,
+        pipeline_session.dead_letters,
+        pipeline_session.history,
+    ] == session
+    assert pipeline_session.dialects == {"pond": sql}
     assert build_spark_conf(include, pipeline, lambda _: None)["spark.pond"] == "deep"

@@ -2,7 +2,7 @@
 
 import pytest
 from tidegate.config.parsing.ddl import check_audit, check_condition, parse_columns
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column
 
 
 @pytest.mark.parametrize(

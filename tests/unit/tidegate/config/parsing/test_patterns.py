@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from pipeline_files import find_problems, load, render_source, render_table
-from tidegate.config.parsing.patterns import check_java_pattern, compile_pattern
+from tidegate.config.checks.source import check_java_pattern, compile_pattern
 
 DEEP = "(" * 500 + "a" + ")" * 500
 

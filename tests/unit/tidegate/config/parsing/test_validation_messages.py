@@ -11,7 +11,7 @@ from examples import choose_number
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pipeline_files import find_problems, load, render_source, render_table
-from tidegate.config.checks.unsupported import SUPPORTED_VALUES
+from tidegate.config.checks.tables import SUPPORTED_VALUES
 from tidegate.errors import ConfigurationError
 
 

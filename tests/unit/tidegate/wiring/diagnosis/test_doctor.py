@@ -17,8 +17,7 @@ from tidegate.adapters.iceberg.table.catalogs import Catalogs
 from tidegate.connections import read_connection_from_env
 from tidegate.diagnosis.finding import Severity
 from tidegate.errors import ConfigurationError
-from tidegate.wiring.diagnosis.airflow import has_airflow
-from tidegate.wiring.diagnosis.doctor import diagnose
+from tidegate.wiring.diagnosis.doctor import diagnose, has_airflow
 
 PASSWORD = "s3cret-w0rd"
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from fakes import World, build_pipeline
 from seeded_mistakes import require_found
-from tidegate.adapters.kafka.broker_answers import NoLeader, explain_no_leader
+from tidegate.adapters.kafka.errors import NoLeader, explain_no_leader
 from tidegate.diagnosis.finding import Severity, make_error
 from tidegate.errors import GiveUp
 from tidegate.wiring.diagnosis import pipelines
@@ -28,7 +28,7 @@ def raise_error(error: Exception) -> Any:
 
 
 def test_topic_that_can_be_read_is_right(world: World) -> None:
-    [finding] = check_topics(world.build_ports(build_pipeline()))
+    [finding] = check_topics(world.open_session(build_pipeline()))
     assert (finding.check, finding.severity) == ("kafka.topics", Severity.OK)
 
 
@@ -36,7 +36,7 @@ def test_partition_without_a_leader_is_found(world: World, monkeypatch: pytest.M
     error = explain_no_leader("b:1", NoLeader([("orders", 1)]))
     monkeypatch.setattr(world.broker, "read_log", raise_error(error))
     with pytest.raises(type(error)) as failure:
-        list(check_topics(world.build_ports(build_pipeline())))
+        list(check_topics(world.open_session(build_pipeline())))
     require_found("topic-without-leader", [make_error("kafka.topics", failure.value)])
 
 
@@ -44,7 +44,7 @@ def test_group_that_may_not_be_read_is_found_and_the_topics_are_right(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(world.broker, "read_committed", raise_error(GiveUp("group=g: refused; give READ on the group")))
-    findings = list(check_topics(world.build_ports(build_pipeline())))
+    findings = list(check_topics(world.open_session(build_pipeline())))
     assert [(finding.check, finding.severity) for finding in findings] == [
         ("kafka.group", Severity.ERROR),
         ("kafka.topics", Severity.OK),
@@ -55,4 +55,4 @@ def test_newest_record_of_any_partition_may_be_of_tomorrow(world: World, monkeyp
     monkeypatch.setattr(pipelines.time, "time", lambda: 1_000.0)
     times = {"orders": {0: 900_000, 1: 87_400_000}}
     monkeypatch.setattr(world.broker, "read_newest_timestamps", lambda _: times, raising=False)
-    require_found("records-of-tomorrow", check_topics(world.build_ports(build_pipeline())))
+    require_found("records-of-tomorrow", check_topics(world.open_session(build_pipeline())))

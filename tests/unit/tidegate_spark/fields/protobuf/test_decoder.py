@@ -12,11 +12,11 @@ from protobuf_messages import build_classes, build_field, build_file, build_map_
 from schema_registry import SchemaRegistry
 from tidegate.adapters.schema_registry.schema_provider import RegistrySchemas
 from tidegate.errors import ConfigurationError, GiveUp
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column
 from tidegate.schema.protobuf import make_truncated_shape
-from tidegate.spec.formats import KeyFormat, ValueFormat
+from tidegate.spec.source import KeyFormat, ValueFormat
 from tidegate.spec.table import Table
-from tidegate_spark.fields.protobuf.decoder import MessageDecoder, to_arrow_type
+from tidegate_spark.fields.protobuf import MessageDecoder, to_arrow_type
 
 G = ".google.protobuf."
 STATE = {"NONE": 0, "OPEN": 1}

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 import value_cases
 from protobuf_schemas import build_options_of_type, encode_case, list_types
-from tidegate_spark.fields.protobuf.decoder import build_decoder
+from tidegate_spark.fields.protobuf import build_decoder
 from value_cases import BAD
 
 

@@ -20,7 +20,7 @@ from tidegate.adapters.iceberg.table import file_statistics
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
 from tidegate.adapters.iceberg.table.commit import commit
 from tidegate.adapters.iceberg.table.file_statistics import measure_files
-from tidegate.ports.context import TableFiles
+from tidegate.model.table_state import TableFiles
 
 COLUMNS = pa.schema([("id", pa.int64()), ("day", pa.string())])
 

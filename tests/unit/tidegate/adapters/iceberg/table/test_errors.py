@@ -30,8 +30,8 @@ from tidegate.flush.flush import flush
 from tidegate.flush.merge import merge
 from tidegate.flush.plan import plan
 from tidegate.flush.stage import stage
-from tidegate.model.publish_cost import PublishOutcome
-from tidegate.schema.column import Column
+from tidegate.model.batch import PublishOutcome
+from tidegate.schema.data_types import Column
 
 
 @pytest.fixture
@@ -97,17 +97,17 @@ def test_runner_whose_staged_files_went_ends_with_what_another_run_published() -
     world = World()
     world.broker.create("orders")
     world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"}, 0)
-    ports = world.build_ports(build_pipeline())
-    (staged,) = stage(ports, plan(ports))
-    find_bounds = ports.tables.find_bounds
+    session = world.open_session(build_pipeline())
+    (staged,) = stage(session, plan(session))
+    find_bounds = session.tables.find_bounds
 
     def bounds(table: str, values: Any) -> Any:
-        ports.tables.find_bounds = find_bounds
-        flush(world.build_ports(build_pipeline()))
+        session.tables.find_bounds = find_bounds
+        flush(world.open_session(build_pipeline()))
         raise RetryLater(f"table={table}: a file disappeared during find_bounds")
 
-    ports.tables.find_bounds = bounds
-    assert merge(ports, staged).outcome == PublishOutcome.ALREADY_PUBLISHED
+    session.tables.find_bounds = bounds
+    assert merge(session, staged).outcome == PublishOutcome.ALREADY_PUBLISHED
     assert world.read_rows(TABLE) == [{"id": "a", "name": "x"}]
 
 

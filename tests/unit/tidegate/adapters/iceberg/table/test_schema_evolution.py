@@ -11,7 +11,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import BucketTransform, IdentityTransform
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType, StructType
 from tidegate.errors import IncompatibleSchema
-from tidegate.schema.column import Column
+from tidegate.schema.data_types import Column
 
 ADDRESS = StructType(NestedField(5, "city", IntegerType(), required=True), NestedField(6, "zip", StringType()))
 

@@ -8,7 +8,7 @@ from tidegate.jobs.publish_job import TouchedFiles
 from tidegate.model.kafka_log import Message
 from tidegate.model.offsets import Ranges
 from tidegate.model.publication_progress import PartProgress
-from tidegate.ports.engine import Engine
+from tidegate.ports.session import Engine
 from tidegate.spec.publication import Publication
 
 
@@ -120,7 +120,7 @@ class Snapshots(Protocol):
 
 
 @dataclass(frozen=True)
-class PublicationPorts:
+class PublicationSession:
     """Everything that the steps may touch, for one publication."""
 
     publication: Publication

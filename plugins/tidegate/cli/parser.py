@@ -1,28 +1,208 @@
-"""The words of every command. Help, version and shell completion load this module and no library.
-
-A command's own module is loaded when it is run: see `COMMANDS` in `tidegate.cli.main`.
-"""
+"""The parameters of the command line: one parser for all commands."""
 
 import argparse
+import os
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-from tidegate.cli.arguments import (
-    Commands,
-    add_command,
-    add_confirmation,
-    add_json,
-    add_name,
-    attach_completer,
-    parse_count,
-    parse_seconds,
-)
-from tidegate.cli.completion import complete_file_names, complete_names
-from tidegate.cli.flush_words import add_flush, add_run
-from tidegate.cli.import_words import add_import
-from tidegate.cli.new_pipeline.words import add_init
+from tidegate.sampling.samples import SampleLimits
 from tidegate.spec.time_text import EXAMPLE
+
+COMPLETION_VARIABLE = "_ARGCOMPLETE"  # the shell function of `tidegate completion` sets it
+
+
+def answer_shell(parser: argparse.ArgumentParser) -> None:
+    """Where a shell asks what may come next, tell it and end the process; else do nothing."""
+    if COMPLETION_VARIABLE in os.environ:
+        import argcomplete
+
+        argcomplete.autocomplete(parser)
+
+
+def run_completion(words: argparse.Namespace) -> int:
+    """Print what a shell runs at its start."""
+    from argcomplete.shell_integration import shellcode
+
+    print(shellcode(["tidegate"], shell=words.shell))
+    return 0
+
+
+def complete_names(*kinds: str) -> list[str]:
+    """The pipelines or publications, or both, for which there are files; they are not read."""
+    from tidegate.settings import find_include_folder, list_named_files
+
+    include = find_include_folder()
+    return sorted(path.stem for kind in kinds for path in list_named_files(include / f"{kind}s"))
+
+
+def complete_file_names(prefix: str, **_: Any) -> list[str]:
+    """YAML files and folders."""
+    from argcomplete.completers import FilesCompleter
+
+    names: list[str] = list(FilesCompleter(("yaml",))(prefix))
+    return names
+
+
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+JSON_HELP = "stable output for programs"
+MAX_COUNT = 1_000_000
+MAX_SECONDS = 86_400
+
+
+def add_command(commands: Commands, name: str, summary: str, description: str | None = None) -> argparse.ArgumentParser:
+    """The parser of a command. Its own help begins with its line in the list of all, unless there is more to say."""
+    text = description or f"{summary[0].upper()}{summary[1:]}."
+    return commands.add_parser(name, help=summary, description=text)
+
+
+def add_name(parser: argparse.ArgumentParser, *kinds: str, **options: Any) -> None:
+    """A pipeline's or publication's name, which shells complete."""
+    kinds = kinds or ("pipeline",)
+    text = f"name of a {' or '.join(kinds)}; `tidegate list` shows them"
+    action = parser.add_argument(kinds[0], help=options.pop("help", text), **options)
+    attach_completer(action, lambda **_: complete_names(*kinds))
+
+
+def attach_completer(action: argparse.Action, complete: Callable[..., Iterable[str]]) -> None:
+    """Shells complete the argument with what the function returns: argcomplete looks for it on the action."""
+    action.completer = complete  # type: ignore[attr-defined]
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """The word of a command that programs read too."""
+    parser.add_argument("--json", action="store_true", help=JSON_HELP)
+
+
+def add_confirmation(parser: argparse.ArgumentParser) -> None:
+    """The words of a command that asks."""
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    add_json(parser)
+
+
+def parse_count(text: str, least: int = 1) -> int:
+    """An option's number; argparse.ArgumentTypeError below `least` and above a million."""
+    digits = text.lstrip("0") or "0"
+    is_number = text.isascii() and text.isdecimal() and len(digits) <= len(str(MAX_COUNT))
+    if not is_number or not least <= int(digits) <= MAX_COUNT:
+        raise argparse.ArgumentTypeError(f"{text} is no number from {least} to {MAX_COUNT:,}")
+    return int(digits)
+
+
+def parse_seconds(text: str) -> float:
+    """An option's time; argparse.ArgumentTypeError for 0 and below, and above a day."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= MAX_SECONDS:
+        raise argparse.ArgumentTypeError(f"{text} is no time; give seconds, more than 0 and at most {MAX_SECONDS:,}")
+    return seconds
+
+
+DEFAULT_PARALLEL_FLUSHES = 4
+DEFAULT_PARALLEL_MERGES = 4  # what Airflow's pool of a catalog allows too: Spark shares its cores among them
+
+
+def add_flush(commands: Commands) -> None:
+    """``flush``."""
+    parser = add_command(commands, "flush", "run one whole cycle: plan, stage, merge, commit, clean up, heartbeat")
+    add_name(parser)
+    stop_group = parser.add_mutually_exclusive_group()
+    stop_group.add_argument("--until-current", action="store_true", help="flush until nothing is left")
+    help_text = "flush up to there and no further: latest, group, group:<id>, a time, or offsets as JSON"
+    stop_group.add_argument("--until", metavar="END", help=help_text)
+    parser.add_argument(
+        "--merges-at-once",
+        type=parse_count,
+        default=DEFAULT_PARALLEL_MERGES,
+        metavar="N",
+        help=f"tables that are merged beside each other; default {DEFAULT_PARALLEL_MERGES}",
+    )
+    add_json(parser)
+
+
+def add_run(commands: Commands) -> None:
+    """``run``."""
+    help_text = "flush pipelines on their intervals, and run publications, until it is stopped; needs no Airflow"
+    parser = add_command(commands, "run", help_text)
+    name = parser.add_argument(
+        "name", nargs="*", help="pipelines and publications; default: all, also those added later"
+    )
+    attach_completer(name, lambda **_: complete_names("pipeline", "publication"))
+    for option, default, description in (
+        ("--flushes-at-once", DEFAULT_PARALLEL_FLUSHES, "pipelines that are flushed beside each other"),
+        ("--merges-at-once", DEFAULT_PARALLEL_MERGES, "tables of one pipeline that are merged beside each other"),
+    ):
+        help_text = f"{description}; default {default}"
+        parser.add_argument(option, type=parse_count, default=default, metavar="N", help=help_text)
+    add_json(parser)
+
+
+KAFKA = "kafka_default"
+
+
+def add_import(commands: Commands) -> None:
+    """``import``."""
+    text = "turn a Kafka Connect sink, Debezium Server or Flink SQL into a pipeline file; starts where it stopped"
+    parser = add_command(commands, "import", text)
+    parser.add_argument(
+        "config", metavar="CONFIG", help="properties, JSON or SQL file, or http://host:8083/connectors/NAME"
+    )
+    parser.add_argument("--name", default="", help="the pipeline's name; default: the connector's")
+    parser.add_argument("--connector", default="", metavar="NAME", help="the connector's name, where the file lacks it")
+    parser.add_argument(
+        "--worker", type=Path, metavar="FILE", help="the Connect worker's properties, for its converters"
+    )
+    parser.add_argument("--catalog", default="", metavar="NAME", help="the catalog's name in catalogs.yaml")
+    parser.add_argument("--kafka", default="", metavar="ID", help=f"Airflow connection to the brokers; default {KAFKA}")
+    parser.add_argument(
+        "--brokers", default="", metavar="HOST:PORT", help="brokers without a log-in, instead of --kafka"
+    )
+    parser.add_argument("--table", action="append", default=[], metavar="NAME", help="namespace.table; may be repeated")
+    parser.add_argument("--topic", action="append", default=[], metavar="NAME", help="a topic; may be repeated")
+    parser.add_argument("--key", default="", metavar="A,B", help="the fields of the key")
+    parser.add_argument("--offline", action="store_true", help="ask no broker and no catalog")
+    parser.add_argument(
+        "--write", action="store_true", help="write the files into the include folder; else they are printed"
+    )
+    parser.add_argument("--overwrite", action="store_true", help="with --write: replace the pipeline's file")
+    parser.add_argument("--json", action="store_true", help="stable output for programs")
+
+
+DESCRIPTION = """Samples a topic, recognises its format and writes a pipeline file that `validate` accepts. Nothing is
+committed or changed on the broker. Asks for what is missing when run at a terminal."""
+
+
+def add_init(commands: Commands) -> None:
+    """``init``."""
+    text = "write a pipeline file for a topic: sample it, recognise its format, propose key and columns"
+    parser = add_command(commands, "init", text, DESCRIPTION)
+    parser.add_argument(
+        "--kafka", metavar="PLACE", help="connection id, or host:port of brokers; default kafka_default"
+    )
+    parser.add_argument("--topic", action="append", default=[], help="a topic; may be repeated")
+    parser.add_argument("--to", metavar="TABLE", help="<catalog>.<namespace>.<table>, or <catalog>.<namespace>")
+    text = "schema registry: connection id or address; default schema_registry_default, if there is one"
+    parser.add_argument("--registry", metavar="PLACE", help=text)
+    parser.add_argument("--key", type=_split, default=[], metavar="FIELDS", help="key fields, with commas between them")
+    parser.add_argument("--name", help="the pipeline's name; default: the table's")
+    limits = SampleLimits()
+    text = f"most records to read of a topic; default {limits.records}"
+    parser.add_argument("--records", type=parse_count, default=limits.records, metavar="N", help=text)
+    text = f"most seconds to read a topic; default {limits.seconds:g}"
+    parser.add_argument("--seconds", type=parse_count, default=limits.seconds, metavar="N", help=text)
+    parser.add_argument("--force", action="store_true", help="overwrite a file of that name")
+    parser.add_argument("--print", action="store_true", help="print the file instead of writing it")
+    parser.add_argument("--dry-run", action="store_true", help="show ten rows as a flush decodes them; write nothing")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--json", action="store_true", help="stable output for programs")
+
+
+def _split(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
 
 PROBE_SECONDS = 15.0  # of one server, for `doctor`; those that answer take a tenth of it
 AT_HELP = "the record's place: topic:partition:offset"

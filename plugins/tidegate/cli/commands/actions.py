@@ -1,0 +1,83 @@
+"""Commands that correct a position: rebase, record (skip) and rollback, each after a preview."""
+
+import argparse
+import json
+import sys
+
+from tidegate.actions.proposed_action import ProposedAction
+from tidegate.actions.rebase import propose_rebase
+from tidegate.actions.rollback import propose_answer, propose_undo
+from tidegate.actions.skip import describe_record, format_record, format_verdict, propose_skip
+from tidegate.cli.output import print_text
+from tidegate.connections import read_connection_from_env
+from tidegate.ports.session import Session
+from tidegate.reprocess.record import explain_record, parse_address, read_record
+from tidegate.settings import find_include_folder, find_user
+from tidegate.wiring.pipeline import assemble_checked_pipeline
+
+
+def perform_action(words: argparse.Namespace, action: ProposedAction) -> int:
+    """Show what the action would do and ask, unless `--yes` is given; do it where the answer is yes. The exit code.
+
+    With `--json` a program gets one object, whose `done` says whether anything was changed.
+    """
+    if not words.json:
+        print_text(action.full_preview or action.preview)
+    if not words.yes and not _ask(f"{action.question} Type yes: "):
+        if words.json:
+            print(json.dumps({**action.data, "done": False}))
+        print("nothing was changed", file=sys.stderr)
+        return 1
+    action.perform(find_user())
+    if words.json:
+        print(json.dumps({**action.data, "done": True}))
+    else:
+        print_text(action.success_message)
+    return 0
+
+
+def _ask(question: str) -> bool:
+    print(question, end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip() == "yes"
+
+
+def run_rebase(words: argparse.Namespace) -> int:
+    """Show what moves, ask, move; exit code 1 where the answer is no."""
+    session = assemble_checked_pipeline(find_include_folder(), words.pipeline, read_connection_from_env)
+    return perform_action(words, propose_rebase(session, words.to, words.table))
+
+
+def run_record(words: argparse.Namespace) -> int:
+    """Show it; exit code 0, also of a bad record."""
+    session = assemble_checked_pipeline(find_include_folder(), words.pipeline, read_connection_from_env)
+    at = parse_address(words.at)
+    record = read_record(session, at)
+    if not words.json:
+        print_text(format_record(record))
+    verdicts = explain_record(session, at, words.table)
+    if words.json:
+        print(json.dumps({**describe_record(record), "tables": [verdict.to_dict() for verdict in verdicts]}))
+    else:
+        print_text("\n".join(format_verdict(verdict) for verdict in verdicts))
+    return 0
+
+
+def run_skip(words: argparse.Namespace) -> int:
+    """Show the record, ask, and have it set aside; the exit code."""
+    session = assemble_checked_pipeline(find_include_folder(), words.pipeline, read_connection_from_env)
+    return perform_action(words, propose_skip(session, parse_address(words.at), words.table))
+
+
+def run_undo_rollback(words: argparse.Namespace) -> int:
+    """Show, ask, undo; the exit code."""
+    action = propose_undo(_assemble_session(words), words.table, discard_foreign=words.discard_foreign)
+    return perform_action(words, action)
+
+
+def run_answer_rollback(words: argparse.Namespace) -> int:
+    """Show, ask, answer; the exit code."""
+    return perform_action(words, propose_answer(_assemble_session(words), words.answer, words.table))
+
+
+def _assemble_session(words: argparse.Namespace) -> Session:
+    return assemble_checked_pipeline(find_include_folder(), words.pipeline, read_connection_from_env)

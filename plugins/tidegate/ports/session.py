@@ -1,0 +1,88 @@
+"""One opened pipeline: the log, the destination, Spark, SQL text and a clock."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from tidegate.jobs.maintain_job import MaintainJob
+from tidegate.jobs.merge_job import MergeJob
+from tidegate.jobs.publish_job import PublishJob
+from tidegate.jobs.stage_job import StageJob
+from tidegate.model.offsets import Offsets
+from tidegate.ports.broker import Broker
+from tidegate.ports.destination import BatchHistory, BranchCommits, DeadLetterStore, StagingStore, TableStore
+from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.table import Table
+
+
+class Sql(Protocol):
+    """The statements of ``include/sql``."""
+
+    def render(self, statement: str, **values: Any) -> str:
+        """The text of ``<statement>.sql`` with `values` filled in; a value that it needs and lacks is an error."""
+        ...
+
+
+Job = StageJob | MergeJob | MaintainJob | PublishJob
+
+
+class Engine(Protocol):
+    """Spark."""
+
+    def run(self, job: Job) -> None:
+        """Run one job to its end. What it produced is found in the destination, by attempt.
+
+        An error does not say that nothing was produced: look there first. A repeat call runs the job a second time,
+        so each call is given an attempt of its own.
+        """
+        ...
+
+
+class Schemas(Protocol):
+    """Where keys and values are described outside of the pipeline file."""
+
+    def describe_table(self, table: Table) -> Table:
+        """`table` with columns and decoding options of its formats; the same answer for the life of this object."""
+        ...
+
+
+class DeclaredSchemas:
+    """Implements `Schemas` for formats that the pipeline file or the destination describes."""
+
+    def describe_table(self, table: Table) -> Table:
+        """The table as it is."""
+        return table
+
+
+@dataclass(frozen=True)
+class Session:
+    """Everything that a step may touch, for one pipeline.
+
+    - `broker`: Kafka. `schemas`: the schemas that a registry has.
+    - `tables`, `commits`: what destination tables tell, and the commits to them.
+    - `staging`, `dead_letters`, `history`: the pipeline's own tables beside them.
+    - `engine`: runs jobs on Spark. `sql`: the statements. `dialects`: those of catalogs that need their own.
+    - `now_ms`, `pause`, `new_attempt`: the clock, and the next attempt's UUID.
+    - `heartbeat_hook`: the user's function with a say in the committed offsets.
+    """
+
+    pipeline: Pipeline
+    broker: Broker
+    tables: TableStore
+    commits: BranchCommits
+    staging: StagingStore
+    dead_letters: DeadLetterStore
+    history: BatchHistory
+    engine: Engine
+    sql: Sql
+    now_ms: Callable[[], int]
+    new_attempt: Callable[[], str]
+    schemas: Schemas = field(default_factory=DeclaredSchemas)
+    heartbeat_hook: Callable[[str, Offsets], Offsets] | None = None
+    dialects: Mapping[str, Sql] = field(default_factory=dict)
+    pause: Callable[[float], None] = time.sleep
+
+    def get_sql(self, table: str) -> Sql:
+        """The statements in the dialect of the table's catalog; `sql` where that has none of its own."""
+        return self.dialects.get(table.split(".", 1)[0], self.sql)
