@@ -1,4 +1,4 @@
-"""The functions behind the tasks: each puts the ports together, runs one step, and returns what the UI shows.
+"""The functions behind the tasks: each opens the pipeline, runs one step, and returns what the UI shows.
 
 Imports stand inside, so that parsing a DAG stays cheap and a task loads only what it uses.
 """
@@ -36,7 +36,7 @@ class TaskWatcher(Watcher, Protocol):
 
 
 def assemble_session(name: str, engine: Engine | None = None, watcher: Watcher | None = None) -> Session:
-    """The ports of a pipeline, with Airflow's connections; `watcher` is told of BigQuery's jobs."""
+    """One opened pipeline, with Airflow's connections; `watcher` is told of BigQuery's jobs."""
     from tidegate.adapters.open_clients import OpenClients
     from tidegate.settings import find_include_folder
     from tidegate.wiring.pipeline import assemble_pipeline
@@ -82,7 +82,7 @@ def run_plan(
 
 
 def cap_batches(session: Session, max_records: int | None) -> Session:
-    """The ports of a pipeline whose batches take at most so many records, as a run was asked for."""
+    """One opened pipeline whose batches take at most so many records, as a run was asked for."""
     if max_records is None:
         return session
     merge = replace(

@@ -1,7 +1,7 @@
 """In-memory doubles of the ports, faithful enough to run whole flushes, and doubles named for the fault they have.
 
-A `World` is one broker, one lake and one clock; `World.open_session` gives a runner its ports. Every call passes through
-a hook, so that a test can kill the runner, or let another one run, between any two calls.
+A `World` is one broker, one lake and one clock; `World.open_session` opens a pipeline for a runner. Every call passes
+through a hook, so that a test can kill the runner, or let another one run, between any two calls.
 """
 
 from fakes.broker import MemoryBroker, Partition, Record

@@ -122,7 +122,7 @@ class Kill:
 
 def interrupt_merge(workbench, monkeypatch) -> Kill:
     """Merge the waiting batch into a server that is killed when it writes."""
-    ports = workbench.build_ports("spark")
+    ports = workbench.open_session("spark")
     (batch,) = stage(ports, plan(ports))
     kill, run_merge = Kill(), merge_job.run
     engine = ConnectEngine(workbench.stack.spark_remote, {}, "connection=spark_default")

@@ -90,7 +90,7 @@ def test_spark_that_goes_in_the_middle_and_stays_away_ends_the_flush_and_the_nex
     topic = workbench.topic(2)
     workbench.pipeline("leaving", [topic], key=KEY, value=VALUE, spark={"remote": f"sc://127.0.0.1:{relay.port}"})
     produce(workbench, topic, 1, 2)
-    ports = workbench.build_ports("leaving")
+    ports = workbench.open_session("leaving")
     staged = workbench.folder / "warehouse" / "shop" / "leaving_leaving_tmp" / "data"
 
     def leave() -> None:
@@ -128,7 +128,7 @@ def test_spark_that_goes_while_a_session_is_opened_ends_the_flush_as_soon(
 
     begun = time.monotonic()
     with pytest.raises(RetryLater, match=rf"address=127\.0\.0\.1:{relay.port} .*Connection refused"):
-        flush(workbench.build_ports(name))
+        flush(workbench.open_session(name))
     assert time.monotonic() - begun < 100
     workbench.pipeline(name, [topic], key=KEY, value=VALUE)
     workbench.drain(name)
@@ -186,7 +186,7 @@ def test_spark_that_freezes_in_the_middle_of_a_job_ends_the_flush_and_the_next_r
     from tidegate.flush.flush import flush
 
     with pytest.raises(RetryLater, match=FROZEN.format(2, job)):
-        flush(workbench.build_ports("freezing"))
+        flush(workbench.open_session("freezing"))
     freezing.join()
     frozen.thaw()
     workbench.drain("freezing")

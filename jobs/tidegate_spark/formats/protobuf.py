@@ -11,9 +11,8 @@ from tidegate.schema.data_types import Column
 from tidegate.schema.protobuf import Shape, make_truncated_shape
 from tidegate.sql.spark import quote
 
-from tidegate_spark.fields import arrow_decoder
+from tidegate_spark.fields import arrow_decoder, protobuf
 from tidegate_spark.fields.lossless import render_first_reason
-from tidegate_spark.fields.protobuf import decoder, wire
 from tidegate_spark.formats.decoded import (
     DELETE,
     NO_REASON,
@@ -30,8 +29,7 @@ from tidegate_spark.formats.json import list_key_fields, list_truncated_names
 
 # the server's workers do not have the product's code: these modules go with the function
 cloudpickle.register_pickle_by_value(arrow_decoder)
-cloudpickle.register_pickle_by_value(decoder)
-cloudpickle.register_pickle_by_value(wire)
+cloudpickle.register_pickle_by_value(protobuf)
 
 
 def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
@@ -79,8 +77,8 @@ def _decode_part(
     ]
     shape: Shape = {"kind": "message", "fields": fields}
     # as a text it would be sent to the server to be read
-    result_type = from_arrow_type(arrow_decoder.build_result_type(decoder.to_arrow_type(shape)))
-    return F.arrow_udf(decoder.build_decoder({**options, "shape": shape}, part), result_type)(F.col(part))
+    result_type = from_arrow_type(arrow_decoder.build_result_type(protobuf.to_arrow_type(shape)))
+    return F.arrow_udf(protobuf.build_decoder({**options, "shape": shape}, part), result_type)(F.col(part))
 
 
 def _render_required_reason(part_name: str, at: str, columns: tuple[Column, ...], more: str = "") -> str:

@@ -65,7 +65,7 @@ class ClusterBroker(Broker, Protocol):
 
 @dataclass(frozen=True)
 class Member:
-    """One pipeline of a fleet with its ports, which run no Spark job."""
+    """One pipeline of a fleet with its session, which runs no Spark job."""
 
     session: Session
     broker: ClusterBroker

@@ -179,7 +179,7 @@ def heartbeat(session: Session) -> HeartbeatResult:
 
 
 def require_begun(session: Session) -> Session:
-    """The ports, of a pipeline whose runs have committed an offset; `NothingToDo` before that.
+    """The session of a pipeline whose runs have committed an offset; `NothingToDo` before that.
 
     For heartbeats that belong to no run: one before the first run would settle where `start: latest` begins.
     """

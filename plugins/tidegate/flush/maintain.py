@@ -141,7 +141,7 @@ def maintain(session: Session, table: str) -> MaintenanceReport:
     files = session.tables.read_files(table, exact=True)
     if files is None:
         raise GiveUp(
-            f"pipeline={session.pipeline.name} table={table}: no such table, so there is nothing to maintain; flush first"
+            f"pipeline={session.pipeline.name} table={table}: no such table, so there is nothing to do; flush first"
         )
     return rewrite_table(session, table, files, _render_maintenance(session, table, files))
 

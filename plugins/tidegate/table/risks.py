@@ -161,8 +161,8 @@ def _find_lone_tombstones(session: Session, log: Log, _: Offsets) -> list[str]:
     topics = tuple(sorted(by_value | unowned))
     compacted = session.broker.filter_compacted(topics) if topics else ()
     return [
-        f"pipeline={session.pipeline.name} topic={topic}: the topic is compacted and {fact}: where only the tombstone of "
-        f"a deleted row is left, it deletes nothing; set cleanup.policy=delete, or {advice}"
+        f"pipeline={session.pipeline.name} topic={topic}: the topic is compacted and {fact}: where only the tombstone "
+        f"of a deleted row is left, it deletes nothing; set cleanup.policy=delete, or {advice}"
         for topic in compacted
         for of_topic, fact, advice in (
             (by_value, "key.from is value", "take the key from the record"),

@@ -114,7 +114,7 @@ def open_table(session: Session, name: str) -> TableSession:
 
 
 def expand_template(session: Session) -> Session:
-    """The same ports, with the tables that the template has made so far, and that of names, among the pipeline's."""
+    """The session, with the tables that the template has made so far, and that of names, among the pipeline's."""
     pipeline = session.pipeline
     if pipeline.template is None or any(table.discovers_names for table in pipeline.tables):
         return session
@@ -214,8 +214,8 @@ def _read_dimension_state(session: Session, table: Table, dimension: Dimension) 
     state = session.tables.read_state(dimension.table, session.pipeline.name)
     if state is None:
         raise ConfigurationError(
-            f"pipeline={session.pipeline.name} table={table.name}: select joins table={dimension.table}, which does not "
-            "exist; create it, or correct the name"
+            f"pipeline={session.pipeline.name} table={table.name}: select joins table={dimension.table}, which does "
+            "not exist; create it, or correct the name"
         )
     return state
 

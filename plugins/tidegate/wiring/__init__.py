@@ -1,1 +1,1 @@
-"""The composition root: files and connections in, ready ports out."""
+"""The composition root: files and connections in, sessions out."""

@@ -1,4 +1,4 @@
-"""Puts the ports of one pipeline together: files and connections in, ready-to-use adapters out."""
+"""Opens a pipeline as a session: files and connections in, ready-to-use adapters out."""
 
 import importlib
 import sys
@@ -92,7 +92,7 @@ def assemble_pipeline(
     engine: Engine | None = None,
     clients: OpenClients | None = None,
 ) -> Session:
-    """The ports of a pipeline. Nothing is connected to before it is used.
+    """One opened pipeline. Nothing is connected to before it is used.
 
     `engine` replaces the pipeline's own; `clients` are those of catalogs that other pipelines in this process use too.
     """

@@ -1,4 +1,4 @@
-"""Puts the ports of one publication together: files and connections in, ready-to-use adapters out."""
+"""Opens a publication as a session: files and connections in, ready-to-use adapters out."""
 
 import json
 import time
@@ -35,7 +35,7 @@ def find_publication_file(include: Path, name: str) -> Path:
 def assemble_publication(
     include: Path, name: str, resolve: Resolve, engine: Engine | None = None
 ) -> PublicationSession:
-    """The ports of a publication. Nothing is connected to before it is used. `engine` replaces the file's own."""
+    """One opened publication. Nothing is connected to before it is used. `engine` replaces the file's own."""
     return assemble_loaded_publication(include, load_publication(find_publication_file(include, name)), resolve, engine)
 
 

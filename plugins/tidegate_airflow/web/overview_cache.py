@@ -49,7 +49,7 @@ class ContextSource(Protocol):
         ...
 
     def get_context(self, name: str) -> PipelineContext:
-        """One pipeline's ports and group; its connections are looked up, by a secrets backend that may hang."""
+        """One pipeline's session and group; its connections are looked up, by a secrets backend that may hang."""
         ...
 
     def report_failure(self, name: str) -> None:

@@ -1,4 +1,4 @@
-"""The ports of every pipeline for onlookers: opened once, kept while the files stay; what they connect to is shared.
+"""Every pipeline for onlookers: opened once, kept while the files stay; what they connect to is shared.
 
 A destination is each pipeline's own, as it knows the branches that the pipeline writes; pipelines share the clients of
 their catalogs while the settings of these, secrets included, are the same.
@@ -29,7 +29,7 @@ Stamp = tuple[object, ...]  # how files stood
 
 @dataclass(frozen=True)
 class PipelineContext:
-    """One pipeline's ports; pipelines of one `group` share their brokers and their catalogs."""
+    """One pipeline's session; pipelines of one `group` share their brokers and their catalogs."""
 
     group: Group
     session: Session

@@ -273,12 +273,13 @@ import tidegate.cli.commands.listing as listing
 from tidegate.__main__ import run_and_exit
 
 def run_list(words):
-    from tidegate.cli import confirmation, tables
+    from tidegate.cli import tables
+    from tidegate.cli.commands import actions
     from tidegate.cli.commands.progress_bar import show_progress
     from tidegate.errors import GiveUp
 
     with show_progress(words, "list"):
-        asked = (tables.is_terminal(), confirmation._ask("sure? "))
+        asked = (tables.is_terminal(), actions._ask("sure? "))
     with Path(answers).open("w") as file:
         file.write(f"{asked} above={file.fileno() > 2}")
     raise GiveUp("as told")

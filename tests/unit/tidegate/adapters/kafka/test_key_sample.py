@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition
-from tidegate.adapters.kafka import key_sample
+from tidegate.adapters.kafka import topics
 from tidegate.adapters.kafka.topics import MAX_PARTITIONS, PLACES_PER_PARTITION, TIMEOUT_SECONDS
 from tidegate.model.offsets import Ranges
 
@@ -50,8 +50,8 @@ class SlowConsumer:
 
 def sample(monkeypatch: pytest.MonkeyPatch, seconds: float) -> tuple[SlowConsumer, Any]:
     consumer = SlowConsumer(seconds)
-    monkeypatch.setattr(key_sample, "time", consumer)
-    return consumer, key_sample._sample_keys(consumer, RANGES)  # type: ignore[arg-type]
+    monkeypatch.setattr(topics, "time", consumer)
+    return consumer, topics._sample_keys(consumer, RANGES)  # type: ignore[arg-type]
 
 
 def test_answer_that_outlasts_the_time_for_all_leaves_none_to_wait_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tidegate.adapters.iceberg.table.sql_catalog import prepare_database
-from tidegate.adapters.spark import catalog_lock
+from tidegate.adapters.spark import entry_points
 from tidegate.adapters.spark.connect import ConnectEngine
 from tidegate.adapters.spark.entry_points import require_free_catalogs
 from tidegate.adapters.spark.submit import SubmitEngine
@@ -28,7 +28,7 @@ def conf(tmp_path: Path) -> dict[str, str]:
 @pytest.fixture
 def locked(conf: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
     """Another program writes to one of them."""
-    monkeypatch.setattr(catalog_lock, "LOCK_SECONDS", 0.0)
+    monkeypatch.setattr(entry_points, "LOCK_SECONDS", 0.0)
     with closing(sqlite3.connect(tmp_path / "pond.db", isolation_level=None)) as connection:
         connection.execute("BEGIN EXCLUSIVE")
         yield conf

@@ -427,7 +427,7 @@ def test_nanoseconds_are_cut_where_that_is_asked_for(registry: SchemaRegistry) -
 
 def test_value_that_no_column_holds_takes_no_other_record_of_its_batch_down(monkeypatch: pytest.MonkeyPatch) -> None:
     import pyarrow as pa
-    from tidegate_spark.fields.protobuf import decoder
+    from tidegate_spark.fields import protobuf as decoder
 
     shape = {"kind": "message", "fields": [{"name": "n", "number": 1, "shape": {"kind": "int64"}}]}
     rows = {b"a": 1, b"b": 2**63, b"c": 3}
