@@ -28,7 +28,6 @@ class IcebergTables:
         self._catalog = load_catalog(name, **properties)
 
     def read_rows(self, table: str) -> list[Row]:
-        """See the protocol."""
         from pyiceberg.exceptions import NoSuchTableError
 
         try:
@@ -38,7 +37,6 @@ class IcebergTables:
         return rows
 
     def describe_leftovers(self, intermediate: str) -> str | None:
-        """See the protocol."""
         from pyiceberg.exceptions import NoSuchTableError
 
         try:
@@ -59,11 +57,9 @@ class BigQueryTables:
     staging: Path
 
     def read_rows(self, table: str) -> list[Row]:
-        """See the protocol."""
         return self._run_query(f"SELECT * FROM `{table}`")
 
     def describe_leftovers(self, intermediate: str) -> str | None:
-        """See the protocol."""
         rows = self._run_query(f"SELECT COUNT(*) AS rows_left FROM `{intermediate}`")
         files = [file for file in (self.staging / intermediate.replace(".", "/")).rglob("*") if file.is_file()]
         return _describe_leftovers(intermediate, rows[0]["rows_left"] if rows else 0, files)

@@ -285,7 +285,7 @@ class Workbench:
     def __init__(
         self, stack: Any, admin: Any, producer: Any, folder: Path, client: dict[str, str] | None = None
     ) -> None:
-        from tidegate.adapters.iceberg.table.sql_catalog import prepare_database
+        from tidegate.adapters.iceberg.catalog import prepare_database
 
         self.stack, self.admin, self._producer, self.folder = stack, admin, producer, folder
         self._client = client  # None: as the stack is reached, which may be started later than this is made
@@ -481,14 +481,14 @@ class Workbench:
 
     def load_iceberg(self, table: str) -> Any:
         """A fresh load by PyIceberg; `table` with or without its catalog."""
-        from tidegate.adapters.iceberg.table.catalogs import Catalogs
+        from tidegate.adapters.iceberg.catalog import Catalogs
 
         iceberg_table = Catalogs({"lake": self.properties}).table(f"lake.{table.removeprefix('lake.')}")
         assert iceberg_table is not None, f"table={table} does not exist"
         return iceberg_table
 
     def exists(self, table: str) -> bool:
-        from tidegate.adapters.iceberg.table.catalogs import Catalogs
+        from tidegate.adapters.iceberg.catalog import Catalogs
 
         return Catalogs({"lake": self.properties}).table(f"lake.{table.removeprefix('lake.')}") is not None
 

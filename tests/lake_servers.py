@@ -167,7 +167,7 @@ def write_file(properties: Mapping[str, str], location: str, content: bytes) -> 
 
 def forget_tables(properties: Mapping[str, str]) -> None:
     """Empty a REST catalog and the place of its files: one server has one catalog."""
-    from tidegate.adapters.iceberg.table.catalogs import Catalogs
+    from tidegate.adapters.iceberg.catalog import Catalogs
 
     catalog = Catalogs({"lake": properties}).catalog("lake")
     for namespace in catalog.list_namespaces():

@@ -177,8 +177,8 @@ def build_iceberg_kit(folder: Path, properties: dict[str, str] | None = None) ->
     from pyiceberg.schema import Schema
     from pyiceberg.transforms import IdentityTransform
     from pyiceberg.types import IntegerType, LongType, NestedField, StringType, TimestamptzType
+    from tidegate.adapters.iceberg.catalog import Catalogs
     from tidegate.adapters.iceberg.destination import build_iceberg_destination
-    from tidegate.adapters.iceberg.table.catalogs import Catalogs
 
     local = {"type": "sql", "uri": f"sqlite:///{folder / 'catalog.db'}", "warehouse": f"file://{folder / 'warehouse'}"}
     properties = properties or local
@@ -998,17 +998,17 @@ def test_forgetting_is_refused_when_a_merge_remembers_more_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Remembered deletes that a running merge has read stay: it may have moved a delete's record to a later one."""
-    from tidegate.adapters.iceberg.stores import remembered_deletes
+    from tidegate.adapters.iceberg import table as iceberg_table
 
     kit = build_iceberg_kit(tmp_path)
     kit.remember({"a": 1_000, "b": 9_000})
-    commit = remembered_deletes.commit
+    commit = iceberg_table.commit
 
     def commit_late(*given: Any) -> None:
         kit.remember({"c": 2_000})
         commit(*given)
 
-    monkeypatch.setattr(remembered_deletes, "commit", commit_late)
+    monkeypatch.setattr(iceberg_table, "commit", commit_late)
     with pytest.raises(CommitRefused):
         kit.port.tables.forget_deletes(DELETES, 5_000)
     assert sorted(row["id"] for row in kit.read_rows(DELETES)) == ["a", "b", "c"]

@@ -78,8 +78,8 @@ def read_rows() -> list[dict[str, Any]]:
     """The table, as PyIceberg opens it by the catalog of the stack."""
     from pathlib import Path
 
+    from tidegate.adapters.iceberg.catalog import Catalogs
     from tidegate.adapters.iceberg.catalog_conf import resolve_catalog_properties
-    from tidegate.adapters.iceberg.table.catalogs import Catalogs
     from tidegate.config.catalogs_file import load_catalogs
     from tidegate.connections import read_connection_from_env
 

@@ -11,7 +11,8 @@ from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.table import Table
 from pyiceberg.typedef import Record
 from pyiceberg.types import StringType
-from tidegate.adapters.iceberg.table.data_files import FILE_PATH_FIELD_ID, DeleteManifestWriter
+from tidegate.adapters.iceberg.files import FILE_PATH_FIELD_ID
+from tidegate.adapters.iceberg.pyiceberg_private import DeleteManifestWriter
 
 DELETES_BYTES = 1000  # what the metadata says of each delete file
 POSITIONS = pa.schema(

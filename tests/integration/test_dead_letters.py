@@ -159,9 +159,7 @@ def read_all_records(workbench: Any, topic: str) -> list[Any]:
         consumer.close()
 
 
-@pytest.mark.repeats(
-    "unit/tidegate/adapters/iceberg/stores/test_dead_letters.py::test_letters_elsewhere_are_not_opened"
-)
+@pytest.mark.repeats("unit/tidegate/adapters/iceberg/test_letters.py::test_letters_elsewhere_are_not_opened")
 def test_batch_with_bad_records_opens_no_dead_letters_of_earlier_offsets(workbench, tmp_path) -> None:
     topic = workbench.topic(2)
     workbench.pipeline("lettered", [topic], key=KEY, value=VALUE, source={"errors": {"tolerance": "all"}})

@@ -16,7 +16,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 from guarded_broker import GuardedBroker, run_guarded_broker
 from seeded_mistakes import require_found
-from tidegate.adapters.iceberg.table.catalogs import Catalogs
+from tidegate.adapters.iceberg.catalog import Catalogs
 from tidegate.connections import read_connection_from_env
 from tidegate.diagnosis.finding import Severity
 from tidegate.wiring.diagnosis.doctor import diagnose

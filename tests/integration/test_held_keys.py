@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import FixedType, LongType, NestedField, StringType, UUIDType
-from tidegate.adapters.iceberg.pruning import key_values
-from tidegate.adapters.iceberg.table.catalogs import Catalogs
+from tidegate.adapters.iceberg import pruning
+from tidegate.adapters.iceberg.catalog import Catalogs
 from tidegate.errors import GiveUp
 
 ON_READ = "TBLPROPERTIES ('format-version' = '2', 'write.merge.mode' = 'merge-on-read')"
@@ -42,8 +42,8 @@ def test_key_in_one_column_is_found_whatever_the_order_and_the_names_of_its_part
 
 
 def test_uuid_and_bytes_of_one_length_are_keys_and_values_or_bad(workbench, monkeypatch) -> None:
-    monkeypatch.setattr(key_values, "MIN_TABLE_ROWS", 0)  # as of a large table
-    monkeypatch.setattr(key_values, "MIN_ROW_RATIO", 0)
+    monkeypatch.setattr(pruning, "MIN_TABLE_ROWS", 0)  # as of a large table
+    monkeypatch.setattr(pruning, "MIN_ROW_RATIO", 0)
     catalog = Catalogs({"lake": workbench.properties}).catalog("lake")
     catalog.create_namespace("shop")
     columns = (NestedField(1, "n", LongType()), NestedField(2, "id", UUIDType()), NestedField(3, "f", FixedType(4)))

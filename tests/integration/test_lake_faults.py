@@ -161,7 +161,7 @@ FAULTS: dict[str, Fault] = {
     "cut-slow",
 )
 @pytest.mark.repeats(
-    "unit/tidegate/adapters/iceberg/table/test_commit.py::test_answer_of_the_catalog_tells_a_refusal_from_an_unknown_outcome",
+    "unit/tidegate/adapters/iceberg/test_commit.py::test_answer_of_the_catalog_tells_a_refusal_from_an_unknown_outcome",
     "publish-429",
 )
 @pytest.mark.parametrize("fault", FAULTS)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 from lake_servers import LakeBench, LakeCatalog, LakeServers
-from tidegate.adapters.iceberg.table.catalogs import Catalogs
+from tidegate.adapters.iceberg.catalog import Catalogs
 
 from local.lake.catalog import VARIABLE
 
@@ -68,7 +68,7 @@ def lake(workbench, lake_servers: LakeServers, tmp_path) -> Iterator[Lake]:
 
 
 @pytest.mark.repeats(
-    "unit/tidegate/adapters/iceberg/table/test_errors.py::test_refusal_is_never_taken_for_a_fault_that_passes"
+    "unit/tidegate/adapters/iceberg/test_errors.py::test_refusal_is_never_taken_for_a_fault_that_passes"
 )
 def test_documented_rights_are_enough_and_each_that_is_missing_is_named(lake: Lake) -> None:
     lake.send((1, "a"), (2, "b"), (3, "c"))

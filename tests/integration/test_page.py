@@ -74,7 +74,7 @@ def list_sizes(workbench: "Workbench", table: str) -> dict[str, int]:
 
 
 @pytest.mark.repeats(
-    "unit/tidegate/adapters/iceberg/table/test_data_files.py::test_bytes_are_counted_where_the_summary_does_not_tell_them"
+    "unit/tidegate/adapters/iceberg/test_data_files.py::test_bytes_are_counted_where_the_summary_does_not_tell_them"
 )
 def test_bytes_written_are_the_sizes_of_the_files_that_a_batch_added_delete_files_too(workbench: "Workbench") -> None:
     left, right = workbench.topic(2), workbench.topic(2)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from pyiceberg.types import DateType, PrimitiveType, TimestampType, TimestamptzType
-from tidegate.adapters.iceberg.pruning.key_ranges import KeyRange
+from tidegate.adapters.iceberg.pruning import KeyRange
 from tidegate.flush.flush import flush
 
 KEY = {"fields": ["id", "line"], "schema": "id BIGINT, line STRING"}
@@ -18,7 +18,7 @@ def build_records(first: int, count: int, name: str) -> list:
 
 # bounds are worked out file by file in unit tests, and stand in the golden statement
 @pytest.mark.repeats(
-    "unit/tidegate/adapters/iceberg/pruning/test_key_ranges.py::test_bounds_hold_the_keys_of_every_staged_file"
+    "unit/tidegate/adapters/iceberg/test_key_ranges.py::test_bounds_hold_the_keys_of_every_staged_file"
 )
 def test_merge_of_recent_keys_does_not_open_the_files_of_old_ones(workbench, tmp_path) -> None:
     topic = workbench.topic(1)
@@ -47,8 +47,8 @@ def test_merge_of_recent_keys_does_not_open_the_files_of_old_ones(workbench, tmp
 
 
 def test_merge_that_names_its_keys_writes_what_one_that_does_not_would(workbench, monkeypatch) -> None:
-    monkeypatch.setattr("tidegate.adapters.iceberg.pruning.key_values.MIN_TABLE_ROWS", 1)
-    monkeypatch.setattr("tidegate.adapters.iceberg.pruning.key_values.MIN_ROW_RATIO", 1)
+    monkeypatch.setattr("tidegate.adapters.iceberg.pruning.MIN_TABLE_ROWS", 1)
+    monkeypatch.setattr("tidegate.adapters.iceberg.pruning.MIN_ROW_RATIO", 1)
     statements = []
     topic = workbench.topic(1)
     workbench.pipeline("named", [topic], key=KEY, value=VALUE)

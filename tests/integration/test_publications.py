@@ -64,7 +64,7 @@ def load_table(way: Way) -> Any:
 
 def create_table(way: Way, rows: list[dict[str, Any]], schema: pyarrow.Schema, name: str = "") -> Any:
     """A table that another writer made, of one data file: the publication's own, or the one of that name."""
-    from tidegate.adapters.iceberg.table.catalogs import Catalogs
+    from tidegate.adapters.iceberg.catalog import Catalogs
 
     catalog = Catalogs({"lake": way.workbench.properties}).catalog("lake")
     catalog.create_namespace_if_not_exists("shop")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow
 import pytest
-from tidegate.adapters.iceberg.table.catalogs import Catalogs
+from tidegate.adapters.iceberg.catalog import Catalogs
 from tidegate.errors import IncompatibleSchema, SomeTablesFailed
 from tidegate.flush.plan import plan
 from tidegate.flush.stage import stage
@@ -172,7 +172,7 @@ def test_null_for_a_column_that_stays_required_is_told_in_one_sentence_and_the_n
 
 
 @pytest.mark.repeats(
-    "unit/tidegate/adapters/iceberg/table/test_schema_evolution.py::test_identifier_fields_stay_required_while_all_else_follows_the_pipeline"
+    "unit/tidegate/adapters/iceberg/test_schema_evolution.py::test_identifier_fields_stay_required_while_all_else_follows_the_pipeline"
 )
 def test_table_with_identifier_fields_is_written_and_evolved_and_keeps_them(workbench) -> None:
     """As Flink makes a table with a PRIMARY KEY."""
@@ -211,7 +211,7 @@ def test_incompatible_change_is_refused_before_anything_is_written(workbench) ->
 
 
 @pytest.mark.repeats(
-    "unit/tidegate/adapters/iceberg/table/test_lineage.py::test_column_that_was_dropped_and_added_again_is_empty_until_somebody_fills_it"
+    "unit/tidegate/adapters/iceberg/test_lineage.py::test_column_that_was_dropped_and_added_again_is_empty_until_somebody_fills_it"
 )
 def test_key_that_was_dropped_and_added_again_is_refused_until_it_is_filled(workbench) -> None:
     topic = workbench.topic(2)

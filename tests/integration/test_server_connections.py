@@ -18,7 +18,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField
 from spark_counts import SparkServer, find_growth
-from tidegate.adapters.iceberg.table.catalogs import Catalogs
+from tidegate.adapters.iceberg.catalog import Catalogs
 
 FLUSHES = int(os.environ.get("SOAK_FLUSHES", "1"))
 SESSIONS = 6  # that read, and as many that compact

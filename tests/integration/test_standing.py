@@ -149,7 +149,7 @@ def test_rollback_to_where_no_snapshot_tells_a_position_is_never_guessed(table) 
 
 
 @pytest.mark.repeats(
-    "unit/tidegate/adapters/iceberg/table/test_lineage.py::test_position_behind_rows_that_were_picked_onto_main_is_not_gone_back_to"
+    "unit/tidegate/adapters/iceberg/test_lineage.py::test_position_behind_rows_that_were_picked_onto_main_is_not_gone_back_to"
 )
 def test_batch_that_was_picked_onto_main_after_a_rollback_is_not_read_again_and_comes_back_whole(table) -> None:
     first, _, third = table.flush(1), table.flush(2), table.flush(3)

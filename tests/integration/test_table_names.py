@@ -8,8 +8,8 @@ import pytest
 import yaml
 from lake_servers import LakeBench
 from round_trip import read
+from tidegate.adapters.iceberg.catalog import Catalogs
 from tidegate.adapters.iceberg.leftovers import find_leftovers
-from tidegate.adapters.iceberg.table.catalogs import Catalogs
 
 SPACE = "näm😀space"
 SEQUENCED, APPENDED = {"sequence_by": ["seq"]}, {"upsert": False, "delete": False}

@@ -45,7 +45,7 @@ def shared(workbenches, tmp_path_factory):
 
 def create_table(workbench: Any, name: str, rows: pyarrow.Table) -> Any:
     """A table that another writer made."""
-    from tidegate.adapters.iceberg.table.catalogs import Catalogs
+    from tidegate.adapters.iceberg.catalog import Catalogs
 
     catalog = Catalogs({"lake": workbench.properties}).catalog("lake")
     catalog.create_namespace_if_not_exists(name.partition(".")[0])

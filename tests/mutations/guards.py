@@ -8,11 +8,11 @@ from dataclasses import dataclass
 REPARENT = "plugins/tidegate/adapters/iceberg/reparent.py"
 REPARENTS = "tests/unit/tidegate/adapters/iceberg/test_reparent.py::test_"
 SWAP = "tests/unit/tidegate/merge/test_compare_and_swap.py::test_"
-COMMITS = "tests/unit/tidegate/adapters/iceberg/table/test_commit.py::test_"
-COMMIT = "plugins/tidegate/adapters/iceberg/table/commit.py"
-STAGING = "plugins/tidegate/adapters/iceberg/stores/staging.py"
-STATE = "plugins/tidegate/adapters/iceberg/table/state.py"
-OVERLAP = "plugins/tidegate/adapters/iceberg/pruning/file_overlap.py"
+COMMITS = "tests/unit/tidegate/adapters/iceberg/test_commit.py::test_"
+COMMIT = "plugins/tidegate/adapters/iceberg/commit.py"
+STAGING = "plugins/tidegate/adapters/iceberg/staging.py"
+ICEBERG_POSITION = "plugins/tidegate/adapters/iceberg/position.py"
+PRUNING = "plugins/tidegate/adapters/iceberg/pruning.py"
 SQL = "include/sql/iceberg"
 UNFINISHED = "plugins/tidegate/publications/plan.py"
 PRODUCE = "jobs/tidegate_spark/publish/producer.py"
@@ -79,14 +79,14 @@ GUARDS = [
     Guard(
         "a rollback is undone only while main is as in the preview",
         COMMIT,
-        "        *_require_branch_at(table, target, head),\n",
+        "            *_require_branch_at(loaded_table, target, rollback.current_snapshot_id),\n",
         "",
         DESTINATION + "rollback_is_not_undone_where_main_moved_after_it_was_shown[iceberg]",
     ),
     Guard(
         "a rollback is undone only while the tag is as in the preview",
         COMMIT,
-        "        AssertRefSnapshotId(ref=tag, snapshot_id=tagged),\n",
+        "            AssertRefSnapshotId(ref=resource_names.name_tag(pipeline), snapshot_id=tagged),\n",
         "",
         DESTINATION + "rollback_is_not_undone_where_the_tag_moved_after_it_was_shown[iceberg]",
     ),
@@ -191,14 +191,14 @@ GUARDS = [
     ),
     Guard(
         "old metadata that cannot be deleted does not fail a commit",
-        "plugins/tidegate/adapters/iceberg/table/data_files.py",
+        "plugins/tidegate/adapters/iceberg/files.py",
         "        except Exception as error:\n",
         "        except FileNotFoundError as error:\n",
         COMMITS + "old_metadata_that_cannot_be_deleted_does_not_fail_the_publish",
     ),
     Guard(
         "a clean-up keeps what was staged meanwhile",
-        COMMIT,
+        STAGING,
         "    commit(table, (AssertTableUUID(uuid=table.metadata.table_uuid), main), updates)\n",
         "    commit(table, (AssertTableUUID(uuid=table.metadata.table_uuid),), updates)\n",
         COMMITS + "batches_that_were_staged_since_the_table_was_read_survive_a_clean_up",
@@ -293,7 +293,7 @@ GUARDS = [
     ),
     Guard(
         "a rollback is detected by the tag",
-        STATE,
+        ICEBERG_POSITION,
         "rolled_back = recorded is not None and (",
         "rolled_back = recorded is None and (",
         DESTINATION + "rollback_is_noticed_and_the_ancestors_position_told[iceberg]",
@@ -307,7 +307,7 @@ GUARDS = [
     ),
     Guard(
         "a clean-up drops branches and no tag",
-        STATE,
+        ICEBERG_POSITION,
         " if ref.snapshot_ref_type == SnapshotRefType.BRANCH]",
         "]",
         DESTINATION + "tag_of_a_pipeline_whose_name_reads_like_a_batch_of_ours_is_no_branch_to_drop[iceberg]",
@@ -329,7 +329,7 @@ GUARDS = [
     ),
     Guard(
         "a table without our mark is not ours",
-        "plugins/tidegate/adapters/iceberg/stores/ownership.py",
+        "plugins/tidegate/adapters/iceberg/position.py",
         "    check_mark(name, owner, owner.properties, properties)\n",
         "",
         DESTINATION + "table_of_somebody_else_is_neither_claimed_nor_touched[iceberg]",
@@ -358,7 +358,7 @@ GUARDS = [
     Guard(
         "only an intermediate table of ours is dropped",
         STAGING,
-        '    check_removable(table, ("intermediate",))\n',
+        "        check_removable(table, (TableKind.INTERMEDIATE,))\n",
         "",
         DESTINATION + "table_of_somebody_else_is_neither_claimed_nor_touched[iceberg]",
     ),
@@ -371,7 +371,7 @@ GUARDS = [
     ),
     Guard(
         "deletes are forgotten in memories of ours only",
-        "plugins/tidegate/adapters/iceberg/stores/remembered_deletes.py",
+        "plugins/tidegate/adapters/iceberg/table.py",
         "    if table.metadata.properties.get(KIND_PROPERTY) not in MEMORY_KINDS:\n",
         "    if False:\n",
         DESTINATION + "remembered_deletes_are_forgotten_by_time_and_none_without_a_mark[iceberg]",
@@ -422,18 +422,18 @@ GUARDS = [
     ),
     Guard(
         "a batch is appended only where none of its keys can be in the table",
-        OVERLAP,
+        PRUNING,
         "    return bool(high < key_range.low or low > key_range.high)\n",
         "    return bool(high <= key_range.low or low > key_range.high)\n",
-        "tests/unit/tidegate/adapters/iceberg/pruning/test_file_overlap.py::"
+        "tests/unit/tidegate/adapters/iceberg/test_file_overlap.py::"
         "test_file_whose_keys_end_before_or_begin_after_the_batchs_is_ruled_out[0-100-1]",
     ),
     Guard(
         "a batch with NULL in its key overlaps a file with NULLs",
-        OVERLAP,
+        PRUNING,
         "    if key_range.nulls and missing != 0:\n        return False\n",
         "",
-        "tests/unit/tidegate/adapters/iceberg/pruning/test_file_overlap.py::test_null_meets_null[True-nulls0-1]",
+        "tests/unit/tidegate/adapters/iceberg/test_file_overlap.py::test_null_meets_null[True-nulls0-1]",
     ),
     Guard(
         "appended keys are new in the snapshot of the cut",
@@ -473,9 +473,9 @@ GUARDS = [
     ),
     Guard(
         "slices that were applied under another pipeline file do not count",
-        STAGING,
-        "    if properties.get(SHAPE_PROPERTY) != shape:\n",
-        "    if False:\n",
+        "plugins/tidegate/adapters/iceberg/history.py",
+        "        if properties.get(SHAPE_PROPERTY) != shape:\n",
+        "        if False:\n",
         DESTINATION + "slices_that_are_applied_stand_in_the_backfills_own_table_for_its_shape[iceberg]",
     ),
     Guard(
@@ -721,7 +721,7 @@ GUARDS = [
     ),
     Guard(
         "a clean-up removes a later batch only if its attempt is never merged",
-        "plugins/tidegate/adapters/iceberg/stores/staging.py",
+        "plugins/tidegate/adapters/iceberg/staging.py",
         "and batch > up_to_batch and last[batch] is s]",
         "and batch > up_to_batch]",
         "tests/contract/test_destination.py::test_attempt_that_follows_a_bad_one_under_its_number_is_kept[iceberg]",

@@ -57,7 +57,7 @@ class Scene:
 
     def open_table(self, name: str) -> Any:
         """A fresh load by PyIceberg, past every door that a failure may close; None where there is no such table."""
-        from tidegate.adapters.iceberg.table.catalogs import Catalogs
+        from tidegate.adapters.iceberg.catalog import Catalogs
 
         catalog = name.partition(".")[0]
         return Catalogs({catalog: find_properties(self, catalog)}).table(name)

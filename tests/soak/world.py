@@ -124,7 +124,7 @@ class World:
 
     def open_catalog(self, name: str) -> Catalog:
         """By PyIceberg, past the proxies' faults: those are for the product."""
-        from tidegate.adapters.iceberg.table.catalogs import Catalogs
+        from tidegate.adapters.iceberg.catalog import Catalogs
 
         catalog_servers = self._catalogs[name].through(
             self.rest.backend if name == CATALOGS[0] else "", self.store.backend

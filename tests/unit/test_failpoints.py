@@ -111,13 +111,13 @@ PLACES = {
         "bigquery.signed",
         "clean_up.removed",
     ],
-    "plugins/tidegate/adapters/iceberg/table/commit.py": ["catalog.committed"],
-    "plugins/tidegate/adapters/iceberg/stores/batch_history.py": [
+    "plugins/tidegate/adapters/iceberg/commit.py": ["catalog.committed"],
+    "plugins/tidegate/adapters/iceberg/history.py": [
         "history.appended",
         "history.expired",
         "history.opened",
     ],
-    "plugins/tidegate/adapters/iceberg/stores/staging.py": ["clean_up.removed"],
+    "plugins/tidegate/adapters/iceberg/staging.py": ["clean_up.removed"],
     "plugins/tidegate/adapters/kafka/broker.py": ["group.committed"],
 }
 

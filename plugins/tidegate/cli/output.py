@@ -56,7 +56,6 @@ class PrintableFormatter(logging.Formatter):
     """Lines of the log, and traces of libraries' errors, without secrets of addresses and control characters."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """See `logging.Formatter`."""
         return make_printable(mask_addresses(super().format(record)))
 
 

@@ -54,18 +54,17 @@ class Supervisor:
     # what workers tell
 
     def report_run(self, work: Work, outcome: RunOutcome) -> None:
-        """See Reporter; publications of tables that were published are called."""
+        # publications of tables that were published are called
         self._outer.report_run(work, outcome)
         tables = {batch.table for batch in outcome.batches if batch.snapshot_id is not None}
         if tables:
             self._call_publications(tables.__contains__)
 
     def report_failure(self, work: Work, streak: FailureStreak) -> None:
-        """See Reporter."""
         self._outer.report_failure(work, streak)
 
     def report_recovery(self, work: Work, streak: FailureStreak) -> None:
-        """See Reporter; a run may have published and failed behind that, so that nobody was told of its tables."""
+        # a run may have published and failed behind that, so that nobody was told of its tables
         self._outer.report_recovery(work, streak)
         if isinstance(work, Flush):
             self._call_publications(work.writes)

@@ -107,7 +107,6 @@ class Flush:
         self.monitored_backlog: tuple[str | dict[str, str], MonitoredPipeline] | None = None
 
     def read_schedule(self) -> Schedule:
-        """See the protocol."""
         pipeline = self._place.files.load(self._pipeline)
         is_watched = pipeline.merge.records_threshold > 0
         self.monitored_backlog = (
@@ -116,7 +115,6 @@ class Flush:
         return build_flush_schedule(pipeline)
 
     def run(self, at_least: int) -> RunOutcome:
-        """See the protocol."""
         with self._place.get_group_lock(self._pipeline):
             return self._flush(at_least)
 
@@ -132,7 +130,7 @@ class Flush:
         return RunOutcome(result.published, is_behind=result.offsets_left > 0)
 
     def digest_inputs(self) -> str:
-        """See the protocol; empty also for a pipeline of several tables, whose others go on."""
+        # empty also for a pipeline of several tables, whose others go on
         session = self._assemble_session()
         is_cheap = not self._is_planned or session.pipeline.has_several
         return "" if is_cheap else digest_work_inputs(session, self._place.include)
@@ -156,11 +154,10 @@ class Beat:
         self.shared_files = (place.include / DEFAULTS_FILE,)
 
     def read_schedule(self) -> Schedule:
-        """See the protocol."""
         return build_heartbeat_schedule(self._place.files.load(self._pipeline))
 
     def run(self, at_least: int) -> RunOutcome:
-        """See the protocol. `NothingToDo` beside a flush, which ends with a heartbeat, and before the first one."""
+        # `NothingToDo` beside a flush, which ends with a heartbeat, and before the first one
         lock = self._place.get_group_lock(self._pipeline)
         if not lock.acquire(blocking=False):
             raise NothingToDo(f"{self.name}: a flush is under way, and ends with a heartbeat")
@@ -172,7 +169,7 @@ class Beat:
         return RunOutcome()
 
     def digest_inputs(self) -> str:
-        """See the protocol: a heartbeat costs little."""
+        # a heartbeat costs little
         return ""
 
 
@@ -187,18 +184,17 @@ class Maintain:
         self.shared_files = (place.include / DEFAULTS_FILE,)
 
     def read_schedule(self) -> Schedule:
-        """See the protocol."""
         return build_maintenance_schedule(self._place.files.load(self._pipeline))
 
     def run(self, at_least: int) -> RunOutcome:
-        """See the protocol; a table that fails keeps none of the others from it."""
+        # a table that fails keeps none of the others from it
         session = assemble_pipeline(self._place.include, self._pipeline, self._place.resolve)
         maintained = list[MaintenanceReport]()
         maintain_all(session, list_maintained_tables(session), maintained.append)
         return RunOutcome(maintenance_reports=tuple(maintained))
 
     def digest_inputs(self) -> str:
-        """See the protocol: it is seldom tried."""
+        # it is seldom tried
         return ""
 
 
@@ -218,20 +214,17 @@ class Publish:
         self.awaited_tables = tuple[str, ...]()
 
     def read_schedule(self) -> Schedule:
-        """See the protocol."""
         publication = self._place.publications.load(self._publication)
         is_timed = publication.interval_seconds > 0 or not publication.on_table_change
         self.awaited_tables = () if is_timed else (publication.table, *publication.joined_tables)
         return build_publication_schedule(publication)
 
     def run(self, at_least: int) -> RunOutcome:
-        """See the protocol."""
         place = self._place
         publication = self._place.publications.load(self._publication)
         return RunOutcome(publication=publish(assemble_loaded_publication(place.include, publication, place.resolve)))
 
     def digest_inputs(self) -> str:
-        """See the protocol."""
         return ""
 
     def follows(self, is_published: Callable[[str], bool]) -> bool:

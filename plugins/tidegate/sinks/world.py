@@ -109,23 +109,22 @@ class UnreachableWorld:
     """Nothing can be asked."""
 
     def list_topics(self, pattern: str) -> tuple[str, ...] | None:
-        """See the protocol."""
+        return None
 
     def read_log(self, topics: tuple[str, ...], isolation: str) -> Log | None:
-        """See the protocol."""
+        return None
 
     def read_group(self, group: str, topics: tuple[str, ...]) -> GroupState | None:
-        """See the protocol."""
+        return None
 
     def describe_table(self, name: str) -> TableShape | None:
-        """See the protocol."""
+        return None
 
     def read_commit_note(self, table: str, control: ControlTopic, branch: str) -> CommitNote | None:
-        """See the protocol."""
+        return None
 
     def list_noted_tables(self, catalog: str, control: ControlTopic) -> tuple[str, ...] | None:
-        """See the protocol."""
+        return None
 
     def read_announcements(self, topic: str, start: dict[int, int]) -> Iterable[AnnouncedFiles]:
-        """See the protocol."""
         return ()

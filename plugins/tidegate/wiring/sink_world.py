@@ -106,15 +106,13 @@ class SinkWorld:
         self._kafka = kafka
 
     def list_topics(self, pattern: str) -> tuple[str, ...] | None:
-        """See the protocol."""
         return self._broker.list_topics(pattern) if self._broker else None
 
     def read_log(self, topics: tuple[str, ...], isolation: str) -> Log | None:
-        """See the protocol."""
         return self._broker.read_log(topics, isolation) if self._broker else None
 
     def read_group(self, group: str, topics: tuple[str, ...]) -> GroupState | None:
-        """See the protocol. A topic that does not exist has no offsets."""
+        # A topic that does not exist has no offsets
         if self._broker is None or self._kafka is None:
             return None
         offsets = {}
@@ -123,7 +121,6 @@ class SinkWorld:
         return GroupState(SinkGroups(self._kafka).count_members(group), offsets)
 
     def read_announcements(self, topic: str, start: dict[int, int]) -> Iterable[AnnouncedFiles]:
-        """See the protocol."""
         if self._broker is None or self._kafka is None:
             return []
         try:
@@ -135,17 +132,14 @@ class SinkWorld:
         return ControlTopicReader(self._kafka).read(topic, places, log.end.get(topic, {}))
 
     def describe_table(self, name: str) -> TableShape | None:
-        """See the protocol."""
         notes = self._open_notes(name)
         return notes.describe(name) if notes else None
 
     def read_commit_note(self, table: str, control: ControlTopic, branch: str) -> CommitNote | None:
-        """See the protocol."""
         notes = self._open_notes(table)
         return notes.read_note(table, control, branch) if notes else None
 
     def list_noted_tables(self, catalog: str, control: ControlTopic) -> tuple[str, ...] | None:
-        """See the protocol."""
         notes = self._open_notes(catalog)
         return notes.list_noted(catalog, control) if notes else None
 

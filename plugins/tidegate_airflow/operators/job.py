@@ -64,7 +64,6 @@ class SliceOperator(ReportsLineage, BaseOperator):
         return run_slice(context, self.pipeline, self.backfill, self.given)
 
     def trace_lineage(self) -> TaskLineage:
-        """See the mixin."""
         return trace_job("backfill", self.pipeline, self.given, self.backfill)
 
 
@@ -81,5 +80,4 @@ class PublishOperator(ReportsLineage, BaseOperator):
         return tasks.run_publish(self.publication, dict(context["params"]))
 
     def trace_lineage(self) -> TaskLineage:
-        """See the mixin."""
         return trace_job("publish", self.publication, None)

@@ -96,7 +96,6 @@ class SubmitOperator(ReportsLineage, SparkSubmitOperator):
                 raise files.read_failure(place, get_verb(job)) or RetryLater(f"{place} failed: see above") from failure
 
     def trace_lineage(self) -> TaskLineage:
-        """See the mixin."""
         return trace_job(self.verb, self.pipeline, self.given, self.backfill)
 
     def _build_private_conf(self) -> dict[str, str]:

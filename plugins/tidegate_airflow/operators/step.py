@@ -72,14 +72,12 @@ class DeferringWatcher:
         self._read_checkpoint = read_checkpoint
 
     def report_sent(self, job: SentJob) -> None:
-        """See the protocol."""
         try:
             self._context["ti"].xcom_push(key=JobLink().xcom_key, value=job.address)
         except Exception as failure:  # a link must not fail a publish
             log.warning("no link to the job: job=%s: %s", job, failure)
 
     def report_running(self, job: SentJob, seconds: float) -> None:
-        """See the protocol."""
         if seconds < MAX_IN_PLACE_SECONDS:
             return
         from tidegate_airflow.triggers.bigquery_job import JobTrigger
@@ -193,7 +191,6 @@ class MergeWatcher(DeferringWatcher):
         self._merged = merged
 
     def set_checkpoint_source(self, read_checkpoint: Callable[[], dict[str, Any]]) -> None:
-        """See the base class."""
         super().set_checkpoint_source(lambda: {**read_checkpoint(), MERGED_KEY: self._merged})
 
 

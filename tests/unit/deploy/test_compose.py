@@ -22,8 +22,8 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from tidegate.adapters.iceberg import catalog as sql_catalog
 from tidegate.adapters.iceberg.catalog_conf import build_spark_catalog_conf, resolve_catalog_properties
-from tidegate.adapters.iceberg.table import sql_catalog
 from tidegate.adapters.spark.remote_address import resolve_spark_remote
 from tidegate.config.catalogs_file import load_catalogs
 from tidegate.connections import read_connection_from_env

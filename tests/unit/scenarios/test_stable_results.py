@@ -13,8 +13,8 @@ from fakes.publications import Outside
 from golden_files import compare_with_golden
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
-from tidegate.adapters.iceberg.stores import batch_history
-from tidegate.adapters.iceberg.table.catalogs import Catalogs
+from tidegate.adapters.iceberg import history
+from tidegate.adapters.iceberg.catalog import Catalogs
 from tidegate.cli import main as command_line
 from tidegate.cli.commands import maintain as maintain_command
 from tidegate.cli.commands import publications as publication_commands
@@ -174,7 +174,7 @@ def test_janitor_tells_what_is_left_behind(include: Path, results: Results) -> N
     schema = Schema(NestedField(1, "id", LongType()))
     for pipeline in ("shop", "gone"):
         mark = Ownership(TableKind.BATCHES, pipeline, "").properties
-        lake.create_table(f"shop.tidegate_{pipeline}_batches", batch_history.COLUMNS, properties=mark)
+        lake.create_table(f"shop.tidegate_{pipeline}_batches", history.COLUMNS, properties=mark)
         lake.create_table(f"shop.{pipeline}", schema, properties={f"tidegate.{pipeline}.position": "{}"})
     results.add("leftovers", report_leftovers())
     results.compare("leftovers")

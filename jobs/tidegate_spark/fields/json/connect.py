@@ -54,7 +54,7 @@ class ConnectFields(Fields):
     other_columns: tuple[Column, ...] = ()
 
     def get_type(self, column: Column) -> DataType:
-        """See `Fields`; a decimal's bytes are text, and its number is none."""
+        # a decimal's bytes are text, and its number is none
         return add_variants(super().get_type(column))
 
     @property
@@ -91,11 +91,9 @@ class ConnectFields(Fields):
         return f"CASE {schema_id} {' '.join(cases)} END"
 
     def render_values(self, struct: str) -> list[str]:
-        """See `Fields`."""
         return [f"{self._render_value(struct, c)} AS {quote(c.name)}" for c in self.columns]
 
     def render_is_lossy(self, struct: str, column: Column, conversion: str | None = None) -> str | None:
-        """See `Fields`."""
         expr = f"{struct}.{quote(column.name)}"
         entry = f"{self.kinds}[{render_literal(column.name)}]"
         return self._render_is_lossy(expr, entry, self.get_type(column), self.get_unit(column), conversion)

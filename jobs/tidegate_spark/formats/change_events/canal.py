@@ -78,21 +78,17 @@ class TextFields(Fields):
     """`Fields` whose values all are text."""
 
     def get_type(self, column: Column) -> DataType:
-        """See `Fields`."""
         return Primitive("STRING")
 
     @property
     def inner(self) -> str:
-        """See `Fields`."""
         return ", ".join(f"{quote(column.name)}: STRING" for column in self.columns)
 
     def render_values(self, struct: str) -> list[str]:
-        """See `Fields`."""
         texts = ((c, f"{struct}.{quote(c.name)}") for c in self.columns)
         return [f"{_render_converted(text, c)} AS {quote(c.name)}" for c, text in texts]
 
     def render_is_lossy(self, struct: str, column: Column, conversion: str | None = None) -> str | None:
-        """See `Fields`."""
         text = f"{struct}.{quote(column.name)}"
         changed_text = f"({text} IS NOT NULL AND ({render_is_changed(text, 'STRING', self.text)}))"
         if _is_bytes(column):
@@ -103,7 +99,6 @@ class TextFields(Fields):
         return render_is_lossy(text, column.type, truncates=truncates)
 
     def render_is_null(self, struct: str, column: Column) -> str:
-        """See `Fields`."""
         return f"{struct}.{quote(column.name)} IS NULL"
 
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Mapping
 
+from tidegate.adapters.iceberg.catalog import Catalogs
 from tidegate.adapters.iceberg.catalog_conf import resolve_catalog_properties
-from tidegate.adapters.iceberg.ports.commits import IcebergCommits
-from tidegate.adapters.iceberg.ports.dead_letters import IcebergDeadLetters
-from tidegate.adapters.iceberg.ports.history import IcebergHistory
-from tidegate.adapters.iceberg.ports.staging import IcebergStaging
-from tidegate.adapters.iceberg.ports.tables import IcebergTables
-from tidegate.adapters.iceberg.table.catalogs import Catalogs
+from tidegate.adapters.iceberg.commit import IcebergCommits
+from tidegate.adapters.iceberg.history import IcebergHistory
+from tidegate.adapters.iceberg.letters import IcebergDeadLetters
+from tidegate.adapters.iceberg.staging import IcebergStaging
+from tidegate.adapters.iceberg.table import IcebergTables
 from tidegate.adapters.open_clients import OpenClients
 from tidegate.connections import Resolve
 from tidegate.ports.destination import Destination

@@ -10,9 +10,9 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.update import AssertRefSnapshotId, SetPropertiesUpdate
 from pyiceberg.types import LongType, NestedField
 
-from tidegate.adapters.iceberg.table.catalogs import Catalogs, create_namespace
-from tidegate.adapters.iceberg.table.commit import MAIN, commit, start_branch
-from tidegate.adapters.iceberg.table.errors import judge_error
+from tidegate.adapters.iceberg.catalog import MAIN, Catalogs, create_namespace
+from tidegate.adapters.iceberg.commit import commit, cut_branch
+from tidegate.adapters.iceberg.errors import judge_error
 from tidegate.adapters.port_errors import format_one_line
 from tidegate.diagnosis.finding import Finding, make_ok
 from tidegate.errors import CommitRefused, GiveUp, TidegateError
@@ -72,7 +72,7 @@ class IcebergProbe:
         made.callback(self._remove, identifier)
         table.append(pyarrow.table({"id": pyarrow.array([1, 2], pyarrow.int64())}))
         table = catalog.load_table(identifier)
-        start_branch(table, (str(table.metadata.table_uuid), table.metadata.current_snapshot_id or 0), BRANCH)
+        cut_branch(table, (str(table.metadata.table_uuid), table.metadata.current_snapshot_id or 0), BRANCH)
         wrong = AssertRefSnapshotId(ref=MAIN, snapshot_id=1)
         with suppress(CommitRefused):
             commit(catalog.load_table(identifier), (wrong,), (SetPropertiesUpdate(updates={"tidegate.doctor": "x"}),))

@@ -3,11 +3,9 @@
 Data and delete files stay as they are. Only metadata is written: that takes a moment, and a merge seconds to minutes.
 """
 
-import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
 
 from pyiceberg.manifest import (
     DataFile,
@@ -16,20 +14,14 @@ from pyiceberg.manifest import (
     ManifestEntry,
     ManifestEntryStatus,
     ManifestFile,
-    ManifestWriter,
 )
 from pyiceberg.table import Table, TableProperties
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary, UpdateMetrics, update_snapshot_summaries
-from pyiceberg.table.update.snapshot import _SnapshotProducer
 from pyiceberg.utils.properties import property_as_bool, property_as_int
 
-from tidegate.adapters.iceberg.pruning.file_overlap import build_outside_test
-from tidegate.adapters.iceberg.pruning.key_ranges import KeyRange
-from tidegate.adapters.iceberg.table.commit import MAIN, replace_branch_head
-from tidegate.adapters.iceberg.table.data_files import DeleteManifestWriter, remove_file
-from tidegate.adapters.iceberg.table.lineage import Lineage
-from tidegate.adapters.iceberg.table.state import read_summary
-from tidegate.errors import CommitRefused
+from tidegate.adapters.iceberg.lineage import Lineage, read_summary
+from tidegate.adapters.iceberg.pruning import KeyRange, build_outside_test
+from tidegate.adapters.iceberg.pyiceberg_private import SnapshotOfManifests
 from tidegate.model.table_state import TableCommit
 
 FORMAT_VERSION = 2  # deletion vectors of format 3 replace each other: two writers' would have to be joined
@@ -88,27 +80,6 @@ def find_written_files(
     return written_files
 
 
-def reparent(
-    table: Table, table_commit: TableCommit, onto: NewParent, written_files: WrittenFiles, target: str = MAIN
-) -> None:
-    """Give the branch one snapshot with these files and the parent `onto`, if that is still the newest of `target`.
-
-    It removes the replaced delete files that `onto` still has. The merge's own snapshot is removed in the same commit:
-    if both snapshots had the files, expiring the one that does not become main could delete them.
-    """
-    head = table.metadata.snapshot_by_id(table_commit.head)
-    assert head is not None
-    producer = _OntoNewest(table, head, onto, written_files)
-    snapshot, *_ = producer._commit()[0]
-    try:
-        replace_branch_head(table, table_commit, onto.snapshot_id, snapshot, target)
-    except CommitRefused:
-        _remove(table, [*producer._written_manifests, *producer._written_manifest_lists])
-        raise
-    manifest_paths = [m.manifest_path for m in head.manifests(table.io) if m.added_snapshot_id == head.snapshot_id]
-    _remove(table, [*manifest_paths, head.manifest_list])
-
-
 def _list_written_files(table: Table, head: Snapshot) -> WrittenFiles | None:
     """What a snapshot added and replaced, if it did nothing else that counts."""
     added_files: Added = {}
@@ -164,57 +135,36 @@ def _are_files_outside(table: Table, files: Iterable[DataFile], ranges: Sequence
     return all(is_outside is not None and is_outside(file) for file in files)
 
 
-def _remove(table: Table, locations: Iterable[str]) -> None:
-    """Best effort: what stays is an orphan, which maintenance removes."""
-    for location in locations:
-        with suppress(Exception):
-            remove_file(table, location)
-
-
-class _OntoNewest(_SnapshotProducer["_OntoNewest"]):
+class ReparentedSnapshot(SnapshotOfManifests):
     """A snapshot of given files above any other; entries get its own id, which incremental reads look for."""
 
     def __init__(self, table: Table, head: Snapshot, onto: NewParent, written_files: WrittenFiles) -> None:
-        operation = head.summary.operation if head.summary else Operation.OVERWRITE
-        super().__init__(operation, table.transaction(), table.io, uuid.uuid4(), branch=None)
+        super().__init__(table, onto.snapshot_id, head.summary.operation if head.summary else Operation.OVERWRITE)
         self._head = head
         self._written_files = written_files
         self._base_summary = onto.summary
-        self._parent_snapshot_id = onto.snapshot_id
         self._onto = table.metadata.snapshot_by_id(onto.snapshot_id)
         self._removed = UpdateMetrics()
 
-    def _validate_concurrency(self) -> None:
-        """What was written since is looked at before."""
-
-    def _deleted_entries(self) -> list[ManifestEntry]:
-        return []
-
-    def _existing_manifests(self) -> list[ManifestFile]:
+    def build_manifests(self) -> list[ManifestFile]:
         assert self._onto is not None
-        live = (m for m in self._onto.manifests(self._io) if m.has_added_files() or m.has_existing_files())
-        return [self._remove_replaced(manifest) for manifest in live]
-
-    def _manifests(self) -> list[ManifestFile]:
-        added_files = self._written_files.added.items()
-        return [
-            *(self._write_added(*key, files) for key, files in added_files),
-            *self._merge_small(self._existing_manifests()),
-        ]
+        added = [self._write_added(*key, files) for key, files in self._written_files.added.items()]
+        live = (m for m in self._onto.manifests(self.io) if m.has_added_files() or m.has_existing_files())
+        return [*added, *self._merge_small([self._remove_replaced(manifest) for manifest in live])]
 
     def _merge_small(self, manifests: list[ManifestFile]) -> list[ManifestFile]:
         """The manifests, small ones of a kind as one where there are enough: what the merge did of that is not here.
 
         By the table's own properties, as Iceberg's writers do it. One that tells what this snapshot removed stays.
         """
-        properties = self._transaction.table_metadata.properties
+        properties = self.properties
         if not property_as_bool(properties, TableProperties.MANIFEST_MERGE_ENABLED, default=True):
             return manifests
         least, full = (property_as_int(properties, name, default) for name, default in MERGE_SETTINGS.items())
         large = list[ManifestFile]()
         bins = dict[tuple[ManifestContent, int], list[ManifestFile]]()
         for manifest in manifests:
-            is_small = manifest.manifest_length < (full or 0) // 2 and manifest.added_snapshot_id != self._snapshot_id
+            is_small = manifest.manifest_length < (full or 0) // 2 and manifest.added_snapshot_id != self.snapshot_id
             key = (manifest.content, manifest.partition_spec_id)
             (bins.setdefault(key, []) if is_small else large).append(manifest)
         for key, small in bins.items():
@@ -232,10 +182,10 @@ class _OntoNewest(_SnapshotProducer["_OntoNewest"]):
         count = 1 + sum(manifest.manifest_length for manifest in manifests) // full
         merged_manifests = []
         for group in (manifests[number::count] for number in range(count)):
-            with self._open_manifest(content, spec_id) as writer:
-                for entry in (e for m in group for e in m.fetch_manifest_entry(self._io, discard_deleted=True)):
+            with self.open_manifest(content, spec_id) as writer:
+                for entry in (e for m in group for e in m.fetch_manifest_entry(self.io, discard_deleted=True)):
                     writer.existing(entry)
-            merged_manifests.append(self._close_manifest(writer))
+            merged_manifests.append(writer.to_manifest_file())
         return merged_manifests
 
     def _remove_replaced(self, manifest: ManifestFile) -> ManifestFile:
@@ -243,47 +193,36 @@ class _OntoNewest(_SnapshotProducer["_OntoNewest"]):
         replaced_paths = self._written_files.replaced
         if manifest.content != ManifestContent.DELETES or not replaced_paths:
             return manifest
-        entries = manifest.fetch_manifest_entry(self._io, discard_deleted=True)
+        entries = manifest.fetch_manifest_entry(self.io, discard_deleted=True)
         removed_entries = [entry for entry in entries if entry.data_file.file_path in replaced_paths]
         if not removed_entries:
             return manifest
         for entry in removed_entries:
             self._removed.remove_file(entry.data_file)
         remaining = [entry for entry in entries if entry.data_file.file_path not in replaced_paths]
-        with self._open_manifest(manifest.content, manifest.partition_spec_id) as writer:
+        with self.open_manifest(manifest.content, manifest.partition_spec_id) as writer:
             for entry in remaining:
                 writer.existing(entry)
             for entry in removed_entries:
                 writer.delete(entry)
-        return self._close_manifest(writer)
+        return writer.to_manifest_file()
 
     def _write_added(self, content: ManifestContent, spec_id: int, files: list[DataFile]) -> ManifestFile:
-        with self._open_manifest(content, spec_id) as writer:
+        with self.open_manifest(content, spec_id) as writer:
             for file in files:
                 entry = ManifestEntry.from_args(
                     status=ManifestEntryStatus.ADDED,
-                    snapshot_id=self._snapshot_id,
+                    snapshot_id=self.snapshot_id,
                     sequence_number=None,
                     file_sequence_number=None,
                     data_file=file,
                 )
                 writer.add(entry)
-        return self._close_manifest(writer)
-
-    def _open_manifest(self, content: ManifestContent, spec_id: int) -> ManifestWriter:
-        spec = self.spec(spec_id)
-        if content == ManifestContent.DATA:
-            return self.new_manifest_writer(spec)
-        return DeleteManifestWriter(
-            spec, self.schema(), self.new_manifest_output(), self._snapshot_id, self._compression
-        )
-
-    def _close_manifest(self, writer: ManifestWriter) -> ManifestFile:
         return writer.to_manifest_file()
 
-    def _summary(self, snapshot_properties: Any = None) -> Summary:
-        """What the merge counted, what it replaced, what is told beside it, and new totals."""
+    def build_summary(self) -> Summary:
+        # what the merge counted, what it replaced, what is told beside it, and new totals
         counters = {k: v for k, v in read_summary(self._head).items() if not k.startswith(RECOUNTED_PREFIXES)}
         counters |= {**self._removed.to_dict(), **self._base_summary}
         before = self._onto.summary if self._onto else None
-        return update_snapshot_summaries(Summary(operation=self._operation, **counters), before)
+        return update_snapshot_summaries(Summary(operation=self.operation, **counters), before)

@@ -21,15 +21,15 @@ from pyiceberg.manifest import (
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
-from tidegate.adapters.iceberg.table.catalogs import Catalogs
-from tidegate.adapters.iceberg.table.commit import FOREVER_MS
-from tidegate.adapters.iceberg.table.data_files import find_whole_path
-from tidegate.adapters.iceberg.table.errors import translate_iceberg_errors
-from tidegate.adapters.iceberg.table.lineage import Lineage, count_changed_rows, has_changed_row_counts
-from tidegate.adapters.iceberg.table.type_mapping import refuse_unreadable
+from tidegate.adapters.iceberg.catalog import Catalogs
+from tidegate.adapters.iceberg.commit import FOREVER_MS
+from tidegate.adapters.iceberg.errors import translate_iceberg_errors
+from tidegate.adapters.iceberg.files import find_whole_path
+from tidegate.adapters.iceberg.lineage import Lineage, count_changed_rows, has_changed_row_counts
+from tidegate.adapters.iceberg.schema import refuse_unreadable
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.jobs.publish_job import TouchedFiles
-from tidegate.ports.publication_session import SnapshotLag, TableHead, TableSnapshot
+from tidegate.ports.publication_session import SnapshotLag, Snapshots, TableHead, TableSnapshot
 
 MAX_LISTED_FILES = 500  # more than these are not named one by one; then all rows are compared
 DATA_FILE_FIELDS = [field.name for field in DATA_FILE_TYPE[3].fields]
@@ -39,15 +39,14 @@ Files = dict[tuple[str, int | None], DataFile]
 MAX_COMMIT_ATTEMPTS = 5
 
 
-class IcebergSnapshots:
-    """Implements the port `Snapshots`."""
+class IcebergSnapshots(Snapshots):
+    """Snapshots of main, whoever wrote them."""
 
     def __init__(self, catalogs: Catalogs) -> None:
         self.catalogs = catalogs
 
     @translate_iceberg_errors
     def read_table(self, name: str) -> TableHead | None:
-        """See the port."""
         table = self.catalogs.table(name)
         if table is None:
             self.catalogs.refuse_view(name)
@@ -59,21 +58,17 @@ class IcebergSnapshots:
 
     @translate_iceberg_errors
     def has_snapshot(self, name: str, snapshot_id: int) -> bool:
-        """See the port."""
         return self._load_table(name).metadata.snapshot_by_id(snapshot_id) is not None
 
     @translate_iceberg_errors
     def find_at(self, name: str, timestamp_ms: int) -> int | None:
-        """See the port."""
         before = [entry for entry in self._load_table(name).metadata.snapshot_log if entry.timestamp_ms <= timestamp_ms]
         return before[-1].snapshot_id if before else None
 
     @translate_iceberg_errors
     def measure_lag(self, name: str, old: int | None, new: int) -> SnapshotLag:
-        """See the port. What only one of the two descends from lies between them: a rollback does, too.
-
-        A snapshot whose writer counted nothing may have changed rows.
-        """
+        # What only one of the two descends from lies between them: a rollback does, too. A snapshot whose writer has
+        # counted nothing may have changed rows.
         table = self._load_table(name)
         lineage = Lineage(table.metadata)
         before = _read_ancestors(lineage, old)
@@ -89,7 +84,6 @@ class IcebergSnapshots:
 
     @translate_iceberg_errors
     def list_ancestors(self, name: str, limit: int) -> list[TableSnapshot]:
-        """See the port."""
         table = self._load_table(name)
         return [
             TableSnapshot(
@@ -103,12 +97,9 @@ class IcebergSnapshots:
 
     @translate_iceberg_errors
     def find_touched_files(self, name: str, old: int, new: int) -> TouchedFiles | None:
-        """See the port.
-
-        A data file that both snapshots have holds the same rows in both, unless deletes that only one of them has may
-        apply to it: a delete file, or one of the deletion vectors in a file. In a manifest that both have nothing
-        differs: it is read only where a delete does not say which one file it applies to.
-        """
+        # A data file that both snapshots have holds the same rows in both, unless deletes that only one of them has may
+        # apply to it: a delete file, or one of the deletion vectors in a file. In a manifest that both have nothing
+        # differs: it is read only where a delete does not say which one file it applies to.
         table = self._load_table(name)
         old_manifests = _list_manifests(table, old)
         new_manifests = _list_manifests(table, new)
@@ -134,7 +125,6 @@ class IcebergSnapshots:
 
     @translate_iceberg_errors
     def pin(self, name: str, snapshot_id: int, tag: str) -> None:
-        """See the port."""
         for _ in range(MAX_COMMIT_ATTEMPTS):
             table = self._load_table(name)
             if tag in table.metadata.refs:
@@ -150,12 +140,10 @@ class IcebergSnapshots:
 
     @translate_iceberg_errors
     def list_pins(self, name: str, prefix: str) -> list[str]:
-        """See the port."""
         return sorted(ref for ref in self._load_table(name).metadata.refs if ref.startswith(prefix))
 
     @translate_iceberg_errors
     def unpin(self, name: str, tags: list[str]) -> None:
-        """See the port."""
         for tag in tags:
             for _ in range(MAX_COMMIT_ATTEMPTS):
                 table = self._load_table(name)

@@ -84,12 +84,10 @@ class KafkaBroker:
 
     @translate_kafka_errors
     def list_topics(self, pattern: str) -> tuple[str, ...]:
-        """See the port."""
         return tuple(sorted(name for name in self._list_partitions() if re.fullmatch(pattern, name)))
 
     @translate_kafka_errors
     def read_log(self, topics: tuple[str, ...], isolation: str) -> Log:
-        """See the port."""
         return self._retry_call(f"topics={format_names(topics)}", lambda: self._read_log(topics, isolation))
 
     def _read_log(self, topics: tuple[str, ...], isolation: str) -> Log:
@@ -100,12 +98,11 @@ class KafkaBroker:
 
     @translate_kafka_errors
     def read_topic_ids(self, topics: tuple[str, ...]) -> tuple[str, dict[str, str]]:
-        """See the port."""
         return self._retry_call(f"topics={format_names(topics)}", lambda: self._describe_topics(topics))[:2]
 
     @translate_kafka_errors
     def read_end_offsets(self, topics: tuple[str, ...], isolation: str) -> Offsets:
-        """See the port. Callers may poll it every second: the partitions of a topic are cached for a minute."""
+        # Callers may poll it every second: the partitions of a topic are cached for a minute
         if (
             self._layout is None
             or time.monotonic() - self._layout[0] > METADATA_TTL_SECONDS
@@ -128,7 +125,6 @@ class KafkaBroker:
 
     @translate_kafka_errors
     def find_offsets_at(self, topics: tuple[str, ...], timestamp_ms: int) -> Offsets:
-        """See the port."""
         return self._retry_call(f"topics={format_names(topics)}", lambda: self._find_offsets_at(topics, timestamp_ms))
 
     def _find_offsets_at(self, topics: tuple[str, ...], timestamp_ms: int) -> Offsets:
@@ -140,7 +136,6 @@ class KafkaBroker:
 
     @translate_kafka_errors
     def filter_compacted(self, topics: tuple[str, ...]) -> tuple[str, ...]:
-        """See the port."""
         retention = self.read_retention(topics)
         return tuple(topic for topic in topics if retention[topic].tombstones_ms is not None)
 
@@ -148,67 +143,58 @@ class KafkaBroker:
     def read_timestamps(
         self, places: Collection[RecordAddress], isolation: str = "read_committed"
     ) -> dict[RecordAddress, int]:
-        """See the port."""
         settings = {**self.settings, "group.id": READER_GROUP, "isolation.level": isolation}
         return read_first_timestamps(settings, places, PEEK_TIMEOUT_SECONDS + PEEK_PARTITION_SECONDS * len(places))
 
     @translate_kafka_errors
     def read_record(self, topic: str, partition: int, offset: int, isolation: str) -> KafkaRecord | None:
-        """See the port."""
         with self._open_consumer(READER_GROUP, isolation) as reader:
             return read_record_at(reader, topic, partition, offset)
 
     @translate_kafka_errors
     def read_newest_timestamps(self, ends: Offsets) -> Offsets:
-        """See the port."""
         with self._open_consumer(READER_GROUP) as reader:
             return group_by_topic(kafka_topics.read_last_timestamps(reader, ends, PEEK_TIMEOUT_SECONDS))
 
     @translate_kafka_errors
     def read_retention(self, topics: tuple[str, ...]) -> dict[str, Retention]:
-        """See the port."""
         action = f"the settings of topics={format_names(topics)}"
         return self._retry_call(action, lambda: kafka_topics.read_retentions(self._admin, topics, TIMEOUT_SECONDS))
 
     @translate_kafka_errors
     def read_group_retention(self) -> float | None:
-        """See the port."""
         return self._retry_call("the brokers' settings", lambda: read_group_retention(self._admin, TIMEOUT_SECONDS))
 
     @translate_kafka_errors
     def send(self, topic: str, records: Sequence[Message]) -> None:
-        """See the port."""
         self._retry_call(f"topic={topic}", lambda: kafka_topics.create_topic(self._admin, topic, TIMEOUT_SECONDS))
         send = partial(kafka_topics.send_records, self.settings, topic, records, TIMEOUT_SECONDS)
         self._retry_call(f"topic={topic}", send)
 
     @translate_kafka_errors
     def read_leader_epochs(self, ranges: Ranges, isolation: str) -> Epochs:
-        """See the port. Tables that share a batch share the answer."""
+        # Tables that share a batch share the answer
         if self._epochs is None or self._epochs[0] != ranges:
             self._epochs = ranges, find_epochs(self.settings, ranges, isolation)
         return self._epochs[1]
 
     @translate_kafka_errors
     def find_log_cuts(self, offsets: Offsets, epochs: Offsets) -> Offsets:
-        """See the port."""
         return find_cuts(self.settings, offsets, epochs)
 
     @translate_kafka_errors
     def sample_keys(self, ranges: Ranges) -> dict[tuple[str, int], list[bytes | None]]:
-        """See the port."""
         return sample_keys({**self.settings, "group.id": READER_GROUP}, ranges)
 
     @translate_kafka_errors
     def read_committed(self, group: str, topics: tuple[str, ...]) -> Offsets:
-        """See the port."""
         _, _, partitions = self._retry_call(f"topics={format_names(topics)}", lambda: self._describe_topics(topics))
         with self._open_consumer(group) as member:
             return self._read_back(group, member, [TopicPartition(t, p) for t, p in partitions])
 
     @translate_kafka_errors
     def commit(self, group: str, offsets: Offsets, beat_ms: int | None = None) -> int | None:
-        """See the port. The heartbeat's time travels as the commit's metadata; of very many partitions in parts."""
+        # The heartbeat's time travels as the commit's metadata; of very many partitions in parts
         with self._open_consumer(group) as member:
             before = self._read_heartbeat(group, member, offsets)
             beat = before if beat_ms is None else beat_ms

@@ -48,7 +48,6 @@ class KafkaTopics:
 
     @translate_kafka_errors
     def find_topics(self, publication: Publication) -> ExistingTopics:
-        """See the port."""
         existing = self._list_topics()
         existing_topics = tuple(topic for topic in publication.topics if topic in existing)
         if publication.state_topic in existing:
@@ -67,7 +66,6 @@ class KafkaTopics:
 
     @translate_kafka_errors
     def create(self, publication: Publication) -> None:
-        """See the port."""
         topic_settings = publication.create
         existing = self._list_topics()
         missing = [topic for topic in publication.topics if topic not in existing]
@@ -107,12 +105,10 @@ class KafkaTopics:
 
     @translate_kafka_errors
     def send(self, topic: str, records: Sequence[Message]) -> None:
-        """See the port."""
         self._broker.send(topic, records)
 
     @translate_kafka_errors
     def read_progress(self, publication: Publication, at_rest: bool = False) -> PartProgress:
-        """See the port."""
         topic = publication.state_topic
         parts = publication.parallelism
         if topic not in self._list_topics():

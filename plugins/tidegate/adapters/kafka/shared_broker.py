@@ -57,14 +57,13 @@ class SharedBroker(KafkaBroker):
             self._failure = None
 
     def list_topics(self, pattern: str) -> tuple[str, ...]:
-        """See the port."""
         with self._lock:
             return tuple(
                 name for name in self._call_unless_failed(self._list_all_topics) if re.fullmatch(pattern, name)
             )
 
     def read_log(self, topics: tuple[str, ...], isolation: str) -> Log:
-        """See the port. All topics that anybody has asked for lately are read together."""
+        # All topics that anybody has asked for lately are read together
         with self._lock:
             return self._call_unless_failed(lambda: self._read_shared_log(topics, isolation))
 
@@ -141,11 +140,9 @@ class SharedBroker(KafkaBroker):
         return {place: self._ages[place] for place in places if place in self._ages}
 
     def read_end_offsets(self, topics: tuple[str, ...], isolation: str) -> Offsets:
-        """See the port."""
         return self._call_unless_failed(partial(super().read_end_offsets, topics, isolation))
 
     def read_newest_timestamps(self, ends: Offsets) -> Offsets:
-        """See the port."""
         return self._call_unless_failed(partial(super().read_newest_timestamps, ends))
 
     def commit(self, group: str, offsets: Offsets, beat_ms: int | None = None) -> int | None:
@@ -157,7 +154,7 @@ class SharedBroker(KafkaBroker):
         raise GiveUp(f"topic={topic}: a shared reading of the brokers sends nothing; flush instead")
 
     def find_log_cuts(self, offsets: Offsets, epochs: Offsets) -> Offsets:
-        """See the port. It is asked once for as long as position and leaders stay: a later leader may cut too."""
+        # It is asked once for as long as position and leaders stay: a later leader may cut too
         leaders = [log.epochs.get(topic) for log in list(self._logs.values()) for topic in sorted(epochs)]
         question = str((offsets, epochs, leaders))
         if question not in self._cuts:
@@ -207,14 +204,12 @@ class ReadAheadBroker(KafkaBroker):
             self._failure = failure
 
     def list_topics(self, pattern: str) -> tuple[str, ...]:
-        """See the port."""
         self._raise_failure()
         if self._names is None:
             return super().list_topics(pattern)
         return tuple(name for name in self._names if re.fullmatch(pattern, name))
 
     def read_log(self, topics: tuple[str, ...], isolation: str) -> Log:
-        """See the port."""
         self._raise_failure()
         log = self._logs.get(isolation, EMPTY_LOG)
         return _select_topics(log, topics) if set(topics) <= log.end.keys() else super().read_log(topics, isolation)

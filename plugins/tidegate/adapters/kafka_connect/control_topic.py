@@ -1,4 +1,4 @@
-"""Reads what an Iceberg sink's tasks announce on its control topic: the data files that are to be committed."""
+"""What an Iceberg sink leaves in Kafka: the data files that its tasks announce on a control topic, and its group."""
 
 import json
 import struct
@@ -13,28 +13,12 @@ from tidegate.adapters.kafka.errors import translate_kafka_errors
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.sinks.world import AnnouncedFiles
 
-TIMEOUT_SECONDS = 30
-
-
-class SinkGroups:
-    """Consumer groups of other programs. `settings` are librdkafka's."""
-
-    def __init__(self, settings: Mapping[str, str]) -> None:
-        self.settings = settings
-
-    @translate_kafka_errors
-    def count_members(self, group: str) -> int:
-        """How many members the group has now; 0 also for a group that nobody knows."""
-        client = AdminClient({**self.settings, "log_level": "0"})
-        future = client.describe_consumer_groups([group], request_timeout=TIMEOUT_SECONDS)[group]
-        return len(future.result(TIMEOUT_SECONDS).members)
-
-
 MAGIC = b"\xc2\x01"  # of Iceberg's AvroEncoderUtil: then a length of two bytes, the schema as JSON, and the record
 OLD_EVENTS = b'"io.tabular.iceberg.connect.events'  # the namespace of its schemas
 DATA_WRITTEN = 1  # PayloadType.DATA_WRITTEN
 READER_GROUP = "tidegate-import"
 POLL_SECONDS = 30.0
+ANSWER_SECONDS = 30
 
 
 class ControlTopicReader:
@@ -52,6 +36,20 @@ class ControlTopicReader:
             return list(_read_announcements(consumer, topic, start, end))
         finally:
             consumer.close()
+
+
+class SinkGroups:
+    """Consumer groups of other programs. `settings` are librdkafka's."""
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        self.settings = settings
+
+    @translate_kafka_errors
+    def count_members(self, group: str) -> int:
+        """How many members the group has now; 0 also for a group that nobody knows."""
+        client = AdminClient({**self.settings, "log_level": "0"})
+        future = client.describe_consumer_groups([group], request_timeout=ANSWER_SECONDS)[group]
+        return len(future.result(ANSWER_SECONDS).members)
 
 
 def _read_announcements(

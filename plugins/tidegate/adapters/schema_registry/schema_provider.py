@@ -35,50 +35,9 @@ from tidegate.schema.wire_format import KEYLESS, OTHER_IDS, WIRE, lay_out
 from tidegate.spec.source import KeyFormat, ValueFormat
 from tidegate.spec.table import Table
 
+REGISTRY_OPTION = "registry"
 # without loss; a time without a zone is one of UTC, as the session's is
 LOSSLESS_WIDENINGS = {("INT", "BIGINT"), ("FLOAT", "DOUBLE"), ("INT", "DOUBLE"), ("TIMESTAMP_NTZ", "TIMESTAMP")}
-
-
-def choose_columns(
-    table: Table,
-    part: str,
-    declared_columns: tuple[Column, ...] | None,
-    schema_columns: tuple[Column, ...],
-    numbers: Collection[str] = (),
-) -> tuple[Column, ...]:
-    """The columns that were declared, as far as the schema can give them without loss; all of it if none were.
-
-    `numbers` are the fields that may also be a DECIMAL or the number's text.
-    """
-    if declared_columns is None:
-        return schema_columns
-    by_name = {c.name: c.type for c in schema_columns}
-    for column in declared_columns:
-        source = by_name.get(column.name)
-        if column.name in numbers and column.type.startswith(("DECIMAL", "STRING")):
-            continue
-        if source is None or not (source == column.type or _can_widen(source, column.type)):
-            raise ConfigurationError(
-                f"table={table.name}: {part}.schema has {column.name} {column.type}, and the registered schema "
-                f"{f'has it as {source}' if source else 'has no such field'}; correct it, or leave {part}.schema out"
-            )
-    return declared_columns
-
-
-def _can_widen(source: str, target: str) -> bool:
-    old = parse_type(source)
-    new = parse_type(target)
-    # a declared part may be NOT NULL where the schema has it optional: a record with NULL there is bad
-    if format_type(old) == format_type(new) or (source, target) in LOSSLESS_WIDENINGS:
-        return True
-    if not (isinstance(old, Primitive) and isinstance(new, Primitive) and old.decimal and new.decimal):
-        return False
-    (p, s), (wider, scale) = old.decimal, new.decimal
-    # a registered precision that is the highest says nothing: each number is held to the declared one
-    return scale >= s and (p == MAX_PRECISION or wider - scale >= p - s)
-
-
-REGISTRY_OPTION = "registry"
 RecordParts = tuple[KeyFormat, ValueFormat]
 
 MISSING_ID_REASONS = {
@@ -102,7 +61,6 @@ class RegistrySchemas:
         self._described_parts: dict[tuple[str, ...], list[tuple[RecordParts, RecordParts]]] = {}  # by topics
 
     def describe_table(self, table: Table) -> Table:
-        """See the port."""
         if not any(
             get_format(part.format).schema is not None or REGISTRY_OPTION in part.options
             for part in (table.key, table.value)
@@ -154,7 +112,7 @@ class RegistrySchemas:
         value_format = get_format(table.value.format)
         if value_format.schema is SchemaKind.PROTOBUF:
             options = self._read_protobuf_options(value.options, table, "value", versions)
-            columns = choose_columns(
+            columns = _choose_columns(
                 table, "value", value.columns, _require_columns(table, _to_message_columns(options))
             )
             return replace(table, value=replace(value, columns=columns, options=options))
@@ -166,7 +124,7 @@ class RegistrySchemas:
         row = find_row_type(schema) if value_format.is_change_event else schema
         names = {**collect_named_types(schema), **collect_named_types(row)}
         schema_columns = _require_columns(table, to_columns(row) if is_record(row) else ())
-        columns = choose_columns(table, "value", value.columns, schema_columns, find_number_fields(row, names))
+        columns = _choose_columns(table, "value", value.columns, schema_columns, find_number_fields(row, names))
         options |= {name: word for name, word in value.options.items() if name == "truncate"}
         _check_names(names)
         return replace(table, value=replace(value, columns=columns, options=options))
@@ -195,7 +153,7 @@ class RegistrySchemas:
                 f"table={table.name}: key.fields={missing or list(key.fields)} are not in the key's schema, which has "
                 f"{', '.join(sorted(declared_columns))}; correct key.fields"
             )
-        columns = choose_columns(table, "key", key.columns, schema_columns, numbers)
+        columns = _choose_columns(table, "key", key.columns, schema_columns, numbers)
         return replace(table, key=replace(key, columns=columns, options=options))
 
     def _read_avro_options(
@@ -380,3 +338,42 @@ def _check_names(names: dict[str, Any]) -> None:
     for node in names.values():
         if any(field["name"] == END_FIELD for field in node.get("fields", ())):
             raise ConfigurationError(f"an Avro field is called {END_FIELD}, which the product needs; rename the field")
+
+
+def _choose_columns(
+    table: Table,
+    part: str,
+    declared_columns: tuple[Column, ...] | None,
+    schema_columns: tuple[Column, ...],
+    numbers: Collection[str] = (),
+) -> tuple[Column, ...]:
+    """The columns that were declared, as far as the schema can give them without loss; all of it if none were.
+
+    `numbers` are the fields that may also be a DECIMAL or the number's text.
+    """
+    if declared_columns is None:
+        return schema_columns
+    by_name = {c.name: c.type for c in schema_columns}
+    for column in declared_columns:
+        source = by_name.get(column.name)
+        if column.name in numbers and column.type.startswith(("DECIMAL", "STRING")):
+            continue
+        if source is None or not (source == column.type or _can_widen(source, column.type)):
+            raise ConfigurationError(
+                f"table={table.name}: {part}.schema has {column.name} {column.type}, and the registered schema "
+                f"{f'has it as {source}' if source else 'has no such field'}; correct it, or leave {part}.schema out"
+            )
+    return declared_columns
+
+
+def _can_widen(source: str, target: str) -> bool:
+    old = parse_type(source)
+    new = parse_type(target)
+    # a declared part may be NOT NULL where the schema has it optional: a record with NULL there is bad
+    if format_type(old) == format_type(new) or (source, target) in LOSSLESS_WIDENINGS:
+        return True
+    if not (isinstance(old, Primitive) and isinstance(new, Primitive) and old.decimal and new.decimal):
+        return False
+    (p, s), (wider, scale) = old.decimal, new.decimal
+    # a registered precision that is the highest says nothing: each number is held to the declared one
+    return scale >= s and (p == MAX_PRECISION or wider - scale >= p - s)

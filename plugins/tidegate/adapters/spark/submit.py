@@ -24,40 +24,14 @@ from tidegate.redaction import mask_addresses, redact_in_application
 from tidegate.schema.avro_limits import JAVA_OPTIONS, add_limits
 from tidegate.settings import PACKAGE, is_checkout
 
-PREFIX = "tidegate-submit-"
-LOCK = "lock"
-
-
-@contextmanager
-def open_private_folder() -> Iterator[Path]:
-    """A folder that this user alone can read, removed afterwards.
-
-    A process that is killed leaves its folder, with the job's settings in it. So each holds a lock in its own, which
-    ends with the process, and removes first those that nobody holds.
-    """
-    _remove_leftovers()
-    with tempfile.TemporaryDirectory(prefix=PREFIX) as name:
-        folder = Path(name)
-        young = folder / f"{LOCK}.new"
-        with young.open("w") as locked_file:
-            fcntl.flock(locked_file, fcntl.LOCK_EX)
-            young.rename(folder / LOCK)  # from now on others may try it
-            yield folder
-
-
-def _remove_leftovers() -> None:
-    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
-        with suppress(OSError), (folder / LOCK).open() as lock:  # of another user, just made, or held
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(folder, ignore_errors=True)
-
-
 SPARK_EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 # Spark walks a plan by recursion: that of a strict JSON column needs most of the megabyte which Java gives a thread.
 STACK_OPTION = "-Xss4m"
 # What a Connect session leaves in its process; each would turn a submitted driver into a Connect client.
 CONNECT_VARIABLES = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_LOCAL_REMOTE")
 LOG_PREFIX_PATTERN = re.compile(r"^\d\d/\d\d/\d\d \d\d:\d\d:\d\d [A-Z]+ ")  # of Spark's log, before what happened
+FOLDER_PREFIX = "tidegate-submit-"
+FOLDER_LOCK = "lock"
 MAX_ARGUMENT_CHARACTERS = 100_000  # Linux takes 128 KiB
 # of a checkout's jobs/ and plugins/; installed, both packages lie beside each other
 SPARK_SIDE_FOLDER = JOBS_FOLDER if is_checkout() else PACKAGE.parent
@@ -189,3 +163,27 @@ def _find_last_error(output: str) -> str:
     lines = [line for line in output.splitlines() if "Error" in line or "Exception" in line]
     line = (lines or output.splitlines() or ["no output"])[-1]
     return mask_addresses(LOG_PREFIX_PATTERN.sub("", line))[:500]
+
+
+@contextmanager
+def open_private_folder() -> Iterator[Path]:
+    """A folder with what a submitted job needs, secrets too: this user alone can read it, and it is removed afterwards.
+
+    A process that is killed leaves its folder, with the job's settings in it. So each holds a lock in its own, which
+    ends with the process, and removes first those that nobody holds.
+    """
+    _remove_leftovers()
+    with tempfile.TemporaryDirectory(prefix=FOLDER_PREFIX) as name:
+        folder = Path(name)
+        young = folder / f"{FOLDER_LOCK}.new"
+        with young.open("w") as locked_file:
+            fcntl.flock(locked_file, fcntl.LOCK_EX)
+            young.rename(folder / FOLDER_LOCK)  # from now on others may try it
+            yield folder
+
+
+def _remove_leftovers() -> None:
+    for folder in Path(tempfile.gettempdir()).glob(f"{FOLDER_PREFIX}*"):
+        with suppress(OSError), (folder / FOLDER_LOCK).open() as lock:  # of another user, just made, or held
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)

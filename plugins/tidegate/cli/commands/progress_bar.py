@@ -85,7 +85,6 @@ class WatchedEngine:
         self._started_stages: dict[tuple[str, int, str], None] = {}
 
     def run(self, job: Job) -> None:
-        """See the port."""
         self._show_batch("stage" if isinstance(job, StageJob) else "merge", job.batch, getattr(job, "table", ""))
         self._engine.run(job)
 

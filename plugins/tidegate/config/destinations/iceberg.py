@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from tidegate.adapters.iceberg.table.format_version import (
+from tidegate.adapters.iceberg.format_version import (
     MERGE_COLUMNS,
     NEWEST_SUPPORTED_VERSION,
     PATH_ENDS,
@@ -282,8 +282,8 @@ def _open_snapshots(catalog: Catalog, resolve: Resolve) -> Snapshots:
 
 
 def _open_sink_notes(catalog: Catalog, resolve: Resolve) -> SinkNotes:
-    from tidegate.adapters.iceberg.connector_notes import ConnectorNotes
     from tidegate.adapters.iceberg.destination import open_catalogs
+    from tidegate.adapters.iceberg.leftovers import ConnectorNotes
 
     return ConnectorNotes(open_catalogs([catalog], resolve))
 

@@ -2,8 +2,8 @@
 
 import pytest
 from sqlalchemy.exc import OperationalError
-from tidegate.adapters.iceberg.table.catalogs import Catalogs
-from tidegate.adapters.iceberg.table.errors import judge_error
+from tidegate.adapters.iceberg.catalog import Catalogs
+from tidegate.adapters.iceberg.errors import judge_error
 from tidegate.adapters.port_errors import format_one_line, to_unexpected_error
 from tidegate.adapters.schema_registry.client import Registry
 from tidegate.errors import ConfigurationError, RetryLater

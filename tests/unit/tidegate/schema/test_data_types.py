@@ -1,7 +1,7 @@
 """Spark's type texts taken apart: nested, quoted, with every spelling that a user may choose."""
 
 import pytest
-from tidegate.adapters.iceberg.table.type_mapping import to_iceberg_type, to_spark_text
+from tidegate.adapters.iceberg.types import to_iceberg_type, to_spark_text
 from tidegate.errors import ConfigurationError
 from tidegate.schema.data_types import Array, Map, Primitive, Struct, format_type, parse_type
 

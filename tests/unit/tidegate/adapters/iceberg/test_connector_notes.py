@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from tidegate.adapters.iceberg.connector_notes import ConnectorNotes
-from tidegate.adapters.iceberg.table.catalogs import Catalogs
+from tidegate.adapters.iceberg.catalog import Catalogs
+from tidegate.adapters.iceberg.leftovers import ConnectorNotes
 from tidegate.sinks.world import ControlTopic
 
 CONTROL = ControlTopic("control-iceberg", "cg-orders", "kafka.connect.offsets.control-iceberg.cg-orders", "cg-orders")

@@ -15,8 +15,8 @@ from pyiceberg.manifest import ManifestContent, ManifestFile
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import LongType, NestedField
-from tidegate.adapters.iceberg.reparent import NewParent, WrittenFiles, _OntoNewest
-from tidegate.adapters.iceberg.table.catalogs import Catalogs
+from tidegate.adapters.iceberg.catalog import Catalogs
+from tidegate.adapters.iceberg.reparent import NewParent, ReparentedSnapshot, WrittenFiles
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def put_onto_newest(table: Table, replaced: frozenset[str] = frozenset()) -> lis
     """The manifests of deletes that a merge's files come with."""
     head = table.current_snapshot()
     assert head is not None
-    manifests = _OntoNewest(table, head, NewParent(head.snapshot_id), WrittenFiles({}, replaced))._manifests()
+    manifests = ReparentedSnapshot(table, head, NewParent(head.snapshot_id), WrittenFiles({}, replaced))._manifests()
     return [manifest for manifest in manifests if manifest.content == ManifestContent.DELETES]
 
 
@@ -67,7 +67,9 @@ def test_manifest_of_a_file_that_is_replaced_keeps_the_ids_of_the_others(table: 
     [merged] = put_onto_newest(table)  # one manifest of all four, as Java's writers make it too
     replaced = {entry.data_file.file_path for entry in merged.fetch_manifest_entry(table.io)}
     removed_path = min(path for path in replaced if "positions" in path)
-    producer = _OntoNewest(table, table.current_snapshot(), NewParent(0), WrittenFiles({}, frozenset({removed_path})))
+    producer = ReparentedSnapshot(
+        table, table.current_snapshot(), NewParent(0), WrittenFiles({}, frozenset({removed_path}))
+    )
     kind, ids = read_as_others_do(table, producer._remove_replaced(merged))
     assert kind == "int"
     assert sorted(ids, key=str) == [None, [1, 2], [1]]

@@ -8,9 +8,9 @@ from pyiceberg.exceptions import BadRequestError
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import LongType, NestedField
+from tidegate.adapters.iceberg import history
+from tidegate.adapters.iceberg.catalog import Catalogs
 from tidegate.adapters.iceberg.leftovers import find_leftovers
-from tidegate.adapters.iceberg.stores import batch_history
-from tidegate.adapters.iceberg.table.catalogs import Catalogs
 from tidegate.errors import ConfigurationError, GiveUp, RetryLater
 from tidegate.model.ownership import SHAPE_PROPERTY, Ownership, PipelineLeftovers, TableKind
 from tidegate.wiring.pipeline import find_all_leftovers
@@ -41,10 +41,8 @@ def catalogs(tmp_path: Path) -> Catalogs:
         "b.tidegate_shop_batches": {}, "b.tidegate_gone_batches": {}, "b.tidegate_shop_dead_letters": {},
     }.items():  # fmt: skip
         lake.create_table(table, SCHEMA, properties=properties)
-    lake.create_table("a.tidegate_shop_batches", batch_history.COLUMNS, properties=build_mark("batches", "shop"))
-    lake.create_table(
-        "a.tidegate_shop_copy_batches", batch_history.COLUMNS, properties=build_mark("batches", "shop_copy")
-    )
+    lake.create_table("a.tidegate_shop_batches", history.COLUMNS, properties=build_mark("batches", "shop"))
+    lake.create_table("a.tidegate_shop_copy_batches", history.COLUMNS, properties=build_mark("batches", "shop_copy"))
     lake.create_table("a.tidegate_shop_dead_letters", SCHEMA, properties=build_mark("dead_letters", "shop"))
     for table in ("a.orders", "b.lines"):
         with lake.load_table(table).transaction() as change:
@@ -89,7 +87,7 @@ def test_tables_in_namespaces_of_namespaces_are_told_too(catalogs: Catalogs) -> 
     lake = catalogs.catalog("lake")
     for space in ("a.eu", "a.eu.west"):
         lake.create_namespace(space)
-    lake.create_table("a.eu.west.tidegate_far_batches", batch_history.COLUMNS, properties=build_mark("batches", "far"))
+    lake.create_table("a.eu.west.tidegate_far_batches", history.COLUMNS, properties=build_mark("batches", "far"))
     lake.create_table("a.eu.orders_far_tmp", SCHEMA, properties=build_mark("intermediate", "far", "a.eu.orders"))
     lake.create_table("a.eu.orders", SCHEMA, properties={"tidegate.far.position": "{}"})
     [leftover], _ = find_leftovers(catalogs, "lake", {"shop", "shop_copy"})

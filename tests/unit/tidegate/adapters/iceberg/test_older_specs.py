@@ -9,10 +9,10 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform, VoidTransform
 from pyiceberg.types import LongType, NestedField, StringType
-from tidegate.adapters.iceberg.reparent import NewParent, WrittenFiles, _OntoNewest
-from tidegate.adapters.iceberg.table.catalogs import Catalogs
-from tidegate.adapters.iceberg.table.commit import append_empty
-from tidegate.adapters.iceberg.table.state import build_state
+from tidegate.adapters.iceberg.catalog import Catalogs
+from tidegate.adapters.iceberg.commit import append_snapshot_without_rows
+from tidegate.adapters.iceberg.position import build_state
+from tidegate.adapters.iceberg.reparent import NewParent, ReparentedSnapshot, WrittenFiles
 
 SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "part", StringType()))
 BY_PART = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "part"))
@@ -40,7 +40,7 @@ def table(tmp_path: Path) -> Table:
 
 def test_snapshot_without_rows_leaves_them_as_they_are(table) -> None:
     before = {manifest.manifest_path for manifest in table.current_snapshot().manifests(table.io)}
-    append_empty(table, "main", {"told": "yes"})
+    append_snapshot_without_rows(table, "main", {"told": "yes"})
     newest = table.refresh().current_snapshot()
     assert newest.summary["told"] == "yes"
     assert {manifest.manifest_path for manifest in newest.manifests(table.io)} == before
@@ -49,7 +49,7 @@ def test_snapshot_without_rows_leaves_them_as_they_are(table) -> None:
 
 def test_rows_that_are_put_onto_a_newer_main_leave_them_as_they_are(table) -> None:
     head = table.current_snapshot()
-    producer = _OntoNewest(table, head, NewParent(head.snapshot_id), WrittenFiles({}))
+    producer = ReparentedSnapshot(table, head, NewParent(head.snapshot_id), WrittenFiles({}))
     manifest_paths = [manifest.manifest_path for manifest in producer._manifests()]
     assert sorted(manifest_paths) == sorted(manifest.manifest_path for manifest in head.manifests(table.io))
 

@@ -18,9 +18,9 @@ from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType, StructType
+from tidegate.adapters.iceberg.catalog import Catalogs
 from tidegate.adapters.iceberg.destination import build_iceberg_destination
-from tidegate.adapters.iceberg.reparent import NewParent, WrittenFiles, _OntoNewest
-from tidegate.adapters.iceberg.table.catalogs import Catalogs
+from tidegate.adapters.iceberg.reparent import NewParent, ReparentedSnapshot, WrittenFiles
 from tidegate.errors import CommitRefused
 from tidegate.model import resource_names
 from tidegate.model.table_state import TableCommit
@@ -81,7 +81,7 @@ class Lake:
             (kind, table.spec().spec_id): file_entries for (kind, _), file_entries in entries.items() if file_entries
         }
         at = table.metadata.snapshot_by_id(state.snapshot_id)
-        producer = _OntoNewest(table, at, NewParent(state.snapshot_id), WrittenFiles(by_spec, replaced))
+        producer = ReparentedSnapshot(table, at, NewParent(state.snapshot_id), WrittenFiles(by_spec, replaced))
         counts = {"added-data-files": len(files), "added-delete-files": len(deletes), "added-records": len(added)}
         summary = {**FIRST.to_properties(PIPELINE), "tidegate.attempt": attempt}
         summary |= {name: str(count) for name, count in counts.items() if count}
@@ -108,7 +108,7 @@ class Lake:
 
 
 def _build_branch(branch: str, snapshot_id: int) -> Any:
-    from tidegate.adapters.iceberg.table.commit import SnapshotRefType, _build_reference
+    from tidegate.adapters.iceberg.commit import SnapshotRefType, _build_reference
 
     return _build_reference(branch, SnapshotRefType.BRANCH, snapshot_id)
 

@@ -9,8 +9,8 @@ from pyiceberg.table import Table
 from pyiceberg.table.metadata import SnapshotLogEntry
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.types import LongType, NestedField
+from tidegate.adapters.iceberg.catalog import Catalogs
 from tidegate.adapters.iceberg.snapshots import IcebergSnapshots
-from tidegate.adapters.iceberg.table.catalogs import Catalogs
 from tidegate.ports.publication_session import SnapshotLag
 
 ONE_ROW = {"added-records": "1", "total-records": "9"}

@@ -24,11 +24,11 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
 from pyiceberg.types import LongType, NestedField, StringType
 from tidegate.adapters.iceberg import snapshots
-from tidegate.adapters.iceberg.ports.tables import IcebergTables
+from tidegate.adapters.iceberg.catalog import Catalogs
+from tidegate.adapters.iceberg.commit import FOREVER_MS
+from tidegate.adapters.iceberg.files import FILE_PATH_FIELD_ID
 from tidegate.adapters.iceberg.snapshots import IcebergSnapshots
-from tidegate.adapters.iceberg.table.catalogs import Catalogs
-from tidegate.adapters.iceberg.table.commit import FOREVER_MS
-from tidegate.adapters.iceberg.table.data_files import FILE_PATH_FIELD_ID
+from tidegate.adapters.iceberg.table import IcebergTables
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.jobs.publish_job import TouchedFiles
 

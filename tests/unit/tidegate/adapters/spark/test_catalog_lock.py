@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tidegate.adapters.iceberg.table.sql_catalog import prepare_database
+from tidegate.adapters.iceberg.catalog import prepare_database
 from tidegate.adapters.spark import entry_points
 from tidegate.adapters.spark.connect import ConnectEngine
 from tidegate.adapters.spark.entry_points import require_free_catalogs

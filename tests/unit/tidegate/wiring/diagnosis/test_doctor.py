@@ -13,7 +13,7 @@ import pytest
 import yaml
 from schema_registry import SchemaRegistry
 from seeded_mistakes import require_found
-from tidegate.adapters.iceberg.table.catalogs import Catalogs
+from tidegate.adapters.iceberg.catalog import Catalogs
 from tidegate.connections import read_connection_from_env
 from tidegate.diagnosis.finding import Severity
 from tidegate.errors import ConfigurationError

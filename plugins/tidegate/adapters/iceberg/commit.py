@@ -1,0 +1,320 @@
+"""Commits to Iceberg tables, each a set of requirements and the updates that hold only if all of them do."""
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from uuid import UUID
+
+from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, NoSuchTableError
+from pyiceberg.table import Table, TableProperties, Transaction
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.name_mapping import create_mapping_from_schema
+from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.update import (
+    AssertCurrentSchemaId,
+    AssertRefSnapshotId,
+    AssertTableUUID,
+    RemoveSnapshotRefUpdate,
+    RemoveSnapshotsUpdate,
+    SetPropertiesUpdate,
+    SetSnapshotRefUpdate,
+    TableRequirement,
+    TableUpdate,
+)
+from sqlalchemy.exc import OperationalError
+
+from tidegate.adapters.iceberg.catalog import MAIN, IcebergPort, format_name
+from tidegate.adapters.iceberg.errors import translate_iceberg_errors
+from tidegate.adapters.iceberg.files import remove_file, remove_old_metadata
+from tidegate.adapters.iceberg.position import (
+    compare_with_tag,
+    find_attempt_snapshots,
+    find_values_rolled_back,
+    list_attempt_branches,
+    list_gone_backfill_branches,
+    read_ref_head,
+)
+from tidegate.adapters.iceberg.pruning import find_key_ranges
+from tidegate.adapters.iceberg.pyiceberg_private import get_requirements, get_updates
+from tidegate.adapters.iceberg.reparent import NewParent, ReparentedSnapshot, WrittenFiles, find_written_files
+from tidegate.adapters.port_errors import format_one_line
+from tidegate.errors import CommitRefused, ConfigurationError, OutcomeUnknown, RetryLater
+from tidegate.failpoints import hit_failpoint
+from tidegate.model import resource_names
+from tidegate.model.merge_input import MergeInput
+from tidegate.model.position import Position
+from tidegate.model.table_state import Head, Rollback, TableCommit, TableState
+from tidegate.ports.destination import BranchCommits
+
+NAME_MAPPING = TableProperties.DEFAULT_NAME_MAPPING
+RETENTION_FIELDS = ("max_ref_age_ms", "max_snapshot_age_ms", "min_snapshots_to_keep")
+FOREVER_MS = 2**63 - 1
+MAX_COMMITS = 5  # of a snapshot without rows; each takes milliseconds
+
+
+class IcebergCommits(IcebergPort, BranchCommits):
+    """A merge is written on a branch beside the table; one commit moves main, the tag and the position together."""
+
+    @translate_iceberg_errors
+    def has_branches(self, table: str) -> bool:
+        return True
+
+    @translate_iceberg_errors
+    def seed(self, table: str, pipeline: str, position: Position) -> None:
+        seed_table(self._load_table(table), pipeline, position.to_properties(pipeline), self._branch(table))
+
+    @translate_iceberg_errors
+    def start_branch(self, table: str, state: TableState, branch: str) -> None:
+        if state.snapshot_id is None:
+            raise CommitRefused(f"table={table} has no snapshot to cut from")
+        cut_branch(self._load_table(table), (state.uuid, state.snapshot_id), branch, self._branch(table))
+
+    @translate_iceberg_errors
+    def read_head(self, table: str, branch: str) -> Head | None:
+        return read_ref_head(self._load_table(table), branch)
+
+    @translate_iceberg_errors
+    def append_empty(self, table: str, branch: str, summary: dict[str, str]) -> None:
+        # tried again where others commit to other branches; refused where this one has moved
+        loaded_table = self._load_table(table)
+        head = loaded_table.metadata.refs.get(branch)
+        for _ in range(MAX_COMMITS):
+            try:
+                return append_snapshot_without_rows(loaded_table, branch, summary)
+            except CommitRefused:
+                loaded_table = self._load_table(table)
+                if loaded_table.metadata.refs.get(branch) != head:
+                    raise
+        raise CommitRefused(f"table={table}: other commits were faster {MAX_COMMITS} times")
+
+    @translate_iceberg_errors
+    def publish(self, table_commit: TableCommit) -> None:
+        # The compare-and-swap: branch, tag and properties change together, if branch, schema and table are unchanged.
+        # The branch is main, or the one that is written in place of it: then main stays where it is.
+        table = self._load_table(table_commit.table)
+        target = self._branch(table_commit.table)
+        updates: list[TableUpdate] = [
+            _move_branch(table, target, table_commit.head),
+            SetPropertiesUpdate(updates=table_commit.properties),
+            RemoveSnapshotRefUpdate(ref_name=table_commit.branch),
+        ]
+        if table_commit.tag is not None:
+            updates.append(_build_reference(table_commit.tag, SnapshotRefType.TAG, table_commit.head))
+        commit(table, _require_unmoved(table, table_commit, table_commit.cut, target), updates)
+
+    @translate_iceberg_errors
+    def reparent(
+        self, table_commit: TableCommit, onto: int, keys: MergeInput | None, summary: dict[str, str] | None = None
+    ) -> Head | None:
+        table = self._load_table(table_commit.table)
+        staging_table = self.catalogs.table(keys["source"]) if keys else None
+        ranges = find_key_ranges(staging_table, keys) if keys and staging_table is not None else ()
+        written_files = find_written_files(table, table_commit, onto, None if keys is None else ranges)
+        if written_files is None:
+            return None
+        parent = NewParent(onto, summary or {})
+        _replace_branch_head(table, table_commit, parent, written_files, self._branch(table_commit.table))
+        return self.read_head(table_commit.table, table_commit.branch)
+
+    @translate_iceberg_errors
+    def drop_branch(self, table: str, branch: str) -> None:
+        loaded_table = self._load_table(table)
+        if branch in loaded_table.metadata.refs:
+            _drop_branches(loaded_table, [branch])
+
+    @translate_iceberg_errors
+    def drop_branches(self, table: str, pipeline: str, up_to_batch: int, is_gone: Callable[[str], bool]) -> int:
+        loaded_table = self._load_table(table)
+        stale = list_attempt_branches(loaded_table, pipeline, up_to_batch)
+        stale += list_gone_backfill_branches(loaded_table, pipeline, is_gone)
+        if stale:
+            _drop_branches(loaded_table, stale)
+        return len(stale)
+
+    @translate_iceberg_errors
+    def find_rollback(self, table: str, pipeline: str) -> Rollback | None:
+        return compare_with_tag(self._load_table(table), pipeline, self._branch(table))
+
+    @translate_iceberg_errors
+    def undo_rollback(self, table: str, pipeline: str, rollback: Rollback, properties: dict[str, str]) -> None:
+        loaded_table = self._load_table(table)
+        target = self._branch(table)
+        tagged = rollback.tagged_snapshot_id
+        requirements = (
+            AssertTableUUID(uuid=loaded_table.metadata.table_uuid),
+            *_require_branch_at(loaded_table, target, rollback.current_snapshot_id),
+            AssertRefSnapshotId(ref=resource_names.name_tag(pipeline), snapshot_id=tagged),
+        )
+        updates = (_move_branch(loaded_table, target, tagged), SetPropertiesUpdate(updates=properties))
+        commit(loaded_table, requirements, updates)
+
+    @translate_iceberg_errors
+    def find_snapshots(self, table: str, attempt: str) -> list[int]:
+        return find_attempt_snapshots(self._load_table(table), attempt)
+
+    @translate_iceberg_errors
+    def list_rolled_back(self, table: str, name: str) -> frozenset[str]:
+        loaded_table = self.catalogs.table(table)
+        return frozenset() if loaded_table is None else find_values_rolled_back(loaded_table, self._branch(table), name)
+
+
+def commit(table: Table, requirements: Iterable[TableRequirement], updates: Iterable[TableUpdate]) -> None:
+    """One commit, tried once. `CommitRefused` if a requirement failed, `OutcomeUnknown` if no answer came.
+
+    PyIceberg's own transactions repeat a refused commit on the moved main: right for data, wrong for a
+    compare-and-swap. If the table was dropped meanwhile, a database reports a failed requirement, and a REST server a
+    missing table. Changes that do not fit what another writer has made of it meanwhile are refused too: its snapshot on
+    another branch has taken the number of ours.
+    """
+    changes = tuple(updates)
+    try:
+        response = table.catalog.commit_table(table, tuple(requirements), changes)
+    except (CommitFailedException, NoSuchTableError) as error:
+        raise CommitRefused(str(error)) from error
+    except ValueError as error:
+        if table.catalog.load_table(table.name()).metadata_location == table.metadata_location:
+            raise
+        raise CommitRefused(str(error)) from error
+    except CommitStateUnknownException as error:
+        raise _build_unknown(table, "the catalog gave no answer", error) from error
+    except OperationalError as error:
+        raise _build_unknown(table, "the catalog's database failed", error) from error
+    hit_failpoint("catalog.committed")
+    _require_references(table, changes, response.metadata)
+    remove_old_metadata(table, response.metadata)
+
+
+def _require_references(table: Table, changes: Iterable[TableUpdate], after: TableMetadata) -> None:
+    """Refuse a catalog that confirms a commit and does not store its tags and branches: a position needs the tag.
+
+    A catalog that stores one of them stores all. A REST server answers with the present state of the table, and another
+    run may have dropped a branch meanwhile.
+    """
+    names = [change.ref_name for change in changes if isinstance(change, SetSnapshotRefUpdate)]
+    missing = [name for name in names if name not in after.refs]
+    if missing and not set(after.refs) - {MAIN}:
+        raise ConfigurationError(
+            f"table={format_name(table)}: its catalog keeps no tags and branches of tables: it took a commit, and "
+            f"references={', '.join(missing)} are missing; no batch can be published there exactly once; use another "
+            "catalog, see docs/catalogs.md"
+        )
+
+
+def _build_unknown(table: Table, event: str, error: Exception) -> OutcomeUnknown:
+    return OutcomeUnknown(
+        f"table={format_name(table)}: {event}, and the commit may have been made; the table is read again: "
+        f"{format_one_line(error)}"
+    )
+
+
+def cut_branch(table: Table, at: tuple[str, int], branch: str, target: str = MAIN) -> None:
+    """Start `branch` at a snapshot, given with the table's UUID, if the branch that is written is there."""
+    uuid, snapshot_id = at
+    requirements = (
+        AssertTableUUID(uuid=UUID(uuid)),
+        *_require_branch_at(table, target, snapshot_id),
+        AssertRefSnapshotId(ref=branch, snapshot_id=None),
+    )
+    commit(table, requirements, (_build_reference(branch, SnapshotRefType.BRANCH, snapshot_id),))
+
+
+def _require_branch_at(table: Table, target: str, snapshot_id: int) -> tuple[TableRequirement, ...]:
+    """The branch is at the snapshot that was read; if it did not exist then, main is, and it still does not exist."""
+    if target in table.metadata.refs:
+        return (AssertRefSnapshotId(ref=target, snapshot_id=snapshot_id),)
+    main = AssertRefSnapshotId(ref=MAIN, snapshot_id=snapshot_id)
+    return (main,) if target == MAIN else (main, AssertRefSnapshotId(ref=target, snapshot_id=None))
+
+
+def _require_unmoved(table: Table, table_commit: TableCommit, main: int, target: str) -> tuple[TableRequirement, ...]:
+    """Table and schema are those of the commit, main stands at that snapshot, and the branch at the head."""
+    return (
+        AssertTableUUID(uuid=UUID(table_commit.uuid)),
+        *_require_branch_at(table, target, main),
+        AssertRefSnapshotId(ref=table_commit.branch, snapshot_id=table_commit.head),
+        AssertCurrentSchemaId(current_schema_id=table_commit.schema_id),
+    )
+
+
+def _replace_branch_head(
+    table: Table, table_commit: TableCommit, onto: NewParent, written_files: WrittenFiles, target: str
+) -> None:
+    """Give the branch one snapshot with these files and the parent `onto`, if that is still the newest of `target`.
+
+    It removes the replaced delete files that `onto` still has. The merge's own snapshot is removed in the same commit:
+    if both snapshots had the files, expiring the one that does not become main could delete them.
+    """
+    head = table.metadata.snapshot_by_id(table_commit.head)
+    assert head is not None
+    reparented = ReparentedSnapshot(table, head, onto, written_files)
+    requirements = _require_unmoved(table, table_commit, onto.snapshot_id, target)
+    updates = (
+        reparented.write(),
+        _build_reference(table_commit.branch, SnapshotRefType.BRANCH, reparented.snapshot_id),
+        RemoveSnapshotsUpdate(snapshot_ids=[table_commit.head]),
+    )
+    try:
+        commit(table, requirements, updates)
+    except CommitRefused:
+        _remove_files(table, reparented.written_paths)
+        raise
+    manifest_paths = [m.manifest_path for m in head.manifests(table.io) if m.added_snapshot_id == head.snapshot_id]
+    _remove_files(table, [*manifest_paths, head.manifest_list])
+
+
+def _remove_files(table: Table, locations: Iterable[str]) -> None:
+    """Best effort: what stays is an orphan, which maintenance removes."""
+    for location in locations:
+        with suppress(Exception):
+            remove_file(table, location)
+
+
+def append_snapshot_without_rows(table: Table, branch: str, summary: dict[str, str]) -> None:
+    """One snapshot without rows on `branch`."""
+    transaction = _stage_snapshot_without_rows(table, branch, summary)
+    commit(table, get_requirements(transaction), get_updates(transaction))
+
+
+def _stage_snapshot_without_rows(table: Table, branch: str, summary: dict[str, str]) -> Transaction:
+    """Without Arrow, which has no table for each schema (a UUID in a list), and without merging manifests: those of an
+    older partition spec may be such that nobody can write them again.
+    """
+    transaction = table.transaction()
+    with transaction.update_snapshot(snapshot_properties=summary, branch=branch).fast_append():
+        return transaction
+
+
+def seed_table(table: Table, pipeline: str, properties: dict[str, str], target: str = MAIN) -> None:
+    """The first snapshot of a table, empty, with the starting position and the tag; refused if there is one already."""
+    transaction = _stage_snapshot_without_rows(table, MAIN, properties)
+    first = transaction.table_metadata.current_snapshot_id
+    if first is None:
+        raise RetryLater(f"table={format_name(table)}: no first snapshot could be made; it will be tried again")
+    requirements = (AssertTableUUID(uuid=table.metadata.table_uuid), AssertRefSnapshotId(ref=MAIN, snapshot_id=None))
+    tag = _build_reference(resource_names.name_tag(pipeline), SnapshotRefType.TAG, first)
+    if NAME_MAPPING not in table.metadata.properties:  # with it a column may be renamed and is still found
+        properties = {**properties, NAME_MAPPING: create_mapping_from_schema(table.schema()).model_dump_json()}
+    # the first snapshot of all can only be main's; it holds no row
+    branch = [] if target == MAIN else [_build_reference(target, SnapshotRefType.BRANCH, first)]
+    commit(table, requirements, (*get_updates(transaction), *branch, tag, SetPropertiesUpdate(updates=properties)))
+
+
+def _drop_branches(table: Table, branches: list[str]) -> None:
+    requirements = (AssertTableUUID(uuid=table.metadata.table_uuid),)
+    commit(table, requirements, [RemoveSnapshotRefUpdate(ref_name=name) for name in branches])
+
+
+def _move_branch(table: Table, branch: str, snapshot_id: int) -> SetSnapshotRefUpdate:
+    """The branch at another snapshot, with the retention that a user may have set on it."""
+    reference = table.metadata.refs.get(branch)
+    branch_update = _build_reference(branch, SnapshotRefType.BRANCH, snapshot_id)
+    if reference is None:
+        return branch_update
+    retention = {name: getattr(reference, name) for name in RETENTION_FIELDS if getattr(reference, name) is not None}
+    return branch_update.model_copy(update=retention)
+
+
+def _build_reference(name: str, kind: SnapshotRefType, snapshot_id: int) -> SetSnapshotRefUpdate:
+    # a table's own history.expire.max-ref-age-ms would take the tag away, and with it the proof of the position
+    retention = {"max_ref_age_ms": None if name == MAIN else FOREVER_MS}
+    unset = {"max_snapshot_age_ms": None, "min_snapshots_to_keep": None}
+    return SetSnapshotRefUpdate(ref_name=name, type=kind, snapshot_id=snapshot_id, **retention, **unset)

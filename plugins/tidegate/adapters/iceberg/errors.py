@@ -1,0 +1,108 @@
+"""What a failing catalog or file store means for a batch: it passes and the table is read again, or a person acts."""
+
+import re
+from typing import Any
+
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    CommitStateUnknownException,
+    ForbiddenError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    OAuthError,
+    ServerError,
+    ServiceUnavailableError,
+    TooManyRequestsError,
+    UnauthorizedError,
+)
+from sqlalchemy.exc import DBAPIError, OperationalError
+
+from tidegate.adapters.iceberg.catalog import Catalogs
+from tidegate.adapters.iceberg.format_version import UnknownMetadata
+from tidegate.adapters.port_errors import format_one_line, translate_errors
+from tidegate.errors import ConfigurationError, GiveUp, OutcomeUnknown, RetryLater, TidegateError
+
+# OSError is also what every HTTP client and PyArrow's file systems raise
+RETRYABLE_ERRORS = (OSError, OperationalError, ServerError, ServiceUnavailableError, TooManyRequestsError)
+ACCESS_ERRORS = (OAuthError, UnauthorizedError, ForbiddenError, PermissionError)
+ACCESS_STATUS_CODES = (401, 403)
+# PostgreSQL's codes for a refused log-in, a missing database and missing rights; without an answer to a statement, as
+# at the log-in itself, psycopg2 has its text only
+ACCESS_SQLSTATES = ("28000", "28P01", "3D000", "42501")
+DATABASE_ACCESS_PATTERN = re.compile(
+    r"authentication failed|no password supplied|no pg_hba\.conf entry|FATAL: +(role|database) .* does not exist"
+    r"|permission denied",
+    re.IGNORECASE,
+)
+STORE_ACCESS_PATTERN = re.compile(
+    r"AWS Error (ACCESS_DENIED|INVALID_ACCESS_KEY_ID|INVALID_CLIENT_TOKEN_ID|SIGNATURE_\w+)"
+)
+OAUTH_ACCESS_PATTERN = re.compile(r"invalid_client|unauthorized_client|invalid_grant")
+
+
+def judge_error(catalogs: Catalogs, verb: str, table: str, error: Exception) -> TidegateError | None:
+    """The product's error for one of PyIceberg's, its database's or its file store's; None for an unexpected one.
+
+    A table is read by its metadata of a moment before: a clean-up or an expiry beside it may take a file of it away,
+    and whoever reads the table again finds what is so now.
+    """
+    if is_access_error(error):
+        login = catalogs.describe_login(table.split(".", 1)[0])
+        return ConfigurationError(
+            f"{login}: the log-in or its rights were refused during {verb} of table={table}: {format_one_line(error)}; "
+            "correct the login, the password or the rights there"
+        )
+    if isinstance(error, UnknownMetadata):
+        return GiveUp(
+            f"table={table}: PyIceberg knows not all of its metadata: {error}; formats after 2 and their types are not "
+            "supported yet; use a table of format 2"
+        )
+    if isinstance(error, CommitStateUnknownException):
+        return OutcomeUnknown(
+            f"table={table}: the catalog gave no answer during {verb}, and the commit may have been made; it will be "
+            f"tried again: {format_one_line(error)}"
+        )
+    if isinstance(error, RETRYABLE_ERRORS) and not isinstance(error, FileNotFoundError):
+        text = format_one_line(error)
+        return RetryLater(
+            f"table={table}: catalog or files did not answer during {verb}: {text}; see that the servers of the "
+            "catalog run, and that its warehouse can be read and written; it will be tried again"
+        )
+    return _judge_race(verb, table, error)
+
+
+def _judge_race(verb: str, table: str, error: Exception) -> RetryLater | None:
+    """The same, for what others have done in the meantime."""
+    text = format_one_line(error)
+    if isinstance(error, FileNotFoundError):
+        return RetryLater(
+            f"table={table}: a file disappeared during {verb}, as clean-ups and expiries remove files: {text}"
+        )
+    if isinstance(error, CommitFailedException):
+        return RetryLater(f"table={table}: another writer changed it during {verb}; it will be tried again: {text}")
+    if isinstance(error, NoSuchTableError | NoSuchNamespaceError):
+        return RetryLater(f"table={table}: a table was dropped during {verb}; it will be tried again: {text}")
+    return None
+
+
+def translate_error(port: Any, verb: str, table: str, error: Exception) -> TidegateError | None:
+    """The same for a port that has its catalogs as `catalogs`."""
+    return judge_error(port.catalogs, verb, table, error)
+
+
+translate_iceberg_errors = translate_errors(translate_error)
+
+
+def is_access_error(error: Exception) -> bool:
+    """Whether a catalog, its database or the file store refuses the login or lacks a right: no retry changes that."""
+    if isinstance(error, ACCESS_ERRORS):
+        return True
+    if isinstance(error, DBAPIError):
+        code = getattr(error.orig, "pgcode", None)
+        return code in ACCESS_SQLSTATES or bool(DATABASE_ACCESS_PATTERN.search(str(error.orig)))
+    if isinstance(error, OSError):
+        response = getattr(error, "response", None)  # an HTTP client's
+        status = getattr(response, "status_code", None)
+        is_client = status == 400 and bool(OAUTH_ACCESS_PATTERN.search(getattr(response, "text", "")))
+        return status in ACCESS_STATUS_CODES or is_client or bool(STORE_ACCESS_PATTERN.search(str(error)))
+    return False

@@ -1,0 +1,440 @@
+"""The files behind snapshots: which there are, how they are removed, how many and how small, what rows they hold."""
+
+import logging
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow.fs import FileSelector, FileSystem
+from pyiceberg.io import FileIO
+from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestContent, ManifestEntryStatus, ManifestFile
+from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.utils.concurrent import ExecutorFactory
+
+from tidegate.adapters.iceberg.catalog import MAIN, format_name, is_rest
+from tidegate.adapters.iceberg.lineage import Lineage, read_summary
+from tidegate.adapters.iceberg.pyiceberg_private import read_deleted_positions
+from tidegate.errors import GiveUp
+from tidegate.model import resource_names
+from tidegate.model.table_state import TableFiles
+from tidegate.sql.spark import quote_name
+
+log = logging.getLogger(__name__)
+FILE_PATH_FIELD_ID = 2147483546  # the field id of a position delete's file_path, as the format fixes it
+DATA_FILE_ENDS = (".parquet", ".orc", ".avro")  # of a path that was not cut short
+TARGET_BYTES = 512 * 1024 * 1024  # Iceberg's own default
+MANIFEST_BYTES = 8 * 1024 * 1024  # likewise
+SMALL_SHARE = 0.75  # below this part of the target, Iceberg's rewrite takes a file for small
+FULL_SHARE = 0.5  # from this part of the target on, rewriting a manifest saves little
+# What a look behind a flush opens at most: as many manifests, and of those older than as many snapshots as many files.
+# The snapshots are two looks' own, by the default of `compact_every`.
+MAX_MANIFESTS = 200
+MAX_OLD_FILES = 20_000
+NEWEST_SNAPSHOTS = 20
+TAG_TYPE = SnapshotRefType.TAG
+GC_PROPERTY = "gc.enabled"  # false where other tables use the same files, as those that Spark's `snapshot` makes
+Line = Sequence[Snapshot]  # newest first
+LOCAL_SCHEMES = ("file:", "hdfs:", "/")
+COUNTED_FORMATS = (FileFormat.PARQUET, FileFormat.ORC)
+
+
+def find_referenced_file(delete: DataFile, data_paths: Collection[str]) -> str | None:
+    """The one of `data_paths` that all positions of a delete file lie in; None where that is not certain."""
+    name = _find_only_path(delete)
+    return name if name in data_paths else None
+
+
+def find_whole_path(delete: DataFile) -> str | None:
+    """The one data file, of this or another snapshot, that all positions of a delete file lie in; None if uncertain."""
+    name = _find_only_path(delete)
+    return name if name is not None and name.endswith(DATA_FILE_ENDS) else None
+
+
+def _find_only_path(delete: DataFile) -> str | None:
+    """Equal bounds name one file, unless a writer cut them short."""
+    lower = (delete.lower_bounds or {}).get(FILE_PATH_FIELD_ID)
+    upper = (delete.upper_bounds or {}).get(FILE_PATH_FIELD_ID)
+    return lower.decode(errors="replace") if lower is not None and lower == upper else None
+
+
+def list_snapshot_files(table: Table, snapshots: Iterable[Snapshot], live_only: bool = False) -> set[str]:
+    """Data files, manifests and manifest lists of some snapshots; `live_only` leaves out data files they deleted."""
+    paths: set[str] = set()
+    manifest_paths: set[str] = set()
+    for snapshot in snapshots:
+        paths.add(snapshot.manifest_list)
+        for manifest in snapshot.manifests(table.io):
+            paths.add(manifest.manifest_path)
+            if manifest.manifest_path in manifest_paths:
+                continue
+            manifest_paths.add(manifest.manifest_path)
+            entries = manifest.fetch_manifest_entry(table.io, discard_deleted=live_only)
+            paths |= {
+                e.data_file.file_path for e in entries if not live_only or e.status != ManifestEntryStatus.DELETED
+            }
+    return paths
+
+
+def find_tables_inside(table: Table) -> tuple[str, ...]:
+    """Other tables of the catalog's database whose metadata lies below a table's location.
+
+    A table that was renamed keeps its location, and the next one of the old name is given the same. So is one that the
+    database has under another catalog's name, or in a namespace that is called like the table. A REST server chooses
+    the locations itself, and is not asked.
+    """
+    module = sys.modules.get("pyiceberg.catalog.sql")
+    if module is None or not isinstance(table.catalog, module.SqlCatalog):
+        return ()
+    from sqlalchemy import select
+    from sqlalchemy.orm import Session
+
+    rows = module.IcebergTables
+    place = _normalize_location(table.location()) + "/"
+    columns = (rows.catalog_name, rows.table_namespace, rows.table_name, rows.metadata_location)
+    query = select(*columns).where(rows.metadata_location.contains(place.partition(":")[2], autoescape=True))
+    with Session(table.catalog.engine) as session:
+        location_rows = [tuple(row) for row in session.execute(query)]
+    table_name = format_name(table)
+    inside = {".".join(names) for *names, location in location_rows if _normalize_location(location).startswith(place)}
+    return tuple(sorted(inside - {table_name}))
+
+
+def _normalize_location(location: str) -> str:
+    """A location, however it is spelled: `file:/x`, `file:///x` and `/x` are one place, `s3:` and `s3a:` one store."""
+    scheme, colon, path = location.partition(":")
+    if not colon:
+        scheme = "file"
+        path = location
+    return f"{'s3' if scheme in ('s3a', 's3n') else scheme}:{path.strip('/')}"
+
+
+def remove_file(table: Table, location: str) -> None:
+    """Delete one file if it is there."""
+    _delete_file(table, location)
+    folder, _, name = location.rpartition("/")
+    if location.startswith("file:") and not name.endswith(".crc"):  # Hadoop keeps a checksum beside each local file
+        _delete_file(table, f"{folder}/.{name}.crc")
+
+
+def _delete_file(table: Table, location: str) -> None:
+    try:
+        table.io.delete(location)
+    except FileNotFoundError:
+        return
+
+
+def remove_old_metadata(table: Table, committed_metadata: TableMetadata) -> None:
+    """Delete the metadata files that a commit has dropped from the log, where the table asks for it.
+
+    The commit stands whatever becomes of them: a file that stays is an orphan, which maintenance removes. A REST
+    catalog's server deletes them itself.
+    """
+    is_enabled = table.metadata.properties.get("write.metadata.delete-after-commit.enabled") == "true"
+    if not is_enabled or is_rest(table.catalog):
+        return
+    logged_files = {entry.metadata_file for entry in committed_metadata.metadata_log}
+    for location in (entry.metadata_file for entry in table.metadata.metadata_log):
+        if location in logged_files:
+            continue
+        try:
+            remove_file(table, location)
+        except Exception as error:
+            log.warning("old metadata not deleted: table=%s file=%s: %s", format_name(table), location, error)
+
+
+def list_files_below(table: Table, location: str) -> list[str]:
+    """The files below a location, checksums too; none of a store that Arrow does not read."""
+    if not isinstance(table.io, PyArrowFileIO):
+        return []
+    files, path = _open(table, location)
+    listing = files.get_file_info(FileSelector(path, recursive=True, allow_not_found=True))
+    prefix = location.removesuffix(path)
+    return [prefix + info.path for info in listing if info.is_file]
+
+
+def drop_empty_folders(table: Table, locations: Iterable[str]) -> None:
+    """Delete folders in which no file is left, those below others first, as nobody lists or reads them again.
+
+    In an object store there are none, but Arrow puts an empty object in a folder's place when it deletes a file there.
+    """
+    if not isinstance(table.io, PyArrowFileIO):
+        return
+    for location in sorted(locations, key=len, reverse=True):
+        files, path = _open(table, location)
+        if _is_on_disk(location):
+            with suppress(OSError):  # one in which somebody has just written a file stays, however late that is
+                Path(path).rmdir()
+            continue
+        listing = files.get_file_info(FileSelector(path, recursive=True, allow_not_found=True))
+        if not any(info.is_file for info in listing):
+            with suppress(FileNotFoundError):
+                files.delete_dir(path)
+
+
+def list_folders(location: str) -> list[str]:
+    """A folder and all below it on disk; of a store the one alone, as it deletes what is below with it."""
+    if not _is_on_disk(location):
+        return [location]
+    top = location.removeprefix("file://").removeprefix("file:")
+    return [top, *(str(path) for path in Path(top).rglob("*") if path.is_dir())]
+
+
+def _is_on_disk(location: str) -> bool:
+    return location.startswith("file:") or ":" not in location
+
+
+def _open(table: Table, location: str) -> tuple[FileSystem, str]:
+    assert isinstance(table.io, PyArrowFileIO)
+    scheme, netloc, path = PyArrowFileIO.parse_location(location)
+    return table.io.fs_by_scheme(scheme, netloc), path
+
+
+@dataclass
+class FileTotals:
+    """The totals of the files seen so far. No file is kept, so that a table of any size needs little memory."""
+
+    small_bytes: float
+    all_bytes: int = 0
+    small_files: Counter[str] = field(default_factory=Counter)
+
+    def add(self, file: DataFile) -> None:
+        """One live file, of rows or of deletes."""
+        self.all_bytes += file.file_size_in_bytes
+        if file.content == DataFileContent.DATA and file.file_size_in_bytes < self.small_bytes:
+            self.small_files[_get_partition_key(file)] += 1
+
+
+def measure_files(table: Table, exact: bool = False) -> TableFiles:
+    """Count what the list of manifests tells, and small files in the newest manifests, one after the other.
+
+    `exact` opens all manifests, which costs what the table has, and not what changed; and asks whose files lie among
+    the table's.
+    """
+    current = table.current_snapshot()
+    lineage = Lineage(table.metadata)
+    manifests = current.manifests(table.io) if current else []
+    rows, deletes = (_count_listed(manifests, content) for content in (ManifestContent.DATA, ManifestContent.DELETES))
+    total_bytes = _read_total_bytes(current, rows.files, deletes.files)
+    totals = FileTotals(SMALL_SHARE * _read_number(table, "write.target-file-size-bytes", TARGET_BYTES))
+    for manifest in (
+        manifests if exact else _choose_manifests(lineage, current, manifests, needs_deletes=total_bytes is None)
+    ):
+        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
+            totals.add(entry.data_file)
+    full = FULL_SHARE * _read_number(table, "commit.manifest.target-size-bytes", MANIFEST_BYTES)
+    tagged = _find_tagged_snapshots(table, lineage)
+    return TableFiles(
+        data_files=rows.files,
+        data_bytes=totals.all_bytes if total_bytes is None else total_bytes,
+        rows=rows.rows,
+        small_files=totals.small_files.total(),
+        max_small_files_per_partition=max(totals.small_files.values(), default=0),
+        delete_files=deletes.files,
+        deleted_rows=deletes.rows,
+        manifests=len(manifests),
+        full_manifests=sum(manifest.manifest_length >= full for manifest in manifests),
+        snapshots=len(table.metadata.snapshots),
+        snapshots_since_tag=tagged.depth,
+        oldest_tagged_ms=tagged.oldest_ms,
+        branch_age_ms=tagged.branch_age_ms,
+        is_local=table.location().startswith(LOCAL_SCHEMES),
+        nested_tables=find_tables_inside(table) if exact else (),
+        forbids_file_deletion=table.metadata.properties.get(GC_PROPERTY, "true").lower() != "true",
+    )
+
+
+def _choose_manifests(
+    lineage: Lineage, current: Snapshot | None, manifests: Sequence[ManifestFile], *, needs_deletes: bool
+) -> list[ManifestFile]:
+    """The newest first, as far as the bounds of this module go: a file that is small is new, or was measured before.
+
+    Files that the newest snapshots have added are what changed, and bounded by nothing else. Manifests that were
+    merged or rewritten since name older files too; those count against the bound.
+    """
+    recent = {snapshot.snapshot_id for snapshot in islice(lineage.iterate_ancestors(current), NEWEST_SNAPSHOTS)}
+    chosen_manifests = list[ManifestFile]()
+    old_files = 0
+    for manifest in sorted(manifests, key=lambda manifest: manifest.sequence_number, reverse=True):
+        if manifest.content == ManifestContent.DELETES and not needs_deletes:
+            continue
+        if old_files > MAX_OLD_FILES or len(chosen_manifests) == MAX_MANIFESTS:
+            break
+        added_count = manifest.added_files_count or 0
+        old_files += (manifest.existing_files_count or 0) + (manifest.deleted_files_count or 0)
+        old_files += 0 if manifest.added_snapshot_id in recent else added_count
+        chosen_manifests.append(manifest)
+    return chosen_manifests
+
+
+class _Listed(NamedTuple):
+    """Live files and their rows, as the list of manifests tells them."""
+
+    files: int
+    rows: int
+
+
+def _count_listed(manifests: Iterable[ManifestFile], content: ManifestContent) -> _Listed:
+    content_manifests = [manifest for manifest in manifests if manifest.content == content]
+    files = sum(
+        (manifest.added_files_count or 0) + (manifest.existing_files_count or 0) for manifest in content_manifests
+    )
+    return _Listed(files, sum((m.added_rows_count or 0) + (m.existing_rows_count or 0) for m in content_manifests))
+
+
+def _read_total_bytes(current: Snapshot | None, data_files: int, delete_files: int) -> int | None:
+    """The size that the snapshot's summary tells; None where its counts are not those of the list of manifests."""
+    summary = read_summary(current) if current else {}
+    counts = [summary.get(name, "") for name in ("total-data-files", "total-delete-files", "total-files-size")]
+    if not all(map(str.isdecimal, counts)) or [int(count) for count in counts[:2]] != [data_files, delete_files]:
+        return None
+    return int(counts[2])
+
+
+def _read_number(table: Table, name: str, default: int) -> int:
+    """A property in bytes; GiveUp for one that is no whole number: Java's library does not read it either."""
+    text = table.metadata.properties.get(name, str(default))
+    try:
+        return int(text)
+    except ValueError:
+        raise GiveUp(
+            f"table={format_name(table)} {name}={text}: not a whole number of bytes, and Spark writes no such table; "
+            f"correct it, e.g. ALTER TABLE {quote_name(format_name(table))} SET TBLPROPERTIES ('{name}'='{default}')"
+        ) from None
+
+
+def _get_partition_key(file: DataFile) -> str:
+    return f"{file.spec_id} {file.partition}"
+
+
+class _Tagged(NamedTuple):
+    """What leads from branches down to the farthest tags of pipelines on them.
+
+    Where a pipeline's tag is on no branch, the table was rolled back: what leads to the position that a branch carries.
+    """
+
+    depth: int
+    oldest_ms: int | None
+    branch_age_ms: int | None
+
+
+def _find_tagged_snapshots(table: Table, lineage: Lineage) -> _Tagged:
+    """Of each branch that is no attempt's: a pipeline may write another one than main."""
+    refs = table.metadata.refs
+    tag_lines = dict[str, Line]()
+    branch_lines = dict[str, Line]()
+    for name, ref in refs.items():
+        is_tag = ref.snapshot_ref_type == TAG_TYPE
+        if is_tag == resource_names.is_ours(name):
+            head = lineage.get_snapshot(ref.snapshot_id)
+            (tag_lines if is_tag else branch_lines)[name] = list(lineage.iterate_ancestors(head))
+    ids = {name: {snapshot.snapshot_id for snapshot in line} for name, line in branch_lines.items()}
+    former_heads = {MAIN: {entry.snapshot_id for entry in table.metadata.snapshot_log}}
+    depth = 0
+    oldest = list[int]()
+    ages = list[int]()
+    for name, line in branch_lines.items():
+        elsewhere = set[int]().union(*ids.values()) - former_heads.get(name, set())
+        deepest = 0
+        for tag, tag_line in tag_lines.items():
+            if refs[tag].snapshot_id in ids[name]:
+                deepest = max(deepest, _count_to_any(line, {refs[tag].snapshot_id}))
+            elif refs[tag].snapshot_id not in elsewhere:
+                deepest = max(deepest, _count_to_position(line, tag, tag_line))
+        depth = max(depth, deepest)
+        oldest += [snapshot.timestamp_ms for snapshot in line[:deepest]]
+        age_ms = refs[name].max_snapshot_age_ms
+        ages += [age_ms] if deepest and age_ms is not None else []
+    return _Tagged(depth, min(oldest, default=None), min(ages, default=None))
+
+
+def _count_to_any(line: Line, ids: Collection[int]) -> int:
+    """How many snapshots of a branch lead down to the first of these, 0 if it has none of them."""
+    return next((n for n, snapshot in enumerate(line, 1) if snapshot.snapshot_id in ids), 0)
+
+
+def _count_to_position(line: Line, tag: str, tag_line: Line) -> int:
+    """How many snapshots of a branch lead down to the position that it carries since a rollback took the tag from it.
+
+    0 for a branch that has no snapshot of the tag's line; all down to the first of these where none has a position.
+    """
+    shared = _count_to_any(line, {snapshot.snapshot_id for snapshot in tag_line})
+    position = resource_names.name_pipeline_property(resource_names.parse_tag_pipeline(tag), "position")
+    carrying = (n for n, snapshot in enumerate(line, 1) if n >= shared and position in read_summary(snapshot))
+    return next(carrying, shared) if shared else 0
+
+
+def count_live_rows(table: Table, branch: str) -> int | None:
+    """Rows of a branch, or of main where the branch is still to be made; None where only reading all of them tells.
+
+    No data file is read. Of deletes by position only the files are read that reach into several data files, or beside
+    others into one; what deletes by equality take is not known without the rows.
+    """
+    ref = table.metadata.refs.get(branch)
+    snapshot = table.metadata.snapshot_by_id(ref.snapshot_id) if ref else table.current_snapshot()
+    if snapshot is None:
+        return 0
+    manifests = snapshot.manifests(table.io)
+    deletes = _read_manifests(table.io, [m for m in manifests if m.content == ManifestContent.DELETES])
+    if any(f.content == DataFileContent.EQUALITY_DELETES or f.file_format not in COUNTED_FORMATS for f in deletes):
+        return None
+    data = [m for m in manifests if m.content == ManifestContent.DATA]
+    sums = [_sum_manifest(manifest) for manifest in data]
+    counts = [rows for rows in sums if rows is not None]
+    if not deletes and len(counts) == len(sums):
+        return sum(counts)
+    live = _read_manifests(table.io, data)
+    return sum(file.record_count for file in live) - _count_deleted_rows(
+        table.io, deletes, {file.file_path for file in live}
+    )
+
+
+def _sum_manifest(manifest: ManifestFile) -> int | None:
+    rows = (manifest.added_rows_count, manifest.existing_rows_count)
+    return None if rows[0] is None or rows[1] is None else rows[0] + rows[1]
+
+
+def _read_manifests(io: FileIO, manifests: Sequence[ManifestFile]) -> list[DataFile]:
+    def list_files(manifest: ManifestFile) -> list[DataFile]:
+        return [entry.data_file for entry in manifest.fetch_manifest_entry(io, discard_deleted=True)]
+
+    return [file for files in ExecutorFactory.get_or_create().map(list_files, manifests) for file in files]
+
+
+def _count_deleted_rows(io: FileIO, deletes: Sequence[DataFile], live: Collection[str]) -> int:
+    """How many rows of live files the deletes take: a compaction may leave deletes of files that are gone.
+
+    Two writers may have deleted one row, each in a file of its own. So only a data file that a single file of deletes
+    reaches is told by that file's count; of the others the positions are read.
+    """
+    deletes_by_file: dict[str, list[DataFile]] = defaultdict(list)
+    positions: dict[str, list[pa.ChunkedArray[Any]]] = defaultdict(list)
+
+    def read(file: DataFile) -> None:
+        for path, array in read_deleted_positions(io, file).items():
+            positions[path].append(array)
+
+    for file in deletes:
+        if path := find_referenced_file(file, live):
+            deletes_by_file[path].append(file)
+        elif file.record_count:
+            read(file)
+    counted_files = {path for path, files in deletes_by_file.items() if len(files) == 1 and path not in positions}
+    for file in (file for path, files in deletes_by_file.items() if path not in counted_files for file in files):
+        read(file)
+    rows = sum(deletes_by_file[path][0].record_count for path in counted_files)
+    return rows + sum(_count_distinct(array) for path, array in positions.items() if path in live)
+
+
+def _count_distinct(positions: "list[pa.ChunkedArray[Any]]") -> int:
+    return len(pc.unique(pa.chunked_array([chunk for array in positions for chunk in array.chunks])))

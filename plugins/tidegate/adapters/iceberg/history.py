@@ -1,0 +1,232 @@
+"""What was applied to an Iceberg table: batches, in the control table, and the slices of backfills."""
+
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from math import inf
+
+import pyarrow as pa
+from pyiceberg.catalog import Catalog
+from pyiceberg.conversions import from_bytes
+from pyiceberg.exceptions import CommitFailedException, NoSuchNamespaceError, NoSuchTableError, TableAlreadyExistsError
+from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.io.pyarrow import ArrowScan
+from pyiceberg.manifest import DataFile
+from pyiceberg.table import FileScanTask, Table
+from pyiceberg.table.update import (
+    AssertRefSnapshotId,
+    AssertTableUUID,
+    RemovePropertiesUpdate,
+    RemoveSnapshotRefUpdate,
+    SetPropertiesUpdate,
+    TableUpdate,
+)
+from pyiceberg.types import LongType
+
+from tidegate.adapters.iceberg.catalog import MAIN, IcebergPort, create_namespace, format_name
+from tidegate.adapters.iceberg.commit import commit
+from tidegate.adapters.iceberg.errors import translate_iceberg_errors
+from tidegate.adapters.iceberg.files import list_snapshot_files, remove_file
+from tidegate.adapters.iceberg.position import claim, list_backfill_branches
+from tidegate.adapters.iceberg.pyiceberg_private import get_updates, write_data_files
+from tidegate.errors import CommitRefused
+from tidegate.failpoints import hit_failpoint
+from tidegate.model import resource_names
+from tidegate.model.ownership import SHAPE_PROPERTY, Ownership, TableKind, describe_control
+from tidegate.ports.destination import BatchHistory, HistoryRow
+from tidegate.table.history import FRACTION_FIELDS, INTEGER_FIELDS, TEXT_FIELDS
+
+FIELDS_BY_TYPE = {pa.int64(): INTEGER_FIELDS, pa.string(): TEXT_FIELDS, pa.float64(): FRACTION_FIELDS}
+COLUMNS = pa.schema([pa.field(name, kind) for kind, names in FIELDS_BY_TYPE.items() for name in names])
+PROPERTIES = {
+    "format-version": "2",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "3",
+    "commit.manifest-merge.enabled": "true",
+}
+TIME_COLUMN = "published_at_ms"
+MAX_SNAPSHOTS = 50
+KEPT_SNAPSHOTS = 10
+MAX_COMMIT_ATTEMPTS = 5
+MAX_GATHERED_ROWS = 1000  # a file with so many rows is left alone
+log = logging.getLogger(__name__)
+
+
+class IcebergHistory(IcebergPort, BatchHistory):
+    """Batches are rows of the control table; an applied slice is a property of the table that it was staged in."""
+
+    @translate_iceberg_errors
+    def append_history(self, control: str, row: HistoryRow) -> None:
+        catalog, identifier = control.split(".", 1)
+        append_row(self.catalogs.catalog(catalog), identifier, row)
+
+    @translate_iceberg_errors
+    def read_history(self, control: str, limit: int) -> list[HistoryRow]:
+        loaded_table = self.catalogs.table(control)
+        return [] if loaded_table is None else read_newest_batches(loaded_table, limit)
+
+    @translate_iceberg_errors
+    def list_backfills(self, table: str, pipeline: str) -> list[str]:
+        # Tables without this pipeline's mark are left out. Case does not count: some catalogs keep names in lower case.
+        catalog, identifier = table.split(".", 1)
+        opened = self.catalogs.catalog(catalog)
+        namespace, _, begin = resource_names.get_backfill_prefix(pipeline, identifier).rpartition(".")
+        owner = Ownership(TableKind.INTERMEDIATE, pipeline, identifier)
+        try:
+            identifiers = sorted(opened.list_tables(namespace))
+        except NoSuchNamespaceError:
+            return []
+        notes = []
+        for name in (name for name in identifiers if name[-1].casefold().startswith(begin.casefold())):
+            with suppress(NoSuchTableError):
+                properties = opened.load_table(name).metadata.properties
+                if owner.properties.items() <= properties.items():
+                    notes.append(properties.get(resource_names.BACKFILL_PROPERTY, ""))
+        return [note for note in notes if note]
+
+    @translate_iceberg_errors
+    def list_applied_slices(self, intermediate: str, shape: str) -> frozenset[int]:
+        loaded_table = self.catalogs.table(intermediate)
+        properties = loaded_table.metadata.properties if loaded_table is not None else {}
+        if properties.get(SHAPE_PROPERTY) != shape:
+            return frozenset()
+        numbers = map(resource_names.parse_applied_slice, properties)
+        return frozenset(number for number in numbers if number is not None)
+
+    @translate_iceberg_errors
+    def mark_applied(self, intermediate: str, number: int) -> None:
+        # a property for each, so that two runners take none from each other
+        table = self._load_table(intermediate)
+        mark = SetPropertiesUpdate(updates={resource_names.name_applied_property(number): "true"})
+        commit(table, (AssertTableUUID(uuid=table.metadata.table_uuid),), (mark,))
+
+    @translate_iceberg_errors
+    def forget_backfill(self, table: str, pipeline: str, backfill: str) -> None:
+        loaded_table = self.catalogs.table(table)
+        if loaded_table is None:
+            return
+        branches = list_backfill_branches(loaded_table, pipeline, backfill)
+        updates: list[TableUpdate] = [RemoveSnapshotRefUpdate(ref_name=branch) for branch in branches]
+        mark = resource_names.name_backfill_property(pipeline, backfill)
+        if mark in loaded_table.metadata.properties:
+            updates.append(RemovePropertiesUpdate(removals=[mark]))
+        if updates:
+            commit(loaded_table, (AssertTableUUID(uuid=loaded_table.metadata.table_uuid),), updates)
+
+
+def append_row(catalog: Catalog, identifier: str, row: HistoryRow) -> None:
+    """Append one row; the table and its namespace are created if missing. Other writers are waited for."""
+    table = _open_table(catalog, identifier)
+    hit_failpoint("history.opened")
+    rows = pa.Table.from_pylist([row], schema=COLUMNS)
+    for tries_left in reversed(range(MAX_COMMIT_ATTEMPTS)):
+        try:
+            table.append(rows)
+            break
+        except CommitFailedException:  # PyIceberg has tried some times at once; a row is appended once or not at all
+            if not tries_left:
+                raise
+            table = catalog.load_table(identifier)
+    hit_failpoint("history.appended")
+    if len(table.metadata.snapshots) > MAX_SNAPSHOTS:
+        _tidy_up(table, identifier)
+
+
+def _tidy_up(table: Table, identifier: str) -> None:
+    """Gather rows and drop snapshots. The row is appended whatever becomes of that: others may do the same just now."""
+    try:
+        with suppress(CommitRefused):  # another table's merge was faster; the next row brings the next chance
+            _compact_rows(table)
+        forget_snapshots(table.refresh())
+    except Exception as error:
+        log.warning("table=%s: not tidied up: %s: %s; a later row does it", identifier, type(error).__name__, error)
+
+
+def _compact_rows(table: Table) -> None:
+    """Put the rows of all small files into one: a file for each batch would make history slow to read."""
+    small = [
+        task
+        for task in table.scan().plan_files()
+        if task.file.record_count < MAX_GATHERED_ROWS and not task.delete_files
+    ]
+    current = table.current_snapshot()
+    if len(small) < 2 or current is None:
+        return
+    rows = ArrowScan(table.metadata, table.io, table.schema(), AlwaysTrue()).to_table(small)
+    transaction = table.transaction()
+    with transaction.update_snapshot().overwrite() as overwrite:
+        for task in small:
+            overwrite.delete_data_file(task.file)
+        for file in write_data_files(transaction.table_metadata, rows, table.io):
+            overwrite.append_data_file(file)
+    unmoved = AssertRefSnapshotId(ref=MAIN, snapshot_id=current.snapshot_id)
+    commit(table, (AssertTableUUID(uuid=table.metadata.table_uuid), unmoved), get_updates(transaction))
+
+
+def forget_snapshots(table: Table) -> None:
+    """Drop all snapshots but the newest few once there are many: each costs every later commit, and nobody reads it.
+
+    One that somebody's branch or tag names stays, as it would in any expiry.
+    """
+    if len(table.metadata.snapshots) <= MAX_SNAPSHOTS:
+        return
+    referenced_ids = {reference.snapshot_id for reference in table.metadata.refs.values()}
+    newest_last = sorted(table.metadata.snapshots, key=lambda s: s.sequence_number or 0)
+    old = [snapshot for snapshot in newest_last[:-KEPT_SNAPSHOTS] if snapshot.snapshot_id not in referenced_ids]
+    if not old:
+        return
+    before = list_snapshot_files(table, old)
+    table.maintenance.expire_snapshots().by_ids([snapshot.snapshot_id for snapshot in old]).commit()
+    hit_failpoint("history.expired")
+    for location in before - list_snapshot_files(table.refresh(), table.metadata.snapshots):
+        remove_file(table, location)
+
+
+def _open_table(catalog: Catalog, identifier: str) -> Table:
+    with suppress(NoSuchTableError):
+        return _claim_table(catalog.load_table(identifier))
+    create_namespace(catalog, identifier.rsplit(".", 1)[0])
+    try:
+        return catalog.create_table(
+            identifier, COLUMNS, properties={**PROPERTIES, **describe_control(identifier).properties}
+        )
+    except TableAlreadyExistsError:
+        return _claim_table(catalog.load_table(identifier))
+
+
+def _claim_table(table: Table) -> Table:
+    claim(table, format_name(table), describe_control(format_name(table)))
+    return table
+
+
+def read_newest_batches(table: Table, limit: int) -> list[HistoryRow]:
+    """The newest rows, newest first."""
+    tasks = _choose_newest_files(table, list(table.scan().plan_files()), limit)
+    newest = ArrowScan(table.metadata, table.io, table.schema(), AlwaysTrue()).to_table(tasks)
+    rows = newest.sort_by([(TIME_COLUMN, "descending")])
+    return list(rows.slice(0, limit).to_pylist())
+
+
+def _choose_newest_files(table: Table, tasks: Sequence[FileScanTask], limit: int) -> list[FileScanTask]:
+    """The files in which the newest `limit` rows lie, by the times that each tells of its rows.
+
+    Their number does not grow with the batches that were ever published, nor with the tables that a batch has rows of.
+    """
+    spans = {task.file.file_path: _read_times(table, task.file) for task in tasks}
+    begin = inf
+    rows = 0
+    for task in sorted(tasks, key=lambda task: spans[task.file.file_path], reverse=True):
+        if rows >= limit and spans[task.file.file_path][0] < begin:
+            break
+        begin = min(begin, spans[task.file.file_path][1])
+        rows += 0 if task.delete_files else task.file.record_count
+    return [task for task in tasks if spans[task.file.file_path][0] >= begin]
+
+
+def _read_times(table: Table, file: DataFile) -> tuple[float, float]:
+    """When the newest of a file's rows was published, and when the oldest; all time where its writer did not say."""
+    number = table.schema().find_field(TIME_COLUMN).field_id
+    newest, oldest = ((ends or {}).get(number) for ends in (file.upper_bounds, file.lower_bounds))
+    if newest is None or oldest is None:
+        return inf, -inf
+    return int(from_bytes(LongType(), newest)), int(from_bytes(LongType(), oldest))

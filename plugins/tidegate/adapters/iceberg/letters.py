@@ -1,0 +1,147 @@
+"""The dead-letter table in Iceberg, as status and the command line read it."""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+
+import pyarrow as pa
+from pyiceberg.expressions import (
+    AlwaysFalse,
+    And,
+    BooleanExpression,
+    EqualTo,
+    GreaterThanOrEqual,
+    In,
+    IsNull,
+    LessThan,
+    NotEqualTo,
+    Or,
+)
+from pyiceberg.expressions.literals import literal
+from pyiceberg.table import Table
+
+from tidegate.adapters.iceberg.catalog import IcebergPort
+from tidegate.adapters.iceberg.errors import translate_iceberg_errors
+from tidegate.adapters.iceberg.types import clamp_times
+from tidegate.model.offsets import Ranges
+from tidegate.model.table_state import DISCARDED_STAGE, DeadLetter, DeadLetters, WaitingLetter
+from tidegate.ports.destination import DeadLetterStore
+
+MAX_FILTER_RANGES = 100  # with more, each file of letters would be compared with too many
+LETTER_ADDRESS = ("topic", "partition", "offset")
+WAITING = IsNull(term="replayed_at")
+
+
+class IcebergDeadLetters(IcebergPort, DeadLetterStore):
+    """Letters are read from Iceberg's files, of which manifests rule out most; Spark reads them itself for a replay."""
+
+    @translate_iceberg_errors
+    def read_dead_letters(self, name: str, limit: int) -> DeadLetters:
+        loaded_table = self.catalogs.table(name)
+        return DeadLetters() if loaded_table is None else read_newest_letters(loaded_table, limit)
+
+    @translate_iceberg_errors
+    def list_waiting_letters(self, name: str, table: str) -> list[WaitingLetter]:
+        loaded_table = self.catalogs.table(name)
+        return [] if loaded_table is None else list_waiting(loaded_table, table)
+
+    @translate_iceberg_errors
+    def list_replayed_letters(self, name: str, table: str, attempts: Collection[str]) -> list[WaitingLetter]:
+        loaded_table = self.catalogs.table(name)
+        return [] if loaded_table is None else list_replayed(loaded_table, table, attempts)
+
+    @translate_iceberg_errors
+    def read_letters_of_attempt(self, name: str, table: str, attempt: str) -> list[DeadLetter]:
+        loaded_table = self.catalogs.table(name)
+        return [] if loaded_table is None else read_of_attempt(loaded_table, table, attempt)
+
+    @translate_iceberg_errors
+    def count_letters_of_others(
+        self, name: str, table: str, attempt: str, ranges: Ranges
+    ) -> Mapping[tuple[str, int], int]:
+        loaded_table = self.catalogs.table(name)
+        return {} if loaded_table is None else count_others(loaded_table, table, attempt, ranges)
+
+
+def read_newest_letters(table: Table, limit: int) -> DeadLetters:
+    """Counts, and of those that wait the newest `limit`; keys and values are read for these alone.
+
+    Letters stay when they are done, for years. Only files are opened in which some wait, or were discarded: manifests
+    count the others.
+    """
+    waiting_letters = table.scan(row_filter=WAITING, selected_fields=("written_at",)).to_arrow()
+    newest: tuple[DeadLetter, ...] = ()
+    if limit and waiting_letters.num_rows:
+        times: list[datetime] = sorted(waiting_letters["written_at"].to_pylist(), reverse=True)
+        since = times[min(limit, len(times)) - 1]
+        row_filter = And(WAITING, GreaterThanOrEqual(term="written_at", value=since.isoformat()))
+        order = [("written_at", "descending"), *((name, "descending") for name in LETTER_ADDRESS)]
+        newest = tuple(_build_letters(table.scan(row_filter=row_filter).to_arrow().sort_by(order).slice(0, limit)))
+    handled_count = table.scan(selected_fields=("stage",)).count() - waiting_letters.num_rows
+    is_discarded = EqualTo(term="stage", value=DISCARDED_STAGE)
+    discarded = table.scan(row_filter=is_discarded, selected_fields=("stage",)).count()
+    return DeadLetters(waiting_letters.num_rows, handled_count - discarded, newest, discarded)
+
+
+def list_waiting(table: Table, destination: str) -> list[WaitingLetter]:
+    """Where those of a destination lie that were not replayed."""
+    return _list_places(table, And(_filter_destination(destination), WAITING))
+
+
+def list_replayed(table: Table, destination: str, attempts: Collection[str]) -> list[WaitingLetter]:
+    """Where those of a destination lie that these attempts have read."""
+    read = In(term="replayed_by", literals=set(map(literal, attempts)))
+    return _list_places(table, And(_filter_destination(destination), read))
+
+
+def _list_places(table: Table, row_filter: BooleanExpression) -> list[WaitingLetter]:
+    rows = table.scan(row_filter=row_filter, selected_fields=WaitingLetter._fields).to_arrow().to_pylist()
+    return [WaitingLetter(**row) for row in rows]
+
+
+def read_of_attempt(table: Table, destination: str, attempt: str) -> list[DeadLetter]:
+    """Those of a destination that this attempt left, ordered by their places."""
+    row_filter = And(_filter_destination(destination), EqualTo(term="attempt", value=attempt))
+    rows = table.scan(row_filter=row_filter).to_arrow().sort_by([(name, "ascending") for name in LETTER_ADDRESS])
+    return _build_letters(rows)
+
+
+def _build_letters(rows: pa.Table) -> list[DeadLetter]:
+    """A record's own time that Python does not have becomes the nearest one that it has."""
+    return [DeadLetter.from_row(row) for row in clamp_times(rows, "timestamp").to_pylist()]
+
+
+def count_others(table: Table, destination: str, attempt: str, ranges: Ranges) -> Counter[tuple[str, int]]:
+    """How many of a destination lie in these ranges and are not this attempt's, by topic and partition.
+
+    Asked before every merge: of the letters of all times only the files are opened that may hold such offsets.
+    """
+    parts = [part for part in ranges if part[3] > part[2]]
+    if not parts:
+        return Counter()
+    row_filter = And(_filter_destination(destination), NotEqualTo(term="attempt", value=attempt), _filter_ranges(parts))
+    rows = table.scan(row_filter=row_filter, selected_fields=LETTER_ADDRESS).to_arrow().to_pylist()
+    spans = {(topic, number): (start, end) for topic, number, start, end in parts}
+    places = (((row["topic"], row["partition"]), row["offset"]) for row in rows)
+    return Counter(place for place, offset in places if place in spans and spans[place][0] <= offset < spans[place][1])
+
+
+def _filter_destination(destination: str) -> BooleanExpression:
+    """The table is partitioned by it."""
+    return EqualTo(term="table", value=destination)
+
+
+def _filter_offsets(start: int, end: int) -> BooleanExpression:
+    """The half-open range."""
+    return And(GreaterThanOrEqual(term="offset", value=start), LessThan(term="offset", value=end))
+
+
+def _filter_ranges(parts: Sequence[tuple[str, int, int, int]]) -> BooleanExpression:
+    """Offsets in the ranges; of very many only between the first and the last of them all."""
+    if len(parts) > MAX_FILTER_RANGES:
+        return _filter_offsets(min(part[2] for part in parts), max(part[3] for part in parts))
+    places = (
+        And(EqualTo(term="topic", value=topic), EqualTo(term="partition", value=number), _filter_offsets(start, end))
+        for topic, number, start, end in parts
+    )
+    return Or(AlwaysFalse(), *places)

@@ -1,0 +1,135 @@
+"""Which snapshots of an Iceberg table one descends from, and what their summaries say."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Operation, Snapshot
+
+from tidegate.adapters.iceberg.types import Path, list_field_ids
+
+MERGE_COUNTERS = tuple(f"spark.merge-into.num-target-rows-{change}" for change in ("inserted", "updated", "deleted"))
+WRITE_COUNTERS = ("added-records", "deleted-records", "added-position-deletes", "added-equality-deletes")
+DELETE_TOTALS = ("total-position-deletes", "total-equality-deletes")
+TOTAL_COUNTER = "total-records"  # a writer that sets it leaves out no other counter but one that is zero
+
+
+class Lineage:
+    """One table's snapshots by id. PyIceberg looks for each parent in all of them, which is quadratic."""
+
+    def __init__(self, metadata: TableMetadata) -> None:
+        self._snapshots = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
+
+    def get_snapshot(self, snapshot_id: int | None) -> Snapshot | None:
+        """The snapshot of that id; None where it has expired, or where there is no id."""
+        return None if snapshot_id is None else self._snapshots.get(snapshot_id)
+
+    def iterate_ancestors(self, newest: Snapshot | None) -> Iterator[Snapshot]:
+        """A snapshot and all that it descends from, newest first, as far as they have not expired."""
+        while newest is not None:
+            yield newest
+            newest = self.get_snapshot(newest.parent_snapshot_id)
+
+    def iterate_ancestors_to(self, newest: Snapshot | None, last: Snapshot | None) -> Iterator[Snapshot]:
+        """The same, but no farther than to `last`."""
+        for snapshot in self.iterate_ancestors(newest):
+            yield snapshot
+            if last is not None and snapshot.snapshot_id == last.snapshot_id:
+                return
+
+
+def read_summary(snapshot: Snapshot) -> dict[str, str]:
+    """A snapshot's summary as plain text."""
+    return dict(snapshot.summary.additional_properties) if snapshot.summary else {}
+
+
+def parse_batch(snapshot: Snapshot) -> int | None:
+    """The batch number in a staged snapshot's summary."""
+    number = read_summary(snapshot).get("tidegate.batch", "")
+    return int(number) if re.fullmatch(r"\d+", number) else None
+
+
+def has_changed_row_counts(snapshot: Snapshot) -> bool:
+    """Whether the count of its changed rows is to be trusted: the format requires no writer to leave counters."""
+    summary = snapshot.summary
+    if summary is None:
+        return False
+    counters = (TOTAL_COUNTER, *MERGE_COUNTERS, *WRITE_COUNTERS)
+    return summary.operation == Operation.REPLACE or any(name in summary.additional_properties for name in counters)
+
+
+def count_changed_rows(snapshot: Snapshot) -> int:
+    """At most how many rows it changed: what a merge has counted, else rows added and removed."""
+    summary = snapshot.summary
+    if summary is None or summary.operation == Operation.REPLACE:
+        return 0
+    properties = summary.additional_properties
+    merge_counts = [properties[name] for name in MERGE_COUNTERS if name in properties]
+    return sum(map(int, merge_counts or [properties[name] for name in WRITE_COUNTERS if name in properties]))
+
+
+def find_emptied_columns(metadata: TableMetadata, line: Iterable[Snapshot]) -> frozenset[Path]:
+    """Columns, and parts of them, that were dropped and added again: the name has another id than its rows have.
+
+    `line` is the branch, newest first. A column counts as filled once rows were overwritten with the id that it has
+    now, and as many were written with it as the table has: an `UPDATE` of one partition leaves the others empty. So
+    does every column of a table that was empty at some time. Of a table that lost no column nothing is read.
+    """
+    schemas = {schema.schema_id: schema for schema in metadata.schemas}
+    current = schemas[metadata.current_schema_id]
+    current_ids = current.field_ids
+    if all(current_ids >= schema.field_ids for schema in schemas.values()):
+        return frozenset()
+    current_ids_by_path = list_field_ids(current.fields)
+    of_schemas = {
+        number: _compare_ids(current_ids_by_path, list_field_ids(schema.fields)) for number, schema in schemas.items()
+    }
+    open_paths = {path for _, other_paths in of_schemas.values() for path in other_paths}
+    emptied = set[Path]()
+    overwritten = set[Path]()
+    written = Counter[Path]()
+    rows = None
+    for snapshot in line if open_paths else ():
+        rows = _count_live_rows(snapshot) if rows is None else rows
+        schema_paths, other_paths = of_schemas.get(
+            -1 if snapshot.schema_id is None else snapshot.schema_id, (set(), set())
+        )
+        emptied |= open_paths & other_paths
+        overwritten |= schema_paths if _get_operation(snapshot) == Operation.OVERWRITE else set()
+        written.update(dict.fromkeys(schema_paths, _count_written_rows(snapshot)))
+        open_paths -= emptied | {path for path in overwritten if written[path] >= rows}
+        if not open_paths or _is_empty(snapshot):
+            break
+    return frozenset(emptied)
+
+
+def _get_operation(snapshot: Snapshot) -> Operation | None:
+    return snapshot.summary.operation if snapshot.summary else None
+
+
+def _count_live_rows(snapshot: Snapshot) -> int:
+    """The rows of a table at a snapshot, by its totals; 0 where its writer left none."""
+    totals = [_read_counter(snapshot, name) for name in (TOTAL_COUNTER, *DELETE_TOTALS)]
+    return totals[0] - sum(totals[1:])
+
+
+def _count_written_rows(snapshot: Snapshot) -> int:
+    """The rows that a snapshot has added or put in the place of others; a compaction writes none."""
+    return 0 if _get_operation(snapshot) == Operation.REPLACE else _read_counter(snapshot, "added-records")
+
+
+def _read_counter(snapshot: Snapshot, name: str) -> int:
+    text = snapshot.summary.additional_properties.get(name, "") if snapshot.summary else ""
+    return int(text) if text.isdecimal() else 0
+
+
+def _compare_ids(current_ids_by_path: Mapping[Path, int], old_ids: Mapping[Path, int]) -> tuple[set[Path], set[Path]]:
+    """The paths whose field a schema has, under whatever name, and those under which it has another one."""
+    ids = set(old_ids.values())
+    kept_paths = {path for path, number in current_ids_by_path.items() if number in ids}
+    return kept_paths, {path for path in current_ids_by_path.keys() - kept_paths if path in old_ids}
+
+
+def _is_empty(snapshot: Snapshot) -> bool:
+    return snapshot.summary is not None and snapshot.summary.additional_properties.get(TOTAL_COUNTER) == "0"

@@ -1,0 +1,357 @@
+"""What an Iceberg table says of pipelines: whose it is, where one stands, what a rollback took, who else publishes."""
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import chain, takewhile
+
+from pyiceberg.table import Table
+from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.transforms import VoidTransform
+
+from tidegate.adapters.iceberg.catalog import format_name
+from tidegate.adapters.iceberg.files import count_live_rows
+from tidegate.adapters.iceberg.format_version import MERGE_COLUMNS, NEWEST_SUPPORTED_VERSION, READ_COLUMNS
+from tidegate.adapters.iceberg.lineage import (
+    Lineage,
+    count_changed_rows,
+    find_emptied_columns,
+    has_changed_row_counts,
+    read_summary,
+)
+from tidegate.adapters.iceberg.types import read_table_struct, to_columns
+from tidegate.errors import GiveUp
+from tidegate.model import resource_names
+from tidegate.model.ownership import (
+    KIND_PROPERTY,
+    PIPELINE,
+    STAGING_KINDS,
+    Ownership,
+    TableKind,
+    check_kind,
+    check_mark,
+)
+from tidegate.model.position import Position
+from tidegate.model.table_state import Head, PastSnapshot, Rollback, TableState
+from tidegate.sql.spark import quote_name
+
+COMMITTED_KINDS = (*STAGING_KINDS, TableKind.BATCHES)  # tables that PyIceberg must commit to in each flush
+PICKED_PROPERTY = "source-snapshot-id"  # of a snapshot that holds the changes of another one, from another branch
+MERGE_MODE_PROPERTY = "write.merge.mode"
+MERGE_ON_READ = "merge-on-read"
+POSITION_PATTERN = re.compile(r"tidegate\.([^.]+)\.position")
+
+
+def claim(table: Table, name: str, owner: Ownership) -> dict[str, str]:
+    """The properties of a table that is ours; `GiveUp` for a table of somebody else, or of another format.
+
+    So it is for one that somebody has made one of a newer Iceberg, if not only Spark writes it.
+    """
+    properties = table.metadata.properties
+    check_mark(name, owner, owner.properties, properties)
+    if owner.kind in COMMITTED_KINDS and table.metadata.format_version > NEWEST_SUPPORTED_VERSION:
+        raise GiveUp(
+            f"table={name} format-version={table.metadata.format_version} kind={owner.kind}: somebody has changed its "
+            "format, and PyIceberg cannot commit to it any more; drop it when no batch waits, and it is made anew: "
+            f"DROP TABLE {quote_name(name)} PURGE"
+        )
+    return dict(properties)
+
+
+def check_removable(table: Table, kinds: Collection[str]) -> None:
+    """`GiveUp` before anything is removed from a table that is not ours."""
+    check_kind(".".join(table.name()), table.metadata.properties.get(KIND_PROPERTY), kinds)
+
+
+def build_state(table: Table, pipeline: str, branch: str = "main") -> TableState:
+    """What one load of the table's metadata says about a pipeline; `branch` is the one that the pipeline writes.
+
+    1. The recorded position is a table property, as snapshots may expire; without it the tagged snapshot's summary.
+    2. The tag is on the last published snapshot. If that is no ancestor of the branch's head, the table was rolled
+       back. The position is then that of the newest ancestor with one, unless a later batch was cherry-picked.
+    3. A snapshot above the tag that has a position was made main by somebody (`fast_forward`): its position counts.
+    """
+    metadata = table.metadata
+    tagged = _find_tagged_snapshot(table, pipeline)
+    current = _find_head(table, branch)
+    lineage = Lineage(metadata)
+    position_snapshots = chain([tagged] if tagged else [], lineage.iterate_ancestors(current))
+    recorded = _read_recorded_position(table, pipeline) or _find_carried_position(position_snapshots, pipeline)
+    newer = list(lineage.iterate_ancestors_to(current, tagged))
+    rolled_back = recorded is not None and (tagged is None or not newer or newer[-1].snapshot_id != tagged.snapshot_id)
+    picked_batch = _find_picked_batch(newer, lineage, pipeline) if rolled_back else None
+    position = _find_carried_position(newer if rolled_back else newer[:-1], pipeline)
+    recorded = recorded if rolled_back else position or recorded
+    return TableState(
+        uuid=str(metadata.table_uuid),
+        snapshot_id=current.snapshot_id if current else None,
+        schema_id=metadata.current_schema_id,
+        position=(position if picked_batch is None else None) if rolled_back else recorded,
+        highest_batch=recorded.batch if recorded else 0,
+        columns=to_columns(table.schema()),
+        schema=read_table_struct(table),
+        emptied_columns=find_emptied_columns(metadata, lineage.iterate_ancestors(current)),
+        is_rolled_back=rolled_back,
+        recorded_position=recorded,
+        marks=_list_marks(table, pipeline),
+        snapshot_ms=tagged.timestamp_ms if tagged else 0,
+        snapshots_since_publish=len(newer) - 1 if tagged and not rolled_back else 0,
+        is_untraceable=rolled_back and _is_cut_off(newer, tagged),
+        is_untagged=rolled_back and tagged is None,
+        cherry_picked_batch=picked_batch,
+        kind=metadata.properties.get(KIND_PROPERTY, ""),
+        total_records=_read_total_records(current),
+        dropped_partition=_find_lost_partition(table),
+        rewrites_files=_rewrites_files(table),
+        reserved_columns=(*MERGE_COLUMNS, *(READ_COLUMNS if _rewrites_files(table) else ())),
+    )
+
+
+def _list_marks(table: Table, pipeline: str) -> dict[str, str]:
+    prefix = resource_names.name_pipeline_property(pipeline, "")
+    return {name: value for name, value in table.metadata.properties.items() if name.startswith(prefix)}
+
+
+def _read_recorded_position(table: Table, pipeline: str) -> Position | None:
+    try:
+        return Position.from_properties(pipeline, table.metadata.properties, format_name(table))
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        prefix = resource_names.name_pipeline_property(pipeline, "")
+        raise GiveUp(
+            f"table={format_name(table)}: its properties {prefix}* hold no position any more: somebody has changed "
+            f"them: {error}; remove {prefix}position from the table: its last published snapshot has all of them too"
+        ) from error
+
+
+def _rewrites_files(table: Table) -> bool:
+    metadata = table.metadata
+    return metadata.format_version == 1 or metadata.properties.get(MERGE_MODE_PROPERTY) != MERGE_ON_READ
+
+
+def _find_lost_partition(table: Table) -> str:
+    """The first partition of any spec whose column the schema has no more; none for one that was only taken away."""
+    field_ids = table.schema().field_ids
+    fields = (field for spec in table.specs().values() for field in spec.fields)
+    return next(
+        (f.name for f in fields if f.source_id not in field_ids and not isinstance(f.transform, VoidTransform)), ""
+    )
+
+
+def _read_total_records(snapshot: Snapshot | None) -> int | None:
+    """As the snapshot's writer counted them; some writers do not."""
+    if snapshot is None:
+        return 0
+    total = read_summary(snapshot).get("total-records", "")
+    return int(total) if total.isdecimal() else None
+
+
+def _find_head(table: Table, branch: str) -> Snapshot | None:
+    """The branch's newest snapshot, or main's where the branch is still to be made."""
+    reference = table.metadata.refs.get(branch)
+    if reference is not None and reference.snapshot_ref_type == SnapshotRefType.TAG:
+        raise GiveUp(f"table={format_name(table)}: branch={branch} is a tag there; name a branch, or drop the tag")
+    return table.current_snapshot() if reference is None else table.metadata.snapshot_by_id(reference.snapshot_id)
+
+
+def _find_tagged_snapshot(table: Table, pipeline: str) -> Snapshot | None:
+    reference = table.metadata.refs.get(resource_names.name_tag(pipeline))
+    return table.metadata.snapshot_by_id(reference.snapshot_id) if reference else None
+
+
+def _is_cut_off(iterate_ancestors: list[Snapshot], tagged: Snapshot | None) -> bool:
+    """Whether main's history ends, by expiry, at a snapshot newer than the tagged one: it may have led there."""
+    if tagged is None or not iterate_ancestors or iterate_ancestors[-1].parent_snapshot_id is None:
+        return False
+    return (iterate_ancestors[-1].sequence_number or 0) > (tagged.sequence_number or 0)
+
+
+def _find_carried_position(iterate_ancestors: Iterable[Snapshot], pipeline: str) -> Position | None:
+    positions = (Position.from_properties(pipeline, read_summary(snapshot)) for snapshot in iterate_ancestors)
+    return next((position for position in positions if position is not None), None)
+
+
+def _find_picked_batch(line: Iterable[Snapshot], lineage: Lineage, pipeline: str) -> int | None:
+    """The newest batch of the pipeline whose rows were picked onto a line, above the position that the line carries."""
+    for snapshot in line:
+        summary = read_summary(snapshot)
+        if Position.from_properties(pipeline, summary) is not None:
+            return None
+        number = summary.get(PICKED_PROPERTY, "")
+        source = lineage.get_snapshot(int(number)) if re.fullmatch(r"-?\d+", number) else None
+        position = Position.from_properties(pipeline, read_summary(source)) if source else None
+        if position is not None:
+            return position.batch
+    return None
+
+
+def read_ref_head(table: Table, ref: str) -> Head | None:
+    """The snapshot that a branch or tag names."""
+    reference = table.metadata.refs.get(ref)
+    snapshot = table.metadata.snapshot_by_id(reference.snapshot_id) if reference else None
+    if snapshot is None:
+        return None
+    return Head(snapshot.snapshot_id, snapshot.parent_snapshot_id, read_summary(snapshot))
+
+
+def list_attempt_branches(table: Table, pipeline: str, up_to_batch: int) -> list[str]:
+    """This pipeline's branches of batches up to that one."""
+    numbered = {name: resource_names.parse_branch_batch(pipeline, name) for name in _list_branches(table)}
+    return [name for name, batch in numbered.items() if batch is not None and batch <= up_to_batch]
+
+
+def list_gone_backfill_branches(table: Table, pipeline: str, is_gone: Callable[[str], bool]) -> list[str]:
+    """The branches of this pipeline's backfills and replays of which `is_gone` says that they are."""
+    backfills = {name: resource_names.parse_branch_backfill(pipeline, name) for name in _list_branches(table)}
+    return [name for name, backfill in backfills.items() if backfill is not None and is_gone(backfill)]
+
+
+def list_backfill_branches(table: Table, pipeline: str, backfill: str) -> list[str]:
+    """The branches of one backfill."""
+    return [
+        name
+        for name in _list_branches(table)
+        if resource_names.parse_backfill_slice(pipeline, backfill, name) is not None
+    ]
+
+
+def _list_branches(table: Table) -> list[str]:
+    """Without tags: the name of another pipeline's tag can read like that of a branch of ours."""
+    return [name for name, ref in table.metadata.refs.items() if ref.snapshot_ref_type == SnapshotRefType.BRANCH]
+
+
+def find_attempt_snapshots(table: Table, attempt: str) -> list[int]:
+    """The snapshots with this attempt in their summary; a write that was staged for an audit is on no branch."""
+    return [s.snapshot_id for s in table.metadata.snapshots if read_summary(s).get("tidegate.attempt") == attempt]
+
+
+def find_values_rolled_back(table: Table, branch: str, name: str) -> frozenset[str]:
+    """What snapshots tell under this name in their summaries, where the branch descends from none of them.
+
+    Where expiry has cut the branch's line, an older snapshot may lie behind the cut. What was picked onto the branch by
+    itself (`cherrypick_snapshot`) is there too.
+    """
+    values = {s.snapshot_id: value for s in table.metadata.snapshots if (value := read_summary(s).get(name))}
+    if not values:
+        return frozenset()
+    line = list(Lineage(table.metadata).iterate_ancestors(_find_head(table, branch)))
+    stays = {s.snapshot_id for s in line} | {int(read_summary(s).get(PICKED_PROPERTY, "0")) for s in line}
+    stays |= _list_behind_cut(table.metadata.snapshots, line[-1]) if line else set()
+    return frozenset(values.values()) - {value for number, value in values.items() if number in stays}
+
+
+def _list_behind_cut(snapshots: Sequence[Snapshot], oldest: Snapshot) -> set[int]:
+    """The snapshots from which the oldest one of a line may descend by others that have expired.
+
+    PyIceberg's expiry takes the name of the parent away too, as if the table had been replaced. One between must have
+    expired then: without a gap in the numbers there was none.
+    """
+    end = oldest.sequence_number or 0
+    number_by_id = {s.snapshot_id: s.sequence_number or 0 for s in snapshots}
+    if oldest.parent_snapshot_id is not None:
+        return {snapshot_id for snapshot_id, number in number_by_id.items() if number <= end}
+    numbers = sorted(number_by_id.values())
+    place = bisect_left(numbers, end)
+    return {
+        snapshot_id
+        for snapshot_id, number in number_by_id.items()
+        if number < end and place - bisect_right(numbers, number) < end - number - 1
+    }
+
+
+def compare_with_tag(table: Table, pipeline: str, branch: str) -> Rollback | None:
+    """The two lines of snapshots; None where the table was not rolled back, is empty, or has no tag to go back to."""
+    state = build_state(table, pipeline, branch)
+    tag = resource_names.name_tag(pipeline)
+    lineage = Lineage(table.metadata)
+    reference = table.metadata.refs.get(tag)
+    head = lineage.get_snapshot(state.snapshot_id)
+    tagged = lineage.get_snapshot(reference.snapshot_id) if reference else None
+    if not state.is_rolled_back or tagged is None or head is None:
+        return None
+    now = list(lineage.iterate_ancestors(head))
+    tagged_line = list(lineage.iterate_ancestors(tagged))
+    shared = {snapshot.snapshot_id for snapshot in now} & {snapshot.snapshot_id for snapshot in tagged_line}
+    return Rollback(
+        head.snapshot_id,
+        tagged.snapshot_id,
+        returning_snapshots=_list_until(tagged_line, shared),
+        discarded_snapshots=_list_until(now, shared),
+        is_traceable=bool(shared) or _have_same_origin(now, tagged_line),
+        rows_now=count_live_rows(table, branch),
+        rows_then=count_live_rows(table, tag),
+    )
+
+
+def _list_until(line: list[Snapshot], shared: set[int]) -> tuple[PastSnapshot, ...]:
+    return tuple(
+        _describe_snapshot(snapshot)
+        for snapshot in takewhile(lambda snapshot: snapshot.snapshot_id not in shared, line)
+    )
+
+
+def _have_same_origin(now: list[Snapshot], tagged_line: list[Snapshot]) -> bool:
+    """Whether the snapshot that both lines came from has expired, and its children still name it."""
+    origins = (now[-1].parent_snapshot_id, tagged_line[-1].parent_snapshot_id)
+    return origins[0] is not None and origins[0] == origins[1]
+
+
+def _describe_snapshot(snapshot: Snapshot) -> PastSnapshot:
+    summary = read_summary(snapshot)
+    pipeline = summary.get(PIPELINE, "")
+    batch = summary.get(resource_names.name_pipeline_property(pipeline, "batch")) if pipeline else None
+    rows = count_changed_rows(snapshot) if has_changed_row_counts(snapshot) else None
+    return PastSnapshot(
+        snapshot_id=snapshot.snapshot_id,
+        at_ms=snapshot.timestamp_ms,
+        rows=rows,
+        pipeline=pipeline,
+        batch=None if batch is None else int(batch),
+    )
+
+
+def list_branch_pipelines(table: Table, branch: str) -> tuple[str, ...]:
+    """Pipelines whose position or tag the table carries, without those that publish into another branch alone.
+
+    A pipeline whose tag lies outside of `branch` is left out only if the tag lies on another branch of the user's, and
+    nothing of `branch` was published by it: else the branch may have been rolled back.
+    """
+    refs = table.metadata.refs
+    lineage = Lineage(table.metadata)
+    by_position = (match[1] for name in table.metadata.properties if (match := POSITION_PATTERN.fullmatch(name)))
+    by_tag = (
+        resource_names.parse_tag_pipeline(name)
+        for name, ref in refs.items()
+        if _is_tag(ref) and resource_names.is_ours(name)
+    )
+    target = branch if branch in refs else "main"
+    own_line = _read_branch_line(lineage, table, target)
+    other_ids = {
+        i
+        for name in refs
+        if not resource_names.is_ours(name) and name != target
+        for i in _read_branch_line(lineage, table, name)
+    }
+    pipelines = sorted({*by_position, *by_tag})
+    return tuple(name for name in pipelines if not _publishes_elsewhere(table, name, own_line, other_ids))
+
+
+def _publishes_elsewhere(table: Table, pipeline: str, own_line: dict[int, Snapshot], other_ids: set[int]) -> bool:
+    tag = table.metadata.refs.get(resource_names.name_tag(pipeline))
+    if tag is None or tag.snapshot_id in own_line or tag.snapshot_id not in other_ids:
+        return False
+    position = resource_names.name_pipeline_property(pipeline, "position")
+    return not any(position in read_summary(snapshot) for snapshot in own_line.values())
+
+
+def _read_branch_line(lineage: Lineage, table: Table, ref: str) -> dict[int, Snapshot]:
+    """The snapshots of a branch, none for a tag."""
+    reference = table.metadata.refs.get(ref)
+    if reference is None or _is_tag(reference):
+        return {}
+    head = lineage.get_snapshot(reference.snapshot_id)
+    return {snapshot.snapshot_id: snapshot for snapshot in lineage.iterate_ancestors(head)}
+
+
+def _is_tag(ref: object) -> bool:
+    return getattr(ref, "snapshot_ref_type", None) == SnapshotRefType.TAG

@@ -1,0 +1,388 @@
+"""PyIceberg's private parts: what the adapter uses of them, what it replaces, and the issue upstream that would end it.
+
+No other module touches a private name of PyIceberg, replaces one of its methods, or derives from one of its classes.
+So an upgrade looks here, at each part: whether the name is still there, and whether its issue is closed. Issues are
+those of apache/iceberg-python; "none" means that none was found.
+"""
+
+import uuid
+import weakref
+from abc import abstractmethod
+from collections.abc import Hashable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import cache, lru_cache, partial
+from traceback import clear_frames
+from types import new_class
+from typing import TYPE_CHECKING, Any, cast
+
+from pyiceberg.catalog import Catalog as IcebergCatalog
+from pyiceberg.io import FileIO
+from pyiceberg.manifest import DataFile, ManifestContent, ManifestEntry, ManifestFile, ManifestWriter, ManifestWriterV2
+from pyiceberg.schema import Schema
+from pyiceberg.serializers import FromInputFile
+from pyiceberg.table import CommitTableResponse, StagedTable, Table, Transaction
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Operation, Summary
+from pyiceberg.table.update import TableRequirement, TableUpdate
+from pyiceberg.table.update.schema import UpdateSchema
+from pyiceberg.table.update.snapshot import _SnapshotProducer
+from pyiceberg.typedef import EMPTY_DICT, Identifier, Properties, TableVersion
+from pyiceberg.types import IntegerType, ListType, NestedField, StructType
+
+from tidegate.adapters.iceberg.format_version import refuse_cut_path
+from tidegate.errors import RetryLater
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyiceberg.catalog.rest import RestCatalog
+    from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
+
+MAX_FILE_SYSTEMS = 16  # of keys that a catalog hands out, older ones are let go
+STORE_SETTINGS = {"adls", "client", "gcs", "hdfs", "s3"}  # what properties begin with that a client is made of
+# A flush loads its table, the intermediate table and the history again and again. That of many snapshots is large.
+MAX_KEPT_METADATA = 4
+MAX_CLOCK_SKEW_MS = 60_000  # Iceberg's Java library opens no table whose times go back by more
+VIEW_TYPE = "VIEW"
+# in the words of Iceberg's Java client
+TIMEOUTS = ("rest.client.connection-timeout-ms", "rest.client.socket-timeout-ms")
+# of a manifest's entries, as the format fixes them
+DATA_FILE_FIELD_ID = 2
+EQUALITY_IDS_FIELD_ID = 135
+EQUALITY_ID_FIELD_ID = 136
+
+
+# A commit of our own requirements: #269. A transaction tries a refused commit again, on whatever main is then, and
+# gives nobody the updates that it has staged.
+
+
+def get_updates(transaction: Transaction) -> tuple[TableUpdate, ...]:
+    """What a transaction has staged, for a commit with other requirements than its own."""
+    return transaction._updates
+
+
+def get_requirements(transaction: Transaction) -> tuple[TableRequirement, ...]:
+    """What must hold for that."""
+    return transaction._requirements
+
+
+def check_schema_update(update: UpdateSchema) -> None:
+    """`ValueError` where the commit would raise it, and nothing is sent. Upstream: none."""
+    update._apply()
+
+
+# Files without a commit: #1751 for files of rows, #1053 for files of deletes.
+
+
+def write_data_files(metadata: TableMetadata, rows: "pa.Table", io: FileIO) -> Iterable[DataFile]:
+    """Write rows as the files of a table, in its present partitions."""
+    from pyiceberg.io.pyarrow import _dataframe_to_data_files
+
+    return _dataframe_to_data_files(metadata, rows, io)
+
+
+def read_deleted_positions(io: FileIO, file: DataFile) -> "dict[str, pa.ChunkedArray[Any]]":
+    """The positions of a file of deletes, by the data file that they lie in."""
+    from pyiceberg.io.pyarrow import _read_deletes
+
+    return _read_deletes(io, file)
+
+
+# Snapshots with deletes: #3618. PyIceberg's own writers know of data files only.
+
+
+class DeleteManifestWriter(ManifestWriterV2):
+    """Writes a manifest of delete files.
+
+    The ids of the columns that deletes by equality name are 32 bits in it: Iceberg's Java library opens no other table.
+    That is #3840, closed in main.
+    """
+
+    def content(self) -> ManifestContent:
+        return ManifestContent.DELETES
+
+    @property
+    def _meta(self) -> dict[str, str]:
+        return {**super()._meta, "content": "deletes"}
+
+    def _with_partition(self, format_version: TableVersion) -> Schema:
+        fields = super()._with_partition(format_version).fields
+        return Schema(*(_narrow_ids(field) for field in fields))
+
+
+def _narrow_ids(field: NestedField) -> NestedField:
+    """A field of a manifest's entries, with ids of 32 bits."""
+    kind = field.field_type
+    if field.field_id == DATA_FILE_FIELD_ID and isinstance(kind, StructType):
+        return field.model_copy(update={"field_type": StructType(*map(_narrow_ids, kind.fields))})
+    if field.field_id == EQUALITY_IDS_FIELD_ID:
+        ids = ListType(EQUALITY_ID_FIELD_ID, IntegerType(), element_required=True)
+        return field.model_copy(update={"field_type": ids})
+    return field
+
+
+class SnapshotOfManifests(_SnapshotProducer["SnapshotOfManifests"]):
+    """A snapshot above any other, of the manifests and with the summary that a derived class gives.
+
+    Nothing is committed: `write` writes the list of manifests, and returns the update that adds the snapshot.
+    """
+
+    def __init__(self, table: Table, parent_id: int, operation: Operation) -> None:
+        super().__init__(operation, table.transaction(), table.io, uuid.uuid4(), branch=None)
+        self._parent_snapshot_id = parent_id
+        self.io = table.io
+        self.properties: dict[str, str] = table.metadata.properties
+        self.operation = operation
+
+    @abstractmethod
+    def build_manifests(self) -> list[ManifestFile]:
+        """All manifests of the snapshot, written where they are new."""
+
+    @abstractmethod
+    def build_summary(self) -> Summary:
+        """Called after `build_manifests`."""
+
+    def write(self) -> TableUpdate:
+        """Write the snapshot's files."""
+        (update,), _ = self._commit()
+        return update
+
+    @property
+    def written_paths(self) -> list[str]:
+        """The manifests, and lists of them, that were written."""
+        return [*self._written_manifests, *self._written_manifest_lists]
+
+    def open_manifest(self, content: ManifestContent, spec_id: int) -> ManifestWriter:
+        """A new manifest of files of one kind and one partition spec."""
+        spec = self.spec(spec_id)
+        if content == ManifestContent.DATA:
+            return self.new_manifest_writer(spec)
+        output = self.new_manifest_output()
+        return DeleteManifestWriter(spec, self.schema(), output, self._snapshot_id, self._compression)
+
+    def _validate_concurrency(self) -> None:
+        """What was written since is looked at before."""
+
+    def _deleted_entries(self) -> list[ManifestEntry]:
+        return []
+
+    def _existing_manifests(self) -> list[ManifestFile]:
+        return []
+
+    def _manifests(self) -> list[ManifestFile]:
+        return self.build_manifests()
+
+    def _summary(self, snapshot_properties: Any = None) -> Summary:
+        return self.build_summary()
+
+
+# One client of an object store for all tables of a catalog. Upstream: none.
+
+
+def share_file_systems(catalog: IcebergCatalog) -> None:
+    """Let all tables that are loaded from a catalog use the same clients of an object store: one for each log-in.
+
+    PyIceberg opens a client, with connections of its own, for each table that it loads, and Python's collector alone
+    ends it: a process that flushes has hundreds of descriptors open until that comes.
+    """
+    reference = weakref.ref(catalog)
+    load = type(catalog)._load_file_io
+
+    @lru_cache(MAX_FILE_SYSTEMS)
+    def open_file_system(kind: Hashable, settings: frozenset[tuple[str, Any]], scheme: str, netloc: str = "") -> Any:
+        return cast("Any", kind)(dict(settings))._initialize_fs(scheme, netloc or None)
+
+    def load_file_io(properties: Properties = EMPTY_DICT, location: str | None = None) -> FileIO:
+        io: Any = load(cast("IcebergCatalog", reference()), properties, location)
+        if hasattr(io, "_initialize_fs"):
+            given = io.properties.items()
+            settings = frozenset((name, value) for name, value in given if name.partition(".")[0] in STORE_SETTINGS)
+            io.fs_by_scheme = partial(open_file_system, cast("Hashable", type(io)), settings)
+        return cast("FileIO", io)
+
+    catalog._load_file_io = load_file_io  # type: ignore[method-assign]
+
+
+# No deep copies of a table's metadata: #2673, and pull request #3784.
+
+
+class _Shared:
+    """In front of PyIceberg's class of a table's metadata: a copy that shares what does not change.
+
+    ``update_table_metadata`` ends with a deep copy of each snapshot with its summary, each schema and the whole log. A
+    transaction makes one each time that its state is read, a dozen times in a commit, and a catalog in a database one
+    more. It protects nothing: each update makes new lists and dictionaries, and leaves those it was given as they are.
+    """
+
+    def model_copy(self, *, update: dict[str, Any] | None = None, deep: bool = False) -> Any:
+        # `deep` is PyIceberg's word, and changes nothing
+        return super().model_copy(update=update)  # type: ignore[misc]
+
+
+@cache
+def _build_shared_class(metadata_class: type) -> type:
+    """The class with `_Shared` in front; it has the fields and the layout of the one that it is made of."""
+    if issubclass(metadata_class, _Shared):
+        return metadata_class
+    return new_class(metadata_class.__name__, (_Shared, metadata_class))
+
+
+def share_metadata(metadata: TableMetadata) -> TableMetadata:
+    """The same metadata, of which PyIceberg makes no deep copies any more."""
+    object.__setattr__(metadata, "__class__", _build_shared_class(type(metadata)))
+    return metadata
+
+
+def share_metadata_of_tables(catalog: IcebergCatalog) -> None:
+    """Share the metadata of all tables that are loaded from a catalog, between all states of each."""
+    reference = weakref.ref(catalog)
+
+    def load_table(identifier: Any) -> Table:
+        opened = cast("IcebergCatalog", reference())
+        table = type(opened).load_table(opened, identifier)
+        share_metadata(table.metadata)
+        return table
+
+    catalog.load_table = load_table  # type: ignore[method-assign]
+
+
+# Catalogs in a database.
+
+
+def keep_metadata(catalog: "SqlCatalog") -> None:
+    """Read a metadata file once: at each load the database names the file, which is never written again.
+
+    Upstream: none for a kept file; #3162 on what reading a large one costs.
+    """
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    @lru_cache(MAX_KEPT_METADATA)
+    def read_metadata(location: str) -> TableMetadata:
+        return FromInputFile.table_metadata(catalog._load_file_io(location=location).new_input(location))
+
+    def build_table(row: "IcebergTables") -> Table:
+        location = row.metadata_location
+        if not location or not row.table_namespace or not row.table_name:
+            return SqlCatalog._convert_orm_to_iceberg(catalog, row)  # which says what is missing
+        refuse_cut_path(".".join((catalog.name, row.table_namespace, row.table_name)), location)
+        metadata = read_metadata(location)
+        return Table(
+            identifier=(*catalog.identifier_to_tuple(row.table_namespace), row.table_name),
+            metadata=metadata,
+            metadata_location=location,
+            io=catalog._load_file_io(metadata.properties, location),
+            catalog=catalog,
+        )
+
+    catalog._convert_orm_to_iceberg = build_table  # type: ignore[method-assign, assignment]
+
+
+def keep_order_of_time(catalog: "SqlCatalog") -> None:
+    """`RetryLater` in place of a commit that would close the table to Spark: PyIceberg writes it by any clock (#2938).
+
+    The times of a table's log must not go back. A REST server commits by its own clock, and looks at that itself.
+    """
+    stage = catalog._update_and_stage_table
+
+    def stage_in_order(current: Table | None, *arguments: Any) -> StagedTable:
+        staged_table = stage(current, *arguments)
+        table_name = ".".join((catalog.name, *current.name())) if current else ""
+        behind_ms = _find_newest_ms(current.metadata) - staged_table.metadata.last_updated_ms if current else 0
+        if current is not None and behind_ms > MAX_CLOCK_SKEW_MS:
+            raise RetryLater(
+                f"table={table_name}: its last change is ahead of this machine's clock by "
+                f"seconds={behind_ms // 1000}, and Spark opens no table whose times go back by more than "
+                f"{MAX_CLOCK_SKEW_MS // 1000}: nothing was changed; set the clocks of this machine, of Spark and of "
+                "whoever else writes the table by NTP; it will be tried again"
+            )
+        return staged_table
+
+    catalog._update_and_stage_table = stage_in_order  # type: ignore[method-assign, assignment]
+
+
+def _find_newest_ms(metadata: TableMetadata) -> int:
+    """The latest time that a table tells."""
+    return max(metadata.last_updated_ms, *(entry.timestamp_ms for entry in metadata.snapshot_log[-1:]), 0)
+
+
+def has_view(catalog: "SqlCatalog", identifier: str) -> bool:
+    """Whether a view has this name, as Java's catalogs keep them beside the tables; an older database keeps none.
+
+    Upstream: #3337.
+    """
+    from pyiceberg.catalog.sql import IcebergTables
+    from sqlalchemy import select
+    from sqlalchemy.orm import Session
+
+    if catalog._schema_version != "v1":
+        return False
+    namespace, _, name = identifier.rpartition(".")
+    query = select(IcebergTables.iceberg_type).where(
+        IcebergTables.catalog_name == catalog.name,
+        IcebergTables.table_namespace == namespace,
+        IcebergTables.table_name == name,
+    )
+    with Session(catalog.engine) as session:
+        return session.scalar(query) == VIEW_TYPE
+
+
+# REST catalogs. Their module is a tenth of a process's start, and is loaded only where one is.
+
+
+def open_rest_catalog(name: str, properties: dict[str, Any]) -> "RestCatalog":
+    """The catalog with these properties and, below them, those of PyIceberg's own configuration."""
+    from pyiceberg.utils.config import Config, merge_config
+
+    texts: dict[str, Any] = {key: str(value) for key, value in properties.items()}
+    catalog_properties: dict[str, Any] = merge_config(Config().get_catalog_config(name) or {}, texts)
+    opened = _load_patient_class()(name, **catalog_properties)
+    # its server deletes old metadata (#1199 has clients do it); PyIceberg would warn that it is gone
+    opened._delete_old_metadata = lambda *_: None  # type: ignore[method-assign]
+    return opened
+
+
+@cache
+def _load_patient_class() -> "type[RestCatalog]":
+    from pyiceberg.catalog.rest import RestCatalog
+
+    class PatientRestCatalog(RestCatalog):
+        """Gives up a request, to the catalog or for a token, by the timeouts among its properties.
+
+        PyIceberg's own waits for ever: #2772, closed in main with `connection.timeout` for both.
+        """
+
+        def _config_headers(self, session: Any) -> None:
+            # what every session of the catalog passes before its first request
+            super()._config_headers(session)
+            limits = (self.properties.get(name) for name in TIMEOUTS)
+            connect, read = (float(limit) / 1000 if limit is not None else None for limit in limits)
+            session.request = partial(session.request, timeout=(connect, read))
+
+        def load_table(self, identifier: str | Identifier) -> Table:
+            with _forget_frames():  # a table that is not there is an error, and usual
+                table: Table = super().load_table(identifier)
+            return table
+
+        def commit_table(
+            self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
+        ) -> CommitTableResponse:
+            with _forget_frames():  # a commit that another one has overtaken is an error, and usual
+                answer: CommitTableResponse = super().commit_table(table, requirements, updates)
+            return answer
+
+    return PatientRestCatalog
+
+
+@contextmanager
+def _forget_frames() -> Iterator[None]:
+    """Let an error hold no values of the calls that it came through. Upstream: none.
+
+    PyIceberg's retries keep the error, and the error keeps them by its traceback. So all callers' values, with the
+    Kafka client of their flush, would stay until Python's collector comes.
+    """
+    try:
+        yield
+    except Exception as error:
+        for exception in (error, error.__cause__, error.__context__):
+            if exception is not None:
+                clear_frames(exception.__traceback__)
+        raise

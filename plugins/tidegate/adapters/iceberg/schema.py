@@ -1,0 +1,143 @@
+"""The schema of an Iceberg table: whether it can be written, how it takes in columns, and the limits of their values.
+
+How long values may be that name a partition: each names a folder of the table's files, as ``column=value``. A file
+system's folder has a name of 255 bytes at most; longer ones end a write with the library's own words, in each try. In a
+store the whole key has a limit.
+"""
+
+import re
+from collections.abc import Iterable
+from urllib.parse import quote_plus, urlsplit
+
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
+from pyiceberg.table import Table
+from pyiceberg.table.update.schema import UpdateSchema
+from pyiceberg.transforms import IdentityTransform, TruncateTransform
+from pyiceberg.types import TimeType
+
+from tidegate.adapters.iceberg.format_version import refuse_newer_format
+from tidegate.adapters.iceberg.pyiceberg_private import check_schema_update
+from tidegate.adapters.iceberg.types import list_field_ids, read_table_struct, to_iceberg_type
+from tidegate.adapters.port_errors import format_one_line
+from tidegate.errors import CommitRefused, GiveUp, IncompatibleSchema
+from tidegate.model.table_state import FolderLimit
+from tidegate.schema.data_types import Column
+from tidegate.schema.evolution import ChangeKind, EvolutionRules, SchemaChange, find_schema_changes
+from tidegate.sql.spark import unquote
+
+FOLDER_SCHEMES = ("", "file", "hdfs", "viewfs")
+MAX_NAME_BYTES = 255
+MAX_KEY_BYTES = 1024
+FILE_NAME_BYTES = 130  # what stands behind the folder in a key: a file's name, its hash in an object store's layout
+DATA_PATH_PROPERTY = "write.data.path"
+LAYOUT_PROPERTY = "write.object-storage.partitioned-paths"  # false: no folder is named by a partition
+WIDEST_CHARACTER = 12  # bytes of one character, percent-encoded
+TRUNCATE_PATTERN = re.compile(r"truncate\(\s*(\d+)\s*,(.+)\)", re.IGNORECASE)
+NAME_PATTERN = re.compile(r"`(?:[^`]|``)+`|[^\s`(),]+")
+
+
+def refuse_unreadable(name: str, table: Table) -> None:
+    """GiveUp for a table of a newer format, and for one that Spark opens not at all.
+
+    That is one with a column that Spark has no type for, or with two whose names differ in case alone.
+    """
+    refuse_newer_format(name, table.metadata.format_version)
+    schema = table.schema()
+    columns_by_name = dict[str, str]()
+    for column in schema.column_names:
+        other_column = columns_by_name.setdefault(column.casefold(), column)
+        if other_column != column:
+            raise GiveUp(
+                f"table={name} columns={other_column}, {column}: Spark compares names without case, and opens no "
+                "table with both; nothing was written; rename or drop one of the two, or use another table"
+            )
+        if isinstance(schema.find_type(column), TimeType):
+            raise GiveUp(
+                f"table={name} column={column} type=time: Spark opens no table with a column of this type; "
+                "nothing was written; drop the column, or use another table"
+            )
+
+
+def evolve_schema(table: Table, name: str, columns: tuple[Column, ...], rules: EvolutionRules) -> list[str]:
+    """Add missing columns, widen types, relax required ones; returns a sentence for each change.
+
+    `IncompatibleSchema` names the column, both types and the way out where the table cannot hold what is asked; then
+    nothing is changed. A name that a partition of the table has, or had, cannot become that of another column.
+    """
+    changes = find_schema_changes(name, read_table_struct(table), columns, rules)
+    if not changes:
+        return []
+    update = _prepare_update(table, name, changes)
+    try:
+        update.commit()
+    except (CommitFailedException, NoSuchTableError) as error:
+        raise CommitRefused(f"table={name}: another writer changed it: {error}") from error
+    return [str(change) for change in changes]
+
+
+def _prepare_update(table: Table, name: str, changes: tuple[SchemaChange, ...]) -> UpdateSchema:
+    """The changes, looked at as the commit does before it sends them."""
+    update = table.update_schema(case_sensitive=False)
+    try:
+        for change in changes:
+            _apply_change(update, change)
+        check_schema_update(update)
+    except ValueError as error:
+        raise IncompatibleSchema(
+            f"table={name}: Iceberg refuses its changes ({', '.join(map(str, changes))}): {format_one_line(error)}; "
+            "nothing was written; give the column another name in the pipeline file, or write to another table"
+        ) from error
+    return update
+
+
+def _apply_change(update: UpdateSchema, change: SchemaChange) -> None:
+    if change.kind is ChangeKind.ADD:
+        update.add_column(change.path, to_iceberg_type(change.type))
+    elif change.kind is ChangeKind.WIDEN:
+        widened = to_iceberg_type(change.type)
+        assert widened.is_primitive
+        update.update_column(change.path, widened)
+    else:
+        update.make_column_optional(change.path)
+
+
+def list_limits(table: Table) -> tuple[FolderLimit, ...]:
+    """Those of the spec that new files are written by."""
+    if table.properties.get(LAYOUT_PROPERTY) == "false":
+        return ()
+    location = table.properties.get(DATA_PATH_PROPERTY) or f"{table.location()}/data"
+    paths = {field_id: path for path, field_id in list_field_ids(table.schema().fields).items()}
+    partitions: list[tuple[str, tuple[str, ...], int | None]] = []
+    for field in table.spec().fields:
+        is_named_by_value = isinstance(field.transform, IdentityTransform | TruncateTransform)
+        if is_named_by_value and field.source_id in paths:
+            width = field.transform.width if isinstance(field.transform, TruncateTransform) else None
+            partitions.append((field.name, paths[field.source_id], width))
+    return tuple(_compute_limits(location, partitions))
+
+
+def list_limits_of_new(location: str, partition_by: Iterable[str]) -> tuple[FolderLimit, ...]:
+    """Those of a table that is made there, with partitions as a pipeline file has them."""
+    partitions: list[tuple[str, tuple[str, ...], int | None]] = []
+    for text in map(str.strip, partition_by):
+        truncation = TRUNCATE_PATTERN.fullmatch(text)
+        if truncation is not None:
+            column = unquote(truncation[2].strip())
+            partitions.append((f"{column}_trunc", (column,), int(truncation[1])))
+        elif NAME_PATTERN.fullmatch(text):
+            partitions.append((unquote(text), (unquote(text),), None))
+    return tuple(_compute_limits(f"{location}/data", partitions))
+
+
+def _compute_limits(
+    location: str, partitions: Iterable[tuple[str, tuple[str, ...], int | None]]
+) -> Iterable[FolderLimit]:
+    parts = urlsplit(location)
+    for name, column, width in partitions:
+        used_bytes = len(quote_plus(name)) + len("=")
+        if parts.scheme in FOLDER_SCHEMES:
+            max_bytes = MAX_NAME_BYTES - used_bytes
+        else:
+            max_bytes = MAX_KEY_BYTES - FILE_NAME_BYTES - len(parts.path.encode()) - used_bytes
+        if width is None or width * WIDEST_CHARACTER > max_bytes:
+            yield FolderLimit(column, width, max_bytes)

@@ -1,0 +1,333 @@
+"""The intermediate table: which batches wait in it, and how those that are published leave it, bytes included."""
+
+import json
+import re
+import warnings
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.expressions import In, LessThanOrEqual, Or
+from pyiceberg.expressions.literals import literal
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.update import (
+    AssertRefSnapshotId,
+    AssertTableUUID,
+    RemovePropertiesUpdate,
+    RemoveSnapshotsUpdate,
+    SetPropertiesUpdate,
+    TableUpdate,
+)
+from pyiceberg.utils.concurrent import ExecutorFactory
+
+from tidegate.adapters.iceberg.catalog import MAIN, IcebergPort, format_name
+from tidegate.adapters.iceberg.commit import commit
+from tidegate.adapters.iceberg.errors import translate_iceberg_errors
+from tidegate.adapters.iceberg.files import (
+    drop_empty_folders,
+    list_files_below,
+    list_folders,
+    list_snapshot_files,
+    remove_file,
+)
+from tidegate.adapters.iceberg.lineage import parse_batch, read_summary
+from tidegate.adapters.iceberg.position import check_removable
+from tidegate.adapters.iceberg.pyiceberg_private import get_updates
+from tidegate.errors import CommitRefused, RetryLater
+from tidegate.failpoints import hit_failpoint
+from tidegate.jobs.merge_job import AuditAnswers
+from tidegate.jobs.record_explanation import RecordExplanation
+from tidegate.jobs.stage_outcome import StageOutcome
+from tidegate.model import resource_names
+from tidegate.model.batch import StagedBatch
+from tidegate.model.offsets import Ranges
+from tidegate.model.ownership import FORMAT_PROPERTY, STAGING_KINDS, TableKind, refuse_other_format
+from tidegate.model.table_state import Staging
+from tidegate.ports.destination import StagingStore
+
+HIGHEST_BATCH_PROPERTY = "tidegate.highest-batch"  # of an intermediate table; the statement that makes it sets it too
+MAX_COMMITS = 10
+
+
+class IcebergStaging(IcebergPort, StagingStore):
+    """Spark writes the intermediate tables itself: no job leaves files that have to be brought in."""
+
+    @translate_iceberg_errors
+    def complete_attempt(
+        self, intermediate: str, batch: int, attempt: str, summary: dict[str, str]
+    ) -> StageOutcome | None:
+        # one commit, tried again where other commits to the table are faster
+        for _ in range(MAX_COMMITS):
+            loaded_table = self.catalogs.table(intermediate)
+            with suppress(CommitRefused):
+                return None if loaded_table is None else _complete_attempt(loaded_table, attempt)
+        raise RetryLater(
+            f"intermediate={intermediate} batch={batch} attempt={attempt}: other commits to the table were faster "
+            f"{MAX_COMMITS} times; it will be tried again"
+        )
+
+    @translate_iceberg_errors
+    def read_explanation(self, intermediate: str, batch: int, attempt: str) -> RecordExplanation | None:
+        loaded_table = self.catalogs.table(intermediate)
+        if loaded_table is None:
+            return None
+        text = loaded_table.metadata.properties.get(resource_names.name_counted_property(attempt))
+        return None if text is None else RecordExplanation.from_json(text, _name_place(loaded_table, attempt))
+
+    @translate_iceberg_errors
+    def list_staged(self, intermediate: str, table: str) -> list[StagedBatch]:
+        loaded_table = self.catalogs.table(intermediate)
+        if loaded_table is None:
+            return []
+        newest: dict[int, StagedBatch] = {}
+        for snapshot in sorted(loaded_table.metadata.snapshots, key=lambda s: s.sequence_number or 0):
+            staged_batch = _build_staged_batch(loaded_table, snapshot, table)
+            if staged_batch is not None:
+                newest[staged_batch.batch] = staged_batch
+        return [newest[batch] for batch in sorted(newest)]
+
+    @translate_iceberg_errors
+    def read_staged_outcome(self, intermediate: str, attempt: str) -> StageOutcome | None:
+        loaded_table = self.catalogs.table(intermediate)
+        return None if loaded_table is None else _read_outcome(loaded_table, attempt)
+
+    @translate_iceberg_errors
+    def read_staging(self, intermediate: str, table: str) -> Staging | None:
+        loaded_table = self.catalogs.table(intermediate)
+        current = loaded_table.current_snapshot() if loaded_table is not None else None
+        if loaded_table is None or current is None:
+            return None
+        by_batch: dict[int, StagedBatch | None] = {}
+        for snapshot in sorted(loaded_table.metadata.snapshots, key=lambda s: s.sequence_number or 0):
+            batch = parse_batch(snapshot)
+            if batch is not None:
+                staged_batch = _build_staged_batch(loaded_table, snapshot, table)
+                by_batch[batch] = staged_batch and replace(staged_batch, snapshot_id=current.snapshot_id)
+        batches = tuple(newest_batch for _, newest_batch in sorted(by_batch.items()) if newest_batch is not None)
+        return Staging(current.snapshot_id, batches)
+
+    @translate_iceberg_errors
+    def find_highest_batch(self, intermediate: str) -> int:
+        # The number of an attempt that was killed before it was complete is used again: the next one writes over it.
+        loaded_table = self.catalogs.table(intermediate)
+        if loaded_table is None:
+            return 0
+        snapshots = loaded_table.metadata.snapshots
+        cleaned = [int(read_summary(s).get("tidegate.clean-up", "0")) for s in snapshots]
+        at_creation = int(loaded_table.metadata.properties.get(HIGHEST_BATCH_PROPERTY, "0"))
+        valid_snapshots = [
+            s for s in snapshots if not _is_unfinished(loaded_table, s) and not _is_dead(loaded_table, s)
+        ]
+        return max([at_creation, *cleaned, *(parse_batch(s) or 0 for s in valid_snapshots)])
+
+    @translate_iceberg_errors
+    def read_audit_answers(self, intermediate: str, attempt: str) -> AuditAnswers | None:
+        loaded_table = self.catalogs.table(intermediate)
+        if loaded_table is None:
+            return None
+        text = loaded_table.metadata.properties.get(resource_names.name_audit_property(attempt))
+        return None if text is None else AuditAnswers.from_json(text, _name_place(loaded_table, attempt))
+
+    @translate_iceberg_errors
+    def clean_up(self, intermediate: str, up_to_batch: int) -> dict[str, int]:
+        loaded_table = self.catalogs.table(intermediate)
+        return {} if loaded_table is None else _remove_batches(loaded_table, up_to_batch)
+
+    @translate_iceberg_errors
+    def drop(self, intermediate: str) -> None:
+        # Another run may make the table anew behind the drop, in the same place: the files of that one stay.
+        table = self.catalogs.table(intermediate)
+        if table is None:
+            return
+        check_removable(table, (TableKind.INTERMEDIATE,))
+        files = list_files_below(table, table.location())
+        try:
+            table.catalog.drop_table(table.name())
+        except NoSuchTableError:
+            return
+        list(ExecutorFactory.get_or_create().map(partial(remove_file, table), files))
+        drop_empty_folders(table, list_folders(table.location()))
+
+
+def _complete_attempt(table: Table, attempt: str) -> StageOutcome | None:
+    """Let an attempt count whose job has left its counts, and return them; None without any. One commit, tried once."""
+    counted_property = resource_names.name_counted_property(attempt)
+    text = table.metadata.properties.get(counted_property)
+    if text is None:
+        return _read_outcome(table, attempt)
+    outcome = StageOutcome.from_json(text, _name_place(table, attempt))
+    complete = SetPropertiesUpdate(updates={resource_names.name_staged_property(attempt): text})
+    updates = (complete, RemovePropertiesUpdate(removals=[counted_property]))
+    commit(table, (AssertTableUUID(uuid=table.metadata.table_uuid),), updates)
+    return outcome
+
+
+def _read_outcome(table: Table, attempt: str) -> StageOutcome | None:
+    """What the stage job of this attempt left behind, None if the attempt is not complete."""
+    text = table.metadata.properties.get(resource_names.name_staged_property(attempt))
+    return None if text is None else StageOutcome.from_json(text, _name_place(table, attempt))
+
+
+def _name_place(table: Table, attempt: str) -> str:
+    """For messages."""
+    return f"intermediate={'.'.join(table.name())} attempt={attempt}"
+
+
+def _build_staged_batch(table: Table, snapshot: Snapshot, destination: str) -> StagedBatch | None:
+    summary = read_summary(snapshot)
+    outcome = _read_outcome(table, summary.get("tidegate.attempt", ""))
+    if outcome is None or outcome.bad:
+        return None
+    refuse_other_format(f"table={format_name(table)}", FORMAT_PROPERTY, table.metadata.properties)
+    return outcome.to_staged_batch(destination, summary, snapshot.snapshot_id)
+
+
+def _is_unfinished(table: Table, snapshot: Snapshot) -> bool:
+    """Whether its attempt is not complete: its job was killed, or what it left is about to be looked at."""
+    summary = read_summary(snapshot)
+    return "tidegate.staged" in summary and _read_outcome(table, summary.get("tidegate.attempt", "")) is None
+
+
+def _is_dead(table: Table, snapshot: Snapshot) -> bool:
+    """Whether its attempt has ended, and with something that is never merged."""
+    summary = read_summary(snapshot)
+    outcome = _read_outcome(table, summary.get("tidegate.attempt", ""))
+    if outcome is None or "tidegate.staged" not in summary:
+        return False
+    return not outcome.can_be_merged(Ranges.from_dict(json.loads(summary["tidegate.staged"])["ranges"]).span)
+
+
+def _remove_batches(table: Table, up_to_batch: int) -> dict[str, int]:
+    """Remove batches up to that one: rows, snapshots, counts, then every file that nothing refers to any more.
+
+    Attempts that were killed leave files that no snapshot knows; those of batches that are published may go as well:
+    no merge of such a batch can be published, so a late commit that names them is never read. Of later batches go the
+    attempts that are never merged; their rows too, unless another attempt has written over them. So do unfinished ones
+    that another has written over; a job that was only slow finds its rows gone, and stages again. So does what another
+    tool's compaction has made, once a newer snapshot is there: a merge reads the snapshot that its batch was staged in.
+    Of `batches` in the answer each published one is counted once.
+    """
+    check_removable(table, STAGING_KINDS)
+    last = {parse_batch(s): s for s in sorted(table.metadata.snapshots, key=lambda s: s.sequence_number or 0)}
+    dead = [s for s in table.metadata.snapshots if _is_dead(table, s) and not _is_bare(table, s)]
+    dead += [s for s in table.metadata.snapshots if _is_unfinished(table, s) and last[parse_batch(s)] is not s]
+    numbers = [batch for s in dead if (batch := parse_batch(s)) and batch > up_to_batch and last[batch] is s]
+    named_ids = {reference.snapshot_id for reference in table.metadata.refs.values()}
+    foreign = [s for s in table.metadata.snapshots if _is_foreign(s) and s.snapshot_id not in named_ids]
+    old = [s for s in table.metadata.snapshots if _is_spent(s, up_to_batch) or s in dead or s in foreign]
+    current = table.metadata.current_snapshot_id
+    nothing_new = [s.snapshot_id for s in old] == [current] and _is_empty(old[0])
+    counts = _find_obsolete_counts(table, old)
+    if old and not nothing_new:
+        _drop_staged(table, up_to_batch, numbers, [s.snapshot_id for s in old], counts)
+    elif counts:
+        _drop_counts(table, up_to_batch, counts)
+    before = list_snapshot_files(table, old)
+    fresh = table.catalog.load_table(table.name())
+    live_files = list_snapshot_files(fresh, fresh.metadata.snapshots, live_only=True)
+    doomed = (before - live_files) | _find_stray_files(fresh, up_to_batch, live_files)
+    for location in doomed:
+        remove_file(fresh, location)
+        hit_failpoint("clean_up.removed")
+    drop_empty_folders(fresh, {location.rpartition("/")[0] for location in doomed if "/batch_number=" in location})
+    # the snapshot of a batch without rows may stay as the newest, without its counts: it was counted before
+    counted = {parse_batch(s) for s in old if _read_outcome(table, read_summary(s).get("tidegate.attempt", ""))}
+    return {
+        "batches": sum(number is not None and number <= up_to_batch for number in counted),
+        "snapshots": len(old),
+        "files": len(doomed),
+    }
+
+
+def _is_bare(table: Table, snapshot: Snapshot) -> bool:
+    """Whether it is the newest and wrote no row: there is nothing to delete, so it stays until another one follows."""
+    is_current = snapshot.snapshot_id == table.metadata.current_snapshot_id
+    return is_current and read_summary(snapshot).get("added-records", "0") == "0"
+
+
+def _find_obsolete_counts(table: Table, old: list[Snapshot]) -> list[str]:
+    """Counts and audits of attempts that have no snapshot once the old ones are gone: theirs, and those of late losers.
+
+    Counts are written after their snapshot, so that no attempt still waits for its own.
+    """
+    old_ids = {snapshot.snapshot_id for snapshot in old}
+    attempts = (
+        read_summary(s).get("tidegate.attempt", "") for s in table.metadata.snapshots if s.snapshot_id not in old_ids
+    )
+    name_functions = (
+        resource_names.name_counted_property,
+        resource_names.name_staged_property,
+        resource_names.name_audit_property,
+    )
+    in_use = {name(attempt) for attempt in attempts for name in name_functions}
+    prefixes = tuple(name("") for name in name_functions)
+    return [name for name in table.metadata.properties if name.startswith(prefixes) and name not in in_use]
+
+
+def _is_empty(snapshot: Snapshot) -> bool:
+    return "tidegate.clean-up" in read_summary(snapshot) or read_summary(snapshot).get("total-records") == "0"
+
+
+def _is_spent(snapshot: Snapshot, up_to_batch: int) -> bool:
+    batch = parse_batch(snapshot)
+    return "tidegate.clean-up" in read_summary(snapshot) or (batch is not None and batch <= up_to_batch)
+
+
+def _is_foreign(snapshot: Snapshot) -> bool:
+    """Whether somebody else made it: each of the product's own says what it is."""
+    return not any(name.startswith("tidegate.") for name in read_summary(snapshot))
+
+
+def _find_stray_files(table: Table, up_to_batch: int, live_files: set[str]) -> set[str]:
+    """Files in the folders of published batches that no snapshot refers to."""
+    files = list_files_below(table, f"{table.location()}/data")
+    return {location for location in files if _parse_batch_folder(location) <= up_to_batch} - live_files
+
+
+def _parse_batch_folder(path: str) -> float:
+    match = re.search(r"/batch_number=(\d+)/", path)
+    return int(match.group(1)) if match else float("inf")
+
+
+def _drop_staged(
+    table: Table, up_to_batch: int, numbers: list[int], snapshot_ids: list[int], properties: list[str]
+) -> None:
+    """Remove batches up to one, and of those `numbers`, their snapshots and counts from an intermediate table."""
+    transaction = table.transaction()
+    mark = {"tidegate.clean-up": str(up_to_batch)}
+    with warnings.catch_warnings():  # their rows may be gone already, and only snapshots and counts be left
+        warnings.filterwarnings("ignore", "Delete operation did not match any records")
+        batch_filter = LessThanOrEqual(term="batch_number", value=up_to_batch)
+        rows = (
+            Or(batch_filter, In(term="batch_number", literals=set(map(literal, numbers)))) if numbers else batch_filter
+        )
+        transaction.delete(rows, snapshot_properties=mark)
+    updates: list[TableUpdate] = list(get_updates(transaction))
+    expired = [i for i in snapshot_ids if i != transaction.table_metadata.current_snapshot_id]
+    if expired:
+        updates.append(RemoveSnapshotsUpdate(snapshot_ids=expired))
+    if properties:
+        updates.append(RemovePropertiesUpdate(removals=properties))
+    updates += _record_highest_batch(table, up_to_batch)
+    current = table.current_snapshot()
+    main = AssertRefSnapshotId(ref=MAIN, snapshot_id=current.snapshot_id if current else None)
+    commit(table, (AssertTableUUID(uuid=table.metadata.table_uuid), main), updates)
+
+
+def _drop_counts(table: Table, up_to_batch: int, properties: list[str]) -> None:
+    """Remove counts of attempts from an intermediate table."""
+    requirements = (AssertTableUUID(uuid=table.metadata.table_uuid),)
+    commit(
+        table,
+        requirements,
+        [RemovePropertiesUpdate(removals=properties), *_record_highest_batch(table, up_to_batch)],
+    )
+
+
+def _record_highest_batch(table: Table, number: int) -> list[TableUpdate]:
+    """Keep the number of a batch that is cleaned up: its snapshot may stay, if it has no rows, without its counts."""
+    if number <= int(table.metadata.properties.get(HIGHEST_BATCH_PROPERTY, "0")):
+        return []
+    return [SetPropertiesUpdate(updates={HIGHEST_BATCH_PROPERTY: str(number)})]

@@ -1,0 +1,225 @@
+"""The tables of Iceberg: what they hold, what they can take in, where a merge has to look, and remembered deletes."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from fractions import Fraction
+
+from pyiceberg.conversions import from_bytes
+from pyiceberg.expressions import BooleanExpression, GreaterThanOrEqual, IsNull, LessThan, Or
+from pyiceberg.io.pyarrow import ArrowScan
+from pyiceberg.manifest import DataFile
+from pyiceberg.table import FileScanTask, Table
+from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID
+from pyiceberg.types import NestedField, PrimitiveType
+
+from tidegate.adapters.iceberg.catalog import MAIN, Catalogs, IcebergPort
+from tidegate.adapters.iceberg.commit import commit
+from tidegate.adapters.iceberg.errors import translate_iceberg_errors
+from tidegate.adapters.iceberg.files import count_live_rows, measure_files
+from tidegate.adapters.iceberg.history import forget_snapshots
+from tidegate.adapters.iceberg.position import build_state, claim, list_branch_pipelines
+from tidegate.adapters.iceberg.pruning import (
+    are_keys_worth_naming,
+    find_key_ranges,
+    find_overlap,
+    find_table_field,
+    name_keys,
+)
+from tidegate.adapters.iceberg.pyiceberg_private import get_updates, write_data_files
+from tidegate.adapters.iceberg.schema import evolve_schema, list_limits, list_limits_of_new, refuse_unreadable
+from tidegate.adapters.iceberg.types import clamp_times
+from tidegate.model.merge_input import MergeInput
+from tidegate.model.ownership import KIND_PROPERTY, MEMORY_KINDS, Ownership
+from tidegate.model.table_state import FolderLimit, TableFiles, TableState
+from tidegate.ports.destination import TableStore
+from tidegate.schema.data_types import Column
+from tidegate.schema.evolution import EvolutionRules
+from tidegate.spec.time_text import EPOCH, to_utc_datetime
+from tidegate.sql.pruning import Bounds
+
+# tables whose metadata is kept as it was read, for the merge that follows: it may be megabytes each
+MAX_CACHED_TABLES = 8
+TIMESTAMP_COLUMN = "_tidegate_timestamp"  # as tables that remember whole changes have it, beside the user's own columns
+SMALL_FILE_ROWS = 10_000  # of files with some old rows among newer ones, so many may be written again by each call
+# a larger one waits until so much of its time is over: a row is written for one that goes
+MIN_OLD_SHARE = Fraction(1, 2)
+AgedFile = tuple[FileScanTask, Fraction]  # a file with old rows, and which share of the time that it spans is over
+
+
+class IcebergTables(IcebergPort, TableStore):
+    """Each call loads the table anew; what `read_state` has loaded is kept for the merge that follows."""
+
+    def __init__(self, catalogs: Catalogs, branches: Mapping[str, str] | None = None) -> None:
+        super().__init__(catalogs, branches)
+        self._states: dict[str, Table] = {}
+
+    @translate_iceberg_errors
+    def list_tables(self, namespace: str) -> list[str]:
+        return self.catalogs.list_table_names(namespace)
+
+    @translate_iceberg_errors
+    def read_state(self, table: str, pipeline: str) -> TableState | None:
+        loaded_table = self.catalogs.table(table)
+        if loaded_table is None:
+            self.catalogs.refuse_view(table)
+            return None
+        refuse_unreadable(table, loaded_table)
+        self._states.pop(table, None)
+        self._states[table] = loaded_table
+        for oldest in list(self._states)[:-MAX_CACHED_TABLES]:
+            self._states.pop(oldest, None)
+        return build_state(loaded_table, pipeline, self._branch(table))
+
+    @translate_iceberg_errors
+    def evolve(self, table: str, columns: tuple[Column, ...], *, add: bool, widen: bool, relax: bool) -> list[str]:
+        return evolve_schema(self._load_table(table), table, columns, EvolutionRules(add, widen, relax))
+
+    @translate_iceberg_errors
+    def find_bounds(self, table: str, values: MergeInput) -> Bounds:
+        staging_table = self.catalogs.table(values["source"])
+        all_ranges = () if staging_table is None else find_key_ranges(staging_table, values)
+        if staging_table is None or not all_ranges:
+            return Bounds(())
+        at = values.get("at")
+        destination = self._load_table(table) if at is None else self._load_table_at(table, at)
+        ranges = tuple(r for r in all_ranges if find_table_field(destination, r) is not None)
+        overlap = find_overlap(destination, at, ranges) if ranges and at is not None else None
+        if are_keys_worth_naming(values.get("rows", 0), overlap):
+            return Bounds(name_keys(staging_table, values, ranges), overlap=overlap)
+        return Bounds(tuple(key_range.bound for key_range in ranges), overlap=overlap)
+
+    @translate_iceberg_errors
+    def claim(self, table: str, owner: Ownership) -> dict[str, str] | None:
+        loaded_table = self.catalogs.table(table)
+        return None if loaded_table is None else claim(loaded_table, table, owner)
+
+    @translate_iceberg_errors
+    def list_pipelines(self, table: str) -> tuple[str, ...]:
+        loaded_table = self.catalogs.table(table)
+        return () if loaded_table is None else list_branch_pipelines(loaded_table, self._branch(table))
+
+    @translate_iceberg_errors
+    def has_files(self, table: str) -> bool:
+        return self.catalogs.table(table) is not None
+
+    @translate_iceberg_errors
+    def read_files(self, table: str, exact: bool = False) -> TableFiles | None:
+        loaded_table = self.catalogs.table(table)
+        return None if loaded_table is None else measure_files(loaded_table, exact)
+
+    @translate_iceberg_errors
+    def read_property(self, table: str, name: str) -> str | None:
+        loaded_table = self.catalogs.table(table)
+        return None if loaded_table is None else loaded_table.metadata.properties.get(name)
+
+    @translate_iceberg_errors
+    def list_folder_limits(self, table: str, partition_by: tuple[str, ...]) -> tuple[FolderLimit, ...]:
+        loaded_table = self._states.get(table) or self.catalogs.table(table)
+        if loaded_table is not None:
+            return list_limits(loaded_table)
+        catalog, identifier = table.split(".", 1)
+        warehouse = self.catalogs.catalog(catalog).properties.get("warehouse", "")
+        return list_limits_of_new(f"{warehouse}/{identifier}", partition_by) if warehouse else ()
+
+    @translate_iceberg_errors
+    def count_rows(self, table: str) -> int | None:
+        loaded_table = self.catalogs.table(table)
+        return None if loaded_table is None else count_live_rows(loaded_table, self._branch(table))
+
+    @translate_iceberg_errors
+    def forget_deletes(self, deletes: str, before_ms: int, every_ms: int = 0) -> int:
+        # it goes file by file, so that it need not wait
+        loaded_table = self.catalogs.table(deletes)
+        return 0 if loaded_table is None else forget_old_deletes(loaded_table, before_ms)
+
+    def _load_table_at(self, name: str, snapshot_id: int) -> Table:
+        """The table as its state was read, if that has the snapshot: a snapshot is never another."""
+        read = self._states.get(name)
+        return read if read is not None and read.metadata.snapshot_by_id(snapshot_id) else self._load_table(name)
+
+
+def forget_old_deletes(table: Table, before_ms: int) -> int:
+    """Remove deletes whose record is older; returns how many. `CommitRefused` where a merge has written meanwhile.
+
+    Files that hold nothing else go unread. Of the others only those are written again where that is little work for
+    what goes: a delete that stays is remembered for longer, at most until the newest one of its file is old.
+    """
+    if table.metadata.properties.get(KIND_PROPERTY) not in MEMORY_KINDS:
+        return 0  # the next merge marks it, if it is ours
+    field = table.schema().find_field(
+        TIMESTAMP_COLUMN if TIMESTAMP_COLUMN in table.schema().column_names else "timestamp"
+    )
+    before = to_utc_datetime(before_ms)
+    current = table.current_snapshot()
+    tasks = table.scan(row_filter=LessThan(term=field.name, value=before.isoformat())).plan_files()
+    aged = [(task, _estimate_old_share(task.file, field, before)) for task in tasks]
+    wholly_old = [task for task, share in aged if share == 1]
+    partly_old = _choose_worth_rewriting([aged_file for aged_file in aged if aged_file[1] < 1])
+    deleted_rows = 0
+    if current and any(task.file.record_count for task in (*wholly_old, *partly_old)):
+        is_newer = GreaterThanOrEqual(term=field.name, value=before.isoformat())
+        newer_rows = Or(is_newer, IsNull(term=field.name))
+        deleted_rows = _replace_files(table, current.snapshot_id, (wholly_old, partly_old), newer_rows, field.name)
+    forget_snapshots(table.refresh())
+    return deleted_rows
+
+
+def _replace_files(
+    table: Table,
+    snapshot_id: int,
+    tasks: tuple[Sequence[FileScanTask], Sequence[FileScanTask]],
+    kept_rows: BooleanExpression,
+    time: str,
+) -> int:
+    """In one commit onto the snapshot, drop files and write others anew with the kept rows; how many rows went.
+
+    `tasks` are those of both, in this order; `time` is the column of their records' times.
+    """
+    dropped_tasks, rewritten_tasks = tasks
+    transaction = table.transaction()
+    scan = ArrowScan(table.metadata, table.io, table.schema(), kept_rows)
+    removed_rows = sum(task.file.record_count for task in (*dropped_tasks, *rewritten_tasks))
+    with transaction.update_snapshot().overwrite() as overwrite:
+        for task in (*dropped_tasks, *rewritten_tasks):
+            overwrite.delete_data_file(task.file)
+        for task in rewritten_tasks:  # one after the other: a large one is not held in memory beside the next
+            rows = clamp_times(scan.to_table([task]), time)
+            removed_rows -= rows.num_rows
+            for file in write_data_files(transaction.table_metadata, rows, table.io):
+                overwrite.append_data_file(file)
+    requirements = (
+        AssertTableUUID(uuid=table.metadata.table_uuid),
+        AssertRefSnapshotId(ref=MAIN, snapshot_id=snapshot_id),
+    )
+    commit(table, requirements, get_updates(transaction))
+    return removed_rows
+
+
+def _choose_worth_rewriting(aged: Sequence[AgedFile]) -> list[FileScanTask]:
+    """Large files of which a good share is old, and of the small ones those with the oldest rows."""
+    tasks = []
+    room = SMALL_FILE_ROWS
+    for task, share in sorted(aged, key=lambda aged_file: -aged_file[1]):
+        rows = task.file.record_count
+        if rows > SMALL_FILE_ROWS and share >= MIN_OLD_SHARE:
+            tasks.append(task)
+        elif rows <= room:
+            tasks.append(task)
+            room -= rows
+    return tasks
+
+
+def _estimate_old_share(file: DataFile, field: NestedField, before: datetime) -> Fraction:
+    """Which share of the time between a file's oldest and newest row is over: 1 only if no row is newer."""
+    low, high = (_read_bound(ends, field) for ends in (file.lower_bounds, file.upper_bounds))
+    end_micros = (before - EPOCH) // timedelta(microseconds=1)
+    if low is None or high is None or (file.null_value_counts or {}).get(field.field_id) != 0:
+        return MIN_OLD_SHARE
+    return min(Fraction(1), Fraction(end_micros - low, high + 1 - low))
+
+
+def _read_bound(ends: dict[int, bytes] | None, field: NestedField) -> int | None:
+    raw = (ends or {}).get(field.field_id)
+    if raw is None or not isinstance(field.field_type, PrimitiveType):
+        return None
+    return int(from_bytes(field.field_type, raw))
