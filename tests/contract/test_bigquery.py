@@ -19,6 +19,7 @@ from tidegate.adapters.bigquery.history import COLUMN_TYPES
 from tidegate.errors import AuditFailed, CommitRefused, GiveUp, RetryLater
 from tidegate.failpoints import install_visitor
 from tidegate.model import resource_names
+from tidegate.model.batch import StagedPart
 from tidegate.model.ownership import Ownership, TableKind
 from tidegate.model.table_state import StagedSource, TableCommit
 from tidegate.schema.data_types import Column
@@ -81,7 +82,7 @@ class Gone(BaseException):
 def test_publish_of_a_run_that_went_away_is_not_made_twice_by_the_next(hands: BigQueryHands) -> None:
     """The job is found by its name while it runs. After its end the position has moved."""
     hands.stage(1, "a1", 3, build_summary(1, "a1"), render_outcome(3))
-    source = StagedSource(STAGED, 1, "a1")
+    source = StagedSource(STAGED, (StagedPart(1, "a1"),))
     first, second = merge_rows(hands, "m1", source=source), merge_rows(hands, "m2", source=source)
 
     def go(point: str) -> None:
@@ -99,7 +100,7 @@ def test_publish_of_a_run_that_went_away_is_not_made_twice_by_the_next(hands: Bi
 def test_publish_that_is_tried_again_when_its_job_has_just_ended_appends_its_rows_once(hands: BigQueryHands) -> None:
     """Its answer was lost. The job commits behind the look that found the position as it was, before the second try."""
     hands.stage(1, "a1", 3, build_summary(1, "a1"), render_outcome(3))
-    table_commit = merge_rows(hands, source=StagedSource(STAGED, 1, "a1"))
+    table_commit = merge_rows(hands, source=StagedSource(STAGED, (StagedPart(1, "a1"),)))
     hands.port.commits.publish(table_commit)
     with suppress(CommitRefused):
         hands.port.commits.publish(table_commit)
@@ -194,9 +195,24 @@ def test_staged_rows_that_went_by_themselves_are_not_published_as_nothing(hands:
     hands.stage(1, "a1", 3, build_summary(1, "a1"), render_outcome(3))
     hands.client.delete_table(f"{hands.warehouse.project}.shop.orders_shop_tmp$1")
     with pytest.raises(RetryLater, match="staged rows are gone"):
-        hands.port.commits.publish(merge_rows(hands, source=StagedSource(STAGED, 1, "a1")))
+        hands.port.commits.publish(merge_rows(hands, source=StagedSource(STAGED, (StagedPart(1, "a1"),))))
     assert hands.port.staging.read_staged_outcome(STAGED, "a1") is None
     assert read_ids(hands) == []
+
+
+def test_of_several_batches_only_that_is_staged_again_whose_rows_went(hands: BigQueryHands) -> None:
+    for number in (1, 2, 3):
+        hands.stage(number, f"a{number}", number, build_summary(number, f"a{number}"), render_outcome(number))
+    source = StagedSource(STAGED, tuple(StagedPart(number, f"a{number}") for number in (1, 2, 3)))
+    hands.client.delete_table(f"{hands.warehouse.project}.shop.orders_shop_tmp$2")
+    with pytest.raises(RetryLater, match="staged rows are gone"):
+        hands.port.commits.publish(merge_rows(hands, source=source))
+    assert [staged.batch for staged in hands.port.staging.list_staged(STAGED, TABLE)] == [1, 3]
+    assert read_ids(hands) == []
+    hands.stage(2, "b2", 2, build_summary(2, "b2"), render_outcome(2))
+    again = replace(source, parts=(source.parts[0], StagedPart(2, "b2"), source.parts[2]))
+    hands.port.commits.publish(merge_rows(hands, source=again))
+    assert hands.port.tables.read_state(TABLE, PIPELINE).position == FIRST
 
 
 def test_staged_rows_of_a_table_that_was_made_again_do_not_count(hands: BigQueryHands) -> None:
@@ -212,7 +228,7 @@ def test_rows_of_two_attempts_at_a_batch_lie_side_by_side(hands: BigQueryHands) 
     hands.stage(1, "a1", 3, build_summary(1, "a1"), None)
     hands.stage(1, "a2", 2, build_summary(1, "a2"), render_outcome(2))
     hands.finish("a1", render_outcome(3))
-    hands.port.commits.publish(merge_rows(hands, source=StagedSource(STAGED, 1, "a2")))
+    hands.port.commits.publish(merge_rows(hands, source=StagedSource(STAGED, (StagedPart(1, "a2"),))))
     assert sorted(row["attempt"] for row in hands.read_rows(STAGED)) == ["a1"] * 3 + ["a2"] * 2
     hands.port.staging.clean_up(STAGED, 1)
     assert (hands.read_rows(STAGED), hands.bytes_on_disk()) == ([], [])

@@ -794,6 +794,38 @@ def test_staged_batches_come_oldest_first_with_ranges_and_counts_of_their_newest
     assert sum(row.get("attempt", "a2") == "a2" for row in rows) == 3
 
 
+def test_last_batch_reads_the_rows_of_those_ahead_of_it_also_behind_a_clean_up(kit: Kit) -> None:
+    for number in range(1, 5):
+        kit.stage(number, f"a{number}", number - 1)
+    batches = kit.port.staging.list_staged(STAGED, TABLE)
+    assert kit.port.staging.holds_rows(STAGED, batches)
+    kit.port.staging.clean_up(STAGED, 1)
+    kit.stage(5, "a5", 1)
+    kit.port.staging.clean_up(STAGED, 1)
+    assert [staged.batch for staged in kit.port.staging.list_staged(STAGED, TABLE)] == [2, 3, 4, 5]
+    assert kit.port.staging.holds_rows(STAGED, kit.port.staging.list_staged(STAGED, TABLE))
+    assert kit.port.staging.holds_rows(STAGED, batches[1:])
+
+
+@require_branches
+@pytest.mark.parametrize("ends", [{"finished": False}, {"bad": 1}])
+def test_last_batch_does_not_read_rows_that_an_attempt_that_is_never_merged_has_written_over(
+    kit: Kit, ends: dict[str, Any]
+) -> None:
+    """Also once the clean-up has removed that attempt."""
+    for number in (1, 2):
+        kit.stage(number, f"a{number}", 3)
+    kit.stage(1, "killed", 2, **ends)
+    kit.stage(3, "a3", 1)
+    for _ in range(2):
+        first, second, third = kit.port.staging.list_staged(STAGED, TABLE)
+        assert (first.attempt, second.attempt, third.attempt) == ("a1", "a2", "a3")
+        assert kit.port.staging.holds_rows(STAGED, [first, second])
+        assert kit.port.staging.holds_rows(STAGED, [second, third])
+        assert not kit.port.staging.holds_rows(STAGED, [first, second, third])
+        kit.port.staging.clean_up(STAGED, 0)
+
+
 def test_attempt_that_did_not_finish_or_met_a_bad_record_is_not_staged(kit: Kit) -> None:
     kit.stage(1, "a1", 3, finished=False)
     kit.port.staging.complete_attempt(STAGED, 1, "a1", build_summary(1, "a1"))

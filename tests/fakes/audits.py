@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from tidegate.errors import RetryLater
 from tidegate.model import resource_names
 
 from fakes.lake import MemoryDestination
-from fakes.tables import Row
+from fakes.tables import Row, find_turn, is_of_parts
 
 Judges = Mapping[str, Callable[[Any], bool]]  # an audit's text: what it says of one row, or of all rows of the branch
 
@@ -38,15 +39,15 @@ def _select_staged_rows(values: dict[str, Any], destination: MemoryDestination) 
     if source_table is None or values["snapshot_id"] not in source_table.snapshots:
         raise RetryLater(f"Spark failed in merge: no snapshot={values['snapshot_id']}")
     snapshot_rows = source_table.snapshots[values["snapshot_id"]].rows
-    return [r for r in snapshot_rows if (r["batch_number"], r["attempt"]) == (values["batch"], values["attempt"])]
+    return [r for r in snapshot_rows if is_of_parts(r, values["parts"])]
 
 
 def _compute_written_rows(values: dict[str, Any], staged_rows: list[Row]) -> list[Row]:
     """The rows that the merge of this mode writes."""
-    changes = sorted(staged_rows, key=lambda r: (r["offset"], r["i"]))
+    changes = sorted(staged_rows, key=partial(find_turn, values))
     if values["rows"] == "delete":
-        last_deletes = {json.dumps(r["key"]): r["offset"] for r in changes if r["op"] == "d"}
-        changes = [r for r in changes if r["offset"] > last_deletes.get(json.dumps(r["key"]), -1)]
+        last_deletes = {json.dumps(r["key"]): find_turn(values, r) for r in changes if r["op"] == "d"}
+        changes = [r for r in changes if find_turn(values, r) > last_deletes.get(json.dumps(r["key"]), (-1,))]
     elif values["rows"] != "append":
         changes = list({json.dumps(r["key"]): r for r in changes}.values())
     return [{**r["key"], **r["value"]} for r in changes if r["op"] != "d"]

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -58,10 +58,10 @@ class MemoryDeadLetterStore(Lake):
         return ""
 
     def count_letters_of_others(
-        self, name: str, table: str, attempt: str, ranges: Ranges
+        self, name: str, table: str, attempts: Sequence[str], ranges: Ranges
     ) -> Mapping[tuple[str, int], int]:
         rows = self.tables[name].read_rows() if name in self.tables else []
-        rows_of_others = [row for row in rows if row["table"] == table and row["attempt"] != attempt]
+        rows_of_others = [row for row in rows if row["table"] == table and row["attempt"] not in attempts]
         return Counter((row["topic"], row["partition"]) for row in rows_of_others if is_within(row, ranges))
 
 

@@ -8,7 +8,7 @@ from tidegate.model.ownership import Ownership, TableKind
 
 from fakes.broker import Record
 from fakes.lake import MemoryDestination
-from fakes.tables import Row, is_within
+from fakes.tables import Row, is_of_parts, is_within
 
 
 def build_mark(ownership: dict[str, Any]) -> dict[str, str]:
@@ -73,7 +73,7 @@ def _is_undone(row: Row, statement: dict[str, Any]) -> bool:
 
 
 def _is_of_others(row: Row, statement: dict[str, Any]) -> bool:
-    of_others = row["table"] == statement["target"] and row["attempt"] != statement["attempt"]
+    of_others = row["table"] == statement["target"] and row["attempt"] not in statement["attempts"]
     return of_others and is_within(row, statement["ranges"])
 
 
@@ -83,7 +83,7 @@ def _build_written_rows(destination: MemoryDestination, rows: list[Row], stateme
         raise RetryLater(f"Spark failed in merge: no snapshot={statement['snapshot_id']}")
     letters = list(rows)
     for row in snapshot.rows:
-        if (row["batch_number"], row["attempt"], row["op"]) != (statement["batch"], statement["attempt"], "bad"):
+        if row["op"] != "bad" or not is_of_parts(row, statement["parts"]):
             continue
         letter = {name: row[name] for name in ("topic", "partition", "offset", "timestamp", "attempt")} | row["bad"]
         letter |= {"table": statement["target"], "batch": row["batch_number"], "replayed_at": None}

@@ -1,11 +1,12 @@
 """What merge_folded does, in Python: a key's records column by column, life by life."""
 
 import json
+from functools import partial
 from typing import Any
 
 from tidegate.jobs.stage_job import StageTable
 
-from fakes.tables import Row
+from fakes.tables import Row, find_turn
 
 
 def replace_placeholders(table: StageTable, value: Row) -> tuple[Row, list[str]]:
@@ -24,7 +25,7 @@ def merge_folded(
 
     rows_by_key = {build_key(row): row for row in table}
     by_key: dict[str, list[Row]] = {}
-    for row in sorted(staged_rows, key=_get_order):
+    for row in sorted(staged_rows, key=partial(find_turn, statement)):
         by_key.setdefault(build_key(row["key"]), []).append(row)
     for key, rows in by_key.items():
         count_name, merged_row = _merge_rows(statement, flag, rows_by_key.get(key), rows)
@@ -60,16 +61,14 @@ def _merge_rows(
     return ("updated" if current_row else "inserted"), row
 
 
-def _get_order(row: Row) -> tuple[Any, ...]:
-    return row["offset"], row["topic"], row["partition"], row["i"]
-
-
 def _choose_group_values(statement: dict[str, Any], name: str, life: list[Row], current_row: Row | None) -> Row:
     """A column of a sequence group: of the record with the highest sequence, unless the row's is higher."""
     sequence = statement["given"][name][1][0]
     sequenced_changes = [change for change in life if change["value"].get(sequence) is not None]
     newest_change = max(
-        sequenced_changes, key=lambda change: (change["value"][sequence], _get_order(change)), default=None
+        sequenced_changes,
+        key=lambda change: (change["value"][sequence], find_turn(statement, change)),
+        default=None,
     )
     if current_row is None:
         return {name: (newest_change or life[0])["value"].get(name)}

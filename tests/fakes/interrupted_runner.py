@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from contextlib import suppress
 
-from tidegate.errors import NothingToDo, PublishedElsewhere, RetryLater
+from tidegate.errors import NothingToDo, PositionLost, PublishedElsewhere, RetryLater
 from tidegate.flush.flush import flush
 from tidegate.flush.merge import merge
 from tidegate.flush.plan import plan
@@ -12,6 +12,7 @@ from tidegate.model.batch import StagedBatch
 from tidegate.spec.pipeline import Pipeline
 
 from fakes.clock import Crash
+from fakes.queueing import stage_behind
 from fakes.world import CrashAt, Hook, PauseAt, World
 
 MAX_FLUSHES = 400
@@ -51,9 +52,14 @@ class InterruptedRunner(ABC):
         with suppress(NothingToDo):
             self.staged += stage(session, plan(session))
 
+    def queue(self, cap: int, batches: int) -> None:
+        """Stage some batches while none is merged: the next flush merges all of them as one."""
+        for _ in range(batches):
+            self.staged += stage_behind(self.world, self.build_pipeline(cap))
+
     def merge_as_zombie(self, index: int) -> None:
         if index < len(self.staged):
-            with suppress(PublishedElsewhere, RetryLater):
+            with suppress(PublishedElsewhere, RetryLater, PositionLost):  # one behind others comes in with them alone
                 merge(self.world.open_session(self.build_pipeline(9)), self.staged[index])
 
     def finish(self) -> None:

@@ -10,7 +10,7 @@ from fakes.bounds import check_bounds
 from fakes.folded import merge_folded
 from fakes.lake import MemoryDestination
 from fakes.sequenced import build_sort_key, merge_sequenced, remember_deletes
-from fakes.tables import Row
+from fakes.tables import Row, is_of_parts
 from fakes.unsequenced import merge_unsequenced
 from fakes.versions import merge_history, remember_changes
 
@@ -75,9 +75,7 @@ class MergeRunner:
         staged_rows = (
             [{**row, "key": {target_columns[0]: row["key"]}} for row in staged_rows] if target_columns else staged_rows
         )
-        rows = [
-            r for r in staged_rows if (r["batch_number"], r["attempt"]) == (statement["batch"], statement["attempt"])
-        ]
+        rows = [r for r in staged_rows if is_of_parts(r, statement["parts"])]
         rows = [r for r in rows if r["offset"] > statement.get("truncated_at", -1)]
         if statement.get("guarded"):
             rows = _drop_superseded_rows(

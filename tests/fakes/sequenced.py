@@ -3,9 +3,10 @@
 import json
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from fakes.tables import Row
+from fakes.tables import Row, find_turn
 
 Counted = tuple[list[Row], dict[str, int]]
 
@@ -26,21 +27,16 @@ class Change:
     row: Row | None
     last: Row | None
     reset: Row | None
+    is_reset_later: bool = False
 
     @property
     def ends_deleted(self) -> bool:
-        if self.last is None or self.last["op"] == "d":
-            return True
-        return self.reset is not None and get_order(self.reset) > get_order(self.last)
-
-
-def get_order(row: Row) -> tuple[Any, ...]:
-    return row["offset"], row["topic"], row["partition"], row["i"]
+        return self.last is None or self.last["op"] == "d" or self.is_reset_later
 
 
 def find_changes(statement: dict[str, Any], staged_rows: list[Row]) -> dict[str, Change]:
     by_key: dict[str, list[Row]] = defaultdict(list)
-    for row in sorted(staged_rows, key=get_order):
+    for row in sorted(staged_rows, key=partial(find_turn, statement)):
         by_key[get_key(statement, row["key"])].append(row)
     return {key: _build_change(rows) for key, rows in by_key.items()}
 
@@ -50,8 +46,10 @@ def _build_change(rows: list[Row]) -> Change:
     for row in rows:
         if row["sequence"] is None:
             change.reset = row
+            change.is_reset_later = True
         elif change.last is None or build_sort_key(row["sequence"]) >= build_sort_key(change.last["sequence"]):
             change.last = row
+            change.is_reset_later = False
             change.row = row if row["op"] != "d" else change.row
     return change
 
@@ -63,7 +61,7 @@ def remember_deletes(
     current_rows = {get_key(statement, row): [row.get(name) for name in statement["sequence"]] for row in rows}
     for key, change in find_changes(statement, staged_rows).items():
         deletes = [change.reset, change.last if change.last and change.last["op"] == "d" else None]
-        deleting_change = max((row for row in deletes if row), key=get_order, default=None)
+        deleting_change = max((row for row in deletes if row), key=partial(find_turn, statement), default=None)
         sequences = [change.last["sequence"] if change.last else None, current_rows.get(key) if change.reset else None]
         sequence = max((s for s in sequences if s is not None), key=build_sort_key, default=None)
         if deleting_change is None or sequence is None:

@@ -1,7 +1,7 @@
 """The port `StagingStore` in memory: attempts at batches, their counts, and their clean-up."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tidegate.jobs.merge_job import AuditAnswers
@@ -53,6 +53,18 @@ class MemoryStagingStore(MemoryTableStore):
             size = sum(len(json.dumps(row)) for row in snapshot.rows if row["batch_number"] == staged_batch.batch)
             batches_by_number[staged_batch.batch] = replace(staged_batch, bytes=size)
         return [batches_by_number[batch] for batch in sorted(batches_by_number)]
+
+    def holds_rows(self, intermediate: str, batches: Sequence[StagedBatch]) -> bool:
+        snapshots = self.tables[intermediate].snapshots
+        if batches[-1].snapshot_id not in snapshots:
+            return False
+        pinned_rows = snapshots[batches[-1].snapshot_id].rows
+        return all(
+            [row for row in pinned_rows if row["batch_number"] == batch.batch]
+            == [row for row in snapshots[batch.snapshot_id].rows if row["batch_number"] == batch.batch]
+            for batch in batches
+            if batch.counts.to_write
+        )
 
     def read_staged_outcome(self, intermediate: str, attempt: str) -> StageOutcome | None:
         text = self.read_property(intermediate, resource_names.name_staged_property(attempt))

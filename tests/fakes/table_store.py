@@ -87,7 +87,11 @@ class MemoryTableStore(Lake):
     def find_bounds(self, table: str, values: Mapping[str, Any]) -> Bounds:
         source_table = self.tables.get(values["source"])
         snapshot = source_table.snapshots.get(values["snapshot_id"]) if source_table else None
-        rows = [row for row in snapshot.rows if row["batch_number"] == values["batch"]] if snapshot else []
+        rows = (
+            [row for row in snapshot.rows if row["batch_number"] in [number for number, _ in values["parts"]]]
+            if snapshot
+            else []
+        )
         bounds = compute_bounds([row["key"] for row in rows], values)
         cut_snapshot = self.get_table(table).snapshots[values["at"]] if "at" in values else None
         return bounds if cut_snapshot is None else replace(bounds, overlap=compute_overlap(cut_snapshot.rows, bounds))

@@ -20,6 +20,17 @@ from fakes.numbering import Numbering
 Row = dict[str, Any]
 
 
+def is_of_parts(row: Row, parts: Iterable[Any]) -> bool:
+    """Whether a staged row is of one of these batches, each with its attempt."""
+    return [row["batch_number"], row["attempt"]] in [list(part) for part in parts]
+
+
+def find_turn(statement: Mapping[str, Any], row: Row) -> tuple[Any, ...]:
+    """The order of staged rows as the statement asks for it: later batches last, then by the place in the log."""
+    batch = row["batch_number"] if statement.get("in_turn") else 0
+    return batch, row["offset"], row["topic"], row["partition"], row["i"]
+
+
 @dataclass(frozen=True)
 class Snapshot:
     """A whole table at one time; `sequence` orders snapshots over all branches."""

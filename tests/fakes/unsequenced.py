@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from fakes.tables import Row
+from fakes.tables import Row, find_turn
 
 
 def merge_unsequenced(
@@ -19,7 +20,7 @@ def merge_unsequenced(
     def build_row(row: Row) -> Row:
         return {**row["key"], **{name: row["value"].get(name) for name in values}}
 
-    changes = sorted(staged_rows, key=lambda r: (r["offset"], r["i"]))
+    changes = sorted(staged_rows, key=partial(find_turn, request))
     counts = {"inserted": 0, "updated": 0, "deleted": 0}
     if statement == "merge_append":
         new_rows = [build_row(row) for row in changes if row["op"] != "d"]
@@ -28,12 +29,12 @@ def merge_unsequenced(
         new_rows = [build_row(row) for row in {build_key(r["key"]): r for r in changes}.values() if row["op"] != "d"]
         return [*table, *new_rows], {**counts, "inserted": len(new_rows)}
     if statement == "merge_delete":
-        last_deletes = {build_key(r["key"]): (r["offset"], r["i"]) for r in changes if r["op"] == "d"}
+        last_deletes = {build_key(r["key"]): find_turn(request, r) for r in changes if r["op"] == "d"}
         remaining_rows = [row for row in table if build_key(row) not in last_deletes]
         new_rows = [
             build_row(r)
             for r in changes
-            if r["op"] != "d" and (r["offset"], r["i"]) > last_deletes.get(build_key(r["key"]), (-1, 0))
+            if r["op"] != "d" and find_turn(request, r) > last_deletes.get(build_key(r["key"]), (-1,))
         ]
         return [*remaining_rows, *new_rows], {
             "inserted": len(new_rows),

@@ -25,6 +25,7 @@ from tidegate.model.ownership import describe_positions
 from tidegate.schema.data_types import Column
 from tidegate.spec.table import Create, History, Table
 from tidegate.table.columns import list_destination_columns, stages_kept_columns
+from tidegate.table.queue import combine_batches
 from tidegate.table.session import TableSession
 from unit.scenarios import test_model, test_partial_updates, test_sequence_groups
 from unit.tidegate.adapters.bigquery.test_commit import list_intermediate_columns
@@ -72,9 +73,21 @@ class Bench:
         self.hands.sql(sql.render("create_positions", table=POSITIONS, own=describe_positions(NAME)))
         self.hands.sql(sql.render("seed_position", table=POSITIONS, pipeline="shop", version=1, properties="{}"))
         self.offsets, self.batches = itertools.count(), itertools.count(1)
+        self.versions, self.queued = itertools.count(1), itertools.count()
 
     def flush(self, records: Sequence[Record], truncated_at: int | None = None) -> str:
         """Stage and publish one batch; the script. The source table was emptied at the offset `truncated_at`."""
+        return self.publish(self.stage(records, truncated_at))
+
+    def flush_as_one(self, batches: Sequence[Sequence[Record]]) -> str:
+        """Stage several batches, each at lower offsets than the one before it, and publish them as one; the script."""
+        staged = []
+        for batch in batches:
+            self.offsets = itertools.count(1000 - 100 * next(self.queued))
+            staged.append(self.stage(batch))
+        return self.publish(combine_batches(staged))
+
+    def stage(self, records: Sequence[Record], truncated_at: int | None = None) -> StagedBatch:
         number, client = next(self.batches), self.hands.client
         staged = [self._build_staged_row(record, number) for record in records]
         target = client.get_table(f"{PROJECT}.shop.orders_shop_tmp")
@@ -83,17 +96,20 @@ class Bench:
         client.load_table_from_json(staged, target, job_config=LoadJobConfig(schema=target.schema)).result()
         deletes = [record for record in records if record.op == "d"]
         counts = Counts(len(records), len(records), len(records))
-        batch = StagedBatch(
+        return StagedBatch(
             NAME, number, f"a{number}", 0, Ranges.from_dict({}), counts, deletes=len(deletes),
             unsequenced_deletes=sum(record.sequence is None for record in deletes),
             kept=sum(bool(record.kept_names) for record in records), truncated_at=truncated_at,
         )  # fmt: skip
+
+    def publish(self, batch: StagedBatch) -> str:
+        version = next(self.versions)
         script = render_transaction(
-            self.sql, positions=POSITIONS, pipeline="shop", version=number, attempt=f"a{number}", properties={},
+            self.sql, positions=POSITIONS, pipeline="shop", version=version, attempt=f"a{version}", properties={},
             statements=render_merge_statements(TableSession(self.session, self.table), batch, "b"),
             audits=self._render_audits(batch),
         )  # fmt: skip
-        client.query(script).result()
+        self.hands.client.query(script).result()
         return script
 
     def _render_audits(self, batch: StagedBatch) -> list[tuple[str, str]]:
@@ -136,13 +152,16 @@ def test_table_equals_the_model_after_batches_of_any_records(mode: str, bigquery
     bench = Bench(table, bigquery, tmp_path)
     keys = [(id, part) for id in range(3) for part in (None, "a")]
     changes = [(chance.choice(keys), chance.choice([None, n, n])) for n in range(24)]
-    for batch in cut_batches(changes, chance, 2):
-        records = [
+    first, *queue = (
+        [
             Record({"id": key[0], "part": key[1]}, None if n is None else {"id": key[0], "part": key[1], "n": n},
                    "d" if n is None else "u")
             for key, n in batch if n is not None or table.delete
-        ]  # fmt: skip
-        bench.flush(records)
+        ]
+        for batch in cut_batches(changes, chance, 4)
+    )  # fmt: skip
+    bench.flush(first)
+    bench.flush_as_one(queue)
     assert bench.read_rows() == sort_rows(test_model.compute_rows(mode, changes))
 
 
@@ -161,8 +180,11 @@ def test_columns_keep_their_values_as_in_the_model(kind: str, soft: bool, bigque
         (chance.choice("kl"), chance.choice([None, *[tuple(chance.choices(values, k=2)) for _ in range(3)]]))
         for _ in range(24)
     ]
-    for batch in cut_batches(changes, chance, 4):
-        bench.flush([build_partial_record(kind, key, value) for key, value in batch])
+    first, *queue = (
+        [build_partial_record(kind, key, value) for key, value in batch] for batch in cut_batches(changes, chance, 4)
+    )
+    bench.flush(first)
+    bench.flush_as_one(queue)
     assert bench.read_rows() == sort_rows(test_partial_updates.compute_rows(kind, soft, changes))
 
 
@@ -193,6 +215,12 @@ def test_groups_have_the_values_of_their_highest_sequences_as_in_the_model(
         bench.flush([build_grouped_record(key, values) for key, values in batch])
         flushed += batch
         assert bench.read_rows() == sort_rows(grouped.compute_rows(shape[1] == "soft", flushed))
+    values = {name: "z" for name in grouped.NAMES if name not in grouped.GROUPS}
+    later = [[(key, {**values, "va": 3, "vb": key}), (key, values)] for key in range(3)] + [[(0, None), (0, values)]]
+    later = [[change for change in batch if shape[0] == "upsert_delete" or change[1]] for batch in later]
+    bench.flush_as_one([[build_grouped_record(key, values) for key, values in batch] for batch in later])
+    flushed += [change for batch in later for change in batch]
+    assert bench.read_rows() == sort_rows(grouped.compute_rows(shape[1] == "soft", flushed))
 
 
 def build_grouped_record(key: int, values: dict[str, Any] | None) -> Record:
@@ -217,8 +245,12 @@ def test_highest_sequence_stands_as_in_the_model(mode: str, deletes: str, bigque
         (chance.randrange(3), chance.choice(kinds), (chance.choice([0, 1, 2, 3, None]), chance.choice([None, 0])), n)
         for n in range(30)
     ]
-    for batch in cut_batches(changes, chance, 2):
-        bench.flush([build_sequenced_record(*change) for change in batch if change[1] == "upsert" or mode != "upsert"])
+    first, *queue = (
+        [build_sequenced_record(*change) for change in batch if change[1] == "upsert" or mode != "upsert"]
+        for batch in cut_batches(changes, chance, 4)
+    )
+    bench.flush(first)
+    bench.flush_as_one(queue)
     assert bench.read_rows() == sort_rows(expected_by_sequence(mode, deletes, changes))
 
 
@@ -260,7 +292,8 @@ def test_versions_are_laid_out_as_in_the_model_and_reading_again_changes_nothing
     bench.flush([build_versioned_record(change, timed) for change in changes[:half]])
     assert read_versions(bench) == compute_versions(changes[:half])
     bench.offsets = itertools.count(quarter)
-    script = bench.flush([build_versioned_record(change, timed) for change in changes[quarter:]])
+    second = [build_versioned_record(change, timed) for change in changes[quarter:]]
+    script = bench.publish(combine_batches([bench.stage(second[:half]), bench.stage(second[half:])]))
     assert read_versions(bench) == compute_versions(changes)
     assert " BETWEEN " in script
     bench.hands.port.tables.forget_deletes(f"{NAME}_changes", int((DAY + timedelta(days=999)).timestamp() * 1000))

@@ -4,7 +4,7 @@
 {%- if kept and given[column][0] == "not_kept" %}{% for field in given[column][1] %} AND NOT COALESCE({{ field | text }} IN UNNEST({{ "kept" | ours }}), FALSE){% endfor %}{% endif %}
 {%- endmacro %}
 {%- macro at(direction) -%}
-{{ "offset" | ours }}{{ direction }}, {% if groups %}{{ "topic" | ours }}{{ direction }}, {{ "partition" | ours }}{{ direction }}, {% endif %}{{ "i" | ours }}{{ direction }}
+{% if in_turn is defined %}{{ "batch" | ours }}{{ direction }}, {% endif %}{{ "offset" | ours }}{{ direction }}, {% if groups %}{{ "topic" | ours }}{{ direction }}, {{ "partition" | ours }}{{ direction }}, {% endif %}{{ "i" | ours }}{{ direction }}
 {%- endmacro %}
 {%- macro latest(value, condition) -%}
 ARRAY_AGG(IF({{ condition }}, STRUCT({{ value }} AS v), NULL) ORDER BY {{ condition }} DESC, {{ at(" DESC") }} LIMIT 1)[OFFSET(0)].v

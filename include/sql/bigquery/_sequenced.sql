@@ -23,7 +23,7 @@
             SELECT *,
               ROW_NUMBER() OVER (
                 PARTITION BY {% include "_key.sql" %}
-                ORDER BY {{ "offset" | ours }}, {{ "topic" | ours }}, {{ "partition" | ours }}, {{ "i" | ours }}
+                ORDER BY {% if in_turn is defined %}{{ "batch" | ours }}, {% endif %}{{ "offset" | ours }}, {{ "topic" | ours }}, {{ "partition" | ours }}, {{ "i" | ours }}
               ) AS {{ "place" | ours }},
               IF({{ "sequence" | ours }} IS NULL, NULL, DENSE_RANK() OVER (
                 PARTITION BY {% include "_key.sql" %}

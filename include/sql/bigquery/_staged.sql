@@ -2,7 +2,7 @@
       SELECT * FROM (
       SELECT *, {% if leaves is defined %}FIRST_VALUE({{ part.path | path }} IGNORE NULLS) OVER (
         PARTITION BY {% include "_key.sql" %}
-        ORDER BY {{ "offset" | ours }} DESC, {{ "i" | ours }} DESC ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING
+        ORDER BY {% if in_turn is defined %}{{ "batch" | ours }} DESC, {% endif %}{{ "offset" | ours }} DESC, {{ "i" | ours }} DESC ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING
       ){% else %}{{ part.path | path }}{% endif %} AS {{ "part" | ours }} FROM (
 {% endif %}      SELECT
         {%- for column, field in keys %}
@@ -24,9 +24,12 @@
         {#- BigQuery makes partitions by ingestion of the years 1960 to 2159, and refuses rows for any other #}
         LEAST(GREATEST(partition_time, TIMESTAMP '1960-01-01 00:00:00+00:00'), TIMESTAMP '2159-12-31 23:00:00+00:00') AS {{ "partition_time" | ours }},
         {%- endif %}
+        {%- if in_turn is defined %}
+        batch_number AS {{ "batch" | ours }},
+        {%- endif %}
         op AS {{ "op" | ours }}, topic AS {{ "topic" | ours }}, `offset` AS {{ "offset" | ours }}, i AS {{ "i" | ours }}
       FROM {{ source | name }}
-      WHERE batch_number = {{ batch }} AND attempt = {{ attempt | text }} AND op <> 'bad'
+      WHERE {% include "_parts.sql" %} AND op <> 'bad'
 {%- if truncated_at is defined %} AND `offset` > {{ truncated_at }}{% endif %}
 {%- if part is defined %}
       )

@@ -5,7 +5,7 @@ USING (
   SELECT topic, `partition`, `offset`, bad.stage, bad.class AS error_class, bad.message,
     {% include "_topic_id.sql" %} AS topic_id
   FROM {{ source | name }}
-  WHERE batch_number = {{ batch }} AND attempt = {{ attempt | text }} AND op = 'bad'
+  WHERE {% include "_parts.sql" %} AND op = 'bad'
 ) AS s
 ON t.`table` = {{ target | text }} AND t.topic = s.topic AND t.`partition` = s.`partition` AND t.`offset` = s.`offset`
 AND (t.topic_id = s.topic_id OR (t.topic_id IS NULL AND s.topic_id IS NULL))

@@ -1,7 +1,7 @@
 -- What published batches set aside of these offsets of the same topic, and this attempt has read: kept, and marked.
 -- What a replay has brought in of them is no longer the replay's: a rollback of that takes nothing away.
 UPDATE {{ table | name }} SET replayed_at = COALESCE(replayed_at, CURRENT_TIMESTAMP()), replayed_by = NULL
-WHERE `table` = {{ target | text }} AND attempt <> {{ attempt | text }} AND batch <= {{ published }} AND (replayed_at IS NULL OR replayed_by IS NOT NULL) AND (
+WHERE `table` = {{ target | text }} AND {% include "_of_others.sql" %} AND batch <= {{ published }} AND (replayed_at IS NULL OR replayed_by IS NOT NULL) AND (
 {%- if ranges | length > 20 %}
 {% include "_named_ranges.sql" %} AND topic_id = named.named_id
 )

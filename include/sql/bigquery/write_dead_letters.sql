@@ -10,7 +10,7 @@ USING (
     CURRENT_TIMESTAMP() AS written_at, CAST(NULL AS TIMESTAMP) AS replayed_at,
     {% include "_topic_id.sql" %} AS topic_id, CAST(NULL AS STRING) AS replayed_by
   FROM {{ source | name }}
-  WHERE batch_number = {{ batch }} AND attempt = {{ attempt | text }} AND op = 'bad'
+  WHERE {% include "_parts.sql" %} AND op = 'bad'
 ) AS s
 ON t.`table` = {{ target | text }} AND t.topic = s.topic AND t.`partition` = s.`partition` AND t.`offset` = s.`offset`
 AND (t.topic_id = s.topic_id OR ((t.topic_id IS NULL OR s.topic_id IS NULL) AND t.`timestamp` = s.`timestamp` AND t.key IS NOT DISTINCT FROM s.key AND t.value IS NOT DISTINCT FROM s.value)) AND (

@@ -1,6 +1,6 @@
   SELECT * FROM (
     SELECT *,
-      max(CASE WHEN {{ "op" | ours }} = 'd' THEN struct({{ "offset" | ours }}, {{ "i" | ours }}) END) OVER (
+      max(CASE WHEN {{ "op" | ours }} = 'd' THEN struct({% if in_turn is defined %}{{ "batch" | ours }}, {% endif %}{{ "offset" | ours }}, {{ "i" | ours }}) END) OVER (
         PARTITION BY {% include "_key.sql" %}
       ) AS {{ "last_delete" | ours }}
     FROM (
@@ -8,4 +8,4 @@
     )
   )
   WHERE {{ "last_delete" | ours }} IS NULL
-     OR struct({{ "offset" | ours }}, {{ "i" | ours }}) >= {{ "last_delete" | ours }}
+     OR struct({% if in_turn is defined %}{{ "batch" | ours }}, {% endif %}{{ "offset" | ours }}, {{ "i" | ours }}) >= {{ "last_delete" | ours }}

@@ -37,12 +37,12 @@
       FROM (
         SELECT *,
           {%- if not groups %}
-          struct({{ "offset" | ours }}, {{ "i" | ours }}) AS {{ "at" | ours }},
+          struct({% if in_turn is defined %}{{ "batch" | ours }}, {% endif %}{{ "offset" | ours }}, {{ "i" | ours }}) AS {{ "at" | ours }},
           {%- endif %}
           {%- if not flag %}
           count_if({{ "op" | ours }} = 'd') OVER (
             PARTITION BY {% include "_key.sql" %}
-            ORDER BY {% if groups %}{{ "at" | ours }}{% else %}{{ "offset" | ours }}, {{ "i" | ours }}{% endif %} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+            ORDER BY {% if groups %}{{ "at" | ours }}{% else %}{% if in_turn is defined %}{{ "batch" | ours }}, {% endif %}{{ "offset" | ours }}, {{ "i" | ours }}{% endif %} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
           ) AS {{ "life" | ours }}
           {%- else %}
           0L AS {{ "life" | ours }}

@@ -1,1 +1,1 @@
-SELECT {% for column, field in keys %}{% include "_staged_key.sql" %} AS {{ column | quoted }}{{ ", " if not loop.last }}{% endfor %} FROM {{ source | name }} VERSION AS OF {{ snapshot_id }} WHERE batch_number = {{ batch }} AND attempt = {{ attempt | text }} AND op <> 'bad'
+SELECT {% for column, field in keys %}{% include "_staged_key.sql" %} AS {{ column | quoted }}{{ ", " if not loop.last }}{% endfor %} FROM {{ source | name }} VERSION AS OF {{ snapshot_id }} WHERE {% include "_parts.sql" %} AND op <> 'bad'

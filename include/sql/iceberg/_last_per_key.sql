@@ -1,7 +1,7 @@
   SELECT * FROM (
     SELECT *, row_number() OVER (
       PARTITION BY {% include "_key.sql" %}
-      ORDER BY {{ "offset" | ours }} DESC, {{ "i" | ours }} DESC
+      ORDER BY {% if in_turn is defined %}{{ "batch" | ours }} DESC, {% endif %}{{ "offset" | ours }} DESC, {{ "i" | ours }} DESC
     ) AS {{ "rank" | ours }}
     FROM (
 {% include "_staged.sql" %}

@@ -11,7 +11,7 @@ USING (
     current_timestamp() AS written_at, CAST(NULL AS TIMESTAMP) AS replayed_at,
     {% include "_topic_id.sql" %} AS topic_id, CAST(NULL AS STRING) AS replayed_by
   FROM {{ source | name }} VERSION AS OF {{ snapshot_id }}
-  WHERE batch_number = {{ batch }} AND attempt = {{ attempt | text }} AND op = 'bad'
+  WHERE {% include "_parts.sql" %} AND op = 'bad'
 ) s
 ON t.`table` = {{ target | text }} AND t.topic = s.topic AND t.partition = s.partition AND t.offset = s.offset
 AND (t.topic_id = s.topic_id OR ((t.topic_id IS NULL OR s.topic_id IS NULL) AND t.timestamp = s.timestamp AND t.key <=> s.key AND t.value <=> s.value)) AND (

@@ -29,8 +29,9 @@ from tidegate.table.queue import (
     combine_batches,
     count_mergeable,
     describe_full_queue,
-    iterate_merge_groups,
+    has_rows,
     publishes_without_rows,
+    take_group,
 )
 from tidegate.table.session import TableSession, check_table_is_known, open_table
 
@@ -39,7 +40,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class BatchMerge:
-    """A staged batch on its way into its table, which is read again for each round; `started_ms` is the first one's."""
+    """A staged batch, or several as one, on the way into the table, which is read again for each round; `started_ms` is
+    the first round's.
+    """
 
     table: TableSession
     staged: StagedBatch
@@ -48,11 +51,12 @@ class BatchMerge:
     @property
     def prefix(self) -> str:
         """What its messages begin with."""
-        return f"{self.table.prefix} batch={self.staged.batch}"
+        return f"{self.table.prefix} {self.staged.label}"
 
 
 def merge(session: Session, staged_batch: StagedBatch) -> PublishedBatch:
-    """Publish `staged_batch` and return what changed; a batch published already is a success too.
+    """Publish `staged_batch`, which may stand for several, and return what changed; a batch published already is a
+    success too.
 
     1. Create the table if it is missing, evolve its schema if needed; give it a first snapshot.
     2. Cut a branch from the snapshot that the position was read from.
@@ -87,11 +91,12 @@ def _run_round(work: BatchMerge) -> PublishedBatch:
 
 def _check_still_staged(work: BatchMerge) -> None:
     intermediate = work.table.intermediate
-    if work.table.session.staging.read_staged_outcome(intermediate, work.staged.attempt) is None:
-        raise GiveUp(
-            f"{work.prefix}: the staged rows are gone from intermediate={intermediate} "
-            f"attempt={work.staged.attempt}; nothing was merged; the next flush stages them again"
-        )
+    for part in work.staged.parts:
+        if work.table.session.staging.read_staged_outcome(intermediate, part.attempt) is None:
+            raise GiveUp(
+                f"{work.prefix}: the staged rows are gone from intermediate={intermediate} "
+                f"attempt={part.attempt}; nothing was merged; the next flush stages them again"
+            )
 
 
 def prepare_table(work: BatchMerge) -> TableSession:
@@ -199,7 +204,7 @@ def _find_published(work: BatchMerge, table: TableSession) -> PublishedBatch | N
     ):
         head = table.session.commits.read_head(table.name, resource_names.name_tag(table.pipeline.name))
         return _build_result(work, head, position, PublishOutcome.ALREADY_PUBLISHED)
-    check_not_overtaken(table, staged_batch.batch, staged_batch.ranges)
+    check_not_overtaken(table, staged_batch.parts[0].batch, staged_batch.ranges)
     return None
 
 
@@ -218,7 +223,7 @@ def _cut_merge_publish(work: BatchMerge) -> PublishedBatch:
         properties={**numbered, **build_row_properties(table)},
         summary={**numbered, **write_mode.describe_write(staged_batch, plan)},
         audits=prepare_audits(table, staged_batch, attempt.branch, attempt.id),
-        source=StagedSource(table.intermediate, staged_batch.batch, staged_batch.attempt),
+        source=StagedSource(table.intermediate, staged_batch.parts),
         conf=write_mode.choose_spark_conf(staged_batch, plan),
         reparenting=write_mode.plan_reparenting(table.resolved, staged_batch, values),
         min_added_rows=staged_batch.counts.staged if write_mode.is_always_written(table.spec, staged_batch) else 0,
@@ -257,6 +262,7 @@ def _build_result(
         seconds=round((work.table.session.now_ms() - work.started_ms) / 1000, 2),
         valid_through_ms=position.valid_through_ms if position else None,
         outcome=outcome,
+        batches=len(work.staged.parts),
         written_as=head.summary.get(write_mode.WRITTEN_AS_PROPERTY, "") if head else "",
     )
 
@@ -297,21 +303,25 @@ class DeferredJob:
 class MergeCheckpoint:
     """What a run of a queue has published so far.
 
-    `deferred_job`: the job for which the task was deferred; None if it was not.
+    - `deferred_job`: the job for which the task was deferred; None if it was not.
+    - `first_under_way`: the number of the first of the batches that it was merging then.
     """
 
     published: list[PublishedBatch] = field(default_factory=list)
     deferred_job: DeferredJob | None = None
+    first_under_way: int | None = None
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], now_seconds: float) -> "MergeCheckpoint":
         """What a deferred task stored: the batches it had published, its job, and since when it waits (Unix time)."""
         published_batches = [PublishedBatch.from_dict(entry) for entry in data.get("published", ())]
-        return cls(published_batches, DeferredJob(data["job"], now_seconds - data["since"]) if "job" in data else None)
+        deferred_job = DeferredJob(data["job"], now_seconds - data["since"]) if "job" in data else None
+        return cls(published_batches, deferred_job, data.get("first_under_way"))
 
     def to_dict(self) -> dict[str, Any]:
         """The batches; the operator that defers the task adds the job."""
-        return {"published": [batch.to_dict() for batch in self.published]}
+        published_batches = [batch.to_dict() for batch in self.published]
+        return {"published": published_batches, "first_under_way": self.first_under_way}
 
 
 def merge_queue(
@@ -320,8 +330,9 @@ def merge_queue(
     """Publish one table's staged batches in order and record each; stop at the first failure.
 
     1. Leave out what an earlier attempt of this task has published already.
-    2. Merge batches without rows together with the next one that has rows, in one snapshot.
-    3. After a failure the rest waits, because its ranges start where the failed batch ends.
+    2. Merge what remains as one batch, in one snapshot, as far as `take_group` allows; then what remains of that.
+    3. Where several batches fail as one, and would again, merge them one by one: those ahead of a bad one come in.
+    4. After a failure the rest waits, because its ranges start where the failed batch ends.
 
     Each result is added to the checkpoint at once, because the task may be deferred. When it is resumed, what its
     `deferred_job` published counts as this run's work. TableRemoved if the pipeline file no longer names the table.
@@ -342,9 +353,9 @@ def _drain(session: Session, queue: Sequence[StagedBatch], checkpoint: MergeChec
     """Publish what remains of the queue. If another run of this task is ahead, find again what remains."""
     for _ in queue:
         try:
-            return _merge_remaining(session, _find_remaining(session, queue, checkpoint.deferred_job), checkpoint)
+            return _merge_remaining(session, queue, _count_published(session, queue), checkpoint)
         except PublishedElsewhere:
-            if len(_find_remaining(session, queue, checkpoint.deferred_job)) == len(queue):
+            if not _count_published(session, queue):
                 raise  # the table stands at none of these batches
     raise PublishedElsewhere(
         f"pipeline={session.pipeline.name} table={queue[0].table}: another run publishes these batches; nothing needs "
@@ -352,15 +363,50 @@ def _drain(session: Session, queue: Sequence[StagedBatch], checkpoint: MergeChec
     )
 
 
-def _merge_remaining(session: Session, remaining: Sequence[StagedBatch], checkpoint: MergeCheckpoint) -> None:
-    published_batches = checkpoint.published
-    for group in iterate_merge_groups(remaining):
-        published_batch = _claim_deferred(merge(session, combine_batches(group)), checkpoint.deferred_job)
-        if published_batch.batch in [batch.batch for batch in published_batches]:
-            continue  # before the task was deferred
-        published_batches.append(published_batch)
-        for staged_batch in group:
-            record_history(session, staged_batch, published_batch)
+def _merge_remaining(session: Session, queue: Sequence[StagedBatch], start: int, checkpoint: MergeCheckpoint) -> None:
+    """Publish the batches from `start` on; those ahead of it are in the table."""
+    if deferred_group := _find_deferred_group(queue[:start], checkpoint):
+        _publish_group(session, deferred_group, checkpoint)
+    elif start == len(queue):
+        _publish_group(session, queue[-1:], checkpoint)  # which says that it is published
+    takes_one = False
+    while start < len(queue):
+        group = _choose_group(session, queue[start:], takes_one=takes_one)
+        try:
+            _publish_group(session, group, checkpoint)
+        except GiveUp as error:
+            if takes_one or not has_rows(group[:-1]):
+                raise
+            log.warning("not merged as one, so its batches are merged one by one: %s", error)
+            takes_one = True
+        else:
+            start += len(group)
+
+
+def _choose_group(session: Session, queue: Sequence[StagedBatch], *, takes_one: bool) -> Sequence[StagedBatch]:
+    """The batches that are merged next. All of them are read at the snapshot of the last one, so it must hold them."""
+    group = take_group(queue, session.pipeline.merge, takes_one=takes_one)
+    intermediate = open_table(session, queue[0].table).intermediate
+    while has_rows(group[:-1]) and not session.staging.holds_rows(intermediate, group):
+        group = group[:-1]
+    return group
+
+
+def _publish_group(session: Session, group: Sequence[StagedBatch], checkpoint: MergeCheckpoint) -> None:
+    checkpoint.first_under_way = group[0].batch
+    published_batch = _claim_deferred(merge(session, combine_batches(group)), checkpoint.deferred_job)
+    if published_batch.batch in [batch.batch for batch in checkpoint.published]:
+        return  # before the task was deferred
+    checkpoint.published.append(published_batch)
+    for staged_batch in group:
+        record_history(session, staged_batch, published_batch)
+
+
+def _find_deferred_group(published: Sequence[StagedBatch], checkpoint: MergeCheckpoint) -> Sequence[StagedBatch]:
+    """Those of the queue's `published` batches that the task was merging when it was deferred."""
+    if checkpoint.deferred_job is None or checkpoint.first_under_way is None:
+        return ()
+    return [batch for batch in published if batch.batch >= checkpoint.first_under_way]
 
 
 def _claim_deferred(published_batch: PublishedBatch, awaited: DeferredJob | None) -> PublishedBatch:
@@ -371,18 +417,13 @@ def _claim_deferred(published_batch: PublishedBatch, awaited: DeferredJob | None
     )
 
 
-def _find_remaining(
-    session: Session, queue: Sequence[StagedBatch], awaited: DeferredJob | None
-) -> Sequence[StagedBatch]:
-    """The batches after the one that the table's position names.
-
-    That one is included if it is the last, or if the task was deferred for its job.
-    """
+def _count_published(session: Session, queue: Sequence[StagedBatch]) -> int:
+    """How many of the queue's batches are in the table: those up to the one that its position names."""
     position = resolve_position(open_table(session, queue[0].table).refresh())
-    for index, staged_batch in enumerate(queue):
+    for count, staged_batch in enumerate(queue, 1):
         if position and staged_batch.attempt == position.staged_attempt and staged_batch.ranges.end == position.offsets:
-            return queue[index:] if awaited else queue[index + 1 :] or queue[index:]
-    return queue
+            return count
+    return 0
 
 
 def _explain_failure(session: Session, queue: Sequence[StagedBatch], error: TidegateError) -> TidegateError:

@@ -50,6 +50,8 @@ LETTER_REASON = ("stage", "error_class", "message", "batch")
 def render_dead_letter_statements(table: TableSession, staged: StagedBatch) -> tuple[str, ...]:
     """Statements that bring the dead letters of a staged batch into their table, to be run before its rows are merged.
 
+    Each letter has the number and the attempt of the batch that set it aside, also where several are merged as one.
+
     They may run again at any time: table, topic id, partition and offset identify a dead letter.
 
     - Letters of this batch are written.
@@ -61,7 +63,8 @@ def render_dead_letter_statements(table: TableSession, staged: StagedBatch) -> t
     session = table.session
     name = resource_names.name_dead_letter_table(session.pipeline)
     own = describe_dead_letters(session.pipeline)
-    others = session.dead_letters.count_letters_of_others(name, staged.table, staged.attempt, staged.ranges)
+    attempts = [part.attempt for part in staged.parts]
+    others = session.dead_letters.count_letters_of_others(name, staged.table, attempts, staged.ranges)
     if not others and not staged.counts.dead_lettered:
         return ()
     session.tables.claim(name, own)
@@ -76,9 +79,10 @@ def render_dead_letter_statements(table: TableSession, staged: StagedBatch) -> t
                 snapshot_id=staged.snapshot_id,
                 ranges=_list_named_ranges(staged.ranges),
                 source=table.intermediate,
-                batch=staged.batch,
+                parts=staged.parts,
                 ids=find_known_topic_ids(staged.topic_ids),
-                **_name_letters(name, staged),
+                table=name,
+                target=staged.table,
             ),
         ]
     return tuple(statements)
@@ -87,10 +91,6 @@ def render_dead_letter_statements(table: TableSession, staged: StagedBatch) -> t
 def find_known_topic_ids(topic_ids: Mapping[str, str]) -> dict[str, str]:
     """The topic ids, without the empty ones that stand for an unknown id."""
     return {topic: topic_id for topic, topic_id in topic_ids.items() if topic_id and topic_id != NO_TOPIC_ID}
-
-
-def _name_letters(name: str, staged: StagedBatch) -> dict[str, Any]:
-    return {"table": name, "target": staged.table, "attempt": staged.attempt}
 
 
 def _render_others(
@@ -103,7 +103,8 @@ def _render_others(
     sql = session.get_sql(name)
     ids = find_known_topic_ids(staged.topic_ids)
     busy = [part for part in staged.ranges if part[3] > part[2] and part[:2] in others]
-    values = {**_name_letters(name, staged), "published": published, "ids": ids}
+    values = {"table": name, "target": staged.table, "published": published, "ids": ids}
+    values["attempts"] = [part.attempt for part in staged.parts]
     # a destination without branches joins the ranges, and runs all statements in one transaction
     has_branches = session.commits.has_branches(name)
     most = MAX_NAMED_RANGES if has_branches else MAX_JOINED_RANGES
@@ -320,10 +321,11 @@ def record_history(session: Session, staged_batch: StagedBatch, published: Publi
 def _build_row(
     session: Session, staged_batch: StagedBatch, published_batch: PublishedBatch | AppliedSlice, batch: int
 ) -> HistoryRow:
-    # batches without rows that went along changed none
+    # of batches that were merged as one, the last one has what the snapshot cost; the time goes by their rows
     is_last = isinstance(published_batch, AppliedSlice) or staged_batch.batch == published_batch.batch
     cost = published_batch if is_last else NOTHING_PUBLISHED
     counts = staged_batch.counts
+    share = counts.staged / published_batch.staged if published_batch.staged else float(is_last)
     return {
         "batch": batch,
         "table": published_batch.table,
@@ -340,7 +342,7 @@ def _build_row(
         "updated": published_batch.updated if is_last else 0,
         "deleted": published_batch.deleted if is_last else 0,
         **cost.to_counts(),
-        "seconds": published_batch.seconds,
+        "seconds": round(published_batch.seconds * share, 2),
         "stage_seconds": staged_batch.stage_seconds,
         "staged_bytes": staged_batch.bytes,
         "written_as": getattr(published_batch, "written_as", ""),

@@ -224,7 +224,7 @@ def build_merge_input(table_session: TableSession, staged_batch: StagedBatch, br
         "source": table_session.intermediate,
         "snapshot_id": staged_batch.snapshot_id,
         "batch": staged_batch.batch,
-        "attempt": staged_batch.attempt,
+        "parts": staged_batch.parts,
         "keys": [(c.name, find_key_field(table, c.name)) for c in list_key_columns(table)],
         "values": [c.name for c in table_session.columns if c.name not in not_values],
         "staged_rows": staged_batch.counts.staged,
@@ -232,6 +232,8 @@ def build_merge_input(table_session: TableSession, staged_batch: StagedBatch, br
     }
     if staged_batch.truncated_at is not None:
         values["truncated_at"] = staged_batch.truncated_at
+    if staged_batch.ahead and table.history is None:  # of changes that are remembered the log's order alone decides
+        values["in_turn"] = True
     if table.mode != TableMode.APPEND:
         values = {**values, **_list_key_paths(table)}
     if table.deletes == DeleteMode.SOFT:

@@ -84,7 +84,7 @@ def check_is_sole_writer(table: TableSession, staged_batch: StagedBatch) -> None
     other_pipelines = [name for name in pipelines if name != table.pipeline.name]
     if other_pipelines:
         raise GiveUp(
-            f"{table.prefix} batch={staged_batch.batch}: the batch holds a truncate at "
+            f"{table.prefix} {staged_batch.label}: the batch holds a truncate at "
             f"offset={staged_batch.truncated_at}, and the table has rows of pipeline={', '.join(other_pipelines)} too; "
             "nothing was merged; give each pipeline a table of its own, or set value.truncate: ignore and remove the "
             "rows yourself"

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 from tidegate.model.offsets import Offsets, Ranges, find_highest, parse_offsets
 from tidegate.model.position import Position, WatermarkSide
@@ -243,6 +243,13 @@ class Plan:
         return cls(tables, data["cluster_id"], dict(data["topic_ids"]), data["held"], refusals=refusals, **counts)
 
 
+class StagedPart(NamedTuple):
+    """Which rows of an intermediate table are those of one batch."""
+
+    batch: int
+    attempt: str
+
+
 @dataclass(frozen=True)
 class StagedBatch:
     """A batch whose rows are in the intermediate table: of the attempt `attempt`, as of the snapshot `snapshot_id`.
@@ -251,7 +258,7 @@ class StagedBatch:
     - `shape`: identifies the staged schema; if it differs from that of the pipeline file, the file has changed. Of a
       table without a value schema a dot follows, and what the file alone says.
     - `follows`: the attempt of the batch before it in the queue when it was planned; empty for none.
-    - `together`: how many batches are merged as this one.
+    - `ahead`: the batches before it that are merged with it, as one; `ranges` and counts are then those of all of them.
     - `deletes`, `unsequenced_deletes`: counted with `sequence_by` only. `kept`: rows that keep some value of the table.
     - `keys_differ`: nearly all rows have different keys; False also if that is not known.
     - `truncated_at`: the offset of its last truncate, None without one. It removes all rows of earlier offsets.
@@ -272,7 +279,7 @@ class StagedBatch:
     follows: str = ""
     watermark: WatermarkSide = WatermarkSide.INSIDE
     keys_differ: bool = False
-    together: int = 1
+    ahead: tuple[StagedPart, ...] = ()
     deletes: int = 0
     unsequenced_deletes: int = 0
     kept: int = 0
@@ -285,6 +292,16 @@ class StagedBatch:
     def row_shape(self) -> str:
         """Of the rows, with the columns that the destination had when they were staged."""
         return self.shape.partition(".")[0]
+
+    @property
+    def parts(self) -> tuple[StagedPart, ...]:
+        """The batches that are merged as this one, oldest first; the batch alone unless it stands for several."""
+        return (*self.ahead, StagedPart(self.batch, self.attempt))
+
+    @property
+    def label(self) -> str:
+        """As messages name it."""
+        return f"batches={self.ahead[0].batch}-{self.batch}" if self.ahead else f"batch={self.batch}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, small enough to read in the Airflow UI."""
@@ -301,6 +318,7 @@ class StagedBatch:
         ready["timestamps"] = parse_offsets(data["timestamps"])
         ready["epochs"] = parse_offsets(data["epochs"])
         ready["watermark"] = WatermarkSide(data["watermark"])
+        ready["ahead"] = tuple(StagedPart(*part) for part in data.get("ahead", ()))
         return cls(**ready)
 
     def compute_end_position(self, before: Position | None) -> Position:

@@ -2,6 +2,7 @@
 
 from typing import NotRequired, TypedDict
 
+from tidegate.model.batch import StagedPart
 from tidegate.schema.data_types import Struct
 from tidegate.spec.table import Create
 
@@ -21,7 +22,8 @@ class MergeInput(TypedDict):
     Which rows go where:
 
     - `target`, `branch`, `source`: the destination, the branch that is written, the intermediate table.
-    - `snapshot_id`, `batch`, `attempt`: which rows of the intermediate table count. `staged_rows`: how many records.
+    - `snapshot_id`, `parts`: which rows of the intermediate table count. `staged_rows`: how many records.
+    - `batch`: the number of the last of them.
     - `at`, `rows`: the destination's snapshot that is looked at, and the number of rows; bounds may depend on them.
 
     Columns:
@@ -37,6 +39,7 @@ class MergeInput(TypedDict):
     Order:
 
     - `sequence`: columns that order records before the offset does. `deletes`: the table that remembers deletes.
+    - `in_turn`: records of a later batch come after those of an earlier one, whatever their offsets.
     - `guarded`: keys that a later record supersedes are left out. `by_offset`: later means a higher offset (of dead
       letters).
     - `truncated_at`: the offset of the last truncate.
@@ -53,7 +56,7 @@ class MergeInput(TypedDict):
     source: str
     snapshot_id: int
     batch: int
-    attempt: str
+    parts: tuple[StagedPart, ...]
     keys: list[tuple[str, str | None]]
     values: list[str]
     staged_rows: int
@@ -70,6 +73,7 @@ class MergeInput(TypedDict):
     value_structs: NotRequired[tuple[Struct, Struct]]
     key_expressions: NotRequired[dict[str, str]]
     key_structs: NotRequired[tuple[Struct, Struct]]
+    in_turn: NotRequired[bool]
     guarded: NotRequired[bool]
     by_offset: NotRequired[bool]
     given: NotRequired[dict[str, tuple[str, list[str]]]]

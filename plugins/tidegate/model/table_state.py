@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from tidegate.model.batch import StagedBatch
+from tidegate.model.batch import StagedBatch, StagedPart
 from tidegate.model.merge_input import MergeInput
 from tidegate.model.offsets import Ranges
 from tidegate.model.position import Position
@@ -143,11 +143,10 @@ class Head:
 
 @dataclass(frozen=True)
 class StagedSource:
-    """The staged rows that a publish reads, where it reads them itself: one attempt at one batch."""
+    """The staged rows that a publish reads, where it reads them itself: those of some batches."""
 
     intermediate: str
-    batch: int
-    attempt: str
+    parts: tuple[StagedPart, ...]
 
 
 @dataclass(frozen=True)

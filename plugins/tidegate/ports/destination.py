@@ -1,6 +1,6 @@
 """What a destination does for the steps: its tables, commits, staged rows, dead letters and history."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypedDict
 
@@ -210,6 +210,14 @@ class StagingStore(Protocol):
         """Complete batches that stand in the intermediate table, oldest first; highest attempt of each batch only."""
         ...
 
+    def holds_rows(self, intermediate: str, batches: Sequence[StagedBatch]) -> bool:
+        """Whether all rows of `batches`, as each was staged, can be read at the snapshot of the last of them.
+
+        Not so where an attempt that was never merged has written over some of them, or they were removed, before that
+        snapshot. A destination that keeps the rows of all attempts side by side has them.
+        """
+        return True
+
     def read_staged_outcome(self, intermediate: str, attempt: str) -> StageOutcome | None:
         """What the stage job of this attempt left behind (with its snapshot id), None if it did not finish."""
         ...
@@ -259,9 +267,9 @@ class DeadLetterStore(Protocol):
         return ""
 
     def count_letters_of_others(
-        self, name: str, table: str, attempt: str, ranges: Ranges
+        self, name: str, table: str, attempts: Sequence[str], ranges: Ranges
     ) -> Mapping[tuple[str, int], int]:
-        """Dead letters of `table` in these ranges that another attempt than `attempt` left, by topic and partition.
+        """Dead letters of `table` in these ranges that other attempts than `attempts` left, by topic and partition.
 
         A partition without any is not among them.
         """

@@ -93,7 +93,7 @@ def _merge_and_publish(slice_round: _SliceRound) -> AppliedSlice:
     attempt = replace(
         attempt,
         summary={resource_names.SLICE_PROPERTY: table_slice.label, resource_names.BACKFILL_PROPERTY: note},
-        source=StagedSource(table_slice.intermediate, slice_round.staged.batch, slice_round.staged.attempt),
+        source=StagedSource(table_slice.intermediate, slice_round.staged.parts),
     )
     statements = render_backfill_statements(table, slice_round.staged, attempt.branch, table_slice.intermediate)
     head = publish_head(attempt, write_on_branch(attempt, *statements))

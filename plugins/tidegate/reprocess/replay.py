@@ -186,7 +186,7 @@ def _replay_round(work: Replay, letters: LetterGroup) -> tuple[str, Head | None]
         attempt,
         properties={work.mark: staged.attempt},
         summary={**REPLAY_SUMMARY, resource_names.REPLAY_PROPERTY: staged.attempt},
-        source=StagedSource(work.intermediate, staged.batch, staged.attempt),
+        source=StagedSource(work.intermediate, staged.parts),
         min_added_rows=staged.counts.staged if work.is_append else 0,
     )
     statements = render_replay_statements(table, staged, attempt.branch, work.intermediate)
@@ -236,7 +236,7 @@ def _mark_replayed(work: Replay, attempt: str, head: Head | None) -> tuple[Repla
         target=work.table.name,
         source=work.intermediate,
         snapshot_id=staging.snapshot_id,
-        batch=staged.batch,
+        parts=staged.parts,
         attempt=staged.attempt,
         ids=staged.topic_ids,
     )

@@ -229,7 +229,7 @@ def name_moved(table: TableSession) -> str:
 
 
 def check_not_overtaken(table: TableSession, batch: int, ranges: Ranges) -> None:
-    """Raise `PublishedElsewhere` if the table's position is no longer the start of the batch.
+    """Raise `PublishedElsewhere` if the table's position is no longer the start of the batch, or of the first of some.
 
     So it is for a batch whose number is not above the table's highest: it was published, or it is older than a rebase,
     and its offsets may mean other records now.

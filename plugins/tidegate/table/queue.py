@@ -1,14 +1,15 @@
 """The queue of a table: batches that are staged and wait to be published, in order, from the table's position on."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tidegate.errors import GiveUp
 from tidegate.model.batch import Counts, StagedBatch
 from tidegate.model.offsets import Offsets, find_highest
 from tidegate.model.position import Position, WatermarkSide
-from tidegate.model.table_state import TableState
+from tidegate.model.table_state import TableState, is_recreated
 from tidegate.schema.data_types import Column
+from tidegate.spec.pipeline import Merge
 from tidegate.spec.table import Table
 from tidegate.table.columns import compute_shape
 from tidegate.table.session import TableSession, describe_table
@@ -54,7 +55,7 @@ def check_shape(table: TableSession, staged_batch: StagedBatch) -> None:
     file_shape = staged_batch.shape.partition(".")[2]  # of a table without a value schema
     if not file_shape or file_shape != _compute_file_shape(table.spec, table.metadata):
         raise GiveUp(
-            f"{table.prefix} batch={staged_batch.batch}: the pipeline file, or a "
+            f"{table.prefix} {staged_batch.label}: the pipeline file, or a "
             "schema that it names, has changed the rows' shape since the batch was staged; nothing was merged; the "
             "next flush stages it again"
         )
@@ -100,21 +101,50 @@ def publishes_without_rows(table: TableSession, staged_batch: StagedBatch) -> bo
     """
     pipeline = table.pipeline
     interval_ms = pipeline.heartbeat.interval_seconds * 1000
-    if staged_batch.ranges.span >= pipeline.merge.max_records or staged_batch.together >= table.spec.max_pending:
+    if staged_batch.ranges.span >= pipeline.merge.max_records or len(staged_batch.parts) >= table.spec.max_pending:
         return True
     return 0 < interval_ms <= table.session.now_ms() - (table.state.snapshot_ms if table.state else 0)
 
 
-def iterate_merge_groups(queue: Sequence[StagedBatch]) -> Iterator[tuple[StagedBatch, ...]]:
-    """Cut a queue into groups that are merged together: a batch with rows, and those without rows just ahead of it."""
+def take_group(queue: Sequence[StagedBatch], limits: Merge, *, takes_one: bool = False) -> tuple[StagedBatch, ...]:
+    """The batches at the head of the queue that one merge publishes: all, as far as they can be merged as one.
+
+    They have at most `merge.max_records` rows and about `merge.max_bytes`, or are a single batch that is larger.
+    Batches without rows go along with those that have some: alone they would not move the position. With `takes_one`
+    the group ends at its first batch with rows.
+    """
     group: list[StagedBatch] = []
     for batch in queue:
+        if has_rows(group) and (takes_one or not _can_join(batch, group, limits)):
+            break
         group.append(batch)
-        if batch.counts.to_write:
-            yield tuple(group)
-            group = []
-    if group:
-        yield tuple(group)
+    return tuple(group)
+
+
+def has_rows(group: Sequence[StagedBatch]) -> bool:
+    """Whether a merge of these batches has anything to write."""
+    return any(batch.counts.to_write for batch in group)
+
+
+def _can_join(batch: StagedBatch, group: Sequence[StagedBatch], limits: Merge) -> bool:
+    """Whether `batch` can be merged as one with the `group` ahead of it.
+
+    It cannot where its rows have another shape, or are of another log or table: neither offsets nor the records that
+    dead letters name would mean one thing.
+    """
+    last = group[-1]
+    records = sum(member.counts.to_write for member in (*group, batch))
+    size = sum(member.bytes for member in (*group, batch))
+    if batch.counts.to_write and (records > limits.max_records or 0 < limits.max_bytes < size):
+        return False
+    topic_ids = batch.topic_ids
+    return (
+        (batch.shape, batch.cluster_id) == (last.shape, last.cluster_id)
+        and not any(
+            is_recreated(topic_id, topic_ids.get(topic, topic_id)) for topic, topic_id in last.topic_ids.items()
+        )
+        and (last.table_uuid is None or batch.table_uuid == last.table_uuid)
+    )
 
 
 def combine_batches(group: Sequence[StagedBatch]) -> StagedBatch:
@@ -132,7 +162,13 @@ def combine_batches(group: Sequence[StagedBatch]) -> StagedBatch:
         timestamps=find_highest(*(batch.timestamps for batch in group)),
         follows=first.follows,
         watermark=WatermarkSide.JOINS if joins else last.watermark,
-        together=len(group),
+        keys_differ=False,
+        ahead=tuple(part for batch in group[:-1] for part in batch.parts),
+        deletes=sum(batch.deletes for batch in group),
+        unsequenced_deletes=sum(batch.unsequenced_deletes for batch in group),
+        kept=sum(batch.kept for batch in group),
+        truncated_at=next((b.truncated_at for b in reversed(group) if b.truncated_at is not None), None),
+        bytes=sum(batch.bytes for batch in group),
     )
 
 

@@ -9,6 +9,7 @@ import pytest
 from examples import choose_number
 from fakes import CrashAt, World, build_pipeline, build_table
 from fakes.clock import Crash
+from fakes.queueing import stage_behind
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tidegate.errors import BadRecord, NothingToDo, RetryLater
@@ -54,6 +55,7 @@ def sort_rows(rows: list[dict[str, Any]]) -> list[str]:
 VALUES = st.sampled_from([None, UNCHANGED_MARK, "x", "y"])
 STEPS = st.one_of(
     st.tuples(st.sampled_from("kl"), st.one_of(st.none(), st.tuples(VALUES, VALUES))),
+    st.tuples(st.just("stage"), st.none()),
     st.tuples(st.just("flush"), st.integers(1, 60)),
 )
 
@@ -68,6 +70,9 @@ def test_table_equals_the_model_wherever_batches_are_cut(kind: str, soft: bool, 
         if step == "flush":
             with suppress(NothingToDo, Crash, RetryLater):
                 flush(world.open_session(pipeline, CrashAt(argument)))
+            continue
+        if step == "stage":
+            stage_behind(world, pipeline)
             continue
         value = argument if kind == "unchanged" or argument is None else tuple(v and v.strip("_") for v in argument)
         value_row = value and {"id": step, "a": value[0], "b": value[1]}

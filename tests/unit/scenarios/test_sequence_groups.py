@@ -9,6 +9,7 @@ import pytest
 from examples import choose_number
 from fakes import Crash, CrashAt, World, build_pipeline, build_table
 from fakes.grouped import GROUPS, NAMES, Change, compute_rows
+from fakes.queueing import stage_behind
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tidegate.errors import BadRecord, ConfigurationError, GiveUp, NothingToDo, RetryLater
@@ -26,7 +27,7 @@ COLUMNS = tuple(Column(name, TYPES.get(name, "STRING")) for name in ("id", *NAME
 SHAPES = (("upsert_delete", "hard"), ("upsert_delete", "soft"), ("upsert", "hard"))
 SEQUENCES, TEXTS = st.sampled_from([None, 1, 2, 3, 4]), st.sampled_from([None, "p", "q", "r"])
 RECORDS = st.fixed_dictionaries({name: SEQUENCES if name in GROUPS else TEXTS for name in NAMES})
-FLUSHES = st.tuples(st.just("flush"), st.integers(1, 6), st.integers(1, 80))
+FLUSHES = st.one_of(st.tuples(st.just("flush"), st.integers(1, 6), st.integers(1, 80)), st.tuples(st.just("stage")))
 STEPS = st.one_of(st.tuples(st.just("change"), st.integers(0, 2), st.one_of(st.none(), RECORDS, RECORDS)), FLUSHES)
 PARTS = st.tuples(st.just("part"), st.integers(0, 1), st.sampled_from(sorted(GROUPS)), st.integers(0, 1), TEXTS)
 
@@ -69,6 +70,10 @@ class Runner:
     def flush(self, cap: int = 100, at: int = 999) -> None:
         with suppress(NothingToDo, Crash, RetryLater):
             flush(self.world.open_session(self.pipeline(cap), CrashAt(at)))
+
+    def stage(self) -> None:
+        """One more batch in the queue, whatever waits there."""
+        stage_behind(self.world, self.pipeline())
 
     def play(self, steps: list) -> None:
         for name, *arguments in steps:

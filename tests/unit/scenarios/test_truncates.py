@@ -8,6 +8,7 @@ import pytest
 from examples import choose_number
 from fakes import CrashAt, World, build_pipeline, build_table
 from fakes.clock import Crash
+from fakes.queueing import stage_behind
 from fakes.record_decoder import TRUNCATE
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -53,6 +54,7 @@ def sort_rows(rows: list[dict[str, Any]]) -> list[str]:
 STEPS = st.one_of(
     st.tuples(st.sampled_from("klm"), st.sampled_from([None, "x", "y", UNCHANGED_MARK])),
     st.tuples(st.just("truncate"), st.none()),
+    st.tuples(st.just("stage"), st.none()),
     st.tuples(st.just("flush"), st.integers(1, 60)),
 )
 
@@ -67,6 +69,9 @@ def test_table_equals_the_model_wherever_batches_are_cut_and_runs_die(steps: lis
         if step == "flush":
             with suppress(NothingToDo, Crash, RetryLater):
                 flush(world.open_session(pipeline, CrashAt(argument)))
+            continue
+        if step == "stage":
+            stage_behind(world, pipeline)
             continue
         if step == "truncate":
             world.broker.produce("orders", None, TRUNCATE)

@@ -139,7 +139,7 @@ def test_every_statement_of_iceberg_has_one_for_bigquery_unless_it_is_upkeep() -
 
 
 def test_missing_value_is_an_error_instead_of_an_empty_text() -> None:
-    for name in ("target", "source", "batch", "attempt", "keys", "leaves", "values"):
+    for name in ("target", "source", "parts", "keys", "leaves", "values"):
         with pytest.raises(jinja2.UndefinedError, match=name):
             SQL.render("merge_upsert_delete", **{key: value for key, value in MERGE.items() if key != name})
 

@@ -25,7 +25,7 @@ MERGE: dict[str, Any] = {
     "source": "lake.shop.orders_shop_tmp",
     "snapshot_id": 8154213786245100123,
     "batch": 7,
-    "attempt": "0af3",
+    "parts": [(7, "0af3")],
     "keys": [("id", "id")],
     "leaves": [("id",)],
     "values": ["name", "amount"],
@@ -59,7 +59,7 @@ SHAPES: dict[str, dict[str, Any]] = {
             Bound(("line",), (("'a'", "'it\\'s'"),), nulls=True),
         ],
     },
-    "quotes_in_attempt": {"attempt": "a'; DROP TABLE t; --\\"},
+    "quotes_in_attempt": {"parts": [(7, "a'; DROP TABLE t; --\\")]},
 }
 DELETES = {"deletes": "lake.shop.orders_deletes"}
 SEQUENCED: dict[str, Any] = {**MERGE, **DELETES, "values": ["name", "lsn"], "sequence": ["lsn"], "soft": False}
@@ -158,13 +158,40 @@ DEAD_LETTERS: dict[str, Any] = {
     "target": "lake.shop.orders",
     "source": "lake.shop.orders_shop_tmp",
     "snapshot_id": 8154213786245100123,
-    "batch": 7,
-    "attempt": "0af3",
+    "parts": [(7, "0af3")],
     "ids": {"orders": "o-1", "other": ""},
 }
 ODD_DEAD_LETTERS = {"table": "lake.my shop.d`l", "target": "lake.my shop.it's", "source": "lake.my shop.it's_shop_tmp"}
 
-OPTIONAL = ("guarded", "by_offset", "bounds")  # what a statement can do without
+# batches that are merged as one
+PARTS: dict[str, Any] = {"parts": [(6, "0ae2"), (7, "it's")]}
+IN_TURN: dict[str, Any] = {**PARTS, "in_turn": True}
+OF_SEVERAL: dict[str, tuple[str, dict[str, Any]]] = {
+    "merge_append": ("merge_append", {**WITHOUT_LEAVES, **IN_TURN}),
+    "merge_upsert_delete": ("merge_upsert_delete", {**MERGE, **IN_TURN}),
+    "merge_delete": ("merge_delete", {**MERGE, **IN_TURN}),
+    "merge_soft_delete": ("merge_soft_delete", {**MERGE, **IN_TURN, "flag": "_deleted"}),
+    "merge_sequenced": ("merge_sequenced", {**SEQUENCED, **IN_TURN, "flag": None}),
+    "remember_deletes": ("remember_deletes", {**SEQUENCED, **IN_TURN, "asks_rows": True}),
+    "merge_folded": ("merge_folded", {**KEPT, **IN_TURN}),
+    "merge_folded-groups": ("merge_folded", {**GROUPED, **IN_TURN}),
+    "merge_truncate_folded": ("merge_truncate_folded", {**TRUNCATED_KEPT, **IN_TURN}),
+    "merge_history": ("merge_history", {**HISTORY, **PARTS}),
+    "remember_changes": ("remember_changes", {**REMEMBERED, **PARTS}),
+    "audit_rows": ("audit_rows", {**MERGE, **IN_TURN, "rows": "branch", "condition": "amount > 0"}),
+    "write_dead_letters": ("write_dead_letters", {**DEAD_LETTERS, **PARTS, "ranges": [("orders", 0, 5, 9)]}),
+    "forget_dead_letters": (
+        "forget_dead_letters",
+        {
+            **{name: DEAD_LETTERS[name] for name in ("table", "target", "ids")},
+            "attempts": ["0ae2", "it's"],
+            "published": 5,
+            "ranges": [("orders", 0, 5, 9)],
+        },
+    ),
+}
+
+OPTIONAL = ("guarded", "by_offset", "bounds", "batch", "in_turn")  # what a statement can do without
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "maintain_compact-plain": ("maintain_compact", {**UPKEEP, "delete_files": 10, "deleted_share": 0.1}),
@@ -311,7 +338,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "replayed_dead_letters-plain": (
         "replayed_dead_letters",
-        {**DEAD_LETTERS, "ranges": [("orders", 0, 5, 9), ("it's", 1, 0, 7)]},
+        {**DEAD_LETTERS, "attempt": "0af3", "ranges": [("orders", 0, 5, 9), ("it's", 1, 0, 7)]},
     ),
     "discard_dead_letters-plain": (
         "discard_dead_letters",
@@ -329,7 +356,8 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "forget_dead_letters-plain": (
         "forget_dead_letters",
         {
-            **{name: DEAD_LETTERS[name] for name in ("table", "target", "attempt", "ids")},
+            **{name: DEAD_LETTERS[name] for name in ("table", "target", "ids")},
+            "attempts": ["0af3"],
             "published": 6,
             "ranges": [("orders", 0, 5, 9), ("it's", 1, 0, 7)],
         },
@@ -337,7 +365,8 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "reread_dead_letters-plain": (
         "reread_dead_letters",
         {
-            **{name: DEAD_LETTERS[name] for name in ("table", "target", "attempt")},
+            **{name: DEAD_LETTERS[name] for name in ("table", "target")},
+            "attempts": ["0af3"],
             "ids": {"orders": "o-1", "it's": "i'd"},
             "published": 6,
             "ranges": [("orders", 0, 5, 9), ("it's", 1, 0, 7)],
@@ -365,6 +394,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         "create_intermediate",
         {"table": "lake.shop.log_shop_tmp", "keys": (Column("bytes", "BINARY"),), "values": COLUMNS, **STAGED},
     ),
+    **{f"{name}-of_several": case for name, case in OF_SEVERAL.items()},
 }
 
 

@@ -4,7 +4,7 @@ import json
 import logging
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, replace
+from dataclasses import replace
 from itertools import count
 
 from tidegate.adapters.bigquery.catalog import BigQueryPort, Warehouse, get_uuid, name_job
@@ -125,7 +125,9 @@ def name_publish_job(table_commit: TableCommit, source: StagedSource, row: Posit
     So a run that was killed, or went to wait elsewhere, finds the job that it sent, also under another attempt.
     """
     position_version = (table_commit.cut, row.version, row.changed_ms)
-    return name_job("publish", table_commit.table, table_commit.uuid, *position_version, *astuple(source))
+    return name_job(
+        "publish", table_commit.table, table_commit.uuid, *position_version, source.intermediate, *source.parts
+    )
 
 
 def run_table_commit(warehouse: Warehouse, sql: Sql, table_commit: TableCommit, name: str = "") -> None:
@@ -138,7 +140,7 @@ def run_table_commit(warehouse: Warehouse, sql: Sql, table_commit: TableCommit, 
     statements = warehouse.drop_existing_namespaces(table_commit.statements)
     source = table_commit.source
     if source is not None:  # partitions expire, and missing rows would be merged as none
-        rows = read_loaded_rows(warehouse, source.intermediate, source.attempt)
+        rows = sum(read_loaded_rows(warehouse, source.intermediate, part.attempt) for part in source.parts)
         staged_table = warehouse.to_reference(source.intermediate)
         statements = [render_staged_assertion(staged_table, source, rows), *statements]
     target = quote_name(warehouse.to_reference(table_commit.table))
@@ -175,7 +177,7 @@ def _translate_publish_error(
 ) -> Exception:
     source = table_commit.source
     if MISSING_ROWS_TEXT in error.message and source is not None:
-        forget_attempt(warehouse, source.intermediate, source.batch, source.attempt)
+        _forget_missing(warehouse, source)
         return RetryLater(f"{place}: staged rows are gone from intermediate={source.intermediate}")
     if AUDIT_FAILED in error.message:
         text = " ".join(error.message.partition(AUDIT_FAILED)[2].strip(" :").split())
@@ -186,6 +188,17 @@ def _translate_publish_error(
     if POSITION_MOVED in error.message or error.is_conflict:
         return CommitRefused(f"{place}: {error}")
     return translate_job_error(place, error)
+
+
+def _forget_missing(warehouse: Warehouse, source: StagedSource) -> None:
+    """Forget the attempts of which rows are gone; those whose rows are all there need not be staged again."""
+    table = quote_name(warehouse.to_reference(source.intermediate))
+    where = _render_parts_condition(source)
+    rows = warehouse.query_rows(f"SELECT attempt, COUNT(*) AS n FROM {table} WHERE {where} GROUP BY attempt")
+    counts = {row["attempt"]: row["n"] for row in rows}
+    for part in source.parts:
+        if counts.get(part.attempt, 0) != read_loaded_rows(warehouse, source.intermediate, part.attempt):
+            forget_attempt(warehouse, source.intermediate, part.batch, part.attempt)
 
 
 def _read_publish_changes(warehouse: Warehouse, row: PositionRow) -> dict[str, str]:
@@ -292,12 +305,18 @@ def _format_sizes(
 
 
 def render_staged_assertion(table: str, source: StagedSource, rows: int) -> str:
-    """The assertion that so many rows of a staged attempt stand in ``project.dataset.table``."""
+    """The assertion that so many rows of the staged attempts stand in ``project.dataset.table``."""
     return (
-        f"ASSERT (SELECT COUNT(*) FROM {quote_name(table)} "
-        f"WHERE batch_number = {source.batch} AND attempt = {render_literal(source.attempt)}) = {rows} "
+        f"ASSERT (SELECT COUNT(*) FROM {quote_name(table)} WHERE {_render_parts_condition(source)}) = {rows} "
         f"AS {render_literal(MISSING_ROWS_TEXT)}"
     )
+
+
+def _render_parts_condition(source: StagedSource) -> str:
+    """True for the rows of its batches; an attempt is of one batch only."""
+    numbers = ", ".join(str(part.batch) for part in source.parts)
+    attempts = ", ".join(render_literal(part.attempt) for part in source.parts)
+    return f"batch_number IN ({numbers}) AND attempt IN ({attempts})"
 
 
 def is_ddl(statement: str) -> bool:

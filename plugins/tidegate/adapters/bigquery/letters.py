@@ -2,7 +2,7 @@
 
 import io
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from itertools import count, islice
 from typing import Any
 
@@ -83,7 +83,7 @@ class BigQueryDeadLetters(BigQueryPort, DeadLetterStore):
 
     @translate_bigquery_errors
     def count_letters_of_others(
-        self, name: str, table: str, attempt: str, ranges: Ranges
+        self, name: str, table: str, attempts: Sequence[str], ranges: Ranges
     ) -> Mapping[tuple[str, int], int]:
         # BigQuery reads no statement of more than a megabyte: very many ranges are not named, but all letters between
         # the first and the last offset are fetched, and compared here
@@ -92,7 +92,8 @@ class BigQueryDeadLetters(BigQueryPort, DeadLetterStore):
         if not busy or warehouse.find_table(name) is None:
             return Counter()
         letters_table = quote_name(warehouse.to_reference(name))
-        other_attempts = f"`table` = {render_literal(table)} AND attempt <> {render_literal(attempt)}"
+        own_attempts = ", ".join(map(render_literal, attempts))
+        other_attempts = f"`table` = {render_literal(table)} AND attempt NOT IN ({own_attempts})"
         if len(busy) > MAX_FILTER_RANGES:
             between = f"`offset` >= {min(busy.values())[0]} AND `offset` < {max(end for _, end in busy.values())}"
             rows = warehouse.query_rows(

@@ -14,7 +14,7 @@ from pyiceberg.expressions import (
     In,
     IsNull,
     LessThan,
-    NotEqualTo,
+    NotIn,
     Or,
 )
 from pyiceberg.expressions.literals import literal
@@ -57,10 +57,10 @@ class IcebergDeadLetters(IcebergPort, DeadLetterStore):
 
     @translate_iceberg_errors
     def count_letters_of_others(
-        self, name: str, table: str, attempt: str, ranges: Ranges
+        self, name: str, table: str, attempts: Sequence[str], ranges: Ranges
     ) -> Mapping[tuple[str, int], int]:
         loaded_table = self.catalogs.table(name)
-        return {} if loaded_table is None else count_others(loaded_table, table, attempt, ranges)
+        return {} if loaded_table is None else count_others(loaded_table, table, attempts, ranges)
 
 
 def read_newest_letters(table: Table, limit: int) -> DeadLetters:
@@ -111,15 +111,19 @@ def _build_letters(rows: pa.Table) -> list[DeadLetter]:
     return [DeadLetter.from_row(row) for row in clamp_times(rows, "timestamp").to_pylist()]
 
 
-def count_others(table: Table, destination: str, attempt: str, ranges: Ranges) -> Counter[tuple[str, int]]:
-    """How many of a destination lie in these ranges and are not this attempt's, by topic and partition.
+def count_others(table: Table, destination: str, attempts: Sequence[str], ranges: Ranges) -> Counter[tuple[str, int]]:
+    """How many of a destination lie in these ranges and are none of these attempts', by topic and partition.
 
     Asked before every merge: of the letters of all times only the files are opened that may hold such offsets.
     """
     parts = [part for part in ranges if part[3] > part[2]]
     if not parts:
         return Counter()
-    row_filter = And(_filter_destination(destination), NotEqualTo(term="attempt", value=attempt), _filter_ranges(parts))
+    row_filter = And(
+        _filter_destination(destination),
+        NotIn(term="attempt", literals=set(map(literal, attempts))),
+        _filter_ranges(parts),
+    )
     rows = table.scan(row_filter=row_filter, selected_fields=LETTER_ADDRESS).to_arrow().to_pylist()
     spans = {(topic, number): (start, end) for topic, number, start, end in parts}
     places = (((row["topic"], row["partition"]), row["offset"]) for row in rows)

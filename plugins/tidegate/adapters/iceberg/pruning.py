@@ -8,7 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.conversions import from_bytes
-from pyiceberg.expressions import And, EqualTo
+from pyiceberg.expressions import And, BooleanExpression, In
+from pyiceberg.expressions.literals import literal
 from pyiceberg.manifest import DataFile, ManifestContent, ManifestFile
 from pyiceberg.table import Table
 from pyiceberg.types import (
@@ -81,8 +82,7 @@ def find_key_ranges(staging_table: Table, values: MergeInput) -> tuple[KeyRange,
     """For each leaf of the key that a merge filled with `values` compares, and that every staged file tells of."""
     if "leaves" not in values or staging_table.metadata.snapshot_by_id(values["snapshot_id"]) is None:
         return ()
-    row_filter = EqualTo(term="batch_number", value=values["batch"])
-    scan = staging_table.scan(snapshot_id=values["snapshot_id"], row_filter=row_filter)
+    scan = staging_table.scan(snapshot_id=values["snapshot_id"], row_filter=filter_batches(values))
     files = [task.file for task in scan.plan_files()]
     parts = dict(values["keys"])
     key = staging_table.schema().find_field("key")
@@ -92,6 +92,11 @@ def find_key_ranges(staging_table: Table, values: MergeInput) -> tuple[KeyRange,
         key_range = _compute_range(files, field, leaf)
         ranges += [key_range] if key_range else []
     return tuple(ranges)
+
+
+def filter_batches(values: MergeInput) -> BooleanExpression:
+    """The partitions in which the staged rows lie."""
+    return In(term="batch_number", literals={literal(part.batch) for part in values["parts"]})
 
 
 def find_path_in_key(values: MergeInput, leaf: tuple[str, ...]) -> list[str]:
@@ -251,8 +256,8 @@ def name_keys(staging_table: Table, values: MergeInput, ranges: Sequence[KeyRang
         if isinstance(key_range.data_type, NAMEABLE_TYPES) and not key_range.nulls
     ]
     if indexes:
-        is_batch = EqualTo(term="batch_number", value=values["batch"])
-        row_filter = And(is_batch, EqualTo(term="attempt", value=values["attempt"]))
+        attempts = In(term="attempt", literals={literal(part.attempt) for part in values["parts"]})
+        row_filter = And(filter_batches(values), attempts)
         scan = staging_table.scan(row_filter=row_filter, snapshot_id=values["snapshot_id"], selected_fields=("key",))
         keys = scan.to_arrow()["key"].combine_chunks()
         for place in indexes:

@@ -3,6 +3,8 @@
 import json
 import re
 import warnings
+from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -10,6 +12,7 @@ from functools import partial
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.expressions import In, LessThanOrEqual, Or
 from pyiceberg.expressions.literals import literal
+from pyiceberg.manifest import ManifestContent
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import (
@@ -87,6 +90,11 @@ class IcebergStaging(IcebergPort, StagingStore):
             if staged_batch is not None:
                 newest[staged_batch.batch] = staged_batch
         return [newest[batch] for batch in sorted(newest)]
+
+    @translate_iceberg_errors
+    def holds_rows(self, intermediate: str, batches: Sequence[StagedBatch]) -> bool:
+        loaded_table = self.catalogs.table(intermediate)
+        return loaded_table is not None and _holds_rows(loaded_table, batches)
 
     @translate_iceberg_errors
     def read_staged_outcome(self, intermediate: str, attempt: str) -> StageOutcome | None:
@@ -182,6 +190,27 @@ def _build_staged_batch(table: Table, snapshot: Snapshot, destination: str) -> S
         return None
     refuse_other_format(f"table={format_name(table)}", FORMAT_PROPERTY, table.metadata.properties)
     return outcome.to_staged_batch(destination, summary, snapshot.snapshot_id)
+
+
+def _holds_rows(table: Table, batches: Sequence[StagedBatch]) -> bool:
+    """Whether the snapshot of the last batch holds all rows of the others, in the files that their snapshots added.
+
+    Only the last one's manifests are read. A file tells the snapshot that added it, also once manifests were merged.
+    """
+    pinned = table.metadata.snapshot_by_id(batches[-1].snapshot_id)
+    staged = {batch.batch: batch.snapshot_id for batch in batches[:-1] if batch.counts.to_write}
+    added = {number: table.metadata.snapshot_by_id(snapshot_id) for number, snapshot_id in staged.items()}
+    if pinned is None or None in added.values():
+        return False
+    rows = Counter[int]()
+    for manifest in pinned.manifests(table.io):
+        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
+            number = entry.data_file.partition[0]
+            if number in staged:
+                if manifest.content != ManifestContent.DATA or entry.snapshot_id != staged[number]:
+                    return False
+                rows[number] += entry.data_file.record_count
+    return rows == {number: int(read_summary(s).get("added-records", "-1")) for number, s in added.items() if s}
 
 
 def _is_unfinished(table: Table, snapshot: Snapshot) -> bool:

@@ -4,6 +4,7 @@ import pytest
 from tidegate.adapters.bigquery.catalog import Warehouse
 from tidegate.adapters.bigquery.commit import render_staged_assertion, writes_into
 from tidegate.adapters.sql_templates import SqlFiles
+from tidegate.model.batch import StagedPart
 from tidegate.model.table_state import StagedSource
 from tidegate.spec.pipeline import Catalog
 from tidegate.sql.googlesql import quote_name
@@ -30,5 +31,6 @@ def test_statements_of_a_domains_project_name_it_as_the_templates_do() -> None:
         "remove_rows", target="dwh.shop.orders", bounds=()
     )
     assert writes_into(statement, quote_name(reference))
-    assertion = render_staged_assertion(reference, StagedSource("dwh.shop.orders_shop_tmp", 7, "0af3"), 5)
-    assert "FROM `example.com:p`.`shop`.`orders` WHERE batch_number = 7" in assertion
+    source = StagedSource("dwh.shop.orders_shop_tmp", (StagedPart(6, "0ae2"), StagedPart(7, "0af3")))
+    assertion = render_staged_assertion(reference, source, 5)
+    assert "FROM `example.com:p`.`shop`.`orders` WHERE batch_number IN (6, 7) AND attempt IN ('0ae2'," in assertion

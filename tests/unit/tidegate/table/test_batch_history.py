@@ -9,6 +9,7 @@ import yaml
 from examples import choose_number
 from fakes import CrashAt, World, build_pipeline, build_table
 from fakes.clock import Crash
+from fakes.queueing import stage_behind
 from fakes.versions import Change, compute_versions
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -37,7 +38,8 @@ CHANGES = st.tuples(
     st.integers(0, 5),
     st.sampled_from("aab"),
 )
-STEPS = st.one_of(CHANGES, CHANGES, CHANGES, st.tuples(st.just("flush"), st.integers(1, 90)))
+CUTS = st.one_of(st.tuples(st.just("stage")), st.tuples(st.just("flush"), st.integers(1, 90)))
+STEPS = st.one_of(CHANGES, CHANGES, CHANGES, CUTS)
 SETTINGS = {
     "deadline": None,
     "derandomize": True,
@@ -65,6 +67,10 @@ class Runner:
         row = {"id": key, "v": "gone" if kind == "delete" else value, "at": sequence[0], "sub": sequence[1]}
         self.world.broker.produce("orders", {"id": key}, None if kind == "tombstone" else row, timestamp=timestamp)
         self.changes.append((key, kind, sequence, timestamp, value))
+
+    def stage(self) -> None:
+        """One more batch in the queue, whatever waits there."""
+        stage_behind(self.world, self.pipeline)
 
     def flush(self, crash_at: int = 0) -> bool:
         try:

@@ -1,23 +1,33 @@
 """A table that fails keeps its staged batches in order while the others go on; recovered, it takes them all at once."""
 
 from contextlib import suppress
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from examples import choose_calls
 from fakes import Crash, CrashAt, FailsOneMerge, FailsToMerge, PauseAt, World, build_pipeline, build_table
-from tidegate.errors import NothingToDo, PositionLost, RetryLater, SomeTablesDelayed, TidegateError
+from tidegate.errors import (
+    AuditFailed,
+    NothingToDo,
+    PositionLost,
+    PublishedElsewhere,
+    RetryLater,
+    SomeTablesDelayed,
+    TidegateError,
+)
 from tidegate.flush.flush import flush
-from tidegate.flush.merge import DeferredJob, MergeCheckpoint, group_by_table, merge, merge_queue
+from tidegate.flush.merge import MergeCheckpoint, group_by_table, merge, merge_queue
 from tidegate.flush.plan import plan
 from tidegate.flush.stage import stage
 from tidegate.jobs.stage_job import StageJob
-from tidegate.model.batch import Counts, PublishedBatch, StagedBatch
+from tidegate.model.batch import Counts, StagedBatch
 from tidegate.model.offsets import Ranges
 from tidegate.monitoring.status import read_status
 from tidegate.ports.session import Job
 from tidegate.spec.pipeline import Heartbeat
 from tidegate.table.progress import observe_tables
-from tidegate.table.queue import combine_batches, iterate_merge_groups
+from tidegate.table.queue import combine_batches, take_group
 
 ORDERS, COPY = "lake.shop.orders", "lake.shop.copy"
 TWO = build_pipeline(build_table(ORDERS), build_table(COPY))
@@ -73,25 +83,70 @@ def test_all_tables_share_one_read_of_each_batch_also_while_one_fails(world: Wor
     ]
 
 
-def test_recovered_table_drains_its_queue_in_one_run_without_reading_kafka_again(world: World) -> None:
+def test_recovered_table_takes_its_queue_in_one_merge_without_reading_kafka_again(world: World) -> None:
     fail_merges(world, 3)
-    stages = len(world.engine.stages)
-    flushed = flush(world.open_session(TWO))
-    assert [(b.table, b.batch) for b in flushed.published] == [(COPY, 1), (COPY, 2), (COPY, 3)]
+    stages, merges = len(world.engine.stages), len(world.engine.merges)
+    (published,) = flush(world.open_session(TWO)).published
+    assert (published.table, published.batch, published.batches, published.staged) == (COPY, 3, 3, 3)
+    assert published.ranges.to_dict() == {"orders": {"0": [0, 3], "1": [0, 0]}}
+    assert len(world.engine.merges) == merges + 1
+    assert read_batches_of_history(world) == [(1, 1, 0), (2, 1, 0), (3, 1, 1)]
     assert world.read_rows(COPY) == world.read_rows(ORDERS)
     assert (len(world.engine.stages), read_committed_offset(world)) == (stages, 3)
     with pytest.raises(NothingToDo):
         flush(world.open_session(TWO))
 
 
-def test_queue_stops_at_its_first_failure_and_keeps_what_was_published_before(world: World) -> None:
+def test_queue_that_fails_in_passing_waits_as_a_whole(world: World) -> None:
     fail_merges(world, 3)
-    session = world.open_session(TWO, engine=FailsOneMerge(world.engine, 2))
+    session = world.open_session(TWO, engine=FailsOneMerge(world.engine, 1))
     (queue,) = group_by_table(stage(session, plan(session)))
     outcome = merge_queue(session, queue)
-    assert [b.batch for b in outcome.published] == [1]
+    assert outcome.published == ()
     assert "Spark failed in one merge" in str(outcome.failure)
-    assert [batch for batch, _ in list_waiting_batches(world)] == [2, 3]
+    assert [batch for batch, _ in list_waiting_batches(world)] == [1, 2, 3]
+
+
+def test_queue_stops_at_its_first_failure_and_keeps_what_was_published_before(world: World) -> None:
+    fail_merges(world, 3)
+    capped = build_pipeline(build_table(ORDERS), build_table(COPY), max_records=2)
+    session = world.open_session(capped, engine=FailsOneMerge(world.engine, 2))
+    (queue,) = group_by_table(stage(session, plan(session)))
+    outcome = merge_queue(session, queue)
+    assert [(b.batch, b.batches) for b in outcome.published] == [(2, 2)]
+    assert "Spark failed in one merge" in str(outcome.failure)
+    assert [batch for batch, _ in list_waiting_batches(world)] == [3]
+
+
+AUDITED = build_pipeline(build_table(ORDERS), build_table(COPY, audits=("name <> '1'",)))
+
+
+@pytest.mark.parametrize(("bad", "published"), [("0", []), ("1", [1]), ("2", [1, 2])])
+def test_batches_ahead_of_one_that_breaks_an_audit_come_in_one_by_one(
+    world: World, bad: str, published: list[int]
+) -> None:
+    world.engine.conditions["name <> '1'"] = lambda row: row["id"] != bad
+    for n in range(3):
+        produce(world, f"{n}", "x")
+        with pytest.raises(SomeTablesDelayed):
+            flush(world.open_session(TWO, engine=FailsToMerge(world.engine, COPY)))
+    session = world.open_session(AUDITED)
+    (queue,) = group_by_table(stage(session, plan(session)))
+    outcome = merge_queue(session, queue)
+    assert [b.batch for b in outcome.published] == published
+    assert isinstance(outcome.failure, AuditFailed)
+    assert f"batch={len(published) + 1}: audit=" in str(outcome.failure)
+    assert [row["id"] for row in world.read_rows(COPY)] == [f"{n}" for n in range(len(published))]
+    assert [batch for batch, _ in list_waiting_batches(world)] == list(range(len(published) + 1, 4))
+
+
+def test_audit_is_asked_of_the_whole_queue(world: World) -> None:
+    """A row that breaks it, and is written over by a later batch, is in no snapshot."""
+    world.engine.conditions["name <> '1'"] = lambda row: row["name"] != "1"
+    fail_merges(world, 3)
+    (published,) = flush(world.open_session(AUDITED)).published
+    assert (published.batch, published.batches) == (3, 3)
+    assert world.read_rows(COPY) == [{"id": "a", "name": "2"}]
 
 
 def test_retried_merge_of_a_queue_goes_on_where_the_first_attempt_ended(world: World) -> None:
@@ -111,25 +166,36 @@ class Away(BaseException):
     """The caller went to wait elsewhere."""
 
 
-@pytest.mark.parametrize("calls", [1, 2, 3])
-def test_caller_that_was_called_away_counts_each_batch_once_and_has_its_history(world: World, calls: int) -> None:
+@pytest.mark.parametrize(
+    ("max_records", "calls", "expected"),
+    [(1, 1, [1, 2, 3]), (1, 3, [1, 2, 3]), (2, 1, [2, 3]), (2, 2, [2, 3]), (9, 1, [3])],
+)
+def test_caller_that_was_called_away_counts_each_batch_once_and_has_its_history(
+    world: World, max_records: int, calls: int, expected: list[int]
+) -> None:
+    pipeline = build_pipeline(build_table(ORDERS), build_table(COPY), max_records=max_records)
     fail_merges(world, 3)
-    staged = stage(world.open_session(TWO), plan(world.open_session(TWO)))
+    staged = stage(world.open_session(pipeline), plan(world.open_session(pipeline)))
     (queue,) = (batches for batches in group_by_table(staged) if batches[0].table == COPY)
-    remaining_calls, published = iter(range(calls - 1, -1, -1)), list[PublishedBatch]()
+    remaining_calls, checkpoint = iter(range(calls - 1, -1, -1)), MergeCheckpoint()
 
     def leave(call: str, moment: str) -> None:
         if call == "commits.publish" and moment == "after" and next(remaining_calls) == 0:
             raise Away
 
     with pytest.raises(Away):
-        merge_queue(world.open_session(TWO, leave), queue, MergeCheckpoint(published))
-    drained = merge_queue(world.open_session(TWO), queue, MergeCheckpoint(published, DeferredJob("", 5.0)))
-    numbers = [batch.batch for batch in queue]
-    assert [(batch.batch, batch.outcome) for batch in published] == [(number, "published") for number in numbers]
-    assert drained.total.batches == len(numbers) == 3
+        merge_queue(world.open_session(pipeline, leave), queue, checkpoint)
+    kept = MergeCheckpoint.from_dict({**checkpoint.to_dict(), "job": "", "since": 0.0}, now_seconds=5.0)
+    drained = merge_queue(world.open_session(pipeline), queue, kept)
+    assert [(batch.batch, batch.outcome) for batch in drained.published] == [(n, "published") for n in expected]
+    assert drained.total.batches == 3
+    assert [batch for batch, _, _ in read_batches_of_history(world)] == [1, 2, 3]
+
+
+def read_batches_of_history(world: World) -> list[tuple[int, int, int]]:
+    """Number, staged and inserted records of each batch of `copy`."""
     rows = world.destination.read_history("lake.shop.tidegate_shop_batches", 100)
-    assert sorted(row["batch"] for row in rows if row["table"] == COPY) == numbers
+    return sorted((row["batch"], row["staged"], row["inserted"]) for row in rows if row["table"] == COPY)
 
 
 def test_result_of_a_queue_is_its_total(world: World) -> None:
@@ -137,7 +203,7 @@ def test_result_of_a_queue_is_its_total(world: World) -> None:
     session = world.open_session(TWO)
     (queue,) = group_by_table(stage(session, plan(session)))
     total = merge_queue(session, queue).total
-    assert (total.batches, total.staged, total.inserted, total.updated) == (2, 2, 1, 1)
+    assert (total.batches, total.staged, total.inserted, total.updated) == (2, 2, 1, 0)
     assert total.ranges.to_dict() == {"orders": {"0": [0, 2], "1": [0, 0]}}
 
 
@@ -196,7 +262,7 @@ def test_empty_batches_in_the_middle_of_a_queue_travel_with_the_next_rows(world:
     before = len(world.destination.tables[COPY].snapshots)
     flush(world.open_session(TWO))
     assert world.read_rows(COPY) == world.read_rows(ORDERS)
-    assert len(world.destination.tables[COPY].snapshots) == before + 2
+    assert len(world.destination.tables[COPY].snapshots) == before + 1
     assert read_committed_offset(world) == world.broker.partitions["orders"][0].end
     rows = [
         row for row in world.destination.read_history("lake.shop.tidegate_shop_batches", 99) if row["table"] == COPY
@@ -322,7 +388,7 @@ def test_batches_that_stand_for_one_begin_where_the_first_does_and_bring_the_tab
     assert (combined_batch.follows, combined_batch.watermark, combined_batch.attempt) == ("before a0", together, "a1")
 
 
-def test_groups_cut_a_queue_behind_each_batch_with_rows(world: World) -> None:
+def test_batches_without_rows_belong_to_the_group_ahead_of_them_or_to_that_behind_them(world: World) -> None:
     engine = FailsToMerge(world.engine, COPY)
     for kind in "raar":
         abort_transaction(world) if kind == "a" else produce(world, "a", "x")
@@ -331,16 +397,105 @@ def test_groups_cut_a_queue_behind_each_batch_with_rows(world: World) -> None:
     abort_transaction(world)
     session = world.open_session(TWO)
     queue = group_by_table(stage(session, plan(session)))[1]
-    cut = list(iterate_merge_groups(queue))
-    assert [[staged.batch for staged in group] for group in cut] == [[1], [2, 3, 4], [5]]
-    combined_batch = combine_batches(cut[1])
-    assert (
-        combined_batch.batch,
-        combined_batch.together,
-        combined_batch.counts.span,
-        combined_batch.counts.staged,
-    ) == (4, 3, 5, 1)
-    assert combined_batch.ranges.to_dict() == {"orders": {"0": [1, 6], "1": [0, 0]}}
+    assert [staged.batch for staged in take_group(queue, TWO.merge)] == [1, 2, 3, 4, 5]
+    assert [staged.batch for staged in take_group(queue, TWO.merge, takes_one=True)] == [1]
+    one_record = replace(TWO.merge, max_records=1)
+    assert [staged.batch for staged in take_group(queue, one_record)] == [1, 2, 3]
+    group = take_group(queue[1:], one_record)
+    assert [staged.batch for staged in group] == [2, 3, 4, 5]
+    combined_batch = combine_batches(group)
+    assert combined_batch.parts == tuple((staged.batch, staged.attempt) for staged in group)
+    assert (combined_batch.batch, combined_batch.counts.span, combined_batch.counts.staged) == (5, 7, 1)
+    assert combined_batch.ranges.to_dict() == {"orders": {"0": [1, 8], "1": [0, 0]}}
+
+
+def build_staged(number: int, records: int = 1, **more: Any) -> StagedBatch:
+    ranges = Ranges({"orders": {0: (number, number + 1)}})
+    known = {"shape": "s", "cluster_id": "c", "topic_ids": {"orders": "t"}, "table_uuid": "u", "bytes": 10}
+    return StagedBatch(COPY, number, f"a{number}", number, ranges, Counts(1, records, records), **{**known, **more})
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"shape": "s.file"},
+        {"cluster_id": "another"},
+        {"topic_ids": {"orders": "another"}},
+        {"table_uuid": "another"},
+        {"bytes": 81},
+        {"records": 9},
+    ],
+)
+def test_group_ends_ahead_of_a_batch_that_cannot_be_merged_with_it(other: dict[str, Any]) -> None:
+    limits = replace(TWO.merge, max_records=10, max_bytes=100)
+    queue = [build_staged(1), build_staged(2), build_staged(3, **other), build_staged(4, **{**other, "records": 0})]
+    assert [batch.batch for batch in take_group(queue, limits)] == [1, 2]
+    assert [batch.batch for batch in take_group(queue[2:], limits)] == [3, 4]
+    assert [batch.batch for batch in take_group([build_staged(1, 0), *queue[2:]], limits)] == [1, 3, 4], "no rows yet"
+
+
+def test_batches_that_were_staged_before_the_table_existed_join_those_behind_them() -> None:
+    queue = [build_staged(1, table_uuid=None), build_staged(2, table_uuid=None), build_staged(3)]
+    group = take_group(queue, TWO.merge)
+    assert combine_batches(group).table_uuid == "u"
+    assert [batch.batch for batch in group] == [1, 2, 3]
+
+
+def test_batches_that_stand_for_one_add_up_what_the_merge_decides_by() -> None:
+    counted = {"deletes": 2, "unsequenced_deletes": 1, "kept": 3, "keys_differ": True}
+    queue = [build_staged(1, truncated_at=1, **counted), build_staged(2, truncated_at=2, **counted), build_staged(3)]
+    one = combine_batches(queue)
+    assert (one.deletes, one.unsequenced_deletes, one.kept, one.bytes, one.truncated_at) == (4, 2, 6, 30, 2)
+    assert (one.keys_differ, one.counts.staged, one.label) == (False, 3, "batches=1-3")
+    assert combine_batches(queue[:1]) == queue[0]
+
+
+def test_attempt_that_wrote_over_a_waiting_batch_cuts_the_queue_behind_it(world: World) -> None:
+    """What the snapshot of the third holds of the second is the rows of an attempt that never counted."""
+    fail_merges(world, 2)
+    intermediate = world.destination.tables["lake.shop.copy_shop_tmp"]
+    rows = [{**row, "attempt": "zombie"} if row["batch_number"] == 2 else row for row in intermediate.read_rows()]
+    world.destination.add_snapshot("lake.shop.copy_shop_tmp", "main", tuple(rows), {"tidegate.attempt": "zombie"})
+    fail_merges(world, 1)
+    flushed = flush(world.open_session(TWO))
+    assert [(batch.batch, batch.batches) for batch in flushed.published] == [(2, 2), (3, 1)]
+    assert world.read_rows(COPY) == [{"id": "a", "name": "0"}]
+
+
+@pytest.mark.parametrize("ahead", [1, 2])
+def test_group_that_another_run_has_published_in_part_goes_on_behind_that(world: World, ahead: int) -> None:
+    appending = build_pipeline(build_table(ORDERS), build_table(COPY, mode="append"))
+    fail_merges(world, 3, appending)
+    session = world.open_session(appending)
+    (queue,) = group_by_table(stage(session, plan(session)))
+
+    def publish_part(call: str, moment: str) -> None:
+        if (call, moment, pending) == ("commits.publish", "before", [1]):
+            pending.clear()
+            assert merge_queue(world.open_session(appending), queue[:ahead]).failure is None
+
+    pending = [1]
+    outcome = merge_queue(world.open_session(appending, publish_part), queue)
+    assert [(batch.batch, batch.batches) for batch in outcome.published] == [(3, 3 - ahead)]
+    assert [row["name"] for row in world.read_rows(COPY)] == ["0", "1", "2"]
+    assert [batch for batch, _, _ in read_batches_of_history(world)] == [1, 2, 3]
+
+
+def test_group_that_another_run_has_published_with_one_more_batch_changes_nothing(world: World) -> None:
+    appending = build_pipeline(build_table(ORDERS), build_table(COPY, mode="append"))
+    fail_merges(world, 3, appending)
+    session = world.open_session(appending)
+    (queue,) = group_by_table(stage(session, plan(session)))
+
+    def publish_all(call: str, moment: str) -> None:
+        if (call, moment, pending) == ("commits.publish", "before", [1]):
+            pending.clear()
+            assert merge_queue(world.open_session(appending), queue).failure is None
+
+    pending = [1]
+    outcome = merge_queue(world.open_session(appending, publish_all), queue[:2])
+    assert isinstance(outcome.failure, PublishedElsewhere)
+    assert [row["name"] for row in world.read_rows(COPY)] == ["0", "1", "2"]
 
 
 def flush_rest(world: World, pipeline=TWO) -> None:

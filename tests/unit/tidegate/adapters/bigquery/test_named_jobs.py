@@ -13,6 +13,7 @@ from tidegate.adapters.bigquery.commit import PositionRow
 from tidegate.adapters.bigquery.commit import name_publish_job as name_of
 from tidegate.adapters.bigquery.errors import JobFailed
 from tidegate.errors import GiveUp, OutcomeUnknown
+from tidegate.model.batch import StagedPart
 from tidegate.model.table_state import StagedSource, TableCommit
 from tidegate.spec.pipeline import Catalog
 
@@ -212,7 +213,7 @@ def test_the_newest_of_many_failed_jobs_is_found_by_few_questions() -> None:
 
 
 def test_every_try_at_a_staged_batch_names_its_publish_alike_until_the_position_moves() -> None:
-    source = StagedSource("dwh.shop.orders_shop_tmp", 7, "a7")
+    source = StagedSource("dwh.shop.orders_shop_tmp", (StagedPart(7, "a7"),))
     table_commit = TableCommit("dwh.shop.orders", "1", 0, 3, "", 4, {}, pipeline="shop", attempt="m1", source=source)
     row = PositionRow(3, "m0", {}, 100, True, "")
     name = name_of(table_commit, source, row)
@@ -221,7 +222,8 @@ def test_every_try_at_a_staged_batch_names_its_publish_alike_until_the_position_
         name_of(replace(table_commit, cut=4), source, row),
         name_of(table_commit, source, replace(row, version=4)),
         name_of(table_commit, source, replace(row, changed_ms=101)),
-        name_of(table_commit, replace(source, attempt="a8"), row),
+        name_of(table_commit, replace(source, parts=(StagedPart(7, "a8"),)), row),
+        name_of(table_commit, replace(source, parts=(StagedPart(6, "a6"), *source.parts)), row),
         name_of(replace(table_commit, uuid="2"), source, row),
     ]
     assert len({name, *other_names}) == 6

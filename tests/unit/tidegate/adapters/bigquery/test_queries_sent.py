@@ -18,6 +18,7 @@ from tidegate.adapters.bigquery.destination import build_bigquery_destination
 from tidegate.adapters.bigquery.files import LocalFolder
 from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.errors import RetryLater
+from tidegate.model.batch import StagedPart
 from tidegate.model.offsets import Ranges
 from tidegate.model.ownership import KIND_LABEL, describe_control
 from tidegate.model.table_state import DeadLetter, StagedSource
@@ -138,7 +139,7 @@ def test_what_is_asked_of_history_and_dead_letters_is_what_bigquery_reads(tmp_pa
     warehouse.port.history.read_history(CONTROL, 5)
     warehouse.port.dead_letters.read_dead_letters(LETTERS, 5)
     warehouse.port.dead_letters.read_letters_of_attempt(LETTERS, "it's", "a")
-    warehouse.port.dead_letters.count_letters_of_others(LETTERS, "it's", "a", ranges)
+    warehouse.port.dead_letters.count_letters_of_others(LETTERS, "it's", ["a", "b'"], ranges)
     warehouse.port.dead_letters.copy_dead_letters(LETTERS, "it's", "dwh.shop.o_tmp")
     for memory in (DELETES, CHANGES):
         warehouse.port.tables.forget_deletes(memory, 5)
@@ -180,7 +181,7 @@ def test_letters_in_many_ranges_are_counted_by_a_short_statement(monkeypatch: py
     places = (("it's", 7, 6), ("it's", 7, 7), ("it's", 7, 8), ("it's", 7, 9), ("other", 7, 7), ("it's", 10_000, 1))
     rows = [dict(zip(("topic", "partition", "offset"), place, strict=True)) for place in places]
     monkeypatch.setattr(warehouse, "query_rows", lambda sql: rows if warehouse.run_statement(sql) else [])
-    counts = warehouse.port.dead_letters.count_letters_of_others(LETTERS, "it's", "a", ranges)
+    counts = warehouse.port.dead_letters.count_letters_of_others(LETTERS, "it's", ["a", "b'"], ranges)
     assert counts == {("it's", 7): 2}
     (statement,) = warehouse.asked
     assert len(statement) < 1000
@@ -221,4 +222,5 @@ def test_dead_letters_and_positions_are_written_by_statements_that_bigquery_read
     row = {"table": positions, "pipeline": "it's", "version": 3, "properties": "{}"}
     analyzer.check(SQL.render("seed_position", **row))
     analyzer.check(SQL.render("assert_versions", positions=positions, versions=5))
-    analyzer.check(render_staged_assertion("my-project.shop.orders_shop_tmp", StagedSource(tmp, 7, "it's"), 5))
+    source = StagedSource(tmp, (StagedPart(6, "0ae2"), StagedPart(7, "it's")))
+    analyzer.check(render_staged_assertion("my-project.shop.orders_shop_tmp", source, 5))

@@ -24,7 +24,7 @@ from tidegate.flush.flush import flush
 from tidegate.flush.merge import merge
 from tidegate.flush.plan import plan
 from tidegate.flush.stage import stage
-from tidegate.model.batch import PublishOutcome
+from tidegate.model.batch import PublishOutcome, StagedPart
 from tidegate.schema.data_types import Column
 
 
@@ -53,7 +53,13 @@ def test_staged_files_that_another_run_cleans_up_while_they_are_read_are_a_fault
     kit.seed_table()
     kit.stage(1, "a1", 3)
     snapshot = kit.load(STAGED).current_snapshot().snapshot_id
-    values = {"source": STAGED, "snapshot_id": snapshot, "batch": 1, "leaves": [("n",)], "keys": {"n": None}}
+    values = {
+        "source": STAGED,
+        "snapshot_id": snapshot,
+        "parts": [StagedPart(1, "a1")],
+        "leaves": [("n",)],
+        "keys": {"n": None},
+    }
     with pytest.raises(RetryLater, match=f"table={TABLE}: a file disappeared during find_bounds"):
         change_after_load(kit, lambda: kit.port.staging.clean_up(STAGED, 1)).tables.find_bounds(TABLE, values)
     assert not kit.port.tables.find_bounds(TABLE, values).conditions

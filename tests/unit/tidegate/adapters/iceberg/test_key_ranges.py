@@ -1,5 +1,6 @@
 """Bounds of a merge hold every key that is staged, whatever the key's type, and are left out where nothing is known."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -26,6 +27,7 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 from tidegate.adapters.iceberg.pruning import find_key_ranges
+from tidegate.model.batch import StagedPart
 from tidegate.sql.pruning import Bound
 
 TYPES: dict[str, Any] = {
@@ -84,11 +86,12 @@ def _build_file(table: Table, number: int, place: int, keys: list[dict[str, Any]
     )  # fmt: skip
 
 
-def build_values(table: Table, *names: str, batch: int = 1) -> dict[str, Any]:
+def build_values(table: Table, *names: str, batches: Sequence[int] = (1,)) -> dict[str, Any]:
     current = table.current_snapshot()
     assert current is not None
     keys = [(name, name) for name in names]
-    return {"leaves": [(n,) for n in names], "keys": keys, "batch": batch, "snapshot_id": current.snapshot_id}
+    parts = [StagedPart(batch, f"a{batch}") for batch in batches]
+    return {"leaves": [(n,) for n in names], "keys": keys, "parts": parts, "snapshot_id": current.snapshot_id}
 
 
 def find_key_bounds(table: Table, values: dict[str, Any]) -> tuple[Bound, ...]:
@@ -208,4 +211,4 @@ def test_key_in_one_struct_is_bounded_by_its_leaves(table: Any) -> None:
 def test_snapshot_that_is_gone_bounds_nothing(table: Any) -> None:
     iceberg_table = table([{"id": 5}])
     assert find_key_bounds(iceberg_table, {**build_values(iceberg_table, "id"), "snapshot_id": 1}) == ()
-    assert find_key_bounds(iceberg_table, {"batch": 1, "snapshot_id": 1, "keys": []}) == ()
+    assert find_key_bounds(iceberg_table, {"parts": [], "snapshot_id": 1, "keys": []}) == ()

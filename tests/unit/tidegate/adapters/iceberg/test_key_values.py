@@ -1,5 +1,6 @@
 """A small batch's keys are named one by one where that saves moving a large table: all of them, and no others."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.table import Table
 from pyiceberg.types import DecimalType, LongType, StringType
 from tidegate.adapters.iceberg.pruning import MAX_KEYS, KeyRange, are_keys_worth_naming, name_keys
+from tidegate.model.batch import StagedPart
 from tidegate.sql.pruning import Overlap
 from tidegate.sql.spark import render_literal
 
@@ -34,10 +36,12 @@ def stage(table: Table, *keys: tuple[Any, ...], batch: int = 1, attempt: str = "
     table.append(pa.Table.from_pylist(rows, schema=STAGED))
 
 
-def read_key_values(table: Table, *with_nulls: str) -> dict[tuple[str, ...], tuple[str, ...]]:
+def read_key_values(
+    table: Table, *with_nulls: str, parts: Sequence[StagedPart] = (StagedPart(1, "a1"),)
+) -> dict[tuple[str, ...], tuple[str, ...]]:
     current = table.current_snapshot()
     assert current is not None
-    values = {**LEAVES, "snapshot_id": current.snapshot_id, "batch": 1, "attempt": "a1"}
+    values = {**LEAVES, "snapshot_id": current.snapshot_id, "parts": parts}
     ends = (("id", LongType(), -9, 9), ("line", StringType(), "a", "z"), ("price", DecimalType(6, 2), 1, 9))
     ranges = [KeyRange((name,), kind, low, high, name in with_nulls) for name, kind, low, high in ends]
     keys = name_keys(table, values, ranges)
@@ -48,11 +52,13 @@ def read_key_values(table: Table, *with_nulls: str) -> dict[tuple[str, ...], tup
 def test_every_key_of_the_attempt_is_named_once_and_no_other(staged: Table) -> None:
     stage(staged, (3, "it's", 1), (-(2**63), "a\\b", 2), (3, "é", 3))
     stage(staged, (8, "late", 1), attempt="a0")
-    stage(staged, (9, "other", 1), batch=2)
+    stage(staged, (9, "other", 1), batch=2, attempt="a2")
     key_values = read_key_values(staged)
     assert key_values["id",] == ("-9223372036854775808L", "3L")
     assert key_values["line",] == (r"'a\\b'", r"'it\'s'", "'é'")
     assert key_values["price",] == ()
+    of_several = read_key_values(staged, parts=(StagedPart(1, "a0"), StagedPart(2, "a2")))
+    assert (of_several["id",], of_several["line",]) == (("8L", "9L"), ("'late'", "'other'"))
 
 
 def test_part_of_the_key_that_may_be_null_is_not_named(staged: Table) -> None:

@@ -97,10 +97,11 @@ def test_letters_of_other_attempts_in_the_ranges_are_counted(letters: Table, max
     write(letters, ORDERS, "old", ("a", 1, 5), ("a", 1, 100), ("b", 0, 150), ("a", 2, 6))
     write(letters, ORDERS, "mine", ("a", 0, 150), ("a", 1, 6))
     write(letters, ITEMS, "old", ("a", 0, 150), ("a", 1, 6), ("a", 1, 8))
-    assert count_others(letters, ORDERS, "mine", RANGES) == {("a", 0): 2, ("a", 1): 1}
-    assert count_others(letters, ITEMS, "mine", RANGES) == {("a", 0): 1, ("a", 1): 2}
-    assert count_others(letters, ORDERS, "old", RANGES) == {("a", 0): 1, ("a", 1): 1}
-    assert count_others(letters, ORDERS, "mine", Ranges.from_dict({"a": {"0": [100, 100]}})) == {}
+    assert count_others(letters, ORDERS, ["mine"], RANGES) == {("a", 0): 2, ("a", 1): 1}
+    assert count_others(letters, ITEMS, ["mine"], RANGES) == {("a", 0): 1, ("a", 1): 2}
+    assert count_others(letters, ORDERS, ["old"], RANGES) == {("a", 0): 1, ("a", 1): 1}
+    assert count_others(letters, ORDERS, ["mine", "old"], RANGES) == {}
+    assert count_others(letters, ORDERS, ["mine"], Ranges.from_dict({"a": {"0": [100, 100]}})) == {}
 
 
 def test_letters_elsewhere_are_not_opened(letters: Table) -> None:
@@ -113,7 +114,7 @@ def test_letters_elsewhere_are_not_opened(letters: Table) -> None:
     ]:
         path.unlink()
     write(letters, ORDERS, "old", ("a", 0, 120), ("a", 0, 250))
-    assert count_others(letters, ORDERS, "mine", RANGES) == {("a", 0): 1}
+    assert count_others(letters, ORDERS, ["mine"], RANGES) == {("a", 0): 1}
 
 
 def test_letters_of_a_destination_are_found_and_no_others_opened(letters: Table) -> None:

@@ -23,6 +23,7 @@ from tidegate.adapters.iceberg.destination import build_iceberg_destination
 from tidegate.adapters.iceberg.reparent import NewParent, ReparentedSnapshot, WrittenFiles
 from tidegate.errors import CommitRefused
 from tidegate.model import resource_names
+from tidegate.model.batch import StagedPart
 from tidegate.model.table_state import TableCommit
 from tidegate.ports.destination import Destination
 
@@ -66,7 +67,10 @@ class Lake:
             for half in (keys[::2], keys[1::2]):
                 files.append_data_file(_build_staged_file(staged, half))
         snapshot = staged.refresh().current_snapshot().snapshot_id
-        return {"source": STAGED, "snapshot_id": snapshot, "batch": 1, "leaves": [("id",)], "keys": [("id", "id")]}
+        parts = [StagedPart(1, "a1")]
+        return {
+            "source": STAGED, "snapshot_id": snapshot, "parts": parts, "leaves": [("id",)], "keys": [("id", "id")]
+        }  # fmt: skip
 
     def merge(self, added: Rows, deleted: tuple[str, ...] = (), attempt: str = "m1") -> TableCommit:
         """Rows added and keys deleted by position on a branch, as Spark's merge on read does it."""

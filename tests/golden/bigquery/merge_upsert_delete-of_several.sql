@@ -1,0 +1,25 @@
+-- The last record of each key decides: a delete removes the row, anything else writes it.
+MERGE INTO `my-project`.`shop`.`orders` AS t
+USING (
+  SELECT `_tidegate_row`.* FROM (
+    SELECT ARRAY_AGG(`_tidegate_record` ORDER BY `_tidegate_batch` DESC, `_tidegate_offset` DESC, `_tidegate_i` DESC LIMIT 1)[OFFSET(0)] AS `_tidegate_row`
+    FROM (
+      SELECT
+        key.`id` AS `id`,
+        value.`name` AS `name`,
+        value.`amount` AS `amount`,
+        batch_number AS `_tidegate_batch`,
+        op AS `_tidegate_op`, topic AS `_tidegate_topic`, `offset` AS `_tidegate_offset`, i AS `_tidegate_i`
+      FROM `my-project`.`shop`.`orders_shop_tmp`
+      WHERE batch_number IN (6, 7) AND attempt IN ('0ae2', 'it\'s') AND op <> 'bad'
+    ) AS `_tidegate_record`
+    GROUP BY `id`
+  )
+) AS s
+ON (t.`id` = s.`id` OR (t.`id` IS NULL AND s.`id` IS NULL))
+WHEN MATCHED AND s.`_tidegate_op` = 'd' THEN DELETE
+WHEN MATCHED THEN UPDATE SET
+  t.`name` = s.`name`,
+  t.`amount` = s.`amount`
+WHEN NOT MATCHED AND s.`_tidegate_op` <> 'd' THEN INSERT (`id`, `name`, `amount`)
+VALUES (s.`id`, s.`name`, s.`amount`)

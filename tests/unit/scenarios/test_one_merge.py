@@ -1,0 +1,87 @@
+"""A queue that is merged as one batch leaves the rows, and the memory, that its batches leave in turn.
+
+Keys may come by any partition here: between partitions no offset says which record is the later one, so what a batch
+brought in after another has to stay the later, as it is where each is merged by itself.
+"""
+
+import pickle
+from dataclasses import replace
+from typing import Any
+
+from examples import choose_number
+from fakes import World, build_pipeline, build_table
+from fakes.queueing import stage_behind
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tidegate.flush.merge import merge_queue
+from tidegate.model.batch import PublishedBatch, StagedBatch
+from tidegate.schema.data_types import Column
+from tidegate.spec.pipeline import Pipeline
+
+NAME, MARK = "lake.shop.Orders", "__debezium_unavailable_value"
+COLUMNS = (*(Column(name, "STRING") for name in ("Id", "a", "B")), Column("lsn", "INT"))
+KINDS: dict[str, dict[str, Any]] = {
+    "upsert and delete": {},
+    "upsert": {"mode": "upsert"},
+    "delete": {"mode": "delete"},
+    "append": {"mode": "append"},
+    "soft": {"deletes": "soft"},
+    "sequenced": {"sequence_by": ("lsn",)},
+    "sequenced, soft": {"sequence_by": ("lsn",), "deletes": "soft"},
+    "sequenced, upsert": {"sequence_by": ("lsn",), "mode": "upsert"},
+    "partial": {"partial_updates": True},
+    "partial, soft": {"partial_updates": True, "deletes": "soft"},
+    "unchanged": {"unavailable": MARK},
+    "unchanged, soft": {"unavailable": MARK, "deletes": "soft"},
+    "groups": {"partial_updates": True, "sequence_groups": (("lsn", ("a",)),)},
+    "groups, soft": {"partial_updates": True, "sequence_groups": (("lsn", ("a",)),), "deletes": "soft"},
+}
+TEXTS = st.sampled_from([None, "x", "y", MARK])
+VALUES = st.one_of(st.none(), st.tuples(TEXTS, TEXTS, st.sampled_from([None, 1, 2, 3])))
+RECORDS = st.tuples(st.sampled_from("kl"), st.integers(0, 1), VALUES)
+BATCHES = st.lists(st.lists(RECORDS, max_size=4), min_size=2, max_size=4)
+
+
+def build_kind(kind: str, **options: Any) -> Pipeline:
+    mode = KINDS[kind].get("mode", "upsert_delete")
+    table_options = {name: value for name, value in KINDS[kind].items() if name != "mode"}
+    return build_pipeline(build_table(NAME, mode, keys=("Id",), columns=COLUMNS, **table_options, **options))
+
+
+def produce(world: World, key: str, partition: int, value: tuple[Any, ...] | None) -> None:
+    row = value and {"Id": key, "a": value[0], "B": value[1], "lsn": value[2]}
+    world.broker.produce("orders", {"Id": key}, row, partition)
+
+
+def merge_copy(world: World, pipeline: Pipeline, queue: list[StagedBatch]) -> tuple[World, tuple[PublishedBatch, ...]]:
+    copy = pickle.loads(pickle.dumps(world))
+    result = merge_queue(copy.open_session(pipeline), queue)
+    assert result.failure is None
+    return copy, result.published
+
+
+def read_tables(world: World) -> tuple[list[dict[str, Any]], list[tuple[str, Any]]]:
+    """The rows, and which keys are remembered as deleted at what sequence; of equal deletes any may be named."""
+    deletes = [(row["Id"], row["sequence"]) for row in world.read_rows(f"{NAME}_deletes")]
+    return world.read_rows(NAME), sorted(deletes)
+
+
+@settings(max_examples=choose_number(500), deadline=None, derandomize=True, database=None)
+@given(st.sampled_from(sorted(KINDS)), st.lists(RECORDS, max_size=3), BATCHES)
+def test_queue_leaves_what_its_batches_leave_in_turn(kind: str, ahead: list[Any], batches: list[Any]) -> None:
+    world, pipeline = World(), build_kind(kind)
+    world.broker.create("orders", 2)
+    queue = list[StagedBatch]()
+    for number, records in enumerate([ahead, *batches]):
+        for record in records:
+            produce(world, *record)
+        queue = stage_behind(world, pipeline) or queue
+        if number == 0 and queue:
+            assert merge_queue(world.open_session(pipeline), queue).failure is None
+            queue = []
+    if queue:
+        one, published = merge_copy(world, pipeline, queue)
+        in_turn, _ = merge_copy(world, replace(pipeline, merge=replace(pipeline.merge, max_records=1)), queue)
+        assert read_tables(one) == read_tables(in_turn)
+        assert sum(batch.batches for batch in published) == len(queue)
+        assert len(published) == 1
