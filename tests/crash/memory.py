@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from fakes import Crash, FailsToMerge, World, build_pipeline, build_table
+from fakes.queueing import stage_behind
 from tidegate.errors import NothingToDo, RetryLater, SomeTables
 from tidegate.flush.flush import flush
 from tidegate.flush.plan import plan
@@ -93,12 +94,15 @@ def arrange_left_branch(world: World, pipeline: Pipeline) -> None:
 
 
 def arrange_queue(world: World, pipeline: Pipeline) -> None:
-    """Two batches of the last table wait in its queue, because its merges failed."""
+    """Three batches of the last table wait in its queue, because its merges failed, or another run stages ahead."""
     arrange_first_batch(world, pipeline)
     flush(world.open_session(pipeline))
     engine = FailsToMerge(world.engine, pipeline.tables[-1].name)
-    for name in ("3", "4"):
+    for name in ("3", "4", "5"):
         produce(world, ("a", name), ("b", None), ("c", name))
+        if not pipeline.has_several:
+            stage_behind(world, pipeline)
+            continue
         with suppress(RetryLater, SomeTables):
             flush(world.open_session(pipeline, engine=engine))
 

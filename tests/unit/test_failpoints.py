@@ -64,7 +64,7 @@ POINTS = {
     ],
     "batch_history": ["history.append_history"],
     # between two merges of a queue, and where records name tables, which are looked for once
-    "flush": ["staging.list_staged", "tables.read_state", "tables.list_tables"],
+    "flush": ["staging.holds_rows", "staging.list_staged", "tables.read_state", "tables.list_tables"],
     "commit_offsets": [
         "broker.commit", "broker.read_topic_ids", "staging.list_staged", "tables.read_state", "group.committed",
     ],
