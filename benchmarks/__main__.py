@@ -26,6 +26,7 @@ from benchmarks import (
     latency,
     marginal,
     memory,
+    one_merge,
     parsing,
     publishing,
     reads,
@@ -51,6 +52,7 @@ PARTS: dict[str, Callable[[Bench], Result]] = {
     "j": publishing.measure,
     "k": fixed.measure,
     "l": fleet.measure,
+    "m": one_merge.measure,
 }
 BESIDE = ("a", "b", "c", "d")  # beside peers or fresh copies, on one server: a quick run of them takes some minutes
 WITHOUT_BROKER = ("e", "i", "l")  # e and l bring a whole stack of their own, i needs none
@@ -61,7 +63,7 @@ EPILOG = (
     "d reads after many flushes; e a record through Airflow; f one core and two, one worker and two; g memory; "
     "h formats; i reading 200 pipelines; j publishing, beside a plain producer; "
     "k what a flush costs before the first record, and how soon a row is there, without Airflow; "
-    "l many pipelines in a fleet, few with work"
+    "l many pipelines in a fleet, few with work; m batches that are staged one by one and merged as one"
 )
 
 

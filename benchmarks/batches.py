@@ -19,8 +19,9 @@ def measure(bench: Bench) -> Result:
     systems = [system for system in SYSTEMS if system not in missing]
     produce(bench.stack.kafka_bootstrap, contest.WARM, sizes.warm_up, sizes.keys)
     bench.say(f"producing {sizes.small:,} records ...")
-    topic = Topic("ten", sizes.small, produce(bench.stack.kafka_bootstrap, "ten", sizes.small, sizes.keys))
-    entries = contest.compete(bench, lake, topic, systems, sizes.small // BATCHES)
+    produced = produce(bench.stack.kafka_bootstrap, "ten", sizes.small, sizes.keys)
+    topic = Topic("ten", sizes.small, produced, sizes.small // BATCHES)
+    entries = contest.compete(bench, lake, topic, systems)
     product = entries[0]
     batches = len(product.flush.batches) if product.flush else 0
     goals = [Goal("CPU s, a million records in ten batches", round(product.cpu / sizes.small * 1e6, 1), GOAL)]

@@ -16,7 +16,9 @@ from benchmarks.spark_server import start_spark_server
 from benchmarks.work import Assignment, Produced, Truth
 
 WARM = "warm_up"
+IDLE = "idle"
 PRODUCT = "product"
+ONE_MERGE = "product, one merge"
 SPARK, FLINK, CONNECT = "Spark foreachBatch", "Flink upsert", "Connect append"
 PEERS = (SPARK, FLINK, CONNECT)
 JARS = {FLINK: "flink", CONNECT: "connect"}
@@ -24,11 +26,13 @@ JARS = {FLINK: "flink", CONNECT: "connect"}
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic's name, and the records in it."""
+    """A topic's name, and the records in it. `per_batch` caps batches; `merges_once` merges all of them as one."""
 
     name: str
     records: int
     produced: Produced
+    per_batch: int = 0
+    merges_once: bool = False
 
 
 @dataclass(frozen=True)
@@ -56,32 +60,34 @@ def fetch_peers(systems: Sequence[str]) -> dict[str, str]:
     return {system: reason for system, reason in reasons.items() if reason}
 
 
-def compete(bench: Bench, lake: Lake, topic: Topic, systems: Sequence[str], per_batch: int = 0) -> list[Entry]:
+def compete(bench: Bench, lake: Lake, topic: Topic, systems: Sequence[str]) -> list[Entry]:
     """Let the product and the peers consume the topic one after the other; read what they wrote.
 
-    The product's server is new and warmed up by a flush of other records; so is Spark's. `per_batch` caps batches.
+    The product's server is new and warmed up by a flush of other records; so is Spark's.
     """
     entries = []
-    with start_spark_server(bench.stack, bench.folder / f"spark-{topic.name}") as server:
-        warm = _warm_up(bench, server, lake, topic)
-        bench.say(f"{topic.name}: {PRODUCT} ...")
-        entries.append(_run_product(server, lake, topic, per_batch))
+    place = f"{topic.name}-once" if topic.merges_once else topic.name
+    with start_spark_server(bench.stack, bench.folder / f"spark-{place}") as server:
+        warm = _warm_up(bench, server, lake, f"{WARM}_{place.replace('-', '_')}")
+        bench.say(f"{topic.name}: {ONE_MERGE if topic.merges_once else PRODUCT} ...")
+        run = _run_one_merge if topic.merges_once else _run_product
+        entries.append(run(server, lake, topic))
         for system in systems:
             bench.say(f"{topic.name}: {system} ...")
-            entries.append(_run_peer(bench, lake, topic, system, per_batch))
+            entries.append(_run_peer(bench, lake, topic, system))
         reads = product.read(server, lake, [entry.table for entry in entries], product.name_table(warm))
     return [replace(entry, read=reads[entry.table]) for entry in entries]
 
 
-def _warm_up(bench: Bench, server: Any, lake: Lake, topic: Topic) -> str:
-    """A flush of other records; the name of its pipeline."""
-    name = f"{WARM}_{topic.name}"
+def _warm_up(bench: Bench, server: Any, lake: Lake, name: str) -> str:
+    """A flush of other records by the pipeline `name`."""
     lake.write_pipeline(name, WARM, bench.sizes.warm_up)
     product.flush(server, lake, name)
     return name
 
 
-def _run_product(server: Any, lake: Lake, topic: Topic, per_batch: int) -> Entry:
+def _run_product(server: Any, lake: Lake, topic: Topic) -> Entry:
+    per_batch = topic.per_batch
     table = lake.write_pipeline(topic.name, topic.name, per_batch or topic.records)
     times = -(-topic.records // per_batch) + 1 if per_batch else 1
     flushed = product.flush(server, lake, topic.name, times)
@@ -89,17 +95,37 @@ def _run_product(server: Any, lake: Lake, topic: Topic, per_batch: int) -> Entry
     return Entry(PRODUCT, table, flushed.wall, flushed.cpu, peak, topic.produced.truth, flushed)
 
 
-def _run_peer(bench: Bench, lake: Lake, topic: Topic, system: str, per_batch: int) -> Entry:
+def _run_one_merge(server: Any, lake: Lake, topic: Topic) -> Entry:
+    """A table that reads on while its batches wait has another one beside it, which has nothing to do."""
+    name = f"{topic.name}_once"
+    batches = -(-topic.records // topic.per_batch)
+    table = lake.write_pipeline(name, topic.name, topic.per_batch, idle_topic=IDLE, max_pending=batches + 1)
+    staged = product.stage(server, lake, name, batches)
+    lake.write_pipeline(name, topic.name, topic.records, idle_topic=IDLE, max_pending=batches + 1)
+    merged = product.flush(server, lake, name)
+    flushed = replace(merged, steps={**staged.steps, **merged.steps, "staging": staged.steps["stage"]})
+    return Entry(
+        ONE_MERGE,
+        table,
+        staged.wall + merged.wall,
+        staged.cpu + merged.cpu,
+        max(flush.worker_mb + flush.server_mb for flush in (staged, merged)),
+        topic.produced.truth,
+        flushed,
+    )
+
+
+def _run_peer(bench: Bench, lake: Lake, topic: Topic, system: str) -> Entry:
     name = f"{system.partition(' ')[0].lower()}_{topic.name}"
     place, log = lake.declare_catalog(name), lake.logs / f"{name}.log"
     assignment = Assignment(bench.stack.kafka_bootstrap, place, topic.name, log, bench.sizes.peer_seconds)
     truth, table, catalog = topic.produced.truth, product.name_peer_table(name), _create_catalog(place)
     if system == SPARK:
-        run = peer.consume(assignment, WARM, per_batch)
+        run = peer.consume(assignment, WARM, topic.per_batch)
         return Entry(system, table, run.work.wall, run.work.cpu, run.peak_mb, truth)
     usage: Spent
     if system == FLINK:
-        usage = peer_flink.consume(assignment, "1s" if per_batch else "10s")
+        usage = peer_flink.consume(assignment, "1s" if topic.per_batch else "10s")
     else:
         truth = topic.produced.appended
         usage = peer_connect.consume(assignment, catalog, truth.rows)

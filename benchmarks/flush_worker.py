@@ -69,6 +69,9 @@ def main(request: dict[str, Any]) -> None:
     session = clocks.wrap_step("assemble", assemble_pipeline)(
         find_include_folder(), request["pipeline"], read_connection_from_env
     )
+    steps = importlib.import_module("tidegate.flush.flush")
+    for _ in range(request["stages"]):
+        steps.stage_tables(session, steps.plan(session))
     batches = []
     for _ in range(request["times"]):
         try:

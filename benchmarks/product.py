@@ -75,15 +75,21 @@ class Lake:
             (self.include / "catalogs.yaml").write_text(yaml.safe_dump(self.catalogs))
         return place
 
-    def write_pipeline(self, name: str, topic: str, max_records: int, **table: Any) -> str:
-        """Write a pipeline file, with defaults wherever the work does not ask for more; its table."""
+    def write_pipeline(self, name: str, topic: str, max_records: int, *, idle_topic: str = "", **table: Any) -> str:
+        """Write a pipeline file, with defaults wherever the work does not ask for more; its table.
+
+        `idle_topic` is read by a table beside it.
+        """
         key = {"format": "json", "fields": ["id"], "schema": "id BIGINT"}
         value = {"format": "json", "schema": COLUMNS}
-        content = {
-            "source": {"topics": [topic], "key": key, "value": value},
+        content: dict[str, Any] = {
+            "source": {"topics": [topic, *([idle_topic] if idle_topic else [])], "key": key, "value": value},
             "tables": [{"name": name_table(name), **table}],
             "merge": {"max_records": max_records},
         }
+        if idle_topic:
+            content["tables"][0]["topics"] = [topic]
+            content["tables"].append({"name": f"{name_table(name)}_idle", "topics": [idle_topic]})
         (self.include / "pipelines" / f"{name}.yaml").write_text(yaml.safe_dump(content))
         return name_table(name)
 
@@ -110,10 +116,18 @@ def flush(server: SparkServer, lake: Lake, pipeline: str, times: int = 1, compac
 
     `compacts` is what the flush DAG does behind a flush, and the command does not.
     """
+    return _measure(server, lake, {"pipeline": pipeline, "times": times, "compacts": compacts, "stages": 0})
+
+
+def stage(server: SparkServer, lake: Lake, pipeline: str, batches: int) -> Flush:
+    """Stage so many batches in one process, and merge none; RuntimeError when it fails."""
+    return _measure(server, lake, {"pipeline": pipeline, "times": 0, "compacts": False, "stages": batches})
+
+
+def _measure(server: SparkServer, lake: Lake, request: Mapping[str, Any]) -> Flush:
     cpu, before = count_cpu_seconds(server.pid), measure_resident_mb(server.pid)
     with Peak(server.pid) as peak:
-        request = {"pipeline": pipeline, "times": times, "compacts": compacts}
-        worker = lake.ask(server, "flush_worker", request, pipeline)
+        worker = lake.ask(server, "flush_worker", request, request["pipeline"])
     return Flush(
         wall=worker.wall,
         worker_cpu=worker.cpu,
