@@ -1,5 +1,6 @@
 """Part m: batches that are staged one by one and merged as one, beside a flush for each, and beside Spark."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from benchmarks import contest
@@ -19,16 +20,23 @@ def measure(bench: Bench) -> Result:
     sizes, lake = bench.sizes, Lake(bench.folder)
     create_topic(bench.stack.kafka_bootstrap, IDLE)
     produce(bench.stack.kafka_bootstrap, contest.WARM, sizes.warm_up, sizes.keys)
-    few, few_entries = _measure_topic(bench, lake, "queued", sizes.small, sizes.small // BATCHES, (SPARK,))
-    small = sizes.small // SMALL_SHARE
-    many, many_entries = _measure_topic(bench, lake, "hour", SMALL_BATCHES * small, small, ())
+    few = _produce(bench, "queued", BATCHES, sizes.small // BATCHES)
+    few_entries = _measure_topic(bench, lake, few, (SPARK,))
+    many = _produce(bench, "hour", SMALL_BATCHES, sizes.small // SMALL_SHARE)
+    many_entries = _measure_topic(bench, lake, many, ())
     entries = [*few_entries, *many_entries]
     (once, each, spark), (hour_once, hour_each) = few_entries, many_entries
     ratios = [once.cpu / spark.cpu, once.cpu / each.cpu, hour_once.cpu / hour_each.cpu]
     return Result(
         tables=[
-            Table(f"m. {BATCHES} batches and one merge", HEADER, [format_line(e, once, few) for e in few_entries]),
-            Table(f"{SMALL_BATCHES} small batches", HEADER, [format_line(e, hour_once, many) for e in many_entries]),
+            Table(
+                f"m. {BATCHES} batches and one merge", HEADER, [format_line(e, once, few.records) for e in few_entries]
+            ),
+            Table(
+                f"{SMALL_BATCHES} small batches",
+                HEADER,
+                [format_line(e, hour_once, many.records) for e in many_entries],
+            ),
         ],
         figures={f"{entry.table} {entry.system}": round(entry.cpu, 1) for entry in entries},
         goals=[
@@ -40,16 +48,16 @@ def measure(bench: Bench) -> Result:
     )
 
 
-def _measure_topic(
-    bench: Bench, lake: Lake, name: str, records: int, per_batch: int, systems: tuple[str, ...]
-) -> tuple[int, list[Entry]]:
-    """The records, and what they cost: merged once, with a merge for each batch, and what the peers took."""
+def _produce(bench: Bench, name: str, batches: int, per_batch: int) -> Topic:
+    records = batches * per_batch
     bench.say(f"producing {records:,} records ...")
-    produced = produce(bench.stack.kafka_bootstrap, name, records, bench.sizes.keys)
-    topic = Topic(name, records, produced, per_batch)
-    once, *_ = contest.compete(bench, lake, replace(topic, merges_once=True), ())
-    each, *peers = contest.compete(bench, lake, topic, systems)
-    return records, [once, each, *peers]
+    return Topic(name, records, produce(bench.stack.kafka_bootstrap, name, records, bench.sizes.keys), per_batch)
+
+
+def _measure_topic(bench: Bench, lake: Lake, topic: Topic, systems: Sequence[str]) -> list[Entry]:
+    """What it cost: merged once, with a merge for each batch, and what the peers took."""
+    once = contest.compete(bench, lake, replace(topic, merges_once=True), ())
+    return [*once, *contest.compete(bench, lake, topic, systems)]
 
 
 def _count_merges(entry: Entry) -> int:
