@@ -1,8 +1,10 @@
 """Turns a checked pipeline file into the nouns of a record's journey; owns defaults that depend on other keys."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import fields
 from typing import Any
+
+from pydantic import BaseModel
 
 from tidegate.config.models.formats import KeyModel, ValueModel, get_options
 from tidegate.config.models.pipeline import (
@@ -27,31 +29,28 @@ from tidegate.spec.table import Create, DeleteMode, History, Route, Table
 from tidegate.spec.table_template import is_template, split_template
 from tidegate.sql.spark import unquote_path
 
+PLAIN_TYPES = (str, str | None, int, int | None, bool, tuple[str, ...])
+
 
 def to_pipeline(name: str, model: PipelineModel) -> Pipeline:
     """The pipeline `name` as the steps see it. `model` has passed every check."""
     tables = tuple(_to_table(model, table) for table in model.tables)
     return Pipeline(
         name=name,
-        fleet=model.fleet,
         source=_to_source(name, model.source),
         tables=tuple(table for table in tables if not is_template(table.name)),
         template=next((table for table in tables if is_template(table.name)), None),
         merge=_to_merge(model.merge),
         heartbeat=Heartbeat(
             interval_seconds=model.heartbeat.interval,
-            ignore_topics=tuple(model.heartbeat.ignore_topics),
-            produce=model.heartbeat.produce,
-            topic=model.heartbeat.topic,
-            hook=model.heartbeat.hook,
+            **_copy_plain_keys(model.heartbeat, Heartbeat),
         ),
         maintenance=Maintenance(
             interval_seconds=model.maintenance.interval,
             compact=UseWhen(model.maintenance.compact),
-            compact_every=model.maintenance.compact_every,
-            keep_snapshots=model.maintenance.keep_snapshots,
             keep_snapshots_for_seconds=model.maintenance.keep_snapshots_for,
             orphans_older_than_seconds=model.maintenance.orphans_older_than,
+            **_copy_plain_keys(model.maintenance, Maintenance),
         ),
         spark=to_spark_target(model.spark),
         freshness_target_seconds=model.freshness_target,
@@ -61,7 +60,7 @@ def to_pipeline(name: str, model: PipelineModel) -> Pipeline:
         on_rollback=RollbackPolicy(model.on_rollback),
         on_partition_growth=RiskPolicy(model.on_partition_growth),
         on_incomplete_start=RiskPolicy(model.on_incomplete_start),
-        **_copy_texts(model),
+        **_copy_plain_keys(model, Pipeline),
     )
 
 
@@ -69,45 +68,36 @@ def _build_notifiers(entries: Iterable[NotifierModel]) -> tuple[Notifier, ...]:
     return tuple(Notifier(entry.notifier, dict(entry.kwargs)) for entry in entries)
 
 
-def _copy_texts(model: PipelineModel) -> dict[str, Any]:
-    """Every text and list of texts: a `Pipeline` has it under the name that it has in the file."""
-    derived_fields = {"name", "warnings"}
-    texts = [
-        word.name
-        for word in fields(Pipeline)
-        if word.name not in derived_fields and word.type in (str, tuple[str, ...])
-    ]
-    model_values = {name: getattr(model, name) for name in texts}
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in model_values.items()}
+def _copy_plain_keys(model: BaseModel, noun: type[Any], derived: Collection[str] = ()) -> dict[str, Any]:
+    """What `noun` has under the name of a key of the file: each text, number, yes or no, and list of texts.
+
+    Not those that are `derived` from other keys too.
+    """
+    plain_fields = {word.name for word in fields(noun) if word.type in PLAIN_TYPES} - {*derived}
+    values = {name: getattr(model, name) for name in type(model).model_fields if name in plain_fields}
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
 
 
 def _to_merge(merge: MergeModel) -> Merge:
     cron = merge.interval if isinstance(merge.interval, str) else None
     return Merge(
         interval_seconds=merge.interval if isinstance(merge.interval, int) else find_longest_pause(merge.interval),
-        records_threshold=merge.records_threshold,
-        max_records=merge.max_records,
-        intermediate_suffix=merge.intermediate_suffix,
         cron=cron,
-        catch_up_records=merge.catch_up_records,
         batch_seconds=merge.batch_time,
-        max_bytes=merge.max_bytes,
+        **_copy_plain_keys(merge, Merge),
     )
 
 
 def _to_source(pipeline: str, source: SourceModel) -> Source:
     return Source(
         kafka=source.kafka,
-        topics=tuple(source.topics),
-        topic_pattern=source.topic_pattern,
         group=source.group or f"tidegate-{pipeline}",
         start=_to_start(source),
-        isolation=source.isolation,
         key=_to_key_format(source.key, source.value),
         value=_to_value_format(source.value),
         metadata=order_metadata(source.metadata),
         errors=_to_errors(source),
-        verify_integrity=source.verify_integrity,
+        **_copy_plain_keys(source, Source, derived=("group",)),
     )
 
 
@@ -197,20 +187,15 @@ def _to_table(model: PipelineModel, table: TableModel) -> Table:
     value = table.value or source.value
     keyed = bool(key.fields)
     return Table(
-        name=table.name,
         topics=tuple(source.topics if table.topics is None else table.topics),
         key=_to_key_format(key, value),
         value=_to_value_format(value),
         upsert=keyed if table.upsert is None else table.upsert,
         delete=keyed if table.delete is None else table.delete,
-        when=table.when,
-        when_false=table.when_false,
         route=_to_route(table),
-        delete_when=table.delete_when,
         deletes=DeleteMode(table.deletes),
         partial_updates=bool(table.partial_updates),
         sequence_groups=find_groups(table),
-        sequence_by=tuple(table.sequence_by),
         tombstone_retention_seconds=table.tombstone_retention,
         create=Create(
             enabled=table.create.enabled,
@@ -223,16 +208,12 @@ def _to_table(model: PipelineModel, table: TableModel) -> Table:
         add_columns=table.evolve.add_columns,
         widen=table.evolve.widen,
         relax=table.evolve.relax,
-        max_pending=table.max_pending,
         namespaces=_list_namespaces(table),
-        max_tables=table.max_tables,
         last_per_key=UseWhen(table.last_per_key),
-        deleted_column=table.deleted_column,
         errors=_to_errors(source),
-        audits=tuple(table.audits),
         history=History(**table.history_columns.model_dump()) if table.history == "scd2" else None,
-        branch=table.branch,
         select=None if table.select is None else parse_select(table.select),
+        **_copy_plain_keys(table, Table, derived=("topics", "upsert", "delete", "partial_updates", "namespaces")),
     )
 
 

@@ -62,7 +62,7 @@ def can_keep_last_per_key(pipeline: Pipeline, table: Table) -> bool:
         and not get_format(table.value.format).holds_several_rows
         and not any(set(BESIDE_BYTES) & set(part.options) for part in (table.key, table.value))
         and not table.key.from_value
-        and not table.partial_updates
+        and not table.folds_records
         and not table.value.applies_truncates
         and _is_found_in_bytes(table.value.unavailable)
         and table.when is None

@@ -92,11 +92,11 @@ def check_is_sole_writer(table: TableSession, staged_batch: StagedBatch) -> None
 
 
 def is_folded(table: Table, staged_batch: StagedBatch) -> bool:
-    """Whether a key's records are folded column by column: for partial updates, and for unchanged values.
+    """Whether a key's records are folded column by column: because the table asks for it, or for unchanged values.
 
     Else the last record of each key decides alone, and a cheaper statement does.
     """
-    return table.partial_updates or staged_batch.kept > 0
+    return table.folds_records or staged_batch.kept > 0
 
 
 def is_always_written(table: Table, staged_batch: StagedBatch) -> bool:

@@ -130,6 +130,11 @@ class Table:
         return TableMode.DELETE if self.delete else TableMode.APPEND
 
     @property
+    def folds_records(self) -> bool:
+        """Whether all records of a key count, column by column; else its last one decides alone."""
+        return self.partial_updates
+
+    @property
     def remembers_deletes(self) -> bool:
         """Whether deletes outlive their row, so that a late record cannot bring it back."""
         return bool(self.sequence_by) and self.delete and self.history is None

@@ -1,7 +1,7 @@
 """Which columns a destination table has, and from which part of a record each one comes."""
 
 import hashlib
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
 from tidegate.errors import ConfigurationError
@@ -53,6 +53,15 @@ def find_sequences(table: Table, columns: Iterable[str]) -> dict[str, str]:
 
     `ConfigurationError` for a group whose columns the destination does not have.
     """
+    find = build_column_finder(table, "sequence_groups", columns)
+    return {find(n): find(sequence) for sequence, members in table.sequence_groups for n in (sequence, *members)}
+
+
+def build_column_finder(table: Table, setting: str, columns: Iterable[str]) -> Callable[[str], str]:
+    """What finds a name of `setting` among the destination's `columns`, without case, or under the column's new name.
+
+    It raises `ConfigurationError` where there is no such column.
+    """
     find_own_name = table.target_schema.find_name if table.target_schema else lambda _: None
     own_names = {name.casefold(): name for name in columns}
 
@@ -60,12 +69,12 @@ def find_sequences(table: Table, columns: Iterable[str]) -> dict[str, str]:
         column = own_names.get((find_own_name(name) or name).casefold())
         if column is None:
             raise ConfigurationError(
-                f"table={table.name}: {name} of sequence_groups is no column of the table beside its key; there are "
+                f"table={table.name}: {name} of {setting} is no column of the table beside its key; there are "
                 f"{', '.join(own_names.values())}"
             )
         return column
 
-    return {find(n): find(sequence) for sequence, members in table.sequence_groups for n in (sequence, *members)}
+    return find
 
 
 MAY_BE_UNCHANGED = (
@@ -209,7 +218,7 @@ def compute_shape(table: Table, metadata: dict[str, str]) -> str:
     """A short name for what a table's staged rows look like: the same for the same columns, formats and conditions."""
     parts = (list_key_columns(table), list_value_columns(table), metadata, table.key.format, table.value.format)
     conditions = (table.value.time_rules, str(table.mode), table.when, table.route, table.delete_when)
-    updates = (str(table.deletes), table.partial_updates, list_unavailable_columns(table))
+    updates = (str(table.deletes), table.partial_updates, table.folds_records, list_unavailable_columns(table))
     template = (table.naming.template,) if table.naming else ()
     text = repr((*parts, table.key.options, table.value.options, *conditions, *updates, *table.sequence_by, *template))
     text += repr([(c.name, c.sql, c.type) for c in _list_selected_columns(table, metadata)]) if table.select else ""

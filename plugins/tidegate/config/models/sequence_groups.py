@@ -32,12 +32,12 @@ def check_groups(
     groups = find_groups(table)
     if isinstance(table.partial_updates, GroupsModel) and not groups:
         findings.add((*path, "partial_updates", "sequence_groups"), f"no group; {EXAMPLE}, or partial_updates: true")
-    table_types = None if types is None else _resolve_table_types(table, types)
+    table_types = None if types is None else resolve_table_types(table, types)
     sequences = {sequence.casefold() for sequence, _ in groups}
     grouped_names: set[str] = set()
     for sequence, members in groups:
         group_path = (*path, "partial_updates", "sequence_groups", sequence)
-        problem = _find_problem(sequence, table_types, keys) or _find_disorder(sequence, table_types)
+        problem = find_name_problem(sequence, table_types, keys) or _find_disorder(sequence, table_types)
         if sequence.casefold() in grouped_names:
             problem = "listed twice in the groups; a column follows one sequence"
         elif not members:
@@ -46,7 +46,7 @@ def check_groups(
             findings.add(group_path, problem)
         grouped_names.add(sequence.casefold())
         for index, name in enumerate(members):
-            problem = _find_problem(name, table_types, keys)
+            problem = find_name_problem(name, table_types, keys)
             if name.casefold() in sequences:
                 problem = "the sequence of a group, which is written with it; leave it out here"
             elif name.casefold() in grouped_names:
@@ -71,10 +71,10 @@ def needs_no_offsets(table: TableModel, model: PipelineModel) -> bool:
     types |= {name.casefold(): "STRING" for name in model.source.metadata}
     keys = {(key.prefix + field).casefold() for field in key.fields}
     grouped_columns = {name.casefold() for sequence, members in groups for name in (sequence, *members)}
-    return set(_resolve_table_types(table, types)) - keys <= grouped_columns
+    return set(resolve_table_types(table, types)) - keys <= grouped_columns
 
 
-def _resolve_table_types(table: TableModel, types: Mapping[str, str]) -> dict[str, str]:
+def resolve_table_types(table: TableModel, types: Mapping[str, str]) -> dict[str, str]:
     """The types of the columns that `select` makes, else the record's; STRING where they are not told here."""
     try:
         select = None if table.select is None else parse_select(table.select)
@@ -87,7 +87,8 @@ def _resolve_table_types(table: TableModel, types: Mapping[str, str]) -> dict[st
     return {**derived_types, **{name: types[name] for name in as_they_are if name in types}}
 
 
-def _find_problem(name: str, table_types: Mapping[str, str] | None, keys: list[str]) -> str | None:
+def find_name_problem(name: str, table_types: Mapping[str, str] | None, keys: list[str]) -> str | None:
+    """Why a key cannot list this column, if so. Without `table_types` the file does not tell the columns."""
     if name.casefold() in keys:
         return "a key column, which is the same in all records of a key; leave it out"
     if table_types is None or name.casefold() in table_types:
