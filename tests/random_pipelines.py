@@ -13,6 +13,7 @@ EVENT_FORMATS = ("debezium-json", "maxwell-json")
 TEXTS = ("a", "b", None, "", "naïve", "it's", "x" * 40)
 NUMBERS = (None, 1, 7, 49, 50, 99, -5)
 LIMIT = 50  # `when` lets numbers below it pass
+UPDATED = ("n", "name")  # what updates change where other columns keep their first value
 Row = dict[str, Any]
 
 
@@ -55,6 +56,7 @@ class Shape:
     when_false: str | None = None
     sequence: bool = False
     partial: bool = False
+    keeps_first: bool = False
     select: bool = False
     metadata: bool = False
     tolerant: bool = False
@@ -94,6 +96,7 @@ class Shape:
             shape.partition_by = chance.choice([None, None, "bucket(4, n)", "name"])
             shape.branch = shape.routed != "name" and chance.random() < 0.15
             shape.copy_on_write = chance.random() < 0.2
+        shape.keeps_first = shape.upsert and not (shape.sequence or shape.partial) and chance.random() < 0.25
         return shape
 
     def list_sections(self, name_table: Callable[[str], str]) -> Row:
@@ -135,6 +138,8 @@ class Shape:
             table["sequence_by"] = ["seq"]
         if self.partial:
             table["partial_updates"] = True
+        if self.keeps_first:
+            table["update_columns"] = [name.upper() for name in UPDATED]
         if self.branch:
             table["branch"] = "dev"
         if self.select:
@@ -264,6 +269,8 @@ class Model:
             before = next((row for row in rows if row["key"] == change.key), None)
             if shape.partial and before is not None:
                 new_row = {name: before[name] if value is None else value for name, value in new_row.items()}
+            if shape.keeps_first and before is not None:
+                new_row = {n: value if n in (*UPDATED, "is_deleted") else before[n] for n, value in new_row.items()}
             rows[:] = [row for row in rows if row["key"] != change.key]
         rows.append(new_row)
 

@@ -55,10 +55,16 @@ def _merge_rows(
     row = {**(current_row or {}), **rows[0]["key"], **(dict.fromkeys(statement["values"]) if starts_empty else {})}
     for change in lives[number]:
         row |= {name: change["value"].get(name) for name in statement["values"] if _has_value(statement, name, change)}
-    for name in (name for name in statement["values"] if statement["given"][name][0] == "by_sequence"):
+    if starts_empty:
+        row |= {name: lives[number][0]["value"].get(name) for name, _ in _iterate_rules(statement, "first")}
+    for name, _ in _iterate_rules(statement, "by_sequence"):
         row |= _choose_group_values(statement, name, lives[number], None if starts_empty else current_row)
     row |= {flag: ends_deleted} if flag else {}
     return ("updated" if current_row else "inserted"), row
+
+
+def _iterate_rules(statement: dict[str, Any], rule: str) -> list[tuple[str, Any]]:
+    return [(name, given) for name, given in statement["given"].items() if given[0] == rule]
 
 
 def _choose_group_values(statement: dict[str, Any], name: str, life: list[Row], current_row: Row | None) -> Row:
@@ -82,7 +88,7 @@ def _choose_group_values(statement: dict[str, Any], name: str, life: list[Row], 
 
 def _has_value(statement: dict[str, Any], name: str, change: Row) -> bool:
     rule, fields = statement["given"][name]
-    if rule == "by_sequence":
+    if rule in ("by_sequence", "first"):
         return False
     if rule == "not_null":
         return change["value"].get(name) is not None

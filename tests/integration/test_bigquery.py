@@ -81,6 +81,57 @@ def test_one_pipeline_writes_tables_of_both_and_every_mode_takes_what_is_its(dwh
     assert dwh.list_staging_files() == []
 
 
+def test_updates_change_the_named_columns_alone_in_tables_of_both(dwh: Any) -> None:
+    bench = dwh.bench
+    topic = bench.topic(2)
+    updated = {"update_columns": ["V", "last_seen"]}
+    tables = [
+        {"name": dwh.table("kept"), **updated, "create": {"partition_by": ["days(first_seen)"]}},
+        {"name": "lake.kept.kept", **updated, "create": {"partition_by": ["days(first_seen)"]}},
+        {"name": dwh.table("kept_soft"), **updated, "deletes": "soft", "deleted_column": "gone"},
+        {"name": "lake.kept.soft", **updated, "deletes": "soft", "deleted_column": "gone"},
+    ]
+    source = {"metadata": {"first_seen": "timestamp", "last_seen": "timestamp"}}
+    value = {"schema": "id BIGINT, v STRING, Tags ARRAY<STRING>"}
+    bench.pipeline("kept", [topic], key=KEY, value=value, tables=tables, source=source)
+    day_ms = 86_400_000
+
+    def put(day: int, id: int, v: str | None, *tags: str) -> None:
+        row = {"id": id, "v": v, "Tags": [*tags]} if tags else None
+        place = {"partition": id % 2, "timestamp": FIRST_MS + day * day_ms}
+        bench.produce(topic, ({"id": id}, row, place))
+
+    def list_rows(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+        days = [(find_record_number(row["first_seen"]), find_record_number(row["last_seen"])) for row in rows]
+        seen = [((first or 0) // day_ms, (last or 0) // day_ms) for first, last in days]
+        return sorted(
+            (row["id"], row["v"], row["Tags"], *times, row.get("gone")) for row, times in zip(rows, seen, strict=True)
+        )
+
+    def check(name: str, lake_name: str, *expected: tuple[Any, ...]) -> None:
+        assert list_rows(dwh.read_rows(name)) == [*expected]
+        assert list_rows(bench.read_rows(f"kept.{lake_name}")) == [*expected]
+
+    put(0, 1, "a", "x")
+    put(1, 1, "b", "y", "z")
+    put(0, 2, "c", "x")
+    put(0, 3, "d", "x")
+    put(1, 3, None)
+    put(2, 3, "e", "y")
+    put(3, 3, "f", "z")
+    bench.flush("kept")
+    check("kept", "kept", (1, "b", ["x"], 0, 1, None), (2, "c", ["x"], 0, 0, None), (3, "f", ["y"], 2, 3, None))
+    check("kept_soft", "soft", (1, "b", ["x"], 0, 1, False), (2, "c", ["x"], 0, 0, False), (3, "f", ["x"], 0, 3, False))
+    put(4, 1, None, "w")
+    put(4, 2, None)
+    put(5, 2, "g", "v")
+    put(6, 2, "h", "u")
+    put(4, 3, None)
+    bench.flush("kept")
+    check("kept", "kept", (1, None, ["x"], 0, 4, None), (2, "h", ["v"], 5, 6, None))
+    check("kept_soft", "soft", (1, None, ["x"], 0, 4, False), (2, "h", ["x"], 0, 6, False), (3, "f", ["x"], 0, 3, True))
+
+
 def test_values_of_every_type_and_null_keys_end_as_the_last_record_says_and_clean_up_leaves_nothing(dwh: Any) -> None:
     bench = dwh.bench
     topic = bench.topic(2)

@@ -168,7 +168,7 @@ def test_table_equals_the_model_after_batches_of_any_records(mode: str, bigquery
 # statements: each stands in a golden file, and the model of rows is walked in memory
 @pytest.mark.repeats("unit/sql/test_bigquery_golden.py::test_statement_reads_as_the_golden_file")
 @pytest.mark.parametrize("soft", [False, True])
-@pytest.mark.parametrize("kind", ["partial", "unchanged"])
+@pytest.mark.parametrize("kind", ["partial", "unchanged", "update"])
 def test_columns_keep_their_values_as_in_the_model(kind: str, soft: bool, bigquery: str, tmp_path: Path) -> None:
     chance = random.Random(kind)
     (table,) = test_partial_updates.build_partial_pipeline(kind, deletes="soft" if soft else "hard").tables

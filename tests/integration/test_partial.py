@@ -1,7 +1,8 @@
-"""Partial updates and unchanged values through real Kafka, Spark and Iceberg: hundreds of little histories at once."""
+"""Columns that keep their value through real Kafka, Spark and Iceberg: hundreds of little histories at once."""
 
 import json
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -37,11 +38,14 @@ def make_histories(keys: int, seed: int) -> list[tuple[int, Change]]:
     return changes
 
 
-def compute_rows(changes: list[tuple[int, Change]], partial: bool, soft: bool) -> list[tuple[Any, ...]]:
+def compute_rows(
+    changes: list[tuple[int, Change]], partial: bool, soft: bool, updated: Sequence[str]
+) -> list[tuple[Any, ...]]:
     """The model, one record at a time."""
     rows: dict[int, dict[str, Any]] = {}
     for key, value in changes:
         standing = rows.get(key)
+        changeable = COLUMNS if standing is None else updated
         if value is None:
             if soft and standing:
                 standing["gone"] = True
@@ -51,7 +55,7 @@ def compute_rows(changes: list[tuple[int, Change]], partial: bool, soft: bool) -
         if standing is None:
             standing = rows[key] = dict.fromkeys(COLUMNS)
         for name, new in value.items():
-            keeps = new in HOLDS or (partial and new is None)
+            keeps = new in HOLDS or (partial and new is None) or name not in changeable
             standing[name] = standing[name] if keeps else new
         standing["gone"] = False
     return sorted((key, *(repr(row[name]) for name in COLUMNS), row["gone"]) for key, row in rows.items())
@@ -67,12 +71,14 @@ TABLES: dict[str, dict[str, Any]] = {
     "unchanged": {},
     "unchanged_soft": {"deletes": "soft"},
     "partial": {"partial_updates": True},
+    "updated": {"update_columns": ["A", "doc"]},
+    "updated_soft": {"update_columns": ["tags", "n"], "deletes": "soft"},
 }
 
 
 @pytest.mark.repeats("unit/scenarios/test_partial_updates.py::test_table_equals_the_model_wherever_batches_are_cut")
 def test_many_histories_end_as_the_model_wherever_batches_are_cut(workbench) -> None:
-    topic = workbench.topic(1)
+    topic = workbench.topic(2)
     tables = [{"name": f"lake.shop.{name}", **table} for name, table in TABLES.items()]
     workbench.pipeline("many", [topic], key=KEY, value={"format": "debezium-json", "schema": SCHEMA}, tables=tables)
     changes = make_histories(150, seed=9)
@@ -84,6 +90,7 @@ def test_many_histories_end_as_the_model_wherever_batches_are_cut(workbench) -> 
                 build_debezium_event("u", None, {"id": key, **value})
                 if value
                 else build_debezium_event("d", {"id": key}),
+                {"partition": key % 2},
             )
             for key, value in changes[start:end]
         ]
@@ -91,8 +98,9 @@ def test_many_histories_end_as_the_model_wherever_batches_are_cut(workbench) -> 
         workbench.flush("many")
     for name, table in TABLES.items():
         soft = table.get("deletes") == "soft"
+        updated = [column.lower() for column in table.get("update_columns", COLUMNS)]
         assert convert_landed_rows(workbench.read_rows(f"shop.{name}")) == compute_rows(
-            changes, name == "partial", soft
+            changes, name == "partial", soft, updated
         ), name
 
 

@@ -9,6 +9,10 @@
 {%- macro latest(value, condition) -%}
 ARRAY_AGG(IF({{ condition }}, STRUCT({{ value }} AS v), NULL) ORDER BY {{ condition }} DESC, {{ at(" DESC") }} LIMIT 1)[OFFSET(0)].v
 {%- endmacro %}
+{#- what a column has that updates leave alone: the value of the first record, NULL included #}
+{%- macro first(column) -%}
+ARRAY_AGG(IF({{ "counts" | ours }}, STRUCT({{ column | quoted }} AS v), NULL) ORDER BY {{ "counts" | ours }} DESC, {{ at("") }} LIMIT 1)[OFFSET(0)].v
+{%- endmacro %}
 {%- macro sequenced(column) -%}
 COALESCE({{ "counts" | ours }} AND {{ given[column][1][0] | quoted }} IS NOT NULL, FALSE)
 {%- endmacro -%}
@@ -22,9 +26,12 @@ COALESCE({{ "counts" | ours }} AND {{ given[column][1][0] | quoted }} IS NOT NUL
     IF(
       LOGICAL_OR({{ sequenced(column) }}),
       ARRAY_AGG(IF({{ sequenced(column) }}, STRUCT({{ column | quoted }} AS v), NULL) ORDER BY {{ sequenced(column) }} DESC, {{ given[column][1][0] | quoted }} DESC, {{ at(" DESC") }} LIMIT 1)[OFFSET(0)].v,
-      ARRAY_AGG(IF({{ "counts" | ours }}, STRUCT({{ column | quoted }} AS v), NULL) ORDER BY {{ "counts" | ours }} DESC, {{ at("") }} LIMIT 1)[OFFSET(0)].v
+      {{ first(column) }}
     ) AS {{ column | quoted }},
     LOGICAL_OR({{ sequenced(column) }}) AS {{ ("given_" ~ loop.index) | ours }},
+    {%- elif given[column][0] == "first" %}
+    {{ first(column) }} AS {{ column | quoted }},
+    FALSE AS {{ ("given_" ~ loop.index) | ours }},
     {%- else %}
     {{ latest(column | quoted, counts(column)) }} AS {{ column | quoted }},
     COALESCE(LOGICAL_OR({{ counts(column) }}), FALSE) AS {{ ("given_" ~ loop.index) | ours }},

@@ -3,6 +3,10 @@
 {%- if given[column][0] == "not_null" %} AND {{ column | quoted }} IS NOT NULL{% endif %}
 {%- if kept and given[column][0] == "not_kept" %} AND NOT coalesce(arrays_overlap({{ "kept" | ours }}, array({% for field in given[column][1] %}{{ field | text }}{{ ", " if not loop.last }}{% endfor %})), false){% endif %}
 {%- endmacro %}
+{#- what a column has that updates leave alone: the value of the first record, NULL included #}
+{%- macro first(column) -%}
+min_by({{ column | quoted }}, CASE WHEN {{ "counts" | ours }} THEN {{ "at" | ours }} END)
+{%- endmacro %}
 {%- macro sequenced(column) -%}
 {{ "counts" | ours }} AND {{ given[column][1][0] | quoted }} IS NOT NULL
 {%- endmacro %}
@@ -16,8 +20,11 @@
     {%- for column in values %}
     {%- if given[column][0] == "by_sequence" %}
     CASE WHEN bool_or({{ sequenced(column) }}) THEN max_by({{ column | quoted }}, CASE WHEN {{ sequenced(column) }} THEN struct({{ given[column][1][0] | quoted }} AS sequence, {{ "at" | ours }} AS at) END)
-      ELSE min_by({{ column | quoted }}, CASE WHEN {{ "counts" | ours }} THEN {{ "at" | ours }} END) END AS {{ column | quoted }},
+      ELSE {{ first(column) }} END AS {{ column | quoted }},
     coalesce(bool_or({{ sequenced(column) }}), false) AS {{ ("given_" ~ loop.index) | ours }},
+    {%- elif given[column][0] == "first" %}
+    {{ first(column) }} AS {{ column | quoted }},
+    false AS {{ ("given_" ~ loop.index) | ours }},
     {%- else %}
     max_by({{ column | quoted }}, CASE WHEN {{ counts(column) }} THEN {{ "at" | ours }} END) AS {{ column | quoted }},
     coalesce(bool_or({{ counts(column) }}), false) AS {{ ("given_" ~ loop.index) | ours }},

@@ -21,6 +21,7 @@ from tidegate.spec.table import DeleteMode, Table, TableMode
 from tidegate.sql.pruning import UNBOUNDED, Bounds
 from tidegate.sql.spark import quote
 from tidegate.table.columns import (
+    build_column_finder,
     find_key_field,
     find_sequences,
     list_deletes_columns,
@@ -293,6 +294,7 @@ def _list_given_conditions(
     """What tells for each column that a record gave it a value: not_null, not_kept, always, or its group's sequence.
 
     Beside it the names under which the column is staged, as the table's own may be another; or the sequence's column.
+    `first` for a column that updates leave alone: it has the value of the first record, whatever that is.
     """
     staged_columns: dict[str, list[str]] = {}
     for column in list_value_columns(table) if table.select is None else list_staged_columns(table, metadata):
@@ -301,10 +303,13 @@ def _list_given_conditions(
     unchanged = set(list_unavailable_columns(table))
     conditions = dict[str, tuple[str, list[str]]]()
     sequences = find_sequences(table, columns)
+    updated_columns = {*map(build_column_finder(table, "update_columns", columns), table.update_columns)}
     for name in columns:
         fields = staged_columns.get(name, [])
         if name in sequences:
             conditions[name] = ("by_sequence", [sequences[name]])
+        elif updated_columns and name not in updated_columns:
+            conditions[name] = ("first", [])
         elif table.partial_updates:
             conditions[name] = ("not_null" if fields else "always", fields)
         else:

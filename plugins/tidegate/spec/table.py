@@ -88,6 +88,7 @@ class Table:
     deletes: DeleteMode = DeleteMode.HARD
     partial_updates: bool = False
     sequence_groups: tuple[tuple[str, tuple[str, ...]], ...] = ()  # a sequence column, and the columns that follow it
+    update_columns: tuple[str, ...] = ()  # the only ones that an update of a row changes; none listed: all of them
     sequence_by: tuple[str, ...] = ()
     tombstone_retention_seconds: int = 7 * 86400
     create: Create = Create()
@@ -132,7 +133,7 @@ class Table:
     @property
     def folds_records(self) -> bool:
         """Whether all records of a key count, column by column; else its last one decides alone."""
-        return self.partial_updates
+        return self.partial_updates or bool(self.update_columns)
 
     @property
     def remembers_deletes(self) -> bool:

@@ -1,4 +1,4 @@
-"""Partial updates and unchanged values: folded column by column, wherever batches are cut."""
+"""Partial updates, unchanged values and columns of updates: folded column by column, wherever batches are cut."""
 
 import json
 from contextlib import suppress
@@ -21,11 +21,15 @@ from tidegate.table.columns import list_unavailable_columns, stages_kept_columns
 
 NAME, UNCHANGED_MARK = "lake.shop.orders", "__debezium_unavailable_value"
 COLUMNS = tuple(Column(name, "STRING") for name in ("id", "a", "b"))
+KINDS: dict[str, dict[str, Any]] = {
+    "partial": {"partial_updates": True},
+    "unchanged": {"unavailable": UNCHANGED_MARK},
+    "update": {"unavailable": UNCHANGED_MARK, "update_columns": ("B",)},
+}
 
 
 def build_partial_pipeline(kind: str, mode: str = "upsert_delete", cap: int = 100, **options: Any) -> Pipeline:
-    pipeline_options = {"partial_updates": True} if kind == "partial" else {"unavailable": UNCHANGED_MARK}
-    return build_pipeline(build_table(NAME, mode, columns=COLUMNS, **pipeline_options, **options), max_records=cap)
+    return build_pipeline(build_table(NAME, mode, columns=COLUMNS, **KINDS[kind], **options), max_records=cap)
 
 
 def compute_rows(kind: str, soft: bool, changes: list[tuple[str, tuple | None]]) -> list[dict[str, Any]]:
@@ -33,6 +37,7 @@ def compute_rows(kind: str, soft: bool, changes: list[tuple[str, tuple | None]])
     rows: dict[str, dict[str, Any]] = {}
     for key, value in changes:
         row = rows.get(key)
+        is_there = row is not None
         if value is None:
             if soft and row:
                 row["_deleted"] = True
@@ -43,6 +48,7 @@ def compute_rows(kind: str, soft: bool, changes: list[tuple[str, tuple | None]])
             row = rows[key] = {"id": key, "a": None, "b": None}
         for name, new in zip("ab", value, strict=True):
             keeps = new is None if kind == "partial" else new == UNCHANGED_MARK
+            keeps = keeps or (kind == "update" and is_there and name == "a")
             row[name] = row[name] if keeps else new
         row |= {"_deleted": False} if soft else {}
     return list(rows.values())
@@ -61,10 +67,10 @@ STEPS = st.one_of(
 
 
 @settings(max_examples=choose_number(500))
-@given(st.sampled_from(["partial", "unchanged"]), st.booleans(), st.lists(STEPS, min_size=3, max_size=20))
+@given(st.sampled_from(sorted(KINDS)), st.booleans(), st.lists(STEPS, min_size=3, max_size=20))
 def test_table_equals_the_model_wherever_batches_are_cut(kind: str, soft: bool, steps: list) -> None:
     world, changes = World(), []
-    world.broker.create("orders")
+    world.broker.create("orders", 2)
     pipeline = build_partial_pipeline(kind, deletes="soft" if soft else "hard")
     for step, argument in steps:
         if step == "flush":
@@ -74,9 +80,9 @@ def test_table_equals_the_model_wherever_batches_are_cut(kind: str, soft: bool, 
         if step == "stage":
             stage_behind(world, pipeline)
             continue
-        value = argument if kind == "unchanged" or argument is None else tuple(v and v.strip("_") for v in argument)
+        value = argument if kind != "partial" or argument is None else tuple(v and v.strip("_") for v in argument)
         value_row = value and {"id": step, "a": value[0], "b": value[1]}
-        world.broker.produce("orders", {"id": step}, value_row)
+        world.broker.produce("orders", {"id": step}, value_row, "kl".index(step))
         changes.append((step, value))
     with suppress(NothingToDo):
         flush(world.open_session(pipeline))
@@ -142,8 +148,9 @@ def test_only_columns_that_can_hold_a_placeholder_are_looked_at() -> None:
     assert not stages_kept_columns(build_table(NAME, columns=columns, unavailable=UNCHANGED_MARK, partial_updates=True))
 
 
-def test_every_record_counts_in_partial_updates() -> None:
-    assert not can_keep_last_per_key(build_partial_pipeline("partial"), build_partial_pipeline("partial").tables[0])
+def test_every_record_counts_in_partial_updates_and_where_updates_change_some_columns() -> None:
+    for kind in ("partial", "update"):
+        assert not can_keep_last_per_key(build_partial_pipeline(kind), build_partial_pipeline(kind).tables[0])
     assert can_keep_last_per_key(build_partial_pipeline("unchanged"), build_partial_pipeline("unchanged").tables[0])
     escaped = build_pipeline(build_table(NAME, columns=COLUMNS, unavailable='not "here"'))
     assert not can_keep_last_per_key(escaped, escaped.tables[0])

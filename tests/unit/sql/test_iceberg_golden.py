@@ -101,6 +101,7 @@ KEPT = {
     "late": False,
     "given": {"name": ("not_kept", ["name", "it's"]), "amount": ("always", [])},
 }
+UPDATED = {**KEPT, "given": {"name": ("not_kept", ["name"]), "amount": ("first", [])}}
 TRUNCATED_KEPT = {**{name: value for name, value in KEPT.items() if name != "late"}, "truncated_at": 900}
 HISTORY: dict[str, Any] = {
     **MERGE,
@@ -272,6 +273,16 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "merge_folded-plain": ("merge_folded", FOLDED),
     "merge_folded-kept": ("merge_folded", KEPT),
     "merge_folded-soft": ("merge_folded", {**FOLDED, "flag": "_deleted"}),
+    "merge_folded-first": ("merge_folded", UPDATED),
+    "merge_folded-first_soft": ("merge_folded", {**UPDATED, "flag": "_deleted"}),
+    "merge_folded-first_odd_names": (
+        "merge_folded",
+        {**UPDATED, **SHAPES["odd_names"], "given": {name: ("first", []) for name in ODD[2:]}},
+    ),
+    "merge_truncate_folded-first": (
+        "merge_truncate_folded",
+        {**{name: value for name, value in UPDATED.items() if name != "late"}, "truncated_at": 900},
+    ),
     "merge_folded-groups": ("merge_folded", GROUPED),
     "merge_folded-groups_late": ("merge_folded", {**GROUPED, "late": True}),
     "merge_folded-guarded": ("merge_folded", {**FOLDED, "guarded": True, "by_offset": True}),

@@ -1,11 +1,11 @@
-"""Checks what decides between records of one key: sequences, soft deletes, partial updates, keys to find rows by."""
+"""Checks what decides between records of one key: sequences, soft deletes, columns of updates, keys to find rows by."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tidegate.config.models.formats import KeyModel
 from tidegate.config.models.pipeline import HistoryModel, PipelineModel, TableModel
-from tidegate.config.models.sequence_groups import check_groups
+from tidegate.config.models.sequence_groups import check_groups, find_name_problem, resolve_table_types
 from tidegate.config.parsing.ddl import parse_columns
 from tidegate.config.parsing.problems import Problems, suggest_closest
 from tidegate.config.parsing.select_statement import parse_select
@@ -75,6 +75,7 @@ def check_sequences(model: PipelineModel, findings: Problems) -> None:
         _check_key_types(checked_table, findings)
         _check_soft(checked_table, findings)
         _check_partial(checked_table, findings)
+        _check_update_columns(checked_table, findings)
         _check_history(checked_table, findings)
         _check_truncates(checked_table, model, findings)
         if table.sequence_by:
@@ -123,6 +124,37 @@ def _check_partial(checked_table: _CheckedTable, findings: Problems) -> None:
     if checked_table.table.sequence_by:
         late = "sequence_by knows one order for a whole row, and a late record may be newer for some columns only"
         findings.add(partial_path, f"{late}; keep one of the two")
+
+
+def _check_update_columns(checked_table: _CheckedTable, findings: Problems) -> None:
+    table = checked_table.table
+    update_path = (*checked_table.path, "update_columns")
+    if "update_columns" not in table.model_fields_set:
+        return
+    if not table.update_columns:
+        findings.add(update_path, "no column in it; list those that an update changes, or leave it out for all")
+    if not checked_table.upsert:
+        findings.add(update_path, "says what an update of a row changes; set upsert: true, or leave it out")
+    rules = {
+        "sequence_by": bool(table.sequence_by),
+        "history": table.history != "none",
+        "partial_updates": bool(table.partial_updates),
+    }
+    for rule in (rule for rule, is_set in rules.items() if is_set):
+        findings.add(update_path, f"not with {rule}, which decides otherwise what stays of a row; keep one of the two")
+    if table.create.properties.get("partition_column") == "immutable":
+        findings.add(
+            update_path,
+            "not with partition_column: immutable, which looks for a row where its newest record would lie; "
+            "keep one of the two",
+        )
+    types = None if checked_table.types is None else {**checked_table.types, **checked_table.metadata}
+    table_types = None if types is None else resolve_table_types(table, types)
+    findings.add_repeats(update_path, [name.casefold() for name in table.update_columns])
+    for index, name in enumerate(table.update_columns):
+        problem = find_name_problem(name, table_types, checked_table.key_names)
+        if problem:
+            findings.add((*update_path, index), problem)
 
 
 def _check_history(checked_table: _CheckedTable, findings: Problems) -> None:

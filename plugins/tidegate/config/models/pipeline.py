@@ -200,6 +200,11 @@ class TableModel(StrictModel):
     ] = Field(
         default=False, description="true: NULL or missing fields keep the row's value; or {sequence_groups: ...}."
     )
+    update_columns: list[str] = Field(
+        default=[],
+        description="The only columns that an update of a row changes; the others keep the value of the key's first "
+        "record. Default: all.",
+    )
     sequence_by: list[str] = Field(
         default=[], description="Columns that order records of one key before the offset does."
     )

@@ -353,6 +353,20 @@ def test_topics_whose_columns_all_have_sequences_may_share_keys(include: Path, o
     assert "or put all columns into sequence_groups and set delete: false" in problem
 
 
+def test_columns_of_updates_are_those_of_the_table_in_any_letters(include: Path) -> None:
+    schema = "id BIGINT, Name STRING, n INT"
+    source = f"key: {{fields: [id]}}, value: {{schema: '{schema}'}}, metadata: {{Last_Seen: timestamp}}"
+    options = "name: lake.s.a, update_columns: [NAME, last_seen]"
+    named = load(include, render_source(source, tables=f"[{{{options}}}]")).tables[0]
+    assert named.update_columns == ("NAME", "last_seen")
+    select = "select: 'SELECT id, CAST(n * 2 AS INT) AS Twice FROM record'"
+    selected = f"name: lake.s.a, deletes: soft, update_columns: [twice], {select}"
+    table = load(include, render_source(source, tables=f"[{{{selected}}}]")).tables[0]
+    assert (table.update_columns, table.folds_records) == (("twice",), True)
+    unknown = "key: {fields: [id], schema: id BIGINT}"
+    assert load(include, render_source(unknown, tables=f"[{{{options}}}]")).tables[0].update_columns[0] == "NAME"
+
+
 def test_layout_may_name_columns_in_backquotes_whatever_letters_they_have(include: Path) -> None:
     schema = "value: {schema: 'id BIGINT, `the day` DATE, `a``b` INT'}"
     create = (

@@ -764,6 +764,47 @@ REFUSED = {
         ),
         "tables[0].partial_updates=true: sequence_by knows one order for a whole row",
     ),
+    "update of no column": (
+        render_keyed_source("update_columns: []"),
+        "tables[0].update_columns=[]: no column in it; list those that an update changes, or leave it out for all",
+    ),
+    "update of an unknown column": (
+        render_keyed_source("update_columns: [n, lns]"),
+        "tables[0].update_columns[1]=lns: not a column of the table; did you mean lsn?",
+    ),
+    "update of a column that select leaves out": (
+        render_keyed_source("update_columns: [n], select: 'SELECT id, lsn AS m FROM record'"),
+        "tables[0].update_columns[0]=n: not a column of the table; allowed: m",
+    ),
+    "update of a key column": (
+        render_keyed_source("update_columns: [ID, n]"),
+        "tables[0].update_columns[0]=ID: a key column, which is the same in all records of a key; leave it out",
+    ),
+    "update of one column twice": (
+        render_keyed_source("update_columns: [n, N]"),
+        "tables[0].update_columns[1]=N: listed twice; keep one",
+    ),
+    "update without upsert": (
+        render_keyed_source("update_columns: [n], upsert: false"),
+        "tables[0].update_columns=[n]: says what an update of a row changes; set upsert: true, or leave it out",
+    ),
+    "update of columns in another order": (
+        render_keyed_source("update_columns: [n], sequence_by: [lsn]"),
+        "tables[0].update_columns=[n]: not with sequence_by, which decides otherwise what stays of a row; keep one",
+    ),
+    "update of columns with history": (
+        render_keyed_source("update_columns: [n], history: scd2"),
+        "tables[0].update_columns=[n]: not with history, which decides otherwise what stays of a row; keep one",
+    ),
+    "update of columns in partial updates": (
+        render_keyed_source("update_columns: [n], partial_updates: true"),
+        "tables[0].update_columns=[n]: not with partial_updates, which decides otherwise what stays of a row; keep one",
+    ),
+    "update of columns where rows are looked for by their partition": (
+        render_keyed_source("update_columns: [n], create: {properties: {partition_column: immutable}}"),
+        "tables[0].update_columns=[n]: not with partition_column: immutable, which looks for a row where its newest "
+        "record would lie",
+    ),
     "metadata column collides": (
         render_source("value: {schema: a INT}, metadata: {A: topic}"),
         "source.metadata.A=topic: lake.shop.orders has a column of this name",
