@@ -15,7 +15,7 @@ from pathlib import Path
 from sphinx.cmd.build import main as build_site
 from tidegate.cli.parser import build_parser
 
-from docs.site import hazards, messages
+from docs.site import coming_from, hazards, keys, messages
 
 ROOT = Path(__file__).parents[2]
 DOCS, OUTPUT_FOLDER = ROOT / "docs", ROOT / "dist" / "manual"
@@ -48,7 +48,9 @@ def main() -> int:
     for name, page in PROJECT_PAGES.items():
         shutil.copy(ROOT / name, source / page)
     for page in source.rglob("*.md"):
-        page.write_text(rewrite_links(page.read_text(), find_home(page, source)))
+        page.write_text(rewrite_links(keys.expand_page(page.read_text()), find_home(page, source)))
+    migration = source / "migration.md"
+    migration.write_text(coming_from.expand_page(migration.read_text()))
     (source / "commands.md").write_text("".join(render_commands(build_parser())))
     (source / "messages.md").write_text(messages.render_page()[0])
     (source / "hazards.md").write_text(hazards.render_page())

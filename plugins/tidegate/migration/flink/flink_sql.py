@@ -237,8 +237,12 @@ def _plan_kafka_table(ledger: SettingsLedger, draft: Draft, table: FlinkTable, p
     metadata = {column.name: column.metadata for column in table.columns if column.metadata}
     if metadata:
         source["metadata"] = metadata
-    for word in ("key.fields", "key.fields-prefix", "value.fields-include"):
-        ledger.map(f"{prefix}{word}", f"source.{word.replace('-', '_')}")
+    for word, key in (
+        ("key.fields", "key.fields"),
+        ("key.fields-prefix", "key.prefix"),
+        ("value.fields-include", "value.fields_include"),
+    ):
+        ledger.map(f"{prefix}{word}", f"source.{key}")
     _note_rest(ledger, draft, table, prefix)
     return is_upsert
 
