@@ -116,7 +116,7 @@ test-soak: export SOAK_MINUTES ?= 120
 test-soak: test-setup  ## 50 pipelines on two catalogs, S3 and three guarded brokers, a fault each minute; SOAK_MINUTES=10, SOAK_FAULTS=none
 	@$(PYTEST) tests/soak -s $(ARGS)
 
-test-night: test-setup  ## 22 failures in a stack with Airflow: what the page says, its way out, what is left; writes docs/failures.md; ARGS="kafka_dead" for some
+test-night: test-setup  ## 22 failures in a stack with Airflow: what the page says, its way out, what is left; writes benchmarks/results/failures.md; ARGS="kafka_dead" for some
 	@PYTHONPATH=.:tests:plugins:jobs $(VENV_PYTHON) -m night $(ARGS)
 
 verify-bigquery: setup  ## the BigQuery suites against the service itself: PROJECT=my-project LOCATION=EU

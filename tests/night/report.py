@@ -1,4 +1,4 @@
-"""The table in ``docs/failures.md``: one row for each failure, in the order of the catalogue."""
+"""The table in ``benchmarks/results/failures.md``: one row for each failure, in the order of the catalogue."""
 
 import re
 
@@ -7,7 +7,7 @@ from conftest import ROOT
 from night.catalogue import FAILURES
 from night.observation import Observation
 
-DOCUMENT = ROOT / "docs" / "failures.md"
+DOCUMENT = ROOT / "benchmarks" / "results" / "failures.md"
 BEGIN, END = "<!-- table: written by python -m night -->", "<!-- end of the table -->"
 HEAD = "| failure | seconds until reported | message | way out | clicks | seconds until recovered | left behind |"
 RULE = "| --- | ---: | --- | --- | ---: | ---: | --- |"
