@@ -1,7 +1,7 @@
 """``python -m night [name …]``: provoke these failures, or all, one after the other, and write what was seen.
 
-The table stands in ``benchmarks/results/failures.md``. Rows of failures that are not named stay as they are. The exit code is 1 where
-a failure was not told, not fixed, or left something behind.
+The table stands in ``benchmarks/results/failures.md``. Rows of failures that are not named stay as they are. The exit
+code is 1 where a failure was not told, not fixed, or left something behind.
 """
 
 import argparse
