@@ -35,7 +35,8 @@ WORKER = dict.fromkeys(worker_settings.WITHOUT_MEANING, "1") | {
 FLINK_OPTIONS = """
 CREATE TABLE orders_in (k_id BIGINT, line STRING, ts TIMESTAMP_LTZ(3) METADATA FROM 'timestamp') WITH (
   'connector' = 'kafka', 'topic-pattern' = 'shop.*', 'properties.isolation.level' = 'read_committed',
-  'scan.startup.mode' = 'earliest-offset', 'scan.bounded.mode' = 'latest-offset', 'properties.auto.offset.reset' = 'latest',
+  'scan.startup.mode' = 'earliest-offset', 'scan.bounded.mode' = 'latest-offset',
+  'properties.auto.offset.reset' = 'latest',
   'key.format' = 'raw', 'key.raw.endianness' = 'little-endian', 'key.fields' = 'k_id', 'key.fields-prefix' = 'k_',
   'value.fields-include' = 'EXCEPT_KEY', 'value.format' = 'csv', 'value.csv.field-delimiter' = ';',
   'value.csv.quote-character' = '"', 'value.csv.escape-character' = '/', 'value.csv.null-literal' = 'n/a',
@@ -64,17 +65,39 @@ class Example:
         return translate(replace(config, settings={**self.added, **given}), CHOICES, UnreachableWorld()).settings
 
 
+# settings that the examples lack, with values that the translators read
+BIGQUERY_SETTINGS = dict.fromkeys(bigquery_sink.WITHOUT_MEANING, "1") | {
+    "topic2TableMap": "shop.orders:orders",
+    "decimalHandlingMode": "numeric",
+    "variableScaleDecimalHandlingMode": "numeric",
+    "convertDebeziumVariableScaleDecimal": "true",
+    "preserveKafkaTopicPartitionOffset": "true",
+    "datasets": ".*=shop",
+    "credentials": "x",
+    "useCredentialsProjectId": "false",
+}
+ICEBERG_SETTINGS = dict.fromkeys(iceberg_sink.WITHOUT_MEANING, "1") | {
+    "iceberg.tables.default-partition-by": "day(at)",
+    "iceberg.tables.schema-force-optional": "true",
+    "iceberg.table.shop.orders.commit-branch": "staging",
+    "iceberg.connect.group-id": "connect-orders",
+    "iceberg.tables.write-props.write.target-file-size-bytes": "134217728",
+}
+DEBEZIUM_SETTINGS = {
+    f"{debezium_server.SINK}{word}": "1"
+    for word in (
+        *debezium_server.WITHOUT_MEANING,
+        "excluded-columns",
+        "preserve-required-property",
+        "nested-as-variant",
+        "destination-lowercase-table-names",
+    )
+}
+OF_NO_TABLE = ("some.new.option", "iceberg.table.gone.partition-by")  # of the tests' example, to be refused
+TABULAR = CONFIGS["format_json"](CONFIGS["TABULAR"])
 EXAMPLES: dict[SourceKind, tuple[Example, ...]] = {
     SourceKind.BIGQUERY_SINK: (
-        Example(
-            CONFIGS["BIGQUERY_PROPERTIES"],
-            WORKER
-            | dict.fromkeys(bigquery_sink.WITHOUT_MEANING, "1")
-            | {"topic2TableMap": "shop.orders:orders", "decimalHandlingMode": "numeric",
-               "variableScaleDecimalHandlingMode": "numeric", "convertDebeziumVariableScaleDecimal": "true",
-               "preserveKafkaTopicPartitionOffset": "true", "datasets": ".*=shop", "credentials": "x",
-               "useCredentialsProjectId": "false"},  # fmt: skip
-        ),
+        Example(CONFIGS["BIGQUERY_PROPERTIES"], WORKER | BIGQUERY_SETTINGS),
         Example(
             CONFIGS["BIGQUERY_PROPERTIES"],
             {"topics.regex": "shop.*", "enableBatchLoad": "shop.orders", "sanitizeFieldNames": "true"},
@@ -82,29 +105,12 @@ EXAMPLES: dict[SourceKind, tuple[Example, ...]] = {
         ),
     ),
     SourceKind.TABULAR_ICEBERG_SINK: (
+        Example(TABULAR, WORKER | ICEBERG_SETTINGS, OF_NO_TABLE),
         Example(
-            CONFIGS["format_json"](CONFIGS["TABULAR"]),
-            WORKER
-            | dict.fromkeys(iceberg_sink.WITHOUT_MEANING, "1")
-            | {"iceberg.tables.default-partition-by": "day(at)", "iceberg.tables.schema-force-optional": "true",
-               "iceberg.table.shop.orders.commit-branch": "staging", "iceberg.connect.group-id": "connect-orders",
-               "iceberg.tables.write-props.write.target-file-size-bytes": "134217728"},  # fmt: skip
-            ("some.new.option", "iceberg.table.gone.partition-by"),
-        ),
-        Example(
-            CONFIGS["format_json"](CONFIGS["TABULAR"]),
-            {"topics.regex": "shop.*", "iceberg.tables.dynamic-enabled": "true"},
-            ("topics", "some.new.option", "iceberg.table.gone.partition-by"),
+            TABULAR, {"topics.regex": "shop.*", "iceberg.tables.dynamic-enabled": "true"}, ("topics", *OF_NO_TABLE)
         ),
     ),
-    SourceKind.DEBEZIUM_SERVER: (
-        Example(
-            CONFIGS["DEBEZIUM_SERVER"],
-            {f"{debezium_server.SINK}{word}": "1" for word in debezium_server.WITHOUT_MEANING}
-            | {f"{debezium_server.SINK}{word}": "x" for word in ("excluded-columns", "preserve-required-property",
-                                                    "nested-as-variant", "destination-lowercase-table-names")},  # fmt: skip
-        ),
-    ),
+    SourceKind.DEBEZIUM_SERVER: (Example(CONFIGS["DEBEZIUM_SERVER"], DEBEZIUM_SETTINGS),),
     SourceKind.FLINK_SQL: (Example(CONFIGS["FLINK_SQL"]), Example(FLINK_OPTIONS)),
 }
 # the Apache sink has the settings of Tabular's that begin alike
@@ -117,7 +123,7 @@ TITLES = {
 def expand_page(text: str) -> str:
     """The page with a table for each system below the heading of names."""
     if HEADING not in text:
-        raise ValueError(f"heading={HEADING.strip()}: the page has none; the tables of other systems' names go below it")
+        raise ValueError(f"heading={HEADING.strip()}: the page has none; the tables of names go below it")
     before, _, after = text.partition(HEADING)
     own, separator, rest = after.partition("\n## ")
     return f"{before}{HEADING}{own}\n{''.join(render_tables())}{separator}{rest}"
