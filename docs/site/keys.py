@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 from tidegate.config.models import formats, pipeline, publication
-from tidegate.config.parsing.cron import parse_interval_or_cron
+from tidegate.config.models.settings import parse_interval_or_cron
 from tidegate.spec.time_text import UNIT_SECONDS, parse_duration_seconds
 
 DURATION_PARSERS = (parse_duration_seconds, parse_interval_or_cron)

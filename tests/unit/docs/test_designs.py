@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from tidegate.cli.words import build_parser
-from tidegate.spec.record_metadata import METADATA_TYPES
+from tidegate.cli.parser import build_parser
+from tidegate.spec.source import METADATA_TYPES
 
 from docs.site.keys import SECTIONS, list_keys
 
