@@ -16,7 +16,7 @@ from typing import Any
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, OffsetSpec
 from conftest import wait_until
-from local.session import HOST, choose_ports, is_answering
+from local.ports import HOST, choose_ports, is_answering
 from unique_names import make_unique_name
 
 from local.kafka.cluster import BROKERS, CONNECTION, HEAP_SIZE

@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from background_server import start_serving, stop_serving
-from local.session import HOST
+from local.ports import HOST
 
 BACKEND_TIMEOUT_SECONDS = 120
 HOP_HEADERS = {"connection", "keep-alive", "transfer-encoding", "content-length"}

@@ -22,7 +22,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 from conftest import wait_until
-from local.session import HOST, choose_ports, is_answering
+from local.ports import HOST, choose_ports, is_answering
 
 from local.kafka.cluster import HEAP_SIZE
 from local.kafka.security import make_certificates

@@ -17,7 +17,7 @@ from typing import Any
 from background_server import hold_server
 from fault_proxy import Request
 from lake_servers import LakeCatalog
-from local.session import HOST, choose_ports
+from local.ports import HOST, choose_ports
 
 from local.lake import s3
 from local.lake.catalog import VARIABLE, describe_catalog

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import yaml
 from background_server import hold_server
 from conftest import Workbench, wait_until
-from local.session import HOST, choose_ports
+from local.ports import HOST, choose_ports
 
 from local.lake import catalog as lake_catalog
 from local.lake import postgres, rest, s3

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from local.session import HOST, choose_ports
+from local.ports import HOST, choose_ports
 
 from local.lake.postgres import PROGRAMS, build_owner_words, find_owner, find_programs
 

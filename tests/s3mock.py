@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from background_server import hold_server
-from local.session import HOST, choose_ports
+from local.ports import HOST, choose_ports
 
 from local import setup
 from local.artifact import fetch_artifact, name_file, read_lock

@@ -17,7 +17,7 @@ from e2e.mailbox import Mailbox, run_mailbox
 from e2e.standalone import run_standalone_cluster
 from e2e.statsd import StatsdServer, run_statsd_server
 from guarded_broker import GuardedBroker, run_guarded_broker
-from local.session import HOST
+from local.ports import HOST
 from playwright.sync_api import Browser, Page, expect
 from pyiceberg.catalog import load_catalog
 from relay import Relay

@@ -12,7 +12,7 @@ import nginx
 import pytest
 from background_server import tie_to_test
 from conftest import Workbench, _run_stack, wait_until
-from local.session import HOST, choose_ports, is_answering
+from local.ports import HOST, choose_ports, is_answering
 
 from local.kafka.security import make_certificates
 

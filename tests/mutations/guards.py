@@ -315,15 +315,15 @@ GUARDS = [
     Guard(
         "remembered deletes are kept for the slowest pipeline of the table",
         "plugins/tidegate/flush/clean_up.py",
-        "min(*known_times, ports.now_ms())",
-        "min(max(known_times), ports.now_ms())",
+        "min(*known_times, session.now_ms())",
+        "min(max(known_times), session.now_ms())",
         "tests/unit/scenarios/test_shared_table.py::"
         "test_faster_pipeline_forgets_nothing_that_the_slower_one_may_still_need[deletes]",
     ),
     Guard(
         "a record from a wrong clock lets no remembered delete be forgotten",
         "plugins/tidegate/flush/clean_up.py",
-        "min(*known_times, ports.now_ms())",
+        "min(*known_times, session.now_ms())",
         "min(known_times)",
         "tests/unit/scenarios/test_shared_table.py::test_record_from_a_wrong_clock_lets_no_delete_be_forgotten[deletes]",
     ),
@@ -393,8 +393,8 @@ GUARDS = [
     Guard(
         "a plan reads the log after the positions",
         "plugins/tidegate/flush/plan.py",
-        "    log, missing = read_known_log(ports)\n",
-        "    log, missing = read_known_log(ports)\n    observed = observe_tables(ports)\n",
+        "    log, missing = read_known_log(session)\n",
+        "    log, missing = read_known_log(session)\n    observed = observe_tables(session)\n",
         "tests/unit/tidegate/flush/test_plan.py::"
         "test_batch_that_another_run_publishes_during_the_plan_is_not_taken_for_a_log_cut_short",
     ),
@@ -439,7 +439,7 @@ GUARDS = [
         "appended keys are new in the snapshot of the cut",
         "plugins/tidegate/merge/write_mode.py",
         '"at": snapshot_id',
-        '"at": table.ports.commits.read_head(table.name, "main").parent_id',
+        '"at": table.session.commits.read_head(table.name, "main").parent_id',
         "tests/unit/tidegate/merge/test_write_mode.py::test_key_of_the_newest_snapshot_is_not_new",
     ),
     Guard(
@@ -579,8 +579,8 @@ GUARDS = [
     Guard(
         "publication: a part continues between its own two states",
         UNFINISHED,
-        "return part.pair == goal.pair if part.state is None else _is_origin(ports, part, goal)",
-        "return part.state is None or _is_origin(ports, part, goal)",
+        "return part.pair == goal.pair if part.state is None else _is_origin(session, part, goal)",
+        "return part.state is None or _is_origin(session, part, goal)",
         WALKS + "two_runs_that_both_die_on_their_ways_to_different_snapshots_leave_the_table[changes]",
     ),
     Guard(
@@ -593,8 +593,8 @@ GUARDS = [
     Guard(
         "publication: a killed comparison is finished for every part",
         UNFINISHED,
-        "        _find_not_compared(ports, progress, fits)\n        or _find_in_progress(ports, progress)\n",
-        "        _find_in_progress(ports, progress)\n",
+        "        _find_not_compared(session, progress, fits)\n        or _find_in_progress(session, progress)\n",
+        "        _find_in_progress(session, progress)\n",
         "tests/unit/tidegate/publications/test_unfinished_parts.py::"
         "test_comparison_that_died_between_two_parts_of_a_damaged_topic_is_finished[table moves]",
     ),
@@ -646,7 +646,7 @@ GUARDS = [
     Guard(
         "publication: both ends of a run are pinned",
         "plugins/tidegate/publications/publish.py",
-        "        ports.snapshots.pin(table, snapshot, format_pin_name(publication.name, snapshot))\n",
+        "        session.snapshots.pin(table, snapshot, format_pin_name(publication.name, snapshot))\n",
         "        pass\n",
         "tests/unit/scenarios/test_publications.py::test_killed_run_of_changes_is_resumed[2]",
     ),
@@ -824,7 +824,7 @@ GUARDS = [
     Guard(
         "a staged batch is not of a log that was cut while it was read",
         "plugins/tidegate/table/log.py",
-        "cuts = ports.broker.find_log_cuts(ends, epochs) if epochs else {}",
+        "cuts = session.broker.find_log_cuts(ends, epochs) if epochs else {}",
         "cuts = dict[str, dict[int, int]]()",
         "tests/unit/tidegate/flush/test_plan_after_elections.py"
         "::test_log_that_is_cut_between_plan_and_read_leaves_no_batch_and_the_next_flush_doubles_no_row",
@@ -839,7 +839,7 @@ GUARDS = [
     Guard(
         "a topic that was created again while its keys were read decides about no dead letter",
         "plugins/tidegate/reprocess/replay_stage.py",
-        "        check_same_log(ports, work.prefix, ranges, position)\n",
+        "        check_same_log(session, work.prefix, ranges, position)\n",
         "        pass\n",
         REPLAYS + "topic_that_is_created_again_while_the_later_keys_are_read_decides_about_no_dead_letter",
     ),
@@ -951,15 +951,15 @@ GUARDS = [
     Guard(
         "a table of upserts lacks no keys of a compacted topic",
         STARTS,
-        "        if compacted and not (table.state is not None and _holds_rows_of_others(ports, table.spec)):\n",
+        "        if compacted and not (table.state is not None and _holds_rows_of_others(session, table.spec)):\n",
         "        if False:\n",
         PLANS + "table_of_upserts_does_not_start_in_the_middle_of_a_compacted_topic",
     ),
     Guard(
         "start: latest reads partitions that are added later from their begin",
         STARTS,
-        "            configured_start = ports.broker.read_committed(source.group, topics) or log.end\n",
-        "            configured_start = merge_offsets(log.end, ports.broker.read_committed(source.group, topics))\n",
+        "            configured_start = session.broker.read_committed(source.group, topics) or log.end\n",
+        "            configured_start = merge_offsets(log.end, session.broker.read_committed(source.group, topics))\n",
         PLANS + "start_latest_reads_what_is_added_behind_the_first_look_from_its_begin",
     ),
     Guard(
@@ -979,8 +979,8 @@ GUARDS = [
     Guard(
         "staged batches are published before their log is refused",
         "plugins/tidegate/flush/plan.py",
-        "        table_batches = _list_table_batches(ports, logged_table, fresh)\n",
-        "        table_batches = [] if error is not None else _list_table_batches(ports, logged_table, fresh)\n",
+        "        table_batches = _list_table_batches(session, logged_table, fresh)\n",
+        "        table_batches = [] if error is not None else _list_table_batches(session, logged_table, fresh)\n",
         "tests/unit/tidegate/flush/test_plan_of_queues.py::test_"
         "way_out_that_is_told_behind_the_queue_loses_no_record_that_was_staged_or_is_in_the_log",
     ),
@@ -1029,8 +1029,8 @@ GUARDS = [
     Guard(
         "a rebase to the group begins a partition without an offset at its first record",
         "plugins/tidegate/table/start_offsets.py",
-        "log, merge_offsets(log.begin, ports.broker.read_committed(",
-        "log, merge_offsets(log.end, ports.broker.read_committed(",
+        "log, merge_offsets(log.begin, session.broker.read_committed(",
+        "log, merge_offsets(log.end, session.broker.read_committed(",
         REBASES + "a_partition_that_the_group_has_no_offset_of_begins_at_its_first_record",
     ),
     Guard(
@@ -1043,7 +1043,7 @@ GUARDS = [
     Guard(
         "if a task is sent twice, the later one continues with the queue",
         "plugins/tidegate/flush/merge.py",
-        "            if len(_find_remaining(ports, queue, checkpoint.deferred_job)) == len(queue):\n",
+        "            if len(_find_remaining(session, queue, checkpoint.deferred_job)) == len(queue):\n",
         "            if True:\n",
         "tests/unit/scenarios/test_sent_once_more.py::test_merge_that_is_sent_once_more_is_done_once_and_both_say_so",
     ),

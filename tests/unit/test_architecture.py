@@ -123,7 +123,7 @@ def test_core_and_steps_stand_on_the_standard_library_alone(path: Path) -> None:
 # they go to Spark's Python workers, which have libraries and not the product
 TRAVEL = (
     *(f"{SPARK}fields/{name}.py" for name in ("arrow_decoder", "avro_lengths", "msgpack")),
-    f"{SPARK}fields/protobuf/",
+    f"{SPARK}fields/protobuf.py",
     f"{PUBLISH}encoders/protobuf_messages.py",  # stays, and asks what travels whether it takes its schema
     f"{PUBLISH}encoders/protobuf_rows.py",
 )

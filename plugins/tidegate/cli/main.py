@@ -23,11 +23,11 @@ COMMANDS = {
     "run": "run:run_run",
     "plan": "commands.progress:run_plan",
     "status": "commands.progress:run_status",
-    "rebase": "commands.rebase:run_rebase",
-    "undo-rollback": "commands.rollback:run_undo_rollback",
-    "answer-rollback": "commands.rollback:run_answer_rollback",
-    "record": "commands.record:run_record",
-    "skip": "commands.record:run_skip",
+    "rebase": "commands.actions:run_rebase",
+    "undo-rollback": "commands.actions:run_undo_rollback",
+    "answer-rollback": "commands.actions:run_answer_rollback",
+    "record": "commands.actions:run_record",
+    "skip": "commands.actions:run_skip",
     "backfill": "commands.backfill:run_backfill",
     "maintain": "commands.maintain:run_maintain",
     "dead-letters": "commands.dead_letters:run_dead_letters",
@@ -36,7 +36,7 @@ COMMANDS = {
     "schema": "commands.files:run_schema",
     "airflow": "install.airflow:run_airflow",
     "jars": "install.jars:run_jars",
-    "completion": "completion:run_completion",
+    "completion": "parser:run_completion",
 }
 NEEDS_NO_FOLDER = ("schema", "doctor", "import", "airflow", "jars", "completion")
 INTERRUPTED = 130  # as shells have it: 128 and the number of the signal
