@@ -125,7 +125,7 @@ def build_memory_kit() -> Kit:
     def stage(batch: int, attempt: str, rows: int, bad: int = 0, finished: bool = True) -> None:
         lake.create(STAGED, ()).properties.update(OWN_STAGED.properties)
         remaining_rows = [r for r in lake.tables[STAGED].read_rows() if r["batch_number"] != batch]
-        added = [{"batch_number": batch, "n": n} for n in range(rows)]
+        added = [{"batch_number": batch, "attempt": attempt, "n": n} for n in range(rows)]
         lake.add_snapshot(STAGED, "main", (*remaining_rows, *added), build_summary(batch, attempt))
         if finished:
             finish(attempt, render_outcome(rows, bad))
@@ -815,7 +815,7 @@ def test_last_batch_does_not_read_rows_that_an_attempt_that_is_never_merged_has_
     """Also once the clean-up has removed that attempt."""
     for number in (1, 2):
         kit.stage(number, f"a{number}", 3)
-    kit.stage(1, "killed", 2, **ends)
+    kit.stage(1, "killed", 3, **ends)
     kit.stage(3, "a3", 1)
     for _ in range(2):
         first, second, third = kit.port.staging.list_staged(STAGED, TABLE)

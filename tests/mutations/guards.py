@@ -30,6 +30,7 @@ REPLAYS = "tests/unit/tidegate/reprocess/test_replay.py::test_"
 REPLAYS = "tests/unit/tidegate/reprocess/test_replay.py::test_"
 REBASES = "tests/unit/tidegate/reprocess/test_rebase.py::test_"
 ANSWERS = "tests/unit/tidegate/adapters/kafka/test_broker_answers.py::test_"
+QUEUES = "tests/unit/tidegate/table/test_batch_queue.py::test_"
 PLAIN_RECORDS = "tests/integration/test_plain_records.py::test_"
 MERGE, FLUSH, STAGE, PLANS, BEATS = (
     f"tests/unit/tidegate/flush/test_{name}.py::test_" for name in ("merge", "flush", "stage", "plan", "heartbeat")
@@ -408,8 +409,8 @@ GUARDS = [
     ),
     Guard(
         "only rows of the attempt are merged",
-        f"{SQL}/_staged.sql",
-        " AND attempt = {{ attempt | text }}",
+        "include/sql/shared/_parts.sql",
+        " AND attempt = {{ parts[0][1] | text }}",
         "",
         "tests/integration/test_batches.py::test_rows_that_a_late_attempt_left_in_the_same_batch_are_not_merged",
     ),
@@ -1043,8 +1044,44 @@ GUARDS = [
     Guard(
         "if a task is sent twice, the later one continues with the queue",
         "plugins/tidegate/flush/merge.py",
-        "            if len(_find_remaining(session, queue, checkpoint.deferred_job)) == len(queue):\n",
+        "            if not _count_published(session, queue):\n",
         "            if True:\n",
         "tests/unit/scenarios/test_sent_once_more.py::test_merge_that_is_sent_once_more_is_done_once_and_both_say_so",
+    ),
+    Guard(
+        "batches are merged as one only if the last one's snapshot holds the rows of all",
+        "plugins/tidegate/flush/merge.py",
+        "    while has_rows(group[:-1]) and not session.staging.holds_rows(intermediate, group):\n",
+        "    while False:\n",
+        QUEUES + "attempt_that_wrote_over_a_waiting_batch_cuts_the_queue_behind_it",
+    ),
+    Guard(
+        "a snapshot holds a batch only in the files that its own attempt added",
+        STAGING,
+        "                if manifest.content != ManifestContent.DATA or entry.snapshot_id != staged[number]:\n",
+        "                if False:\n",
+        DESTINATION
+        + "last_batch_does_not_read_rows_that_an_attempt_that_is_never_merged_has_written_over[iceberg-ends0]",
+    ),
+    Guard(
+        "of batches that are merged as one, the later one has the later record",
+        "plugins/tidegate/merge/statements.py",
+        "    if staged_batch.ahead and table.history is None:",
+        "    if False:",
+        "tests/unit/scenarios/test_one_merge.py::test_queue_leaves_what_its_batches_leave_in_turn",
+    ),
+    Guard(
+        "batches of two logs are not merged as one",
+        "plugins/tidegate/table/queue.py",
+        "(batch.shape, batch.cluster_id) == (last.shape, last.cluster_id)",
+        "True",
+        QUEUES + "group_ends_ahead_of_a_batch_that_cannot_be_merged_with_it",
+    ),
+    Guard(
+        "a batch ahead of a bad one does not wait for it",
+        "plugins/tidegate/flush/merge.py",
+        "            if takes_one or not has_rows(group[:-1]):\n",
+        "            if True:\n",
+        QUEUES + "batches_ahead_of_one_that_breaks_an_audit_come_in_one_by_one",
     ),
 ]
