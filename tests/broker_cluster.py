@@ -16,12 +16,12 @@ from typing import Any
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, OffsetSpec
 from conftest import wait_until
-from local.ports import HOST, choose_ports, is_answering
 from unique_names import make_unique_name
 
 from local.kafka.cluster import BROKERS, CONNECTION, HEAP_SIZE
 from local.kafka.storage import Broker, build_settings
 from local.layout import LOG4J
+from local.ports import HOST, choose_ports, is_answering
 from local.processes import start_process
 from local.server import build_clean_environment, build_java_command
 

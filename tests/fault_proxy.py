@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from background_server import start_serving, stop_serving
+
 from local.ports import HOST
 
 BACKEND_TIMEOUT_SECONDS = 120

@@ -22,11 +22,11 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 from conftest import wait_until
-from local.ports import HOST, choose_ports, is_answering
 
 from local.kafka.cluster import HEAP_SIZE
 from local.kafka.security import make_certificates
 from local.layout import LOG4J
+from local.ports import HOST, choose_ports, is_answering
 from local.server import build_clean_environment, build_java_command
 
 

@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 
 from background_server import hold_server
 from fault_proxy import Answer, FaultProxy, Request, run_fault_proxy
-from local.ports import HOST, choose_ports, is_answering
 
 from local.layout import RunDir
+from local.ports import HOST, choose_ports, is_answering
 from local.registry import server
 
 ROLES = {"reader": "sr-readonly", "writer": "sr-developer", "nobody": "none"}

@@ -17,11 +17,11 @@ from typing import Any
 from background_server import hold_server
 from fault_proxy import Request
 from lake_servers import LakeCatalog
-from local.ports import HOST, choose_ports
 
 from local.lake import s3
 from local.lake.catalog import VARIABLE, describe_catalog
 from local.layout import RunDir
+from local.ports import HOST, choose_ports
 
 USER, POLICY = "flusher", "tidegate"
 IAM_SCOPE = "AWS4-HMAC-SHA256 Credential=admin/20260101/us-east-1/iam/aws4_request, SignedHeaders=host, Signature=0"

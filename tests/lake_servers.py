@@ -15,12 +15,12 @@ from urllib.parse import urlsplit
 import yaml
 from background_server import hold_server
 from conftest import Workbench, wait_until
-from local.ports import HOST, choose_ports
 
 from local.lake import catalog as lake_catalog
 from local.lake import postgres, rest, s3
 from local.lake.catalog import Secrets, build_connection, describe_catalog
 from local.layout import RunDir
+from local.ports import HOST, choose_ports
 
 TABLES, FILES = ("sqlite", "postgres", "rest"), ("file", "s3")
 OTHER_STORE = "s3mock"  # no REST catalog is on it: that would be one more server

@@ -7,9 +7,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from local.ports import HOST, choose_ports
-
 from local.lake.postgres import PROGRAMS, build_owner_words, find_owner, find_programs
+from local.ports import HOST, choose_ports
 
 ALLOWED_WITHOUT = "TIDEGATE_WITHOUT_POSTGRES"
 MISSING = (

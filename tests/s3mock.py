@@ -5,12 +5,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from background_server import hold_server
-from local.ports import HOST, choose_ports
 
 from local import setup
 from local.artifact import fetch_artifact, name_file, read_lock
 from local.lake import s3
 from local.layout import RunDir
+from local.ports import HOST, choose_ports
 from local.server import Server, build_clean_environment, build_program_command, create_log
 
 FOLDER = setup.CACHE / "s3mock"

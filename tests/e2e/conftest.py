@@ -17,7 +17,6 @@ from e2e.mailbox import Mailbox, run_mailbox
 from e2e.standalone import run_standalone_cluster
 from e2e.statsd import StatsdServer, run_statsd_server
 from guarded_broker import GuardedBroker, run_guarded_broker
-from local.ports import HOST
 from playwright.sync_api import Browser, Page, expect
 from pyiceberg.catalog import load_catalog
 from relay import Relay
@@ -29,6 +28,7 @@ from local.airflow.settings import (
     PARSE_INTERVAL_VARIABLE,
     STATSD_VARIABLE,
 )
+from local.ports import HOST
 from local.stack import Stack, start_stack
 
 PIPELINES = {

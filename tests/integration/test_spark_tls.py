@@ -12,9 +12,9 @@ import nginx
 import pytest
 from background_server import tie_to_test
 from conftest import Workbench, _run_stack, wait_until
-from local.ports import HOST, choose_ports, is_answering
 
 from local.kafka.security import make_certificates
+from local.ports import HOST, choose_ports, is_answering
 
 SETTINGS = Path(__file__).parents[2] / "deploy" / "kubernetes" / "nginx.conf"
 CONNECTION = "AIRFLOW_CONN_SPARK_DEFAULT"

@@ -20,11 +20,11 @@ from e2e.airflow_client import AirflowClient
 from e2e.browser import log_in, run_browser
 from fault_proxy import FaultProxy, run_fault_proxy
 from guarded_broker import GuardedBroker, run_guarded_broker
-from local.ports import HOST
 from relay import Relay
 from schema_registry import SchemaRegistry
 
 from local.airflow.settings import LOGINS_VARIABLE
+from local.ports import HOST
 from local.stack import start_stack
 from night.operator_hand import OperatorHand
 
