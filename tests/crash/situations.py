@@ -1,4 +1,4 @@
-"""The three situations in which a flush on real components meets a fault: what it passes there, and one fault of it."""
+"""The situations in which a flush on real components meets a fault: what it passes there, and one fault of it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -81,7 +81,28 @@ class Recovery:
         self.trial.flush_with_fault(at, kind)
 
 
-Situation = LaterBatch | FirstBatch | Recovery
+class Queue:
+    """Three batches of each table wait, and are merged as one."""
+
+    def __init__(self, workbench: Any, runners: Runners) -> None:
+        self.trial = Trial(workbench, runners, "queue")
+        self.trial.produce_batch(0)
+        workbench.drain(self.trial.name)
+
+    def _wait(self, number: int) -> None:
+        for place in range(3):
+            self.trial.produce_batch(3 * number + place)
+            self.trial.stage()
+
+    def list_points(self) -> list[Point]:
+        return _list_common_points(self.trial, self._wait)
+
+    def meet(self, number: int, at: Point, kind: str) -> None:
+        self._wait(number + 2)
+        self.trial.flush_with_fault(at, kind)
+
+
+Situation = LaterBatch | FirstBatch | Recovery | Queue
 
 
 def _list_common_points(trial: Trial, begin: Callable[[int], None]) -> list[Point]:

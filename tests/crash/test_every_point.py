@@ -13,7 +13,7 @@ from lake_servers import LakeBench
 from crash.bigquery_trial import FIRST, LATER, walk
 from crash.points import Point, choose_cases, list_cases
 from crash.publishing import OVERTAKEN, judge, walk_in_process
-from crash.situations import FirstBatch, LaterBatch, Recovery, Situation
+from crash.situations import FirstBatch, LaterBatch, Queue, Recovery, Situation
 
 ONE_FAULT_A_PLACE = os.environ.get("FAULTS") == "places"
 LAKES = ["postgres", "rest"]  # tables of tables; the files are in a store like S3
@@ -62,6 +62,14 @@ def test_every_fault_at_every_point_of_a_first_batch(workbench, runners, failure
 @pytest.mark.repeats("unit/test_failpoints.py::test_fault_at_any_point_is_recovered_by_the_next_runs")
 def test_every_fault_at_every_point_of_a_run_that_recovers(workbench, runners, failures, record_property) -> None:
     walk_all(Recovery(workbench, runners), failures, record_property)
+
+
+# every fault at every point, with the steps that are run everywhere over parts in memory; three are walked for real
+@pytest.mark.repeats("unit/test_failpoints.py::test_fault_at_any_point_is_recovered_by_the_next_runs")
+def test_every_fault_at_every_point_of_a_queue_that_is_merged_as_one(
+    workbench, runners, failures, record_property
+) -> None:
+    walk_all(Queue(workbench, runners), failures, record_property)
 
 
 @pytest.fixture(params=LAKES)

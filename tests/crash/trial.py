@@ -6,6 +6,9 @@ record that is lost, repeated or out of order shows. Each trial starts from a ch
 
 from typing import Any
 
+from tidegate.flush.plan import plan
+from tidegate.flush.stage import stage
+
 from crash.points import Point
 from crash.runner import EndedProcess, Runners
 
@@ -40,6 +43,11 @@ class Trial:
     def produce_batch(self, number: int) -> None:
         """A row changed twice, a new one, and an old one deleted."""
         self.produce((0, f"{number}"), (number, "new"), (0, f"{number}!"), (number - 1, None))
+
+    def stage(self) -> None:
+        """Stage what was sent, and merge nothing: each table's queue gets one batch more."""
+        session = self.workbench.open_session(self.name)
+        stage(session, plan(session))
 
     def flush(self, at: Point | None = None, kind: str = "none") -> EndedProcess:
         """Flush in its own process, in which the fault happens."""

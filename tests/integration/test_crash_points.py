@@ -31,6 +31,16 @@ FIRST = {
     "the table has its first snapshot and no answer came": ("merge/commits.seed:after:1", "lost"),
 }
 
+# in a queue of three batches, which are merged as one
+QUEUE = {
+    "one table's queue is published and no answer came": ("merge/commits.publish:after:1", "lost"),
+    "one table's queue is published and the other's is not": ("merge/commits.publish:after:1", "killed"),
+    "of the batches that were merged as one the history has the first": (
+        "batch_history/history.append_history:after:1",
+        "killed",
+    ),
+}
+
 
 @pytest.fixture(scope="module")
 def trials(workbenches, runners, tmp_path_factory):
@@ -61,6 +71,23 @@ def trials(workbenches, runners, tmp_path_factory):
 def test_fault_in_a_later_batch_is_recovered_by_the_next_run(trials: Trial, situation: str, record_property) -> None:
     point, kind = LATER[situation]
     trials.produce_batch(2 + list(LATER).index(situation))
+    trials.flush_with_fault(Point.parse(point), kind)
+    record_property("counted", {"crash cases on real components": 1})
+
+
+@pytest.mark.repeats(
+    "unit/test_failpoints.py::test_fault_at_any_point_is_recovered_by_the_next_runs",
+    "one table's queue is published and no answer came",
+    "of the batches that were merged as one the history has the first",
+)
+@pytest.mark.parametrize("situation", QUEUE)
+def test_fault_in_a_merge_of_three_batches_is_recovered_by_the_next_run(
+    trials: Trial, situation: str, record_property
+) -> None:
+    point, kind = QUEUE[situation]
+    for place in range(3):
+        trials.produce_batch(100 + 3 * list(QUEUE).index(situation) + place)
+        trials.stage()
     trials.flush_with_fault(Point.parse(point), kind)
     record_property("counted", {"crash cases on real components": 1})
 
