@@ -377,7 +377,7 @@ def _merge_remaining(session: Session, queue: Sequence[StagedBatch], start: int,
         except GiveUp as error:
             if takes_one or not has_rows(group[:-1]):
                 raise
-            log.warning("not merged as one, so its batches are merged one by one: %s", error)
+            log.warning("not merged as one: %s; its batches are merged one by one", error)
             takes_one = True
         else:
             start += len(group)
