@@ -34,6 +34,12 @@ def build_backlog_alias(pipeline: str) -> AssetAlias:
     return AssetAlias(_format_backlog_name(pipeline))
 
 
+def emit_backlog_event(context: Context, pipeline: str, asked: Mapping[str, Any] | None = None) -> None:
+    """Let the next run begin as soon as it can; `asked` are the words of its form."""
+    extra = {"asked": dict(asked or {})}
+    context["outlet_events"][build_backlog_alias(pipeline)].add(build_backlog_asset(pipeline), extra=extra)
+
+
 def build_table_asset(name: str) -> Asset:
     """The asset of a table, or of what is told of one. Where Airflow's metadata lie in MySQL its names must be ASCII:
     other letters are percent-encoded there, and a task would fail behind its publish, and DAGs would not be read.

@@ -59,10 +59,12 @@ def build_own_dags(name: str, pipeline: Pipeline) -> Dags:
     """The DAGs of one pipeline; a fleet flushes its members."""
     from tidegate_airflow.dags.actions import build_actions_dag
     from tidegate_airflow.dags.backfill import build_backfill_dag
-    from tidegate_airflow.dags.flush import build_flush_dag
+    from tidegate_airflow.dags.flush import build_flush_dag, build_stage_dag
     from tidegate_airflow.dags.replay import build_replay_dag, can_replay
 
     dags = Dags() if pipeline.fleet is not None else {f"tidegate_{name}": build_flush_dag(pipeline)}
+    if pipeline.stage.has_clock:
+        dags[f"tidegate_{name}_stage"] = build_stage_dag(pipeline)
     dags[f"tidegate_{name}_backfill"] = build_backfill_dag(pipeline)
     dags[f"tidegate_{name}_actions"] = build_actions_dag(pipeline)
     if can_replay(pipeline):

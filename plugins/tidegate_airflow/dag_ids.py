@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-DAG_KINDS = ("actions", "backfill", "replay", "maintenance")
+DAG_KINDS = ("actions", "backfill", "replay", "maintenance", "stage")
 DAG_ID_PREFIX = "tidegate_"
 JANITOR_DAG_ID = "tidegate-janitor"  # no pipeline's DAG can have it: theirs begin with tidegate_
 HEARTBEATS_DAG_ID = "tidegate-heartbeats"
@@ -11,6 +11,11 @@ HEARTBEATS_DAG_ID = "tidegate-heartbeats"
 def format_flush_dag_id(pipeline: str) -> str:
     """The DAG that flushes a pipeline."""
     return DAG_ID_PREFIX + pipeline
+
+
+def name_stage(pipeline: str) -> str:
+    """What staging on a clock of its own is called by: in the ids of its DAG and of its backlog."""
+    return f"{pipeline}_stage"
 
 
 def name_fleet(fleet: str) -> str:

@@ -1,4 +1,4 @@
-"""One pool per catalog, made when Airflow starts, and when a run starts behind a change of `catalogs.yaml`."""
+"""Two pools per catalog, made when Airflow starts, and when a run starts behind a change of `catalogs.yaml`."""
 
 import logging
 import threading
@@ -10,7 +10,7 @@ from airflow.listeners import hookimpl
 from tidegate_airflow.dag_ids import DAG_ID_PREFIX
 
 log = logging.getLogger(__name__)
-POOL_SLOTS = 4  # merges into one catalog at a time; change it in the UI, it is never overwritten
+POOL_SLOTS = 4  # merges into a catalog at a time, or stagings; change it in the UI, it is never overwritten
 _made_for: list[object] = []  # how `catalogs.yaml` stood when this process last made the pools
 
 
@@ -45,7 +45,8 @@ def make_pools() -> None:
     stamp = _read_stamp()
     try:
         for catalog in read_catalogs(find_include_folder()):
-            _make_pool(f"tidegate_{catalog}", catalog)
+            _make_pool(f"tidegate_{catalog}", f"Flushes into {catalog}")
+            _make_pool(f"tidegate_{catalog}_stage", f"Staging for {catalog} beside the merges")
         _made_for[:] = [stamp]
     except ConfigurationError as problem:
         log.warning("no pools are made: %s; correct catalogs.yaml, and the next run that starts makes them", problem)
@@ -53,7 +54,7 @@ def make_pools() -> None:
         log.exception("the pools of the catalogs are not made; the next run of a pipeline that starts tries again")
 
 
-def _make_pool(name: str, catalog: str) -> None:
+def _make_pool(name: str, description: str) -> None:
     from airflow.models.pool import Pool
     from airflow.utils.session import create_session
     from sqlalchemy.exc import IntegrityError
@@ -61,7 +62,6 @@ def _make_pool(name: str, catalog: str) -> None:
     # another service made it at the same moment; a session of its own: that of the thread is in use
     with suppress(IntegrityError), create_session(scoped=False) as session:
         if session.query(Pool).filter(Pool.pool == name).first() is None:
-            description = f"Flushes into {catalog}"
             session.add(Pool(pool=name, slots=POOL_SLOTS, description=description, include_deferred=False))
             log.info("pool created: pool=%s slots=%s", name, POOL_SLOTS)
 

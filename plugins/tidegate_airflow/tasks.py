@@ -10,6 +10,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tidegate.adapters.open_clients import Watcher
+from tidegate.model.batch import PlanScope
 from tidegate.ports.publication_session import PublicationSession
 from tidegate.ports.session import Engine, Session
 from tidegate.spec.pipeline import Pipeline
@@ -68,17 +69,46 @@ def read_inputs(name: str, tables: Iterable[str] = ()) -> str:
 
 
 def run_plan(
-    name: str, max_records: int | None = None, count_required: Callable[[Pipeline], int] = lambda _: 0
+    name: str,
+    max_records: int | None = None,
+    count_required: Callable[[Pipeline], int] = lambda _: 0,
+    scope: PlanScope = PlanScope.ALL,
 ) -> Data:
-    """plan: the next batch of each table; skipped when there is nothing to do.
+    """plan: the next batch of each table, of both clocks or of one; skipped when there is nothing to do.
 
     `max_records` replaces the pipeline file's; `count_required` says how many records of the pipeline must wait.
     """
     from tidegate.flush.plan import plan
+    from tidegate.flush.two_clocks import plan_stage
+    from tidegate.table.session import expand_template
 
     with raise_airflow_errors():
-        session = assemble_session(name)
-        return plan(cap_batches(session, max_records), count_required(session.pipeline)).to_dict()
+        session = cap_batches(assemble_session(name), max_records)
+        if scope == PlanScope.NEW:
+            return plan_stage(expand_template(session)).to_dict()
+        return plan(session, count_required(session.pipeline), scope=scope).to_dict()
+
+
+def read_queues(name: str, planned: Mapping[str, Any]) -> list[Data]:
+    """The queues of a plan that holds staged batches alone, as `run_stage` returns them."""
+    return run_stage(name, planned)[0]
+
+
+def run_stage_ahead(
+    name: str, planned: Mapping[str, Any], engine: Engine | None = None, watcher: TaskWatcher | None = None
+) -> tuple[list[Data], list[Data], bool]:
+    """stage, beside the merges: what was staged for each table, the tables that it refuses, and whether a merge is
+    called for.
+    """
+    from tidegate.flush.two_clocks import is_merge_called
+    from tidegate.table.session import expand_template
+
+    queues, refused = run_stage(name, planned, engine, watcher)
+    with raise_airflow_errors():
+        is_called = is_merge_called(expand_template(assemble_session(name)), {queue["table"] for queue in queues})
+    batches = [batch for queue in queues for batch in queue["batches"]]
+    shown = ("table", "batch", "counts", "bytes", "stage_seconds")
+    return [{key: batch[key] for key in shown} for batch in batches], refused, is_called
 
 
 def cap_batches(session: Session, max_records: int | None) -> Session:

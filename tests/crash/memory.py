@@ -11,9 +11,11 @@ from tidegate.errors import NothingToDo, RetryLater, SomeTables
 from tidegate.flush.flush import flush
 from tidegate.flush.plan import plan
 from tidegate.flush.stage import stage
+from tidegate.flush.two_clocks import run_merge, run_stage
 from tidegate.model.offsets import Offsets
+from tidegate.ports.session import Session
 from tidegate.schema.data_types import Column
-from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.pipeline import Pipeline, Stage
 from tidegate.table.session import expand_template
 
 from crash.points import Journey, Point, build_fault
@@ -114,6 +116,36 @@ def arrange_batch_without_rows(world: World, pipeline: Pipeline) -> None:
     produce(world, ("never seen", None))
 
 
+def arrange_staged_ahead(world: World, pipeline: Pipeline) -> None:
+    """Two batches of each table were staged behind the published ones, and the log has more."""
+    arrange_first_batch(world, pipeline)
+    flush(world.open_session(pipeline))
+    for name in ("3", "4"):
+        produce(world, ("a", name), ("b", None), ("c", name))
+        run_stage(world.open_session(pipeline))
+    produce(world, ("b", "5"), ("c", None), ("d", "5"))
+
+
+def set_two_clocks(pipeline: Pipeline) -> Pipeline:
+    """The pipeline, staged on a clock of its own."""
+    return replace(pipeline, stage=Stage(10))
+
+
+Run = Callable[[Session], object]
+
+
+def run_both_clocks(session: Session) -> None:
+    """A run of staging, and one of merging behind it; NothingToDo where neither had work."""
+    reasons = list[NothingToDo]()
+    for run in (run_stage, run_merge):
+        try:
+            run(session)
+        except NothingToDo as reason:
+            reasons.append(reason)
+    if len(reasons) == 2:
+        raise reasons[-1]
+
+
 Situation = Callable[[World, Pipeline], None]
 SITUATIONS: list[Situation] = [
     arrange_first_batch,
@@ -169,11 +201,11 @@ def _make(situation: Situation, pipeline: Pipeline) -> World:
     return world
 
 
-def drain(world: World, pipeline: Pipeline) -> None:
+def drain(world: World, pipeline: Pipeline, run: Run = flush) -> None:
     for _ in range(6):
         world.clock.tick(600_000)  # a heartbeat is always due: a batch without rows advances the position too
         try:
-            flush(world.open_session(pipeline))
+            run(world.open_session(pipeline))
         except NothingToDo:
             return
         except RetryLater:
@@ -204,9 +236,9 @@ def list_leftovers(world: World, pipeline: Pipeline) -> list[str]:
     return leftovers
 
 
-def list_passed_points(situation: Situation, pipeline: Pipeline) -> list[Point]:
-    """The points of one uninterrupted flush."""
+def list_passed_points(situation: Situation, pipeline: Pipeline, run: Run = flush) -> list[Point]:
+    """The points of one uninterrupted flush, or of another run."""
     world = build_world(situation, pipeline)
     with Journey().inside() as journey, suppress(NothingToDo):
-        flush(journey.open_session(world.open_session(pipeline)))
+        run(journey.open_session(world.open_session(pipeline)))
     return journey.passed

@@ -1,4 +1,4 @@
-"""The situations in which a flush on real components meets a fault: what it passes there, and one fault of it."""
+"""The situations in which a run on real components meets a fault: what it passes there, and one fault of it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -102,12 +102,38 @@ class Queue:
         self.trial.flush_with_fault(at, kind)
 
 
-Situation = LaterBatch | FirstBatch | Recovery | Queue
+class Half:
+    """One of the two clocks, `stage` or `merge`, behind a batch that was staged and not merged."""
+
+    def __init__(self, workbench: Any, runners: Runners, command: str) -> None:
+        self.command = command
+        self.trial = Trial(workbench, runners, f"half-{command}", stage={"interval": "10s"})
+        self.trial.produce_batch(0)
+        workbench.drain(self.trial.name)
+
+    def _begin(self, number: int) -> None:
+        for part in (0, 1):
+            self.trial.produce_batch(2 * number + part)
+            if part == 0 or self.command == "merge":
+                assert self.trial.flush(command="stage").code == 0
+
+    def list_points(self) -> list[Point]:
+        points = _list_common_points(self.trial, self._begin, self.command)
+        self.trial.workbench.drain(self.trial.name)
+        self.trial.check()
+        return points
+
+    def meet(self, number: int, at: Point, kind: str) -> None:
+        self._begin(number + 2)
+        self.trial.flush_with_fault(at, kind, self.command)
 
 
-def _list_common_points(trial: Trial, begin: Callable[[int], None]) -> list[Point]:
+Situation = LaterBatch | FirstBatch | Recovery | Queue | Half
+
+
+def _list_common_points(trial: Trial, begin: Callable[[int], None], command: str = "flush") -> list[Point]:
     """The points that two runs pass, one after the other: the first clean-up has more files to remove than others."""
     begin(1)
-    first = set(trial.list_points())
+    first = set(trial.list_points(command))
     begin(2)
-    return [point for point in trial.list_points() if point in first]
+    return [point for point in trial.list_points(command) if point in first]

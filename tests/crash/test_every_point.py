@@ -13,7 +13,7 @@ from lake_servers import LakeBench
 from crash.bigquery_trial import FIRST, LATER, walk
 from crash.points import Point, choose_cases, list_cases
 from crash.publishing import OVERTAKEN, judge, walk_in_process
-from crash.situations import FirstBatch, LaterBatch, Queue, Recovery, Situation
+from crash.situations import FirstBatch, Half, LaterBatch, Queue, Recovery, Situation
 
 ONE_FAULT_A_PLACE = os.environ.get("FAULTS") == "places"
 LAKES = ["postgres", "rest"]  # tables of tables; the files are in a store like S3
@@ -70,6 +70,16 @@ def test_every_fault_at_every_point_of_a_queue_that_is_merged_as_one(
     workbench, runners, failures, record_property
 ) -> None:
     walk_all(Queue(workbench, runners), failures, record_property)
+
+
+@pytest.mark.repeats(
+    "unit/test_failpoints.py::test_fault_at_any_point_of_either_clock_is_recovered_by_the_next_runs_of_both"
+)
+@pytest.mark.parametrize("command", ["stage", "merge"])
+def test_every_fault_at_every_point_of_one_of_two_clocks(
+    workbench, runners, failures, record_property, command: str
+) -> None:
+    walk_all(Half(workbench, runners, command), failures, record_property)
 
 
 @pytest.fixture(params=LAKES)

@@ -20,7 +20,7 @@ LAST, ALL = {"upsert": True, "delete": True}, {"upsert": False, "delete": False}
 class Trial:
     """A pipeline `name`, its topic and its tables ``lake.<name>.last`` and ``lake.<name>.all``."""
 
-    def __init__(self, workbench: Any, runners: Runners, name: str, *tables: str) -> None:
+    def __init__(self, workbench: Any, runners: Runners, name: str, *tables: str, **sections: Any) -> None:
         self.workbench, self.runners, self.name = workbench, runners, name
         self.tables = tables or ("last", "all")
         self.topic = workbench.topic(2)
@@ -28,7 +28,7 @@ class Trial:
         self.all: list[tuple[int, str]] = []
         modes = {"last": LAST, "all": ALL}
         table_entries = [{"name": f"lake.{name}.{table}", **modes[table]} for table in self.tables]
-        workbench.pipeline(name, [self.topic], key=KEY, value=VALUE, tables=table_entries)
+        workbench.pipeline(name, [self.topic], key=KEY, value=VALUE, tables=table_entries, **sections)
 
     def produce(self, *records: tuple[int, str | None]) -> None:
         """Send records, and apply them to the expected rows."""
@@ -49,20 +49,20 @@ class Trial:
         session = self.workbench.open_session(self.name)
         stage(session, plan(session))
 
-    def flush(self, at: Point | None = None, kind: str = "none") -> EndedProcess:
-        """Flush in its own process, in which the fault happens."""
-        return self.runners.run(self.workbench.build_environment(), "flush", self.name, at=at, kind=kind)
+    def flush(self, at: Point | None = None, kind: str = "none", command: str = "flush") -> EndedProcess:
+        """Flush, or stage or merge, in its own process, in which the fault happens."""
+        return self.runners.run(self.workbench.build_environment(), command, self.name, at=at, kind=kind)
 
-    def list_points(self) -> list[Point]:
-        """The points of one uninterrupted flush."""
-        process = self.runners.start(self.workbench.build_environment(), "flush", self.name)
+    def list_points(self, command: str = "flush") -> list[Point]:
+        """The points of one uninterrupted flush, or of another command."""
+        process = self.runners.start(self.workbench.build_environment(), command, self.name)
         outcome = process.wait_for_end()
         assert outcome.code == 0, outcome.output
         return process.list_passed_points()
 
-    def flush_with_fault(self, at: Point, kind: str) -> None:
-        """Flush with the fault, then until there is nothing to do, and check everything."""
-        outcome = self.flush(at, kind)
+    def flush_with_fault(self, at: Point, kind: str, command: str = "flush") -> None:
+        """Flush, or stage or merge, with the fault, then until there is nothing to do, and check everything."""
+        outcome = self.flush(at, kind, command)
         assert outcome.fault_happened, f"{at} was not reached: {outcome.output}"
         assert outcome.code == -9 if kind == "killed" else outcome.code in (0, 1), outcome
         self.workbench.drain(self.name)

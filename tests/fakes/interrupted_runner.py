@@ -8,6 +8,7 @@ from tidegate.flush.flush import flush
 from tidegate.flush.merge import merge
 from tidegate.flush.plan import plan
 from tidegate.flush.stage import stage
+from tidegate.flush.two_clocks import run_merge, run_stage
 from tidegate.model.batch import StagedBatch
 from tidegate.spec.pipeline import Pipeline
 
@@ -45,6 +46,19 @@ class InterruptedRunner(ABC):
 
     def pause(self, cap: int, call_number: int, flush_count: int) -> None:
         self.flush(cap, PauseAt(call_number, lambda: [self.flush(cap) for _ in range(flush_count)]))
+
+    def run_half(self, half: str, cap: int, hook: Hook | None = None) -> None:
+        """A run of one of the two clocks, `stage` or `merge`."""
+        run = {"stage": run_stage, "merge": run_merge}[half]
+        with suppress(NothingToDo, PublishedElsewhere, RetryLater, Crash):
+            run(self.world.open_session(self.build_pipeline(cap), hook))
+
+    def crash_half(self, half: str, cap: int, call_number: int) -> None:
+        self.run_half(half, cap, CrashAt(call_number))
+
+    def pause_half(self, half: str, cap: int, call_number: int, others: list[str]) -> None:
+        """A run stands still between two calls while others of both clocks go on."""
+        self.run_half(half, cap, PauseAt(call_number, lambda: [self.run_half(other, cap) for other in others]))
 
     def stage(self, cap: int) -> None:
         """Stage and walk away; a zombie may come back for it at any later time."""

@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from background_server import tie_to_test
 from conftest import wait_until
 from round_trip import read
+from tidegate.monitoring.status import read_status
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"schema": "id BIGINT, name STRING"}
@@ -189,3 +191,36 @@ def test_daily_pipeline_beats_at_its_heartbeats_interval_and_flushes_once(workbe
     assert (last["lag"], read_table(workbench, "daily")) == (1, {1: "a", 2: "b"})
     assert run.stop() == 0, run.errors.read_text()
     assert run.read_events("failed", "pipeline=daily") == run.read_events("failed", "pipeline=daily heartbeat") == []
+
+
+def has_staged_since(run: Run, before: int) -> bool:
+    return len(run.read_events("staged", "pipeline=timed stage")) > before
+
+
+def test_runner_stages_while_merges_wait_for_their_time_or_for_enough_rows(workbench: Any, started: list[Run]) -> None:
+    timed, counted = (workbench.topic(2) for _ in range(2))
+    stage = {"interval": "1s"}
+    workbench.pipeline("timed", [timed], key=KEY, value=VALUE, stage=stage, merge={"interval": "20s"})
+    merge = {"interval": -1, "records_threshold": 4}
+    workbench.pipeline("counted", [counted], key=KEY, value=VALUE, stage=stage, merge=merge)
+    produce(workbench, timed, k1="a", k2="b")
+    produce(workbench, counted, k1="a", k2="b", k3="c")
+
+    started.append(run := Run(workbench))
+    wait_until(
+        lambda: read_table(workbench, "timed") == {1: "a", 2: "b"}, "the first rows are merged", DEADLINE_SECONDS
+    )
+    for key in ("k3", "k4"):
+        before = len(run.read_events("staged", "pipeline=timed stage"))
+        produce(workbench, timed, **{key: "c"})
+        wait_until(partial(has_staged_since, run, before), "a batch is staged", DEADLINE_SECONDS)
+    wait_until(lambda: run.read_events("staged", "pipeline=counted stage"), "three rows are staged", DEADLINE_SECONDS)
+    assert read_table(workbench, "counted") == {}
+    (status,) = read_status(workbench.open_session("counted"))["tables"]
+    assert (status["batch"], status["open_batches"]) == (None, [1])
+    produce(workbench, counted, k4="d")
+    wait_until(lambda: len(read_table(workbench, "counted")) == 4, "the fourth row calls the merge", DEADLINE_SECONDS)
+    wait_until(lambda: len(read_table(workbench, "timed")) == 4, "the next merge takes both batches", DEADLINE_SECONDS)
+    assert run.stop() == 0
+    assert run.errors.read_text().count("failed") == 0
+    assert workbench.committed("counted") == workbench.read_ends(counted)

@@ -17,9 +17,15 @@ from crash.memory import (
     SHAPES,
     SITUATIONS,
     TOPIC,
+    Run,
     Situation,
     arrange_batch_without_rows,
+    arrange_first_batch,
     arrange_later_batch,
+    arrange_left_branch,
+    arrange_new_column,
+    arrange_queue,
+    arrange_staged_ahead,
     build_crash_pipeline,
     build_world,
     die,
@@ -27,6 +33,8 @@ from crash.memory import (
     list_leftovers,
     list_passed_points,
     read_outcome,
+    run_both_clocks,
+    set_two_clocks,
 )
 from crash.points import Broken, Journey, Point, build_fault, choose_cases, list_cases
 from examples import choose_walk_cases
@@ -122,14 +130,14 @@ PLACES = {
 }
 
 
-def interrupt_flush(situation: Situation, pipeline: Pipeline, kind: str, at: Point) -> World:
-    """A flush that meets a fault, as it leaves the world."""
+def interrupt_run(situation: Situation, pipeline: Pipeline, kind: str, at: Point, run: Run) -> World:
+    """A run that meets a fault, as it leaves the world."""
     world = build_world(situation, pipeline)
     with (
         Journey(build_fault(kind, at, die)).inside() as journey,
         suppress(Crash, Broken, TidegateError),
     ):
-        flush(journey.open_session(world.open_session(pipeline)))
+        run(journey.open_session(world.open_session(pipeline)))
     assert at in journey.passed, f"{at} was never reached"
     return world
 
@@ -168,15 +176,33 @@ def test_fault_at_any_point_where_records_name_their_tables_is_recovered_too(
     walk(situation, build_crash_pipeline("named", 0), record_property, "named", NAMED.index(situation))
 
 
-def walk(situation: Situation, pipeline: Pipeline, record_property: Callable[..., None], *selection: str | int) -> None:
+CLOCKS = [arrange_first_batch, arrange_new_column, arrange_left_branch, arrange_queue, arrange_staged_ahead]
+
+
+@pytest.mark.parametrize(("mode", "tables"), SHAPES)
+@pytest.mark.parametrize("situation", CLOCKS, ids=lambda s: s.__name__)
+def test_fault_at_any_point_of_either_clock_is_recovered_by_the_next_runs_of_both(
+    situation: Situation, mode: str, tables: int, record_property
+) -> None:
+    pipeline = set_two_clocks(build_crash_pipeline(mode, tables))
+    walk(situation, pipeline, record_property, situation.__name__, mode, tables, run=run_both_clocks)
+
+
+def walk(
+    situation: Situation,
+    pipeline: Pipeline,
+    record_property: Callable[..., None],
+    *selection: str | int,
+    run: Run = flush,
+) -> None:
     undisturbed = build_world(situation, pipeline)
     drain(undisturbed, pipeline)
-    expected, points = read_outcome(undisturbed, pipeline), list_passed_points(situation, pipeline)
+    expected, points = read_outcome(undisturbed, pipeline), list_passed_points(situation, pipeline, run)
     assert list_leftovers(undisturbed, pipeline) == []
     walk_cases = choose_walk_cases(list_cases(points), *selection)
     for at, kind in walk_cases:
-        world = interrupt_flush(situation, pipeline, kind, at)
-        drain(world, pipeline)
+        world = interrupt_run(situation, pipeline, kind, at, run)
+        drain(world, pipeline, run)
         assert read_outcome(world, pipeline) == expected, f"{kind} at {at}"
         assert list_leftovers(world, pipeline) == [], f"{kind} at {at}"
     record_property("counted", {"crash points": len(points), "crash cases": len(walk_cases)})

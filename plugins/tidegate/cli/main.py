@@ -20,6 +20,8 @@ COMMANDS = {
     "doctor": "doctor:run_doctor",
     "list": "commands.listing:run_list",
     "flush": "commands.flush:run_flush",
+    "stage": "commands.flush:run_stage",
+    "merge": "commands.flush:run_merge",
     "run": "run:run_run",
     "plan": "commands.progress:run_plan",
     "status": "commands.progress:run_status",

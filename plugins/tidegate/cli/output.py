@@ -8,7 +8,7 @@ from typing import Any
 
 from tidegate.errors import ConfigurationError, RetryLater, TidegateError
 from tidegate.flush.maintain import MaintenanceReport
-from tidegate.model.batch import Plan, PublishedBatch
+from tidegate.model.batch import Plan, PublishedBatch, StagedBatch
 from tidegate.monitoring.reports import (
     ActionReport,
     BackfillStatus,
@@ -24,8 +24,8 @@ from tidegate.settings import read_command_name
 MAX_SHOWN_BATCHES = 5
 MAX_SHOWN_ACTIONS = 5
 COMMAND_PATTERN = re.compile(
-    r"(?<![\w./=-])tidegate(?= (?:answer-rollback|backfill|dead-letters|doctor|flush|jars|maintain|plan|publish|rebase"
-    r"|record|skip|status|undo-rollback)(?:[ ;,)`]|$))"
+    r"(?<![\w./=-])tidegate(?= (?:answer-rollback|backfill|dead-letters|doctor|flush|jars|maintain|merge|plan|publish"
+    r"|rebase|record|skip|stage|status|undo-rollback)(?:[ ;,)`]|$))"
 )
 # what moves a terminal's cursor, changes its colours or its title, or turns the direction of writing
 CONTROL_PATTERN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
@@ -83,10 +83,10 @@ def format_runbook_page(problem: TidegateError) -> str | None:
 
 def format_interruption(words: argparse.Namespace) -> str:
     """What stands after Ctrl-C, and what comes next."""
-    if words.command == "flush":
+    if words.command in ("flush", "stage", "merge"):
         return (
             f"pipeline={words.pipeline}: interrupted: batches that are published stand, and nothing is half published; "
-            "the next flush goes on from the table's position and takes up what is staged"
+            f"the next {words.command} goes on from the table's position and takes up what is staged"
         )
     return f"{words.command}: interrupted: nothing is half published; run the command again"
 
@@ -97,6 +97,12 @@ def format_published(batch: PublishedBatch) -> str:
     billed = "" if batch.bytes_billed is None else f" bytes_billed={batch.bytes_billed}"
     mode = f" written_as={batch.written_as}" if batch.written_as else ""
     return f"{batch.table}: batch={batch.batch} {batch.outcome}: {rows} seconds={batch.seconds}{mode}{billed}"
+
+
+def format_staged(batch: StagedBatch) -> str:
+    """One staged batch."""
+    counts = f"read={batch.counts.read} staged={batch.counts.staged} bytes={batch.bytes}"
+    return f"{batch.table}: batch={batch.batch} staged: {counts} seconds={batch.stage_seconds}"
 
 
 def format_plan(plan: Plan) -> str:
@@ -164,7 +170,17 @@ def _format_table(table: TableStatus) -> str:
     if table["exists"] is False:
         return f"{table['table']}: does not exist yet, lag={table['lag']}"
     batch, rows = ("-" if number is None else number for number in (table["batch"], table["rows"]))
-    return f"{table['table']}: batch={batch} rows={rows} lag={table['lag']}"
+    return f"{table['table']}: batch={batch} rows={rows} lag={table['lag']}{_format_staging(table)}"
+
+
+def _format_staging(table: TableStatus) -> str:
+    """How far a table is staged, where that has a clock of its own: then `lag` is that of its merges."""
+    staging = table["staging"]
+    if staging is None:
+        return ""
+    ages = ("-" if age is None else f"{age}s" for age in (table["lag_seconds"], staging["lag_seconds"]))
+    merged_behind, staged_behind = ages
+    return f" behind={merged_behind} staged: lag={staging['lag']} behind={staged_behind}"
 
 
 def format_status(status: PipelineStatus | UnknownStatus) -> str:
@@ -183,10 +199,12 @@ def format_status(status: PipelineStatus | UnknownStatus) -> str:
     if newest := status["newest_dead_letter"]:
         lines.append(f"    {format_newest_dead_letter(status, newest)}")
     lines += [f"  {format_open_backfill(backfill)}" for backfill in status["backfills"]]
-    lines.append("  topic                            partition      begin  published  committed        end    lag")
+    has_staging = any(row["staging"] for row in status["partitions"])
+    titles = ["begin", "published", "committed", *(["staged"] if has_staging else []), "end"]
+    lines.append(f"  {'topic':<32} {'partition':>9}{''.join(f'{title:>11}' for title in titles)}{'lag':>7}")
     for row in status["partitions"]:
-        numbers = "".join(
-            f"{'-' if row[k] is None else row[k]:>11}" for k in ("begin", "published", "committed", "end")
-        )
+        offsets = [row["begin"], row["published"], row["committed"]]
+        offsets += [row["staging"]["staged"]] if row["staging"] else []
+        numbers = "".join(f"{'-' if offset is None else offset:>11}" for offset in [*offsets, row["end"]])
         lines.append(f"  {row['topic']:<32} {row['partition']:>9}{numbers}{row['lag']:>7}")
     return "\n".join(lines)

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+from argparse import ArgumentParser
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
@@ -113,14 +114,29 @@ def add_flush(commands: Commands) -> None:
     stop_group.add_argument("--until-current", action="store_true", help="flush until nothing is left")
     help_text = "flush up to there and no further: latest, group, group:<id>, a time, or offsets as JSON"
     stop_group.add_argument("--until", metavar="END", help=help_text)
+    _add_merges_at_once(parser, "tables that are merged beside each other")
+    add_json(parser)
+
+
+def add_halves(commands: Commands) -> None:
+    """``stage`` and ``merge``."""
+    stage = add_command(commands, "stage", "stage what waits in the log behind the queue of each table; merges nothing")
+    add_name(stage)
+    add_json(stage)
+    merge = add_command(commands, "merge", "merge what is staged, commit, clean up, heartbeat; reads no record")
+    add_name(merge)
+    _add_merges_at_once(merge, "tables that are merged beside each other")
+    add_json(merge)
+
+
+def _add_merges_at_once(parser: ArgumentParser, description: str) -> None:
     parser.add_argument(
         "--merges-at-once",
         type=parse_count,
         default=DEFAULT_PARALLEL_MERGES,
         metavar="N",
-        help=f"tables that are merged beside each other; default {DEFAULT_PARALLEL_MERGES}",
+        help=f"{description}; default {DEFAULT_PARALLEL_MERGES}",
     )
-    add_json(parser)
 
 
 def add_run(commands: Commands) -> None:
@@ -131,12 +147,15 @@ def add_run(commands: Commands) -> None:
         "name", nargs="*", help="pipelines and publications; default: all, also those added later"
     )
     attach_completer(name, lambda **_: complete_names("pipeline", "publication"))
-    for option, default, description in (
-        ("--flushes-at-once", DEFAULT_PARALLEL_FLUSHES, "pipelines that are flushed beside each other"),
-        ("--merges-at-once", DEFAULT_PARALLEL_MERGES, "tables of one pipeline that are merged beside each other"),
-    ):
-        help_text = f"{description}; default {default}"
-        parser.add_argument(option, type=parse_count, default=default, metavar="N", help=help_text)
+    parser.add_argument(
+        "--flushes-at-once",
+        type=parse_count,
+        default=DEFAULT_PARALLEL_FLUSHES,
+        metavar="N",
+        help=f"pipelines that are flushed beside each other, and as many that are staged by a clock of their own; "
+        f"default {DEFAULT_PARALLEL_FLUSHES}",
+    )
+    _add_merges_at_once(parser, "tables of one pipeline that are merged beside each other")
     add_json(parser)
 
 
@@ -249,6 +268,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_files(commands)
     add_doctor(commands)
     add_flush(commands)
+    add_halves(commands)
     add_run(commands)
     add_progress(commands)
     add_rebase(commands)

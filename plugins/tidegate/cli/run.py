@@ -68,6 +68,8 @@ class _Printer:
 
     def report_run(self, work: Work, outcome: RunOutcome) -> None:
         """One line for each table."""
+        for staged_batch in outcome.staged_batches:
+            self._print_event(work, "staged", output.format_staged(staged_batch), staged_batch.to_dict())
         for batch in outcome.batches:
             self._print_event(work, "published", output.format_published(batch), batch.to_dict())
         if outcome.publication is not None:

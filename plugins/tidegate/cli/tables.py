@@ -61,23 +61,38 @@ def print_status(status: PipelineStatus | UnknownStatus) -> None:
     freshness = status["freshness"] or "unknown"
     console.print(Text.assemble((status["pipeline"], "bold"), "  lag ", lag, f"  fresh as of {freshness}"))
     _print_notes(console, status)
-    tables = [(t["table"], t["mode"], t["batch"], t["rows"], _format_lag(t["lag"])) for t in status["tables"]]
-    console.print(_build_table(("table", "mode", "batch", "rows", "lag"), tables))
+    _print_tables(console, status)
     partitions = [
         (p["topic"], p["partition"], p["begin"], p["published"], p["committed"], p["end"], _format_lag(p["lag"]),
-         _format_seconds(p["lag_seconds"]))
+         _format_seconds(p["lag_seconds"]), *([p["staging"]["staged"]] if p["staging"] else []))
         for p in status["partitions"]
     ]  # fmt: skip
-    columns = ("topic", "partition", "begin", "published", "committed", "end", "lag", "behind")
-    console.print(_build_table(columns, partitions))
+    columns = ("topic", "partition", "begin", "published", "committed", "end", "lag", "behind", "staged")
+    console.print(_build_table(columns[: max(map(len, partitions), default=len(columns))], partitions))
     batches = [
         (b["published_at"], b["table"], b["backfill"] or b["batch"], b["read"], b["inserted"], b["updated"],
-         b["deleted"], b["dead_lettered"], b["seconds"])
+         b["deleted"], b["dead_lettered"], b["stage_seconds"], b["seconds"])
         for b in status["batches"][:MAX_SHOWN_BATCHES]
     ]  # fmt: skip
-    titles = ("published", "table", "batch", "read", "inserted", "updated", "deleted", "dead letters", "seconds")
+    titles = (
+        "published", "table", "batch", "read", "inserted", "updated", "deleted", "dead letters", "staged in s",
+        "merged in s",
+    )  # fmt: skip
     if batches:
         console.print(_build_table(titles, batches))
+
+
+def _print_tables(console: Console, status: PipelineStatus) -> None:
+    """With a clock of staging, how far that has come stands beside how far the merges have."""
+    columns = ("table", "mode", "batch", "rows", "lag", "behind", "staged: lag", "behind")
+    rows: list[Sequence[Cell]] = []
+    for table in status["tables"]:
+        row = [table["table"], table["mode"], table["batch"], table["rows"], _format_lag(table["lag"])]
+        if staging := table["staging"]:
+            row += [_format_seconds(table["lag_seconds"]), _format_lag(staging["lag"])]
+            row += [_format_seconds(staging["lag_seconds"])]
+        rows.append(row)
+    console.print(_build_table(columns[: max(map(len, rows), default=len(columns))], rows))
 
 
 def _print_notes(console: Console, status: PipelineStatus) -> None:

@@ -12,6 +12,7 @@ from tidegate.config.models.pipeline import (
     NotifierModel,
     PipelineModel,
     SourceModel,
+    StageModel,
     StartOffsets,
     StartTimestamp,
     TableModel,
@@ -22,7 +23,7 @@ from tidegate.config.parsing.ddl import parse_columns
 from tidegate.config.parsing.select_statement import parse_select
 from tidegate.formats.registry import get_format
 from tidegate.schema.data_types import Column
-from tidegate.spec.pipeline import Heartbeat, Merge, Notifier, Pipeline, RiskPolicy, RollbackPolicy
+from tidegate.spec.pipeline import Heartbeat, Merge, Notifier, Pipeline, RiskPolicy, RollbackPolicy, Stage
 from tidegate.spec.runtime import Maintenance, Period, SparkMode, SparkTarget, UseWhen
 from tidegate.spec.source import Errors, KeyFormat, Source, Start, StartKind, ValueFormat, order_metadata
 from tidegate.spec.table import Create, DeleteMode, History, Route, Table
@@ -30,6 +31,7 @@ from tidegate.spec.table_template import is_template, split_template
 from tidegate.sql.spark import unquote_path
 
 PLAIN_TYPES = (str, str | None, int, int | None, bool, tuple[str, ...])
+MAX_PENDING_BESIDE_MERGES = 1000
 
 
 def to_pipeline(name: str, model: PipelineModel) -> Pipeline:
@@ -41,6 +43,7 @@ def to_pipeline(name: str, model: PipelineModel) -> Pipeline:
         tables=tuple(table for table in tables if not is_template(table.name)),
         template=next((table for table in tables if is_template(table.name)), None),
         merge=_to_merge(model.merge),
+        stage=_to_stage(model.stage),
         heartbeat=Heartbeat(
             interval_seconds=model.heartbeat.interval,
             **_copy_plain_keys(model.heartbeat, Heartbeat),
@@ -86,6 +89,12 @@ def _to_merge(merge: MergeModel) -> Merge:
         batch_seconds=merge.batch_time,
         **_copy_plain_keys(merge, Merge),
     )
+
+
+def _to_stage(stage: StageModel) -> Stage:
+    if isinstance(stage.interval, str):
+        return Stage(find_longest_pause(stage.interval), cron=stage.interval)
+    return Stage(stage.interval)
 
 
 def _to_source(pipeline: str, source: SourceModel) -> Source:
@@ -208,13 +217,23 @@ def _to_table(model: PipelineModel, table: TableModel) -> Table:
         add_columns=table.evolve.add_columns,
         widen=table.evolve.widen,
         relax=table.evolve.relax,
+        max_pending=_choose_max_pending(table, model.stage),
         namespaces=_list_namespaces(table),
         last_per_key=UseWhen(table.last_per_key),
         errors=_to_errors(source),
         history=History(**table.history_columns.model_dump()) if table.history == "scd2" else None,
         select=None if table.select is None else parse_select(table.select),
-        **_copy_plain_keys(table, Table, derived=("topics", "upsert", "delete", "partial_updates", "namespaces")),
+        **_copy_plain_keys(
+            table, Table, derived=("topics", "upsert", "delete", "partial_updates", "namespaces", "max_pending")
+        ),
     )
+
+
+def _choose_max_pending(table: TableModel, stage: StageModel) -> int:
+    """With a clock of staging all batches that wait are one merge: an hour's, of one each 4 s, is no long queue."""
+    if stage.interval is None or "max_pending" in table.model_fields_set:
+        return table.max_pending
+    return MAX_PENDING_BESIDE_MERGES
 
 
 def _list_namespaces(table: TableModel) -> tuple[str, ...]:

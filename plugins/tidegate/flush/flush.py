@@ -13,7 +13,7 @@ from tidegate.flush.heartbeat import commit_offsets, heartbeat
 from tidegate.flush.merge import QueueResult, group_by_table, merge_queue
 from tidegate.flush.plan import format_refusals, plan
 from tidegate.flush.stage import stage_tables
-from tidegate.model.batch import Plan, PublishedBatch, Refusal, StagedBatch
+from tidegate.model.batch import Plan, PlanScope, PublishedBatch, Refusal, StagedBatch
 from tidegate.model.offsets import Offsets
 from tidegate.ports.session import Session
 from tidegate.table.session import expand_template
@@ -60,10 +60,12 @@ def flush(
     return flush_planned(session, expanded_session, flush_plan, merges_at_once)
 
 
-def plan_flush(session: Session, at_least: int = 0, stop_offsets: Offsets | None = None) -> Plan:
+def plan_flush(
+    session: Session, at_least: int = 0, stop_offsets: Offsets | None = None, scope: PlanScope = PlanScope.ALL
+) -> Plan:
     """The first step of a flush. Without work, or refused, it cleans up behind a killed run and runs the heartbeat."""
     try:
-        return plan(session, at_least, stop_offsets)
+        return plan(session, at_least, stop_offsets, scope)
     except NothingToDo:
         clean_up(session)  # of a run that was killed after its publish
         heartbeat(session)

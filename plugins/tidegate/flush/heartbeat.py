@@ -255,7 +255,7 @@ def _report_tables(session: Session, tables: Sequence[ObservedTable], offsets: O
     try:
         progress = measure_progress(session, tables)
         records = build_heartbeat_records(progress)
-        warnings += find_risks(session, progress.log, progress.published_offsets)
+        warnings += find_risks(progress)
         if session.pipeline.heartbeat.produce and records:
             messages = encode_records((record.key, record.to_dict()) for record in records)
             session.broker.send(session.pipeline.heartbeat.topic, messages)

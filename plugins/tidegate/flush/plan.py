@@ -12,7 +12,8 @@ from tidegate.errors import GiveUp, NothingToDo, RetryLater, TidegateError, TooF
 from tidegate.flush.batch_size import BatchSizer, cap_at
 from tidegate.flush.staged import find_unfinished_batch
 from tidegate.formats.registry import get_format
-from tidegate.model.batch import Plan, PlannedBatch, Refusal
+from tidegate.model.batch import Plan, PlannedBatch, PlanScope, Refusal, StagedBatch
+from tidegate.model.kafka_log import Log
 from tidegate.model.offsets import (
     Offsets,
     Ranges,
@@ -32,7 +33,12 @@ from tidegate.spec.table import DeleteMode, Table, TableMode
 from tidegate.table.log import explain_no_row_topics, read_known_log
 from tidegate.table.position import check_truncates_are_ordered
 from tidegate.table.progress import ObservedTable, TableWithLog, attach_log, observe_tables
-from tidegate.table.queue import combine_batches, count_mergeable, describe_full_queue, publishes_without_rows
+from tidegate.table.queue import (
+    combine_batches,
+    count_mergeable,
+    describe_full_queue,
+    publishes_without_rows,
+)
 from tidegate.table.session import expand_template
 from tidegate.table.start_offsets import resolve_batch_start
 
@@ -193,7 +199,9 @@ class _NewBatches:
         return self.sampled_shares.get(range_key)
 
 
-def plan(session: Session, at_least: int = 0, stop_offsets: Offsets | None = None) -> Plan:
+def plan(
+    session: Session, at_least: int = 0, stop_offsets: Offsets | None = None, scope: PlanScope = PlanScope.ALL
+) -> Plan:
     """Return the next batches of every table that has work; `NothingToDo` when none has, or fewer than `at_least` wait.
 
     1. Read each table's position and queue.
@@ -202,38 +210,41 @@ def plan(session: Session, at_least: int = 0, stop_offsets: Offsets | None = Non
        lie beyond the log's ends.
     3. Resume the staged batches that continue exactly from the position, in order.
     4. Cut a new batch from the end of the queue to the end of the log. `merge.max_records` and the duration of earlier
-       batches cap it; tables at the same offsets share it. Cut none while some table's queue is full, or while the
-       pipeline's only table has a batch waiting. If an earlier run left complete files of a batch, plan it again.
+       batches cap it; tables at the same offsets share it. Cut none while some table's queue is full, or, in a flush
+       without `stage.interval`, while the pipeline's only table has a batch waiting. If an earlier run left complete
+       files of a batch, plan it again.
 
-    `stop_offsets` cap the end of the log; partitions that it does not name are not read.
+    `stop_offsets` cap the end of the log; partitions that it does not name are not read. With `PlanScope.STAGED`
+    nothing is cut, and `at_least` counts the staged rows of each table by itself; a full queue is always enough.
 
     A table that cannot go on, or cannot be read now, stays as it is and is listed in `refusals`; the others are
     planned. If every table is refused, the refusal is raised; if the others have no work, `SomeTables` is raised.
     """
     session = expand_template(session)
-    return plan_observed(session, observe_tables(session), at_least, stop_offsets)
+    return plan_observed(session, observe_tables(session), at_least, stop_offsets, scope)
 
 
 def plan_observed(
-    session: Session, observed_tables: Sequence[ObservedTable], at_least: int = 0, stop_offsets: Offsets | None = None
+    session: Session,
+    observed_tables: Sequence[ObservedTable],
+    at_least: int = 0,
+    stop_offsets: Offsets | None = None,
+    scope: PlanScope = PlanScope.ALL,
 ) -> Plan:
     """Steps 2 to 4 of `plan`, for tables that were read already. `session` hold the tables that records have named."""
     log, missing = read_known_log(session)
     tables = [_cap_log(observed, stop_offsets) for observed in attach_log(observed_tables, log, missing)]
     wait_reason = _describe_full_queues(session, tables)
     sizer = BatchSizer(session)
-    cuts_new = not wait_reason and not _has_only_table_waiting(session, tables)
-    batches, refused = _collect_batches(session, tables, sizer, cuts_new=cuts_new)
-    remaining = _count_remaining(batches, tables)
-    too_few = _explain_too_few(batches, remaining, at_least)
+    cuts_new = not wait_reason and _may_cut(session, tables, scope)
+    batches, refused = _collect_batches(session, tables, sizer, scope, cuts_new=cuts_new)
+    remaining = 0 if scope == PlanScope.STAGED else _count_remaining(batches, tables)
+    too_few = _explain_too_few(tables, batches, remaining, at_least, scope)
     refusals = to_refusals(session, refused, has_work=bool(batches) and not too_few)
     if too_few:
         raise TooFewRecords(f"pipeline={session.pipeline.name}: {too_few}")
     if not batches:
-        if unread := explain_no_row_topics(session, log):
-            raise NothingToDo(unread)
-        end = "end of the log" if stop_offsets is None else "end that was asked for, or behind it"
-        raise NothingToDo(f"pipeline={session.pipeline.name}: every table stands at the {end}")
+        raise NothingToDo(_explain_no_work(session, log, scope, wait_reason, stop_offsets))
     if wait_reason:
         logger.warning(wait_reason)
     return Plan(
@@ -248,19 +259,45 @@ def plan_observed(
     )
 
 
+def _explain_no_work(
+    session: Session, log: Log, scope: PlanScope, wait_reason: str, stop_offsets: Offsets | None
+) -> str:
+    place = f"pipeline={session.pipeline.name}"
+    if scope == PlanScope.STAGED:
+        return f"{place}: no staged batch waits for a merge"
+    if wait_reason:  # nothing is resumed where only new batches count
+        return wait_reason
+    if unread := explain_no_row_topics(session, log):
+        return unread
+    end = "end of the log" if stop_offsets is None else "end that was asked for, or behind it"
+    return f"{place}: every table stands at the {end}"
+
+
 def _describe_full_queues(session: Session, tables: Sequence[TableWithLog]) -> str:
     """Which queue is full, so that no table gets a new batch; empty if none is."""
-    full = (t for t in tables if t.error is None and count_mergeable(t.queue) >= t.table.max_pending)
+    full = (t for t in tables if t.error is None and is_queue_full(t))
     return "; ".join(describe_full_queue(observed, observed.queue) for observed in full)
 
 
-def _has_only_table_waiting(session: Session, tables: Sequence[TableWithLog]) -> bool:
-    """Whether the pipeline's only table has a batch to merge; a further batch would wait behind it."""
-    return not session.pipeline.has_several and any(count_mergeable(t.queue) for t in tables if t.error is None)
+def is_queue_full(observed: ObservedTable) -> bool:
+    """Whether `max_pending` batches wait for the table."""
+    return count_mergeable(observed.queue) >= observed.table.max_pending
+
+
+def _may_cut(session: Session, tables: Sequence[TableWithLog], scope: PlanScope) -> bool:
+    """Whether new batches are cut beside those that wait.
+
+    Of a pipeline with one clock and one table they are not: a further batch would only wait behind the first one.
+    """
+    if scope != PlanScope.ALL:
+        return scope == PlanScope.NEW
+    if session.pipeline.has_several or session.pipeline.stage.has_clock:
+        return True
+    return not any(count_mergeable(t.queue) for t in tables if t.error is None)
 
 
 def _collect_batches(
-    session: Session, tables: Sequence[TableWithLog], sizer: BatchSizer, *, cuts_new: bool
+    session: Session, tables: Sequence[TableWithLog], sizer: BatchSizer, scope: PlanScope, *, cuts_new: bool
 ) -> tuple[list[PlannedBatch], list[Delay]]:
     """3. and 4.: the batches of the tables that go on, and those that do not.
 
@@ -286,7 +323,7 @@ def _collect_batches(
             fresh = _plan_new_batch(session, logged_table, new) if cuts_new and error is None else None
         except GiveUp as refusal:
             error = refusal
-        table_batches = _list_table_batches(session, logged_table, fresh)
+        table_batches = _list_table_batches(logged_table, fresh, scope)
         batches += table_batches
         if error is not None and not table_batches:
             refused.append((logged_table.table.name, error))
@@ -305,12 +342,24 @@ def _count_remaining(batches: Sequence[PlannedBatch], tables: Sequence[TableWith
     return max(spans, default=0)
 
 
-def _explain_too_few(batches: Sequence[PlannedBatch], remaining: int, at_least: int) -> str:
-    """A sentence if too few records wait to start a flush. Staged batches are always finished."""
+def _explain_too_few(
+    tables: Sequence[TableWithLog], batches: Sequence[PlannedBatch], remaining: int, at_least: int, scope: PlanScope
+) -> str:
+    """A sentence if too few records wait to start a flush, which always finishes staged batches; or a merge."""
+    if scope == PlanScope.STAGED:
+        most = max((count_staged_rows(table.queue) for table in tables), default=0)
+        if not batches or most >= at_least or any(is_queue_full(table) for table in tables):
+            return ""
+        return f"staged={most} records_threshold={at_least}: fewer than start a merge"
     waiting = max((batch.ranges.span for batch in batches), default=0) + remaining
     if not batches or waiting >= at_least or any(batch.is_resumed for batch in batches):
         return ""
     return f"waiting={waiting} records_threshold={at_least}: fewer than start a flush"
+
+
+def count_staged_rows(queue: Sequence[StagedBatch]) -> int:
+    """How many rows wait in one table's queue, which `merge.records_threshold` counts where staging has a clock."""
+    return sum(batch.counts.staged for batch in queue)
 
 
 def _cap_log(observed: TableWithLog, stop_offsets: Offsets | None) -> TableWithLog:
@@ -330,14 +379,16 @@ def _find_highest_staged(session: Session, observed: TableWithLog) -> int:
         return 0  # numbers are unique for each table alone, so a table that cannot be read does not count
 
 
-def _list_table_batches(session: Session, observed: TableWithLog, fresh: PlannedBatch | None) -> list[PlannedBatch]:
+def _list_table_batches(observed: TableWithLog, fresh: PlannedBatch | None, scope: PlanScope) -> list[PlannedBatch]:
     """The queue, then the new batch. Empty if no batch has rows and the position need not move yet."""
+    new = [fresh] if fresh else []
+    if scope == PlanScope.NEW:
+        return new
     queue = observed.queue
-    table = observed.table
     idle = fresh is None and not count_mergeable(queue)
     if idle and not (queue and publishes_without_rows(observed, combine_batches(queue))):
         return []
-    return [*(PlannedBatch(table.name, s.batch, s.ranges, s.attempt) for s in queue), *([fresh] if fresh else [])]
+    return [*(PlannedBatch(observed.name, s.batch, s.ranges, s.attempt) for s in queue), *new]
 
 
 def _plan_new_batch(session: Session, observed: TableWithLog, new: _NewBatches) -> PlannedBatch | None:

@@ -15,6 +15,7 @@ from tidegate.model.batch import Plan, PlannedBatch, Refusal, StagedBatch
 from tidegate.ports.session import Session
 from tidegate.table.log import check_same_log
 from tidegate.table.position import check_not_overtaken
+from tidegate.table.progress import observe_tables
 from tidegate.table.session import expand_template, find_table, keep_known_tables, open_table
 
 log = logging.getLogger(__name__)
@@ -60,8 +61,8 @@ def stage_tables(session: Session, plan: Plan) -> StageResult:
 def _stage_plan(session: Session, plan: Plan) -> tuple[list[StagedBatch], list[Failure]]:
     session = expand_template(session)
     plan = keep_known_tables(session, plan)
-    staged_batches = [_resume_batch(session, table) for table in plan.tables if table.is_resumed]
-    new, failures = _list_new_batches(session, plan, staged_batches)
+    staged_batches = _resume_batches(session, [table for table in plan.tables if table.is_resumed])
+    new, failures = _list_new_batches(session, plan)
     for _, group in groupby(new, key=_get_group_key):
         group_batches, group_failures = _stage_group(session, plan, tuple(group))
         staged_batches = staged_batches + group_batches
@@ -72,19 +73,20 @@ def _stage_plan(session: Session, plan: Plan) -> tuple[list[StagedBatch], list[F
     ), failures
 
 
-def _list_new_batches(
-    session: Session, plan: Plan, resumed: list[StagedBatch]
-) -> tuple[list[PlannedBatch], list[Failure]]:
+def _list_new_batches(session: Session, plan: Plan) -> tuple[list[PlannedBatch], list[Failure]]:
     """The batches to stage, sorted by group. Not those that would drop waiting rows: Kafka may have deleted these."""
-    waiting_tables = {batch.table for batch in resumed if batch.counts.to_write}
     new = list[PlannedBatch]()
     failures = list[Failure]()
     for planned_batch in sorted((t for t in plan.tables if not t.is_resumed), key=_get_group_key):
         with isolate_failure(planned_batch.table, failures):
-            if planned_batch.table in waiting_tables and drops_queue(session, planned_batch):
+            if (
+                planned_batch.follows
+                and drops_queue(session, planned_batch)
+                and _has_waiting_rows(session, planned_batch)
+            ):
                 log.info(
                     "not staged in this run: table=%s batch=%s: it needs a new intermediate table, and the present one "
-                    "has rows that are not published; the next flush stages it",
+                    "has rows that are not published; they are merged first",
                     planned_batch.table,
                     planned_batch.batch,
                 )
@@ -93,14 +95,22 @@ def _list_new_batches(
     return new, failures
 
 
+def _has_waiting_rows(session: Session, planned_batch: PlannedBatch) -> bool:
+    """Whether what the batch follows is staged with rows, and not published."""
+    (observed,) = observe_tables(session, [find_table(session, planned_batch.table)])
+    return any(batch.counts.to_write for batch in observed.queue)
+
+
 def _get_group_key(planned_batch: PlannedBatch) -> tuple[int, str]:
     return planned_batch.batch, str(planned_batch.ranges.to_dict())
 
 
-def _resume_batch(session: Session, planned_batch: PlannedBatch) -> StagedBatch:
-    return find_staged(
-        session, open_table(session, planned_batch.table).intermediate, planned_batch, planned_batch.attempt or ""
-    )
+def _resume_batches(session: Session, resumed: list[PlannedBatch]) -> list[StagedBatch]:
+    """The staged batches of a plan's queues; each intermediate table is read once, however long its queue is."""
+    staged_batches: list[StagedBatch] = []
+    for table, queue in groupby(resumed, key=lambda batch: batch.table):
+        staged_batches += find_staged(session, open_table(session, table).intermediate, tuple(queue))
+    return staged_batches
 
 
 class _Request(NamedTuple):

@@ -7,7 +7,7 @@ gives the same attempts, skips the jobs that have ended, and goes on with the fi
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -41,7 +41,10 @@ def read_staged_batch(session: Session, planned_batch: PlannedBatch, stage_table
     problem = outcome.count_records(planned_batch.ranges.span).explain_imbalance()
     if problem:
         raise GiveUp(f"{place}: {problem}")
-    return find_staged(session, stage_table.intermediate, planned_batch, stage_table.attempt)
+    (staged_batch,) = find_staged(
+        session, stage_table.intermediate, [replace(planned_batch, attempt=stage_table.attempt)]
+    )
+    return staged_batch
 
 
 def _describe_bad_records(
@@ -66,18 +69,20 @@ def _describe_bad_records(
     )
 
 
-def find_staged(session: Session, intermediate: str, planned_batch: PlannedBatch, attempt: str) -> StagedBatch:
-    """The staged batch of one attempt, as its snapshot of the intermediate table has it.
+def find_staged(session: Session, intermediate: str, attempted: Sequence[PlannedBatch]) -> list[StagedBatch]:
+    """The staged batches of one table's attempts, as its intermediate table has them: read once, in the same order.
 
-    `RetryLater` where it is not there any more: another run has published or cleaned it up, and a new plan sees that.
+    `RetryLater` where one is not there any more: another run has published or cleaned it up, and a new plan sees that.
     """
-    for staged_batch in session.staging.list_staged(intermediate, planned_batch.table):
-        if staged_batch.attempt == attempt:
-            return staged_batch
-    raise RetryLater(
-        f"pipeline={session.pipeline.name} table={planned_batch.table} batch={planned_batch.batch}: the staged "
-        f"attempt={attempt} is no longer there; run the flush again, it will plan anew"
-    )
+    table = attempted[0].table
+    staged_batches = {batch.attempt: batch for batch in session.staging.list_staged(intermediate, table)}
+    for batch in attempted:
+        if batch.attempt not in staged_batches:
+            raise RetryLater(
+                f"pipeline={session.pipeline.name} table={table} batch={batch.batch}: the staged "
+                f"attempt={batch.attempt} is no longer there; run the flush again, it will plan anew"
+            )
+    return [staged_batches[batch.attempt or ""] for batch in attempted]
 
 
 log = logging.getLogger(__name__)

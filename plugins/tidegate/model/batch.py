@@ -192,6 +192,19 @@ class PlannedBatch:
         )
 
 
+class PlanScope(StrEnum):
+    """Which batches a plan holds: those of a whole flush, or those of one of its two clocks.
+
+    - `ALL`: what waits in the queues, and new batches.
+    - `NEW`: new batches; what waits before them is left to merges.
+    - `STAGED`: what waits in the queues.
+    """
+
+    ALL = "all"
+    NEW = "new"
+    STAGED = "staged"
+
+
 @dataclass(frozen=True)
 class Refusal:
     """A table that a run leaves as it is while the others go on; `kind` names the error, `message` is its text."""

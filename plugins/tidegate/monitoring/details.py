@@ -134,7 +134,7 @@ def describe_group_retention(session: Session) -> GroupRetention:
 def find_warnings(session: Session) -> list[str]:
     """What may go wrong soon: hanging transactions, and records that wait until they expire."""
     progress = read_pipeline_progress(session)
-    return find_risks(progress.session, progress.log, progress.published_offsets)
+    return find_risks(progress)
 
 
 def read_batch_history(session: Session, limit: int) -> PastBatches:

@@ -86,9 +86,16 @@ def _describe_progress(
     if lag_seconds > patience and (idle is None or idle > patience) and is_idle:
         reason = schedule.stalled or "is the scheduler running?"
         return Health.STUCK, f"{_describe_lag(row)}, and nothing was published meanwhile: {reason}"
-    if lag_seconds > 2 * max(interval_seconds, 30) or row["open_batches"] > 1:
+    if lag_seconds > 2 * max(interval_seconds, 30) or _has_long_queue(row):
         return Health.CATCHING_UP, _describe_lag(row)
     return Health.CURRENT, "less than two intervals behind"
+
+
+def _has_long_queue(row: PipelineRow) -> bool:
+    """Whether more batches wait than usual: beside a clock of staging one for each of its turns between two merges."""
+    if row.get("staging") is None:
+        return row["open_batches"] > 1
+    return any(2 * table["open_batches"] >= table["max_pending"] for table in row["tables"])
 
 
 def _find_blocker(row: PipelineRow) -> str | None:

@@ -11,16 +11,19 @@ from tidegate.monitoring.reports import (
     FlushSummary,
     PipelineOverview,
     RecentActivity,
+    StagingLag,
     TableOverview,
 )
 from tidegate.monitoring.runbook import find_page_of_problem
 from tidegate.monitoring.status import (
     Times,
-    describe_partition,
+    describe_partitions,
+    describe_staging,
     find_freshness,
+    find_oldest_age,
     format_time_ms,
     measure_lag_seconds,
-    read_oldest_times,
+    read_all_times,
 )
 from tidegate.ports.destination import HistoryRow
 from tidegate.ports.session import Session
@@ -30,17 +33,10 @@ log = logging.getLogger(__name__)
 RECENT_ROWS = 10  # of slices and of other batches, beside those of the last flush
 
 
-def find_unpublished(progress: PipelineProgress) -> set[tuple[str, int, int]]:
-    """Topic, partition and offset of each table's first record that it has not published: their age is its lag."""
-    return {part[:3] for table_progress in progress.tables for part in table_progress.iterate_next() if part.lag}
-
-
 def build_overview(progress: PipelineProgress) -> PipelineOverview:
     """Lag and freshness of the pipeline, its tables and partitions, from what is read already."""
     session = progress.session
-    partitions = list(progress.iterate_published())
-    parts = [part for table_progress in progress.tables for part in table_progress.iterate_next()]
-    times = read_oldest_times(session, (*partitions, *parts))
+    times = read_all_times(progress)
     tables = [_describe_table(session, table_progress, times) for table_progress in progress.tables]
     published_ms = [
         table_progress.state.snapshot_ms
@@ -51,13 +47,14 @@ def build_overview(progress: PipelineProgress) -> PipelineOverview:
         "pipeline": session.pipeline.name,
         **session.pipeline.describe_file(),
         "lag": sum(table["lag"] for table in tables),
-        "lag_seconds": _find_oldest_age([table["lag_seconds"] for table in tables]),
+        "lag_seconds": find_oldest_age([table["lag_seconds"] for table in tables]),
+        "staging": _add_staging([table["staging"] for table in tables]),
         "freshness": find_freshness(table["valid_through"] for table in tables),
         "starts_at": _get_flush_threshold(session),
         "open_batches": max((table["open_batches"] for table in tables), default=0),
         "published_ms": max(published_ms, default=None),
         "tables": tables,
-        "partitions": [describe_partition(session, part, times) for part in partitions],
+        "partitions": describe_partitions(progress, times),
     }
 
 
@@ -74,7 +71,8 @@ def _describe_table(session: Session, progress: TableProgress, times: Times) -> 
         "template": template.name if progress.table.naming is not None and template is not None else None,
         "batch": progress.position.batch if progress.position else None,
         "lag": progress.lag,
-        "lag_seconds": _find_oldest_age(ages),
+        "lag_seconds": find_oldest_age(ages),
+        "staging": describe_staging(progress, times),
         "valid_through": format_time_ms(progress.valid_through_ms),
         "open_batches": len(progress.queue),
         "max_pending": progress.table.max_pending,
@@ -84,10 +82,14 @@ def _describe_table(session: Session, progress: TableProgress, times: Times) -> 
     }
 
 
-def _find_oldest_age(ages: list[float | None]) -> float | None:
-    """The greatest age; one that is not known matters only while no other is greater than 0."""
-    oldest_age = max((age for age in ages if age is not None), default=0.0)
-    return None if oldest_age == 0.0 and None in ages else oldest_age
+def _add_staging(lags: list[StagingLag | None]) -> StagingLag | None:
+    known_lags = [lag for lag in lags if lag is not None]
+    if not known_lags:
+        return None
+    return {
+        "lag": sum(lag["lag"] for lag in known_lags),
+        "lag_seconds": find_oldest_age([lag["lag_seconds"] for lag in known_lags]),
+    }
 
 
 def read_recent(session: Session) -> RecentActivity:
@@ -126,6 +128,7 @@ def _summarize_flush(rows: list[HistoryRow]) -> FlushSummary:
         "batch": rows[0]["batch"],
         "published_at": format_time_ms(rows[0]["published_at_ms"]),
         "seconds": round(sum(row["seconds"] for row in rows), 2),
+        "stage_seconds": max((row["stage_seconds"] for row in rows if row["stage_seconds"] is not None), default=None),
         "read": max(row["read"] for row in rows),
         "inserted": sum(row["inserted"] for row in rows),
         "updated": sum(row["updated"] for row in rows),
@@ -153,6 +156,8 @@ class RunMetrics:
     open_batches: int
     dead_letters: int | None
     problems: int
+    unstaged: int | None = None
+    unstaged_behind: float | None = None
 
     def to_values(self) -> dict[str, float]:
         """By name, without what nobody can tell."""
@@ -163,6 +168,7 @@ def measure_pipeline(session: Session) -> RunMetrics:
     """Look at tables, log and dead letters; changes nothing."""
     progress = read_pipeline_progress(session)
     row = build_overview(progress)
+    staging = row["staging"]
     return RunMetrics(
         lag=row["lag"],
         behind=row["lag_seconds"],
@@ -170,6 +176,8 @@ def measure_pipeline(session: Session) -> RunMetrics:
         open_batches=row["open_batches"],
         dead_letters=count_waiting_letters(session),
         problems=sum(table["problem"] is not None for table in row["tables"]),
+        unstaged=staging["lag"] if staging else None,
+        unstaged_behind=staging["lag_seconds"] if staging else None,
     )
 
 

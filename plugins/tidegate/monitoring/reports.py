@@ -13,8 +13,24 @@ from tidegate.ports.destination import BatchCounts
 from tidegate.spec.pipeline import FileDescription
 
 
+class StagingLag(TypedDict):
+    """How far staging is behind the log, where it has a clock of its own beside the merges."""
+
+    lag: int
+    lag_seconds: float | None
+
+
+class PartitionStaging(StagingLag):
+    """The same of one partition: `staged` is the offset of the next record to be staged."""
+
+    staged: int
+
+
 class PartitionOverview(TypedDict):
-    """How far all tables have come in a partition: `published` and `end` are the offsets of the next records."""
+    """How far all tables have come in a partition: `published` and `end` are the offsets of the next records.
+
+    `staging` is None where a flush both stages and merges.
+    """
 
     topic: str
     partition: int
@@ -22,6 +38,7 @@ class PartitionOverview(TypedDict):
     end: int
     lag: int
     lag_seconds: float | None
+    staging: PartitionStaging | None
 
 
 class PartitionStatus(PartitionOverview):
@@ -43,6 +60,7 @@ class TableOverview(TypedDict):
     batch: int | None
     lag: int
     lag_seconds: float | None
+    staging: StagingLag | None
     valid_through: str | None
     open_batches: int
     max_pending: int
@@ -63,6 +81,7 @@ class ActionReport(TypedDict):
 class TableStatus(TypedDict):
     """A table in full; `exists` and `rows` are None where nobody knows, `open_batches` are staged ones' numbers.
 
+    `position` is what is merged into it, and `staged_to` what is staged, None where a flush does both.
     `actions` are the last ones of people, newest first.
     """
 
@@ -75,6 +94,9 @@ class TableStatus(TypedDict):
     valid_through: str | None
     rows: int | None
     lag: int
+    lag_seconds: float | None
+    staged_to: Offsets | None
+    staging: StagingLag | None
     rolled_back: bool
     open_batches: list[int]
     actions: list[ActionReport]
@@ -83,11 +105,15 @@ class TableStatus(TypedDict):
 
 
 class FlushSummary(TypedDict):
-    """What the last flush did over all tables: `read` counts records, `inserted`, `updated` and `deleted` rows."""
+    """What the last flush did over all tables: `read` counts records, `inserted`, `updated` and `deleted` rows.
+
+    `seconds` are those of its merges, `stage_seconds` those of its stage job, None where nobody knows.
+    """
 
     batch: int
     published_at: str | None
     seconds: float
+    stage_seconds: float | None
     read: int
     inserted: int
     updated: int
@@ -111,6 +137,7 @@ class PipelineOverview(FileDescription):
     pipeline: str
     lag: int
     lag_seconds: float | None
+    staging: StagingLag | None
     freshness: str | None
     starts_at: int
     open_batches: int
@@ -146,6 +173,7 @@ class PipelineRow(ReadingColumns, FileDescription, total=False):
     pipeline: Required[str]
     lag: int
     lag_seconds: float | None
+    staging: StagingLag | None
     freshness: str | None
     starts_at: int
     open_batches: int
@@ -182,6 +210,7 @@ class PublicationRow(ReadingColumns, total=False):
 
 class BatchReport(BatchCounts, CostCounts):
     """A published batch of one table; `span` counts offsets, `gaps` those without a record, the rest as in `Counts`.
+    `seconds` are those of its merge, `stage_seconds` those of its stage job.
 
     `backfill` names the slice of one, None for a batch of the log. What a destination does not count is None.
     """
@@ -190,6 +219,7 @@ class BatchReport(BatchCounts, CostCounts):
     table: str
     span: int
     gaps: int
+    stage_seconds: float | None
     backfill: str | None
     published_at: str | None
     valid_through: str | None

@@ -15,8 +15,10 @@ from tidegate.monitoring.reports import (
     BatchReport,
     DeadLetterStatus,
     PartitionOverview,
+    PartitionStaging,
     PartitionStatus,
     PipelineStatus,
+    StagingLag,
     TableStatus,
 )
 from tidegate.monitoring.runbook import find_page_of_problem
@@ -53,8 +55,9 @@ def read_status(session: Session) -> PipelineStatus:
     progress = read_pipeline_progress(session)
     session = progress.session
     pipeline = progress.session.pipeline
-    tables = [_describe_table(session, table_progress) for table_progress in progress.tables]
-    warnings = find_risks(session, progress.log, progress.published_offsets)
+    times = read_all_times(progress)
+    tables = [_describe_table(session, table_progress, times) for table_progress in progress.tables]
+    warnings = find_risks(progress)
     history = resource_names.name_control_table(pipeline)
     batches = _read_part(lambda: [format_batch(row) for row in session.history.read_history(history, MAX_BATCHES)])
     backfills = _read_part(lambda: _describe_backfills(progress))
@@ -67,7 +70,7 @@ def read_status(session: Session) -> PipelineStatus:
         "freshness": find_freshness(table["valid_through"] for table in tables),
         "lag": sum(t["lag"] for t in tables),
         "tables": tables,
-        "partitions": _describe_partitions(progress),
+        "partitions": _describe_partitions(progress, times),
         "batches": batches.value or [],
         "backfills": backfills.value or [],
         **(dead_letters.value or UNKNOWN_DEAD_LETTERS),
@@ -114,7 +117,7 @@ def _describe_backfills(progress: PipelineProgress) -> list[BackfillStatus]:
     return rows
 
 
-def _describe_table(session: Session, progress: TableProgress) -> TableStatus:
+def _describe_table(session: Session, progress: TableProgress, times: Times) -> TableStatus:
     position = progress.position
     state = progress.state
     name = progress.table.name
@@ -138,6 +141,9 @@ def _describe_table(session: Session, progress: TableProgress) -> TableStatus:
         "valid_through": format_time_ms(progress.valid_through_ms),
         "rows": rows,
         "lag": progress.lag,
+        "lag_seconds": find_oldest_age([measure_lag_seconds(session, part, times) for part in progress.iterate_next()]),
+        "staged_to": progress.staged_offsets if session.pipeline.stage.has_clock else None,
+        "staging": describe_staging(progress, times),
         "rolled_back": state.is_rolled_back if state else False,
         "open_batches": [s.batch for s in staged_batches if s.batch > published_batch],
         "actions": describe_actions(session, state),
@@ -155,37 +161,76 @@ def describe_actions(session: Session, state: TableState | None) -> list[ActionR
     ]
 
 
-def _describe_partitions(progress: PipelineProgress) -> list[PartitionStatus]:
+def _describe_partitions(progress: PipelineProgress, times: Times) -> list[PartitionStatus]:
     session = progress.session
     log = progress.log
     committed_offsets = session.broker.read_committed(session.pipeline.source.group, tuple(log.end))
-    parts = list(progress.iterate_published())
-    times = read_oldest_times(session, parts)
     return [
         {
-            **describe_partition(session, part, times),
-            "begin": get_offset(log.begin, part.topic, part.partition),
-            "committed": get_offset(committed_offsets, part.topic, part.partition),
+            **part,
+            "begin": get_offset(log.begin, part["topic"], part["partition"]),
+            "committed": get_offset(committed_offsets, part["topic"], part["partition"]),
         }
-        for part in parts
+        for part in describe_partitions(progress, times)
     ]
 
 
-def read_oldest_times(session: Session, parts: Iterable[PartitionProgress]) -> Times:
-    """The times of the first records that are not published, those that the brokers tell; asked for together."""
-    return session.broker.read_timestamps({part[:3] for part in parts if part.lag})
+def find_unpublished(progress: PipelineProgress) -> set[RecordAddress]:
+    """Topic, partition and offset of each table's first record that it has not published, and of the first that it has
+    not staged: their age is its lag.
+    """
+    tables = progress.tables
+    parts = [part for table_progress in tables for part in table_progress.iterate_next()]
+    if progress.session.pipeline.stage.has_clock:
+        parts += [part for table_progress in tables for part in table_progress.iterate_staged()]
+    return {part[:3] for part in parts if part.lag}
 
 
-def describe_partition(session: Session, part: PartitionProgress, times: Times) -> PartitionOverview:
-    """How far one partition is behind."""
-    return {
-        "topic": part.topic,
-        "partition": part.partition,
-        "published": part.offset,
-        "end": part.end,
-        "lag": part.lag,
-        "lag_seconds": measure_lag_seconds(session, part, times),
-    }
+def read_all_times(progress: PipelineProgress) -> Times:
+    """The times of the first records that are not published, or not staged, those that the brokers tell; asked for
+    together.
+    """
+    parts = (*progress.iterate_published(), *progress.iterate_staged())
+    places = find_unpublished(progress) | {part[:3] for part in parts if part.lag}
+    return progress.session.broker.read_timestamps(places)
+
+
+def describe_partitions(progress: PipelineProgress, times: Times) -> list[PartitionOverview]:
+    """How far each partition is behind; with a clock of staging, also how far that is."""
+    session = progress.session
+    has_clock = session.pipeline.stage.has_clock
+    parts = zip(progress.iterate_published(), progress.iterate_staged(), strict=True)
+    return [
+        {
+            "topic": part.topic,
+            "partition": part.partition,
+            "published": part.offset,
+            "end": part.end,
+            "lag": part.lag,
+            "lag_seconds": measure_lag_seconds(session, part, times),
+            "staging": _describe_staged_part(session, staged_part, times) if has_clock else None,
+        }
+        for part, staged_part in parts
+    ]
+
+
+def _describe_staged_part(session: Session, part: PartitionProgress, times: Times) -> PartitionStaging:
+    return {"staged": part.offset, "lag": part.lag, "lag_seconds": measure_lag_seconds(session, part, times)}
+
+
+def describe_staging(progress: TableProgress, times: Times) -> StagingLag | None:
+    """How far the staging of a table is behind; None where a flush both stages and merges."""
+    if not progress.pipeline.stage.has_clock:
+        return None
+    parts = list(progress.iterate_staged())
+    ages = [measure_lag_seconds(progress.session, part, times) for part in parts]
+    return {"lag": sum(part.lag for part in parts), "lag_seconds": find_oldest_age(ages)}
+
+
+def find_oldest_age(ages: list[float | None]) -> float | None:
+    """The greatest age; one that is not known matters only while no other is greater than 0."""
+    oldest_age = max((age for age in ages if age is not None), default=0.0)
+    return None if oldest_age == 0.0 and None in ages else oldest_age
 
 
 def measure_lag_seconds(session: Session, part: PartitionProgress, times: Times) -> float | None:
@@ -216,6 +261,7 @@ def format_batch(row: HistoryRow) -> BatchReport:
         "batch": row["batch"],
         "table": row["table"],
         "span": row["span"],
+        "stage_seconds": row["stage_seconds"],
         "gaps": row["span"] - row["read"],
         "read": row["read"],
         "staged": row["staged"],

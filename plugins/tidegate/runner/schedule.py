@@ -47,13 +47,18 @@ class Schedule:
 
 
 def build_flush_schedule(pipeline: Pipeline) -> Schedule:
-    """That of the pipeline file: its flushes, or the heartbeat alone."""
+    """That of the pipeline file: its flushes, or merges beside a clock of staging, or the heartbeat alone."""
     merge = pipeline.merge
     seconds = pipeline.timer_seconds
     if merge.cron is not None:
         return Schedule(cron=merge.cron)
     at_least = 0 if merge.is_timed else merge.records_threshold
     return Schedule(seconds if seconds > 0 else None, at_least=at_least)
+
+
+def build_stage_schedule(pipeline: Pipeline) -> Schedule:
+    """That of staging beside the merges; never due where a flush does both."""
+    return Schedule(pipeline.stage.interval_seconds, pipeline.stage.cron)
 
 
 def build_heartbeat_schedule(pipeline: Pipeline) -> Schedule:

@@ -11,7 +11,7 @@ from tidegate.monitoring.backlog import MonitoredPipeline
 from tidegate.monitoring.failure_streak import FailureStreak
 from tidegate.runner.backlog_watch import BacklogWatch
 from tidegate.runner.slots import Slots
-from tidegate.runner.work import Beat, Flush, Maintain, Place, Publish, RunOutcome, Work
+from tidegate.runner.work import Beat, Flush, Maintain, Place, Publish, RunOutcome, Stage, Work
 from tidegate.runner.worker import Shared, Worker
 from tidegate.settings import list_named_files
 from tidegate.wiring.pipeline import find_file
@@ -29,9 +29,14 @@ class Supervisor:
         self._names = names
         self._outer = shared.reporter
         self._shared = replace(shared, reporter=self)
-        self._beats = replace(self._shared, slots=Slots(BEATS_AT_ONCE))  # long flushes keep no heartbeat waiting
-        # slots of its own, as it takes long: it must keep no flush waiting; and fewer, as it shares Spark with flushes
-        self._maintenance = replace(self._shared, slots=Slots(max(1, shared.slots.count // 2)))
+        own_slots = {
+            Beat: BEATS_AT_ONCE,  # long flushes keep no heartbeat waiting
+            Stage: shared.slots.count,  # nor does a merge keep the staging of its own pipeline waiting
+            Maintain: max(1, shared.slots.count // 2),  # it takes long, and shares Spark with flushes
+        }
+        self._shared_by_kind: dict[type, Shared] = {
+            kind: replace(self._shared, slots=Slots(count)) for kind, count in own_slots.items()
+        }
         self._workers: dict[str, Worker] = {}
         self._watches: dict[str, BacklogWatch] = {}
 
@@ -54,8 +59,11 @@ class Supervisor:
     # what workers tell
 
     def report_run(self, work: Work, outcome: RunOutcome) -> None:
-        # publications of tables that were published are called
+        # publications of tables that were published are called, and a merge that staging calls for
         self._outer.report_run(work, outcome)
+        merge_worker = self._workers.get(f"{Flush.__name__} {work.pipeline}") if isinstance(work, Stage) else None
+        if merge_worker is not None and outcome.calls_merge:
+            merge_worker.call()
         tables = {batch.table for batch in outcome.batches if batch.snapshot_id is not None}
         if tables:
             self._call_publications(tables.__contains__)
@@ -77,16 +85,16 @@ class Supervisor:
 
     # workers
 
-    def _list_kinds(self, name: str) -> list[Callable[[Place, str], Flush | Beat | Maintain | Publish]]:
+    def _list_kinds(self, name: str) -> list[Callable[[Place, str], Flush | Stage | Beat | Maintain | Publish]]:
         include = self._place.include
         is_publication = (include / "publications" / f"{name}.yaml").exists()
         if not is_publication or (include / "pipelines" / f"{name}.yaml").exists():
             find_file(include, "pipeline", name)  # raises where there is none
-            return [Flush, Beat, Maintain, Publish] if is_publication else [Flush, Beat, Maintain]
+            return [Flush, Stage, Beat, Maintain, *([Publish] if is_publication else [])]
         return [Publish]
 
     def _start_workers(self) -> None:
-        wanted_workers = dict[str, Callable[[], Flush | Beat | Maintain | Publish]]()
+        wanted_workers = dict[str, Callable[[], Flush | Stage | Beat | Maintain | Publish]]()
         for name in self._names or self._list_all():
             with suppress(TidegateError):  # the file of a name went away while it was looked for
                 for kind in self._list_kinds(name):
@@ -100,11 +108,7 @@ class Supervisor:
             if key not in self._workers:
                 with suppress(ConfigurationError):
                     work = make()
-                    if isinstance(work, Beat):
-                        shared = self._beats
-                    else:
-                        shared = self._maintenance if isinstance(work, Maintain) else self._shared
-                    self._workers[key] = Worker(work, shared)
+                    self._workers[key] = Worker(work, self._shared_by_kind.get(type(work), self._shared))
                     self._workers[key].start()
 
     def _list_all(self) -> list[str]:

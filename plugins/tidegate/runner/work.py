@@ -1,4 +1,4 @@
-"""What a runner does again and again: a pipeline's flushes, heartbeats and maintenance, runs of a publication."""
+"""What a runner does again and again: a pipeline's flushes or their halves, heartbeats, maintenance; publications."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,12 +9,13 @@ from typing import Protocol
 from tidegate.adapters.open_clients import OpenClients
 from tidegate.config.defaults_file import DEFAULTS_FILE
 from tidegate.connections import Resolve
-from tidegate.errors import NothingToDo
+from tidegate.errors import NothingToDo, TidegateError
 from tidegate.flush.clean_up import compact
 from tidegate.flush.flush import flush_planned, plan_flush
 from tidegate.flush.heartbeat import heartbeat, require_begun
 from tidegate.flush.maintain import MaintenanceReport, list_maintained_tables, maintain_all
-from tidegate.model.batch import PublishedBatch
+from tidegate.flush.two_clocks import run_stage
+from tidegate.model.batch import Plan, PlanScope, PublishedBatch, StagedBatch
 from tidegate.monitoring.backlog import MonitoredPipeline
 from tidegate.monitoring.failure_streak import digest_work_inputs
 from tidegate.ports.session import Session
@@ -26,6 +27,7 @@ from tidegate.runner.schedule import (
     build_heartbeat_schedule,
     build_maintenance_schedule,
     build_publication_schedule,
+    build_stage_schedule,
 )
 from tidegate.table.session import expand_template, has_table
 from tidegate.wiring.pipeline import NoEngine, assemble_pipeline, find_file
@@ -50,12 +52,20 @@ class Place:
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """What one run did. `is_behind`: more waits already, so that the next run need not wait for its time."""
+    """What one run did.
+
+    - `batches`: published ones. `staged_batches`: those that wait now.
+    - `is_behind`: more waits already, so that the next run need not wait for its time.
+    - `calls_merge`: nor need the pipeline's next merge. `failure`: of the tables that stay behind.
+    """
 
     batches: tuple[PublishedBatch, ...] = ()
+    staged_batches: tuple[StagedBatch, ...] = ()
     publication: PublicationResult | None = None
     maintenance_reports: tuple[MaintenanceReport, ...] = ()
     is_behind: bool = False
+    calls_merge: bool = False
+    failure: TidegateError | None = None
 
 
 class Work(Protocol):
@@ -89,40 +99,61 @@ class Work(Protocol):
         ...
 
 
-class Flush:
-    """The flushes of a pipeline, and the compaction behind every tenth one.
+class _PipelineWork:
+    """What belongs to one pipeline: its file, and the ports that are made of it for each run."""
 
-    `monitored_backlog`: the Kafka connection, and what to monitor there; None if no number of records starts a flush.
-    `read_schedule` sets it.
-    """
-
-    def __init__(self, place: Place, pipeline: str) -> None:
-        self.name = f"pipeline={pipeline}"
+    def __init__(self, place: Place, pipeline: str, kind: str = "") -> None:
+        self.name = f"pipeline={pipeline} {kind}".rstrip()
+        self.pipeline = pipeline
         self._place = place
-        self._pipeline = pipeline
         self.file = find_file(place.include, "pipeline", pipeline)
         self.shared_files = (place.include / DEFAULTS_FILE,)
         self._clients = OpenClients()
+
+    def digest_inputs(self) -> str:
+        # it is seldom tried, or costs little
+        return ""
+
+    def _assemble_session(self) -> Session:
+        return assemble_pipeline(self._place.include, self.pipeline, self._place.resolve, clients=self._clients)
+
+    def _digest_costly_inputs(self, *, is_planned: bool) -> str:
+        """Empty where nothing was asked of Spark, and for a pipeline of several tables, whose others go on."""
+        session = self._assemble_session()
+        is_cheap = not is_planned or session.pipeline.has_several
+        return "" if is_cheap else digest_work_inputs(session, self._place.include)
+
+
+class Flush(_PipelineWork):
+    """The flushes of a pipeline, and the compaction behind every tenth one; with a clock of staging its merges alone.
+
+    `monitored_backlog`: the Kafka connection, and what to monitor there; None if no number of records in the log starts
+    a flush. `read_schedule` sets it.
+    """
+
+    def __init__(self, place: Place, pipeline: str) -> None:
+        super().__init__(place, pipeline)
         self._is_planned = False  # in the last run: what fails before costs no Spark job
         self.monitored_backlog: tuple[str | dict[str, str], MonitoredPipeline] | None = None
 
     def read_schedule(self) -> Schedule:
-        pipeline = self._place.files.load(self._pipeline)
-        is_watched = pipeline.merge.records_threshold > 0
+        pipeline = self._place.files.load(self.pipeline)
+        is_watched = pipeline.merge.records_threshold > 0 and not pipeline.stage.has_clock
         self.monitored_backlog = (
             (pipeline.source.kafka, MonitoredPipeline.from_pipeline(pipeline)) if is_watched else None
         )
         return build_flush_schedule(pipeline)
 
     def run(self, at_least: int) -> RunOutcome:
-        with self._place.get_group_lock(self._pipeline):
+        with self._place.get_group_lock(self.pipeline):
             return self._flush(at_least)
 
     def _flush(self, at_least: int) -> RunOutcome:
         self._is_planned = False
         session = self._assemble_session()
         expanded_session = expand_template(session)
-        flush_plan = plan_flush(expanded_session, at_least)
+        scope = PlanScope.STAGED if session.pipeline.stage.has_clock else PlanScope.ALL
+        flush_plan = plan_flush(expanded_session, at_least, scope=scope)
         self._is_planned = True
         result = flush_planned(session, expanded_session, flush_plan, self._place.merges_at_once)
         if session.pipeline.maintenance.follows_flushes:
@@ -130,72 +161,77 @@ class Flush:
         return RunOutcome(result.published, is_behind=result.offsets_left > 0)
 
     def digest_inputs(self) -> str:
-        # empty also for a pipeline of several tables, whose others go on
-        session = self._assemble_session()
-        is_cheap = not self._is_planned or session.pipeline.has_several
-        return "" if is_cheap else digest_work_inputs(session, self._place.include)
+        return self._digest_costly_inputs(is_planned=self._is_planned)
 
     def writes(self, table: str) -> bool:
         """Whether the pipeline's file names the table, or its records can; ConfigurationError where it is wrong."""
-        return has_table(self._place.files.load(self._pipeline), table)
-
-    def _assemble_session(self) -> Session:
-        return assemble_pipeline(self._place.include, self._pipeline, self._place.resolve, clients=self._clients)
+        return has_table(self._place.files.load(self.pipeline), table)
 
 
-class Beat:
+class Stage(_PipelineWork):
+    """The staging of a pipeline, beside its merges; never due where flushes do both."""
+
+    def __init__(self, place: Place, pipeline: str) -> None:
+        super().__init__(place, pipeline, "stage")
+        self._is_planned = False
+
+    def read_schedule(self) -> Schedule:
+        return build_stage_schedule(self._place.files.load(self.pipeline))
+
+    def run(self, at_least: int) -> RunOutcome:
+        self._is_planned = False
+        result = run_stage(self._assemble_session(), self._note_plan)
+        return RunOutcome(
+            staged_batches=result.batches,
+            is_behind=result.offsets_left > 0,
+            calls_merge=result.calls_merge,
+            failure=result.failure,
+        )
+
+    def digest_inputs(self) -> str:
+        return self._digest_costly_inputs(is_planned=self._is_planned)
+
+    def _note_plan(self, _: Plan) -> None:
+        self._is_planned = True
+
+
+class Beat(_PipelineWork):
     """The heartbeats of a pipeline whose flushes come less often than its heartbeats."""
 
     def __init__(self, place: Place, pipeline: str) -> None:
-        self.name = f"pipeline={pipeline} heartbeat"
-        self._place = place
-        self._pipeline = pipeline
-        self.file = find_file(place.include, "pipeline", pipeline)
-        self.shared_files = (place.include / DEFAULTS_FILE,)
+        super().__init__(place, pipeline, "heartbeat")
 
     def read_schedule(self) -> Schedule:
-        return build_heartbeat_schedule(self._place.files.load(self._pipeline))
+        return build_heartbeat_schedule(self._place.files.load(self.pipeline))
 
     def run(self, at_least: int) -> RunOutcome:
         # `NothingToDo` beside a flush, which ends with a heartbeat, and before the first one
-        lock = self._place.get_group_lock(self._pipeline)
+        lock = self._place.get_group_lock(self.pipeline)
         if not lock.acquire(blocking=False):
             raise NothingToDo(f"{self.name}: a flush is under way, and ends with a heartbeat")
         try:
-            session = assemble_pipeline(self._place.include, self._pipeline, self._place.resolve, engine=NoEngine())
+            session = assemble_pipeline(self._place.include, self.pipeline, self._place.resolve, engine=NoEngine())
             heartbeat(require_begun(session))
         finally:
             lock.release()
         return RunOutcome()
 
-    def digest_inputs(self) -> str:
-        # a heartbeat costs little
-        return ""
 
-
-class Maintain:
+class Maintain(_PipelineWork):
     """The maintenance of a pipeline's tables, one after the other."""
 
     def __init__(self, place: Place, pipeline: str) -> None:
-        self.name = f"pipeline={pipeline} maintenance"
-        self._place = place
-        self._pipeline = pipeline
-        self.file = find_file(place.include, "pipeline", pipeline)
-        self.shared_files = (place.include / DEFAULTS_FILE,)
+        super().__init__(place, pipeline, "maintenance")
 
     def read_schedule(self) -> Schedule:
-        return build_maintenance_schedule(self._place.files.load(self._pipeline))
+        return build_maintenance_schedule(self._place.files.load(self.pipeline))
 
     def run(self, at_least: int) -> RunOutcome:
         # a table that fails keeps none of the others from it
-        session = assemble_pipeline(self._place.include, self._pipeline, self._place.resolve)
+        session = assemble_pipeline(self._place.include, self.pipeline, self._place.resolve)
         maintained = list[MaintenanceReport]()
         maintain_all(session, list_maintained_tables(session), maintained.append)
         return RunOutcome(maintenance_reports=tuple(maintained))
-
-    def digest_inputs(self) -> str:
-        # it is seldom tried
-        return ""
 
 
 class Publish:

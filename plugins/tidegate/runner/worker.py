@@ -203,7 +203,14 @@ class Worker:
         except Exception as problem:
             self._note_failure(problem)
         else:
+            self._note_outcome(outcome)
+
+    def _note_outcome(self, outcome: RunOutcome) -> None:
+        if outcome.failure is None:
             self._note_success(outcome)
+            return
+        self._shared.reporter.report_run(self.work, outcome)
+        self._note_failure(outcome.failure)
 
     def _is_early(self, now: float) -> bool:
         """Whether the work failed before for what a person must fix, and nobody has changed anything yet."""

@@ -67,6 +67,22 @@ class Merge:
         return self.max_records if backlog <= self.max_records else self.catch_up_records or self.max_records
 
 
+@dataclass(frozen=True)
+class Stage:
+    """The clock of staging beside that of merging: every so many seconds, or at the times of `cron`, which wins.
+
+    Without either, a flush stages and merges in one run.
+    """
+
+    interval_seconds: int | None = None
+    cron: str | None = None
+
+    @property
+    def has_clock(self) -> bool:
+        """Whether staging runs by itself."""
+        return self.cron is not None or self.interval_seconds is not None
+
+
 DEFAULT_BEAT_SECONDS = 600  # where `heartbeat.interval` is 0: offsets and positions are kept alive all the same
 
 
@@ -122,6 +138,7 @@ class Pipeline:
     tags: tuple[str, ...] = ()
     fleet: str | None = None
     merge: Merge = Merge()
+    stage: Stage = Stage()
     heartbeat: Heartbeat = Heartbeat()
     maintenance: Maintenance = field(default_factory=Maintenance)
     on_rollback: RollbackPolicy = RollbackPolicy.FAIL

@@ -1,13 +1,13 @@
 """How far a pipeline has come: every table beside the log with its next offsets; the ground of all reports."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from tidegate.errors import GiveUp, PositionLost, RetryLater
 from tidegate.model.kafka_log import Log
-from tidegate.model.offsets import Offsets, find_lowest, get_offset, iterate_offsets, merge_offsets
+from tidegate.model.offsets import Offsets, find_highest, find_lowest, get_offset, iterate_offsets, merge_offsets
 from tidegate.ports.session import Session
 from tidegate.table.log import Unreadable, list_ignored_topics, read_known_log
 from tidegate.table.progress import (
@@ -69,11 +69,23 @@ class TableProgress(TableWithLog):
         """How many offsets of the log wait for this table."""
         return sum(partition.lag for partition in self.iterate_next())
 
+    @property
+    def staged_offsets(self) -> Offsets:
+        """For each partition, the first offset that is neither in the table nor in its queue."""
+        queue_end = self.queue[-1].ranges.end if self.queue else {}
+        return find_highest(self.next_offsets, queue_end)
+
     def iterate_next(self) -> Iterator[PartitionProgress]:
         """Each partition of the log with the table's next offset, at most its end."""
+        return self._iterate(self.next_offsets)
+
+    def iterate_staged(self) -> Iterator[PartitionProgress]:
+        """The same with the next offset to be staged."""
+        return self._iterate(self.staged_offsets)
+
+    def _iterate(self, offsets: Offsets) -> Iterator[PartitionProgress]:
         for topic, partition, end in iterate_offsets(self.log.end):
-            next_offset = min(get_offset(self.next_offsets, topic, partition) or 0, end)
-            yield PartitionProgress(topic, partition, next_offset, end)
+            yield PartitionProgress(topic, partition, min(get_offset(offsets, topic, partition) or 0, end), end)
 
 
 @dataclass(frozen=True)
@@ -89,17 +101,32 @@ class PipelineProgress:
 
     def iterate_published(self) -> Iterator[PartitionProgress]:
         """Each partition of the log with the smallest of the tables' next offsets."""
-        published_offsets = merge_offsets(self.log.begin, find_lowest(*(table.next_offsets for table in self.tables)))
+        return self._iterate(self.published_offsets)
+
+    def iterate_staged(self) -> Iterator[PartitionProgress]:
+        """The same with the smallest offset that some table has yet to stage."""
+        return self._iterate(self.staged_offsets)
+
+    def _iterate(self, offsets: Offsets) -> Iterator[PartitionProgress]:
         for topic, partition, end in iterate_offsets(self.log.end):
-            yield PartitionProgress(topic, partition, get_offset(published_offsets, topic, partition) or 0, end)
+            yield PartitionProgress(topic, partition, get_offset(offsets, topic, partition) or 0, end)
 
     @property
     def published_offsets(self) -> Offsets:
         """The smallest offset of each partition that all tables have come to."""
-        offsets: Offsets = {}
-        for topic, partition, offset, _ in self.iterate_published():
-            offsets.setdefault(topic, {})[partition] = offset
-        return offsets
+        return self._find_lowest(table.next_offsets for table in self.tables)
+
+    @property
+    def staged_offsets(self) -> Offsets:
+        """The smallest offset of each partition up to which all tables have, or have staged, their records."""
+        return self._find_lowest(table.staged_offsets for table in self.tables)
+
+    def _find_lowest(self, offsets_of_tables: Iterable[Offsets]) -> Offsets:
+        offsets = merge_offsets(self.log.begin, find_lowest(*offsets_of_tables))
+        return {
+            topic: {partition: get_offset(offsets, topic, partition) or 0 for partition in partitions}
+            for topic, partitions in self.log.end.items()
+        }
 
 
 def read_pipeline_progress(session: Session) -> PipelineProgress:

@@ -14,30 +14,47 @@ from tidegate.spec.time_text import format_utc, to_utc_datetime
 from tidegate.spec.tombstones import is_tombstone_owned
 from tidegate.table.history import find_undone_backfills, list_undone_letters
 from tidegate.table.log import explain_no_row_topics
+from tidegate.table.pipeline_progress import PipelineProgress
+from tidegate.table.queue import count_mergeable
 from tidegate.table.session import expand_template
 
 # The brokers end a transaction after transaction.max.timeout.ms at the latest, 15 minutes by default.
 HANGING_TRANSACTION_MS = 15 * 60_000
+LONG_QUEUE_SHARE = 0.5  # of `max_pending`
 RETENTION_WARNING_SHARE = 0.5  # of the time that records, or tombstones, are kept
 
 
-def find_risks(session: Session, log: Log, following: Offsets) -> list[str]:
-    """One sentence for each danger; `following` are the pipeline's next offsets. Asks the brokers; changes nothing.
+def find_risks(progress: PipelineProgress) -> list[str]:
+    """One sentence for each danger to a pipeline. Asks the brokers; changes nothing.
 
     What the pipeline's file says and probably does not mean comes first. What the brokers will not tell, for want of
-    rights, is a sentence of its own.
+    rights, is a sentence of its own. Records that are staged wait no more: the log may forget them.
     """
-    risks: list[str] = [*session.pipeline.warnings]
+    session = progress.session
+    risks: list[str] = [*session.pipeline.warnings, *_find_long_queues(progress)]
     try:
         risks += find_lost_rows(session)
     except TidegateError as reason:
         risks.append(f"pipeline={session.pipeline.name}: not all dead letters and backfills can be read: {reason}")
     for look in (_find_no_topics, _find_hanging_transactions, _find_expiring_records, _find_lone_tombstones):
         try:
-            risks += look(session, log, following)
+            risks += look(session, progress.log, progress.staged_offsets)
         except TidegateError as reason:
             risks.append(f"pipeline={session.pipeline.name}: risks cannot be checked: {reason}")
     return risks
+
+
+def _find_long_queues(progress: PipelineProgress) -> list[str]:
+    """Queues beside a clock of staging that will be full, which stops it, if no merge takes them."""
+    if not progress.session.pipeline.stage.has_clock:
+        return []
+    waiting = [(table, count_mergeable(table.queue)) for table in progress.tables]
+    return [
+        f"{table.prefix}: waiting={count} of max_pending={table.table.max_pending} staged batches: staging stops when "
+        "the queue is full; see why no merge takes it, or let merges come more often"
+        for table, count in waiting
+        if count >= LONG_QUEUE_SHARE * table.table.max_pending
+    ]
 
 
 def _find_no_topics(session: Session, log: Log, _: Offsets) -> list[str]:

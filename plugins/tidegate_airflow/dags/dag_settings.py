@@ -54,6 +54,11 @@ def format_pool_name(pipeline: Pipeline) -> str:
     return f"tidegate_{pipeline.entries[0].catalog}"
 
 
+def format_stage_pool_name(pipeline: Pipeline) -> str:
+    """That of staging on a clock of its own: it does not wait for the slots of long merges."""
+    return f"{format_pool_name(pipeline)}_stage"
+
+
 def is_submitted(pipeline: Pipeline) -> bool:
     """Whether a Spark connection is submitted to; a pipeline's own `spark.master` is run as a plain process."""
     return pipeline.spark.mode == SparkMode.SUBMIT and pipeline.spark.master is None

@@ -18,12 +18,12 @@ from tidegate.settings import find_include_folder
 from tidegate.spec.pipeline import Pipeline
 
 from tidegate_airflow import tasks
-from tidegate_airflow.assets import emit_asset_event
+from tidegate_airflow.assets import emit_asset_event, emit_backlog_event
 from tidegate_airflow.connections import resolve_connection
 from tidegate_airflow.dag_ids import name_fleet
 from tidegate_airflow.dags.fleet_plan import LOOK_KEY, read_taken_members
 from tidegate_airflow.dags.flush_run import pull_mapped, read_task_states
-from tidegate_airflow.dags.request import PICKED, read_run_params, trigger_next_run
+from tidegate_airflow.dags.request import PICKED, read_run_params
 from tidegate_airflow.errors import describe_failure, raise_joined
 from tidegate_airflow.failures.keeper import (
     FLUSH_KEY,
@@ -127,7 +127,7 @@ def call_next_run(fleet: str, context: Context, look: Data) -> list[str]:
     later = look.get("later", [])
     behind = _list_behind(context) if params["until_current"] else []
     if behind or later:
-        trigger_next_run(name_fleet(fleet), context, {**params, PICKED: [*later, *behind]})
+        emit_backlog_event(context, name_fleet(fleet), {**params, PICKED: [*later, *behind]})
     return [*later, *behind]
 
 

@@ -1,7 +1,8 @@
 """The DAG that flushes: plan → stage → merge → commit_offsets → clean_up → heartbeat, and compact.
 
 One builder for a pipeline that flushes alone, whose merges are mapped over its tables, and for a fleet, whose stage and
-merge are mapped over the pipelines with work. No connection is opened and nothing heavy is imported here.
+merge are mapped over the pipelines with work. With `stage.interval` there are two DAGs: plan → stage → finish, and the
+one above without its stage. No connection is opened and nothing heavy is imported here.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,23 +24,24 @@ from airflow.sdk import (
     task_group,
 )
 from airflow.sdk.definitions.param import ParamsDict
-from tidegate.fleet.timing import build_clock
+from tidegate.fleet.timing import Clock, build_clock
 from tidegate.monitoring.backlog import MonitoredPipeline
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.time_text import UNIT_SECONDS
 
 from tidegate_airflow import tasks
 from tidegate_airflow.assets import build_asset_alias, build_backlog_alias, build_backlog_asset, build_complete_asset
-from tidegate_airflow.dag_ids import format_flush_dag_id, name_fleet
+from tidegate_airflow.dag_ids import format_flush_dag_id, name_fleet, name_stage
 from tidegate_airflow.dags import flush_run, task_docs
 from tidegate_airflow.dags.dag_settings import (
     SHORT_TIMEOUT,
     build_dag_settings,
     build_job_task_settings,
     format_pool_name,
+    format_stage_pool_name,
     is_submitted,
 )
-from tidegate_airflow.dags.request import build_fleet_form, build_form
+from tidegate_airflow.dags.request import build_fleet_form, build_form, build_merge_form
 from tidegate_airflow.operators.step import MemberOperator, StepOperator
 
 MAX_TAG_LETTERS = 100  # Airflow refuses the DAG of a longer one, and with it the DAGs of every other file
@@ -56,14 +58,15 @@ MAPPED = {"map_index_template": "{{ task.given['pipeline'] }}"}  # known before 
 class _Flow:
     """What flushes in one DAG: a pipeline, or the members of a fleet, none in the process of its task.
 
-    `name` is what DAG, aliases and backlog are called by, `subject` what the tasks are given. `steps` and `docs` are
-    those of the tasks of which a run has one each. `calls_next`: the task that calls for the next run. `timeout`: of
-    commit_offsets and heartbeat; those of a fleet limit each member by itself.
+    `name` is what DAG, aliases and backlog are called by, `subject` what the tasks are given, `clock` when it runs.
+    `steps` and `docs` are those of the tasks of which a run has one each. `calls_next`: the task that calls for the
+    next run. `timeout`: of commit_offsets and heartbeat; those of a fleet limit each member by itself.
     """
 
     name: str
     subject: str
     members: Sequence[Pipeline]
+    clock: Clock
     steps: Mapping[str, Callable[..., Any]]
     docs: Mapping[str, str]
     calls_next: str
@@ -82,30 +85,31 @@ class _Flow:
 
 
 def build_flush_dag(pipeline: Pipeline) -> DAG:
-    """The DAG ``tidegate_<pipeline>``."""
+    """The DAG ``tidegate_<pipeline>``; of merges alone, if staging has a clock of its own."""
+    merges_alone = pipeline.stage.has_clock
     steps = {
-        "plan": flush_run.plan_as_requested,
+        "plan": flush_run.plan_merges if merges_alone else flush_run.plan_as_requested,
         "commit_offsets": tasks.run_commit_offsets,
         "clean_up": flush_run.clean_up_unless_dry,
         "heartbeat": flush_run.finish_run,
     }
     docs = {
-        "plan": task_docs.PLAN,
+        "plan": task_docs.PLAN_MERGES if merges_alone else task_docs.PLAN,
         "commit_offsets": task_docs.COMMIT_OFFSETS,
         "clean_up": task_docs.CLEAN_UP,
         "heartbeat": task_docs.HEARTBEAT,
     }
     flow = _Flow(
-        name=pipeline.name, subject=pipeline.name, members=[pipeline], steps=steps, docs=docs,
-        calls_next="heartbeat", timeout=SHORT_TIMEOUT,
+        name=pipeline.name, subject=pipeline.name, members=[pipeline], clock=build_clock([pipeline]), steps=steps,
+        docs=docs, calls_next="heartbeat", timeout=SHORT_TIMEOUT,
     )  # fmt: skip
-    settings = build_dag_settings(pipeline.name, [pipeline], "flush")
-    tag = describe_schedule(pipeline)
-    settings["tags"].append(tag if len(tag) <= MAX_TAG_LETTERS else f"{tag[: MAX_TAG_LETTERS - 1]}…")
+    settings = _build_settings(flow, pipeline, "flush", describe_schedule(pipeline))
     tables = ", ".join(table.name for table in pipeline.entries)
     quick: dict[str, Any] = {"execution_timeout": SHORT_TIMEOUT, "multiple_outputs": False}
 
     def build_rows(flush_plan: Any) -> Any:
+        if merges_alone:
+            return _build_merge_task(pipeline, flush_plan)
         with TaskGroup("rows", prefix_group_id=False, tooltip="From the log into the tables"):
             return _build_merge_task(pipeline, _build_stage_task(pipeline, flush_plan))
 
@@ -127,8 +131,41 @@ def build_flush_dag(pipeline: Pipeline) -> DAG:
             task(task_id="freshness", **freshness_settings)(flush_run.check_freshness)(
                 beat, pipeline.name, pipeline.freshness_target_seconds
             )
+    dag.params = to_params_dict(build_merge_form() if merges_alone else build_form())
+    return dag
+
+
+def build_stage_dag(pipeline: Pipeline) -> DAG:
+    """The DAG ``tidegate_<pipeline>_stage``, which stages beside the merges of the other one."""
+    flow = _Flow(
+        name=name_stage(pipeline.name), subject=pipeline.name, members=[pipeline],
+        clock=Clock(pipeline.stage.interval_seconds or 0, pipeline.stage.cron),
+        steps={"plan": flush_run.plan_staging, "finish": flush_run.finish_staging},
+        docs={"plan": task_docs.PLAN, "finish": task_docs.FINISH}, calls_next="finish",
+    )  # fmt: skip
+    clock = describe_clock(flow.clock)
+    memory: dict[str, Any] = {"inlets": [flow.backlog], **ONE_IN_ALL_RUNS}
+    with DAG(
+        dag_id=format_flush_dag_id(flow.name),
+        description=f"Stages beside the merges: {pipeline.description or pipeline.name}",
+        doc_md=_format_doc_md(pipeline),
+        schedule=_build_schedule(flow),
+        **_build_settings(flow, pipeline, "stage", clock),
+    ) as dag:
+        stage_plan = _build_task(flow, "plan", execution_timeout=SHORT_TIMEOUT, **memory)
+        calls_merge = {"outlets": [build_backlog_alias(pipeline.name)], "pool": format_stage_pool_name(pipeline)}
+        staged = _build_stage_task(pipeline, stage_plan, verb="stage_ahead", **calls_merge)
+        finish_settings = {"execution_timeout": SHORT_TIMEOUT, "trigger_rule": TriggerRule.ALL_DONE, **memory}
+        staged >> _build_task(flow, "finish", **finish_settings)
     dag.params = to_params_dict(build_form())
     return dag
+
+
+def _build_settings(flow: _Flow, pipeline: Pipeline, kind: str, tag: str) -> dict[str, Any]:
+    """Arguments of the DAG; `tag` says when it runs."""
+    settings = build_dag_settings(flow.name, [pipeline], kind)
+    settings["tags"].append(tag if len(tag) <= MAX_TAG_LETTERS else f"{tag[: MAX_TAG_LETTERS - 1]}…")
+    return settings
 
 
 def build_fleet_dag(fleet: str, members: Sequence[Pipeline]) -> DAG:
@@ -150,7 +187,10 @@ def build_fleet_dag(fleet: str, members: Sequence[Pipeline]) -> DAG:
         "clean_up": task_docs.FLEET_CLEAN_UP,
         "heartbeat": task_docs.FLEET_HEARTBEAT,
     }
-    flow = _Flow(name=name_fleet(fleet), subject=fleet, members=members, steps=steps, docs=docs, calls_next="clean_up")
+    flow = _Flow(
+        name=name_fleet(fleet), subject=fleet, members=members, clock=build_clock(members), steps=steps, docs=docs,
+        calls_next="clean_up",
+    )  # fmt: skip
     names = [member.name for member in members]
     description = f"Flushes {len(members)} pipelines together: {', '.join(names)}"
 
@@ -181,21 +221,15 @@ def _build_tasks(flow: _Flow, build_rows: Callable[[Any], Any], build_behind: Ca
     `build_rows` makes stage and merge behind the plan, `build_behind` what follows clean_up beside the heartbeat.
     """
     memory: dict[str, Any] = {"inlets": [flow.backlog], **ONE_IN_ALL_RUNS}  # of the failed runs before
-    backlog_alias = build_backlog_alias(flow.name)
-
-    def build_task(task_id: str, **settings: Any) -> Any:
-        settings = {"doc_md": flow.docs[task_id], "multiple_outputs": False, **settings}
-        outlets = [*settings.pop("outlets", []), *([backlog_alias] if task_id == flow.calls_next else [])]
-        return task(task_id=task_id, outlets=outlets, **settings)(flow.steps[task_id])(flow.subject)
-
-    flush_plan = build_task("plan", execution_timeout=SHORT_TIMEOUT, **memory)
+    flush_plan = _build_task(flow, "plan", execution_timeout=SHORT_TIMEOUT, **memory)
     rows = build_rows(flush_plan)
-    beat = build_task("heartbeat", trigger_rule=TriggerRule.ALL_DONE, execution_timeout=flow.timeout, **memory)
+    beat = _build_task(flow, "heartbeat", trigger_rule=TriggerRule.ALL_DONE, execution_timeout=flow.timeout, **memory)
     with TaskGroup("progress", prefix_group_id=False, tooltip="Reported to Kafka, and tidied up"):
-        committed = build_task(
-            "commit_offsets", trigger_rule=TriggerRule.ALL_DONE_MIN_ONE_SUCCESS, execution_timeout=flow.timeout
+        committed = _build_task(
+            flow, "commit_offsets", trigger_rule=TriggerRule.ALL_DONE_MIN_ONE_SUCCESS, execution_timeout=flow.timeout
         )
-        cleaned = build_task(
+        cleaned = _build_task(
+            flow,
             "clean_up",
             pool=flow.pool,
             trigger_rule=TriggerRule.ALL_DONE,  # also for what a run left that was killed after its publish
@@ -206,17 +240,23 @@ def _build_tasks(flow: _Flow, build_rows: Callable[[Any], Any], build_behind: Ca
     return beat
 
 
-def _build_stage_task(pipeline: Pipeline, flush_plan: Any) -> Any:
-    settings = build_job_task_settings(pipeline, "stage", task_docs.STAGE)
+def _build_task(flow: _Flow, task_id: str, **settings: Any) -> Any:
+    settings = {"doc_md": flow.docs[task_id], "multiple_outputs": False, **settings}
+    outlets = [*settings.pop("outlets", []), *([build_backlog_alias(flow.name)] if task_id == flow.calls_next else [])]
+    return task(task_id=task_id, outlets=outlets, **settings)(flow.steps[task_id])(flow.subject)
+
+
+def _build_stage_task(pipeline: Pipeline, flush_plan: Any, verb: str = "stage", **more_settings: Any) -> Any:
+    settings = {**build_job_task_settings(pipeline, "stage", task_docs.STAGE), **more_settings}
     if is_submitted(pipeline):
         from tidegate_airflow.operators.spark_submit import SubmitOperator
 
         connection = pipeline.spark.connection
         return SubmitOperator(
-            verb="stage", pipeline=pipeline.name, given=flush_plan, conn_id=connection, **settings
+            verb=verb, pipeline=pipeline.name, given=flush_plan, conn_id=connection, **settings
         ).output
 
-    return StepOperator(verb="stage", pipeline=pipeline.name, given=flush_plan, **settings).output
+    return StepOperator(verb=verb, pipeline=pipeline.name, given=flush_plan, **settings).output
 
 
 def _build_merge_task(pipeline: Pipeline, stage_output: Any) -> Any:
@@ -302,8 +342,8 @@ def _build_compact_task(pipeline: Pipeline, cleaned: Any) -> None:
 
 
 def _build_schedule(flow: _Flow) -> Any:
-    """The clock of all members, or an event of the backlog, whichever comes first."""
-    clock = build_clock(flow.members)
+    """The clock, or an event of the backlog, whichever comes first."""
+    clock = flow.clock
     timetable: Any = None
     if clock.cron is not None:
         timetable = CronTriggerTimetable(clock.cron, timezone="UTC")
@@ -316,7 +356,7 @@ def _build_watchers(pipeline: Pipeline) -> list[AssetWatcher]:
     """What calls for a flush when enough records wait."""
     from tidegate_airflow.triggers.backlog import BacklogTrigger
 
-    if pipeline.merge.records_threshold <= 0:
+    if pipeline.merge.records_threshold <= 0 or pipeline.stage.has_clock:
         return []
     trigger = BacklogTrigger(pipeline.source.kafka, MonitoredPipeline.from_pipeline(pipeline).to_dict())
     return [AssetWatcher(name=build_backlog_asset(pipeline.name).name, trigger=trigger)]
@@ -325,13 +365,15 @@ def _build_watchers(pipeline: Pipeline) -> list[AssetWatcher]:
 def describe_schedule(pipeline: Pipeline) -> str:
     """When it flushes, in a few words, as a tag: Airflow's list shows no time of a DAG that an asset may start."""
     merge = pipeline.merge
-    words = []
-    if merge.cron is not None:
-        words = [f"cron {merge.cron}"]
-    elif merge.is_timed:
-        words = [f"every {_format_seconds(merge.interval_seconds)}"]
-    words += [f"at {merge.records_threshold} records"] if merge.records_threshold > 0 else []
+    words = [describe_clock(Clock(merge.interval_seconds, merge.cron))] if merge.is_timed else []
+    kind = "staged records" if pipeline.stage.has_clock else "records"
+    words += [f"at {merge.records_threshold} {kind}"] if merge.records_threshold > 0 else []
     return " or ".join(words) or "by hand"
+
+
+def describe_clock(clock: Clock) -> str:
+    """When time starts it."""
+    return f"every {_format_seconds(clock.seconds)}" if clock.cron is None else f"cron {clock.cron}"
 
 
 def _format_seconds(seconds: int) -> str:

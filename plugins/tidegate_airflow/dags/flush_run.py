@@ -1,10 +1,13 @@
-"""The tasks of a pipeline that flushes alone: what a run was asked to do, and the heartbeat, which colours it."""
+"""The tasks of a pipeline without a fleet: what a run of its flush was asked to do, or of one of its two clocks, and
+the task that colours it.
+"""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from airflow.configuration import conf
 from airflow.sdk import Context, get_current_context
 from airflow.sdk.bases.xcom import BaseXCom
 from airflow.sdk.exceptions import (
@@ -15,14 +18,21 @@ from airflow.sdk.exceptions import (
 )
 from tidegate.errors import TooFewRecords
 from tidegate.flush.complete import MAX_PERIODS, is_key, list_complete_periods
+from tidegate.model.batch import PlanScope
 from tidegate.monitoring.failure_streak import Failure, PipelineOutcome
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.runtime import Period
 
 from tidegate_airflow import tasks
-from tidegate_airflow.assets import build_complete_asset, emit_asset_event
-from tidegate_airflow.dag_ids import list_dag_ids
-from tidegate_airflow.dags.request import check_run_words, compute_min_records, read_run_params, trigger_next_run
+from tidegate_airflow.assets import build_complete_asset, emit_asset_event, emit_backlog_event
+from tidegate_airflow.dag_ids import list_dag_ids, name_stage
+from tidegate_airflow.dags.request import (
+    PARAM_NAMES,
+    build_merge_form,
+    check_run_words,
+    compute_min_records,
+    read_run_params,
+)
 from tidegate_airflow.errors import COMMITTED_KEY, push_failure_reason, raise_joined, require_result
 from tidegate_airflow.failures.back_off import hold_back
 from tidegate_airflow.failures.keeper import (
@@ -35,7 +45,7 @@ from tidegate_airflow.failures.keeper import (
     was_cleared,
 )
 from tidegate_airflow.failures.notifiers import FAILURE_KEY
-from tidegate_airflow.operators.step import REFUSED_TABLES_KEY, UNREPORTED_KEY
+from tidegate_airflow.operators.step import REFUSED_TABLES_KEY, UNREPORTED_KEY, limit_queues
 
 BEGUN_KEY = "begun_ms"
 
@@ -78,10 +88,11 @@ def _remember_begin(context: Context, asset: Any, begun_ms: int) -> int:
 
 
 COMPACT_TASK_ID = "compact"
-OWN_COLOUR = ("heartbeat", "complete")  # tasks beside each other: none speaks of another
+OWN_COLOUR = ("heartbeat", "finish", "complete")  # tasks beside each other: none speaks of another
 # results of plan
 INPUTS_KEY = "inputs"  # what would have to change for a try to end otherwise
 POSTPONED_KEY = "postponed"  # records wait, and this run leaves them alone: its success says nothing of what failed
+PLAN_KEY = "plan"  # the plan itself, where the result of the task is the queues that merges are mapped over
 PLANNED_AT_KEY = "planned_at"  # behind a failure and in a run that was cleared: Unix time in seconds
 
 
@@ -90,8 +101,25 @@ def plan_as_requested(name: str) -> dict[str, Any]:
 
     A dry run ends here: AirflowSkipException, with the plan as the result `planned`.
     """
+    return _plan_run(name, name, PARAM_NAMES, PlanScope.ALL)
+
+
+def plan_staging(name: str) -> dict[str, Any]:
+    """plan, of new batches alone, where staging has a clock of its own."""
+    return _plan_run(name, name_stage(name), PARAM_NAMES, PlanScope.NEW)
+
+
+def plan_merges(name: str) -> list[dict[str, Any]]:
+    """plan, of what is staged alone: the queue of each table, with at most as many as Airflow maps tasks over."""
+    flush_plan = _plan_run(name, name, tuple(build_merge_form()), PlanScope.STAGED)
+    get_current_context()["ti"].xcom_push(key=PLAN_KEY, value=flush_plan)
+    return limit_queues(tasks.read_queues(name, flush_plan), conf.getint("core", "max_map_length"))
+
+
+def _plan_run(name: str, memory_name: str, known_words: Sequence[str], scope: PlanScope) -> dict[str, Any]:
+    """`memory_name` is that of the DAG, under which its runs keep their failures."""
     context = get_current_context()
-    check_run_words(context)
+    check_run_words(context, *known_words)
     words = read_run_params(context)
     push = context["ti"].xcom_push
     if was_cleared(context):
@@ -103,7 +131,7 @@ def plan_as_requested(name: str) -> dict[str, Any]:
             f"run does nothing; to apply offsets or times again trigger the DAG {list_dag_ids(name)['backfill']}"
         )
     try:
-        flush_plan = tasks.run_plan(name, words["max_records"], partial(compute_min_records, context=context))
+        flush_plan = tasks.run_plan(name, words["max_records"], partial(compute_min_records, context=context), scope)
     except AirflowSkipException as skip:
         if isinstance(skip.__cause__, TooFewRecords):
             push(key=POSTPONED_KEY, value=True)
@@ -111,12 +139,12 @@ def plan_as_requested(name: str) -> dict[str, Any]:
     if words["dry_run"]:
         push(key="planned", value=flush_plan)
         raise AirflowSkipException("a dry run: the plan stands in the result `planned`; nothing was read or written")
-    return _hold_back(name, context, flush_plan)
+    return _hold_back(name, memory_name, context, flush_plan)
 
 
-def _hold_back(name: str, context: Context, flush_plan: dict[str, Any]) -> dict[str, Any]:
+def _hold_back(name: str, memory_name: str, context: Context, flush_plan: dict[str, Any]) -> dict[str, Any]:
     """The plan without what must wait behind a failure; AirflowFailException where nothing is left of it."""
-    streak = read_memory(name, context).streaks.get(name, FLUSH_KEY)
+    streak = read_memory(memory_name, context).streaks.get(name, FLUSH_KEY)
     if streak is None:
         return flush_plan
     now = time.time()
@@ -161,14 +189,43 @@ def finish_run(name: str) -> dict[str, Any]:
     The last task colours the run. Where the batch left records behind, the next run is called for: it begins at once,
     without waiting for its time.
     """
+
+    def beat_and_check(context: Context, states: Mapping[str, str]) -> dict[str, Any]:
+        beat = tasks.run_heartbeat(name)
+        context["ti"].xcom_push(key=COMMITTED_KEY, value=True)
+        beat["measures"], beat["measured_at"] = tasks.run_measure(name), time.time()
+        _check_run(name, context, states, "offsets are kept")
+        return beat
+
+    return _finish(name, name, beat_and_check)
+
+
+def finish_staging(name: str) -> dict[str, Any]:
+    """The end of a run of staging: red if a task failed, or plan or stage refused a table.
+
+    It commits nothing, as the group's offsets move with merges. Where the batch left records behind, the next run is
+    called for.
+    """
+
+    def check(context: Context, states: Mapping[str, str]) -> dict[str, Any]:
+        _check_run(name_stage(name), context, states, "what is staged stands")
+        return {"measured_at": time.time()}
+
+    return _finish(name, name_stage(name), check)
+
+
+def _finish(
+    name: str, memory_name: str, end_run: Callable[[Context, Mapping[str, str]], dict[str, Any]]
+) -> dict[str, Any]:
+    """`end_run` raises where the run is red, given the states of the tasks before."""
     context = get_current_context()
     _skip_if_dry(context)
     all_states = read_task_states(context)
     states = {name: state for name, state in all_states.items() if not name.startswith(OWN_COLOUR)}
     try:
-        result = _finish_run(name, context, states)
+        result = end_run(context, states)
     except AirflowException as problem:
-        keeper = FailureKeeper(name, context)
+        keeper = FailureKeeper(memory_name, context)
         pipeline = tasks.read_pipeline(name)
         outcome = _read_outcome(name, context, str(problem), states)
         inputs = str(context["ti"].xcom_pull(task_ids="plan", key=INPUTS_KEY) or "")
@@ -178,13 +235,13 @@ def finish_run(name: str) -> dict[str, Any]:
     if not context["ti"].xcom_pull(task_ids="plan", key=POSTPONED_KEY):
         # when the run has looked at what is to be done: a person may clear its last task alone, months later
         planned_at = context["ti"].xcom_pull(task_ids="plan", key=PLANNED_AT_KEY) or None
-        _note_success(name, context, FLUSH_KEY, planned_at)
+        _note_success(name, memory_name, context, FLUSH_KEY, planned_at)
     return result
 
 
-def _note_success(name: str, context: Context, kind: str, known_at: float | None) -> None:
+def _note_success(name: str, memory_name: str, context: Context, kind: str, known_at: float | None) -> None:
     """The runs of a pipeline do not overlap: only one that a person has cleared may be older than the failures."""
-    keeper = FailureKeeper(name, context)
+    keeper = FailureKeeper(memory_name, context)
     if keeper.memory.streaks.get(name, kind) is not None:
         keeper.note_success(name, kind, known_at if was_cleared(context) else None)
         _keep(keeper, tasks.read_pipeline(name), context)
@@ -196,13 +253,26 @@ def _keep(keeper: FailureKeeper, pipeline: Pipeline, context: Context) -> None:
     keeper.keep({pipeline.name: pipeline})
 
 
+def _pull_plan(context: Context) -> dict[str, Any]:
+    """What the run has planned, whether its result or a part beside that; without tables if it has not."""
+    result = context["ti"].xcom_pull(task_ids="plan")
+    planned = result if isinstance(result, dict) else context["ti"].xcom_pull(task_ids="plan", key=PLAN_KEY)
+    return planned or {"tables": [], "refused": [], "left": 0}
+
+
+def _pull_queues(context: Context) -> list[dict[str, Any]]:
+    """What merges were mapped over: the result of stage, or of a plan of merges alone."""
+    queues = context["ti"].xcom_pull(task_ids="stage")
+    return (context["ti"].xcom_pull(task_ids="plan") if queues is None else queues) or []
+
+
 def _read_outcome(name: str, context: Context, message: str, states: Mapping[str, str]) -> PipelineOutcome:
     """What became of the run's tasks, by their states and by what they have left."""
     outcome = PipelineOutcome(name, messages=[message])
-    planned = context["ti"].xcom_pull(task_ids="plan") or {"tables": [], "refused": []}
+    planned = _pull_plan(context)
     failed_names = sorted(task for task, state in states.items() if state == "failed")
     is_merge = any(task.startswith("merge") for task in failed_names)
-    queues = (context["ti"].xcom_pull(task_ids="stage") if is_merge else None) or []  # once: it may be a megabyte
+    queues = _pull_queues(context) if is_merge else []  # once: it may be a megabyte
     for task in failed_names:
         base, _, index = task.rpartition("_")
         number = int(index) if base and index.isdigit() else None
@@ -219,19 +289,17 @@ def _read_outcome(name: str, context: Context, message: str, states: Mapping[str
     return outcome
 
 
-def _finish_run(name: str, context: Context, states: dict[str, str]) -> dict[str, Any]:
-    beat = tasks.run_heartbeat(name)
-    context["ti"].xcom_push(key=COMMITTED_KEY, value=True)
-    beat["measures"], beat["measured_at"] = tasks.run_measure(name), time.time()
-    flush_plan = context["ti"].xcom_pull(task_ids="plan") or {"refused": [], "left": 0}
+def _check_run(memory_name: str, context: Context, states: Mapping[str, str], kept: str) -> None:
+    """Red where a task failed or a table was refused; `kept` says what stands all the same. Calls for the next run."""
+    flush_plan = _pull_plan(context)
     messages = _describe_failed_tasks(states)
     refusals = [*flush_plan["refused"], *(context["ti"].xcom_pull(task_ids="stage", key=REFUSED_TABLES_KEY) or [])]
     messages += [f"table={refusal['table']} is refused, the others go on: {refusal['message']}" for refusal in refusals]
     if messages:
-        raise_joined("SomeTablesFailed", ["offsets are kept, but " + messages[0], *messages[1:]])
-    if flush_plan["left"] and read_run_params(context)["until_current"]:
-        trigger_next_run(name, context, read_run_params(context))
-    return beat
+        raise_joined("SomeTablesFailed", [f"{kept}, but {messages[0]}", *messages[1:]])
+    params = read_run_params(context)
+    if flush_plan["left"] and params["until_current"]:
+        emit_backlog_event(context, memory_name, params)
 
 
 def _describe_failed_tasks(states: Mapping[str, str]) -> list[str]:
@@ -267,7 +335,7 @@ def check_freshness(heard: dict[str, Any], name: str, target: int) -> float | No
         keeper.note_failure(name, FRESHNESS_KEY, Failure(FRESHNESS_KEY, reason))
         _keep(keeper, tasks.read_pipeline(name), context)
         raise AirflowFailException(reason)
-    _note_success(name, context, FRESHNESS_KEY, heard.get("measured_at"))
+    _note_success(name, name, context, FRESHNESS_KEY, heard.get("measured_at"))
     return behind
 
 

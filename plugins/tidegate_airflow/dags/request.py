@@ -10,10 +10,10 @@ from tidegate.errors import ConfigurationError
 from tidegate.fleet.timing import build_clock, is_member_due, keeps_own_time
 from tidegate.spec.pipeline import Pipeline
 
-from tidegate_airflow.assets import build_backlog_alias, build_backlog_asset
 from tidegate_airflow.errors import raise_airflow_errors, read_form_words
 
 PARAM_NAMES = ("max_records", "until_current", "dry_run")
+NOT_ASKED = {"max_records": None, "until_current": False, "dry_run": False}  # of words that a form has not
 
 
 def build_form() -> dict[str, Param]:
@@ -41,19 +41,24 @@ def build_form() -> dict[str, Param]:
     }
 
 
-def check_run_words(context: Context, *more_words: str) -> None:
+def build_merge_form() -> dict[str, Param]:
+    """What the form of merges asks for, where staging has a clock of its own: they read no record."""
+    return {"dry_run": build_form()["dry_run"]}
+
+
+def check_run_words(context: Context, *known_words: str) -> None:
     """AirflowFailException for a word that the form has not, or that Airflow holds back: a dry run would flush.
 
-    `more_words` are the form's words beside those of a flush.
+    `known_words` are the form's; those of a flush, if none are given.
     """
     words = read_form_words(context)
     with raise_airflow_errors():
-        refuse_strange_words(words, (*more_words, *PARAM_NAMES))
+        refuse_strange_words(words, known_words or PARAM_NAMES)
 
 
 def read_run_params(context: Context) -> dict[str, Any]:
     """What this run was asked for: by its form, or by the run before it that could not finish."""
-    words = {word: context["params"][word] for word in PARAM_NAMES}
+    words = {**NOT_ASKED, **{word: context["params"][word] for word in PARAM_NAMES if word in context["params"]}}
     for events in dict(context.get("triggering_asset_events") or {}).values():
         for event in events:
             words |= event.extra.get("asked", {})
@@ -99,11 +104,6 @@ def compute_min_records(pipeline: Pipeline, context: Context) -> int:
     return pipeline.merge.records_threshold if beats_only else 0
 
 
-def trigger_next_run(name: str, context: Context, run_params: dict[str, Any]) -> None:
-    """Let the next run begin as soon as this one has ended; it is asked for the same as this one."""
-    context["outlet_events"][build_backlog_alias(name)].add(build_backlog_asset(name), extra={"asked": run_params})
-
-
 def build_fleet_form(names: list[str]) -> dict[str, Param]:
     """A flush's form, and the members to choose from; in the process of a task nobody chooses."""
     items: dict[str, Any] = {"type": "string", **({"enum": names} if names else {})}
@@ -125,7 +125,7 @@ def read_fleet_request(
 
     Other DAGs and events without a pipeline mean all.
     """
-    check_run_words(context, PICKED)
+    check_run_words(context, PICKED, *PARAM_NAMES)
     params = read_run_params(context)
     kind = context["dag_run"].run_type
     if kind == "scheduled":

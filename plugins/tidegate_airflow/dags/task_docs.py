@@ -8,6 +8,16 @@ table's queue is full (`max_pending`) there is no new batch; `held` in the resul
 Skipped when every table is at the end of the log, and in runs of Airflow's own backfill, which repeats dates: a
 flush reads what waits, whatever its date.
 """
+PLAN_MERGES = """
+**plan** reads each table's position from the table itself and finds the staged batches that continue from it: a queue
+for each table, which its merge publishes. Batches are staged by the DAG beside this one (`stage.interval`), also while
+merges run. Skipped when nothing is staged, and when fewer rows are staged than `merge.records_threshold` says in a run
+that only the heartbeat's time has started.
+"""
+FINISH = """
+**finish** turns red when a task before it failed, or plan or stage refused a table, so that the run shows it. Offsets
+are committed by the merges. Where the batch left records behind, the next run begins at once.
+"""
 STAGE = """
 **stage** reads exactly those offsets once, decodes them, and overwrites batch N of each intermediate table under a new
 attempt. A record that cannot be decoded is reported with its topic, partition and offset; nothing of its table's batch

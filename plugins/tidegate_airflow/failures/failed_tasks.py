@@ -6,7 +6,7 @@ from typing import Any
 
 from tidegate.errors import PositionLost
 
-ECHO_TASKS = ("heartbeat", "complete")  # red because another task is, or for the same reason
+ECHO_TASKS = ("heartbeat", "finish", "complete")  # red because another task is, or for the same reason
 Data = dict[str, Any]
 
 

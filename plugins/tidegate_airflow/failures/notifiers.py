@@ -19,7 +19,7 @@ from tidegate_airflow.dag_ids import DAG_ID_PREFIX
 log = logging.getLogger(__name__)
 FAILURE_KEY = "failure"  # a result of the tasks that colour a pipeline's run, and what templates call it
 MEMBER_FAILURES_KEY = "member_failures"  # the same of a fleet: a list, each with its `pipeline`
-COLOURING_TASKS = ("heartbeat", "freshness")
+COLOURING_TASKS = ("heartbeat", "freshness", "finish")
 NO_PIPELINE = ""  # where a pipeline stands: the failure of a whole fleet
 DESCRIPTION = "Notifiers of failed runs: true for one that was called, false for one that is called by the next run"
 VARIABLE_SUFFIX = "_missed_calls"  # behind the id of the DAG

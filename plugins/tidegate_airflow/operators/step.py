@@ -22,7 +22,7 @@ from tidegate.lineage.dataset import TaskLineage
 from tidegate.ports.session import Engine
 
 from tidegate_airflow import tasks
-from tidegate_airflow.assets import emit_asset_event
+from tidegate_airflow.assets import emit_asset_event, emit_backlog_event
 from tidegate_airflow.errors import push_failure_reason, raise_joined, require_result
 from tidegate_airflow.operators import lineage
 from tidegate_airflow.operators.job import trace_job
@@ -110,6 +110,19 @@ def run_mapped_stage_step(
     )
 
 
+def run_stage_ahead_step(
+    context: Context, pipeline: str, flush_plan: Any, memory: Mapping[str, Any], engine: Engine | None = None
+) -> list[Data]:
+    """Run the step stage beside the merges; a queue that is long enough calls for the next merge at once."""
+    require_result(flush_plan, "plan")
+    watcher = DeferringWatcher(context, memory)
+    staged_batches, refusals, calls_merge = tasks.run_stage_ahead(pipeline, flush_plan, engine, watcher)
+    context["ti"].xcom_push(key=REFUSED_TABLES_KEY, value=refusals)
+    if calls_merge:
+        emit_backlog_event(context, pipeline)
+    return staged_batches
+
+
 def limit_queues(queues: list[Data], limit: int) -> list[Data]:
     """At most `limit` queues: those whose first batch has waited longest."""
     if len(queues) <= limit:
@@ -126,7 +139,8 @@ def run_merge_step(
     The asset event is sent after the publish; a repeat publishes nothing twice. Where a later batch fails, clean_up
     sends the event of those before it.
     """
-    require_result(queues, "stage")
+    operator = context.get("task")
+    require_result(queues, next(iter(operator.upstream_task_ids if operator is not None else ()), "stage"))
     queue = tasks.unwrap_queue(queues)
     context["table"] = queue["table"]
     published_batch = tasks.run_merge(
@@ -147,7 +161,7 @@ def _keep_unreported(context: Context, published_batch: Data) -> None:
         )
 
 
-STEPS = {"stage": run_mapped_stage_step, "merge": run_merge_step}
+STEPS = {"stage": run_mapped_stage_step, "stage_ahead": run_stage_ahead_step, "merge": run_merge_step}
 
 
 def run_member_stage(context: Context, fleet: str, entry: Data, memory: Mapping[str, Any]) -> Data:

@@ -21,9 +21,12 @@ FAMILIES = (
     ("tidegate_lag_seconds", "seconds", "age of a partition's first record that is not published"),
     ("tidegate_oldest_unpublished_seconds", "seconds", "age of a table's first record that is not published"),
     ("tidegate_table_lag_records", "", "offsets that a table has not come to"),
+    ("tidegate_table_unstaged_records", "", "offsets that neither a table nor its queue of staged batches has come to"),
+    ("tidegate_oldest_unstaged_seconds", "seconds", "age of a table's first record that is not staged"),
     ("tidegate_valid_through_timestamp_seconds", "seconds", "record time up to which a table is complete"),
     ("tidegate_open_batches", "", "batches of a table that are staged and not published"),
     ("tidegate_last_batch_seconds", "seconds", "how long the merges of the last batch took"),
+    ("tidegate_last_batch_stage_seconds", "seconds", "how long the stage job of the last batch took"),
     ("tidegate_last_batch_timestamp_seconds", "seconds", "when the last batch was published"),
     ("tidegate_last_batch_rows", "", "rows that the last batch changed, by what happened to them"),
     ("tidegate_last_batch_written_bytes", "bytes", "size of the data and delete files that the last batch added"),
@@ -66,6 +69,7 @@ def _sample_pipeline(row: PipelineRow) -> Iterable[Sample]:
     yield from _sample_known("tidegate_dead_letters", me, row["dead_letters"])
     if last := row["last_flush"]:
         yield "tidegate_last_batch_seconds", me, last["seconds"]
+        yield from _sample_known("tidegate_last_batch_stage_seconds", me, last.get("stage_seconds"))
         yield from _sample_known("tidegate_last_batch_timestamp_seconds", me, _to_seconds(last["published_at"]))
         for change in ("inserted", "updated", "deleted"):
             yield "tidegate_last_batch_rows", {**me, "change": change}, last[change]
@@ -93,6 +97,9 @@ def _sample_table(labels: dict[str, Any], table: TableOverview) -> Iterable[Samp
     yield "tidegate_open_batches", labels, table["open_batches"]
     yield from _sample_known("tidegate_oldest_unpublished_seconds", labels, table["lag_seconds"])
     yield from _sample_known("tidegate_valid_through_timestamp_seconds", labels, _to_seconds(table["valid_through"]))
+    if staging := table.get("staging"):
+        yield "tidegate_table_unstaged_records", labels, staging["lag"]
+        yield from _sample_known("tidegate_oldest_unstaged_seconds", labels, staging["lag_seconds"])
 
 
 def _join_tables_of_templates(tables: Iterable[TableOverview]) -> Iterable[TableOverview]:
@@ -107,6 +114,7 @@ def _join_tables_of_templates(tables: Iterable[TableOverview]) -> Iterable[Table
             named_by_records.setdefault(table["template"], []).append(table)
     for template, members in named_by_records.items():
         ages = [member["lag_seconds"] for member in members if member["lag_seconds"] is not None]
+        stagings = [staging for member in members if (staging := member.get("staging")) is not None]
         moments = [member["valid_through"] for member in members if member["valid_through"] is not None]
         yield {
             **members[0],
@@ -114,6 +122,7 @@ def _join_tables_of_templates(tables: Iterable[TableOverview]) -> Iterable[Table
             "lag": max(member["lag"] for member in members),
             "open_batches": max(member["open_batches"] for member in members),
             "lag_seconds": max(ages, default=None),
+            "staging": max(stagings, key=lambda staging: (staging["lag_seconds"] or 0.0, staging["lag"]), default=None),
             "valid_through": min(moments, default=None),
         }
 

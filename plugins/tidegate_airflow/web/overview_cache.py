@@ -7,8 +7,9 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from tidegate.errors import GiveUp
-from tidegate.monitoring.overview import build_overview, find_unpublished, read_recent
+from tidegate.monitoring.overview import build_overview, read_recent
 from tidegate.monitoring.reports import PipelineOverview, PipelineRow, RecentActivity
+from tidegate.monitoring.status import find_unpublished
 from tidegate.ports.session import Session
 from tidegate.spec.pipeline import FileDescription
 from tidegate.table.log import read_known_log

@@ -7,10 +7,12 @@ import pytest
 from crash.memory import (
     GROUP,
     TOPIC,
+    Run,
     arrange_first_batch,
     arrange_later_batch,
     arrange_new_column,
     arrange_queue,
+    arrange_staged_ahead,
     arrange_staged_batch,
     build_crash_pipeline,
     build_world,
@@ -19,26 +21,30 @@ from crash.memory import (
     list_passed_points,
     produce,
     read_outcome,
+    run_both_clocks,
+    set_two_clocks,
 )
 from crash.points import Journey, Point
 from examples import choose_walk_cases
 from fakes import World
 from tidegate.errors import NothingToDo, PublishedElsewhere, RetryLater
 from tidegate.flush.flush import flush
+from tidegate.flush.two_clocks import run_merge, run_stage
 from tidegate.spec.pipeline import Pipeline
 
 
 class Sleeper:
-    """A flush that sleeps at one point while others bring two newer batches to the tables."""
+    """A run that sleeps at one point while others bring two newer batches to the tables."""
 
-    def __init__(self, situation, pipeline: Pipeline, at: Point) -> None:
+    def __init__(self, situation, pipeline: Pipeline, at: Point, sleeps: Run = flush, others: Run = flush) -> None:
         self.world, self.pipeline, self.at = build_world(situation, pipeline), pipeline, at
+        self.sleeps, self.others = sleeps, others
         self.asleep, self.error_text = False, ""
 
     def run(self) -> None:
         with Journey(self.meet).inside() as journey:
             try:
-                flush(journey.open_session(self.world.open_session(self.pipeline)))
+                self.sleeps(journey.open_session(self.world.open_session(self.pipeline)))
             except (NothingToDo, PublishedElsewhere, RetryLater) as error:
                 self.error_text = f"{type(error).__name__}: {error}"
 
@@ -47,7 +53,7 @@ class Sleeper:
             self.asleep = True
             for name in ("newer", "newest"):
                 produce(self.world, ("a", name), ("c", None), ("d", name))
-                drain(self.world, self.pipeline)
+                drain(self.world, self.pipeline, self.others)
             self.before = read_outcome(self.world, self.pipeline)
 
 
@@ -65,15 +71,37 @@ def test_runner_that_sleeps_at_any_point_changes_nothing_when_it_wakes(
     for at in points:
         sleeper = Sleeper(situation, pipeline, at)
         sleeper.run()
-        assert sleeper.asleep, at
-        world: World = sleeper.world
-        rows, positions, _ = read_outcome(world, pipeline)
-        assert (rows, positions) == sleeper.before[:2], f"slept at {at}: {sleeper.error_text}"
-        assert len(sleeper.error_text.splitlines()) <= 1, sleeper.error_text
-        drain(world, pipeline)
-        assert read_outcome(world, pipeline) == sleeper.before, f"slept at {at}: {sleeper.error_text}"
-        assert world.broker.groups[GROUP][TOPIC] == {n: p.end for n, p in enumerate(world.broker.partitions[TOPIC])}
-        produce(world, ("e", "last"))  # what a loser staged under a number of its own goes with the next batch
-        drain(world, pipeline)
-        assert list_leftovers(world, pipeline) == [], f"slept at {at}: {sleeper.error_text}"
+        check_sleeper_changed_nothing(sleeper, f"slept at {at}")
     record_property("counted", {"points slept at": len(points)})
+
+
+@pytest.mark.parametrize("sleeps", [run_stage, run_merge], ids=lambda run: run.__name__)
+@pytest.mark.parametrize(("mode", "tables"), [("upsert_delete", 1), ("append", 2)])
+@pytest.mark.parametrize(
+    "situation", [arrange_first_batch, arrange_new_column, arrange_staged_ahead], ids=lambda s: s.__name__
+)
+def test_half_of_a_pipeline_with_two_clocks_that_sleeps_at_any_point_changes_nothing_when_it_wakes(
+    sleeps: Run, situation, mode: str, tables: int, record_property
+) -> None:
+    pipeline = set_two_clocks(build_crash_pipeline(mode, tables))
+    points = choose_walk_cases(list_passed_points(situation, pipeline, sleeps), situation.__name__, tables)
+    for at in points:
+        sleeper = Sleeper(situation, pipeline, at, sleeps, run_both_clocks)
+        sleeper.run()
+        check_sleeper_changed_nothing(sleeper, f"{sleeps.__name__} slept at {at}")
+    record_property("counted", {"points slept at": len(points)})
+
+
+def check_sleeper_changed_nothing(sleeper: Sleeper, place: str) -> None:
+    world: World = sleeper.world
+    pipeline = sleeper.pipeline
+    assert sleeper.asleep, place
+    rows, positions, _ = read_outcome(world, pipeline)
+    assert (rows, positions) == sleeper.before[:2], f"{place}: {sleeper.error_text}"
+    assert len(sleeper.error_text.splitlines()) <= 1, sleeper.error_text
+    drain(world, pipeline, sleeper.others)
+    assert read_outcome(world, pipeline) == sleeper.before, f"{place}: {sleeper.error_text}"
+    assert world.broker.groups[GROUP][TOPIC] == {n: p.end for n, p in enumerate(world.broker.partitions[TOPIC])}
+    produce(world, ("e", "last"))  # what a loser staged under a number of its own goes with the next batch
+    drain(world, pipeline, sleeper.others)
+    assert list_leftovers(world, pipeline) == [], f"{place}: {sleeper.error_text}"

@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 from tidegate.errors import ConfigurationError
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
 from tidegate.schema.data_types import Column
-from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.pipeline import Pipeline, Stage
 
 NAME, PARTITIONS = "lake.shop.orders", 3
 COLUMNS = (Column("id", "INT"), Column("part", "STRING"), Column("n", "INT"))
 MODES = ("upsert_delete", "upsert", "delete", "append")
 KEYS = st.tuples(st.integers(0, 3), st.sampled_from([None, "a"]))
 CHANGES = st.tuples(st.just("change"), KEYS, st.one_of(st.none(), st.integers(0, 99)))
+HALVES = st.sampled_from(["stage", "stage", "merge"])
 STEPS = st.one_of(
     CHANGES,
     CHANGES,
@@ -34,6 +35,15 @@ STEPS = st.one_of(
     st.tuples(st.just("forget")),
     st.tuples(st.just("rollback"), st.integers(1, 4)),
     st.tuples(st.just("replay")),
+)
+STEPS_OF_TWO_CLOCKS = st.one_of(
+    STEPS,
+    CHANGES,
+    st.tuples(st.just("run_half"), HALVES, st.integers(1, 8)),
+    st.tuples(st.just("crash_half"), HALVES, st.integers(1, 8), st.integers(1, 90)),
+    st.tuples(
+        st.just("pause_half"), HALVES, st.integers(1, 8), st.integers(1, 60), st.lists(HALVES, min_size=1, max_size=4)
+    ),
 )
 
 
@@ -53,15 +63,15 @@ def compute_rows(mode: str, changes: list[tuple[tuple, int | None]]) -> list[dic
 class Runner(InterruptedRunner):
     """Plays one sequence of steps in a world of its own."""
 
-    def __init__(self, mode: str) -> None:
+    def __init__(self, mode: str, stage_seconds: int | None = None) -> None:
         super().__init__()
-        self.mode = mode
+        self.mode, self.stage_clock = mode, Stage(stage_seconds)
         self.world.broker.create("orders", PARTITIONS)
         self.changes: list[tuple[tuple, int | None]] = []
 
     def build_pipeline(self, cap: int) -> Pipeline:
         table = build_table(NAME, self.mode, keys=("id", "part"), columns=COLUMNS)
-        return build_pipeline(table, max_records=cap, on_rollback="rewind")
+        return build_pipeline(table, max_records=cap, on_rollback="rewind", stage=self.stage_clock)
 
     def change(self, key: tuple, n: int | None) -> None:
         key_values = {"id": key[0], "part": key[1]}
@@ -99,21 +109,32 @@ def sort_rows(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(json.dumps(row, sort_keys=True) for row in rows)
 
 
-@settings(
-    max_examples=choose_number(800),
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow],
-    phases=[Phase.generate, Phase.shrink],
-)
-@given(st.sampled_from(MODES), st.lists(STEPS, min_size=4, max_size=30))
-def test_table_equals_the_model_after_any_sequence_of_changes_deaths_and_zombies(mode: str, steps: list) -> None:
-    runner = Runner(mode)
+MODEL_SETTINGS = {
+    "deadline": None,
+    "derandomize": True,
+    "database": None,
+    "suppress_health_check": [HealthCheck.too_slow],
+    "phases": [Phase.generate, Phase.shrink],
+}
+
+
+def check_model(runner: Runner, steps: list[tuple]) -> None:
     for name, *arguments in steps:
         getattr(runner, name)(*arguments)
     runner.finish()
-    assert sort_rows(runner.world.read_rows(NAME)) == sort_rows(compute_rows(mode, runner.changes))
+    assert sort_rows(runner.world.read_rows(NAME)) == sort_rows(compute_rows(runner.mode, runner.changes))
     ends = {p: part.end for p, part in enumerate(runner.world.broker.partitions["orders"])}
     if any(ends.values()):
         assert runner.world.broker.read_committed("tidegate-shop", ("orders",)) == {"orders": ends}
+
+
+@settings(max_examples=choose_number(800), **MODEL_SETTINGS)
+@given(st.sampled_from(MODES), st.lists(STEPS, min_size=4, max_size=30))
+def test_table_equals_the_model_after_any_sequence_of_changes_deaths_and_zombies(mode: str, steps: list) -> None:
+    check_model(Runner(mode), steps)
+
+
+@settings(max_examples=choose_number(800), **MODEL_SETTINGS)
+@given(st.sampled_from(MODES), st.lists(STEPS_OF_TWO_CLOCKS, min_size=4, max_size=40))
+def test_table_equals_the_model_after_any_runs_of_two_clocks_beside_each_other(mode: str, steps: list) -> None:
+    check_model(Runner(mode, 10), steps)

@@ -38,7 +38,7 @@ from tidegate.ports.destination import StagingStore
 HIGHEST_BATCH_LABEL = "tidegate_highest_batch"
 LANDED_FILE = "landed.json"
 REQUEST_FILE = "request.json"
-MIN_FREE_PARTITIONS = 100  # batches that may be staged before the next clean-up
+MIN_FREE_PARTITIONS = 2000  # batches that may be staged before the next clean-up; `max_pending` is at most half of it
 EXPIRATION_TIME = timedelta(days=30)  # as the statement that makes the table has it
 COUNTS_PATH_PATTERN = re.compile(r"/counts/part-[^/]*$")
 BATCH_PATH_PATTERN = re.compile(r"/batch=(\d+)/attempt=([^/]+)/")
@@ -157,11 +157,15 @@ class BigQueryStaging(BigQueryPort, StagingStore):
             _record_highest_batch(warehouse, table, max(up_to_batch, self.find_highest_batch(intermediate)))
         files = 0
         for batch in batches:
+            if batch > up_to_batch and _is_staged_anew(warehouse, intermediate, batch, ended_attempts):
+                continue
             if table is not None:
                 warehouse.delete_table(f"{intermediate}${batch}")
                 hit_failpoint("bigquery.partition_dropped")
             files += sum(f"/batch={batch}/" in name for name in names)
-            warehouse.folder.delete(get_folder(intermediate, batch))
+            ended_here = sorted(attempt for number, attempt in attempts if number == batch > up_to_batch)
+            for attempt in ended_here or [""]:  # of a batch that is published, whatever lies there
+                warehouse.folder.delete(get_folder(intermediate, batch, attempt))
             hit_failpoint("clean_up.removed")
         return {"partitions": len(batches), "files": files}
 
@@ -414,6 +418,11 @@ def _find_unmergeable_attempts(warehouse: Warehouse, intermediate: str) -> set[t
         if not _get_outcome(landed).can_be_merged(span):
             ended_attempts.add((int(summary["tidegate.batch"]), summary["tidegate.attempt"]))
     return ended_attempts
+
+
+def _is_staged_anew(warehouse: Warehouse, intermediate: str, batch: int, ended_attempts: set[tuple[int, str]]) -> bool:
+    """Whether a run of staging beside this one has taken the number of attempts that are never merged."""
+    return bool(_list_attempts(warehouse.folder.list_paths(get_folder(intermediate, batch))) - ended_attempts)
 
 
 def _get_highest_label(table: Any) -> int:

@@ -140,8 +140,15 @@ class IcebergStaging(IcebergPort, StagingStore):
 
     @translate_iceberg_errors
     def clean_up(self, intermediate: str, up_to_batch: int) -> dict[str, int]:
-        loaded_table = self.catalogs.table(intermediate)
-        return {} if loaded_table is None else _remove_batches(loaded_table, up_to_batch)
+        # one commit, tried again where staging beside it was faster
+        for _ in range(MAX_COMMITS):
+            loaded_table = self.catalogs.table(intermediate)
+            with suppress(CommitRefused):
+                return {} if loaded_table is None else _remove_batches(loaded_table, up_to_batch)
+        raise RetryLater(
+            f"intermediate={intermediate} up_to_batch={up_to_batch}: other commits to the table were faster "
+            f"{MAX_COMMITS} times; the next clean-up does the rest"
+        )
 
     @translate_iceberg_errors
     def drop(self, intermediate: str) -> None:

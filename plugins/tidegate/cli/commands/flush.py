@@ -1,4 +1,4 @@
-"""``tidegate flush``: one whole cycle, or as many as it takes until nothing is left."""
+"""``tidegate flush``: one whole cycle, or as many as it takes; ``stage`` and ``merge``: one half of it."""
 
 import argparse
 from collections.abc import Sequence
@@ -9,6 +9,7 @@ from tidegate.cli import output
 from tidegate.cli.commands.progress_bar import ProgressBar, WatchedEngine, show_progress
 from tidegate.connections import read_connection_from_env
 from tidegate.errors import NothingToDo, SomeTables
+from tidegate.flush import two_clocks
 from tidegate.flush.batch_size import resolve_stop_offsets
 from tidegate.flush.flush import flush
 from tidegate.model.batch import Plan, PublishedBatch
@@ -24,6 +25,40 @@ def run_flush(words: argparse.Namespace) -> int:
     stop_offsets = None if words.until is None else resolve_stop_offsets(session, words.until)
     with show_progress(words, f"flush {words.pipeline}") as bar:
         return _run_flushes(words, replace(session, engine=WatchedEngine(session.engine, bar)), stop_offsets, bar)
+
+
+def run_stage(words: argparse.Namespace) -> int:
+    """Exit code 0; everything else is an error, raised when what other tables have staged is printed."""
+    session = assemble_checked_pipeline(find_include_folder(), words.pipeline, read_connection_from_env)
+    with show_progress(words, f"stage {words.pipeline}") as bar:
+        watched_session = replace(session, engine=WatchedEngine(session.engine, bar))
+        result = two_clocks.run_stage(watched_session, lambda _: bar.expect(1))
+        with bar.make_room():
+            for batch in result.batches:
+                output.print_result(words, output.format_staged(batch), batch.to_dict())
+    if result.failure is not None:
+        raise result.failure
+    return 0
+
+
+def run_merge(words: argparse.Namespace) -> int:
+    """Exit code 0; everything else is an error, raised when what other tables have published is printed."""
+    session = assemble_checked_pipeline(find_include_folder(), words.pipeline, read_connection_from_env)
+    with show_progress(words, f"merge {words.pipeline}") as bar:
+        watched_session = replace(session, engine=WatchedEngine(session.engine, bar))
+        failure = None
+        try:
+            report = partial(_expect_work, bar)
+            published_batches = two_clocks.run_merge(watched_session, words.merges_at_once, report=report).published
+        except SomeTables as error:
+            published_batches = error.published
+            failure = error
+        with bar.make_room():
+            for batch in published_batches:
+                output.print_result(words, output.format_published(batch), batch.to_dict())
+    if failure is not None:
+        raise failure
+    return 0
 
 
 def _run_flushes(words: argparse.Namespace, session: Session, stop_offsets: Offsets | None, bar: ProgressBar) -> int:

@@ -24,6 +24,8 @@ def check_timing_and_spark(model: PipelineModel, findings: Problems) -> None:
         findings.add(("merge", "interval"), "nothing would ever flush: records_threshold is -1 too; set one of them")
     if model.merge.records_threshold == 0:
         findings.add(("merge", "records_threshold"), "out of range; must be at least 1, or -1 to disable")
+    if isinstance(model.stage.interval, int) and model.stage.interval <= 0:
+        findings.add(("stage", "interval"), "out of range; must be at least 1s; leave it out to stage in each flush")
     larger = model.merge.catch_up_records
     if larger is not None and larger < model.merge.max_records:
         findings.add(
@@ -76,7 +78,7 @@ def _check_notifiers(model: PipelineModel, findings: Problems) -> None:
             refuse_secrets(entry.kwargs, (key, index, "kwargs"), findings, "an Airflow connection")
 
 
-OTHER_DAGS = ("actions", "backfill", "maintenance", "replay")  # of a pipeline, beside its flush
+OTHER_DAGS = ("actions", "backfill", "maintenance", "replay", "stage")  # of a pipeline, beside its flush
 
 
 def check_fleet(path: Path, model: PipelineModel, findings: Problems) -> None:
@@ -95,6 +97,11 @@ def check_fleet(path: Path, model: PipelineModel, findings: Problems) -> None:
             ("complete",),
             f"fleet={fleet}: each hour is an event of a task of its own, which a fleet does not have; leave complete "
             "or fleet out",
+        )
+    if model.stage.interval is not None:
+        findings.add(
+            ("stage", "interval"),
+            f"fleet={fleet}: the members of a fleet stage and merge in one run; leave stage.interval or fleet out",
         )
     pipeline_name = find_pipeline_with_dag(path.parent, f"fleet_{fleet}")
     if pipeline_name is not None:

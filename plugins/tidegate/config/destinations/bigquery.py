@@ -27,7 +27,7 @@ from tidegate.config.destinations.declared_columns import (
     try_parse_columns,
 )
 from tidegate.config.destinations.destination import CatalogModel, CatalogProbe, DestinationType
-from tidegate.config.models.pipeline import MergeModel, PipelineModel, TableModel
+from tidegate.config.models.pipeline import PipelineModel, TableModel
 from tidegate.config.parsing.problems import Problems
 from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.connections import Resolve
@@ -45,6 +45,7 @@ MAX_STRUCT_LEVELS = 15
 MAX_LOADS_PER_DAY = 1_500  # load jobs into one table, failed ones included
 MIN_INTERVAL_SECONDS = -(-86_400 // MAX_LOADS_PER_DAY)
 MIN_THRESHOLD_RECORDS = 1_000  # below it an ordinary day of records is more than LOADS_A_DAY flushes
+MAX_PENDING = 1000  # each staged batch has a partition of its own, of 10,000
 PARTITION_OPTIONS = ("partition_expiration_days", "require_partition_filter")
 _UNCLUSTERED_TYPES = ("FLOAT64", "BYTES")
 _NAME_CATEGORIES = ("Pc", "Pd", "Zs")  # of Unicode, beside letters, marks and numbers
@@ -70,7 +71,7 @@ def _check_pipeline(model: PipelineModel, catalogs: Sequence[Catalog], findings:
     """BigQuery itself has quotas of jobs, and places: a server that a catalog names by its endpoint has neither."""
     served_catalogs = [catalog for catalog in catalogs if "endpoint" not in catalog.properties]
     if served_catalogs:
-        _check_pace(model.merge, findings)
+        _check_pace(model, findings)
     locations = {str(catalog.properties.get("location", DEFAULT_LOCATION)).upper() for catalog in served_catalogs}
     if len(locations) > 1 and model.source.errors.tolerance != "none":
         findings.add(
@@ -98,6 +99,8 @@ def _check_table(
     elif literal_text and not DATASET_PATTERN.fullmatch(literal_text):
         problem = f"dataset={namespace}: BigQuery's datasets have letters, digits and underscores"
         findings.add((*path, "name"), f"{problem}; name another one")
+    if table.max_pending > MAX_PENDING:
+        findings.add((*path, "max_pending"), f"BigQuery has partitions for {MAX_PENDING} staged batches; lower it")
     _check_history(model, table, path, findings)
     _check_limits(model, table, path, findings)
 
@@ -176,12 +179,15 @@ def _check_partial_updates(table: TableModel, columns: Iterable[Column], path: K
         )
 
 
-def _check_pace(merge: MergeModel, findings: Problems) -> None:
-    """Note flushes that come faster than BigQuery takes load jobs."""
-    if isinstance(merge.interval, int) and 0 < merge.interval < MIN_INTERVAL_SECONDS:
+def _check_pace(model: PipelineModel, findings: Problems) -> None:
+    """Note loads that come faster than BigQuery takes load jobs: staging is one for each table."""
+    key = "merge" if model.stage.interval is None else "stage"
+    interval = model.merge.interval if model.stage.interval is None else model.stage.interval
+    if isinstance(interval, int) and 0 < interval < MIN_INTERVAL_SECONDS:
         problem = f"BigQuery takes {MAX_LOADS_PER_DAY} load jobs for one table a day"
-        findings.add(("merge", "interval"), f"{problem}; must be at least {MIN_INTERVAL_SECONDS}s, or -1 to disable")
-    if 0 < merge.records_threshold < MIN_THRESHOLD_RECORDS:
+        way_out = ", or -1 to disable" if key == "merge" else ""
+        findings.add((key, "interval"), f"{problem}; must be at least {MIN_INTERVAL_SECONDS}s{way_out}")
+    if model.stage.interval is None and 0 < model.merge.records_threshold < MIN_THRESHOLD_RECORDS:
         problem = f"each flush is a load job, and BigQuery takes {MAX_LOADS_PER_DAY} for one table a day"
         findings.add(
             ("merge", "records_threshold"), f"{problem}; must be at least {MIN_THRESHOLD_RECORDS}, or -1 to disable"

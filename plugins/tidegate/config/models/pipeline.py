@@ -210,7 +210,10 @@ class TableModel(StrictModel):
     )
     tombstone_retention: Duration = Field(default=7 * 86400, gt=0, description="How long deletes are remembered.")
     max_pending: int = Field(
-        default=10, ge=1, description="Staged batches that may wait for this table while others go on."
+        default=10,
+        ge=1,
+        description="Staged batches that may wait for this table while others go on; with stage.interval the default "
+        "is 1000.",
     )
     last_per_key: Literal["auto", "always", "never"] = Field(
         default="auto",
@@ -236,7 +239,12 @@ class MergeModel(StrictModel):
     interval: DurationOrCron = Field(
         default=60, description="Pause between flushes, or a cron expression in UTC; -1 disables."
     )
-    records_threshold: int = Field(default=-1, ge=-1, description="Flush when this many records wait; -1 disables.")
+    records_threshold: int = Field(
+        default=-1,
+        ge=-1,
+        description="Flush when this many records wait, with stage.interval: when so many are staged for one table; -1 "
+        "disables.",
+    )
     max_records: int = Field(default=1_000_000, ge=1, description="Most records of one batch.")
     catch_up_records: int | None = Field(
         default=None,
@@ -259,6 +267,16 @@ class MergeModel(StrictModel):
     )
 
 
+class StageModel(StrictModel):
+    """Whether records are staged on a clock of their own, beside the merges."""
+
+    interval: DurationOrCron | None = Field(
+        default=None,
+        description="Pause between two stagings, or a cron expression in UTC; merge.interval is then the pause between "
+        "two merges; default: a flush stages and merges in one run.",
+    )
+
+
 class NotifierModel(StrictModel):
     """One of Airflow's notifiers, called when a run fails, or succeeds again."""
 
@@ -272,6 +290,7 @@ class PipelineModel(SharedModel):
     description: str = Field(default="", description="For people; shown in Airflow.")
     source: SourceModel
     tables: list[TableModel]
+    stage: StageModel = StageModel()
     merge: MergeModel = MergeModel()
     on_rollback: Literal["fail", "rewind", "keep"] = Field(
         default="fail", description="What to do when the table was rolled back."

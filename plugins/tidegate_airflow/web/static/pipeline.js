@@ -43,13 +43,17 @@ function banner({ pipeline: row }) {
 
 const warnings = (found) => (Array.isArray(found) && found.length ? h("ul", { class: "warnings" }, found.map((one) => h("li", { class: "trouble" }, one))) : null);
 
+// what the last flush cost: its stage job beside its merges, where the history knows both
+const cost = (flush) => (flush.stage_seconds == null ? `in ${span(flush.seconds)}` : `staged in ${span(flush.stage_seconds)}, merged in ${span(flush.seconds)}`);
+
 function facts({ pipeline: row, airflow, group_retention: expiry }) {
   const flush = row.last_flush;
   const list = [
-    ["Lag", [number(row.lag), row.lag === 1 ? " offset" : " offsets", asOf(row.read_at)]],
+    ...(row.staging ? [["Staged", [`${number(row.staging.lag)} offsets behind the log`, h("div", { class: "quiet" }, span(row.staging.lag_seconds))]]] : []),
+    [row.staging ? "Merged" : "Lag", [number(row.lag), row.lag === 1 ? " offset" : " offsets", row.staging ? " behind the log" : null, asOf(row.read_at)]],
     ["Behind", "lag" in row ? span(row.lag_seconds) : "–"],
     ["Complete to", [moment(row.freshness), h("div", { class: "quiet" }, ago(row.freshness))]],
-    ["Last flush", flush ? [ago(flush.published_at), h("div", { class: "quiet" }, `batch ${flush.batch} in ${span(flush.seconds)}: ${number(flush.inserted)} inserted, ${number(flush.updated)} updated, ${number(flush.deleted)} deleted, ${bytes(flush.bytes_written)} written`)] : "none yet"],
+    ["Last flush", flush ? [ago(flush.published_at), h("div", { class: "quiet" }, `batch ${flush.batch} ${cost(flush)}: ${number(flush.inserted)} inserted, ${number(flush.updated)} updated, ${number(flush.deleted)} deleted, ${bytes(flush.bytes_written)} written`)] : "none yet"],
     ["Dead letters", row.dead_letters ? h("a", { class: "warn", "data-key": "letters", href: `pipelines/${encodeURIComponent(row.pipeline)}/dead-letters` }, `${number(row.dead_letters)} wait`) : number(row.dead_letters)],
     ["Next run", row.dag_id ? [row.paused ? "paused" : row.last_run?.state === "running" ? "running" : due(row.next_run), h("div", {}, link(dagPath(row.dag_id), row.fleet ? `the DAG of the fleet ${row.fleet}` : "the DAG"))] : "no DAG"],
     ["Heartbeat", [ago(airflow?.last_heartbeat), h("div", { class: "quiet" }, "committed offsets expire ", ago(airflow?.offsets_expire), expiry?.assumed && airflow?.offsets_expire ? " (if brokers keep them for seven days: they do not say)" : null)]],
@@ -60,22 +64,26 @@ function facts({ pipeline: row, airflow, group_retention: expiry }) {
 function actions({ pipeline: row, airflow, may }, again) {
   const dags = airflow?.dags ?? {};
   if (!Object.values(may).some(Boolean)) return quiet("Your role in Airflow may look, but start nothing.");
-  const flush = h("button", { type: "button", "data-key": "flush", disabled: !may.flush || dags.flush?.paused, title: dags.flush?.paused ? "The DAG is paused: resume it first" : null,
+  const start = (kind, what, label) => h("button", { type: "button", "data-key": kind, disabled: !may[kind] || dags[kind]?.paused, title: dags[kind]?.paused ? "The DAG is paused: resume it first" : null,
     click: async () => {
       try {
-        say(...await startNow(dags.flush.dag_id, "Flush", row.fleet ? row.pipeline : null));
+        say(...await startNow(dags[kind].dag_id, what, row.fleet ? row.pipeline : null));
       } catch (problem) { say(`Not started: ${problem.message}`); }
       again();
-    } }, "Flush now");
-  return h("div", { class: "actions" }, flush, may.pause ? pauseButton(dags.flush, again, row.fleet) : null, row.dead_letters ? replayButton(row.pipeline, row.dead_letters, dags.replay, may.replay, again) : null,
+    } }, label);
+  const starts = dags.stage ? [start("stage", "Staging", "Stage now"), start("flush", "Merge", "Merge now")] : [start("flush", "Flush", "Flush now")];
+  const pauses = may.pause ? pauseButton([dags.flush, dags.stage].filter(Boolean), again, row.fleet) : null;
+  return h("div", { class: "actions" }, starts, pauses, row.dead_letters ? replayButton(row.pipeline, row.dead_letters, dags.replay, may.replay, again) : null,
     may.backfill && dags.backfill ? link(dagPath(dags.backfill.dag_id), "Backfill: its form is behind Trigger") : null);
 }
 
-function pauseButton(dag, again, fleet) {
-  const [word, done] = dag.paused ? ["Resume", "Resumed: a run that was under way goes on, and new ones start."] : ["Pause", "Paused: tasks that are under way end, the rest of their run waits for Resume, and no other run starts."];
+/** Of a pipeline with two clocks both DAGs: what is staged would pile up otherwise. */
+function pauseButton(dags, again, fleet) {
+  const paused = dags.every((dag) => dag.paused);
+  const [word, done] = paused ? ["Resume", "Resumed: a run that was under way goes on, and new ones start."] : ["Pause", "Paused: tasks that are under way end, the rest of their run waits for Resume, and no other run starts."];
   return h("button", { type: "button", "data-key": "pause", click: async () => {
     try {
-      await pause(dag.dag_id, !dag.paused);
+      for (const dag of dags) await pause(dag.dag_id, !paused);
       say(done);
     } catch (problem) { say(`Not done: ${problem.message}`); }
     again();
@@ -103,7 +111,8 @@ function partitions({ pipeline: row, offsets, past, airflow }) {
     { title: "Topic", head: true, cell: (one) => one.topic },
     { title: "Partition", number: true, cell: (one) => one.partition },
     { title: "Begin", hint: "First offset that the log still holds", number: true, cell: (one) => number(more.get(key(one))?.begin) },
-    { title: "Published", hint: "Next offset: all before it are in the tables", number: true, cell: (one) => number(one.published) },
+    ...(row.staging ? [{ title: "Staged", hint: "Next offset: all before it are staged, or in the tables", number: true, cell: (one) => number(one.staging?.staged) }] : []),
+    { title: row.staging ? "Merged" : "Published", hint: "Next offset: all before it are in the tables", number: true, cell: (one) => number(one.published) },
     { title: "Committed", hint: "What the consumer group reports", number: true, cell: (one) => number(more.get(key(one))?.committed) },
     { title: "End", number: true, cell: (one) => number(one.end) },
     { title: "Lag", number: true, cell: (one) => h("span", { class: one.lag ? "behind" : null }, number(one.lag)) },
@@ -122,8 +131,12 @@ function tables({ pipeline: row, airflow }) {
   const columns = [
     { title: "Table", head: true, cell: (one) => [airflow?.assets?.[one.table] ? link(`assets/${airflow.assets[one.table]}`, one.table) : one.table, one.problem && one.problem !== row.reason ? h("div", { class: "reason" }, one.problem, " ", seePage(one.runbook)) : null] },
     { title: "Batch", number: true, cell: (one) => number(one.batch) },
-    { title: "Lag", number: true, cell: (one) => number(one.lag) },
-    { title: "Behind", number: true, cell: (one) => span(one.lag_seconds) },
+    ...(row.staging ? [
+      { title: "Staging lag", hint: "Offsets that are not staged", number: true, cell: (one) => number(one.staging?.lag) },
+      { title: "Staging behind", hint: "Age of the oldest record that is not staged", number: true, cell: (one) => span(one.staging?.lag_seconds) },
+    ] : []),
+    { title: row.staging ? "Merge lag" : "Lag", number: true, cell: (one) => number(one.lag) },
+    { title: row.staging ? "Merge behind" : "Behind", number: true, cell: (one) => span(one.lag_seconds) },
     { title: "Complete to", number: true, cell: (one) => moment(one.valid_through) },
     { title: "Open batches", number: true, cell: (one) => `${one.open_batches} of ${one.max_pending}` },
   ];
@@ -182,7 +195,8 @@ function batches(past) {
     { title: "Table", cell: (one) => one.table },
     ...["read", "staged", "superseded", "filtered", "dead_lettered", "gaps", "inserted", "updated", "deleted"].map((what) => ({ title: what.replace("_", " "), number: true, cell: (one) => number(one[what]) })),
     { title: "bytes written", hint: "Size of the data and delete files that the batch added", number: true, cell: (one) => bytes(one.bytes_written) },
-    { title: "Took", number: true, cell: (one) => span(one.seconds) },
+    { title: "Staged in", number: true, cell: (one) => (one.stage_seconds === null ? "–" : span(one.stage_seconds)) },
+    { title: "Merged in", number: true, cell: (one) => span(one.seconds) },
   ];
   const [first, rest] = [past.batches.slice(0, 10), past.batches.slice(10)];
   return section("Batches", table("Newest batches", columns, first),

@@ -36,7 +36,8 @@ def read_lines(terminal: Terminal) -> list[list[str]]:
 def build_status(**changed: Any) -> dict[str, Any]:
     def partition(number: int, published: int, end: int) -> dict[str, Any]:
         return {"topic": "shop[x].orders", "partition": number, "begin": 0, "published": published, "committed": None,
-                "end": end, "lag": end - published, "lag_seconds": 12.4 if end > published else 0}  # fmt: skip
+                "end": end, "lag": end - published, "lag_seconds": 12.4 if end > published else 0,
+                "staging": None}  # fmt: skip
 
     table = {
         "table": "lake.shop.orders",
@@ -44,6 +45,8 @@ def build_status(**changed: Any) -> dict[str, Any]:
         "batch": 7,
         "rows": 1234567,
         "lag": 3,
+        "lag_seconds": 12.4,
+        "staging": None,
         "problem": None,
         "runbook": None,
     }
@@ -54,7 +57,7 @@ def build_status(**changed: Any) -> dict[str, Any]:
         "backfill": None,
         "read": 5,
     }
-    batch |= {"inserted": 1, "updated": 2, "deleted": 0, "dead_lettered": 1, "seconds": 2.5}
+    batch |= {"inserted": 1, "updated": 2, "deleted": 0, "dead_lettered": 1, "seconds": 2.5, "stage_seconds": 1.5}
     return {
         "pipeline": "orders", "lag": 3, "freshness": None, "tables": [{**table, "actions": []}],
         "partitions": [partition(0, 10, 10), partition(1, 7, 10)], "batches": [batch], "backfills": [], "warnings": [],
@@ -70,7 +73,24 @@ def test_status_shows_both_partitions_the_table_and_the_last_batch(terminal) -> 
     assert ["lake.shop.orders", "upsert", "7", "1234567", "3"] in lines
     assert ["shop[x].orders", "0", "0", "10", "-", "10", "0", "0 s"] in lines
     assert ["shop[x].orders", "1", "0", "7", "-", "10", "3", "12 s"] in lines
-    assert ["2026-01-01T00:00:00Z", "lake.shop.orders", "7", "5", "1", "2", "0", "1", "2.5"] in lines
+    assert ["2026-01-01T00:00:00Z", "lake.shop.orders", "7", "5", "1", "2", "0", "1", "1.5", "2.5"] in lines
+
+
+def test_pipeline_with_two_clocks_shows_how_far_it_is_staged_beside_how_far_it_is_merged(terminal) -> None:
+    status: Any = build_status()
+    status["tables"][0] |= {"exists": True, "staging": {"lag": 1, "lag_seconds": 2.0}}
+    for part in status["partitions"]:
+        part["staging"] = {"staged": part["end"] - 1, "lag": 1, "lag_seconds": 2.0}
+    with redirect_stdout(terminal):
+        tables.print_status(status)
+    lines = read_lines(terminal)
+    assert ["lake.shop.orders", "upsert", "7", "1234567", "3", "12 s", "1", "2 s"] in lines
+    assert ["shop[x].orders", "1", "0", "7", "-", "10", "3", "12 s", "9"] in lines
+    plain = output.format_status(status).splitlines()
+    assert "  lake.shop.orders: batch=7 rows=1234567 lag=3 behind=12.4s staged: lag=1 behind=2.0s" in plain
+    numbers = [line.split() for line in plain if "topic  " in line or "shop[x]" in line]
+    assert numbers[0] == ["topic", "partition", "begin", "published", "committed", "staged", "end", "lag"]
+    assert numbers[2] == ["shop[x].orders", "1", "0", "7", "-", "9", "10", "3"]
 
 
 def test_what_needs_a_person_stands_above_the_tables(terminal) -> None:

@@ -11,8 +11,8 @@ from tidegate.flush.flush import flush
 from tidegate.model import resource_names
 from tidegate.monitoring.details import read_batch_history
 from tidegate.monitoring.health import Health, ScheduleState, describe_pipeline_state
-from tidegate.monitoring.overview import build_overview, find_unpublished, read_recent
-from tidegate.monitoring.status import read_status
+from tidegate.monitoring.overview import build_overview, read_recent
+from tidegate.monitoring.status import find_unpublished, read_status
 from tidegate.ports.session import Session
 from tidegate.spec.source import Errors
 from tidegate.table.history import find_last_advances

@@ -9,7 +9,7 @@ from tidegate.errors import NothingToDo
 from tidegate.runner import work as work_module
 from tidegate.runner.pipeline_files import PipelineFiles, PublicationFiles
 from tidegate.runner.slots import Slots
-from tidegate.runner.work import Beat, Flush, Maintain, Place, RunOutcome
+from tidegate.runner.work import Beat, Flush, Maintain, Place, RunOutcome, Stage
 from tidegate.runner.worker import Shared, Worker
 
 CATALOGS = "lake: {type: iceberg, properties: {type: rest, uri: 'http://localhost:1'}}\n"
@@ -119,3 +119,43 @@ def test_heartbeat_leaves_the_group_to_a_flush_that_is_under_way_and_beats_again
         flush.run(0)
         beat.run(0)
     assert beats == ["daily", "daily"]
+
+
+TWO_CLOCKS = "stage: {interval: 10s}\n"
+
+
+def test_pipeline_with_two_clocks_stages_and_merges_each_at_its_own_time(include: Path) -> None:
+    file = include / "pipelines" / "clocks.yaml"
+    file.write_text(PIPELINE.format(name="clocks").replace("interval: -1", "interval: 60s") + TWO_CLOCKS)
+    place, now = Place(include, lambda _: None, PipelineFiles(include), PublicationFiles(include)), [1e9]
+    shared = Shared(Slots(1), threading.Event(), Ear(), lambda: now[0])
+    works = [Flush(place, "clocks"), Stage(place, "clocks"), Stage(place, "orders")]
+    runs = list[tuple[str, int]]()
+    for work in works:
+        work.run = lambda at_least, name=work.name: runs.append((name, at_least)) or RunOutcome()  # type: ignore[method-assign]
+    workers = [Worker(work, shared) for work in works]
+
+    def look(seconds: float) -> list[tuple[str, int]]:
+        now[0] += seconds
+        runs.clear()
+        for worker in workers:
+            worker.step()
+        return list(runs)
+
+    merge, stage = ("pipeline=clocks", 0), ("pipeline=clocks stage", 0)
+    assert [look(seconds) for seconds in (0, 9, 1, 10, 10, 10, 10, 10)] == [
+        [merge, stage], [], [stage], [stage], [stage], [stage], [stage], [merge, stage],
+    ]  # fmt: skip
+    assert works[0].monitored_backlog is None, "records in the log start no merge"
+
+
+def test_merge_without_an_interval_waits_for_its_threshold_of_staged_rows_or_a_call(include: Path) -> None:
+    (include / "pipelines" / "clocks.yaml").write_text(PIPELINE.format(name="clocks") + TWO_CLOCKS)
+    place = Place(include, lambda _: None, PipelineFiles(include), PublicationFiles(include))
+    work, runs = Flush(place, "clocks"), list[int]()
+    work.run = lambda at_least: runs.append(at_least) or RunOutcome()  # type: ignore[method-assign]
+    worker = Worker(work, Shared(Slots(1), threading.Event(), Ear(), lambda: 1e9))
+    worker.step()
+    worker.call()
+    worker.step()
+    assert runs == [1000, 0]

@@ -334,3 +334,11 @@ def test_retired_worker_ends(file: Path) -> None:
     hand.worker.start()
     hand.worker.retire()
     assert hand.worker.join(30)
+
+
+def test_run_that_did_a_part_tells_of_it_before_it_counts_as_failed(file: Path) -> None:
+    part = RunOutcome(calls_merge=True, failure=RetryLater("table=copy: its registry does not answer"))
+    hand = Hand(Task(file, part, DONE))
+    assert hand.look(0, 60) == [ANY, ANY]
+    reason = "table=copy: its registry does not answer"
+    assert hand.ear.heard == [("done", part), ("failed", (reason, 1)), ("done", DONE), ("recovered", 1)]

@@ -29,7 +29,7 @@ on_failure:
   - {{notifier: a.module.that.is.not.There, kwargs: {{conn_id: somewhere}}}}
 """
 LAKE = {"type": "sql", "uri": "postgresql://nowhere.invalid:1/c", "warehouse": "s3://nowhere/w"}
-PIPELINES = 12
+PIPELINES = 13
 PUBLICATION = "{{table: lake.shop.p0, topic: {name}, key: {{fields: [id]}}, {more}}}"
 PUBLICATIONS = {
     "asset": "delivery: exactly-once",
@@ -48,11 +48,12 @@ def include(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("include")
     (folder / "pipelines").mkdir()
     (folder / "catalogs.yaml").write_text(json.dumps({"lake": {"type": "iceberg", "properties": LAKE}}))
-    for number in range(PIPELINES - 3):
+    for number in range(PIPELINES - 4):
         write(folder, f"p{number}")
     write(folder, "counted", "{interval: -1, records_threshold: 1000}")
     write(folder, "nightly", "{interval: '30 2 * * *', records_threshold: 5}", maintenance="{compact_every: -1}")
     write(folder, "submitted", "{interval: 1h}", "{mode: submit}")
+    write(folder, "clocks", "{interval: 1h, records_threshold: 5000}\nstage: {interval: 10s}")
     (folder / "publications").mkdir()
     for name, options in PUBLICATIONS.items():
         (folder / "publications" / f"{name}.yaml").write_text(PUBLICATION.format(name=name, more=options))
@@ -171,6 +172,35 @@ def test_the_tasks_of_a_flush_are_named_by_its_verbs(dag_reading: dict[str, Any]
     }
 
 
+def test_pipeline_with_two_clocks_has_a_dag_for_each(dag_reading: dict[str, Any]) -> None:
+    stage, merge = (dag_reading["dags"][f"tidegate_clocks{kind}"] for kind in ("_stage", ""))
+    assert sorted(stage["tasks"]) == ["finish", "plan", "stage"]
+    assert sorted(merge["tasks"]) == sorted(
+        ["plan", "merge", "commit_offsets", "clean_up", "compact", "heartbeat", "freshness"]
+    )
+    assert set(stage["params"]) == {"max_records", "until_current", "dry_run"}
+    assert set(merge["params"]) == {"dry_run"}, "merges read no records"
+    assert {"stage", "every 10s"} <= set(stage["tags"])
+    assert {"flush", "every 1h or at 5000 staged records"} <= set(merge["tags"])
+    assert '"delta": 10.0' in stage["serialized"]
+    assert '"delta": 3600.0' in merge["serialized"]
+    assert "BacklogTrigger" not in stage["serialized"] + merge["serialized"], "records in the log start no merge"
+    assert find_mentions(json.loads(stage["serialized"]), "tidegate_clocks_stage_backlog")
+    assert "tidegate_p0_stage" not in dag_reading["dags"]
+
+
+def test_staging_waits_for_no_slot_of_the_merges_and_calls_for_them(
+    include: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDEGATE_INCLUDE", str(include))
+    monkeypatch.delenv("_AIRFLOW_PARSING_CONTEXT_DAG_ID", raising=False)
+    dags = build_all_dags()
+    stage = dags["tidegate_clocks_stage"].get_task("stage")
+    assert (stage.pool, dags["tidegate_clocks"].get_task("merge").pool) == ("tidegate_lake_stage", "tidegate_lake")
+    assert [outlet.name for outlet in stage.outlets] == ["tidegate_clocks_backlog"]
+    assert dags["tidegate_clocks"].get_task("merge").upstream_task_ids == {"plan"}
+
+
 def test_flushes_are_followed_by_compaction_unless_it_is_left_to_the_clock(dag_reading: dict[str, Any]) -> None:
     assert "compact" not in dag_reading["dags"]["tidegate_nightly"]["tasks"]
     assert "compact" in dag_reading["dags"]["tidegate_submitted"]["tasks"]
@@ -258,7 +288,7 @@ def test_task_with_real_work_is_not_ended_by_a_clock_on_every_try(
     dags = build_all_dags() | build_fleet_dags({"shop": [build_pipeline()]})
     limits = {f"{dag.dag_id}.{task.task_id}": task.execution_timeout for dag in dags.values() for task in dag.tasks}
     quick = {
-        "plan", "commit_offsets", "heartbeat", "freshness", "complete", "tables", "beat",
+        "plan", "commit_offsets", "heartbeat", "finish", "freshness", "complete", "tables", "beat",
     }  # fmt: skip
     work = {
         name: limit

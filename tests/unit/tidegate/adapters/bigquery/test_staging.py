@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from contract_words import STAGED, TABLE, build_summary, render_outcome
+from tidegate.adapters.bigquery import staging
 from tidegate.adapters.bigquery.catalog import Warehouse
 from tidegate.adapters.bigquery.files import LocalFolder
 from tidegate.adapters.bigquery.staging import BigQueryStaging, forget_attempt, get_folder, read_loaded_rows
@@ -196,3 +197,32 @@ def test_rows_of_a_batch_with_a_bad_record_do_not_pile_up_while_it_stops_the_pip
     assert outcome is not None
     assert outcome.bad == 1
     assert warehouse.batches == []
+
+
+class StagesBeside(Loading):
+    """A project in which a run of staging takes a number just before clean-up looks at what it removes."""
+
+    def __init__(self, folder: Path, attempt: str) -> None:
+        super().__init__(folder, 5)
+        self.attempt, self.dropped = attempt, list[str]()
+
+    def update_table(self, *_: Any) -> None:
+        self.leave(self.attempt, rows=5)
+        self.land(self.attempt)
+
+    def delete_table(self, name: str) -> None:
+        self.dropped.append(name)
+
+
+def test_clean_up_leaves_what_a_run_of_staging_beside_it_stages_under_the_number_of_a_bad_attempt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(staging, "check_removable", lambda *_: None)
+    warehouse = StagesBeside(tmp_path, "good")
+    warehouse.leave("bad", rows=5)
+    counts = json.dumps({**json.loads(render_outcome(5)), "bad": 1}).encode()
+    warehouse.folder.write(f"{get_folder(STAGED, 1, 'bad')}/counts/part-0.txt", counts)
+    warehouse.land("bad")
+    warehouse.port.clean_up(STAGED, 0)
+    assert (warehouse.dropped, warehouse.batches) == ([], [(1, "good")])
+    assert len(warehouse.folder.list_paths(get_folder(STAGED, 1, "good"))) == 3

@@ -47,6 +47,22 @@ def test_clean_up_leaves_no_folder_of_a_batch_whose_files_are_gone(kit: Kit) -> 
     assert list_folders(kit) == []
 
 
+def test_clean_up_is_tried_again_behind_what_is_staged_beside_it(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A merge that cleans up while batches are staged every few seconds finds the table changed more often than not."""
+    drop_staged, numbers = iceberg_commit.drop_staged, [4, 5]
+
+    def stage_before(*words: Any) -> None:
+        if numbers:
+            number = numbers.pop(0)
+            kit.stage(number, f"of-{number}", 2)
+        drop_staged(*words)
+
+    monkeypatch.setattr(iceberg_commit, "drop_staged", stage_before)
+    assert kit.port.staging.clean_up(STAGED, 3)["batches"] == 3
+    assert [(s.batch, s.attempt) for s in kit.port.staging.list_staged(STAGED, TABLE)] == [(4, "of-4"), (5, "of-5")]
+    assert sorted(row["batch_number"] for row in kit.read_rows(STAGED)) == [4, 4, 5, 5]
+
+
 def test_folder_that_somebody_writes_to_meanwhile_stays(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
     late = Path(kit.load(STAGED).location().removeprefix("file://")) / "data" / "batch_number=1" / "late.parquet"
     remove = staging.remove_file

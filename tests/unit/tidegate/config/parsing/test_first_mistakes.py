@@ -19,7 +19,7 @@ MISTAKES = {
     "a tab before a key": ("  topics:", "\ttopics:", f"2: not YAML: {TAB}"),
     "a tab behind blanks": ("  - name:", "  \t- name:", f"5: not YAML: {TAB}"),
     "a tab before an item": ("  topics: [t]", "  topics:\n\t- t", f"3: not YAML: {TAB}"),
-    "a required key in other letters": ("tables:", "table:", "4: table: unknown key; did you mean tables?"),
+    "a required key in other letters": ("tables:", "table:", "4: table: unknown key; did you mean tables or stage?"),
     "a section in other letters": ("source:", "Source:", "1: Source: unknown key; did you mean source?"),
     "topics in other letters": (
         "topics:",

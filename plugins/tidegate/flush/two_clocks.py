@@ -1,0 +1,112 @@
+"""The two halves of a flush, each on its own clock: staging reads the log, merging publishes what is staged.
+
+Both may run at once, and beside whole flushes: a batch belongs to the run that stages it, and a merge publishes only
+what continues from the table's position. Staging touches neither a destination nor the group's offsets.
+"""
+
+import logging
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from tidegate.errors import NothingToDo, SomeTables, TidegateError, find_kind, join_tables
+from tidegate.flush.flush import FlushResult, flush_planned, plan_flush
+from tidegate.flush.heartbeat import heartbeat
+from tidegate.flush.plan import count_staged_rows, format_refusals, is_queue_full, plan
+from tidegate.flush.stage import stage_tables
+from tidegate.model.batch import Plan, PlanScope, Refusal, StagedBatch
+from tidegate.ports.session import Session
+from tidegate.spec.source import StartKind
+from tidegate.table.log import list_row_topics
+from tidegate.table.progress import observe_tables
+from tidegate.table.session import expand_template
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class StageResult:
+    """What one run of staging did.
+
+    - `batches`: those that it staged. `failure`: of the tables that were refused; the others are staged all the same.
+    - `offsets_left`: the offsets that no batch reached, of the table that is farthest behind.
+    - `calls_merge`: a merge need not wait for its time, see `is_merge_called`.
+    """
+
+    batches: tuple[StagedBatch, ...]
+    failure: SomeTables | None = None
+    offsets_left: int = 0
+    calls_merge: bool = False
+
+
+def run_stage(session: Session, report: Callable[[Plan], None] = lambda _: None) -> StageResult:
+    """Run plan and stage once: put a new batch behind the queue of each table that has records to read.
+
+    `report` gets the plan before the work begins. What waits is left to merges, which may run at the same time. A
+    repeat call stages what was added to the log since. `NothingToDo` if nothing was, or while a queue is full. If no
+    table can be staged, raises why.
+    """
+    expanded_session = expand_template(session)
+    stage_plan = plan_stage(expanded_session)
+    report(stage_plan)
+    batches, refused = stage_tables(expanded_session, stage_plan)
+    failure = _join_refusals(session, [*stage_plan.refusals, *refused])
+    is_called = is_merge_called(expanded_session, {batch.table for batch in batches})
+    return StageResult(tuple(batches), failure, stage_plan.offsets_left, is_called)
+
+
+def plan_stage(session: Session) -> Plan:
+    """The first step of `run_stage`: new batches alone.
+
+    Without work, it lets `start: latest` begin at the end that is seen first, as the heartbeat of a flush does.
+    """
+    try:
+        return plan(session, scope=PlanScope.NEW)
+    except NothingToDo:
+        _settle_start(session)
+        raise
+
+
+def run_merge(
+    session: Session, merges_at_once: int = 1, at_least: int = 0, report: Callable[[Plan], None] = lambda _: None
+) -> FlushResult:
+    """Run merge, commit_offsets, clean_up and heartbeat once, for what is staged; reads no record.
+
+    `merges_at_once` tables are merged in parallel; `report` gets the plan before the work begins. Errors, and what a
+    repeat call does, are those of `flush`. `TooFewRecords` if no table has `at_least` staged rows and no queue is full.
+    """
+    expanded_session = expand_template(session)
+    merge_plan = plan_flush(expanded_session, at_least, scope=PlanScope.STAGED)
+    report(merge_plan)
+    return flush_planned(session, expanded_session, merge_plan, merges_at_once)
+
+
+def is_merge_called(session: Session, staged_tables: Collection[str]) -> bool:
+    """Whether one of these tables has as many staged rows as `merge.records_threshold` says, or its queue is full."""
+    threshold = session.pipeline.merge.records_threshold
+    observed_tables = observe_tables(
+        session, [table for table in session.pipeline.tables if table.name in staged_tables]
+    )
+    return any(
+        0 < threshold <= count_staged_rows(observed.queue) or is_queue_full(observed) for observed in observed_tables
+    )
+
+
+def _join_refusals(session: Session, refusals: Sequence[Refusal]) -> SomeTables | None:
+    if not refusals:
+        return None
+    return join_tables(format_refusals(session, refusals), [find_kind(refusal.kind) for refusal in refusals])
+
+
+def _settle_start(session: Session) -> None:
+    """Let `start: latest` begin at the end that is seen first: without it the start would move with every record.
+
+    Only while the group has committed nothing, and its first heartbeat does the same: a failure is logged alone.
+    """
+    source = session.pipeline.source
+    if source.start.kind != StartKind.LATEST:
+        return
+    try:
+        if not any(session.broker.read_committed(source.group, list_row_topics(session)).values()):
+            heartbeat(session)
+    except TidegateError as error:
+        log.warning("%s", error)

@@ -1,0 +1,211 @@
+"""Runs of the two DAGs of a pipeline that stages on a clock of its own, task by task, over a world in memory."""
+
+import warnings
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from fakes import BAD, FailsToMerge, World, build_pipeline, build_table
+from tidegate.spec.pipeline import Merge, Pipeline, Stage
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # Airflow's own, while it is imported
+    from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+    from tidegate_airflow import errors, tasks
+    from tidegate_airflow.dags import flush_run
+    from tidegate_airflow.failures.keeper import FLUSH_KEY, read_memory
+    from tidegate_airflow.operators import step
+
+ORDERS, COPY = "lake.shop.Orders", "lake.shop.copy"
+TWO = build_pipeline(build_table(ORDERS), build_table(COPY, topics=("orders", "copies")), stage=Stage(10))
+
+
+class Results:
+    """What the tasks of a run leave for each other, as a task instance shows it; and the states of the tasks."""
+
+    def __init__(self, states: dict[str, str]) -> None:
+        self.left: dict[tuple[str, str], Any] = {}
+        self.states, self.task = states, "plan"
+
+    def xcom_push(self, key: str, value: Any) -> None:
+        self.left[self.task, key] = value
+
+    def xcom_pull(self, task_ids: str, key: str = "return_value", map_indexes: int = -1) -> Any:
+        return self.left.get((task_ids, key))
+
+    def get_task_states(self, dag_id: str, run_ids: list[str]) -> dict[str, dict[str, str]]:
+        return dict.fromkeys(run_ids, self.states)
+
+
+class Store(dict[str, Any]):
+    """Airflow's store of an asset's state."""
+
+    def delete(self, key: str) -> None:
+        self.pop(key, None)
+
+    def set(self, key: str, value: Any) -> None:
+        self[key] = value
+
+
+class Airflow:
+    """The DAGs' tasks over one world; `events` are the aliases that a run has called for a next one, with what for."""
+
+    def __init__(self, world: World, monkeypatch: pytest.MonkeyPatch, pipeline: Pipeline = TWO) -> None:
+        self.world, self.pipeline, self.engine = world, pipeline, world.engine
+        self.events, self.stores, self.patch = list[tuple[str, Any]](), dict[str, Store](), monkeypatch
+        monkeypatch.setattr(
+            tasks, "assemble_session", lambda *_: self.world.open_session(self.pipeline, engine=self.engine)
+        )
+        monkeypatch.setattr(tasks, "run_measure", lambda name: {})
+        monkeypatch.setattr(tasks, "read_pipeline", lambda name: self.pipeline)
+        monkeypatch.setattr(flush_run, "read_inputs", lambda *_: "as it was", raising=False)
+        monkeypatch.setattr(tasks, "read_inputs", lambda *_: "as it was")
+        for module in (flush_run, errors):
+            monkeypatch.setattr(module, "get_current_context", lambda: self.context)
+
+    def begin_run(self, run_type: str, states: dict[str, str], **params: Any) -> Results:
+        results = Results(states)
+        run = SimpleNamespace(dag_id="d", run_id="r", clear_number=0, run_type=run_type, conf={})
+        self.context: Any = {
+            "ti": results, "dag_run": run, "params": params, "triggering_asset_events": {},
+            "asset_state_store": Everything(lambda asset: self.stores.setdefault(asset.name, Store())),
+            "outlet_events": Everything(lambda alias: SimpleNamespace(add=self._add_event(alias))),
+        }  # fmt: skip
+        return results
+
+    def _add_event(self, alias: Any) -> Any:
+        return lambda asset, extra=None: self.events.append((alias.name, extra))
+
+    def run_stage(self, run_type: str = "scheduled", states: dict[str, str] | None = None, **params: Any) -> Results:
+        """The DAG of staging, to its last task."""
+        words = {"max_records": None, "until_current": True, "dry_run": False, **params}
+        results = self.begin_run(run_type, states or {"plan": "success", "stage": "success"}, **words)
+        planned = results.left["plan", "return_value"] = flush_run.plan_staging("shop")
+        results.task = "stage"
+        results.left["stage", "return_value"] = step.run_stage_ahead_step(self.context, "shop", planned, {})
+        results.task = "finish"
+        flush_run.finish_staging("shop")
+        return results
+
+    def run_merges(self, run_type: str = "scheduled") -> Results:
+        """The DAG of merges, to its last task; what fails is the run's."""
+        results = self.begin_run(run_type, {"plan": "success"}, dry_run=False)
+        queues = results.left["plan", "return_value"] = flush_run.plan_merges("shop")
+        for number, queue in enumerate(queues):
+            results.task = "merge"
+            try:
+                step.run_merge_step(self.context, "shop", queue, {})
+                results.states[f"merge_{number}"] = "success"
+            except AirflowException as problem:
+                results.left["merge", "error"] = {"error": type(problem).__name__, "message": str(problem)}
+                results.states[f"merge_{number}"] = "failed"
+        tasks.run_commit_offsets("shop")
+        tasks.run_clean_up("shop")
+        results.task = "heartbeat"
+        flush_run.finish_run("shop")
+        return results
+
+
+class Everything(dict[Any, Any]):
+    """A mapping that makes what is asked for."""
+
+    def __init__(self, make: Any) -> None:
+        super().__init__()
+        self._make = make
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._make(key)
+
+
+@pytest.fixture
+def world() -> World:
+    world = World()
+    for topic in ("orders", "copies"):
+        world.broker.create(topic, 2)
+    return world
+
+
+def produce(world: World, name: str, *keys: str) -> None:
+    for key in keys:
+        world.broker.produce("orders", {"id": key}, {"id": key, "name": name}, ord(key) % 2)
+
+
+def read_pairs(world: World, table: str) -> list[tuple[str, str]]:
+    return [(row["id"], row["name"]) for row in world.read_rows(table)]
+
+
+def test_runs_of_both_dags_bring_rows_in_and_merges_alone_commit(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    airflow = Airflow(world, monkeypatch)
+    for name in ("1", "2"):
+        produce(world, name, "a", "b")
+        staged = airflow.run_stage().xcom_pull("stage")
+        assert [(batch["table"], batch["counts"]["staged"]) for batch in staged] == [(ORDERS, 2), (COPY, 2)]
+        assert world.broker.groups == {}
+    airflow.run_merges()
+    assert read_pairs(world, ORDERS) == read_pairs(world, COPY) == [("a", "2"), ("b", "2")]
+    assert world.broker.groups["tidegate-shop"]["orders"] == {0: 2, 1: 2}
+    assert [name for name, _ in airflow.events if "backlog" in name] == []
+    with pytest.raises(AirflowSkipException, match="no staged batch waits for a merge"):
+        airflow.run_merges()
+    with pytest.raises(AirflowSkipException, match="every table stands at the end of the log"):
+        airflow.run_stage()
+
+
+def test_enough_staged_rows_call_for_the_merge_and_records_left_for_the_next_staging(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = replace(TWO, merge=Merge(interval_seconds=-1, records_threshold=3))
+    airflow = Airflow(world, monkeypatch, pipeline)
+    produce(world, "1", "a", "b", "c", "d")
+    airflow.run_stage(max_records=2)
+    assert [(name, extra["asked"].get("max_records")) for name, extra in airflow.events] == [
+        ("tidegate_shop_stage_backlog", 2)
+    ]
+    with pytest.raises(AirflowSkipException, match="staged=2 records_threshold=3: fewer than start a merge"):
+        airflow.run_merges()
+    airflow.events.clear()
+    airflow.run_stage()
+    assert [name for name, _ in airflow.events] == ["tidegate_shop_backlog"]
+    airflow.run_merges("asset_triggered")
+    assert len(read_pairs(world, ORDERS)) == 4
+
+
+def test_failed_merge_is_told_by_its_own_dag_and_staging_goes_on(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    airflow = Airflow(world, monkeypatch)
+    produce(world, "1", "a")
+    airflow.run_stage()
+    airflow.engine = FailsToMerge(world.engine, COPY)
+    with pytest.raises(AirflowException, match="offsets are kept, but tasks=merge_1 failed in this run"):
+        airflow.run_merges()
+    streak = read_memory("shop", airflow.context).streaks.get("shop", FLUSH_KEY)
+    assert (streak.runs, streak.tables) == (1, {COPY})
+    assert "members" not in airflow.stores.get("tidegate_shop_stage_backlog", {})
+    produce(world, "2", "b")
+    airflow.run_stage()
+    airflow.engine = world.engine
+    airflow.run_merges("manual")
+    assert read_pairs(world, COPY) == [("a", "1"), ("b", "2")]
+
+
+def test_table_that_staging_refuses_makes_its_run_red_and_calls_no_merge_red(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    airflow = Airflow(world, monkeypatch)
+    world.broker.produce("copies", {"id": "z"}, BAD, 0)
+    produce(world, "1", "a")
+    with pytest.raises(AirflowFailException, match=f"what is staged stands, but table={COPY} is refused"):
+        airflow.run_stage()
+    assert "members" in airflow.stores["tidegate_shop_stage_backlog"]
+    airflow.run_merges()
+    assert (read_pairs(world, ORDERS), read_pairs(world, COPY)) == ([("a", "1")], [])
+
+
+def test_dry_run_of_staging_shows_its_plan_and_changes_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    airflow = Airflow(world, monkeypatch)
+    produce(world, "1", "a")
+    with pytest.raises(AirflowSkipException, match="a dry run"):
+        airflow.run_stage(dry_run=True)
+    planned = airflow.context["ti"].xcom_pull("plan", "planned")
+    assert [(table["table"], table["offsets"]) for table in planned["tables"]] == [(ORDERS, 1), (COPY, 1)]
+    assert world.destination.tables == {}
