@@ -15,6 +15,7 @@ from local.layout import ROOT
 
 # pipeline: the table that it feeds, which is also the shop's
 PIPELINES = {"shop_customers": "customers", "shop_orders": "orders", "shop_order_lines": "order_lines"}
+TWO_CLOCKS = ("shop_order_lines",)  # staged by a DAG of its own, beside the merges
 PIPELINE_FOLDER = Path(__file__).parent / "pipelines"
 CATALOG, NAMESPACE = "lake", "shop"
 WAREHOUSE = "dwh"
@@ -75,9 +76,9 @@ def format_intermediate(pipeline: str) -> str:
     return f"{format_destination(pipeline)}_{pipeline}_tmp"
 
 
-def format_dag_id(pipeline: str) -> str:
-    """The id of a pipeline's flush DAG."""
-    return f"tidegate_{pipeline}"
+def list_dag_ids(pipeline: str) -> list[str]:
+    """The ids of a pipeline's DAGs that bring rows in: that of its flushes, and that of its staging."""
+    return [f"tidegate_{pipeline}", *([f"tidegate_{pipeline}_stage"] if pipeline in TWO_CLOCKS else [])]
 
 
 def read_progress(environment: Mapping[str, str]) -> list[Progress]:

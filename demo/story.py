@@ -58,7 +58,8 @@ def begin_story(stack: Stack, tables: Tables, rate: float, burst: int, view: Vie
     view.say(f"snapshot produced: {generator.produced} events; waiting for the flush DAGs")
     airflow = AirflowApi(stack.airflow_url, Path(stack.variables["AIRFLOW_HOME"]))
     for pipeline in PIPELINES:
-        airflow.switch_on(product.format_dag_id(pipeline))
+        for dag in product.list_dag_ids(pipeline):
+            airflow.switch_on(dag)
     view.airflow_url = stack.airflow_url
     view.say(f"flush DAGs are on; watch them at {stack.airflow_url} (no log-in needed)")
     generator.begin()
@@ -125,8 +126,7 @@ def _check_moving(story: Story, progress_seconds: float) -> None:
     if time.monotonic() - progress_seconds < STUCK_SECONDS:
         return
     story.view.close()
-    for pipeline in PIPELINES:
-        dag = product.format_dag_id(pipeline)
+    for dag in (dag for pipeline in PIPELINES for dag in product.list_dag_ids(pipeline)):
         story.view.say(f"{dag}: {story.airflow.describe_runs(dag)}")
         for failure in story.airflow.list_failures(dag):
             story.view.say(f"    {failure}")

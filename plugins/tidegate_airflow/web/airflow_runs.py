@@ -58,6 +58,13 @@ def to_schedule_state(dag: DagStatus | None) -> ScheduleState:
     )
 
 
+def join_clocks(flush: DagStatus, stage: DagStatus | None) -> DagStatus:
+    """The DAG of a pipeline's flushes, or merges; red too where only that of its staging is."""
+    if stage is None or stage.failed is None or flush.failed is not None:
+        return flush
+    return replace(flush, failed=stage.failed, refused_at=stage.refused_at, is_fixed=stage.is_fixed)
+
+
 def describe_dag(dag: DagStatus | None) -> Data:
     """The DAG's part of a row; nothing is known while Airflow has not read its file."""
     return {

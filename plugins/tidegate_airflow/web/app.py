@@ -136,7 +136,8 @@ def get_pipeline(name: str, pipelines: PipelinesDep, user: GetUserDep) -> dict[s
         raise _build_not_there(name)
     dags = details["airflow"].get("dags", {})
     may = {kind: kind in dags and can_trigger(user, dag) for kind, dag in all_dags.items()}
-    may["pause"] = "flush" in dags and can_pause(user, pipelines.find_flush_dag_id(name))
+    clocks = [all_dags[kind] for kind in ("flush", "stage") if kind in dags]
+    may["pause"] = "flush" in dags and all(can_pause(user, dag) for dag in clocks)
     return {"now": format_now(), **details, "may": may}
 
 

@@ -15,7 +15,7 @@ from tidegate.monitoring.reports import PipelineRow
 from tidegate.monitoring.runbook import find_page_of_state
 from tidegate.ports.session import Session
 
-from tidegate_airflow.dag_ids import format_fleet_dag_id, format_flush_dag_id, list_dag_ids
+from tidegate_airflow.dag_ids import format_fleet_dag_id, list_dag_ids
 from tidegate_airflow.web import airflow_runs
 from tidegate_airflow.web.airflow_runs import DagStatus, FleetPart, describe_dag, format_time, to_schedule_state
 from tidegate_airflow.web.fleet_runs import read_last_beat, read_member_statuses
@@ -26,6 +26,7 @@ from tidegate_airflow.web.pipeline_contexts import PipelineContexts
 ANSWER_TIMEOUT_SECONDS = 12.0  # seconds that the parts of one pipeline's page may take together
 MAX_PARTS_AT_ONCE = 16
 MAX_BATCHES = 200
+CLOCKS = ("flush", "stage")  # the DAGs that bring rows in
 MAX_RUNS = 20
 MAX_ERRORS = 8
 MAX_RESULTS = 200
@@ -86,14 +87,16 @@ class PipelinesView:
         return sorted(overview, key=lambda row: (WORST_FIRST.index(row["state"]), row["pipeline"]))
 
     def _read_statuses(self, pipelines: list[str]) -> dict[str, DagStatus]:
-        """The DAG that flushes each pipeline; of a fleet's, the pipeline's part."""
+        """The DAG that flushes each pipeline, red also where staging fails; of a fleet's, the pipeline's part."""
         fleets = {name: self.sources.get_fleet(name) for name in pipelines}
-        flush_dags = {name: format_flush_dag_id(name) for name, fleet in fleets.items() if fleet is None}
-        statuses = airflow_runs.read_dag_statuses(flush_dags.values())
+        own_dags = {name: list_dag_ids(name) for name, fleet in fleets.items() if fleet is None}
+        statuses = airflow_runs.read_dag_statuses([dags[kind] for dags in own_dags.values() for kind in CLOCKS])
         members = {name: format_fleet_dag_id(fleet) for name, fleet in fleets.items() if fleet is not None}
-        return {name: statuses[dag] for name, dag in flush_dags.items() if dag in statuses} | read_member_statuses(
-            members
-        )
+        return {
+            name: airflow_runs.join_clocks(statuses[dags["flush"]], statuses.get(dags["stage"]))
+            for name, dags in own_dags.items()
+            if dags["flush"] in statuses
+        } | read_member_statuses(members)
 
     def list_dag_ids(self, name: str) -> dict[str, str]:
         """The DAGs of a pipeline by what they do."""

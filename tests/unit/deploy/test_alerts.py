@@ -53,8 +53,9 @@ World = Callable[[int], tuple[list[Any], list[Any]]]  # the pipelines and public
 
 
 def build_world(bad: Callable[[int], dict[str, Any]]) -> World:
-    """One pipeline as given, beside one that is well."""
-    return lambda minute: ([bad(minute), build_pipeline_row("well")], [build_publication_row("well_out")])
+    """One pipeline as given, beside one that is well, and one with two clocks whose batches wait for their merge."""
+    clocks = build_pipeline_row("clocks", table={"open_batches": 30, "staging": {"lag": 0, "lag_seconds": 0.0}})
+    return lambda minute: ([bad(minute), build_pipeline_row("well"), clocks], [build_publication_row("well_out")])
 
 
 # alert: how pipelines are, the last minute in which it is quiet, the one in which it tells, of what it tells

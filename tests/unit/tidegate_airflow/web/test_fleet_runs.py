@@ -1,10 +1,11 @@
 """What of a fleet's DAG the page takes for one member's state."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from tidegate.monitoring.failure_streak import FailedTask, Failure, extend_streak
-from tidegate_airflow.web.airflow_runs import DagStatus
+from tidegate_airflow.web.airflow_runs import DagStatus, join_clocks
 from tidegate_airflow.web.fleet_runs import narrow_status
 
 ENDED = "2026-01-01T12:00:00.000Z"
@@ -55,3 +56,12 @@ def test_member_whose_plan_alone_refused_the_position_is_judged_by_a_later_readi
 
 def test_what_another_version_left_hides_nothing() -> None:
     assert narrow_status(RED, {"flush_failures": {"colour": "red"}}, is_busy=False).failed is None
+
+
+def test_pipeline_with_two_clocks_is_red_where_only_its_staging_fails() -> None:
+    merges = replace(RED, failed=None, refused_at=None, is_fixed=False)
+    stage = replace(RED, dag_id="tidegate_shop_stage", failed="stage failed: a bad record")
+    both = join_clocks(merges, stage)
+    assert (both.dag_id, both.failed, both.is_fixed) == (merges.dag_id, "stage failed: a bad record", True)
+    assert join_clocks(RED, stage) == RED, "what fails in merges says more"
+    assert join_clocks(merges, replace(stage, failed=None)) == join_clocks(merges, None) == merges
