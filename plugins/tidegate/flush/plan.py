@@ -275,7 +275,14 @@ def _explain_no_work(
 
 def _describe_full_queues(session: Session, tables: Sequence[TableWithLog]) -> str:
     """Which queue is full, so that no table gets a new batch; empty if none is."""
-    full = (t for t in tables if t.error is None and is_queue_full(t))
+    full = [t for t in tables if t.error is None and is_queue_full(t)]
+    if session.pipeline.stage.has_clock:
+        return "; ".join(
+            f"{observed.prefix}: its queue is full: waiting={count_mergeable(observed.queue)} "
+            f"max_pending={observed.table.max_pending}, so nothing is staged until a merge takes it; see what its "
+            "merges say, or let them come more often"
+            for observed in full
+        )
     return "; ".join(describe_full_queue(observed, observed.queue) for observed in full)
 
 

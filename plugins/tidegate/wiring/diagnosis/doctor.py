@@ -144,7 +144,11 @@ class _Probes:
         if has_airflow():
             users = [pipeline.name for pipeline in self._files.pipelines]
             users += [publication.name for publication in self._files.publications]
-            triggered = [pipeline.name for pipeline in self._files.pipelines if pipeline.merge.records_threshold > 0]
+            triggered = [
+                pipeline.name
+                for pipeline in self._files.pipelines
+                if pipeline.merge.records_threshold > 0 and not pipeline.stage.has_clock  # there its staging calls
+            ]
             run = partial(ask_airflow, triggered)
             probe = Probe("Airflow", "airflow.environment", run, least_seconds=AIRFLOW_SECONDS, used_by=users)
             self._probes[probe.name] = probe

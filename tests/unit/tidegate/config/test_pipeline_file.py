@@ -13,7 +13,7 @@ from tidegate.config.pipeline_file import build_json_schema, check_tables_of_oth
 from tidegate.errors import ConfigurationError
 from tidegate.model.resource_names import name_control_table
 from tidegate.schema.data_types import Column
-from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.pipeline import Pipeline, Stage
 from tidegate.spec.runtime import Maintenance
 from tidegate.spec.source import Start
 from tidegate.table.session import get_naming, make_concrete_table
@@ -465,3 +465,23 @@ def test_schema_for_editors_knows_tags() -> None:
     words = build_json_schema()["properties"]["tags"]
     assert words["items"] == {"type": "string", "minLength": 1, "maxLength": 100}
     assert words["uniqueItems"] is True
+
+
+@pytest.mark.parametrize(
+    ("interval", "expected"),
+    [("10s", Stage(10)), ("1", Stage(1)), ("'*/5 * * * *'", Stage(300, "*/5 * * * *"))],
+)
+def test_staging_has_a_clock_of_its_own_where_the_file_gives_one(include: Path, interval: str, expected: Stage) -> None:
+    two_clocks = load(include, f"{MINIMAL}stage: {{interval: {interval}}}\n")
+    assert (two_clocks.stage, two_clocks.stage.has_clock, two_clocks.merge.interval_seconds) == (expected, True, 60)
+    assert [table.max_pending for table in two_clocks.tables] == [1000], "one merge takes all that waits"
+    assert (load(include, MINIMAL).stage.has_clock, load(include, MINIMAL).tables[0].max_pending) == (False, 10)
+    bounded = render_source(tables="[{name: lake.shop.orders, max_pending: 10}]") + "stage: {interval: 10s}\n"
+    assert load(include, bounded).tables[0].max_pending == 10
+
+
+@pytest.mark.parametrize("interval", ["0", "-1", "0s"])
+def test_clock_of_staging_that_never_runs_is_refused(include: Path, interval: str) -> None:
+    (problem,) = find_problems(include, f"{MINIMAL}stage: {{interval: {interval}}}\n")
+    assert "stage.interval" in problem
+    assert "out of range; must be at least 1s; leave it out to stage in each flush" in problem

@@ -168,6 +168,14 @@ REFUSED = {
         render_file("delete: true") + "merge: {interval: 30s}",
         "merge.interval=30s: BigQuery takes 1500 load jobs for one table a day; must be at least 58s",
     ),
+    "more stagings than a day has load jobs": (
+        render_file("delete: true") + "merge: {interval: 1h}\nstage: {interval: 30s}",
+        "stage.interval=30s: BigQuery takes 1500 load jobs for one table a day; must be at least 58s",
+    ),
+    "more staged batches than there are partitions": (
+        render_file("max_pending: 2000"),
+        "tables[0].max_pending=2000: BigQuery has partitions for 1000 staged batches; lower it",
+    ),
     "flushes of a few records": (
         render_file("delete: true") + "merge: {records_threshold: 10}",
         "merge.records_threshold=10: each flush is a load job",
