@@ -49,7 +49,7 @@ def test_clean_up_leaves_no_folder_of_a_batch_whose_files_are_gone(kit: Kit) -> 
 
 def test_clean_up_is_tried_again_behind_what_is_staged_beside_it(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
     """A merge that cleans up while batches are staged every few seconds finds the table changed more often than not."""
-    drop_staged, numbers = iceberg_commit.drop_staged, [4, 5]
+    drop_staged, numbers = staging._drop_staged, [4, 5]
 
     def stage_before(*words: Any) -> None:
         if numbers:
@@ -57,7 +57,7 @@ def test_clean_up_is_tried_again_behind_what_is_staged_beside_it(kit: Kit, monke
             kit.stage(number, f"of-{number}", 2)
         drop_staged(*words)
 
-    monkeypatch.setattr(iceberg_commit, "drop_staged", stage_before)
+    monkeypatch.setattr(staging, "_drop_staged", stage_before)
     assert kit.port.staging.clean_up(STAGED, 3)["batches"] == 3
     assert [(s.batch, s.attempt) for s in kit.port.staging.list_staged(STAGED, TABLE)] == [(4, "of-4"), (5, "of-5")]
     assert sorted(row["batch_number"] for row in kit.read_rows(STAGED)) == [4, 4, 5, 5]
