@@ -194,7 +194,9 @@ def finish_run(name: str) -> dict[str, Any]:
         beat = tasks.run_heartbeat(name)
         context["ti"].xcom_push(key=COMMITTED_KEY, value=True)
         beat["measures"], beat["measured_at"] = tasks.run_measure(name), time.time()
-        _check_run(name, context, states, "offsets are kept")
+        if messages := _describe_trouble(context, states):
+            raise_joined("SomeTablesFailed", ["offsets are kept, but " + messages[0], *messages[1:]])
+        _call_for_rest(name, context)
         return beat
 
     return _finish(name, name, beat_and_check)
@@ -208,8 +210,10 @@ def finish_staging(name: str) -> dict[str, Any]:
     """
 
     def check(context: Context, states: Mapping[str, str]) -> dict[str, Any]:
-        _check_run(name_stage(name), context, states, "what is staged stands")
-        return {"measured_at": time.time()}
+        if messages := _describe_trouble(context, states):
+            raise_joined("SomeTablesFailed", ["what is staged stands, but " + messages[0], *messages[1:]])
+        _call_for_rest(name_stage(name), context)
+        return {"left": _pull_plan(context)["left"]}
 
     return _finish(name, name_stage(name), check)
 
@@ -289,16 +293,20 @@ def _read_outcome(name: str, context: Context, message: str, states: Mapping[str
     return outcome
 
 
-def _check_run(memory_name: str, context: Context, states: Mapping[str, str], kept: str) -> None:
-    """Red where a task failed or a table was refused; `kept` says what stands all the same. Calls for the next run."""
-    flush_plan = _pull_plan(context)
-    messages = _describe_failed_tasks(states)
-    refusals = [*flush_plan["refused"], *(context["ti"].xcom_pull(task_ids="stage", key=REFUSED_TABLES_KEY) or [])]
-    messages += [f"table={refusal['table']} is refused, the others go on: {refusal['message']}" for refusal in refusals]
-    if messages:
-        raise_joined("SomeTablesFailed", [f"{kept}, but {messages[0]}", *messages[1:]])
+def _describe_trouble(context: Context, states: Mapping[str, str]) -> list[str]:
+    """Which tasks failed, and which tables plan or stage refused; empty where all is well."""
+    refusals = [*_pull_plan(context)["refused"]]
+    refusals += context["ti"].xcom_pull(task_ids="stage", key=REFUSED_TABLES_KEY) or []
+    return [
+        *_describe_failed_tasks(states),
+        *(f"table={refusal['table']} is refused, the others go on: {refusal['message']}" for refusal in refusals),
+    ]
+
+
+def _call_for_rest(memory_name: str, context: Context) -> None:
+    """Let the next run begin at once, where the batch has left records behind."""
     params = read_run_params(context)
-    if flush_plan["left"] and params["until_current"]:
+    if _pull_plan(context)["left"] and params["until_current"]:
         emit_backlog_event(context, memory_name, params)
 
 
