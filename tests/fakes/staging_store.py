@@ -56,7 +56,7 @@ class MemoryStagingStore(MemoryTableStore):
 
     def holds_rows(self, intermediate: str, batches: Sequence[StagedBatch]) -> bool:
         snapshots = self.tables[intermediate].snapshots
-        if batches[-1].snapshot_id not in snapshots:
+        if any(batch.snapshot_id not in snapshots for batch in batches):  # published and removed by another run
             return False
         pinned_rows = snapshots[batches[-1].snapshot_id].rows
         return all(
