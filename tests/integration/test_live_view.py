@@ -281,7 +281,7 @@ def test_readers_see_each_row_once_while_batches_are_staged_and_merged(workbench
     assert all([id for id, _ in sorted(rows)] == list(range(20)) for rows in seen)
     assert all(len({n for _, n in rows}) == 1 for rows in seen), "a batch is seen whole"
     assert [row["n"] for row in view.read()["lake.shop.busy"]] == [6] * 20, [
-        sorted(set(n for _, n in rows)) for rows in seen
+        sorted({n for _, n in rows}) for rows in seen
     ]
 
 
