@@ -68,8 +68,7 @@ class BigQueryHands:
         import pyarrow.parquet as pq
 
         self.sql(
-            f"CREATE TABLE IF NOT EXISTS {self.name(self.staged)} "
-            "(batch_number INT64, n INT64, attempt STRING, op STRING, topic STRING) "
+            f"CREATE TABLE IF NOT EXISTS {self.name(self.staged)} (batch_number INT64, n INT64, attempt STRING) "
             "PARTITION BY RANGE_BUCKET(batch_number, GENERATE_ARRAY(1, 9991, 1)) "
             f"OPTIONS (labels = {render_labels(OWN_STAGED)})"
         )
@@ -112,10 +111,7 @@ class BigQueryHands:
         self.sql(f"CREATE TABLE {self.name(table)} (batch_number INT64, n INT64) OPTIONS (labels = {labels})")
 
     def read_rows(self, table: str) -> list[dict[str, Any]]:
-        """Of staged rows without the marks of complete attempts, which are no records."""
-        records = "* EXCEPT (op, topic)" if table == self.staged else "*"
-        where = " WHERE op IS NULL" if table == self.staged else ""
-        return [dict(row) for row in self.sql(f"SELECT {records} FROM {self.name(table)}{where}")]
+        return [dict(row) for row in self.sql(f"SELECT * FROM {self.name(table)}")]
 
     def remember(self, table: str, deletes: dict[str, int]) -> None:
         self.sql(

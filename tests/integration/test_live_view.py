@@ -16,6 +16,7 @@ from tidegate.model.batch import StagedBatch
 from tidegate.table.session import open_table
 
 Rows = list[dict[str, Any]]
+CLOCK = {"interval": "1h"}
 KEY = {"fields": ["id", "Part"], "schema": "id BIGINT, Part STRING"}
 VALUE = {"schema": "id BIGINT, Part STRING, Name STRING, n INT, lsn INT"}
 SOFT = {"deletes": "soft", "deleted_column": "Gone"}  # Spark reads no column _deleted
@@ -122,7 +123,7 @@ def check_every_point(workbench: Any, topic: str, view: Any, flushed: str) -> No
 def test_view_is_the_table_after_the_merge_at_every_point(workbench: Any) -> None:
     topic = workbench.topic()
     tables = [{"name": f"lake.shop.{name}", **options} for name, options in TABLES.items()]
-    workbench.pipeline("live", [topic], key=KEY, value=VALUE, tables=tables)
+    workbench.pipeline("live", [topic], stage=CLOCK, key=KEY, value=VALUE, tables=tables)
     workbench.produce(topic, *make_records(1))
     workbench.flush("live")
     check_every_point(workbench, topic, LakeView(workbench, "live"), "live")
@@ -131,7 +132,7 @@ def test_view_is_the_table_after_the_merge_at_every_point(workbench: Any) -> Non
 def test_view_in_bigquery_is_the_table_after_the_merge_at_every_point(dwh: Any) -> None:
     topic = dwh.bench.topic()
     tables = [{"name": dwh.table(name), **options} for name, options in TABLES.items()]
-    dwh.bench.pipeline("live", [topic], key=KEY, value=VALUE, tables=tables)
+    dwh.bench.pipeline("live", [topic], stage=CLOCK, key=KEY, value=VALUE, tables=tables)
     dwh.bench.produce(topic, *make_records(1))
     dwh.bench.flush("live")
     check_every_point(dwh.bench, topic, WarehouseView(dwh, "live"), "live")
@@ -140,7 +141,7 @@ def test_view_in_bigquery_is_the_table_after_the_merge_at_every_point(dwh: Any) 
 def test_rows_in_bigquery_count_once_they_are_marked_as_complete(dwh: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that dies between its load and its mark leaves rows that nobody sees; the next one makes them count."""
     topic = dwh.bench.topic()
-    dwh.pipeline("marked", [topic], key=KEY, value=VALUE, table={"upsert": False, "delete": False})
+    dwh.pipeline("marked", [topic], stage=CLOCK, key=KEY, value=VALUE, table={"upsert": False, "delete": False})
     dwh.bench.produce(topic, *make_records(1, 10))
     dwh.bench.flush("marked")
     view = WarehouseView(dwh, "marked")
@@ -169,7 +170,7 @@ def test_rows_of_an_attempt_that_died_do_not_count_and_those_of_the_next_do(
     workbench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = workbench.topic()
-    workbench.pipeline("died", [topic], key=KEY, value=VALUE, table={"upsert": False, "delete": False})
+    workbench.pipeline("died", [topic], stage=CLOCK, key=KEY, value=VALUE, table={"upsert": False, "delete": False})
     workbench.produce(topic, *make_records(1, 10))
     workbench.flush("died")
     view = LakeView(workbench, "died")
@@ -198,7 +199,7 @@ def test_rows_of_an_attempt_that_died_do_not_count_and_those_of_the_next_do(
 
 def test_rolled_back_table_is_shown_as_it_is_until_the_pipeline_goes_on(workbench: Any) -> None:
     topic = workbench.topic()
-    workbench.pipeline("back", [topic], key=KEY, value=VALUE, on_rollback="rewind")
+    workbench.pipeline("back", [topic], stage=CLOCK, key=KEY, value=VALUE, on_rollback="rewind")
     for seed in (1, 2):
         workbench.produce(topic, *make_records(seed, 10))
         workbench.flush("back")
@@ -224,7 +225,7 @@ def test_rolled_back_table_is_shown_as_it_is_until_the_pipeline_goes_on(workbenc
 def test_changed_file_shows_what_is_merged_until_the_view_is_made_anew(workbench: Any) -> None:
     """The table's own columns that the pipeline does not write keep their values, as a merge keeps them."""
     topic = workbench.topic()
-    workbench.pipeline("wider", [topic], key=KEY, value=VALUE)
+    workbench.pipeline("wider", [topic], stage=CLOCK, key=KEY, value=VALUE)
     workbench.produce(topic, *make_records(1, 10))
     workbench.flush("wider")
     workbench.run_spark_sql("ALTER TABLE lake.shop.wider ADD COLUMN note STRING")
@@ -237,7 +238,7 @@ def test_changed_file_shows_what_is_merged_until_the_view_is_made_anew(workbench
     assert old.read_tables() == staged
     clean_up(workbench.open_session("wider"))
 
-    workbench.pipeline("wider", [topic], key=KEY, value={"schema": f"{VALUE['schema']}, more STRING"})
+    workbench.pipeline("wider", [topic], stage=CLOCK, key=KEY, value={"schema": f"{VALUE['schema']}, more STRING"})
     workbench.produce(topic, ({"id": 9, "Part": "a"}, {"id": 9, "Part": "a", "Name": "x", "more": "y"}))
     (batch,) = stage_next(workbench, "wider")
     assert old.read() == staged, "rows of another shape do not count"
@@ -252,7 +253,11 @@ def test_changed_file_shows_what_is_merged_until_the_view_is_made_anew(workbench
 def test_readers_see_each_row_once_while_batches_are_staged_and_merged(workbench: Any) -> None:
     topic = workbench.topic()
     workbench.pipeline(
-        "busy", [topic], key={"fields": ["id"], "schema": "id BIGINT"}, value={"schema": "id BIGINT, n INT"}
+        "busy",
+        [topic],
+        stage=CLOCK,
+        key={"fields": ["id"], "schema": "id BIGINT"},
+        value={"schema": "id BIGINT, n INT"},
     )
     workbench.produce(topic, *(({"id": id}, {"id": id, "n": 0}) for id in range(20)))
     workbench.flush("busy")
@@ -288,7 +293,7 @@ def test_readers_see_each_row_once_while_batches_are_staged_and_merged(workbench
 def test_view_is_refused_in_words_where_no_query_gives_its_rows(workbench: Any) -> None:
     topic = workbench.topic()
     tables = [{"name": "lake.shop.versions", "history": "scd2"}, {"name": "lake.shop.none_yet"}]
-    workbench.pipeline("refused", [topic], key=KEY, value=VALUE, tables=tables)
+    workbench.pipeline("refused", [topic], stage=CLOCK, key=KEY, value=VALUE, tables=tables)
     told = workbench.run_cli("live-view", "refused")
     assert (told.returncode, told.stdout) == (1, "")
     assert (
@@ -305,7 +310,7 @@ def test_view_is_refused_in_words_where_no_query_gives_its_rows(workbench: Any) 
 
 def test_view_is_made_in_a_catalog_that_holds_views(workbench: Any) -> None:
     topic = workbench.topic()
-    workbench.pipeline("made", [topic], key=KEY, value=VALUE)
+    workbench.pipeline("made", [topic], stage=CLOCK, key=KEY, value=VALUE)
     workbench.produce(topic, *make_records(1, 10))
     workbench.flush("made")
     told = workbench.run_cli("live-view", "made", "--create")

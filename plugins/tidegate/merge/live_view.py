@@ -76,6 +76,11 @@ def _build_view_input(table: TableSession) -> MergeInput:
 
 
 def _check_can_be_viewed(table: TableSession) -> None:
+    if not table.pipeline.stage.has_clock:
+        raise ConfigurationError(
+            f"{table.prefix}: a live view needs stage.interval: without it a flush merges at once what it stages; "
+            "set it, or read the table itself"
+        )
     if reason := _find_refusal(table.spec):
         raise ConfigurationError(f"{table.prefix}: a live view cannot show {reason}; merge more often instead")
     if table.state is None or table.state.recorded_position is None:

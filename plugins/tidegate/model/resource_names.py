@@ -188,6 +188,9 @@ def name_staged_property(attempt: str) -> str:
     return f"tidegate.staged.{attempt}"
 
 
+VIEWED_SUMMARY = "tidegate.live-view"  # of a staged batch which live views may read: its attempt is marked as complete
+
+
 def name_staged_tag(batch: int) -> str:
     """The intermediate table's tag on a complete attempt at a batch: unlike a property it can be read in SQL."""
     return f"tidegate_staged_{batch}"

@@ -28,6 +28,7 @@ from tidegate.errors import GiveUp, RetryLater
 from tidegate.failpoints import hit_failpoint
 from tidegate.jobs.record_explanation import RecordExplanation
 from tidegate.jobs.stage_outcome import DiscoveredNames, StageOutcome
+from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
 from tidegate.model.offsets import Ranges
 from tidegate.model.ownership import FORMAT_LABEL, STAGING_KINDS, refuse_other_format
@@ -195,7 +196,7 @@ def _load_attempt(warehouse: Warehouse, sql: Sql, intermediate: str, summary: di
     1. Read the counts, which the job leaves last; without them it did not finish, and nothing is done.
     2. Load the rows by jobs named by the attempt. A batch with a bad record is not loaded: it is never merged.
     3. Compare what came in with what Spark wrote.
-    4. Mark the rows as complete, for live views, and write `landed.json`.
+    4. Mark the rows as complete if live views may read them, and write `landed.json`.
 
     An attempt that landed before is left as it is. Of one whose files cannot be loaded, or came in otherwise than they
     were written, nothing is kept: its batch is staged again.
@@ -220,7 +221,7 @@ def _load_attempt(warehouse: Warehouse, sql: Sql, intermediate: str, summary: di
         if isinstance(error.__cause__, JobFailed):
             forget_attempt(warehouse, intermediate, batch, attempt)
         raise
-    if not outcome.bad:
+    if not outcome.bad and resource_names.VIEWED_SUMMARY in summary:
         note = _describe_attempt(outcome.to_staged_batch("", summary, 0))
         warehouse.run_statement(sql.render("mark_staged", source=intermediate, batch=batch, note=note))
         hit_failpoint("bigquery.marked")

@@ -188,7 +188,8 @@ def _complete_attempt(table: Table, attempt: str) -> StageOutcome | None:
         SetPropertiesUpdate(updates={resource_names.name_staged_property(attempt): text}),
         RemovePropertiesUpdate(removals=[counted_property]),
     ]
-    if snapshot is not None and batch is not None and not outcome.bad:
+    is_viewed = snapshot is not None and resource_names.VIEWED_SUMMARY in read_summary(snapshot)
+    if snapshot is not None and batch is not None and is_viewed and not outcome.bad:
         updates.append(build_tag(resource_names.name_staged_tag(batch), snapshot.snapshot_id))
     commit(table, (AssertTableUUID(uuid=table.metadata.table_uuid),), updates)
     return outcome

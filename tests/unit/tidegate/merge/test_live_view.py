@@ -13,6 +13,7 @@ from tidegate.model.position import Position
 from tidegate.model.table_state import TableState
 from tidegate.schema.data_types import Column
 from tidegate.schema.evolution import to_struct
+from tidegate.spec.pipeline import Stage
 from tidegate.spec.table import DeleteMode, History, Table
 from tidegate.table.columns import compute_shape
 from tidegate.table.session import TableSession
@@ -24,7 +25,9 @@ FLAG = Column("_deleted", "BOOLEAN")
 
 def open_session(table: Table, *columns: Column, dialect: str = "iceberg", **options: Any) -> TableSession:
     columns = columns or COLUMNS
-    session = replace(World().open_session(build_pipeline(table)), sql=SqlFiles(dialect))
+    session = replace(
+        World().open_session(replace(build_pipeline(table), stage=Stage(interval_seconds=60))), sql=SqlFiles(dialect)
+    )
     is_there = options.pop("is_staged", True)
     session = replace(session, tables=SimpleNamespace(claim=lambda *_: {} if is_there else None))
     state = TableState("u-1", 1, 0, POSITION, 7, columns, **{"recorded_position": POSITION, **options})

@@ -18,6 +18,7 @@ from tidegate.adapters.bigquery.staging import BigQueryStaging, forget_attempt, 
 from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.failpoints import install_visitor
+from tidegate.model import resource_names
 from tidegate.model.offsets import Ranges
 from tidegate.model.ownership import FORMAT, FORMAT_LABEL
 from tidegate.model.table_state import SignedAttempt
@@ -78,7 +79,8 @@ class Loading(Warehouse):
         self.folder.write(f"{place}/counts/part-0.txt", json.dumps(outcome).encode())
 
     def land(self, attempt: str) -> None:
-        self.port.complete_attempt(STAGED, 1, attempt, build_summary(1, attempt))
+        summary = {**build_summary(1, attempt), resource_names.VIEWED_SUMMARY: "true"}
+        self.port.complete_attempt(STAGED, 1, attempt, summary)
 
     @property
     def batches(self) -> list[tuple[int, str]]:
