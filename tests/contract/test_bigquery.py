@@ -352,7 +352,14 @@ def test_statement_about_letters_of_others_keeps_to_its_ranges_however_many_it_n
     ]
     columns = "topic, `partition`, `offset`, `table`, attempt, batch, topic_id"
     hands.sql(f"INSERT INTO {hands.name(letters)} ({columns}) VALUES {', '.join(rows)}")
-    values = {"table": letters, "target": TABLE, "attempt": "mine", "published": 6, "ids": {"orders": "o-1"}}
+    values = {
+        "table": letters,
+        "target": TABLE,
+        "attempt": "mine",
+        "attempts": ["mine"],
+        "published": 6,
+        "ids": {"orders": "o-1"},
+    }
     parts = {topic: [(topic, partition, 10, 20) for partition in range(last + 1)] for topic in ("orders", "users")}
     hands.sql(sql.render("forget_dead_letters", ranges=[*parts["orders"], *parts["users"]], **values))
     hands.sql(sql.render("reread_dead_letters", ranges=parts["orders"], **values))
