@@ -11,7 +11,7 @@ from tidegate.errors import NothingToDo, RetryLater, SomeTables
 from tidegate.flush.flush import flush
 from tidegate.flush.plan import plan
 from tidegate.flush.stage import stage
-from tidegate.flush.two_clocks import run_merge, run_stage
+from tidegate.flush.two_clocks import merge_staged_batches, stage_new_batches
 from tidegate.model.offsets import Offsets
 from tidegate.ports.session import Session
 from tidegate.schema.data_types import Column
@@ -122,7 +122,7 @@ def arrange_staged_ahead(world: World, pipeline: Pipeline) -> None:
     flush(world.open_session(pipeline))
     for name in ("3", "4"):
         produce(world, ("a", name), ("b", None), ("c", name))
-        run_stage(world.open_session(pipeline))
+        stage_new_batches(world.open_session(pipeline))
     produce(world, ("b", "5"), ("c", None), ("d", "5"))
 
 
@@ -137,7 +137,7 @@ Run = Callable[[Session], object]
 def run_both_clocks(session: Session) -> None:
     """A run of staging, and one of merging behind it; NothingToDo where neither had work."""
     reasons = list[NothingToDo]()
-    for run in (run_stage, run_merge):
+    for run in (stage_new_batches, merge_staged_batches):
         try:
             run(session)
         except NothingToDo as reason:

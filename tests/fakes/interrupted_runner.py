@@ -8,7 +8,7 @@ from tidegate.flush.flush import flush
 from tidegate.flush.merge import merge
 from tidegate.flush.plan import plan
 from tidegate.flush.stage import stage
-from tidegate.flush.two_clocks import run_merge, run_stage
+from tidegate.flush.two_clocks import merge_staged_batches, stage_new_batches
 from tidegate.model.batch import StagedBatch
 from tidegate.spec.pipeline import Pipeline
 
@@ -49,7 +49,7 @@ class InterruptedRunner(ABC):
 
     def run_half(self, half: str, cap: int, hook: Hook | None = None) -> None:
         """A run of one of the two clocks, `stage` or `merge`."""
-        run = {"stage": run_stage, "merge": run_merge}[half]
+        run = {"stage": stage_new_batches, "merge": merge_staged_batches}[half]
         with suppress(NothingToDo, PublishedElsewhere, RetryLater, Crash):
             run(self.world.open_session(self.build_pipeline(cap), hook))
 

@@ -10,7 +10,7 @@ import pytest
 from crash.points import Point
 from crash.situations import Half
 from tidegate.errors import NothingToDo, PublishedElsewhere, RetryLater, SomeTablesDelayed
-from tidegate.flush.two_clocks import run_merge, run_stage
+from tidegate.flush.two_clocks import merge_staged_batches, stage_new_batches
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"schema": "id BIGINT, name STRING"}
@@ -48,8 +48,8 @@ def test_two_stagings_and_two_merges_at_once_bring_in_each_record_once(workbench
 
     runs = {
         "send": send,
-        "stage": lambda: run_stage(workbench.open_session("clocks")),
-        "merge": lambda: run_merge(workbench.open_session("clocks")),
+        "stage": lambda: stage_new_batches(workbench.open_session("clocks")),
+        "merge": lambda: merge_staged_batches(workbench.open_session("clocks")),
     }
     with ThreadPoolExecutor(5) as pool:
         for name in ("send", "stage", "stage", "merge", "merge"):

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class StageResult:
+class StagingResult:
     """What one run of staging did.
 
     - `batches`: those that it staged. `failure`: of the tables that were refused; the others are staged all the same.
@@ -38,7 +38,7 @@ class StageResult:
     calls_merge: bool = False
 
 
-def run_stage(session: Session, report: Callable[[Plan], None] = lambda _: None) -> StageResult:
+def stage_new_batches(session: Session, report: Callable[[Plan], None] = lambda _: None) -> StagingResult:
     """Run plan and stage once: put a new batch behind the queue of each table that has records to read.
 
     `report` gets the plan before the work begins. What waits is left to merges, which may run at the same time. A
@@ -51,11 +51,11 @@ def run_stage(session: Session, report: Callable[[Plan], None] = lambda _: None)
     batches, refused = stage_tables(expanded_session, stage_plan)
     failure = _join_refusals(session, [*stage_plan.refusals, *refused])
     is_called = is_merge_called(expanded_session, {batch.table for batch in batches})
-    return StageResult(tuple(batches), failure, stage_plan.offsets_left, is_called)
+    return StagingResult(tuple(batches), failure, stage_plan.offsets_left, is_called)
 
 
 def plan_stage(session: Session) -> Plan:
-    """The first step of `run_stage`: new batches alone.
+    """The first step of `stage_new_batches`: new batches alone.
 
     Without work, it lets `start: latest` begin at the end that is seen first, as the heartbeat of a flush does.
     """
@@ -66,7 +66,7 @@ def plan_stage(session: Session) -> Plan:
         raise
 
 
-def run_merge(
+def merge_staged_batches(
     session: Session, merges_at_once: int = 1, at_least: int = 0, report: Callable[[Plan], None] = lambda _: None
 ) -> FlushResult:
     """Run merge, commit_offsets, clean_up and heartbeat once, for what is staged; reads no record.

@@ -11,7 +11,7 @@ from tidegate.monitoring.backlog import MonitoredPipeline
 from tidegate.monitoring.failure_streak import FailureStreak
 from tidegate.runner.backlog_watch import BacklogWatch
 from tidegate.runner.slots import Slots
-from tidegate.runner.work import Beat, Flush, Maintain, Place, Publish, RunOutcome, Stage, Work
+from tidegate.runner.work import Beat, Flush, Maintain, Place, Publish, RunOutcome, StageWork, Work
 from tidegate.runner.worker import Shared, Worker
 from tidegate.settings import list_named_files
 from tidegate.wiring.pipeline import find_file
@@ -31,7 +31,7 @@ class Supervisor:
         self._shared = replace(shared, reporter=self)
         own_slots = {
             Beat: BEATS_AT_ONCE,  # long flushes keep no heartbeat waiting
-            Stage: shared.slots.count,  # nor does a merge keep the staging of its own pipeline waiting
+            StageWork: shared.slots.count,  # nor does a merge keep the staging of its own pipeline waiting
             Maintain: max(1, shared.slots.count // 2),  # it takes long, and shares Spark with flushes
         }
         self._shared_by_kind: dict[type, Shared] = {
@@ -61,7 +61,7 @@ class Supervisor:
     def report_run(self, work: Work, outcome: RunOutcome) -> None:
         # publications of tables that were published are called, and a merge that staging calls for
         self._outer.report_run(work, outcome)
-        merge_worker = self._workers.get(f"{Flush.__name__} {work.pipeline}") if isinstance(work, Stage) else None
+        merge_worker = self._workers.get(f"{Flush.__name__} {work.pipeline}") if isinstance(work, StageWork) else None
         if merge_worker is not None and outcome.calls_merge:
             merge_worker.call()
         tables = {batch.table for batch in outcome.batches if batch.snapshot_id is not None}
@@ -85,16 +85,16 @@ class Supervisor:
 
     # workers
 
-    def _list_kinds(self, name: str) -> list[Callable[[Place, str], Flush | Stage | Beat | Maintain | Publish]]:
+    def _list_kinds(self, name: str) -> list[Callable[[Place, str], Flush | StageWork | Beat | Maintain | Publish]]:
         include = self._place.include
         is_publication = (include / "publications" / f"{name}.yaml").exists()
         if not is_publication or (include / "pipelines" / f"{name}.yaml").exists():
             find_file(include, "pipeline", name)  # raises where there is none
-            return [Flush, Stage, Beat, Maintain, *([Publish] if is_publication else [])]
+            return [Flush, StageWork, Beat, Maintain, *([Publish] if is_publication else [])]
         return [Publish]
 
     def _start_workers(self) -> None:
-        wanted_workers = dict[str, Callable[[], Flush | Stage | Beat | Maintain | Publish]]()
+        wanted_workers = dict[str, Callable[[], Flush | StageWork | Beat | Maintain | Publish]]()
         for name in self._names or self._list_all():
             with suppress(TidegateError):  # the file of a name went away while it was looked for
                 for kind in self._list_kinds(name):

@@ -14,7 +14,7 @@ from tidegate.flush.clean_up import compact
 from tidegate.flush.flush import flush_planned, plan_flush
 from tidegate.flush.heartbeat import heartbeat, require_begun
 from tidegate.flush.maintain import MaintenanceReport, list_maintained_tables, maintain_all
-from tidegate.flush.two_clocks import run_stage
+from tidegate.flush.two_clocks import stage_new_batches
 from tidegate.model.batch import Plan, PlanScope, PublishedBatch, StagedBatch
 from tidegate.monitoring.backlog import MonitoredPipeline
 from tidegate.monitoring.failure_streak import digest_work_inputs
@@ -168,7 +168,7 @@ class Flush(_PipelineWork):
         return has_table(self._place.files.load(self.pipeline), table)
 
 
-class Stage(_PipelineWork):
+class StageWork(_PipelineWork):
     """The staging of a pipeline, beside its merges; never due where flushes do both."""
 
     def __init__(self, place: Place, pipeline: str) -> None:
@@ -180,7 +180,7 @@ class Stage(_PipelineWork):
 
     def run(self, at_least: int) -> RunOutcome:
         self._is_planned = False
-        result = run_stage(self._assemble_session(), self._note_plan)
+        result = stage_new_batches(self._assemble_session(), self._note_plan)
         return RunOutcome(
             staged_batches=result.batches,
             is_behind=result.offsets_left > 0,

@@ -29,7 +29,7 @@ from examples import choose_walk_cases
 from fakes import World
 from tidegate.errors import NothingToDo, PublishedElsewhere, RetryLater
 from tidegate.flush.flush import flush
-from tidegate.flush.two_clocks import run_merge, run_stage
+from tidegate.flush.two_clocks import merge_staged_batches, stage_new_batches
 from tidegate.spec.pipeline import Pipeline
 
 
@@ -75,7 +75,7 @@ def test_runner_that_sleeps_at_any_point_changes_nothing_when_it_wakes(
     record_property("counted", {"points slept at": len(points)})
 
 
-@pytest.mark.parametrize("sleeps", [run_stage, run_merge], ids=lambda run: run.__name__)
+@pytest.mark.parametrize("sleeps", [stage_new_batches, merge_staged_batches], ids=lambda run: run.__name__)
 @pytest.mark.parametrize(("mode", "tables"), [("upsert_delete", 1), ("append", 2)])
 @pytest.mark.parametrize(
     "situation", [arrange_first_batch, arrange_new_column, arrange_staged_ahead], ids=lambda s: s.__name__

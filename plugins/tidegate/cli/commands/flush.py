@@ -27,12 +27,12 @@ def run_flush(words: argparse.Namespace) -> int:
         return _run_flushes(words, replace(session, engine=WatchedEngine(session.engine, bar)), stop_offsets, bar)
 
 
-def run_stage(words: argparse.Namespace) -> int:
+def run_staging(words: argparse.Namespace) -> int:
     """Exit code 0; everything else is an error, raised when what other tables have staged is printed."""
     session = assemble_checked_pipeline(find_include_folder(), words.pipeline, read_connection_from_env)
     with show_progress(words, f"stage {words.pipeline}") as bar:
         watched_session = replace(session, engine=WatchedEngine(session.engine, bar))
-        result = two_clocks.run_stage(watched_session, lambda _: bar.expect(1))
+        result = two_clocks.stage_new_batches(watched_session, lambda _: bar.expect(1))
         with bar.make_room():
             for batch in result.batches:
                 output.print_result(words, output.format_staged(batch), batch.to_dict())
@@ -41,7 +41,7 @@ def run_stage(words: argparse.Namespace) -> int:
     return 0
 
 
-def run_merge(words: argparse.Namespace) -> int:
+def run_merging(words: argparse.Namespace) -> int:
     """Exit code 0; everything else is an error, raised when what other tables have published is printed."""
     session = assemble_checked_pipeline(find_include_folder(), words.pipeline, read_connection_from_env)
     with show_progress(words, f"merge {words.pipeline}") as bar:
@@ -49,7 +49,9 @@ def run_merge(words: argparse.Namespace) -> int:
         failure = None
         try:
             report = partial(_expect_work, bar)
-            published_batches = two_clocks.run_merge(watched_session, words.merges_at_once, report=report).published
+            published_batches = two_clocks.merge_staged_batches(
+                watched_session, words.merges_at_once, report=report
+            ).published
         except SomeTables as error:
             published_batches = error.published
             failure = error

@@ -11,7 +11,7 @@ from tidegate.errors import NothingToDo, SomeTablesFailed, TidegateError, TooFew
 from tidegate.flush.flush import flush
 from tidegate.flush.heartbeat import heartbeat, require_begun
 from tidegate.flush.plan import plan
-from tidegate.flush.two_clocks import run_merge, run_stage
+from tidegate.flush.two_clocks import merge_staged_batches, stage_new_batches
 from tidegate.monitoring.health import Health, ScheduleState, describe_pipeline_state
 from tidegate.monitoring.overview import build_overview
 from tidegate.monitoring.status import read_status
@@ -43,7 +43,7 @@ def stage_batches(world: World, pipeline: Pipeline, *names: str) -> list[tuple[s
     staged = []
     for name in names:
         produce(world, ("a", name), ("b", name))
-        staged += [(batch.table, batch.batch) for batch in run_stage(world.open_session(pipeline)).batches]
+        staged += [(batch.table, batch.batch) for batch in stage_new_batches(world.open_session(pipeline)).batches]
     return staged
 
 
@@ -57,20 +57,20 @@ def test_batches_are_staged_behind_each_other_and_merges_alone_publish_them(worl
     assert stage_batches(world, pipeline, "1", "2", "3") == [(t, n) for n in (1, 2, 3) for t in tables]
     assert [read_pairs(world, table) for table in tables] == [[]] * len(tables)
     assert world.broker.groups.get(GROUP, {}) == {}
-    run_merge(world.open_session(pipeline))
+    merge_staged_batches(world.open_session(pipeline))
     assert [read_pairs(world, table) for table in tables] == [[("a", "3"), ("b", "3")]] * len(tables)
     assert world.broker.groups[GROUP] == {"orders": {0: 3, 1: 3}}
     assert stage_batches(world, pipeline, "4") == [(table, 4) for table in tables]
-    run_merge(world.open_session(pipeline))
+    merge_staged_batches(world.open_session(pipeline))
     assert read_pairs(world, ORDERS) == [("a", "4"), ("b", "4")]
-    for run in (run_stage, run_merge):
+    for run in (stage_new_batches, merge_staged_batches):
         with pytest.raises(NothingToDo):
             run(world.open_session(pipeline))
 
 
 def test_offsets_of_the_group_move_with_merges_only(world: World) -> None:
     stage_batches(world, ONE, "1")
-    run_merge(world.open_session(ONE))
+    merge_staged_batches(world.open_session(ONE))
     assert world.broker.groups[GROUP] == {"orders": {0: 1, 1: 1}}
     stage_batches(world, ONE, "2", "3")
     assert world.broker.groups[GROUP] == {"orders": {0: 1, 1: 1}}
@@ -79,14 +79,14 @@ def test_offsets_of_the_group_move_with_merges_only(world: World) -> None:
 def test_merge_reads_no_record_and_stage_merges_none(world: World) -> None:
     stage_batches(world, ONE, "1")
     produce(world, ("a", "2"))
-    run_merge(world.open_session(ONE))
+    merge_staged_batches(world.open_session(ONE))
     assert read_pairs(world, ORDERS) == [("a", "1"), ("b", "1")]
     with pytest.raises(NothingToDo, match="pipeline=shop: no staged batch waits for a merge"):
-        run_merge(world.open_session(ONE))
-    (batch,) = run_stage(world.open_session(ONE)).batches
+        merge_staged_batches(world.open_session(ONE))
+    (batch,) = stage_new_batches(world.open_session(ONE)).batches
     assert (batch.batch, batch.counts.staged) == (2, 1)
     with pytest.raises(NothingToDo, match="pipeline=shop: every table stands at the end of the log"):
-        run_stage(world.open_session(ONE))
+        stage_new_batches(world.open_session(ONE))
 
 
 def test_flush_of_a_pipeline_with_two_clocks_does_both_once(world: World) -> None:
@@ -110,14 +110,14 @@ def test_full_queue_stops_staging_and_calls_the_merge(world: World, table_count:
     tables = [build_table(name, max_pending=2) for name in (ORDERS, COPY)[:table_count]]
     pipeline = build_pipeline(*tables, stage=TEN_SECONDS)
     produce(world, ("a", "1"))
-    assert not run_stage(world.open_session(pipeline)).calls_merge
+    assert not stage_new_batches(world.open_session(pipeline)).calls_merge
     produce(world, ("a", "2"))
-    assert run_stage(world.open_session(pipeline)).calls_merge
+    assert stage_new_batches(world.open_session(pipeline)).calls_merge
     produce(world, ("a", "3"))
     with pytest.raises(NothingToDo, match=f"table={ORDERS}: its queue is full: waiting=2 max_pending=2"):
-        run_stage(world.open_session(pipeline))
-    run_merge(world.open_session(pipeline))
-    assert {batch.batch for batch in run_stage(world.open_session(pipeline)).batches} == {3}
+        stage_new_batches(world.open_session(pipeline))
+    merge_staged_batches(world.open_session(pipeline))
+    assert {batch.batch for batch in stage_new_batches(world.open_session(pipeline)).batches} == {3}
 
 
 def test_threshold_counts_the_staged_rows_of_one_table(world: World) -> None:
@@ -126,14 +126,14 @@ def test_threshold_counts_the_staged_rows_of_one_table(world: World) -> None:
     world.engine.conditions["id = 'a'"] = lambda row: row["id"] == "a"
     pipeline = replace(pipeline, merge=Merge(interval_seconds=-1, records_threshold=5))
     produce(world, ("a", "1"), ("b", "1"))
-    assert not run_stage(world.open_session(pipeline)).calls_merge
+    assert not stage_new_batches(world.open_session(pipeline)).calls_merge
     with pytest.raises(TooFewRecords, match="staged=2 records_threshold=5: fewer than start a merge"):
-        run_merge(world.open_session(pipeline), at_least=5)
+        merge_staged_batches(world.open_session(pipeline), at_least=5)
     produce(world, ("b", "2"), ("c", "3"))
-    assert not run_stage(world.open_session(pipeline)).calls_merge, "4 rows wait for one table, and 5 for both"
+    assert not stage_new_batches(world.open_session(pipeline)).calls_merge, "4 rows wait for one table, and 5 for both"
     produce(world, ("a", "4"))
-    assert run_stage(world.open_session(pipeline)).calls_merge
-    run_merge(world.open_session(pipeline), at_least=5)
+    assert stage_new_batches(world.open_session(pipeline)).calls_merge
+    merge_staged_batches(world.open_session(pipeline), at_least=5)
     assert (read_pairs(world, ORDERS), read_pairs(world, COPY)) == (
         [("a", "4"), ("b", "2"), ("c", "3")],
         [("a", "4")],
@@ -143,7 +143,7 @@ def test_threshold_counts_the_staged_rows_of_one_table(world: World) -> None:
 def test_full_queue_is_merged_however_few_rows_it_has(world: World) -> None:
     pipeline = build_pipeline(build_table(ORDERS, max_pending=1), stage=TEN_SECONDS)
     stage_batches(world, pipeline, "1")
-    run_merge(world.open_session(pipeline), at_least=1000)
+    merge_staged_batches(world.open_session(pipeline), at_least=1000)
     assert read_pairs(world, ORDERS) == [("a", "1"), ("b", "1")]
 
 
@@ -151,9 +151,9 @@ def test_staging_goes_on_while_the_merge_of_a_table_fails(world: World) -> None:
     stage_batches(world, TWO, "1")
     broken = world.open_session(TWO, engine=FailsToMerge(world.engine, COPY))
     with pytest.raises(TidegateError, match="Spark failed in merge"):
-        run_merge(broken)
+        merge_staged_batches(broken)
     assert stage_batches(world, TWO, "2", "3") == [(t, n) for n in (2, 3) for t in (ORDERS, COPY)]
-    run_merge(world.open_session(TWO))
+    merge_staged_batches(world.open_session(TWO))
     assert read_pairs(world, ORDERS) == read_pairs(world, COPY) == [("a", "3"), ("b", "3")]
     assert world.broker.groups[GROUP] == {"orders": {0: 3, 1: 3}}
 
@@ -162,8 +162,8 @@ def test_bad_record_stops_staging_alone_and_what_is_staged_is_merged(world: Worl
     stage_batches(world, ONE, "1")
     world.broker.produce("orders", {"id": "a"}, BAD, 0)
     with pytest.raises(TidegateError, match="1 records cannot be decoded"):
-        run_stage(world.open_session(ONE))
-    run_merge(world.open_session(ONE))
+        stage_new_batches(world.open_session(ONE))
+    merge_staged_batches(world.open_session(ONE))
     assert read_pairs(world, ORDERS) == [("a", "1"), ("b", "1")]
 
 
@@ -172,10 +172,10 @@ def test_table_that_staging_refuses_keeps_no_other_back_and_is_told(world: World
     pipeline = build_pipeline(build_table(ORDERS), build_table(COPY, topics=("late",)), stage=TEN_SECONDS)
     world.broker.produce("late", {"id": "z"}, {"id": "z", "name": "1"})
     stage_batches(world, pipeline, "1")
-    run_merge(world.open_session(pipeline))
+    merge_staged_batches(world.open_session(pipeline))
     world.broker.create("late", 1)
     produce(world, ("a", "2"))
-    result = run_stage(world.open_session(pipeline))
+    result = stage_new_batches(world.open_session(pipeline))
     assert [(batch.table, batch.batch) for batch in result.batches] == [(ORDERS, 2)]
     assert isinstance(result.failure, SomeTablesFailed)
     assert f"table={COPY}" in str(result.failure)
@@ -185,10 +185,10 @@ def test_latest_start_is_the_end_that_staging_saw_first(world: World) -> None:
     pipeline = build_pipeline(build_table(ORDERS), stage=TEN_SECONDS, source={"start": Start(StartKind.LATEST)})
     produce(world, ("a", "before"))
     with pytest.raises(NothingToDo):
-        run_stage(world.open_session(pipeline))
+        stage_new_batches(world.open_session(pipeline))
     produce(world, ("b", "behind"))
-    run_stage(world.open_session(pipeline))
-    run_merge(world.open_session(pipeline))
+    stage_new_batches(world.open_session(pipeline))
+    merge_staged_batches(world.open_session(pipeline))
     assert read_pairs(world, ORDERS) == [("b", "behind")]
 
 
@@ -199,9 +199,9 @@ def test_clean_up_of_a_merge_leaves_what_was_staged_while_it_ran(world: World) -
         if (call, moment) == ("staging.clean_up", "before"):
             stage_batches(world, ONE, "3")
 
-    run_merge(world.open_session(ONE, stage_before))
+    merge_staged_batches(world.open_session(ONE, stage_before))
     assert read_pairs(world, ORDERS) == [("a", "2"), ("b", "2")]
-    run_merge(world.open_session(ONE))
+    merge_staged_batches(world.open_session(ONE))
     assert read_pairs(world, ORDERS) == [("a", "3"), ("b", "3")]
     staged = world.destination.tables[f"{ORDERS}_shop_tmp"]
     assert (staged.read_rows(), len(staged.snapshots)) == ([], 1)
@@ -215,7 +215,7 @@ def test_long_queue_is_read_once_by_a_merge(world: World) -> None:
         if moment == "before":
             calls.append(call)
 
-    run_merge(world.open_session(TWO, count))
+    merge_staged_batches(world.open_session(TWO, count))
     before_merges = calls[: calls.index("engine.run")]
     assert before_merges.count("staging.list_staged") <= 4, "two tables, once by the plan and once behind it"
 
@@ -265,9 +265,9 @@ def test_merge_that_another_run_overtook_exits_with_3(world: World, command) -> 
     def publish_first(call: str, moment: str) -> None:
         if (call, moment) == ("engine.run", "before") and not others:
             others.append(call)
-            run_merge(world.open_session(ONE))
+            merge_staged_batches(world.open_session(ONE))
             stage_batches(world, ONE, "2")
-            run_merge(world.open_session(ONE))
+            merge_staged_batches(world.open_session(ONE))
 
     code, published, complaint = command("merge", ONE, hook=publish_first)
     assert (code, published) == (3, [])
@@ -324,5 +324,5 @@ def test_heartbeat_between_merges_keeps_the_offsets_alive_and_moves_none(world: 
     beat = heartbeat(require_begun(world.open_session(ONE)))
     assert (beat.due, beat.committed) == (True, {"orders": {0: 1, 1: 1}})
     assert read_pairs(world, ORDERS) == [("a", "0"), ("b", "0")]
-    run_merge(world.open_session(ONE))
+    merge_staged_batches(world.open_session(ONE))
     assert world.broker.groups[GROUP] == {"orders": {0: 3, 1: 3}}

@@ -17,7 +17,7 @@ from tidegate.runner.pipeline_files import PublicationFiles
 from tidegate.runner.schedule import Schedule
 from tidegate.runner.slots import Slots
 from tidegate.runner.supervisor import Supervisor
-from tidegate.runner.work import Flush, Maintain, Place, Publish, RunOutcome, Stage
+from tidegate.runner.work import Flush, Maintain, Place, Publish, RunOutcome, StageWork
 from tidegate.runner.worker import Shared
 
 STREAK = FailureStreak("x", "the brokers do not answer", since=0.0, runs=1, run_id="1")
@@ -199,11 +199,11 @@ def test_staging_that_has_enough_rows_calls_the_merge_of_its_pipeline(place: Pla
     supervisor = Supervisor(place, (), Shared(Slots(1), threading.Event(), Ear()))  # type: ignore[arg-type]
     merges = {name: Waiting(place, "orders_out") for name in ("shop", "other")}
     supervisor._workers.update({f"Flush {name}": worker for name, worker in merges.items()})  # type: ignore[misc]
-    supervisor.report_run(Stage(place, "shop"), RunOutcome(calls_merge=calls_merge))
+    supervisor.report_run(StageWork(place, "shop"), RunOutcome(calls_merge=calls_merge))
     assert {name: worker.calls for name, worker in merges.items()} == {"shop": int(calls_merge), "other": 0}
 
 
 def test_staging_has_slots_of_its_own_beside_the_merges(place: Place) -> None:
     supervisor = Supervisor(place, ("shop",), Shared(Slots(1), threading.Event(), Ear()))  # type: ignore[arg-type]
-    slots = supervisor._shared_by_kind[Stage].slots
+    slots = supervisor._shared_by_kind[StageWork].slots
     assert (slots.count, slots is supervisor._shared.slots) == (1, False)

@@ -9,7 +9,7 @@ from tidegate.errors import NothingToDo
 from tidegate.runner import work as work_module
 from tidegate.runner.pipeline_files import PipelineFiles, PublicationFiles
 from tidegate.runner.slots import Slots
-from tidegate.runner.work import Beat, Flush, Maintain, Place, RunOutcome, Stage
+from tidegate.runner.work import Beat, Flush, Maintain, Place, RunOutcome, StageWork
 from tidegate.runner.worker import Shared, Worker
 
 CATALOGS = "lake: {type: iceberg, properties: {type: rest, uri: 'http://localhost:1'}}\n"
@@ -129,7 +129,7 @@ def test_pipeline_with_two_clocks_stages_and_merges_each_at_its_own_time(include
     file.write_text(PIPELINE.format(name="clocks").replace("interval: -1", "interval: 60s") + TWO_CLOCKS)
     place, now = Place(include, lambda _: None, PipelineFiles(include), PublicationFiles(include)), [1e9]
     shared = Shared(Slots(1), threading.Event(), Ear(), lambda: now[0])
-    works = [Flush(place, "clocks"), Stage(place, "clocks"), Stage(place, "orders")]
+    works = [Flush(place, "clocks"), StageWork(place, "clocks"), StageWork(place, "orders")]
     runs = list[tuple[str, int]]()
     for work in works:
         work.run = lambda at_least, name=work.name: runs.append((name, at_least)) or RunOutcome()  # type: ignore[method-assign]
