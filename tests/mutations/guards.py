@@ -461,7 +461,7 @@ GUARDS = [
     ),
     Guard(
         "a remembered delete outlives a late upsert",
-        f"{SQL}/merge_sequenced.sql",
+        f"{SQL}/_last_by_sequence.sql",
         'LEFT JOIN {{ deletes | name }} t ON {% include "_on_key.sql" %}',
         "LEFT JOIN {{ deletes | name }} t ON false",
         "tests/integration/test_sequence.py::test_statements_leave_what_one_record_at_a_time_would_leave[hard]",
@@ -980,8 +980,8 @@ GUARDS = [
     Guard(
         "staged batches are published before their log is refused",
         "plugins/tidegate/flush/plan.py",
-        "        table_batches = _list_table_batches(session, logged_table, fresh)\n",
-        "        table_batches = [] if error is not None else _list_table_batches(session, logged_table, fresh)\n",
+        "        table_batches = _list_table_batches(logged_table, fresh, scope)\n",
+        "        table_batches = [] if error is not None else _list_table_batches(logged_table, fresh, scope)\n",
         "tests/unit/tidegate/flush/test_plan_of_queues.py::test_"
         "way_out_that_is_told_behind_the_queue_loses_no_record_that_was_staged_or_is_in_the_log",
     ),

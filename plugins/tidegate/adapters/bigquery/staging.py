@@ -224,7 +224,6 @@ def _load_attempt(warehouse: Warehouse, sql: Sql, intermediate: str, summary: di
     if not outcome.bad and resource_names.VIEWED_SUMMARY in summary:
         note = _describe_attempt(outcome.to_staged_batch("", summary, 0))
         warehouse.run_statement(sql.render("mark_staged", source=intermediate, batch=batch, note=note))
-        hit_failpoint("bigquery.marked")
     numbers = [landed["number"] for landed in before]
     landed = {
         "number": max([0, *numbers]) + 1,

@@ -226,7 +226,7 @@ def test_every_try_at_a_staged_batch_names_its_publish_alike_until_the_position_
         name_of(table_commit, replace(source, parts=(StagedPart(6, "a6"), *source.parts)), row),
         name_of(replace(table_commit, uuid="2"), source, row),
     ]
-    assert len({name, *other_names}) == 6
+    assert len({name, *other_names}) == 7
 
 
 def test_a_job_has_an_address_in_the_console_or_on_a_server_of_ones_own() -> None:

@@ -212,7 +212,8 @@ def test_dead_letters_and_positions_are_written_by_statements_that_bigquery_read
     table = build_shaped_table(SHAPES["plain"], "upsert_delete")
     tmp, positions = f"{NAME}_shop_tmp", f"{NAME}_tidegate_position"
     analyzer = build_analyzer(build_pipeline(table), table, SHAPES["plain"], {LETTERS: TABLE_COLUMNS[LETTERS]})
-    values = {"table": LETTERS, "target": "dwh.shop.it's", "attempt": "it's", "source": tmp, "batch": 7}
+    values = {"table": LETTERS, "target": "dwh.shop.it's", "attempt": "it's", "source": tmp}
+    values |= {"parts": [StagedPart(7, "it's")], "attempts": ["it's", "0ae2"]}
     values |= {"ranges": [("it's", 0, 1, 3), ("b", 7, 2, 9)], "published": 6, "snapshot_id": 0}
     for name in ("create", "write", "forget", "reread", "replayed"):
         known = {"it's": "i'd", "b": "2"}
