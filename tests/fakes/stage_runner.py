@@ -15,8 +15,6 @@ from fakes.lake import MemoryDestination
 from fakes.record_decoder import BAD, RecordDecoder, has_placeholder
 from fakes.tables import Row
 
-TYPES = {int: "BIGINT", str: "STRING", float: "DOUBLE", bool: "BOOLEAN"}
-
 
 class StageRunner(RecordDecoder):
     """Runs what a stage job asks for one intermediate table."""
@@ -47,7 +45,6 @@ class StageRunner(RecordDecoder):
         outcome |= dict.fromkeys(DELETE_COUNTS, 0) if table.sequence else {}
         outcome |= dict.fromkeys(UNCHANGED_COUNTS, 0) if table.stages_kept else {}
         stamps: dict[str, dict[str, int]] = {}
-        unknown_types: dict[str, str] = {}
         skipped_count = 0
         for topic, partition, start, end in job.ranges:
             records = self._read_records(job, (topic, partition, start, end))
@@ -64,7 +61,6 @@ class StageRunner(RecordDecoder):
                 fate, row = self.decode_record(table, topic, partition, record)
                 outcome[fate] += 1
                 if fate == "staged":
-                    _note_unknown_fields(unknown_types, table, record, row)
                     if row["op"] == "t":
                         outcome[TRUNCATED_AT] = record.offset
                     if table.sequence and row["op"] == "d":
@@ -87,9 +83,6 @@ class StageRunner(RecordDecoder):
         if table.set_aside is not None:
             outcome["dead_lettered"], outcome["bad"] = skipped_count, outcome["bad"] - skipped_count
             outcome["bad"] = skipped_count if exceeds_tolerance(skipped_count, table.set_aside) else outcome["bad"]
-        if unknown_types:
-            fields = {name: [1, kind] for name, kind in unknown_types.items()}
-            outcome["unknown_fields"] = {"records": 1, "fields": fields, "others": 0}
         return rows, {**outcome, "timestamps": stamps}
 
     def _read_records(self, job: StageJob, offset_range: tuple[str, int, int, int]) -> list[Record]:
@@ -139,16 +132,6 @@ class StageRunner(RecordDecoder):
             "row": decoded_text,
             "fields": [{**f, "reason": reason} for f in fields],
         }
-
-
-def _note_unknown_fields(types: dict[str, str], table: StageTable, record: Record, row: Row) -> None:
-    """The fields that no column holds, where they become columns."""
-    if not table.value.adds_columns or row["op"] == "d":
-        return
-    known_names = {column.name for column in (*table.value_columns, *table.key_columns)}
-    for name, value in record.value.items():
-        if name not in known_names and value is not None:
-            types[name] = TYPES[type(value)]
 
 
 def _is_superseded(table: StageTable, record: Record, last_offset: int) -> bool:

@@ -27,12 +27,6 @@ MAPS = frozenset((*range(0x80, 0x90), 0xDE, 0xDF))
 LISTS = frozenset((*range(0x90, 0xA0), 0xDC, 0xDD))
 TEXTS = frozenset((*range(0xA0, 0xC0), 0xD9, 0xDA, 0xDB))
 CONTAINERS = MAPS | LISTS
-INTEGERS = frozenset((*range(0x80), *range(0xE0, 0x100), *range(0xCC, 0xD4)))
-# a value of its kind in JSON: that is all that is told of a field that no column holds
-SAMPLES = {"true": (0xC2, 0xC3), "1.5": (0xCA, 0xCB), "1": INTEGERS, "{}": MAPS, "[]": LISTS}
-SAMPLE_BY_BYTE = {byte: text for text, codes in SAMPLES.items() for byte in codes}
-NOTHING = (NIL, 0x80, 0x90)  # and an empty map, an empty list
-UNKNOWN_FIELDS = "_tidegate_unknown"  # beside the columns of a row
 ARROW_TYPES = {"BOOLEAN": "bool_", "FLOAT": "float32", "DOUBLE": "float64", "STRING": "string", "BINARY": "binary"}
 ARROW_TYPES |= {"TINYINT": "int32", "SMALLINT": "int32", "INT": "int32", "BIGINT": "int64"}
 ARROW_KEY_TYPES = {**ARROW_TYPES, "TINYINT": "int8", "SMALLINT": "int16", "DATE": "date32"}
@@ -53,8 +47,7 @@ class MapDecoder:
     """Reads records by the shape of their columns.
 
     Beside its `fields` the shape of a whole record says which other names are `known`, that all of the fields `must`
-    be there, because they are a key's, that one of them may stand alone (`bare`), and that fields which no column holds
-    are told (`reports`), each with a value of its kind.
+    be there, because they are a key's, and that one of them may stand alone (`bare`).
     """
 
     def __init__(self, shape: Shape, part: str) -> None:
@@ -66,7 +59,7 @@ class MapDecoder:
         return decode_or_explain(self._decode_row, value, f"the {self._part} is not MessagePack")
 
     def _decode_row(self, value: bytes) -> dict[str, Any]:
-        reader = _Reader(value, self._part, {*self._shape.get("known", ())})
+        reader = _Reader(value, self._part)
         if reader.peek() in MAPS:
             row = self._read_map(reader)
         elif self._shape.get("bare"):
@@ -76,7 +69,7 @@ class MapDecoder:
             raise DecodingError(f"the {self._part} is not a MessagePack map")
         if not reader.is_at_end:
             raise DecodingError(f"the {self._part} has bytes after its MessagePack map")
-        return {**row, UNKNOWN_FIELDS: reader.unknown_fields} if self._shape.get("reports") else row
+        return row
 
     def _read_map(self, reader: "_Reader") -> dict[str, Any]:
         problems: list[DecodingError] = []
@@ -96,11 +89,9 @@ class MapDecoder:
 class _Reader:
     """One record's bytes from the front to the back."""
 
-    def __init__(self, value: bytes, part: str, known: set[str]) -> None:
+    def __init__(self, value: bytes, part: str) -> None:
         self._value = value
         self._part = part
-        self._known = known
-        self.unknown_fields: list[dict[str, str]] = []
         self._open()
 
     def _open(self) -> None:
@@ -161,7 +152,6 @@ class _Reader:
                 raise self._build_error(shape, f"has the field {name} twice")
             names.add(name)
             if name not in fields:
-                self._note_unknown(shape["path"], name)
                 self._skip_field(name)
             elif problems is None:
                 row[name] = self.read(fields[name])
@@ -184,13 +174,6 @@ class _Reader:
         self._open()
         self._skip_field(name)
         return None
-
-    def _note_unknown(self, path: str, name: str) -> None:
-        first = self.peek()
-        if first not in NOTHING and (path or name not in self._known):
-            quoted = f"`{name.replace('`', '``')}`" if "." in name or "`" in name else name
-            place = f"{path}.{quoted}" if path else quoted
-            self.unknown_fields.append({"path": place, "sample": SAMPLE_BY_BYTE.get(first, '""')})
 
     def _skip_field(self, name: str) -> None:
         from msgpack import StackError
@@ -240,10 +223,7 @@ def to_arrow_type(shape: Shape) -> Any:
     kind = shape["type"]
     match shape["kind"]:
         case "struct":
-            members = [(name, to_arrow_type(inner)) for name, inner in shape["fields"].items()]
-            if shape.get("reports"):
-                members.append((UNKNOWN_FIELDS, pa.list_(pa.struct([("path", pa.string()), ("sample", pa.string())]))))
-            arrow_type = pa.struct(members)
+            arrow_type = pa.struct([(name, to_arrow_type(inner)) for name, inner in shape["fields"].items()])
         case "list":
             arrow_type = pa.list_(to_arrow_type(shape["element"]))
         case "map":

@@ -54,8 +54,7 @@ def build_explanation(records: DataFrame, table: StageTable, decode: Decode) -> 
 def _strip_rules(table: StageTable) -> StageTable:
     """The table without what looks at several columns: conditions, a projection, metadata and an order."""
     return replace(
-        table, value=replace(table.value, unknown_fields="ignore"),
-        metadata={}, when=None, route=None, delete_when=None, naming=None, select=None, verified=(), sequence=(),
+        table, metadata={}, when=None, route=None, delete_when=None, naming=None, select=None, verified=(), sequence=(),
         unchanged=(), stages_kept=False, grouped=(), has_history=False, retracts=(),
     )  # fmt: skip
 

@@ -23,7 +23,6 @@ from tidegate.config.parsing.ddl import parse_columns
 from tidegate.config.parsing.select_statement import parse_select
 from tidegate.formats.registry import get_format
 from tidegate.schema.data_types import Column
-from tidegate.schema.inferred_types import Infer
 from tidegate.spec.pipeline import Heartbeat, Merge, Notifier, Pipeline, RiskPolicy, RollbackPolicy, Stage
 from tidegate.spec.runtime import Maintenance, Period, SparkMode, SparkTarget, UseWhen
 from tidegate.spec.source import Errors, KeyFormat, Source, Start, StartKind, ValueFormat, order_metadata
@@ -188,8 +187,6 @@ def _to_value_format(value: ValueModel) -> ValueFormat:
         options=options,
         unavailable=unavailable or None,
         nanoseconds=finer,
-        unknown_fields=value.unknown_fields,
-        infer=Infer(**value.infer.model_dump()),
     )
 
 

@@ -109,10 +109,10 @@ def prepare_table(work: BatchMerge) -> TableSession:
     check_is_destination(work.prefix, table.state)
     resolve_position(table)
     if table.state is None:
-        create_table(table, work.staged.batch, "create_namespace", "create_table", "order_table")
+        _create_table(work, "create_namespace", "create_table", "order_table")
         table = table.refresh()
     elif _is_unordered(table):
-        create_table(table, work.staged.batch, "order_table")
+        _create_table(work, "order_table")
         table = table.refresh()
     if table.state is None:
         raise RetryLater(f"{work.prefix}: the catalog lacks the table that was created; it will be tried again")
@@ -143,19 +143,12 @@ def _is_unordered(table: TableSession) -> bool:
     return creator == table.pipeline.name
 
 
-def create_table(table: TableSession, batch: int, *statement_names: str) -> None:
-    """Make a table that is missing, or do those of its statements that a run left out; `GiveUp` where nobody may."""
+def _create_table(work: BatchMerge, *statement_names: str) -> None:
+    table = work.table
     create = table.spec.create
     pipeline = table.pipeline.name
     if not create.enabled:
-        raise GiveUp(
-            f"{table.prefix} batch={batch}: the table does not exist and create.enabled=false; create it and run again"
-        )
-    if not list_destination_columns(table.spec, table.metadata):
-        raise GiveUp(
-            f"{table.prefix} batch={batch}: no record has a field with a value, so there is no column to make the "
-            "table of; declare value.schema, or wait for other records"
-        )
+        raise GiveUp(f"{work.prefix}: the table does not exist and create.enabled=false; create it and run again")
     values = {
         "table": table.name,
         "parent": table.name.rsplit(".", 1)[0],
@@ -169,7 +162,7 @@ def create_table(table: TableSession, batch: int, *statement_names: str) -> None
     rendered = (table.sql.render(name, **values) for name in chosen_statements)
     try:
         statements = tuple(statement for statement in rendered if statement)
-        table.session.engine.run(MergeJob(pipeline, batch, statements, table=table.name))
+        table.session.engine.run(MergeJob(pipeline, work.staged.batch, statements, table=table.name))
     except RetryLater:
         if table.refresh().state is None:  # else another first run has created the table
             raise

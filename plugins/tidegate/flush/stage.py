@@ -6,7 +6,6 @@ from itertools import groupby
 from typing import NamedTuple
 
 from tidegate.errors import GiveUp, RetryLater
-from tidegate.flush.added_columns import Growth, add_columns
 from tidegate.flush.discover import advance_registry, build_name_finder, discover_tables
 from tidegate.flush.plan import Failure, isolate_failure, join_failures, note_refusals
 from tidegate.flush.stage_request import build_stage_table, drops_queue
@@ -122,14 +121,14 @@ class _Request(NamedTuple):
 
 
 def _stage_group(
-    session: Session, plan: Plan, group: tuple[PlannedBatch, ...], *, is_repeated: bool = False
+    session: Session, plan: Plan, group: tuple[PlannedBatch, ...]
 ) -> tuple[list[StagedBatch], list[Failure]]:
     """Stage tables with the same ranges in one job. A table that fails does not fail the others."""
     requests, finder, failures = _build_requests(session, plan, group)
     if not requests and finder is None:
         return [], failures
     try:
-        staged_batches, failed_behind = _stage_requests(session, plan, requests, finder, is_repeated=is_repeated)
+        staged_batches, failed_behind = _stage_requests(session, plan, requests, finder)
         return staged_batches, failures + failed_behind
     except GiveUp as error:  # of the job itself
         failed_tables = {name for name, _ in failures}
@@ -159,37 +158,20 @@ def _build_requests(
 
 
 def _stage_requests(
-    session: Session, plan: Plan, requests: list[_Request], finder: _Request | None, *, is_repeated: bool
+    session: Session, plan: Plan, requests: list[_Request], finder: _Request | None
 ) -> tuple[list[StagedBatch], list[Failure]]:
-    """Run the job and read its result for each table, new ones included.
-
-    Where columns were added for what the job has found, it is run once more, with these.
-    """
+    """Run the job and read its result for each table, new ones included."""
     planned_batches = [request.planned for request in (*requests, *([finder] if finder else []))]
     stage_tables, stage_seconds = _run_group(
         session, plan, planned_batches[0], [request.stage_table for request in requests], finder and finder.stage_table
     )
     staged_batches = list[StagedBatch]()
     failures = list[Failure]()
-    growths = dict[str, Growth]()
     for (planned_batch, _), stage_table in zip(requests, stage_tables, strict=True):
         with isolate_failure(planned_batch.table, failures):
-            growths[planned_batch.table] = add_columns(session, planned_batch, stage_table)
-    if Growth.ADDED in growths.values():
-        if is_repeated:
-            raise RetryLater(f"pipeline={session.pipeline.name}: columns were changed meanwhile; it is staged again")
-        group = tuple(p for p in planned_batches if growths.get(p.table) in (Growth.ADDED, Growth.NONE))
-        staged_batches, failed_behind = _stage_group(session, plan, group, is_repeated=True)
-        return staged_batches, failures + failed_behind
-    for (planned_batch, _), stage_table in zip(requests, stage_tables, strict=True):
-        if growths.get(planned_batch.table) is not Growth.NONE:
-            continue
-        with isolate_failure(planned_batch.table, failures):
-            staged_batch = read_staged_batch(session, planned_batch, stage_table)
-            if staged_batch.unknown_fields is not None:
-                place = f"pipeline={session.pipeline.name} table={staged_batch.table} batch={staged_batch.batch}"
-                log.warning("%s: %s", place, staged_batch.unknown_fields.describe())
-            staged_batches.append(replace(staged_batch, stage_seconds=stage_seconds))
+            staged_batches.append(
+                replace(read_staged_batch(session, planned_batch, stage_table), stage_seconds=stage_seconds)
+            )
     if finder is not None:
         with isolate_failure(finder.planned.table, failures):
             staged_batches += _stage_new_tables(session, plan, *finder)

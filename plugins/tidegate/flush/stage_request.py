@@ -39,7 +39,6 @@ from tidegate.table.session import TableSession, format_pins, open_table, pin_di
 
 SKIPPED_PROPERTY = "skipped"
 MAX_SKIPPED_RECORDS = 100  # more of them say that the schema is wrong, not a record
-NO_COLUMN = Column("_tidegate_none", "STRING")
 SET_ASIDE = Errors("all", MAX_SKIPPED_RECORDS)
 
 
@@ -189,7 +188,7 @@ def _describe_records(session: Session, table: Table, planned: PlannedBatch, att
     return StageTable(
         intermediate="", attempt=attempt, summary={}, property="",
         key=replace(table.key, columns=None), key_columns=list_record_key_columns(table),
-        value=replace(table.value, columns=None), value_columns=list_value_columns(_fill_columns(table)),
+        value=replace(table.value, columns=None), value_columns=list_value_columns(table),
         metadata=metadata,
         ignore_deletes=not table.delete,
         when=table.when, route=table.route, delete_when=table.delete_when, retracts=find_retracting_answers(table),
@@ -204,13 +203,6 @@ def _describe_records(session: Session, table: Table, planned: PlannedBatch, att
         key_limits=list_key_limits(table, folder_limits),
         value_limits=list_value_limits(table, metadata, folder_limits),
     )  # fmt: skip
-
-
-def _fill_columns(table: Table) -> Table:
-    """The table with some column in its staged rows: records may have yet to say which ones it has."""
-    if not table.value.adds_columns or list_value_columns(table):
-        return table
-    return replace(table, value=replace(table.value, columns=(NO_COLUMN,)))
 
 
 def _find_landing_folder(
@@ -247,7 +239,7 @@ def _render_table_creation(
         "table": intermediate,
         "parent": table.name.rsplit(".", 1)[0],
         "keys": fields or (Column("bytes", "BINARY"),),
-        "values": list_staged_columns(_fill_columns(table), session.pipeline.source.metadata),
+        "values": list_staged_columns(table, session.pipeline.source.metadata),
         "sequence": list_sequence_columns(table, session.pipeline.source.metadata),
         "shape": shape,
         "batch": batch,

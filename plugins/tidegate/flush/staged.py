@@ -47,12 +47,6 @@ def read_staged_batch(session: Session, planned_batch: PlannedBatch, stage_table
     return staged_batch
 
 
-ADDED_COLUMN_ADVICE = (
-    "; a column that records have added keeps its type: for values of several kinds write e.g. value.schema: "
-    "<name> STRING, to a table that does not have the column yet"
-)
-
-
 def _describe_bad_records(
     pipeline: str, bad: int, first: FirstBadRecord, stage_table: StageTable, *, can_skip: bool
 ) -> str:
@@ -71,7 +65,6 @@ def _describe_bad_records(
         f"reason={first.reason}; nothing was merged; "
         f"look at it with: tidegate record {pipeline} --at {at}; "
         "then correct format or schema in the pipeline file, or the producer"
-        f"{ADDED_COLUMN_ADVICE if stage_table.value.adds_columns else ''}"
         f"{skip}"
     )
 

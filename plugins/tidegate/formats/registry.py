@@ -88,7 +88,6 @@ class RecordFormat:
     - `is_change_event`: the row is a part of the record. `knows_truncate`: an event may empty the table.
     - `is_enveloped`: Kafka Connect's schema may stand beside each payload. `counts_days`: a number is a date in days.
     - `has_plain_pass`: objects of flat columns, read without any option, may be read by short expressions first.
-    - `can_add_columns`: columns may be made of what the records hold.
     - `shows_deleted_row`: an event says what was deleted, and the tombstone behind it only repeats that.
     - `may_leave_out`: an update may leave out columns that did not change.
     - `unavailable_value`: what the source writes in place of a large value that did not change.
@@ -116,7 +115,6 @@ class RecordFormat:
     is_enveloped: bool = False
     counts_days: bool = False
     has_plain_pass: bool = False
-    can_add_columns: bool = False
     knows_truncate: bool = False
     shows_deleted_row: bool = False
     may_leave_out: bool = False
@@ -134,11 +132,6 @@ class RecordFormat:
     def is_written(self) -> bool:
         """Whether publications may use it."""
         return bool(self.encoder)
-
-    @property
-    def reads_by_name(self) -> bool:
-        """Whether its records name their fields themselves, so that they may hold some that no column is for."""
-        return self.schema is None and self.only_column is None and not self.is_positional
 
     @property
     def describes_itself(self) -> bool:
@@ -190,7 +183,7 @@ _OGG_METADATA = {
 
 # in the order in which messages name them
 _FORMATS = (
-    RecordFormat("json", encoder="json", options="json", has_plain_pass=True, can_add_columns=True),
+    RecordFormat("json", encoder="json", options="json", has_plain_pass=True),
     RecordFormat(
         "avro",
         encoder="avro",
@@ -224,7 +217,6 @@ _FORMATS = (
         option_names=CONNECT_JSON_OPTIONS,
         is_change_event=True,
         is_enveloped=True,
-        can_add_columns=True,
         counts_days=True,
         knows_truncate=True,
         shows_deleted_row=True,

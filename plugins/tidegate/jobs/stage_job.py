@@ -18,7 +18,6 @@ from tidegate.jobs.lasting_failures import (
 from tidegate.model.kafka_log import Epochs
 from tidegate.model.offsets import Ranges
 from tidegate.schema.data_types import Column
-from tidegate.schema.inferred_types import Infer
 from tidegate.spec.projection import Projection, parse_projection
 from tidegate.spec.source import KeyFormat, ValueFormat
 from tidegate.spec.table import Route
@@ -197,7 +196,7 @@ def _parse_stage_table(data: dict[str, Any]) -> StageTable:
     for name in ("key_columns", "value_columns"):
         ready[name] = _parse_columns(data[name])
     ready["key"] = KeyFormat(**{**data["key"], "fields": tuple(data["key"]["fields"]), "columns": None})
-    ready["value"] = ValueFormat(**{**data["value"], "columns": None, "infer": Infer(**data["value"]["infer"])})
+    ready["value"] = ValueFormat(**{**data["value"], "columns": None})
     ready |= {
         name: tuple(data[name]) for name in ("create", "sequence", "verified", "unchanged", "retracts", "grouped")
     }

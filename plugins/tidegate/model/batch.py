@@ -7,7 +7,6 @@ from typing import Any, NamedTuple, TypedDict
 
 from tidegate.model.offsets import Offsets, Ranges, find_highest, parse_offsets
 from tidegate.model.position import Position, WatermarkSide
-from tidegate.model.unknown_fields import UnknownFields
 
 
 class PublishOutcome(StrEnum):
@@ -276,7 +275,6 @@ class StagedBatch:
     - `deletes`, `unsequenced_deletes`: counted with `sequence_by` only. `kept`: rows that keep some value of the table.
     - `keys_differ`: nearly all rows have different keys; False also if that is not known.
     - `truncated_at`: the offset of its last truncate, None without one. It removes all rows of earlier offsets.
-    - `unknown_fields`: what its records hold beside the columns, None for nothing.
     - `bytes`, `stage_seconds`: the size of its files, and the duration of the stage job; 0 if unknown.
     """
 
@@ -299,7 +297,6 @@ class StagedBatch:
     unsequenced_deletes: int = 0
     kept: int = 0
     truncated_at: int | None = None
-    unknown_fields: UnknownFields | None = None
     bytes: int = 0
     stage_seconds: float = 0.0
     epochs: Offsets = field(default_factory=dict)
@@ -322,9 +319,7 @@ class StagedBatch:
     def to_dict(self) -> dict[str, Any]:
         """Plain data, small enough to read in the Airflow UI."""
         # JSON numbers lose precision above 2^53 in a browser, and snapshot ids are 63 bits long
-        unknown_fields = None if self.unknown_fields is None else self.unknown_fields.to_dict()
-        own = {"ranges": self.ranges.to_dict(), "unknown_fields": unknown_fields}
-        return {**asdict(self), **own, "snapshot_id": str(self.snapshot_id)}
+        return {**asdict(self), "ranges": self.ranges.to_dict(), "snapshot_id": str(self.snapshot_id)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "StagedBatch":
@@ -337,8 +332,6 @@ class StagedBatch:
         ready["epochs"] = parse_offsets(data["epochs"])
         ready["watermark"] = WatermarkSide(data["watermark"])
         ready["ahead"] = tuple(StagedPart(*part) for part in data.get("ahead", ()))
-        if data["unknown_fields"] is not None:
-            ready["unknown_fields"] = UnknownFields.from_dict(data["unknown_fields"])
         return cls(**ready)
 
     def compute_end_position(self, before: Position | None) -> Position:

@@ -195,8 +195,8 @@ class StagingStore(Protocol):
         return []
 
     def read_job_outcome(self, intermediate: str, batch: int, attempt: str) -> StageOutcome | None:
-        """The counts that a stage job left last, before its attempt counts; None if it did not finish."""
-        ...
+        """The counts that a stage job left last in its landing folder; None if it did not finish."""
+        return None
 
     def read_discovered_names(self, intermediate: str, batch: int, attempt: str) -> DiscoveredNames | None:
         """The names that a job left last in its landing folder; None if it did not finish."""
@@ -294,7 +294,7 @@ class BatchCounts(TypedDict):
 class HistoryRow(BatchCounts, CostCounts):
     """What one batch, or one slice of a backfill, did to one table.
 
-    `span` counts offsets. `ranges` and `unknown_fields` are JSON, times end in ``_ms``.
+    `span` counts offsets. `ranges` is JSON, times end in ``_ms``.
     `backfill` names the slice, None for a batch of the log.
     """
 
@@ -306,7 +306,6 @@ class HistoryRow(BatchCounts, CostCounts):
     stage_seconds: float | None
     staged_bytes: int | None
     written_as: str | None
-    unknown_fields: str | None
     staged_snapshot_id: int | None
     snapshot_id: int | None
     published_at_ms: int

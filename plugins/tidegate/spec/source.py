@@ -6,7 +6,6 @@ from typing import Any
 
 from tidegate.formats.registry import FORMATS
 from tidegate.schema.data_types import Column
-from tidegate.schema.inferred_types import Infer
 
 
 @dataclass(frozen=True)
@@ -33,8 +32,7 @@ class ValueFormat:
 
     `options` are the format's own, never a secret. `unavailable` is what the source writes in place of a large value
     that did not change, None for nothing. `nanoseconds` is what becomes of them in columns that hold a time, which have
-    no place for them: refuse or truncate, for all columns or for each by its name. `unknown_fields` is what becomes of
-    a field that no column holds: warn, add (a column, as `infer` says), refuse or ignore.
+    no place for them: refuse or truncate, for all columns or for each by its name.
     """
 
     format: str = "json"
@@ -44,13 +42,6 @@ class ValueFormat:
     options: dict[str, Any] = field(default_factory=dict)
     unavailable: str | None = None
     nanoseconds: str | dict[str, str] = "refuse"
-    unknown_fields: str = "warn"
-    infer: Infer = field(default_factory=Infer)
-
-    @property
-    def adds_columns(self) -> bool:
-        """Whether columns are added for fields that no column holds."""
-        return self.unknown_fields == "add"
 
     @property
     def applies_truncates(self) -> bool:
@@ -79,9 +70,7 @@ KAFKA_TYPES = {
     "timestamp": "TIMESTAMP",
     "timestamp-type": "STRING",
 }
-# of the schema that a registry gave the record's writer
-SCHEMA_ID_TYPES = {"key.schema-id": "BIGINT", "value.schema-id": "BIGINT"}
-_ALL_WORDS = (KAFKA_TYPES, SCHEMA_ID_TYPES, *(record_format.metadata for record_format in FORMATS.values()))
+_ALL_WORDS = (KAFKA_TYPES, *(record_format.metadata for record_format in FORMATS.values()))
 METADATA_TYPES = {word: kind for words in _ALL_WORDS for word, kind in words.items()}
 
 
@@ -92,7 +81,7 @@ def order_metadata(metadata: dict[str, str]) -> dict[str, str]:
 
 def list_known_words(value_format: str) -> tuple[str, ...]:
     """The words that a table with values of this format may use."""
-    return (*FORMATS[value_format].metadata, *KAFKA_TYPES, *SCHEMA_ID_TYPES)
+    return (*FORMATS[value_format].metadata, *KAFKA_TYPES)
 
 
 class StartKind(StrEnum):

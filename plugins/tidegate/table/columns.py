@@ -87,8 +87,7 @@ def resolve_columns(table: Table, metadata: dict[str, str], state: TableState | 
     """`table` with what the destination holds, and a value schema: its own, else the columns of the destination."""
     if state is None:
         return table
-    adds_columns = table.value.adds_columns
-    if (table.value.columns is not None and not adds_columns) or table.select is not None:
+    if table.value.columns is not None or table.select is not None:
         return replace(table, target_schema=state.struct)
     product_columns = {*metadata, table.key.into, *([table.deleted_column] if table.deletes == DeleteMode.SOFT else [])}
     product_columns |= set(table.history.columns) if table.history else set()
@@ -96,9 +95,6 @@ def resolve_columns(table: Table, metadata: dict[str, str], state: TableState | 
     own_columns = {c.name: c for c in state.columns}  # one that was renamed may come under its old names too
     fields = [(name, inner) for name, inner in add_old_names(state.struct).fields if name not in product_columns]
     columns = tuple(_adopt_found_type(own_columns.get(name), name, inner) for name, inner in fields)
-    if adds_columns and table.value.columns is not None:  # what is not declared was added by records
-        names = {column.name.casefold() for column in (*table.value.columns, *list_key_columns(table))}
-        columns = (*table.value.columns, *(column for column in columns if column.name.casefold() not in names))
     return replace(table, value=replace(table.value, columns=columns), target_schema=state.struct)
 
 
@@ -171,8 +167,6 @@ def list_verified_fields(table: Table) -> tuple[str, ...]:
 def list_value_columns(table: Table) -> tuple[Column, ...]:
     """The value's columns as they are staged."""
     columns = table.value.columns
-    if columns is None and table.value.adds_columns:
-        return ()  # there is no table yet: records say which columns it has
     if columns is None:
         raise ConfigurationError(
             f"value.schema of table={table.name} is missing and there is no table to take it from: add value.schema"

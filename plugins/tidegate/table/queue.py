@@ -68,10 +68,7 @@ def describe_shape(table: TableSession) -> str:
 
 
 def _compute_file_shape(table: Table, metadata: dict[str, str]) -> str:
-    """The shape of a table without a value schema, or to which records add columns, whatever columns the destination
-    has; empty for other tables."""
-    if table.value.adds_columns and table.value.columns is not None:
-        return compute_shape(table, metadata)
+    """The shape of a table without a value schema, whatever columns the destination has; empty for other tables."""
     if table.value.columns is not None or table.select is not None:
         return ""
     key_alone = tuple(Column(name, "STRING") for name in table.key.fields)

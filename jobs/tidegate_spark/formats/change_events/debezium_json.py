@@ -33,7 +33,6 @@ from tidegate_spark.formats.json import (
     get_units,
     list_key_fields,
     list_known_fields,
-    list_unknown_fields,
     render_is_key_in_value,
     render_is_null_payload,
     render_key_reason,
@@ -113,7 +112,6 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         f"CASE WHEN {render_is_null_payload('e', 'j')} THEN '{get_tombstone_change(table)}' "
         f"ELSE {render_change(table)} END AS change",
         f"{_render_located_reason(fields, table)} AS located_reason",
-        *list_unknown_fields(table, "row", list_known_fields(table), [("payload", "after"), ("after",)]),
     )
     has_key_problem = takes_extended_key(table)
     key_reason = render_key_reason(keys, "kv", KEY_ROW_TEXT, KEY_PLACES, has_key_problem=has_key_problem)
@@ -143,16 +141,10 @@ def _render_located_reason(fields: ConnectFields, table: StageTable) -> str:
         f"WHEN j.{CORRUPT_COLUMN} IS NOT NULL AND {render_has_text_row()} THEN '{NO_DOCUMENT_REASON}' "
         f"{render_unreadable_cases('j', misfits)} {render_unknown_event_cases('row', table, is_json=True)} "
         f"{'' if table.is_partial else _render_sparse_case()} "
-        f"{_render_no_column_case(fields, table)} "
+        f"{render_no_column_case(AFTER_TEXT, 'row', fields, list_known_fields(table))} "
         f"{render_respelled_case(AFTER_TEXT, 'row', fields)} "
         f"ELSE {render_inner_reason('row', fields, 'the value', AFTER_PLACES)} END"
     )
-
-
-def _render_no_column_case(fields: ConnectFields, table: StageTable) -> str:
-    if table.value.adds_columns:
-        return ""
-    return render_no_column_case(AFTER_TEXT, "row", fields, list_known_fields(table))
 
 
 def _render_sparse_case() -> str:

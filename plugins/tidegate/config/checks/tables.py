@@ -12,7 +12,6 @@ from tidegate.config.models.sequence_groups import needs_no_offsets
 from tidegate.config.parsing.ddl import check_audit, check_condition
 from tidegate.config.parsing.problems import Problems, format_key_path, refuse_secrets, suggest_closest
 from tidegate.config.parsing.yaml_document import KeyPath
-from tidegate.formats.registry import get_format
 from tidegate.model.resource_names import get_branch_suffix
 from tidegate.spec.pipeline import Catalog
 from tidegate.spec.table_template import FIELD_PATTERN, is_template, split_template
@@ -119,43 +118,12 @@ def check_tables(
             if condition is not None:
                 _note_fault(check_condition, condition, (*path, word), findings)
         _check_when_false(table, model, path, findings)
-        _check_added_columns(table, model, path, findings)
         in_spark = get_destination(catalogs.get(table.name.partition(".")[0])) is SPARK_DESTINATION
         for number, audit in enumerate(table.audits):
             _note_fault(partial(check_audit, in_spark=in_spark), audit, (*path, "audits", number), findings)
     check_templates(model, findings)
     _check_collisions(pipeline, model, findings)
     _check_every_topic_is_used(model, findings)
-
-
-def _check_added_columns(table: TableModel, model: PipelineModel, path: KeyPath, findings: Problems) -> None:
-    """Note a table to whose records no column can be added."""
-    value = table.value or model.source.value
-    at: KeyPath = (*path, "value") if table.value is not None else ("source", "value")
-    if value.unknown_fields != "add":
-        if "infer" in value.model_fields_set:
-            findings.add((*at, "infer"), "of columns that records add; set unknown_fields: add, or leave it out")
-        return
-    word = (*at, "unknown_fields")
-    if not get_format(value.format).can_add_columns:
-        findings.add(word, f"columns cannot be added by records of format {value.format}; declare value.schema")
-    if value.json_ is not None and value.json_.registry is not None:
-        findings.add(word, "the registry says which columns there are; leave it out")
-    if is_template(table.name):
-        findings.add(word, "columns cannot be added to tables that records name; declare value.schema")
-    if table.select is not None:
-        findings.add(word, "select says which columns there are; declare value.schema, or leave select out")
-    reading = {
-        "when": table.when,
-        "delete_when": table.delete_when,
-        "route": table.route,
-        "sequence_by": table.sequence_by,
-    }
-    for name, setting in reading.items() if value.schema_ is None else ():
-        if setting:
-            findings.add((*path, name), "reads columns that no record may have added yet; declare them in value.schema")
-    if not table.evolve.add_columns:
-        findings.add(word, "evolve.add_columns is false, so no column may be added; allow it, or choose another word")
 
 
 def check_table_name(name: str, path: KeyPath, catalogs: Mapping[str, Catalog | str], findings: Problems) -> None:

@@ -289,7 +289,7 @@ def _note_creation(ledger: SettingsLedger, draft: Draft, plan: RecordPlan) -> No
     ledger.map("clusteringPartitionFieldNames", "tables[].create.cluster_by")
     ledger.map("partitionExpirationMs", "tables[].create.properties.partition_expiration_days")
     ledger.map("allBQFieldsNullable", "tables[].create.force_optional")
-    note_new_fields(ledger, plan, "allowNewBigQueryFields", "tables[].evolve.add_columns", can_add=True)
+    note_new_fields(ledger, plan, "allowNewBigQueryFields", "tables[].evolve.add_columns")
     ledger.map("allowBigQueryRequiredFieldRelaxation", "tables[].evolve.relax")
 
 

@@ -15,10 +15,9 @@ SECOND_MS = 1_000
 MINUTE_MS = 60_000
 HOUR_MS = 3_600_000
 NEW_FIELDS = (
-    "records in JSON do not say their fields' types, so a field that no column names is counted and left out: add its "
-    "column to the table, or to value.schema"
+    "records in JSON do not say their fields' types, so a field that no column names is left out: add its column to "
+    "the table, or to value.schema"
 )
-ADDED_FIELDS = "types come from the records; a field whose values need another type later makes its record bad"
 
 
 def format_milliseconds(milliseconds: int) -> str:
@@ -43,20 +42,12 @@ def _translate_partition(part: str) -> str:
     return f"{name}({width}, {column})" if width else f"{name}s({column})"
 
 
-def note_new_fields(ledger: SettingsLedger, plan: RecordPlan, name: str, target: str, *, can_add: bool = False) -> None:
-    """Account for a switch with which the sink adds columns for fields that are new in a record.
-
-    `can_add`: where the records are plain JSON, columns are added for them here too.
-    """
-    options = plan.value.get("json", {})
-    is_plain = plan.value.get("format", "json") == "json" and not {"envelope", "registry"} & options.keys()
-    if not ledger.is_true(name) or plan.row.is_typed:
-        ledger.map(name, target)
-    elif can_add and is_plain and not plan.row.is_changed and not plan.missing:
-        plan.value["unknown_fields"] = "add"
-        ledger.map(name, f"source.value.unknown_fields: add, {target}", ADDED_FIELDS)
-    else:
+def note_new_fields(ledger: SettingsLedger, plan: RecordPlan, name: str, target: str) -> None:
+    """Account for a switch with which the sink adds columns for fields that are new in a record."""
+    if ledger.is_true(name) and not plan.row.is_typed:
         ledger.refuse(name, NEW_FIELDS)
+    else:
+        ledger.map(name, target)
 
 
 def complete_records(draft: Draft, plan: RecordPlan, world: World) -> None:

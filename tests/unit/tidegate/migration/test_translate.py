@@ -412,7 +412,7 @@ PLAIN_JSON = "value.converter=org.apache.kafka.connect.json.JsonConverter\nvalue
 @pytest.mark.parametrize(
     ("text", "name"),
     [
-        (BIGQUERY_PROPERTIES + PLAIN_JSON.replace("=false", "=true"), "allowNewBigQueryFields"),
+        (BIGQUERY_PROPERTIES + PLAIN_JSON, "allowNewBigQueryFields"),
         (format_json(TABULAR), "iceberg.tables.evolve-schema-enabled"),
         (DEBEZIUM_SERVER, "debezium.sink.iceberg.allow-field-addition"),
     ],
@@ -421,27 +421,7 @@ PLAIN_JSON = "value.converter=org.apache.kafka.connect.json.JsonConverter\nvalue
 def test_new_fields_of_json_are_not_said_to_become_columns(text: str, name: str) -> None:
     (setting,) = [setting for setting in translate_text(text).settings if setting.name == name]
     assert str(setting.outcome) == "not mapped"
-    assert "a field that no column names is counted and left out" in setting.reason
-
-
-def test_new_fields_of_plain_json_become_columns() -> None:
-    """Where no transform makes another row of the record, and no condition reads one that may not be there."""
-    words = ("route", "cdc-field")
-    settings = {name: value for name, value in TABULAR["config"].items() if not any(word in name for word in words)}
-    unrouted = {**TABULAR, "config": {**settings, "iceberg.tables": "shop.orders"}}
-    for text, name in (
-        (BIGQUERY_PROPERTIES + PLAIN_JSON, "allowNewBigQueryFields"),
-        (format_json(unrouted), "iceberg.tables.evolve-schema-enabled"),
-    ):
-        translation = translate_text(text)
-        (setting,) = [setting for setting in translation.settings if setting.name == name]
-        assert (str(setting.outcome), setting.target.partition(",")[0]) == (
-            "mapped",
-            "source.value.unknown_fields: add",
-        )
-        pipeline = read_pipeline(translation)
-        assert pipeline["source"]["value"]["unknown_fields"] == "add"
-        assert all(table.get("evolve", {}).get("add_columns", True) for table in pipeline["tables"])
+    assert "a field that no column names is left out" in setting.reason
 
 
 def test_new_fields_of_a_registry_format_become_columns() -> None:
