@@ -1,2 +1,0 @@
-CREATE OR REPLACE VIEW {{ view | name }} AS
-{{ query }}
