@@ -1,7 +1,8 @@
 """``tidegate flush``: one whole cycle, or as many as it takes; ``stage`` and ``merge``: one half of it."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
@@ -11,7 +12,7 @@ from tidegate.connections import read_connection_from_env
 from tidegate.errors import NothingToDo, SomeTables
 from tidegate.flush import two_clocks
 from tidegate.flush.batch_size import resolve_stop_offsets
-from tidegate.flush.flush import flush
+from tidegate.flush.flush import FlushResult, flush
 from tidegate.model.batch import Plan, PublishedBatch
 from tidegate.model.offsets import Offsets
 from tidegate.ports.session import Session
@@ -21,18 +22,16 @@ from tidegate.wiring.pipeline import assemble_checked_pipeline
 
 def run_flush(words: argparse.Namespace) -> int:
     """Exit code 0; everything else is an error, also after a failed table's neighbours have come to the end."""
-    session = assemble_checked_pipeline(find_include_folder(), words.pipeline, read_connection_from_env)
+    session = _open_session(words)
     stop_offsets = None if words.until is None else resolve_stop_offsets(session, words.until)
-    with show_progress(words, f"flush {words.pipeline}") as bar:
-        return _run_flushes(words, replace(session, engine=WatchedEngine(session.engine, bar)), stop_offsets, bar)
+    with _watch(words, session) as (watched_session, bar):
+        return _run_flushes(words, watched_session, stop_offsets, bar)
 
 
 def run_staging(words: argparse.Namespace) -> int:
     """Exit code 0; everything else is an error, raised when what other tables have staged is printed."""
-    session = assemble_checked_pipeline(find_include_folder(), words.pipeline, read_connection_from_env)
-    with show_progress(words, f"stage {words.pipeline}") as bar:
-        watched_session = replace(session, engine=WatchedEngine(session.engine, bar))
-        result = two_clocks.stage_new_batches(watched_session, lambda _: bar.expect(1))
+    with _watch(words, _open_session(words)) as (session, bar):
+        result = two_clocks.stage_new_batches(session, lambda _: bar.expect(1))
         with bar.make_room():
             for batch in result.batches:
                 output.print_result(words, output.format_staged(batch), batch.to_dict())
@@ -43,24 +42,26 @@ def run_staging(words: argparse.Namespace) -> int:
 
 def run_merging(words: argparse.Namespace) -> int:
     """Exit code 0; everything else is an error, raised when what other tables have published is printed."""
-    session = assemble_checked_pipeline(find_include_folder(), words.pipeline, read_connection_from_env)
-    with show_progress(words, f"merge {words.pipeline}") as bar:
-        watched_session = replace(session, engine=WatchedEngine(session.engine, bar))
-        failure = None
-        try:
-            report = partial(_expect_work, bar)
-            published_batches = two_clocks.merge_staged_batches(
-                watched_session, words.merges_at_once, report=report
-            ).published
-        except SomeTables as error:
-            published_batches = error.published
-            failure = error
-        with bar.make_room():
-            for batch in published_batches:
-                output.print_result(words, output.format_published(batch), batch.to_dict())
+    with _watch(words, _open_session(words)) as (session, bar):
+        merge = partial(
+            two_clocks.merge_staged_batches, session, words.merges_at_once, report=partial(_expect_work, bar)
+        )
+        published_batches, failure = _split_failure(merge)
+        _print_published(words, bar, published_batches)
     if failure is not None:
         raise failure
     return 0
+
+
+def _open_session(words: argparse.Namespace) -> Session:
+    return assemble_checked_pipeline(find_include_folder(), words.pipeline, read_connection_from_env)
+
+
+@contextmanager
+def _watch(words: argparse.Namespace, session: Session) -> Iterator[tuple[Session, ProgressBar]]:
+    """The session whose jobs move the command's bar, and the bar."""
+    with show_progress(words, f"{words.command} {words.pipeline}") as bar:
+        yield replace(session, engine=WatchedEngine(session.engine, bar)), bar
 
 
 def _run_flushes(words: argparse.Namespace, session: Session, stop_offsets: Offsets | None, bar: ProgressBar) -> int:
@@ -69,31 +70,35 @@ def _run_flushes(words: argparse.Namespace, session: Session, stop_offsets: Offs
     has_printed = words.json  # programs count lines of batches: they get no sentence beside them
     while True:
         try:
-            published_batches, failure = _flush_once(words, session, stop_offsets, bar)
+            published_batches, failure = _split_failure(
+                partial(flush, session, words.merges_at_once, stop_offsets, partial(_expect_work, bar))
+            )
         except NothingToDo as reason:
             if not repeats:
                 raise
             if not has_printed:
                 output.print_text(output.name_command(str(reason)))
             return 0
-        with bar.make_room():
-            for batch in published_batches:
-                output.print_result(words, output.format_published(batch), batch.to_dict())
-                has_printed = True
+        _print_published(words, bar, published_batches)
+        has_printed = has_printed or bool(published_batches)
         if not repeats or all(batch.snapshot_id is None for batch in published_batches):
             if failure is not None:
                 raise failure
             return 0
 
 
-def _flush_once(
-    words: argparse.Namespace, session: Session, stop_offsets: Offsets | None, bar: ProgressBar
-) -> tuple[Sequence[PublishedBatch], SomeTables | None]:
+def _split_failure(run: Callable[[], FlushResult]) -> tuple[Sequence[PublishedBatch], SomeTables | None]:
     """What was published, and the failure of other tables, if there is one."""
     try:
-        return flush(session, words.merges_at_once, stop_offsets, partial(_expect_work, bar)).published, None
+        return run().published, None
     except SomeTables as error:
         return error.published, error
+
+
+def _print_published(words: argparse.Namespace, bar: ProgressBar, batches: Sequence[PublishedBatch]) -> None:
+    with bar.make_room():
+        for batch in batches:
+            output.print_result(words, output.format_published(batch), batch.to_dict())
 
 
 def _expect_work(bar: ProgressBar, flush_plan: Plan) -> None:
