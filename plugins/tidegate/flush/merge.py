@@ -27,9 +27,9 @@ from tidegate.table.position import check_is_destination, check_not_overtaken, r
 from tidegate.table.queue import (
     check_shape,
     combine_batches,
-    count_mergeable,
     describe_full_queue,
     has_rows,
+    is_queue_full,
     publishes_without_rows,
     take_group,
 )
@@ -429,10 +429,6 @@ def _count_published(session: Session, queue: Sequence[StagedBatch]) -> int:
 def _explain_failure(session: Session, queue: Sequence[StagedBatch], error: TidegateError) -> TidegateError:
     """The failure; if the table's queue is full now, also what that means for the pipeline."""
     table = open_table(session, queue[0].table)
-    if (
-        isinstance(error, PublishedElsewhere)
-        or not session.pipeline.has_several
-        or count_mergeable(queue) < table.spec.max_pending
-    ):
+    if isinstance(error, PublishedElsewhere) or not session.pipeline.has_several or not is_queue_full(table, queue):
         return error
     return type(error)(f"{error}\n{describe_full_queue(table, queue)}")

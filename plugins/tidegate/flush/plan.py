@@ -12,7 +12,7 @@ from tidegate.errors import GiveUp, NothingToDo, RetryLater, TidegateError, TooF
 from tidegate.flush.batch_size import BatchSizer, cap_at
 from tidegate.flush.staged import find_unfinished_batch
 from tidegate.formats.registry import get_format
-from tidegate.model.batch import Plan, PlannedBatch, PlanScope, Refusal, StagedBatch
+from tidegate.model.batch import Plan, PlannedBatch, PlanScope, Refusal
 from tidegate.model.kafka_log import Log
 from tidegate.model.offsets import (
     Offsets,
@@ -36,7 +36,9 @@ from tidegate.table.progress import ObservedTable, TableWithLog, attach_log, obs
 from tidegate.table.queue import (
     combine_batches,
     count_mergeable,
+    count_staged_rows,
     describe_full_queue,
+    is_queue_full,
     publishes_without_rows,
 )
 from tidegate.table.session import expand_template
@@ -275,7 +277,7 @@ def _explain_no_work(
 
 def _describe_full_queues(session: Session, tables: Sequence[TableWithLog]) -> str:
     """Which queue is full, so that no table gets a new batch; empty if none is."""
-    full = [t for t in tables if t.error is None and is_queue_full(t)]
+    full = [t for t in tables if t.error is None and is_queue_full(t, t.queue)]
     if session.pipeline.stage.has_clock:
         return "; ".join(
             f"{observed.prefix}: its queue is full: waiting={count_mergeable(observed.queue)} "
@@ -284,11 +286,6 @@ def _describe_full_queues(session: Session, tables: Sequence[TableWithLog]) -> s
             for observed in full
         )
     return "; ".join(describe_full_queue(observed, observed.queue) for observed in full)
-
-
-def is_queue_full(observed: ObservedTable) -> bool:
-    """Whether `max_pending` batches wait for the table."""
-    return count_mergeable(observed.queue) >= observed.table.max_pending
 
 
 def _may_cut(session: Session, tables: Sequence[TableWithLog], scope: PlanScope) -> bool:
@@ -355,18 +352,13 @@ def _explain_too_few(
     """A sentence if too few records wait to start a flush, which always finishes staged batches; or a merge."""
     if scope == PlanScope.STAGED:
         most = max((count_staged_rows(table.queue) for table in tables), default=0)
-        if not batches or most >= at_least or any(is_queue_full(table) for table in tables):
+        if not batches or most >= at_least or any(is_queue_full(table, table.queue) for table in tables):
             return ""
         return f"staged={most} records_threshold={at_least}: fewer than start a merge"
     waiting = max((batch.ranges.span for batch in batches), default=0) + remaining
     if not batches or waiting >= at_least or any(batch.is_resumed for batch in batches):
         return ""
     return f"waiting={waiting} records_threshold={at_least}: fewer than start a flush"
-
-
-def count_staged_rows(queue: Sequence[StagedBatch]) -> int:
-    """How many rows wait in one table's queue, which `merge.records_threshold` counts where staging has a clock."""
-    return sum(batch.counts.staged for batch in queue)
 
 
 def _cap_log(observed: TableWithLog, stop_offsets: Offsets | None) -> TableWithLog:

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from tidegate.errors import NothingToDo, SomeTables, TidegateError, find_kind, join_tables
 from tidegate.flush.flush import FlushResult, flush_planned, plan_flush
 from tidegate.flush.heartbeat import heartbeat
-from tidegate.flush.plan import count_staged_rows, format_refusals, is_queue_full, plan
+from tidegate.flush.plan import format_refusals, plan
 from tidegate.flush.stage import stage_tables
 from tidegate.model.batch import Plan, PlanScope, Refusal, StagedBatch
 from tidegate.ports.session import Session
 from tidegate.spec.source import StartKind
 from tidegate.table.log import list_row_topics
 from tidegate.table.progress import observe_tables
+from tidegate.table.queue import count_staged_rows, is_queue_full
 from tidegate.table.session import expand_template
 
 log = logging.getLogger(__name__)
@@ -87,7 +88,8 @@ def is_merge_called(session: Session, staged_tables: Collection[str]) -> bool:
         session, [table for table in session.pipeline.tables if table.name in staged_tables]
     )
     return any(
-        0 < threshold <= count_staged_rows(observed.queue) or is_queue_full(observed) for observed in observed_tables
+        0 < threshold <= count_staged_rows(observed.queue) or is_queue_full(observed, observed.queue)
+        for observed in observed_tables
     )
 
 

@@ -87,6 +87,16 @@ def count_mergeable(queue: Sequence[StagedBatch]) -> int:
     return len(queue) - first
 
 
+def is_queue_full(table: TableSession, queue: Sequence[StagedBatch]) -> bool:
+    """Whether `max_pending` batches wait for a merge."""
+    return count_mergeable(queue) >= table.spec.max_pending
+
+
+def count_staged_rows(queue: Sequence[StagedBatch]) -> int:
+    """How many rows wait in the queue, which `merge.records_threshold` counts where staging has a clock."""
+    return sum(batch.counts.staged for batch in queue)
+
+
 def find_rowless_end(queue: Sequence[StagedBatch]) -> Offsets:
     """Where the batches without rows at the head of the queue end. They count as published; the position follows."""
     ahead = queue[: len(queue) - count_mergeable(queue)]
@@ -154,6 +164,7 @@ def combine_batches(group: Sequence[StagedBatch]) -> StagedBatch:
     if first is last:
         return last
     joins = first.watermark != WatermarkSide.INSIDE and last.watermark == WatermarkSide.INSIDE
+    with_rows = [batch for batch in group if batch.counts.to_write]
     totals = (sum(numbers) for numbers in zip(*(_list_counts(batch.counts) for batch in group), strict=True))
     return replace(
         last,
@@ -162,7 +173,7 @@ def combine_batches(group: Sequence[StagedBatch]) -> StagedBatch:
         timestamps=find_highest(*(batch.timestamps for batch in group)),
         follows=first.follows,
         watermark=WatermarkSide.JOINS if joins else last.watermark,
-        keys_differ=False,
+        keys_differ=len(with_rows) == 1 and with_rows[0].keys_differ,
         ahead=tuple(part for batch in group[:-1] for part in batch.parts),
         deletes=sum(batch.deletes for batch in group),
         unsequenced_deletes=sum(batch.unsequenced_deletes for batch in group),

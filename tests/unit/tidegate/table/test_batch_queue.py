@@ -448,6 +448,8 @@ def test_batches_that_stand_for_one_add_up_what_the_merge_decides_by() -> None:
     assert (one.deletes, one.unsequenced_deletes, one.kept, one.bytes, one.truncated_at) == (4, 2, 6, 30, 2)
     assert (one.keys_differ, one.counts.staged, one.label) == (False, 3, "batches=1-3")
     assert combine_batches(queue[:1]) == queue[0]
+    only_rows = (build_staged(1, 0), build_staged(2, keys_differ=True), build_staged(3, 0))
+    assert combine_batches(only_rows).keys_differ, "batches without rows have no key"
 
 
 def test_attempt_that_wrote_over_a_waiting_batch_cuts_the_queue_behind_it(world: World) -> None:
