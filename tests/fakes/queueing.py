@@ -6,7 +6,7 @@ from tidegate.errors import NothingToDo
 from tidegate.flush.plan import plan
 from tidegate.flush.stage import stage
 from tidegate.model.batch import StagedBatch
-from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.pipeline import Pipeline, Stage
 
 from fakes.world import World
 
@@ -14,12 +14,10 @@ from fakes.world import World
 def stage_behind(world: World, pipeline: Pipeline) -> list[StagedBatch]:
     """Stage the next batch of the pipeline's table, also while others wait; its queue then, oldest first.
 
-    A pipeline reads on while merges of one table fail only where it has others: so it gets another one meanwhile.
+    A pipeline of one table reads on while batches wait only where staging has a clock: so it gets one meanwhile.
     """
-    (table,) = pipeline.tables
-    beside = replace(table, name=f"{table.name}_beside", max_pending=1000)
-    session = world.open_session(replace(pipeline, tables=(table, beside)))
+    session = world.open_session(replace(pipeline, stage=Stage(interval_seconds=1)))
     try:
-        return [batch for batch in stage(session, plan(session)) if batch.table == table.name]
+        return stage(session, plan(session))
     except NothingToDo:
         return []
