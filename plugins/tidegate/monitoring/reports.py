@@ -21,7 +21,7 @@ class StagingLag(TypedDict):
 
 
 class PartitionStaging(StagingLag):
-    """The same of one partition: `staged` is the offset of the next record to be staged."""
+    """How far one partition is staged: `staged` is the offset of the next record to be staged."""
 
     staged: int
 

@@ -100,7 +100,7 @@ class Work(Protocol):
 
 
 class _PipelineWork:
-    """What belongs to one pipeline: its file, and the ports that are made of it for each run."""
+    """What belongs to one pipeline: its file, and the session that is opened for each run."""
 
     def __init__(self, place: Place, pipeline: str, kind: str = "") -> None:
         self.name = f"pipeline={pipeline} {kind}".rstrip()

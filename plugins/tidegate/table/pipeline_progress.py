@@ -80,7 +80,7 @@ class TableProgress(TableWithLog):
         return self._iterate(self.next_offsets)
 
     def iterate_staged(self) -> Iterator[PartitionProgress]:
-        """The same with the next offset to be staged."""
+        """Each partition of the log with the next offset to be staged, at most its end."""
         return self._iterate(self.staged_offsets)
 
     def _iterate(self, offsets: Offsets) -> Iterator[PartitionProgress]:
@@ -104,7 +104,7 @@ class PipelineProgress:
         return self._iterate(self.published_offsets)
 
     def iterate_staged(self) -> Iterator[PartitionProgress]:
-        """The same with the smallest offset that some table has yet to stage."""
+        """Each partition of the log with the smallest offset that some table has yet to stage."""
         return self._iterate(self.staged_offsets)
 
     def _iterate(self, offsets: Offsets) -> Iterator[PartitionProgress]:

@@ -73,7 +73,7 @@ class KeyRange:
 
     @property
     def bound(self) -> Bound:
-        """The same as constants in Spark's SQL."""
+        """Both ends as constants in Spark's SQL."""
         ends = (_render_constant(self.data_type, self.low), _render_constant(self.data_type, self.high))
         return Bound(self.leaf, (ends,), self.nulls)
 

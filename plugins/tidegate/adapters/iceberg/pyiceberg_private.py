@@ -227,7 +227,7 @@ def _build_shared_class(metadata_class: type) -> type:
 
 
 def share_metadata(metadata: TableMetadata) -> TableMetadata:
-    """The same metadata, of which PyIceberg makes no deep copies any more."""
+    """A table's metadata, of which PyIceberg makes no deep copies any more."""
     object.__setattr__(metadata, "__class__", _build_shared_class(type(metadata)))
     return metadata
 
