@@ -13,7 +13,7 @@ from tidegate.schema.data_types import Column
 from tidegate.spec.source import KeyFormat, ValueFormat
 from tidegate.spec.table import Table
 from tidegate_spark.formats import protobuf
-from unit.tidegate_spark.fields.protobuf.test_decoder import encode_message
+from unit.tidegate_spark.fields.test_protobuf import encode_message
 
 TIME = ".google.protobuf.Timestamp"
 
