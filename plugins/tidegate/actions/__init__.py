@@ -1,1 +1,1 @@
-"""What people do to a pipeline that stands still: each action shown first, then done as shown, for every way to ask."""
+"""What people do to a pipeline that stands still: each action is previewed first, then done exactly as shown."""

@@ -1,4 +1,4 @@
-"""How far the tries of one run have come with an action: the next try does the rest, and repeats nothing."""
+"""How far the tries of one run have come with an action: the next try does only the rest."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -16,13 +16,13 @@ from tidegate.table.session import find_table
 
 @dataclass
 class ActionProgress:
-    """What a run asked for when it was first tried, and what became of it; plain data that JSON can hold.
+    """What a run asked for at its first try, and what is done; plain data for JSON.
 
-    - `digests`: by table what is done to it. `snapshots`: by table the snapshot that becomes current, of those that
-      get one of their earlier ones.
-    - `pinned_params`: they ask for the same again.
-    - `letters`: by table how many dead letters are discarded, if the action does that. `described_letters`: which.
-    - `done`: the tables that are changed. `begun`: the one of which nobody knows, if a try ended in between.
+    - `digests`: by table what is done to it. `snapshots`: by table the earlier snapshot that becomes current, if one
+      does.
+    - `pinned_params`: ask for exactly this action again.
+    - `letters`, `described_letters`: by table how many dead letters are discarded, and which.
+    - `done`: the changed tables. `begun`: the table at which a try ended, which may be changed.
     """
 
     digests: dict[str, str]
@@ -36,7 +36,6 @@ class ActionProgress:
 
     @classmethod
     def start(cls, proposed: ProposedAction) -> "ActionProgress":
-        """Nothing is done yet."""
         facts = {part.table: part.facts for part in proposed.parts}
         return cls(
             digests={part.table: part.digest for part in proposed.parts},
@@ -50,14 +49,15 @@ class ActionProgress:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data; `ActionProgress(**data)` reads it."""
+        """`ActionProgress(**data)` reads it."""
         return asdict(self)
 
     def propose_rest(self, session: Session, params: Mapping[str, Any]) -> ProposedAction | None:
-        """What is left to do, exactly as it was asked for at first; None if all is done.
+        """What is left to do, exactly as first asked; None if all is done.
 
-        `GiveUp` if the table at which a try ended is no longer as it was before: that try may have changed it. Also if
-        a person confirmed a preview, and a table would be changed in another way by now.
+        `GiveUp` if the table at which a try ended has changed: that try may have done it. Also if a person confirmed a
+        preview,
+        and a table would now be changed in another way.
         """
         proposals = []
         for table in [table for table in self.digests if table not in self.done]:
@@ -71,6 +71,7 @@ class ActionProgress:
                     self.done.append(table)
                 continue
             if proposed.parts[0].digest != self.digests[table]:
+                # a discard may have ended between two statements, or before letters came later
                 rest = self._find_rest_of_letters(session, table, params, proposed)
                 if rest is None:
                     self._refuse_other_state(table, params, proposed)
@@ -81,7 +82,6 @@ class ActionProgress:
     def _find_rest_of_letters(
         self, session: Session, table: str, params: Mapping[str, Any], proposed: ProposedAction
     ) -> ProposedAction | None:
-        """The rest of a discard whose earlier try ended between two statements, or before letters that came later."""
         described = self.described_letters.get(table)
         letters = proposed.parts[0].letters
         left = None if described is None else find_rest(letters, described)

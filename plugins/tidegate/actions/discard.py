@@ -1,4 +1,4 @@
-"""The action discard: dead letters are shown, and given up for a reason that is kept with each of them."""
+"""The action discard: dead letters are shown, then given up for a reason that is kept with each of them."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -24,14 +24,13 @@ MAX_SHOWN_CHARACTERS = 120
 
 
 def propose_discard(session: Session, letter_filter: LetterFilter, because: str) -> ProposedAction:
-    """Take the chosen dead letters from those that wait."""
     if not because.strip():
         raise ConfigurationError("because is empty: say why these dead letters will never be needed")
     return _build_action(session, propose_discards(session, letter_filter), because)
 
 
 def propose_rest(session: Session, rest: ProposedDiscard, because: str) -> ProposedAction:
-    """Take what an earlier try of the same discard has left of a table, and note that all are discarded."""
+    """Discard what an earlier try left of a table, and note the count of both."""
     if not rest.letters:
         return propose_discard_note(session, rest.table, rest.discarded_before, because)
     return _build_action(session, [rest], because)
@@ -58,8 +57,8 @@ def _build_action(session: Session, proposals: Sequence[ProposedDiscard], becaus
 def describe_letters(letters: Sequence[WaitingLetter]) -> dict[str, Any]:
     """What tells the letters of a discard from those that come later, as plain data.
 
-    `statements` are digests of the places that each statement takes, in order; `newest` is when the last of the letters
-    was set aside.
+    `statements`: digests of the places that each statement takes, in order. `newest`: when the last letter was set
+    aside.
     """
     parts = [
         [[letter.topic, letter.partition, letter.offset, letter.topic_id] for letter in part]
@@ -73,19 +72,17 @@ def describe_letters(letters: Sequence[WaitingLetter]) -> dict[str, Any]:
 
 
 def find_rest(letters: Sequence[WaitingLetter], described: Mapping[str, Any]) -> tuple[WaitingLetter, ...] | None:
-    """Those of the waiting `letters` that a discard of the `described` ones has left, or has not begun with.
-
-    None if they are not what its first statements leave: then nobody knows which of them a person has seen.
-    """
+    """The waiting `letters` that a discard of the `described` ones has left; None if they are not just its rest."""
     newest = described["newest"] and datetime.fromisoformat(described["newest"])
     own = tuple(letter for letter in letters if not newest or not letter.written_at or letter.written_at <= newest)
     left = describe_letters(own)["statements"]
     before = described["statements"]
+    # anything but a rest of its last statements: no person has seen these letters
     return own if left == before[len(before) - len(left) :] else None
 
 
 def propose_discard_note(session: Session, table: Table, letter_count: int, because: str) -> ProposedAction:
-    """Note what an earlier try has discarded of a table and not noted any more. Nothing else is left of it."""
+    """Note what an earlier try has discarded and did not note; nothing else is left to do."""
     return ProposedAction(
         preview=f"{table.name}: an earlier try of this run has discarded {letter_count} dead letters and not noted it",
         subject={"pipeline": session.pipeline.name, "because": because},
@@ -118,6 +115,5 @@ def _format_discard(proposal: ProposedDiscard) -> str:
 
 
 def shorten_text(text: str) -> str:
-    """One printable line of at most some hundred characters."""
     line = text.encode("unicode_escape").decode() if not text.isprintable() else text
     return line if len(line) <= MAX_SHOWN_CHARACTERS else f"{line[:MAX_SHOWN_CHARACTERS]}..."

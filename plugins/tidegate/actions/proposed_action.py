@@ -16,10 +16,9 @@ class ActionPart:
     """One table's part of an action.
 
     - `facts`: what would be done to the table, as plain data.
-    - `perform`: does it, in the name of its argument. It refuses if the state is no longer the one in the preview.
-    - `expected_batch`: the table's batch number in the preview. Offsets can return to a former value, a batch number
-      cannot.
-    - `letters`: of a discard, the dead letters that it takes.
+    - `perform`: does it, in the name of its argument; refuses if the state is not the one of the preview.
+    - `expected_batch`: the batch number in the preview. Offsets can return to a former value, a batch number cannot.
+    - `letters`: the dead letters that a discard takes.
     """
 
     table: str
@@ -30,7 +29,6 @@ class ActionPart:
 
     @property
     def digest(self) -> str:
-        """Equal for two proposals that would do the same to the same state of the table."""
         return compute_digest([self.facts, self.expected_batch])
 
 
@@ -38,13 +36,14 @@ class ActionPart:
 class ProposedAction:
     """What a person is asked to confirm.
 
-    - `preview`, `subject`: what would be done, for people and for programs. `parts`: table by table. A preview holds
-      nothing of a record's content: Airflow keeps it among results and in logs.
-    - `full_preview`: with the content, for a terminal; empty where there is none.
+    - `preview`, `subject`: what would be done, for people and for programs; `parts`: by table. A preview holds nothing
+      of a
+      record's content: Airflow keeps it among results and in logs.
+    - `full_preview`: with the content, for a terminal; may be empty.
     - `success_message`: the sentence afterwards.
-    - `pinned_params`: parameters that ask for exactly this action again. The given ones (a time, for instance) may mean
-      something else a moment later.
-    - `refuse`: called before anything is changed; raises if no table may be changed.
+    - `pinned_params`: ask for exactly this action again, where the given ones (a time, for instance) may change
+      meaning.
+    - `refuse`: called before any change; raises if no table may be changed.
     """
 
     preview: str
@@ -58,7 +57,6 @@ class ProposedAction:
 
     @property
     def data(self) -> dict[str, Any]:
-        """What would be done, for programs."""
         return {**self.subject, "tables": [part.facts for part in self.parts]}
 
     @property
@@ -71,7 +69,7 @@ class ProposedAction:
     def perform(
         self, by: str, done: list[str] | None = None, begin: Callable[[str], None] = lambda table: None
     ) -> None:
-        """Do it, table by table; `begin` is called with each table before it is changed, and `done` gets it afterwards.
+        """Do it, table by table: call `begin` with each table before the change, add it to `done` after.
 
         `SomeTablesDelayed` or `SomeTablesFailed` if a table fails after others were done: it names both.
         """
@@ -93,5 +91,5 @@ class ProposedAction:
 
 
 def compute_digest(facts: list[Any]) -> str:
-    """Sixteen hexadecimal digits, equal for equal facts."""
+    """Sixteen hexadecimal digits."""
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""The action rebase: what moving the position skips or reads again is shown, partition by partition, then it moves."""
+"""The action rebase: shows what moving the position skips or reads again, by partition, then moves it."""
 
 import json
 from dataclasses import asdict
@@ -16,12 +16,7 @@ MAX_SHOWN_MOVES = 100  # partitions of a preview: what is behind them would stan
 
 
 def propose_rebase(session: Session, to: str, table: str | None = None) -> ProposedAction:
-    """Move the position of every table, or of the one named, to where `to` says.
-
-    The end of the log, the group's offsets and what a time means change from one moment to the next: such a target is
-    pinned to the offsets that were shown. Not what remains of lost records: it is another place for each table, and of
-    the partitions that stay nobody shall say that they were named.
-    """
+    """Move the position of every table, or of the one named, to where `to` says."""
     proposed = propose_moves(session, to, table)
     moves = format_moves([move for table_move in proposed for move in table_move.moves])
     beside = (
@@ -43,12 +38,13 @@ def propose_rebase(session: Session, to: str, table: str | None = None) -> Propo
         ),
         question="Move the position?",
         success_message="the position was moved",
+        # the end of the log or a time may mean other offsets later, so those shown are pinned; not for remaining: each
+        # table has another place, and partitions that stay must not count as named
         pinned_params={"to": to if is_json(to) or to == REMAINING else json.dumps(_join_targets(proposed))},
     )
 
 
 def _join_targets(proposed: list[TableMove]) -> Offsets:
-    """Of every partition where the tables that read it come to stand, which is one place for all of them."""
     joined: Offsets = {}
     for move in proposed:
         for topic, parts in move.after.offsets.items():
@@ -76,7 +72,7 @@ def _describe_partition(part: PartitionMove) -> dict[str, Any]:
 
 
 def format_moves(moves: list[PartitionMove]) -> str:
-    """What a rebase does to each partition; of very many, to those that it moves farthest, and in all."""
+    """By partition; of very many, those that move farthest, and the sums of all."""
     listed_moves = moves if len(moves) <= MAX_SHOWN_MOVES else _select_farthest(moves)
     lines = []
     for move in listed_moves:
@@ -95,13 +91,13 @@ def format_moves(moves: list[PartitionMove]) -> str:
 
 
 def _select_farthest(moves: list[PartitionMove]) -> list[PartitionMove]:
-    """Those that skip most, for nobody reads what is skipped, then those that read most again, and no others."""
     moved = [move for move in moves if move.before != move.after]
+    # those that skip most come first: nobody reads what is skipped
     return sorted(moved, key=lambda move: (-move.skipped, -move.read_again))[:MAX_SHOWN_MOVES]
 
 
 def format_dropped_topics(proposed: list[TableMove]) -> str:
-    """The topics that are read no more, of which a rebase forgets how far they were read; empty without one."""
+    """Topics that are no longer read, whose position a rebase forgets; empty without one."""
     return "\n".join(
         f"{move.table.name}  topic={topic} is not read any more: position={_format_partitions(offsets)} of it is "
         "forgotten"
@@ -118,7 +114,7 @@ def _format_partitions(offsets: dict[int, int]) -> str:
 
 
 def format_unpublished(proposed: list[TableMove]) -> str:
-    """What a rebase gives up of what is staged; empty where nothing waits."""
+    """Staged batches that a rebase gives up; empty without one."""
     return "\n".join(
         f"{move.table.name}  batch={move.last_unpublished_batch} is staged and not published: nothing of it will be; "
         "flush first to publish it"
@@ -128,7 +124,7 @@ def format_unpublished(proposed: list[TableMove]) -> str:
 
 
 def format_old_topics(pipeline: str, proposed: list[TableMove]) -> str:
-    """What a rebase leaves where it is, of topics that were deleted and created again; empty without such a topic."""
+    """What stays of topics that were deleted and created again; empty without one."""
     lines = []
     for old in (old for move in proposed for old in move.old_topics):
         rows = "" if old.rows is None else f" rows={old.rows}"

@@ -1,4 +1,4 @@
-"""What a form asks for, as words with values: which action, and of what; words that do not fit it are refused."""
+"""What a form asks for, as words with values: the action and its parameters; refuses words that do not fit."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ LETTER_WORDS = ("table", "topic", "reason", "since", "offsets")
 
 
 class ActionKind(StrEnum):
-    """What people may do, by the word that the history of a table keeps."""
+    """The actions, by the word that the history of a table keeps."""
 
     SKIP = "skip"
     UNDO_ROLLBACK = "undo-rollback"
@@ -33,7 +33,7 @@ class ActionKind(StrEnum):
 
 @dataclass(frozen=True)
 class ActionForm:
-    """The words that an action takes, those that it cannot do without, and how it is proposed from them."""
+    """The parameters of an action, those that are required, and how it is proposed."""
 
     params: tuple[str, ...]
     required_params: tuple[str, ...]
@@ -71,9 +71,10 @@ FORMS = {
 
 
 def refuse_strange_words(given_words: Iterable[str], known: Iterable[str]) -> None:
-    """ConfigurationError for words that a form has not: a program that misspells one would mean more than it says."""
+    """`ConfigurationError` for unknown words."""
     words = tuple(known)
     strange = sorted(set(given_words) - set(words))
+    # a program that misspells a word would ask for more than it means
     if strange:
         raise ConfigurationError(
             f"{', '.join(strange)}: the form has no such word; it has: {', '.join(words)}; nothing was changed"
@@ -85,9 +86,9 @@ FORM_WORDS = ("action", "preview", *WORDS, "previewed")
 
 
 def propose_action(session: Session, params: Mapping[str, Any]) -> ProposedAction:
-    """What is asked for: `action`, and its words; those that are empty or false count as not given.
+    """`params`: `action` and its words; empty or false ones count as missing.
 
-    `ConfigurationError` for words that the action does not take, or needs and has not.
+    `ConfigurationError` for words that the action does not take, or needs.
     """
     kind = _find_kind(params.get("action"))
     form = FORMS[kind]
@@ -111,7 +112,7 @@ def _find_kind(word: Any) -> ActionKind:
 
 
 def check_unchanged(action: ProposedAction, digest: str) -> None:
-    """`GiveUp` where something else would be done now than what a person was shown."""
+    """`GiveUp` if the action is no longer what a person was shown."""
     if digest and digest != action.digest:
         raise GiveUp(
             f"previewed={digest}: something else would be done now than what was shown, so nothing was changed; "
@@ -120,8 +121,9 @@ def check_unchanged(action: ProposedAction, digest: str) -> None:
 
 
 def refuse_unseen_repeat(kind: str, digest: str, done: Collection[str] = ()) -> None:
-    """`GiveUp` for a run that a person has cleared and that names no preview: what it was started for may be done, and
-    its words may mean something else by now. `done`: the tables for which it is known to be done.
+    """`GiveUp` for a cleared run without a preview: it may be done already, and its words may now mean something else.
+
+    `done`: the tables for which it is known to be done.
     """
     if not digest:
         known = f"done for tables={format_names(done)}; " if done else ""
@@ -133,7 +135,7 @@ def refuse_unseen_repeat(kind: str, digest: str, done: Collection[str] = ()) -> 
 
 
 def build_letter_filter(words: Mapping[str, Any]) -> LetterFilter:
-    """Which dead letters are meant by table, topic, reason, since and offsets, each of which may be missing."""
+    """From table, topic, reason, since and offsets, each of which may be missing."""
     since = words.get("since")
     places: frozenset[tuple[str, int, int]] = frozenset(
         parse_address(text, "offsets") for text in words.get("offsets") or ()

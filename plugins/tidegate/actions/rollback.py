@@ -20,7 +20,7 @@ from tidegate.reprocess.rollback import (
 
 
 def propose_undo(session: Session, table: str | None = None, *, discard_foreign: bool = False) -> ProposedAction:
-    """Make what was rolled back current again, of each table that was rolled back or the one named."""
+    """For every rolled-back table, or the one named."""
     proposed = propose_undos(session, table)
     return ProposedAction(
         preview="\n".join(map(_format_undo, proposed)),
@@ -40,7 +40,7 @@ def propose_undo(session: Session, table: str | None = None, *, discard_foreign:
 
 
 def propose_answer(session: Session, answer: Answer, table: str | None = None) -> ProposedAction:
-    """Go on from a rolled-back table once: read its records again, or go on after them."""
+    """Continue once from where a rolled-back table stands: read its records again, or start after them."""
     proposed = propose_answers(session, answer, table)
     return ProposedAction(
         preview="\n".join(_format_answer(proposal, answer) for proposal in proposed),
@@ -101,7 +101,6 @@ def _format_snapshot(snapshot: PastSnapshot) -> str:
 
 
 def _list_partitions(proposal: ProposedAnswer) -> list[dict[str, Any]]:
-    """By partition: the offset that the table holds, and the one that was recorded before the rollback."""
     return [
         {"topic": part.topic, "partition": part.partition, "held": part.after, "recorded": part.before}
         for part in proposal.undone_moves

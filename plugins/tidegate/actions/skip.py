@@ -17,7 +17,7 @@ MAX_SHOWN_CHARACTERS = 2000
 
 
 def describe_record(record: KafkaRecord) -> dict[str, Any]:
-    """The record as plain data: bytes as text where they are text, as hex under another name where not."""
+    """Plain data; bytes that are no text stand as hex under another name."""
     return {
         "topic": record.topic,
         "partition": record.partition,
@@ -35,12 +35,11 @@ def _describe_bytes(name: str, data: bytes | None) -> dict[str, str | None]:
 
 
 def format_record(record: KafkaRecord) -> str:
-    """The record for people."""
     return _format_parts(record, _format_bytes)
 
 
 def outline_record(record: KafkaRecord) -> str:
-    """Where the record is and how long its parts are, and nothing that they hold."""
+    """Where the record is and how long its parts are, without content."""
     return _format_parts(record, lambda data: "none" if data is None else f"{len(data)} bytes")
 
 
@@ -61,7 +60,6 @@ def _format_bytes(data: bytes | None) -> str:
 
 
 def format_verdict(verdict: Verdict) -> str:
-    """What the decoder says, for people: first of the record, then of each field."""
     if verdict.is_bad:
         lines = [f"{verdict.table}: cannot be decoded: {verdict.reason}"]
     else:
@@ -71,7 +69,7 @@ def format_verdict(verdict: Verdict) -> str:
 
 
 def outline_verdict(verdict: Verdict) -> str:
-    """What the decoder says of a bad record, by the types of its fields, without what they hold."""
+    """Why a record is bad, by the types of its fields, without content."""
     lines = [f"{verdict.table}: cannot be decoded: {verdict.reason}"]
     fields = [f"{field.part} {field.name}: expected {field.type} ({_format_mark(field)})" for field in verdict.fields]
     return "\n".join([*lines, *(f"  {line}" for line in fields)])
@@ -91,7 +89,7 @@ EFFECT = "the next batch sets this record aside as a dead letter, and no other b
 
 
 def propose_skip(session: Session, at: RecordAddress, table: str | None = None) -> ProposedAction:
-    """Set exactly this record aside, for each table for which it is bad or the one named."""
+    """Set exactly this record aside, for each table for which it is bad, or for the one named."""
     record = read_record(session, at)
     proposals = propose_skips(session, at, table)
     verdicts = [skip.verdict for skip in proposals]

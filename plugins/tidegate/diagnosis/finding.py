@@ -14,7 +14,7 @@ STEP_PATTERN = re.compile(r";?\s*(it will be (tried|staged|merged) again|nothing
 
 
 class Severity(StrEnum):
-    """How bad a finding is: no flush succeeds, some flush will suffer, or all is well."""
+    """No flush succeeds, some flush will suffer, or all is well."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -23,7 +23,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """`check` is one of `ADVICE`. `used_by` are the pipelines and publications that it concerns."""
+    """`check` is one of `CHECKS`. `used_by`: the pipelines and publications concerned."""
 
     check: str
     severity: Severity
@@ -33,17 +33,16 @@ class Finding:
 
 
 def make_error(check: str, message: TidegateError | str) -> Finding:
-    """What makes a flush fail. `message` is one of the product's: the cause, and behind a semicolon the way out."""
+    """A flush fails. `message`: the cause, then the way out behind a semicolon."""
     return _split_message(check, Severity.ERROR, message)
 
 
 def make_warning(check: str, message: TidegateError | str) -> Finding:
-    """What will make trouble later, or work that is not needed."""
+    """Trouble later, or needless work."""
     return _split_message(check, Severity.WARNING, message)
 
 
 def make_ok(check: str, cause: str) -> Finding:
-    """What was looked at and is right."""
     return Finding(check, Severity.OK, cause)
 
 
@@ -63,14 +62,12 @@ DEFAULT_ADVICE = "run it again with `tidegate -v doctor`, which shows where the 
 
 
 def order_findings(findings: Iterable[Finding], mask: SecretMask) -> list[Finding]:
-    """Errors first, then warnings, then what is right; each of these by the order of the checks.
-
-    What several checks say, or one of several pipelines, is listed once, with all their names. Secrets are masked.
-    """
+    """Errors, then warnings, then what is right; inside, by the order of the checks. Masks secrets."""
     masked_findings = [
         replace(finding, cause=mask.mask(finding.cause), advice=mask.mask(finding.advice)) for finding in findings
     ]
     masked_findings.sort(key=lambda finding: (SEVERITIES.index(finding.severity), CHECKS.index(finding.check)))
+    # a cause that several checks or pipelines report is listed once, with all their names
     merged_findings: dict[tuple[Severity, str], Finding] = {}
     for finding in masked_findings:
         key = (finding.severity, finding.cause)
@@ -82,19 +79,18 @@ def order_findings(findings: Iterable[Finding], mask: SecretMask) -> list[Findin
 
 
 def count_findings(findings: Iterable[Finding], severity: Severity) -> int:
-    """How many findings are of this severity."""
     return sum(finding.severity is severity for finding in findings)
 
 
 def build_report(findings: list[Finding], seconds: float) -> dict[str, Any]:
-    """The report for programs."""
+    """For programs."""
     errors, warnings, ok = (count_findings(findings, severity) for severity in SEVERITIES)
     rows = [asdict(finding) for finding in findings]
     return {"errors": errors, "warnings": warnings, "ok": ok, "seconds": round(seconds, 1), "findings": rows}
 
 
 def format_findings(findings: list[Finding], seconds: float) -> str:
-    """The report for people: what to fix first stands first."""
+    """For people: what to fix first comes first."""
     lines = []
     for finding in findings:
         users = f" (for {', '.join(finding.used_by)})" if finding.used_by else ""

@@ -1,4 +1,4 @@
-"""Runs probes side by side: each has its own time limit, and waits for those whose servers it needs."""
+"""Runs probes side by side: each has its own time limit, and waits for the probes that it needs."""
 
 import logging
 import threading
@@ -17,10 +17,11 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Probe:
-    """A look at one server, or at one pipeline; `run` yields what it finds.
+    """A look at one server, or at one pipeline; `run` yields findings.
 
-    An error that `run` raises, or a late answer, is a finding of `check`. The probe is left out where one of `needs`
-    has found an error: what it would find follows from that. `least_seconds` are for what starts a process of its own.
+    An error from `run`, or a late answer, is a finding of `check`. The probe is left out if one of `needs` found an
+    error: its
+    own would follow from that. `least_seconds`: the time limit of a probe that starts a process.
     """
 
     name: str
@@ -37,18 +38,17 @@ class Probe:
 
     @property
     def has_failed(self) -> bool:
-        """Whether what needs this one is left out."""
         return self.is_left_out or any(finding.severity is Severity.ERROR for finding in self.findings)
 
     def add(self, finding: Finding) -> None:
-        """Note a finding; one that names nobody concerns all that use the probe. Behind a time-out none is noted: the
-        probe goes on all the same, so that it removes what it has made."""
+        """A finding that names nobody concerns all users of the probe."""
+        # a late probe goes on, so that it removes what it made, and reports nothing more
         if not self.is_late:
             self.findings.append(replace(finding, used_by=finding.used_by or tuple(dict.fromkeys(self.used_by))))
 
 
 def run_probes(probes: Mapping[str, Probe], seconds: float = PROBE_SECONDS) -> list[Finding]:
-    """The findings of all probes, by their names; one that takes longer than `seconds` ends with an error."""
+    """`seconds`: a probe that takes longer ends with an error."""
     slots = threading.Semaphore(MAX_AT_ONCE)
     for probe in probes.values():
         threading.Thread(target=_run, args=(probe, probes, slots), name=f"doctor {probe.name}", daemon=True).start()

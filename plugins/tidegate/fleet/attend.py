@@ -1,4 +1,4 @@
-"""The steps that run once for all members of a fleet: each member by itself, whatever becomes of the others."""
+"""Runs steps once for all members of a fleet: a member's failure does not touch the others."""
 
 import contextvars
 import threading
@@ -27,7 +27,7 @@ ALL_SECONDS = 420.0
 
 @dataclass(frozen=True)
 class StepOutcomes(Generic[Result]):
-    """What a step returned for each member, and what it raised for the others. One without work is in neither."""
+    """What a step returned or raised, by member. A member without work is in neither."""
 
     results: dict[str, Result] = field(default_factory=dict)
     failures: dict[str, Exception] = field(default_factory=dict)
@@ -35,7 +35,7 @@ class StepOutcomes(Generic[Result]):
 
 @dataclass(frozen=True)
 class Limits:
-    """Seconds that one member, and all of them together, may take; `table` more for each further table of a member."""
+    """Seconds for one member, and for all together; `table` more for each further table of a member."""
 
     member: float = MEMBER_SECONDS
     table: float = TABLE_SECONDS
@@ -48,10 +48,10 @@ def attend_members(
     names: Iterable[str],
     limits: Limits | None = None,
 ) -> StepOutcomes[Result]:
-    """Run a step for these members, one after the other: their Kafka clients would take the cores from each other.
+    """Run a step for these members, one after the other.
 
-    One that has not ended within its limit is left alone, and those for which no time is left are not begun: both are
-    failures that pass. Each call begins at another member, so that the same ones are not left over again.
+    A member that exceeds its limit is left alone, one for which no time is left is not begun: both fail with
+    `RetryLater`.
     """
     limits = limits or Limits()
     names = list(names)
@@ -59,7 +59,9 @@ def attend_members(
     results = dict[str, Result]()
     failures = dict[str, Exception]()
     clock = _Clock(limits)
+    # each call begins at another member, so that the last ones are not left out each time
     first = randrange(len(names)) if names else 0
+    # one after the other: their Kafka clients would take the cores from each other
     for name in (*names[first:], *names[:first]):
         try:
             if name in fleet_members.failures:
@@ -74,7 +76,7 @@ def attend_members(
 
 
 class _Clock:
-    """The time that is left for all members together; tables that come to light add theirs."""
+    """The time that is left for all members; tables found later add theirs."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -82,18 +84,15 @@ class _Clock:
 
     @property
     def remaining_seconds(self) -> float:
-        """Before no further member is begun."""
         return self._deadline - time.monotonic()
 
     def add_tables(self, count: int) -> float:
-        """Grant the time of so many tables beyond the first, to their member and to all together; the seconds."""
         seconds = max(0, count - 1) * self.limits.table
         self._deadline += seconds
         return seconds
 
 
 def _run_within(name: str, session: Session, step: Callable[[Session], Result], clock: _Clock) -> Result:
-    """What the step returns, or raises; `RetryLater` where it takes too long. It repeats without harm, as all do."""
     if clock.remaining_seconds <= 0:
         raise RetryLater(
             f"pipeline={name}: not begun: the pipelines before it took {clock.limits.total:.0f} s and more; the next "

@@ -23,10 +23,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class MemberLook:
-    """What a look found of one member: its next batches, why there is none, or why it could not be planned.
-
-    `is_postponed`: records wait, and too few of them to begin.
-    """
+    """A member's next batches, why there are none, or why planning failed. `is_postponed`: too few records wait."""
 
     name: str
     plan: Plan | None = None
@@ -37,7 +34,7 @@ class MemberLook:
 
 @dataclass(frozen=True)
 class _Observed:
-    """A member whose tables were read; `session` know those that records have named."""
+    """A member whose tables were read; `session` has those that records name."""
 
     member: Member
     session: Session
@@ -49,11 +46,12 @@ def look_at_members(
     at_least: Mapping[str, int],
     adapt: Callable[[Session], Session] = lambda session: session,
 ) -> list[MemberLook]:
-    """Plan every member; one that fails is told, and takes no other down.
+    """Plan every member; one that fails stops no other.
 
     1. Read the tables of all members, side by side.
-    2. Read the topics and the logs of each Kafka cluster once for all of them: behind the tables, as `plan` does.
-    3. Plan each member as if it were alone. `at_least` records must wait for those that it names; `adapt` changes what
+    2. Read the topics and logs of each Kafka cluster once for all of them; after the tables, as `plan` does.
+    3. Plan each member as if it were alone. `at_least` records must wait for the members named there; `adapt` changes
+       what
        the run was asked for.
     """
     observed, failures = _run_beside_each_other(fleet_members.members, lambda member: _observe(member, adapt))
@@ -73,7 +71,6 @@ def _observe(member: Member, adapt: Callable[[Session], Session]) -> _Observed:
 
 
 def _read_logs(observed: Iterable[_Observed]) -> None:
-    """Ask each cluster once. A member whose topics cannot be listed is told by its own plan."""
     topics = defaultdict[tuple[int, str], set[str]](set)
     brokers = dict[int, ClusterBroker]()
     for observation in observed:
@@ -86,6 +83,7 @@ def _read_logs(observed: Iterable[_Observed]) -> None:
                 list_row_topics(observation.session)
             )
         except TidegateError as problem:
+            # its own plan reports it
             log.info("pipeline=%s: %s", observation.member.name, problem)
     for (number, isolation), names in topics.items():
         brokers[number].read_ahead(names, isolation)
@@ -104,7 +102,6 @@ def _plan(observed: _Observed, at_least: int) -> MemberLook:
 def _run_beside_each_other(
     members: Sequence[Member], call: Callable[[Member], T]
 ) -> tuple[dict[str, T], dict[str, Exception]]:
-    """What `call` returned for each member, and what it raised for the others."""
     with ThreadPoolExecutor(THREADS, thread_name_prefix="tidegate-fleet") as workers:
         futures = {member.name: workers.submit(call, member) for member in members}
     results = dict[str, T]()

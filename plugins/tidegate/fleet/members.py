@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 def load_members(include: Path, fleet: str) -> dict[str, Pipeline]:
-    """The pipelines of a fleet whose file is right, by name. The others are told as import errors."""
+    """The pipelines of a fleet whose file is right, by name."""
     load_results = load_all_pipelines(include)
     return {
         name: load_result
@@ -34,9 +34,9 @@ def load_members(include: Path, fleet: str) -> dict[str, Pipeline]:
 
 
 def check_refused_members(include: Path, fleet: str) -> None:
-    """ConfigurationError with what is wrong, where files that name the fleet are, or one that all pipelines need.
+    """`ConfigurationError` with the problems of a fleet's files.
 
-    For a fleet that has no member: a run that looks at none would end well, and say nothing.
+    For a fleet without a member: a run that looks at none would succeed silently.
     """
     read_catalogs(include)
     read_defaults(include)
@@ -52,10 +52,10 @@ def check_refused_members(include: Path, fleet: str) -> None:
 
 
 class ClusterBroker(Broker, Protocol):
-    """The port to Kafka, for all members that read from one cluster: see `ReadAheadBroker`."""
+    """The port to Kafka that members of one cluster share: see `ReadAheadBroker`."""
 
     def read_names_ahead(self) -> None:
-        """Read which topics there are."""
+        """Read the names of all topics."""
         ...
 
     def read_ahead(self, topics: Iterable[str], isolation: str) -> None:
@@ -72,13 +72,12 @@ class Member:
 
     @property
     def name(self) -> str:
-        """The pipeline's."""
         return self.session.pipeline.name
 
 
 @dataclass(frozen=True)
 class OpenedMembers:
-    """The members that could be opened, and why the others could not."""
+    """The members that could be opened, and the failures of the others, by name."""
 
     members: tuple[Member, ...]
     failures: dict[str, Exception] = field(default_factory=dict)
@@ -94,7 +93,6 @@ class _Openers:
         self._brokers = dict[str, ReadAheadBroker]()
 
     def open(self, pipeline: Pipeline) -> Member:
-        """TidegateError where a connection or a catalog is wrong."""
         key = json.dumps(pipeline.source.kafka, sort_keys=True)
         if key not in self._brokers:
             self._brokers[key] = open_read_ahead_broker(pipeline.source.kafka, self._parts.resolve)
@@ -103,9 +101,7 @@ class _Openers:
 
 
 def open_members(include: Path, pipelines: Iterable[Pipeline], resolve: Resolve) -> OpenedMembers:
-    """Nothing is connected to before it is used; each connection is looked up once. Whatever keeps one member from
-    being opened is its own failure.
-    """
+    """Connects to nothing yet; looks up each connection once. A member that cannot be opened is its own failure."""
     openers = _Openers(include, resolve)
     members = list[Member]()
     failures = dict[str, Exception]()

@@ -1,1 +1,1 @@
-"""What each key and value format of records can do: one description each, which checks, steps and Spark's side read."""
+"""What each key and value format can do: one description each, which checks, steps and Spark's side read."""

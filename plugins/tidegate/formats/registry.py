@@ -1,4 +1,4 @@
-"""The formats that keys and values of records may have. A new one is registered here, and nowhere else."""
+"""The formats of keys and values. A new one is registered here, and nowhere else."""
 
 import unicodedata
 from collections.abc import Mapping
@@ -21,14 +21,15 @@ class Encoding(StrEnum):
 class EventLayout:
     """Where a change event written as a JSON object has its parts; names are fields of that object.
 
-    - `noun`: what it is, for messages. `marks`: it is one where all fields of one of these are there.
-    - `rows`: the fields that hold the row, the newer state first; in a list of rows each counts.
-    - `operation`: the field that says what happened; `deletes` are its words for a deleted row.
-    - `key_names`: the field that lists the names of the source's primary key, empty without one.
-    - `column_types`: the field with the source's own type of each column, empty without one.
-    - `table`: the way to the name of the source table. `scopes`: the ways to what that name is one of, as its database;
-      `own_scope` is the one that the source keeps for itself.
-    - `key_prefix`: what stands before the names of key columns in the record's key.
+    - `noun`: its name in messages. `marks`: all fields of one of these make an object such an event.
+    - `rows`: the fields that hold the row, the newer state first; each row of a list counts.
+    - `operation`: the field that says what happened; `deletes`: its words for a deleted row.
+    - `key_names`: the field with the names of the source's primary key, or empty.
+    - `column_types`: the field with the source's type of each column, or empty.
+    - `table`: the path to the source table's name. `scopes`: the paths to what holds the table, as its database;
+      `own_scope`
+      is the source's internal one.
+    - `key_prefix`: stands before the names of key columns in the record's key.
     """
 
     noun: str
@@ -45,25 +46,22 @@ class EventLayout:
 
     @property
     def table_word(self) -> str:
-        """The word of `metadata` for the source table."""
         return ".".join(("value", *self.table))
 
 
 def decode_text(data: bytes) -> str | None:
-    """The text that the bytes are in UTF-8; None where they are none, or hold control characters other than blanks.
-
-    Joiners of emoji, marks of direction and letters that Python does not know yet are text, though it prints none.
-    """
+    """None for bytes that are no UTF-8, or hold control characters other than blanks."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
         return None
+    # joiners of emoji and marks of direction are text, though Python calls them unprintable
     is_control = (unicodedata.category(character) == "Cc" and not character.isspace() for character in text)
     return None if any(is_control) else text
 
 
 class SchemaKind(StrEnum):
-    """What a schema that says what records hold is written in, by the word of the options beside `format:`."""
+    """The language of the schema, by the word of the options beside `format:`."""
 
     AVRO = "avro"
     PROTOBUF = "protobuf"
@@ -71,29 +69,28 @@ class SchemaKind(StrEnum):
 
 @dataclass(frozen=True)
 class RecordFormat:
-    """What a format can do, and what its records tell; the defaults are those of an object with the columns by name.
+    """What a format can do, and what its records tell. The defaults fit an object with the columns by name.
 
     - `name`: the word of `format:` in pipeline files.
     - `reads_keys`, `reads_values`: whether keys and values may use it.
-    - `decoder`: its module in `tidegate_spark.formats`, empty for the one of its name.
-    - `encoder`: its module in `tidegate_spark.publish.encoders`, empty where publications may not use it.
-    - `options`: the mapping beside `format:` that holds its options, None without any; `option_names` are the keys of
-      that mapping that it knows, None for all of them.
-    - `schema`: the kind of schema that says what its records hold, None where nothing does.
-    - `reads_several_types`: whether records of several record types may lie in one table.
-    - `only_column`: the type of the one column that the whole key or value is, where no schema declares another.
-    - `column_types`: the types that a column may have, none for every type; `noun` is what the bytes are.
-    - `is_flat`: a column has no parts. `is_positional`: columns are known by their place, so that a schema is needed.
-    - `holds_several_rows`: one message may hold rows of several keys, none of which is the record's.
+    - `decoder`: its module in `tidegate_spark.formats`; empty: `name`.
+    - `encoder`: its module in `tidegate_spark.publish.encoders`; empty: publications may not use it.
+    - `options`: the mapping beside `format:` with its options, or None; `option_names`: the keys that it knows, None
+      for all.
+    - `schema`: the kind of schema that describes its records, or None.
+    - `reads_several_types`: records of several record types may lie in one table.
+    - `only_column`: the type of the one column that the whole key or value is, unless a schema declares another.
+    - `column_types`: the types that a column may have, empty for all; `noun`: what the bytes are, for messages.
+    - `is_flat`: a column has no parts. `is_positional`: columns have places and no names, so a schema is needed.
+    - `holds_several_rows`: one message may hold rows of several keys; the record's own key is none of them.
     - `is_change_event`: the row is a part of the record. `knows_truncate`: an event may empty the table.
     - `is_enveloped`: Kafka Connect's schema may stand beside each payload. `counts_days`: a number is a date in days.
-    - `has_plain_pass`: objects of flat columns, read without any option, may be read by short expressions first.
-    - `shows_deleted_row`: an event says what was deleted, and the tombstone behind it only repeats that.
-    - `may_leave_out`: an update may leave out columns that did not change.
+    - `has_plain_pass`: objects of flat columns, without any option, may be read by short expressions first.
+    - `shows_deleted_row`: an event says what was deleted; the tombstone behind it only repeats that.
+    - `may_leave_out`: an update may leave out unchanged columns.
     - `unavailable_value`: what the source writes in place of a large value that did not change.
-    - `metadata`: what messages tell about themselves: the words of `metadata` with their column types.
-    - `encoding`: what its bytes look like, and `event` where a change event has its parts: by these a sample is
-      recognised.
+    - `metadata`: the words of `metadata` that messages offer, with their column types.
+    - `encoding`, `event`: how its bytes look, and where a change event has its parts; a sample is recognised by these.
     """
 
     name: str
@@ -125,17 +122,16 @@ class RecordFormat:
 
     @property
     def module(self) -> str:
-        """Where `decode_key` and `decode_value` are, below `tidegate_spark.formats`."""
+        """Below `tidegate_spark.formats`."""
         return self.decoder or self.name.replace("-", "_")
 
     @property
     def is_written(self) -> bool:
-        """Whether publications may use it."""
         return bool(self.encoder)
 
     @property
     def describes_itself(self) -> bool:
-        """Whether its records' columns are known without a declared schema."""
+        """Whether the columns are known without a declared schema."""
         return self.schema is not None or self.only_column is not None
 
 
@@ -313,5 +309,4 @@ WRITTEN_FORMATS = tuple(name for name, format_spec in FORMATS.items() if format_
 
 
 def get_format(name: str) -> RecordFormat:
-    """The description of a format by its word in the pipeline file."""
     return FORMATS[name]

@@ -1,7 +1,7 @@
-"""How Spark plans what decodes records, and whether it generates code for statements or evaluates them as they are.
+"""Whether Spark generates Java code for the steps of a plan, or evaluates them as they are.
 
-Spark writes a Java class for each step of a plan and compiles it, anew for each batch whose numbers stand in it. That
-pays from some ten thousand rows on; below, it is up to half of what Spark spends on a flush.
+Spark writes a Java class for each step and compiles it, again for each batch whose numbers stand in it. That pays from
+some ten thousand rows on; below, it is up to half of the time that Spark spends on a flush.
 """
 
 MAX_INTERPRETED_ROWS = 5_000

@@ -1,4 +1,4 @@
-"""What a job left behind as JSON, read into a record: at once and whole, or with one error that says what is wrong."""
+"""Reads the JSON that a job left behind: into a whole record, or with one error that says what is wrong."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -9,7 +9,7 @@ Parsed = TypeVar("Parsed")
 
 
 def parse_job_result(place: str, parse: Callable[[], Parsed]) -> Parsed:
-    """What `parse` makes of it; `GiveUp` where a field is missing or has another shape. `place` begins the message."""
+    """`GiveUp`, which begins with `place`, where a field is missing or has another shape."""
     try:
         return parse()
     except KeyError as error:
@@ -19,7 +19,7 @@ def parse_job_result(place: str, parse: Callable[[], Parsed]) -> Parsed:
 
 
 def read_count(data: Mapping[str, Any], name: str) -> int:
-    """The number of that name; `TypeError` for anything else."""
+    """`TypeError` for anything but a number."""
     value = data[name]
     if not isinstance(value, int):
         raise TypeError(f"{name}={value!r} is no number")
@@ -27,7 +27,7 @@ def read_count(data: Mapping[str, Any], name: str) -> int:
 
 
 def read_text(data: Mapping[str, Any], name: str) -> str:
-    """The text of that name; `TypeError` for anything else."""
+    """`TypeError` for anything but a text."""
     value = data[name]
     if not isinstance(value, str):
         raise TypeError(f"{name}={value!r} is no text")
@@ -35,7 +35,7 @@ def read_text(data: Mapping[str, Any], name: str) -> str:
 
 
 def read_list(data: Mapping[str, Any], name: str) -> tuple[Any, ...]:
-    """What stands in the list of that name; `TypeError` for anything else."""
+    """`TypeError` for anything but a list."""
     value = data[name]
     if not isinstance(value, list):
         raise TypeError(f"{name}={value!r} is no list")
@@ -43,7 +43,6 @@ def read_list(data: Mapping[str, Any], name: str) -> tuple[Any, ...]:
 
 
 def build_error(place: str, reason: str) -> GiveUp:
-    """The error of what cannot be read, with the reason."""
     return GiveUp(
         f"{place}: what its job left behind cannot be read: {reason}; nothing was changed; run the version that wrote "
         "it, or put back what was changed by hand"

@@ -1,8 +1,8 @@
 """Which failures of Spark last until a person changes the pipeline file, the table or the server, and what to do.
 
-Of SQL that a user wrote alone, as an audit is, every failure of the statement or its data lasts. A job's own statements
-hold SQL of ours and tables that others may change meanwhile, so only classes that an expression of the pipeline file,
-or a record's NULL, can cause are taken for lasting there.
+In SQL that a user wrote alone, as an audit is, every failure of the statement or its data lasts. A job's own statements
+also hold generated SQL, and tables that others may change meanwhile: there a failure lasts only if an expression of the
+pipeline file, or a record's NULL, can cause its class.
 """
 
 import re
@@ -34,10 +34,9 @@ def is_lasting_sql_state(sql_state: str | None) -> bool:
 
 
 def find_lasting_failure(place: str, verbs: Collection[str], text: str) -> TidegateError | None:
-    """The error of a job, named by `place`, whose failure no retry changes; None where one may.
+    """The error of the job at `place` that no retry changes; None where one may.
 
-    `verbs` are what the job does: `stage` works out the expressions of the pipeline file, `merge` puts rows into the
-    table.
+    `verbs` are what the job does: `stage` evaluates expressions of the pipeline file, `merge` writes rows to the table.
     """
     if "merge" in verbs and NULL_CLASS in text:
         return IncompatibleSchema(
@@ -62,13 +61,11 @@ def find_lasting_failure(place: str, verbs: Collection[str], text: str) -> Tideg
 
 
 def describe_memory_failure(verbs: Collection[str], text: str) -> str:
-    """What a message adds where a job failed because Spark ran out of memory, which may pass; else nothing.
-
-    What is staged keeps its size, so a merge alone is as large in each try.
-    """
+    """What to add to a message where Spark ran out of memory; empty for another failure."""
     if not MEMORY_PATTERN.search(text):
         return ""
     smaller = "set merge.max_records lower"
+    # what is staged keeps its size: a merge alone is as large in each try
     if set(verbs) == {"merge"}:
         smaller += ", and drop the intermediate table: what is staged keeps its size"
     elif "stage" not in verbs:
@@ -100,7 +97,7 @@ ACTIONS_BY_CALL = {
 
 
 def find_refused_right(text: str) -> str | None:
-    """Who refused what, in one line; None where the failure is another. In that line it is found again."""
+    """Who refused what, in one line; None for another failure. Called with that line, it returns the line again."""
     if match := DATABASE_PATTERN.search(text):
         return f"the catalog's database: {match[0]}"
     if match := KAFKA_PATTERN.search(text):
@@ -112,16 +109,16 @@ def find_refused_right(text: str) -> str | None:
 
 
 def summarize_failure(text: str, limit: int) -> str:
-    """The first line of a failure's text, with the right that was refused wherever that stands in it."""
     text = text.strip()
     line = next(iter(text.splitlines()), "")[:limit]
+    # a refused right may stand far behind the first line
     refusal = find_refused_right(text)
     more = f": {refusal}" if refusal and find_refused_right(line) != refusal else ""
     return line[: limit - len(more)] + more
 
 
 def build_refused_right_error(place: str, refusal: str) -> ConfigurationError:
-    """The error of a job, named by `place`, to which brokers, the catalog's database or the store refused something."""
+    """The error where brokers, the catalog's database or the object store refused something to the job at `place`."""
     connection = "the Kafka connection" if refusal.startswith("the brokers: ") else "the catalog's connection"
     return ConfigurationError(
         f"{place}: Spark was refused a right by {refusal}; no incomplete batch was "

@@ -12,7 +12,7 @@ ORPHANS = "orphans"  # the name of the statement that removes files to which not
 
 @dataclass(frozen=True)
 class MaintainJob:
-    """Run each of `statements`, by name, against one table, and leave what they returned in its `property`."""
+    """Runs `statements`, by name, against one table, and leaves what they returned in its `property`."""
 
     pipeline: str
     table: str
@@ -22,30 +22,26 @@ class MaintainJob:
     batch: int = 0
 
     def to_json(self) -> str:
-        """One line of JSON."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> "MaintainJob":
-        """Inverse of `to_json`."""
         return cls(**json.loads(text))
 
 
 @dataclass(frozen=True)
 class ProcedureOutcome:
-    """What one procedure told: how many `rows` it returned, its own `numbers` by name; or why it `failed`."""
+    """What one procedure reported: `rows` returned and its own `numbers` by name, or why it `failed`."""
 
     rows: int = 0
     numbers: dict[str, int] = field(default_factory=dict)
     failed: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, as it is kept and reported."""
         return {"rows": self.rows, **self.numbers} if self.failed is None else {"failed": self.failed}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "ProcedureOutcome":
-        """Inverse of `to_dict`."""
         if "failed" in data:
             return cls(failed=read_text(data, "failed"))
         numbers = {name: read_count(data, name) for name in data if name != "rows"}
@@ -54,18 +50,17 @@ class ProcedureOutcome:
 
 @dataclass(frozen=True)
 class MaintenanceOutcome:
-    """What one attempt at a maintenance job left: the outcome of each of its procedures, by name and in order."""
+    """The outcomes of one attempt's procedures, by name and in order."""
 
     attempt: str
     steps: dict[str, ProcedureOutcome]
 
     def to_json(self) -> str:
-        """One line of JSON."""
         return json.dumps({"attempt": self.attempt, **{name: step.to_dict() for name, step in self.steps.items()}})
 
     @classmethod
     def from_json(cls, text: str, place: str) -> "MaintenanceOutcome":
-        """Inverse of `to_json`; `GiveUp` where a field is missing or has another shape."""
+        """`GiveUp` where a field is missing or has another shape."""
         return parse_job_result(place, lambda: cls._parse(json.loads(text)))
 
     @classmethod

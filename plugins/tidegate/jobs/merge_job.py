@@ -10,10 +10,11 @@ from tidegate.jobs.job_results import parse_job_result, read_list, read_text
 
 @dataclass(frozen=True)
 class Audits:
-    """What to ask once the statements have run: each question is answered with a number, 0 where the audit holds.
+    """Questions to ask after the statements; the answer is a number, 0 where the audit holds.
 
-    The answers are left in the `property` of `table`, with the merge's `attempt`. `texts` are the user's words for the
-    questions, in their order.
+    The answers go to the `property` of `table`, with the merge's `attempt`. `texts`: the user's words, in the order of
+    the
+    questions.
     """
 
     questions: tuple[str, ...]
@@ -25,18 +26,17 @@ class Audits:
 
 @dataclass(frozen=True)
 class AuditAnswers:
-    """What a merge's attempt found: for each of its questions, in their order, the number that answers it."""
+    """For each question of a merge's attempt, in order, the number that answers it."""
 
     attempt: str
     broken: tuple[int | None, ...]
 
     def to_json(self) -> str:
-        """One line of JSON."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str, place: str) -> "AuditAnswers":
-        """Inverse of `to_json`; `GiveUp` where a field is missing or has another shape."""
+        """`GiveUp` where a field is missing or has another shape."""
         return parse_job_result(place, lambda: cls._parse(json.loads(text)))
 
     @classmethod
@@ -46,9 +46,9 @@ class AuditAnswers:
 
 @dataclass(frozen=True)
 class MergeJob:
-    """Run `statements` in order, in one session of their own; `conf` is set before the first.
+    """Runs `statements` in order, in one session of their own; `conf` is set before the first.
 
-    `table` tells whose statements they are, where another engine than Spark may run them.
+    `table`: whose statements they are, where another engine than Spark may run them.
     """
 
     pipeline: str
@@ -59,12 +59,10 @@ class MergeJob:
     table: str = ""
 
     def to_json(self) -> str:
-        """One line of JSON."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> "MergeJob":
-        """Inverse of `to_json`."""
         data = json.loads(text)
         audit_data = data["audits"]
         lists = {name: tuple(audit_data[name]) for name in ("questions", "texts")} if audit_data else {}

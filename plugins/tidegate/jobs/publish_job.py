@@ -14,7 +14,7 @@ REGISTRY_CONF = "spark.tidegate.secret.registries"
 
 @dataclass(frozen=True)
 class TouchedFiles:
-    """Data files whose rows may differ between two snapshots: those of the older one, and those of the newer."""
+    """Data files whose rows may differ between two snapshots: those of the older one and of the newer."""
 
     old: tuple[str, ...] = ()
     new: tuple[str, ...] = ()
@@ -22,9 +22,9 @@ class TouchedFiles:
 
 @dataclass(frozen=True)
 class KeyPart:
-    """One part of the keys in a run: the record that must still be its newest, and the key to go on after.
+    """One part of a run's keys: the record that must still be its newest, and the key to continue after.
 
-    `key_form` says how the keys were written that the topics hold, empty where nobody has noted it.
+    `key_form`: how the topics' keys were written, empty where that is not recorded.
     """
 
     number: int
@@ -36,10 +36,10 @@ class KeyPart:
 
 @dataclass(frozen=True)
 class PublishJob:
-    """Produce what differs between `position.origin` and `position.to`, for each of `parts`.
+    """Produces what differs between `position.origin` and `position.to`, for each of `parts`.
 
     - `touched`: the files whose rows are compared; None compares all rows.
-    - `grouped`: with aggregating SQL those rows only tell which groups to compute again, over all their rows.
+    - `grouped`: those rows only say which groups of aggregating SQL to compute again, over all their rows.
     - `ranges`: what the topics hold, for a run that compares the table with them.
     """
 
@@ -62,21 +62,18 @@ class PublishJob:
 
     @property
     def pipeline(self) -> str:
-        """What messages call it."""
         return self.publication
 
     @property
     def batch(self) -> int:
-        """What messages number it by: the snapshot."""
+        """The snapshot: messages number the job by it."""
         return self.position.to
 
     def to_json(self) -> str:
-        """One line of JSON."""
         return json.dumps({**asdict(self), "ranges": None if self.ranges is None else self.ranges.to_dict()})
 
     @classmethod
     def from_json(cls, text: str) -> "PublishJob":
-        """Inverse of `to_json`."""
         data: dict[str, Any] = json.loads(text)
         touched_files = data["touched"]
         ranges = data["ranges"]

@@ -1,4 +1,4 @@
-"""What a stage job that explains leaves behind: what the decoder makes of one record, and of each of its fields."""
+"""What a stage job that explains leaves behind: how the decoder reads one record and each of its fields."""
 
 import json
 from collections.abc import Mapping
@@ -10,10 +10,9 @@ from tidegate.jobs.job_results import parse_job_result, read_count, read_list, r
 
 @dataclass(frozen=True, kw_only=True)
 class FieldExplanation:
-    """What the decoder says of one column; `part` is key or value.
+    """How one column of the `part` (key or value) is read.
 
-    `type` is what is expected there, `found` the text that the record holds. `accepted` is None where nothing can be
-    told of a column by itself.
+    `type` is expected, `found` is the text in the record. `accepted` is None where a column alone does not tell.
     """
 
     part: str
@@ -26,10 +25,11 @@ class FieldExplanation:
 
 @dataclass(frozen=True, kw_only=True)
 class RecordExplanation:
-    """What the decoder says of one record. `is_found` tells whether there is one: else nothing else is told.
+    """How one record is read. Without a record (`is_found`) the other fields are empty.
 
-    `fate` is bad, staged, filtered or ignored; `reason` why it cannot be read, and `stage` in which part. `row` is what
-    is made of it, as JSON, of a record of several `rows` the first, or the first bad one.
+    `fate` is bad, staged, filtered or ignored; `reason` and `stage` say why and where it cannot be read. `row` is the
+    result
+    as JSON: of several `rows` the first, or the first bad one.
     """
 
     is_found: bool
@@ -42,14 +42,13 @@ class RecordExplanation:
     fields: tuple[FieldExplanation, ...] = ()
 
     def to_json(self) -> str:
-        """One line of JSON."""
         data = asdict(self)
         is_found = data.pop("is_found")
         return json.dumps({"found": is_found, **data} if is_found else {"found": is_found})
 
     @classmethod
     def from_json(cls, text: str, place: str) -> "RecordExplanation":
-        """Inverse of `to_json`; `GiveUp` where a field is missing or has another shape."""
+        """`GiveUp` where a field is missing or has another shape."""
         return parse_job_result(place, lambda: cls._parse(json.loads(text)))
 
     @classmethod

@@ -43,9 +43,9 @@ class StageTable:
     What the records are:
 
     - `key`, `key_columns`, `value`, `value_columns`: the two formats, and the columns that are decoded of each.
-    - `metadata`: the metadata words of the columns that take one, by column.
+    - `metadata`: the word of `metadata` by column.
     - `epochs`: the leader's epoch of each partition's records. `partition_time`: record or wall-clock.
-    - `unchanged`: columns in which the source may write a placeholder for a value that did not change.
+    - `unchanged`: columns in which the source may write a placeholder for an unchanged value.
     - `verified`: fields that must be equal in key and value.
 
     What becomes of them:
@@ -54,20 +54,21 @@ class StageTable:
     - `delete_when`: which records are deletes. `retracts`: the answers of `when` (false, null) that make a record one.
     - `ignore_deletes`: the table takes no deletes. `keys_only`: the value stays NULL.
     - `select`: what is made of each decoded row. `has_history`: each row is a version with a time of its own.
-    - `sequence`: columns, of the value or of metadata, that order the records of one key. `grouped`: columns that are
-      written by a sequence of their own.
+    - `sequence`: columns, of the value or of metadata, that order the records of one key. `grouped`: columns that have
+      a
+      sequence of their own.
     - `stages_kept`: each row says which of its columns keep their value. `is_partial`: NULL says so.
-    - `last_per_raw_key`: a record that a later one of the same key bytes supersedes is left out.
-    - `tries_plain`: records are first read by short expressions, if their format has such, and once more as a whole if
-      some are spelled in an unusual way.
-    - `key_limits`, `value_limits`: reasons for which the destination cannot hold a key or a row, each with its SQL
-      condition.
+    - `last_per_raw_key`: leaves out a record if a later one has the same key bytes.
+    - `tries_plain`: reads records by short expressions first, if their format has such; once more as a whole if some
+      are
+      spelled in an unusual way.
+    - `key_limits`, `value_limits`: reasons why the destination cannot hold a key or a row, each with its SQL condition.
 
     Bad records:
 
     - `set_aside`: how many may be staged as dead letters; None stages none. `skips`: the only places (topic, partition,
       offset) where they may be; None for any place.
-    - `explains`: nothing is staged. What is left behind explains the one record of the ranges, field by field.
+    - `explains`: stages nothing, and explains the one record of the ranges, field by field.
     """
 
     intermediate: str
@@ -110,9 +111,9 @@ class StageTable:
 
 @dataclass(frozen=True)
 class DeadLetterSource:
-    """The dead letters of `destination` that wait in `table`, read instead of the log; from their copy in `folder`.
+    """The dead letters of `destination` that wait in `table`, read instead of the log, or from their copy in `folder`.
 
-    Those of the topics with `topic_ids`; of a topic that is not named there, letters that do not tell their topic's id.
+    `topic_ids`: letters of these topics only, if the letter tells its topic's id.
     """
 
     table: str
@@ -123,7 +124,7 @@ class DeadLetterSource:
 
 @dataclass(frozen=True)
 class StageJob:
-    """Read `ranges` once, or `letters`, and stage them as batch `batch` for each of `tables`; `finder` lists names."""
+    """Reads `ranges` once, or `letters`, and stages them as `batch` for each of `tables`; `finder` lists names."""
 
     pipeline: str
     batch: int
@@ -134,12 +135,10 @@ class StageJob:
     finder: StageTable | None = None
 
     def to_json(self) -> str:
-        """One line of JSON."""
         return json.dumps({**asdict(self), "ranges": self.ranges.to_dict()})
 
     @classmethod
     def from_json(cls, text: str) -> "StageJob":
-        """Inverse of `to_json`."""
         data = json.loads(text)
         tables = tuple(_parse_stage_table(table) for table in data["tables"])
         letters = DeadLetterSource(**data["letters"]) if data["letters"] else None
@@ -150,20 +149,19 @@ class StageJob:
 
 @dataclass(frozen=True)
 class JobFailure:
-    """Why a job failed: the name of the error's class, and its text, of an error that is not ours the first line."""
+    """The class name of a job's error, and its text; the first line of the text for an error of another product."""
 
     kind: str
     message: str
 
     @classmethod
     def from_error(cls, error: Exception) -> "JobFailure":
-        """What is told of an error."""
         if isinstance(error, TidegateError):
             return cls(type(error).__name__, str(error))
         return cls(type(error).__name__, summarize_failure(str(error), LONGEST_MESSAGE))
 
     def to_error(self, place: str, verb: str = "") -> TidegateError:
-        """The error again, of its own kind; `RetryLater` for one that is not ours, unless no retry changes it.
+        """The error again, of its own kind; for one of another product `RetryLater`, unless no retry changes it.
 
         `place` names the job, `verb` what it does.
         """
@@ -178,12 +176,10 @@ class JobFailure:
         return lasting or RetryLater(f"{place} failed: {self.kind}: {self.message}{advice}")
 
     def to_json(self) -> str:
-        """One line of JSON."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> "JobFailure":
-        """Inverse of `to_json`."""
         return cls(**json.loads(text))
 
 

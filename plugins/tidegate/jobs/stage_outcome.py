@@ -44,7 +44,7 @@ class FirstBadRecord:
 
 
 def require_first_bad(outcome: "StageOutcome | DiscoveredNames", place: str) -> FirstBadRecord:
-    """The first of the bad records that a job has counted; `GiveUp` where it did not tell which."""
+    """`GiveUp` where a job counted bad records and did not report the first."""
     if outcome.first_bad is None:
         raise build_error(place, f"bad={outcome.bad} and first_bad is missing")
     return outcome.first_bad
@@ -55,7 +55,7 @@ class StageOutcome:
     """What a stage job counted in one batch of one table.
 
     - The first six are those of `Counts`.
-    - `bad`: records that make the batch one that is never merged.
+    - `bad`: records that keep the batch from being merged, ever.
     - `first_bad`: the first of these, or of those that were set aside.
     - `timestamps`: the latest of each partition, in milliseconds.
     - `applies_truncates`: truncates were looked for. `truncated_at`: the offset of the last one, None without one.
@@ -84,15 +84,15 @@ class StageOutcome:
     first_bad: FirstBadRecord | None = None
 
     def count_records(self, span: int) -> Counts:
-        """The counts over ranges of that span in offsets."""
+        """`span`: the length of the batch's ranges in offsets."""
         return Counts(span=span, **{name: getattr(self, name) for name in RECORD_COUNTS})
 
     def can_be_merged(self, span: int) -> bool:
-        """Whether it may ever be merged: no bad record failed it, and its counts over that span add up."""
+        """Whether no bad record failed the batch, and its counts add up to the span."""
         return not self.bad and self.count_records(span).explain_imbalance() is None
 
     def to_staged_batch(self, table: str, summary: Mapping[str, str], snapshot_id: int) -> StagedBatch:
-        """The batch that an attempt staged for `table`: its `summary` says what was asked."""
+        """`summary`: the attempt's snapshot summary, which holds what the job was asked."""
         request = json.loads(summary["tidegate.staged"])
         counts = self.count_records(Ranges.from_dict(request["ranges"]).span)
         known: dict[str, Any] = {name: getattr(self, name) or 0 for name in (*DELETE_COUNTS, *UNCHANGED_COUNTS)}
@@ -102,7 +102,6 @@ class StageOutcome:
         return StagedBatch.from_dict({**known, "counts": asdict(counts), **request})
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, as it is kept: without what was not counted."""
         data = {name: getattr(self, name) for name in (*RECORD_COUNTS, "bad")}
         data |= {name: getattr(self, name) for name in EXTRA_COUNTS if getattr(self, name) is not None}
         if self.applies_truncates:
@@ -111,17 +110,16 @@ class StageOutcome:
         return {**data, "timestamps": self.timestamps, "first_bad": first_bad}
 
     def to_json(self) -> str:
-        """One line of JSON."""
         return json.dumps(self.to_dict())
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], place: str) -> "StageOutcome":
-        """Inverse of `to_dict`; `GiveUp` where a field is missing or has another shape."""
+        """`GiveUp` where a field is missing or has another shape."""
         return parse_job_result(place, lambda: cls._parse(data))
 
     @classmethod
     def from_json(cls, text: str, place: str) -> "StageOutcome":
-        """Inverse of `to_json`; `GiveUp` where a field is missing or has another shape."""
+        """`GiveUp` where a field is missing or has another shape."""
         return parse_job_result(place, lambda: cls._parse(json.loads(text)))
 
     @classmethod
@@ -139,10 +137,7 @@ class StageOutcome:
 
 @dataclass(frozen=True)
 class DiscoveredNames:
-    """The tables that a batch's records name, as one attempt at its job found them.
-
-    `bad` records name none or could not be read; `first_bad` is the first of them.
-    """
+    """The tables that a batch's records name. `bad` records name none or cannot be read."""
 
     attempt: str
     names: tuple[str, ...]
@@ -150,12 +145,11 @@ class DiscoveredNames:
     first_bad: FirstBadRecord | None = None
 
     def to_json(self) -> str:
-        """One line of JSON."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str, place: str) -> "DiscoveredNames":
-        """Inverse of `to_json`; `GiveUp` where a field is missing or has another shape."""
+        """`GiveUp` where a field is missing or has another shape."""
         return parse_job_result(place, lambda: cls._parse(json.loads(text)))
 
     @classmethod
