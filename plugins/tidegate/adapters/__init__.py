@@ -1,4 +1,1 @@
-"""One package per system outside; here only what several of them share.
-
-Routing by catalog, SQL templates, connections.
-"""
+"""One package per system outside; here only what several share: routing by catalog, SQL templates, connections."""

@@ -11,9 +11,9 @@ from tidegate.ports.session import Engine, Job
 
 
 class _CatalogLookup:
-    """Any port over several catalogs: what a method is called with first is a table, a namespace, or a commit to one.
+    """Any port over several catalogs: its methods' first argument is a table, a namespace, or a commit to one.
 
-    That holds for each method of the five ports; the test of this module calls them all.
+    The test of this module calls all methods of the five ports.
     """
 
     def __init__(self, session: Mapping[str, Any]) -> None:
@@ -32,7 +32,7 @@ def _get_catalog(table: str) -> str:
 
 
 def route_by_catalog(by_catalog: Mapping[str, Destination]) -> Destination:
-    """The ports of one destination over catalogs of several types; those of one type are given as they are."""
+    """The ports of one destination over catalogs of several types."""
     destinations = list(by_catalog.values())
     if all(destination is destinations[0] for destination in destinations):
         return destinations[0]
@@ -51,6 +51,5 @@ class RoutedEngine:
         self._by_catalog = by_catalog
 
     def run(self, job: Job) -> None:
-        """Run one job to its end."""
         table = job.table if isinstance(job, MergeJob) else ""
         self._by_catalog.get(_get_catalog(table), self._spark).run(job)

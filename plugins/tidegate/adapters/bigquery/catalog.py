@@ -50,18 +50,16 @@ class Warehouse:
 
     @property
     def project(self) -> str:
-        """The project that the tables lie in."""
         return str(self._catalog.properties["project"])
 
     @property
     def max_bytes_billed(self) -> int | None:
-        """The most that one query may read, None for as much as it takes."""
+        """The most that one query may read, None without a limit."""
         limit = self._catalog.properties.get("max_bytes_billed")
         return None if limit is None else int(limit)
 
     @cached_property
     def client(self) -> Any:
-        """Google's client."""
         from google.cloud import bigquery
 
         endpoint = self._catalog.properties.get("endpoint")
@@ -77,7 +75,7 @@ class Warehouse:
 
     @cached_property
     def folder(self) -> Folder:
-        """Where load jobs find their files."""
+        """Load jobs read their files here."""
         staging = self._catalog.properties.get("staging")
         if not staging:
             raise ConfigurationError(
@@ -97,7 +95,7 @@ class Warehouse:
         return f"{self.project}.{name.split('.', 1)[1]}"
 
     def find_table(self, name: str) -> Any:
-        """A fresh look at a table's metadata; None where there is none."""
+        """Always reads the table's metadata anew."""
         from google.api_core.exceptions import NotFound
 
         with translate_client_errors(f"table={name}"):
@@ -110,14 +108,14 @@ class Warehouse:
         return table
 
     def require_table(self, name: str) -> Any:
-        """The same; `GiveUp` where there is none."""
+        """`GiveUp` where there is no table."""
         table = self.find_table(name)
         if table is None:
             raise GiveUp(f"table={name} does not exist any more; nothing was changed; the next flush plans anew")
         return table
 
     def has_dataset(self, reference: str) -> bool:
-        """Whether ``project.dataset`` exists; False also where the identity may not look."""
+        """False also where the identity may not look."""
         from google.api_core.exceptions import Forbidden, NotFound
 
         with translate_client_errors(f"dataset={reference}"), suppress(Forbidden, NotFound):
@@ -125,15 +123,12 @@ class Warehouse:
         return False
 
     def drop_existing_namespaces(self, statements: Iterable[str]) -> list[str]:
-        """The statements without those that create a dataset which exists.
-
-        BigQuery asks for `bigquery.datasets.create` in the project before it looks whether there is anything to make.
-        """
+        """Leave out the statements that create an existing dataset."""
         matches = ((statement, _CREATE_NAMESPACE_PATTERN.fullmatch(statement)) for statement in statements)
+        # BigQuery asks for bigquery.datasets.create before it looks whether the dataset exists
         return [text for text, match in matches if match is None or not self.has_dataset(f"{match[1]}.{match[2]}")]
 
     def list_tables(self, namespace: str) -> list[str]:
-        """Names of the tables in ``catalog.dataset``."""
         from google.api_core.exceptions import NotFound
 
         with translate_client_errors(f"dataset={namespace}"):
@@ -145,19 +140,18 @@ class Warehouse:
                 return []
 
     def update_table(self, table: Any, *fields: str) -> None:
-        """Write a table's changed metadata back."""
         with translate_client_errors(f"table={table.reference}"):
             self.client.update_table(table, list(fields), **self._limits)
 
     def delete_table(self, name: str) -> None:
-        """Delete a table, or one partition as ``table$N``; nothing happens where there is none."""
+        """Delete a table, or one partition as ``table$N``; a missing one is no error."""
         from google.api_core.exceptions import NotFound
 
         with translate_client_errors(f"table={name}"), suppress(NotFound):
             self.client.delete_table(self.to_reference(name), **self._limits)
 
     def list_rows(self, name: str, check: Callable[[Any], None]) -> list[dict[str, Any]]:
-        """All rows of a small table that passes the check, read without a job; none where there is no table."""
+        """All rows of a small table that passes the check, read without a job; none without a table."""
         from google.api_core.exceptions import NotFound
 
         with translate_client_errors(f"table={name}"):
@@ -169,7 +163,7 @@ class Warehouse:
                 return []
 
     def run_statement(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
-        """Run one statement and return the finished job. It may run twice, so it must be idempotent."""
+        """Return the finished job. The statement may run twice, so it must be idempotent."""
         config = self._build_config({}, query_parameters=list(parameters))
         place = f"statement={' '.join(sql.split())[:60]}"
         job_id = f"tidegate_{uuid.uuid4().hex}"
@@ -182,17 +176,15 @@ class Warehouse:
         return job
 
     def query_rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[dict[str, Any]]:
-        """Run one query and return its rows, by column name."""
         return list(self.iterate_rows(sql, parameters))
 
     def iterate_rows(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[dict[str, Any]]:
-        """The same, some rows at a time."""
         job = self.run_statement(sql, parameters)
         with translate_client_errors("query"):
             yield from map(dict, job.result(**self._limits))
 
     def run_script_once(self, place: str, name: str, script: Callable[[str], str], labels: Mapping[str, str]) -> Any:
-        """Run a script as a named job, at most once, and return the finished job. The script may contain its job's id.
+        """Run a script as a named job, at most once. The script may contain its job's id.
 
         Raises `JobFailed`, or `OutcomeUnknown`.
         """
@@ -210,9 +202,11 @@ class Warehouse:
     def run_job_once(self, place: str, name: str, send: Callable[[str], Any], *, is_sent: bool = False) -> Any:
         """Send a job under a name, unless it was sent before, and return it when it has ended well.
 
-        A job of this name that exists was sent by an earlier call, whose answer was lost or which went to wait
-        elsewhere. This call waits for that job and sends none. If that job failed, and the failure was reported, the
-        next number is used. Raises `JobFailed`; with `is_sent`, `OutcomeUnknown` where no answer comes.
+        A job of this name comes from an earlier call, whose answer was lost or which went to wait elsewhere: this call
+        only
+        waits for it. If it failed, and the failure was reported, the next number is used. Raises `JobFailed`; with
+        `is_sent`,
+        `OutcomeUnknown` where no answer comes.
         """
         number = 0
         while True:
@@ -228,7 +222,7 @@ class Warehouse:
             number = max(number + 1, self._find_newest_number(name, number))
 
     def _find_newest_number(self, name: str, known_number: int) -> int:
-        """The highest number that a job of this name has. Numbers are given in order, so few lookups are needed."""
+        # numbers are given in order, so few lookups are needed
         low = known_number
         step = 1
         while self._has_job(f"{name}_{low + step}"):
@@ -247,19 +241,18 @@ class Warehouse:
         return False
 
     def _get_job(self, job_id: str, location: str | None = None) -> Any:
-        """Read a job at its location, or where tables were found; else BigQuery looks at the catalog's, or in two."""
         from google.api_core.exceptions import NotFound
 
         for place in [location] if location else self._regions:
             with suppress(NotFound):
                 return self.client.get_job(job_id, location=place, **self._limits)
+        # without a location BigQuery looks in few places only
         return self.client.get_job(job_id, **self._limits)
 
     def _send_query(self, sql: str, job_id: str, config: Any) -> Any:
         return self.client.query(sql, job_id=job_id, job_config=config, job_retry=None, **self._limits)
 
     def _send_or_find(self, place: str, job_id: str, send: Callable[[str], Any]) -> tuple[Any, bool]:
-        """The job, and whether this call has sent it."""
         from google.api_core.exceptions import Conflict
 
         try:
@@ -268,7 +261,6 @@ class Warehouse:
             return self._find_sent_job(place, job_id), False
 
     def _find_sent_job(self, place: str, job_id: str) -> Any:
-        """Read the job that has taken a name. `OutcomeUnknown` if BigQuery says for too long that there is none."""
         from google.api_core.exceptions import NotFound
 
         began = time.monotonic()
@@ -292,7 +284,7 @@ class Warehouse:
         return config
 
     def estimate_read_bytes(self, sql: str) -> int:
-        """Bytes that one statement would read, by a dry run, which is free; 0 if the server does not count them."""
+        """By a dry run, which is free; 0 if the server does not count."""
         from google.cloud import bigquery
 
         config = bigquery.QueryJobConfig(dry_run=True, use_query_cache=False)
@@ -301,12 +293,11 @@ class Warehouse:
             return int(job.total_bytes_processed or 0)
 
     def read_job(self, job_id: str, location: str | None = None) -> Any:
-        """Read the current state of a job."""
         with translate_client_errors(f"job={job_id}"):
             return self._get_job(job_id, location)
 
     def count_changed_rows(self, job_id: str) -> list[dict[str, int]]:
-        """Rows inserted, updated and deleted by each statement of a script that changes rows, in its order."""
+        """Rows inserted, updated and deleted, for each statement of a script that changes rows, in its order."""
         with translate_client_errors(f"job={job_id}"):
             children = list(self.client.list_jobs(parent_job=job_id, **self._limits))
         children.sort(key=lambda job: int(re.sub(r".*\D", "", job.job_id) or 0))
@@ -315,10 +306,6 @@ class Warehouse:
         return [{name: int(getattr(stats, f"{name}_row_count")) for name in names} for stats in dml_stats]
 
     def _wait(self, job: Any, *, is_named: bool = False) -> None:
-        """Poll a job until it has ended, well or not. Each request has its own time limit.
-
-        The wait for a named job may go on elsewhere: whoever continues finds the job by its name.
-        """
         named_job = NamedJob.from_job(self._catalog, job) if is_named else None
         began = time.monotonic()
         if named_job is not None:
@@ -344,12 +331,12 @@ class BigQueryPort:
 
 
 def get_uuid(table: Any) -> str:
-    """The creation time in milliseconds, which tells a table from a former one of the same name."""
+    """The creation time in milliseconds tells a table from a former one of the same name."""
     return str(round(table.created.timestamp() * 1000))
 
 
 def to_labels(values: Mapping[str, str]) -> dict[str, str]:
-    """Labels as BigQuery takes them: lower case letters, digits, dashes, underscores, 63 at most."""
+    """BigQuery takes lower case letters, digits, dashes and underscores, at most 63."""
     return {name: re.sub(r"[^a-z0-9_-]", "_", value.casefold())[:63] for name, value in values.items()}
 
 
@@ -364,7 +351,6 @@ class NamedJob:
 
     @classmethod
     def from_job(cls, catalog: Catalog, job: Any) -> "NamedJob":
-        """From the client's job."""
         return cls(catalog, job.project, job.location or "", job.job_id)
 
     def __str__(self) -> str:
@@ -372,7 +358,7 @@ class NamedJob:
 
     @property
     def address(self) -> str:
-        """The job's page in the console, or what a test server gives in its place."""
+        """The job's page in the console, or what a test server has in its place."""
         endpoint = self.catalog.properties.get("endpoint")
         if endpoint:
             return f"{endpoint}/bigquery/v2/projects/{self.project}/jobs/{self.job_id}"
@@ -381,7 +367,7 @@ class NamedJob:
 
 
 def name_job(*parts: object) -> str:
-    """A job's name from what it is for: the same for the same, and nothing in it that BigQuery refuses."""
+    """Equal parts give an equal name, of letters that BigQuery takes."""
     text = "/".join(str(part) for part in parts)
     return f"tidegate_{hashlib.sha256(text.encode()).hexdigest()[:40]}"
 
@@ -392,10 +378,9 @@ def iterate_pauses() -> Iterator[float]:
 
 
 def build_credentials(catalog: Catalog, resolve: Resolve) -> Any:
-    """Credentials for a catalog. `endpoint` means a test server, which asks for none.
+    """The connection's keyfile_dict or key_path, else application default credentials.
 
-    The connection's keyfile_dict or key_path, else application default credentials; then the connection's
-    impersonation_chain, whose last account is the one that acts.
+    The last account of the connection's impersonation_chain acts. `endpoint` means a test server, which asks for none.
     """
     import google.auth
     from google.auth.credentials import AnonymousCredentials

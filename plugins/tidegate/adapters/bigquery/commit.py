@@ -75,7 +75,6 @@ class BigQueryCommits(BigQueryPort, BranchCommits):
                 raise CommitRefused(f"{place}: it has a position in a table that came in place of this one")
 
     def _create_positions(self, warehouse: Warehouse, table: str) -> str:
-        """Make the table of positions if it is missing; its name."""
         positions = resource_names.name_positions_table(table)
         owner = describe_positions(table)
         loaded_table = warehouse.find_table(positions)
@@ -131,9 +130,9 @@ def name_publish_job(table_commit: TableCommit, source: StagedSource, row: Posit
 
 
 def run_table_commit(warehouse: Warehouse, sql: Sql, table_commit: TableCommit, name: str = "") -> None:
-    """Commit rows and position in one transaction, which is refused if the position's version has changed.
+    """Commit rows and position in one transaction, which fails if the position's version has changed.
 
-    The row gets the commit's properties alone, and keeps none of its former ones.
+    The row gets only the commit's properties.
     """
     place = f"pipeline={table_commit.pipeline} table={table_commit.table}"
     name = name or name_job("publish", table_commit.table, table_commit.uuid, table_commit.attempt)
@@ -191,26 +190,23 @@ def _translate_publish_error(
 
 
 def _forget_missing(warehouse: Warehouse, source: StagedSource) -> None:
-    """Forget the attempts of which rows are gone; those whose rows are all there need not be staged again."""
     table = quote_name(warehouse.to_reference(source.intermediate))
     where = _render_parts_condition(source)
     rows = warehouse.query_rows(f"SELECT attempt, COUNT(*) AS n FROM {table} WHERE {where} GROUP BY attempt")
     counts = {row["attempt"]: row["n"] for row in rows}
+    # attempts whose rows are all there need not be staged again
     for part in source.parts:
         if counts.get(part.attempt, 0) != read_loaded_rows(warehouse, source.intermediate, part.attempt):
             forget_attempt(warehouse, source.intermediate, part.batch, part.attempt)
 
 
 def _read_publish_changes(warehouse: Warehouse, row: PositionRow) -> dict[str, str]:
-    """What the publish that wrote this row changed and cost, as properties of a summary; empty if it is not known.
-
-    The last statements of a script write the destination.
-    """
     if not row.job or not row.writes:
         return {}
     summary = {} if row.scanned is None else {"tidegate.bytes-scanned": str(row.scanned)}
     try:
         summary |= read_job_cost(warehouse, row.job)
+        # the last statements of a script write the destination
         statement_counts = warehouse.count_changed_rows(row.job)[-row.writes :]
     except Exception as error:  # counts are for people, and the batch is published
         log.warning("rows changed are not known: job=%s: %s", row.job, error)
@@ -223,7 +219,7 @@ def _read_publish_changes(warehouse: Warehouse, row: PositionRow) -> dict[str, s
 
 
 def read_job_cost(warehouse: Warehouse, job_id: str) -> dict[str, str]:
-    """Of a job that has ended: where people find it, and the bytes that it was billed, where the server counts them."""
+    """Where people find an ended job, and the bytes that it was billed, if the server counts them."""
     job = warehouse.read_job(job_id)
     billed = int(job.total_bytes_billed or 0)
     summary = {"tidegate.job": f"{job.project}:{job.location}.{job.job_id}"}
@@ -231,14 +227,15 @@ def read_job_cost(warehouse: Warehouse, job_id: str) -> dict[str, str]:
 
 
 def estimate_scan_bytes(warehouse: Warehouse, place: str, statements: Sequence[str]) -> int | None:
-    """Bytes that the statements of a transaction would read, each estimated by a dry run; None where nobody can tell.
+    """The sum of dry runs of the statements; None where they cannot tell.
 
-    A dry run knows no script, and no table that the script has yet to make. Every merge reads its staged rows: 0 says
-    that the server counts nothing. `GiveUp` beyond the catalog's `max_bytes_billed`, before anything is sent.
+    `GiveUp` beyond the catalog's `max_bytes_billed`, before anything is sent.
     """
     limit = warehouse.max_bytes_billed
+    # a dry run knows no script, and no table that the script has yet to make
     dml_statements = [statement for statement in statements if not is_ddl(statement)]
     try:
+        # every merge reads its staged rows: 0 says that the server counts nothing
         scanned_bytes = sum(warehouse.estimate_read_bytes(statement) for statement in dml_statements) or None
     except TidegateError as error:  # the number is for people, and the job itself carries the limit
         log.info("bytes to scan are not known: %s: %s", place, error)
@@ -263,10 +260,10 @@ def render_transaction(  # noqa: PLR0913 - one argument per column of the positi
     statements: Sequence[str],
     audits: Sequence[tuple[str, str]] = (),
 ) -> str:
-    """The script that runs `statements` and moves the position's `version` on by one, if that is still as it was read.
+    """The script runs `statements` and increments the position's `version`, if that has not changed.
 
-    `audits` are questions whose answer must be 0, each with the user's words for it. `GiveUp` for a script that is
-    longer than BigQuery reads.
+    `audits`: questions whose answer must be 0, each with the user's words. `GiveUp` if BigQuery cannot read a script so
+    long.
     """
     before = [statement for statement in statements if is_ddl(statement)]
     script = sql.render(
@@ -295,7 +292,6 @@ def render_transaction(  # noqa: PLR0913 - one argument per column of the positi
 def _format_sizes(
     statements: Sequence[str], audits: Sequence[tuple[str, str]], properties: Mapping[str, str | int]
 ) -> str:
-    """The bytes of each part of the script, as a message names them."""
     texts = {
         "statements": statements,
         "audits": [text for audit in audits for text in audit],
@@ -305,7 +301,7 @@ def _format_sizes(
 
 
 def render_staged_assertion(table: str, source: StagedSource, rows: int) -> str:
-    """The assertion that so many rows of the staged attempts stand in ``project.dataset.table``."""
+    """Assert that ``project.dataset.table`` has this number of rows of the staged attempts."""
     return (
         f"ASSERT (SELECT COUNT(*) FROM {quote_name(table)} WHERE {_render_parts_condition(source)}) = {rows} "
         f"AS {render_literal(MISSING_ROWS_TEXT)}"
@@ -313,31 +309,29 @@ def render_staged_assertion(table: str, source: StagedSource, rows: int) -> str:
 
 
 def _render_parts_condition(source: StagedSource) -> str:
-    """True for the rows of its batches; an attempt is of one batch only."""
     numbers = ", ".join(str(part.batch) for part in source.parts)
     attempts = ", ".join(render_literal(part.attempt) for part in source.parts)
     return f"batch_number IN ({numbers}) AND attempt IN ({attempts})"
 
 
 def is_ddl(statement: str) -> bool:
-    """Whether a statement makes or alters a table: none of these can stand in a transaction."""
+    """Whether a statement makes or alters a table: a transaction takes none of these."""
     return _get_first_line(statement).upper().startswith(_DDL_KEYWORDS)
 
 
 def writes_into(statement: str, table: str) -> bool:
-    """Whether a statement changes rows of this very table, whose name is quoted."""
+    """Whether a statement changes rows of `table`, a quoted name."""
     words = ("MERGE INTO", "INSERT INTO", "DELETE FROM")
     return _get_first_line(statement).startswith(tuple(f"{word} {table} " for word in words))
 
 
 def _get_first_line(statement: str) -> str:
-    """The first line that is no comment."""
     code = (line.lstrip() for line in statement.splitlines())
     return next((line for line in code if line and not line.startswith("--")), "")
 
 
 def list_created_tables(table: str, statements: Sequence[str]) -> list[str]:
-    """The tables of the catalog of `table` that these statements make if they are missing."""
+    """Tables in the catalog of `table` that these statements make if they are missing."""
     catalog = table.split(".", 1)[0]
     names = (name for statement in statements for name in _CREATE_TABLE_PATTERN.findall(statement))
     return [f"{catalog}.{dataset}.{name}" for dataset, name in names]

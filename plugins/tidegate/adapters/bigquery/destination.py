@@ -26,7 +26,7 @@ class BigQueryEngine:
         self._warehouse = warehouse
 
     def run(self, job: Job) -> None:
-        """Run the statements of a merge job; each of them may be run twice."""
+        """Each statement may run twice."""
         if not isinstance(job, MergeJob):
             raise GiveUp(f"pipeline={job.pipeline}: BigQuery runs statements, and this is another job")
         for statement in self._warehouse.drop_existing_namespaces(job.statements):
@@ -39,7 +39,7 @@ class BigQueryEngine:
 
 
 def build_bigquery_destination(warehouses: Mapping[str, Warehouse], sql: Sql) -> Destination:
-    """The ports over BigQuery catalogs, one warehouse for each by its catalog's name."""
+    """`warehouses` by the catalog's name."""
     return Destination(
         tables=BigQueryTables(warehouses, sql),
         commits=BigQueryCommits(warehouses, sql),
@@ -50,7 +50,7 @@ def build_bigquery_destination(warehouses: Mapping[str, Warehouse], sql: Sql) ->
 
 
 def open_bigquery(warehouses: Mapping[str, Warehouse]) -> OpenedDestination:
-    """The same with the statements' dialect, and the engines that run them."""
+    """The destination with the dialect of its statements, and the engines that run them."""
     googlesql = SqlFiles("bigquery", {name: warehouse.project for name, warehouse in warehouses.items()})
     return OpenedDestination(
         build_bigquery_destination(warehouses, googlesql),

@@ -74,22 +74,21 @@ class JobFailed(Exception):
 
     @classmethod
     def from_job(cls, job: Any) -> "JobFailed":
-        """The error of a job that has ended with one."""
         return cls(job.job_id, job.error_result.get("reason", ""), job.error_result.get("message", ""))
 
     @property
     def is_conflict(self) -> bool:
-        """Whether another transaction changed the same table at the same time."""
+        """Whether another transaction changed the table at the same time."""
         return any(words in self.message.casefold() for words in CONFLICT_MESSAGES)
 
     @property
     def exceeds_billed_limit(self) -> bool:
-        """Whether the job would have read more than `max_bytes_billed`. BigQuery then reads and bills nothing."""
+        """Whether the job would read more than `max_bytes_billed`. BigQuery then reads and bills nothing."""
         return self.reason == BILLED_LIMIT_REASON or "exceeded limit for bytes billed" in self.message.casefold()
 
     @property
     def ran_out_of_time(self) -> bool:
-        """Whether it ran until BigQuery ended it."""
+        """Whether BigQuery ended it at a time limit."""
         return self.reason in TIME_LIMIT_REASONS and TIME_LIMIT_MESSAGE in self.message.casefold()
 
     @property
@@ -101,9 +100,9 @@ class JobFailed(Exception):
 
 @contextmanager
 def translate_client_errors(place: str, *, is_sent: bool = False, service: Service = BIGQUERY) -> Iterator[None]:
-    """Translate the errors of a service's client into ours. A failed job raises its own error.
+    """A refused log-in needs a person; other errors are retried. A failed job raises its own error.
 
-    With `is_sent`, a missing answer is `OutcomeUnknown`. A refused log-in needs a person; all other errors are retried.
+    With `is_sent`, a missing answer is `OutcomeUnknown`.
     """
     from google.api_core import exceptions
     from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError
@@ -135,7 +134,7 @@ def translate_client_errors(place: str, *, is_sent: bool = False, service: Servi
 
 
 def translate_error(port: Any, verb: str, table: str, error: Exception) -> RetryLater | GiveUp | None:
-    """The error of a failed job that no port has translated itself; None for an unexpected one."""
+    """The error of a failed job that no port has translated; None for an unexpected one."""
     return translate_job_error(f"table={table}: {verb}", error) if isinstance(error, JobFailed) else None
 
 
@@ -143,7 +142,7 @@ translate_bigquery_errors = translate_errors(translate_error)
 
 
 def translate_job_error(place: str, error: JobFailed) -> RetryLater | GiveUp:
-    """The error that tells the caller of a failed job what to do next."""
+    """Says what the caller of a failed job does next."""
     lasting = _explain_limit(error)
     if lasting:
         return GiveUp(f"{place}: {lasting}")
@@ -156,7 +155,7 @@ def translate_job_error(place: str, error: JobFailed) -> RetryLater | GiveUp:
 
 
 def _explain_limit(error: JobFailed) -> str:
-    """Explain a limit that the same statement meets again at each try; empty for none."""
+    """Explain a limit that each try meets again; empty for none."""
     if error.exceeds_billed_limit:
         return f"it would read more than max_bytes_billed, nothing was changed: {error}; {COST_ADVICE}"
     if TOO_MANY_PARTITIONS_MESSAGE in error.message.casefold():
@@ -187,7 +186,7 @@ def _explain_interruption(error: JobFailed) -> str:
 
 
 def get_reason(error: Any) -> str:
-    """The REST API's reason in an error of the client, empty for none."""
+    """The REST API's reason in an error of the client, or empty."""
     first_error: dict[str, Any] = next(iter(getattr(error, "errors", None) or []), {})
     return str(first_error.get("reason", ""))
 

@@ -16,19 +16,19 @@ class Folder(Protocol):
     """Files by their path below the folder, with slashes."""
 
     def to_uri(self, path: str) -> str:
-        """What Spark writes to."""
+        """Spark writes to this URI."""
         ...
 
     def get_load_source(self, path: str) -> list[Path] | str:
-        """What a load job reads the Parquet files below `path` from: files to upload, or one URI for all."""
+        """Where a load job reads the Parquet files below `path`: files to upload, or one URI for all."""
         ...
 
     def read(self, path: str) -> bytes | None:
-        """A file's content; None where there is none."""
+        """None without such a file."""
         ...
 
     def write(self, path: str, content: bytes) -> None:
-        """Write a file atomically: nobody sees a part of it."""
+        """Atomic: no reader sees a part of the file."""
         ...
 
     def list_paths(self, path: str) -> list[str]:

@@ -116,7 +116,6 @@ class BigQueryHistory(BigQueryPort, BatchHistory):
 
 
 def _open_control(warehouse: Warehouse, control: str) -> int:
-    """Create the table if it is missing, else check that it is ours; returns how many rows it has."""
     loaded_table = warehouse.find_table(control)
     owner = describe_control(control)
     if loaded_table is None:
@@ -144,11 +143,11 @@ def _create_control(warehouse: Warehouse, control: str, labels: Mapping[str, str
 
 
 def _remove_oldest_rows(warehouse: Warehouse, name: str) -> None:
-    """Keep the newest rows. A failure is logged alone: the next batch tries again."""
     newest = f"SELECT published_at_ms FROM {name} ORDER BY published_at_ms DESC LIMIT {KEPT_ROWS}"
     try:
         warehouse.run_statement(
             f"DELETE FROM {name} WHERE published_at_ms < (SELECT MIN(published_at_ms) FROM ({newest}))"
         )
     except TidegateError as error:
+        # the next batch tries again
         log.info("old rows of history stay: table=%s: %s", name, error)

@@ -19,7 +19,7 @@ MAX_FILTER_RANGES = 100  # as many ranges of offsets are named in a statement
 
 
 class BigQueryDeadLetters(BigQueryPort, DeadLetterStore):
-    """Letters are read by queries, and copied to files, as Spark has no reader of BigQuery tables."""
+    """Queries read letters; a replay gets a copy in files, as Spark has no reader of BigQuery tables."""
 
     @translate_bigquery_errors
     def read_dead_letters(self, name: str, limit: int) -> DeadLetters:
@@ -124,7 +124,6 @@ def _list_places(warehouse: Warehouse, name: str, destination: str, condition: s
 
 
 def _to_parquet(rows: list[dict[str, Any]]) -> bytes:
-    """One Parquet file with the types of the table in Iceberg. Empty headers are NULL, as Kafka's source has them."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -136,6 +135,7 @@ def _to_parquet(rows: list[dict[str, Any]]) -> bytes:
         "topic_id": pa.string(),
     }
     content = io.BytesIO()
+    # empty headers are NULL, as Kafka's source has them
     letters = [{**row, "headers": row["headers"] or None} for row in rows]
     pq.write_table(pa.Table.from_pylist(letters, schema=pa.schema(types)), content)
     return content.getvalue()

@@ -42,41 +42,42 @@ WRITES_KEY = "writes"
 
 
 def claim(table: Any, name: str, owner: Ownership) -> None:
-    """`GiveUp` unless the table is ours, and of this format."""
+    """`GiveUp` unless the table has our mark, and this format."""
     check_mark(name, owner, owner.labels, table.labels)
 
 
 def check_readable(table: Any, name: str, owner: Ownership) -> None:
-    """`GiveUp` before a table of another kind, or of another format, is read as one of ours. It may be a copy."""
+    """`GiveUp` before a table of another kind or format is read. A copy may be read."""
     check_mark(name, owner, {KIND_LABEL: owner.kind, FORMAT_LABEL: FORMAT}, table.labels)
 
 
 def check_removable(table: Any, name: str, kinds: Collection[str]) -> None:
-    """`GiveUp` before anything is removed from a table that is not ours."""
+    """`GiveUp` before anything is removed from another product's table."""
     check_kind(name, get_kind(table), kinds)
 
 
 def get_kind(table: Any) -> str | None:
-    """The kind in the mark, None for a table without one."""
+    """The kind in the mark, None without a mark."""
     label = table.labels.get(KIND_LABEL)
     return None if label is None else str(label)
 
 
 def is_written_by(table: Any, pipeline: str) -> bool:
-    """Whether this pipeline has published into this very table, and not into a former one of its name or a copy."""
+    """Whether this pipeline has published into this table, and not into a former one of its name or a copy."""
     return bool((table.labels or {}).get(_build_label(pipeline)) == get_uuid(table))
 
 
 def is_written_by_many(table: Any) -> bool:
-    """Whether pipelines have published into this very table whose labels had no room."""
+    """Whether pipelines have published into this table whose labels had no room."""
     return bool((table.labels or {}).get(SHARED_LABEL) == get_uuid(table))
 
 
 def mark_table(warehouse: Warehouse, name: str, table: Any, pipeline: str) -> None:
-    """Mark the table as one that the pipeline has a position for, before its first rows are written.
+    """Mark the table before the pipeline's first rows are written: the pipeline has a position for it.
 
-    A table has few labels. If they are used up, those go that are of a former table of this name. Then the pipelines
-    that come last share one, which tells of their positions as long as there is not one in the table of positions.
+    A table has few labels. If they are used up, labels of a former table of this name go. Then the last pipelines share
+    one
+    label, which stands for their positions until the table of positions has one.
     """
     if is_written_by(table, pipeline):
         return
@@ -100,7 +101,7 @@ def mark_table(warehouse: Warehouse, name: str, table: Any, pipeline: str) -> No
 
 
 def remove_expiration(warehouse: Warehouse, name: str) -> None:
-    """Remove a table's expiration. A dataset gives its default to each table that is created in it."""
+    """A dataset gives its default expiration to each table created in it."""
     table = warehouse.find_table(name)
     if table is not None and table.expires is not None:
         log.info("table=%s would expire at %s: that is taken away", name, table.expires)
@@ -109,11 +110,11 @@ def remove_expiration(warehouse: Warehouse, name: str) -> None:
 
 
 def _build_label(pipeline: str) -> str:
-    """The pipeline's label. A name that no label can hold as it is ends in a digest."""
     label_text = LABEL_PREFIX + pipeline
     (label,) = to_labels({"name": label_text}).values()
     if label == label_text:
         return label
+    # a name that no label can hold ends in a digest
     digest = hashlib.sha256(pipeline.encode()).hexdigest()[:DIGEST_LETTERS]
     return f"{label[: MAX_LABEL_LETTERS - DIGEST_LETTERS - 1]}_{digest}"
 
@@ -138,7 +139,7 @@ class PositionRow:
 
 
 def read_position_row(warehouse: Warehouse, table: str, uuid: str, pipeline: str) -> PositionRow | None:
-    """Read the pipeline's row by a listing, which is free and waits for no slot; None without one."""
+    """None without a row. A listing is free and waits for no slot."""
     for row in _list_rows(warehouse, table):
         if row["pipeline"] == pipeline:
             data = json.loads(row["properties"])
@@ -163,6 +164,6 @@ def _list_rows(warehouse: Warehouse, table: str) -> list[dict[str, Any]]:
 
 
 def list_pipelines(warehouse: Warehouse, table: str, uuid: str) -> tuple[str, ...]:
-    """List the pipelines that have a position in the current table, by name."""
+    """By name, the pipelines that have a position in the current table."""
     rows = _list_rows(warehouse, table)
     return tuple(sorted(row["pipeline"] for row in rows if json.loads(row["properties"]).get(TABLE_KEY) == uuid))

@@ -15,13 +15,13 @@ class WarehouseProbe:
         self._place = f"BigQuery project={warehouse.project}"
 
     def connect(self) -> Iterator[Finding]:
-        """The right to run jobs, and before a request is sent the identity of this machine."""
+        """Checks the machine's identity first, then the right to run jobs."""
         with translate_client_errors(self._place):
             self._warehouse.estimate_read_bytes("SELECT 1")
         yield make_ok("catalog.reachable", f"{self._place}: it runs our jobs")
 
     def check_namespace(self, namespace: str, scratch: str | None) -> Iterator[Finding]:
-        """A dry run, whatever `scratch` is: it makes nothing."""
+        """A dry run in either case of `scratch`: it makes nothing."""
         reference = f"{self._warehouse.project}.{namespace}"
         is_there = self._warehouse.has_dataset(reference)
         if is_there:

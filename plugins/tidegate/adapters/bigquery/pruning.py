@@ -34,7 +34,7 @@ QueryRunner = Callable[[str], list[dict[str, Any]]]
 
 @dataclass(frozen=True)
 class TableLayout:
-    """The layout of an existing table; `schema` is the table's own, `clustered` its clustering columns."""
+    """An existing table; `schema` is the table's own, `clustered` its clustering columns."""
 
     schema: Struct
     partitioning: Partitioning | None = None
@@ -56,7 +56,7 @@ class TableLayout:
 
     @property
     def partition_type(self) -> str:
-        """The Spark type of the column that says where a row lies."""
+        """The Spark type of the partition column."""
         if self.partitioning is None or self.partitioning.of_ingestion:
             return "TIMESTAMP"
         kind = dict(self.schema.fields)[self.schema.find_name(self.partitioning.column) or ""]
@@ -64,7 +64,7 @@ class TableLayout:
 
 
 def compute_bounds(layout: TableLayout, rows: QueryRunner, sql: Sql, positions: str, values: MergeInput) -> Bounds:
-    """Compute the bounds of a merge with these `values`; `rows` runs a query. Without a layout there is no query."""
+    """Bounds of a merge with these `values`; `rows` runs a query. Without a layout no query runs."""
     leaves = list(_iterate_bounded_leaves(layout, values))
     partition = layout.partitioning
     if partition is None and not leaves:
@@ -107,7 +107,7 @@ class RowPartition:
 
 
 def _find_row_partition(partition: Partitioning, layout: TableLayout, values: MergeInput) -> RowPartition | None:
-    """None where staged rows do not tell it: they come into the partition of the moment, or into that of NULL."""
+    """None where staged rows do not tell: they go to the partition of the moment, or to that of NULL."""
     if partition.of_ingestion:
         unit = get_partition_unit(values["layout"])
         column = "_tidegate_partition_time"
@@ -119,7 +119,6 @@ def _find_row_partition(partition: Partitioning, layout: TableLayout, values: Me
 
 
 def _is_partition_stable(partition: Partitioning, values: MergeInput, stats: Mapping[str, Any]) -> bool:
-    """Whether the table's rows of the batch's keys, if there are any, lie in the partitions of the staged rows."""
     if (partition.column,) in [tuple(leaf) for leaf in values["leaves"]]:
         return True
     if partition.of_ingestion or values["layout"].properties.get("partition_column") != "immutable":
@@ -134,10 +133,11 @@ def _split_into_parts(
     table_partitions: Iterable[Any] | None,
     bounds: tuple[Bound, ...],
 ) -> tuple[BatchPart, ...]:
-    """The parts of a batch that changes more partitions than one statement may; none for any other.
+    """The parts of a batch that changes more partitions than one statement may; empty for any other.
 
-    `table_partitions` are those in which its keys lie now; None where these are the ones in which its rows will. A part
-    holds the keys whose rows come to lie close together; the last one those that do not tell where, as deletes.
+    `table_partitions`: where its keys lie now, None if they stay in the partitions of its rows. Each part holds keys
+    whose
+    new rows lie close together; the last one those without a partition, as deletes.
     """
     new = sorted(stats.get("partitions") or ())
     partition = layout.partitioning
@@ -164,7 +164,6 @@ def _split_into_parts(
 
 
 def _iterate_bounded_leaves(layout: TableLayout, values: MergeInput) -> Iterable[tuple[str, ...]]:
-    """Leaves of the key by which blocks can be skipped: columns that the table is clustered by, of types in order."""
     types = dict(layout.schema.fields)
     for leaf in values.get("leaves", ()):
         kind: DataType | None = types.get(leaf[0])
@@ -184,8 +183,8 @@ def _build_key_bounds(leaf: tuple[str, ...], number: int, stats: Mapping[str, An
 
 
 def _build_partition_bound(layout: TableLayout, partition: Partitioning, stats: Mapping[str, Any]) -> Bound:
-    """The partitions in `stats`; where there are none, the one of rows without a value satisfies a filter."""
     spans = [(start, _compute_last_value(start, partition, layout)) for start in stats["partitions"] or []]
+    # without partitions, the one of rows without a value satisfies a required filter
     return _build_bound(
         layout, partition, join_intervals(spans, _get_step(layout), MAX_RANGES), outside=stats["outside"] or not spans
     )
@@ -218,14 +217,12 @@ def _build_full_bound(layout: TableLayout, partition: Partitioning) -> Bound:
 
 
 def _get_step(layout: TableLayout) -> Any:
-    """From one value of the partition column to the next."""
     if layout.partition_type == "BIGINT":
         return 1
     return timedelta(days=1) if layout.partition_type == "DATE" else timedelta(microseconds=1)
 
 
 def _compute_last_value(start: Any, partition: Partitioning, layout: TableLayout) -> Any:
-    """The last value of the partition that begins at `start`."""
     unit = partition.unit
     step = _get_step(layout)
     if partition.numbers is not None:
@@ -242,7 +239,7 @@ def _compute_last_value(start: Any, partition: Partitioning, layout: TableLayout
 def compute_truncate_bounds(
     layout: TableLayout, rows: QueryRunner, sql: Sql, positions: str, values: MergeInput
 ) -> Bounds:
-    """The statements that remove all rows, and the parts in which the new ones are appended; `rows` runs a query."""
+    """The statements that remove all rows, and the parts in which new ones are appended; `rows` runs a query."""
     appended: Any = {name: value for name, value in values.items() if name not in ("leaves", "staged_leaves")}
     bounds = compute_bounds(layout, rows, sql, positions, appended)
     target = values["target"]
@@ -252,10 +249,7 @@ def compute_truncate_bounds(
 
 
 def _list_ranges(layout: TableLayout, rows: QueryRunner, sql: Sql, target: str) -> list[Bound]:
-    """Ranges of the partition column that hold all rows, few enough partitions in each for one statement.
-
-    None for a table that can be emptied by one statement without a filter.
-    """
+    """Ranges of the partition column that hold all rows, each with few enough partitions for one statement."""
     partition = layout.partitioning
     if partition is None:
         return []

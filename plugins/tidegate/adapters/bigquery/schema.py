@@ -28,7 +28,7 @@ _PARTITION_ADVICE = "write hours(c), days(c), months(c) or years(c) of a DATE or
 class Partitioning:
     """A time column, or the ingestion time, and the unit of a partition: HOUR, DAY, MONTH or YEAR.
 
-    `numbers` are the starts of the partitions of a table that a user has partitioned by integer ranges.
+    `numbers`: the starts of the partitions of a table that a user has partitioned by integer ranges.
     """
 
     column: str
@@ -36,7 +36,7 @@ class Partitioning:
     numbers: range | None = None
 
     def render_partition_start(self, kind: str, alias: str = "") -> str:
-        """SQL text: the beginning of a row's partition, where the column is of this Spark type; NULL for none."""
+        """SQL text: the beginning of a row's partition, for a column of this Spark type; NULL for none."""
         column = INGESTION_TIME_COLUMN if self.of_ingestion else quote(self.column)
         if self.numbers is not None:
             first = self.numbers.start
@@ -53,17 +53,14 @@ class Partitioning:
 
 
 def _render_truncation(kind: str, value: str, unit: str) -> str:
-    """SQL text: the beginning of the DATE, DATETIME or TIMESTAMP unit in which `value` lies."""
     if kind == "DATE" and unit == "DAY":
         return value
     return render_timestamp_start(value, unit) if kind == "TIMESTAMP" else f"{_TRUNC_FUNCTIONS[kind]}({value}, {unit})"
 
 
 def render_timestamp_start(value: str, unit: str) -> str:
-    """SQL text: the beginning of the hour, day, month or year of a TIMESTAMP, in UTC, as partitions begin.
-
-    The zone is named, for a project may have another one as its default (`default_time_zone`).
-    """
+    """SQL text: the beginning of the hour, day, month or year of a TIMESTAMP, in UTC, as partitions begin."""
+    # a project may have another zone as its default (default_time_zone)
     return f"TIMESTAMP_TRUNC({value}, {unit}, 'UTC')"
 
 
@@ -84,7 +81,7 @@ def parse_partitioning(partition_by: Iterable[str]) -> Partitioning | None:
 
 
 def render_partition_clause(partition_by: Iterable[str], columns: Iterable[Column]) -> str:
-    """What stands behind PARTITION BY; `ConfigurationError` for a column of another type than a time."""
+    """The text after PARTITION BY; `ConfigurationError` for a column that is no time."""
     partitioning = parse_partitioning(partition_by)
     if partitioning is None:
         return ""
@@ -122,7 +119,7 @@ def _render_description(text: str) -> str:
 
 
 def render_note(text: str) -> str:
-    """The note of a backfill as a table's description; `GiveUp` for one that is longer than BigQuery takes."""
+    """A backfill's note as a table's description; `GiveUp` if it is too long."""
     if len(text) > MAX_DESCRIPTION_CHARACTERS:
         raise GiveUp(
             f"the note of this backfill, with the offsets of each table and partition, has characters={len(text)}, and "
@@ -150,7 +147,7 @@ PRODUCT_PROPERTIES = {"partition_column": ("mutable", "immutable")}
 
 
 def render_table_options(properties: Mapping[str, str]) -> list[str]:
-    """The table's options as SQL; `ConfigurationError` for a property that BigQuery does not have, or its value."""
+    """`ConfigurationError` for an unknown property, or a wrong value."""
     options = []
     for name, value in properties.items():
         if name in PRODUCT_PROPERTIES:
@@ -171,7 +168,7 @@ def render_table_options(properties: Mapping[str, str]) -> list[str]:
 
 
 def get_partition_unit(create: Create | None) -> str | None:
-    """The unit of the partitions of a table partitioned by ingestion time whose rows lie at their record's time."""
+    """The unit for ingestion-time partitions by the record's time; None for other tables."""
     partitioning = parse_partitioning(create.partition_by) if create else None
     if create is None or partitioning is None or not partitioning.of_ingestion:
         return None
@@ -179,7 +176,7 @@ def get_partition_unit(create: Create | None) -> str | None:
 
 
 def find_collated_texts(schema: Iterable[Mapping[str, Any]], *above: str) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Paths of the texts that BigQuery compares by a collation, as without case, from the fields of the REST API."""
+    """Paths of the texts that BigQuery compares by a collation, as without case; `schema` from the REST API."""
     for field in schema:
         path = (*above, str(field["name"]))
         if field.get("collation"):
@@ -197,7 +194,7 @@ def check_widens(name: str, change: SchemaChange) -> None:
 
 
 def apply_change(fields: list[Field], change: SchemaChange) -> None:
-    """Add or relax one field in the table's schema, in place."""
+    """Add or relax one field, in place."""
     *above, last = _list_field_names(fields, change.path)
     for step in above:
         fields = _find_field(fields, step).setdefault("fields", [])
@@ -208,9 +205,9 @@ def apply_change(fields: list[Field], change: SchemaChange) -> None:
 
 
 def _list_field_names(fields: list[Field], path: Path) -> Iterator[str]:
-    """The names of the fields on the path. The step into an array is no field, though a field may have its name."""
     is_in_array = False
     for step in path:
+        # the step into an array is no field, though a field may have its name
         if is_in_array:
             is_in_array = False
             continue

@@ -1,8 +1,8 @@
 """The intermediate table in BigQuery: how files of a stage job come into it, which batches wait, and how they leave.
 
 A batch's folder is ``<dataset>/<intermediate>/batch=N/attempt=A``. Spark leaves ``rows/*.parquet`` there, and last
-``counts``; the worker loads the rows and then writes ``landed.json``, which says all that is known of the attempt.
-Nothing counts before that file is there, and what it says holds only for the table that the rows were loaded into.
+``counts``; the worker loads the rows and then writes ``landed.json``, with all facts of the attempt. An attempt counts
+only once that file is there, and only for the table that its rows were loaded into.
 """
 
 import json
@@ -180,7 +180,7 @@ class BigQueryStaging(BigQueryPort, StagingStore):
 
 
 def get_folder(intermediate: str, batch: int | None = None, attempt: str = "") -> str:
-    """The path of an intermediate table's files, of a batch's, or of one attempt's."""
+    """The path of the files of an intermediate table, a batch, or one attempt."""
     folder = intermediate.split(".", 1)[1].replace(".", "/")
     if batch is None:
         return folder
@@ -188,15 +188,14 @@ def get_folder(intermediate: str, batch: int | None = None, attempt: str = "") -
 
 
 def _load_attempt(warehouse: Warehouse, intermediate: str, batch: int, attempt: str, summary: dict[str, str]) -> None:
-    """Load an attempt's rows and write down that they are there.
+    """Load an attempt's rows and record that they are there. A repeat call changes nothing.
 
     1. Read the counts, which the job leaves last; without them it did not finish, and nothing is done.
     2. Load the rows by jobs named by the attempt. A batch with a bad record is not loaded: it is never merged.
     3. Compare what came in with what Spark wrote.
     4. Write `landed.json`.
 
-    An attempt that landed before is left as it is. Of one whose files cannot be loaded, or came in otherwise than they
-    were written, nothing is kept: its batch is staged again.
+    An attempt whose files cannot be loaded, or came in otherwise than written, is forgotten: its batch is staged again.
     """
     place = get_folder(intermediate, batch, attempt)
     outcome = _read_counts(warehouse, place)
@@ -231,7 +230,7 @@ def _load_attempt(warehouse: Warehouse, intermediate: str, batch: int, attempt: 
 
 
 def _check_key_collations(intermediate: str, table: Any) -> None:
-    """`GiveUp` where the dataset gives its tables a collation: keys that differ in case would be one."""
+    """`GiveUp` where a collation of the dataset would make one key of keys that differ in case."""
     for path, collation in find_collated_texts(field.to_api_repr() for field in table.schema):
         if path[0] == "key":
             raise GiveUp(
@@ -244,7 +243,6 @@ def _check_key_collations(intermediate: str, table: Any) -> None:
 def _load_and_check(
     warehouse: Warehouse, intermediate: str, uuid: str, summary: dict[str, str], outcome: StageOutcome
 ) -> int:
-    """Load an attempt's files; unless as many rows came in as Spark counted when it wrote them, forget the attempt."""
     if outcome.bad:
         return 0
     batch = int(summary["tidegate.batch"])
@@ -266,13 +264,11 @@ def _load_and_check(
 
 
 def _read_counts(warehouse: Warehouse, place: str) -> StageOutcome | None:
-    """The counts of a job, which it leaves last in its folder; None where it did not finish."""
     text = _read_last_line(warehouse, place)
     return None if text is None else StageOutcome.from_json(text, f"folder={place}")
 
 
 def _read_last_line(warehouse: Warehouse, place: str) -> str | None:
-    """What a job leaves last in its folder, one line of JSON: counts, the names it found, or what it explains."""
     for path in warehouse.folder.list_paths(f"{place}/counts"):
         if path.rsplit("/", 1)[1].startswith("part-"):
             text = (warehouse.folder.read(path) or b"").strip()
@@ -353,14 +349,14 @@ def _send_load_job(warehouse: Warehouse, job_id: str, request: LoadRequest, sour
 
 
 def _list_landed(warehouse: Warehouse, intermediate: str) -> list[dict[str, Any]]:
-    """Read `landed.json` of every attempt, also of former tables of this name; in the order of loading."""
+    """`landed.json` of every attempt, also of former tables of this name; in the order of loading."""
     names = warehouse.folder.list_paths(get_folder(intermediate))
     texts = (warehouse.folder.read(name) for name in names if name.endswith(f"/{LANDED_FILE}"))
     return sorted((json.loads(text) for text in texts if text), key=lambda landed: landed["number"])
 
 
 def _list_valid(warehouse: Warehouse, intermediate: str) -> list[dict[str, Any]]:
-    """The same, of the attempts that were loaded into the present table; `GiveUp` where another build has made it."""
+    """Attempts that were loaded into the present table; `GiveUp` where another build has made it."""
     landed = _list_landed(warehouse, intermediate)
     table = warehouse.find_table(intermediate) if landed else None
     if table is None:
@@ -370,20 +366,18 @@ def _list_valid(warehouse: Warehouse, intermediate: str) -> list[dict[str, Any]]
 
 
 def _find_landed(warehouse: Warehouse, intermediate: str, attempt: str) -> dict[str, Any] | None:
-    """What `landed.json` says of one attempt, None where it has none or its rows are gone."""
     landings = _list_valid(warehouse, intermediate)
     return next((landed for landed in landings if landed["summary"]["tidegate.attempt"] == attempt), None)
 
 
 def _get_outcome(landed: dict[str, Any]) -> StageOutcome:
-    """The counts of an attempt's job, from its `landed.json`."""
     summary = landed["summary"]
     place = f"batch={summary['tidegate.batch']} attempt={summary['tidegate.attempt']} file={LANDED_FILE}"
     return StageOutcome.from_dict(landed["outcome"], place)
 
 
 def read_loaded_rows(warehouse: Warehouse, intermediate: str, attempt: str) -> int:
-    """How many rows an attempt's load jobs brought in; `RetryLater` where nothing is known of it any more."""
+    """How many rows an attempt's load jobs brought in; `RetryLater` if the attempt is gone."""
     landed = _find_landed(warehouse, intermediate, attempt)
     if landed is None:
         raise RetryLater(f"intermediate={intermediate} attempt={attempt}: its staged rows are gone")
@@ -391,7 +385,7 @@ def read_loaded_rows(warehouse: Warehouse, intermediate: str, attempt: str) -> i
 
 
 def forget_attempt(warehouse: Warehouse, intermediate: str, batch: int, attempt: str) -> None:
-    """Forget an attempt whose rows are not in the table any more, so that its batch is staged again."""
+    """Forget an attempt whose rows are gone, so that its batch is staged again."""
     warehouse.folder.delete(get_folder(intermediate, batch, attempt))
 
 
@@ -404,13 +398,11 @@ def get_shape(table: Any) -> str:
 
 
 def _list_attempts(paths: Iterable[str]) -> set[tuple[int, str]]:
-    """Number and attempt of everything that has a file."""
     matches = (BATCH_PATH_PATTERN.search(f"/{path}") for path in paths)
     return {(int(match[1]), match[2]) for match in matches if match}
 
 
 def _find_unmergeable_attempts(warehouse: Warehouse, intermediate: str) -> set[tuple[int, str]]:
-    """Attempts that have ended with something that is never merged."""
     ended_attempts: set[tuple[int, str]] = set()
     for landed in _list_landed(warehouse, intermediate):
         summary = landed["summary"]
@@ -421,17 +413,15 @@ def _find_unmergeable_attempts(warehouse: Warehouse, intermediate: str) -> set[t
 
 
 def _is_staged_anew(warehouse: Warehouse, intermediate: str, batch: int, ended_attempts: set[tuple[int, str]]) -> bool:
-    """Whether a run of staging beside this one has taken the number of attempts that are never merged."""
     return bool(_list_attempts(warehouse.folder.list_paths(get_folder(intermediate, batch))) - ended_attempts)
 
 
 def _get_highest_label(table: Any) -> int:
-    """The number in the table's label: that of the table's first batch, or the highest that was cleaned up."""
+    # of the table's first batch, or the highest that was cleaned up
     return int(table.labels.get(HIGHEST_BATCH_LABEL, "0"))
 
 
 def _record_highest_batch(warehouse: Warehouse, table: Any, number: int) -> None:
-    """Keep the highest number in a label, and set the table's expiration anew."""
     table.labels = {**table.labels, HIGHEST_BATCH_LABEL: str(max(number, _get_highest_label(table)))}
     table.expires = datetime.now(UTC) + EXPIRATION_TIME
     warehouse.update_table(table, "labels", "expires")

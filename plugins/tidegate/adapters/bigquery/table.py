@@ -37,7 +37,7 @@ TIMESTAMP_COLUMN = "_tidegate_timestamp"  # as tables that remember whole change
 
 
 class BigQueryTables(BigQueryPort, TableStore):
-    """BigQuery looks after its files itself, so that there is nothing to say of them."""
+    """BigQuery looks after its own files, so there are none to report."""
 
     @translate_bigquery_errors
     def list_tables(self, namespace: str) -> list[str]:
@@ -165,18 +165,15 @@ def _record_forgotten(warehouse: Warehouse, deletes: str, before_ms: int) -> Non
 
 
 def _has_lost_position(warehouse: Warehouse, table: str, loaded_table: Any, pipeline: str) -> bool:
-    """Whether the pipeline, which has no position, has written rows that are there. Of one without a label of its own
-    that is taken for true where no pipeline has a position any more.
-    """
     if not loaded_table.num_rows:
         return False
     if is_written_by(loaded_table, pipeline):
         return True
+    # without a label of its own the pipeline may have written them, unless some pipeline has a position
     return is_written_by_many(loaded_table) and not list_pipelines(warehouse, table, get_uuid(loaded_table))
 
 
 def _refuse_view(table: str, loaded_table: Any) -> None:
-    """`GiveUp` for what has a table's name and takes no rows: a view of either kind, a snapshot, an external table."""
     kind = loaded_table.table_type or TABLE_TYPE
     if kind != TABLE_TYPE:
         raise GiveUp(
@@ -197,11 +194,8 @@ def _check_collations(table: str, schema: Iterable[Mapping[str, Any]], values: M
 
 
 def _check_floats(table: str, schema: Struct, values: MergeInput) -> None:
-    """`GiveUp` for floating point, whose type no file declares, as one of a schema registry, in a key or a sequence.
-
-    NaN is not equal to itself: a row of that key would be inserted once more by each batch. Nor is anything newer than
-    NaN: a row of that sequence would stay as it is.
-    """
+    """`GiveUp` for floating point in a key or a sequence."""
+    # NaN is not equal to itself: each batch would insert a row of that key once more; and nothing is newer than NaN
     given_conditions = values.get("given", {}).values()
     groups = {
         name for kind, (name, *_) in (condition for condition in given_conditions if condition[0] == "by_sequence")
@@ -221,10 +215,8 @@ def _check_floats(table: str, schema: Struct, values: MergeInput) -> None:
 
 
 def _check_partial_arrays(table: str, schema: Struct, values: MergeInput) -> None:
-    """`GiveUp` for an array in partial updates, whose type no file declares.
-
-    BigQuery stores a NULL array as an empty one. So a record that lacks it would empty the row's array.
-    """
+    """`GiveUp` for an array in partial updates."""
+    # BigQuery stores a NULL array as an empty one: a record that lacks it would empty the row's array
     types = dict(schema.fields)
     for name, (kind, _) in values.get("given", {}).items():
         if kind == "not_null" and isinstance(types.get(schema.find_name(name) or ""), Array):
@@ -236,7 +228,7 @@ def _check_partial_arrays(table: str, schema: Struct, values: MergeInput) -> Non
 
 
 def _check_ingestion_unit(table: str, layout: TableLayout, values: MergeInput) -> None:
-    """`GiveUp` where rows would be put into partitions by ingestion that the table does not have."""
+    """`GiveUp` where rows would go to ingestion-time partitions that the table does not have."""
     unit = get_partition_unit(values.get("layout"))
     partitioning = layout.partitioning
     own_unit = partitioning.unit if partitioning is not None and partitioning.of_ingestion else None

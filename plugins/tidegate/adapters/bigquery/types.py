@@ -56,12 +56,12 @@ def _render_field(name: str, data_type: DataType, is_required: bool) -> str:
 
 
 def to_column_type(column: Column) -> str:
-    """The GoogleSQL type of a column as CREATE TABLE takes it, with NOT NULL where the column is required."""
+    """For CREATE TABLE, with NOT NULL where the column is required."""
     return f"{to_bigquery_type(column.type)}{'' if column.nullable else _render_not_null(parse_type(column.type))}"
 
 
 def _render_not_null(data_type: DataType) -> str:
-    """BigQuery refuses NOT NULL of an array, which a map is too: it stores a NULL array as an empty one."""
+    # BigQuery stores a NULL array, which a map is too, as an empty one
     return "" if isinstance(data_type, Array | Map) else " NOT NULL"
 
 
@@ -73,7 +73,7 @@ def _choose_numeric(precision: int, scale: int) -> str:
 
 
 def to_cast_type(data_type: DataType | str) -> str:
-    """The type as CAST takes it: without parameters, and without NOT NULL."""
+    """For CAST: without parameters and NOT NULL."""
     match to_stored_type(parse_type(data_type) if isinstance(data_type, str) else data_type):
         case Array(element):
             return f"ARRAY<{to_cast_type(element)}>"
@@ -84,7 +84,7 @@ def to_cast_type(data_type: DataType | str) -> str:
 
 
 def render_time_as(time: str, kind: str) -> str:
-    """SQL text: a TIMESTAMP as a time of a Spark type, in UTC: a project may have another zone as its default."""
+    """SQL text: a TIMESTAMP as a Spark type, in UTC whatever the project's default zone."""
     function = {"DATE": "DATE", "TIMESTAMP_NTZ": "DATETIME"}.get(kind)
     return f"{function}({time}, 'UTC')" if function else time
 
@@ -92,7 +92,7 @@ def render_time_as(time: str, kind: str) -> str:
 def to_stored_type(data_type: DataType) -> DataType:
     """The type that BigQuery returns for a Spark type: small numbers are wide, a map is an array of its entries.
 
-    `ConfigurationError` for what BigQuery cannot store: arrays of arrays.
+    `ConfigurationError` for arrays of arrays.
     """
     match data_type:
         case Array(Array() | Map()):
@@ -116,7 +116,7 @@ def to_stored_columns(columns: Iterable[Column]) -> tuple[Column, ...]:
 
 
 def to_bigquery_schema(columns: Iterable[Column]) -> list[dict[str, Any]]:
-    """The columns as fields of the REST API. `ConfigurationError` names a type or name that BigQuery refuses."""
+    """Fields of the REST API. `ConfigurationError` names a type or name that BigQuery refuses."""
     struct = to_struct(columns)
     return [_to_schema_field(name, inner, name in struct.required) for name, inner in struct.fields]
 
@@ -152,7 +152,7 @@ def check_column_name(name: str) -> None:
 
 
 def to_columns(schema: Iterable[Mapping[str, Any]]) -> tuple[Column, ...]:
-    """A table's columns in Spark's words, from the fields of the REST API."""
+    """Columns in Spark's words, from the fields of the REST API."""
     return tuple(
         Column(field["name"], format_type(_convert_to_spark(field)), str(field.get("mode", "")).upper() != "REQUIRED")
         for field in schema
@@ -160,7 +160,7 @@ def to_columns(schema: Iterable[Mapping[str, Any]]) -> tuple[Column, ...]:
 
 
 def read_table_struct(schema: Iterable[Mapping[str, Any]]) -> Struct:
-    """Read a table's schema from the fields of the REST API, with required fields and defaults."""
+    """From the fields of the REST API, with required fields and defaults."""
     fields = list(schema)
     required_names = frozenset(f["name"] for f in fields if str(f.get("mode", "")).upper() == "REQUIRED")
     defaulted = frozenset(f["name"] for f in fields if f.get("defaultValueExpression"))
@@ -184,23 +184,22 @@ def _convert_to_spark(field: Mapping[str, Any]) -> DataType:
 
 
 def render_comparable(column: tuple[str, DataType | None], of: str) -> str:
-    """SQL text: a column of `of` in a form that can be compared. In arrays and structs NULL is not equal to NULL, nor
-    NaN to itself, so they are compared as text.
-    """
+    """SQL text: a column of `of` in a form that can be compared."""
     name, kind = column
     text = f"{of}.{quote(name)}"
+    # in arrays and structs NULL is not equal to NULL, nor NaN to itself: they are compared as text
     is_plain = isinstance(kind, Primitive) and kind.name not in ("FLOAT", "DOUBLE")
     return text if is_plain else f"TO_JSON_STRING({text})"
 
 
 def render_from_value(column: str, schemas: tuple[Struct, Struct]) -> str:
-    """SQL text: a table's column out of the staged `value`; `schemas` are of the staged value and of the table."""
+    """SQL text: a table's column from the staged `value`; `schemas`: of the staged value and of the table."""
     staged_schema, destination_schema = schemas
     return _get_field("value", staged_schema, destination_schema, column) or f"value.{quote(column)}"
 
 
 def render_from_key(column: str, field: str | None, schemas: tuple[Struct, Struct] | None) -> str:
-    """SQL text: a table's key column out of the staged `key`; `schemas` are of the pipeline's key and of the table."""
+    """SQL text: a table's key column from the staged `key`; `schemas`: of the pipeline's key and of the table."""
     expr = "key" if field is None else f"key.{quote(field)}"
     staged_schema, target = schemas or (Struct(()), Struct(()))
     kind = next((kind for name, kind in staged_schema.fields if target.find_name(name) == column), None)
@@ -216,7 +215,7 @@ def _get_field(expr: str, staged_schema: Struct, target: Struct, name: str, dept
 
 
 def _render_aligned(expr: str, staged_type: DataType, target: DataType, depth: int = 0) -> str:
-    """A staged value as the table's type: by its names and order, what is missing as NULL."""
+    """A staged value as the table's type: by its names and order, NULL where a field is missing."""
     stored_type = to_stored_type(staged_type)
     if format_type(stored_type).casefold() == format_type(target).casefold():
         return expr
