@@ -55,8 +55,9 @@ CREATE TABLE IF NOT EXISTS iceberg_namespace_properties (
 class Catalogs:
     """Catalogs by name; `properties` are PyIceberg's, secrets included, and never leave this object.
 
-    `connections` names the connection that a catalog's login comes from, for those that have one. `opened` are
-    the clients that other users of the same catalogs in this process share.
+    `connections`: the connection with a catalog's login, if it has one. `opened`: clients that other users of the
+    catalogs in
+    this process share.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class Catalogs:
         return catalog
 
     def _open(self, name: str, properties: dict[str, Any]) -> IcebergCatalog:
-        """Ask first whether its servers are there: drivers wait for minutes, and do not say whom they wait for."""
+        # ask the servers first: drivers wait for minutes, and do not say whom they wait for
         servers = self.list_servers(name)
         for server, uri in servers:
             problem = explain_address(uri) if uri.startswith(("http://", "https://")) else None
@@ -89,7 +90,7 @@ class Catalogs:
         return _open_catalog(name, properties)
 
     def list_servers(self, name: str) -> list[tuple[Server, str]]:
-        """The servers of a catalog, each with its address as it is declared, which may hold a login."""
+        """Each server with its declared address, which may hold a login."""
         connection = self._connections.get(name)
         place = f"connection={connection}" if connection else "of catalogs.yaml"
         servers = []
@@ -104,7 +105,7 @@ class Catalogs:
         return f"catalog={name} connection={connection}" if connection else f"catalog={name} of catalogs.yaml"
 
     def table(self, name: str) -> Table | None:
-        """A fresh load of ``catalog.namespace.table``; None where there is none."""
+        """Always loads the table anew; None where there is none."""
         catalog, identifier = name.split(".", 1)
         try:
             loaded_table = _load_table(self.catalog(catalog), identifier, name)
@@ -116,16 +117,14 @@ class Catalogs:
         return loaded_table
 
     def refuse_view(self, name: str) -> None:
-        """`GiveUp` where a view has the name of a table that is not there: Spark would say that it has made the table.
-
-        What a server does not tell of its views is found by nobody.
-        """
+        """`GiveUp` where a view has the name of a missing table: Spark would report that it made the table."""
         catalog, identifier = name.split(".", 1)
         opened = self.catalog(catalog)
         is_view = False
         if is_sql(opened):
             is_view = has_view(cast("SqlCatalog", opened), identifier)
         else:
+            # some servers do not tell of their views
             with suppress(Exception):
                 is_view = opened.view_exists(identifier)
         if is_view:
@@ -135,7 +134,7 @@ class Catalogs:
             )
 
     def list_table_names(self, namespace: str) -> list[str]:
-        """Names of the tables in ``catalog.namespace``."""
+        """Without the namespace."""
         catalog, identifier = namespace.split(".", 1)
         try:
             return sorted(identifier[-1] for identifier in self.catalog(catalog).list_tables(identifier))
@@ -143,14 +142,12 @@ class Catalogs:
             return []
 
     def list_namespaces(self, catalog: str, above: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-        """The namespaces of a catalog that lie in no other, or right in the one `above`.
-
-        Some catalogs know none in others: they refuse the question, or answer with those that lie in no other.
-        """
+        """The namespaces right below the one `above`, or the outermost ones."""
         opened = self.catalog(catalog)
         listed = list[tuple[str, ...]]()
         if not above:
             return sorted(opened.list_namespaces())
+        # catalogs without nested namespaces refuse the question, or answer with the outermost ones
         with suppress(NoSuchNamespaceError, BadRequestError, NotImplementedError):
             listed += opened.list_namespaces(above)
         return sorted(namespace for namespace in listed if namespace[:-1] == above)
@@ -164,7 +161,7 @@ class Catalogs:
 class IcebergPort:
     """Every Iceberg catalog of ``catalogs.yaml``.
 
-    `branches` names for a table the branch that is written in place of main. While it is not there, main is read.
+    `branches` names, by table, the branch that is written in place of main. Until it is there, main is read.
     """
 
     def __init__(self, catalogs: Catalogs, branches: Mapping[str, str] | None = None) -> None:
@@ -182,14 +179,11 @@ class IcebergPort:
 
 
 def _load_table(catalog: IcebergCatalog, identifier: str, name: str) -> Table:
-    """The table; `GiveUp` where the catalog names a metadata file that is not there, and still does in another look.
-
-    In between a commit may have let an old file go: then the catalog names another one.
-    """
     try:
         return catalog.load_table(identifier)
     except FileNotFoundError as first:
         try:
+            # in between a commit may have removed an old file: then the catalog names another one
             return catalog.load_table(identifier)
         except FileNotFoundError as second:
             if str(second) != str(first):
@@ -203,10 +197,7 @@ def _load_table(catalog: IcebergCatalog, identifier: str, name: str) -> Table:
 
 
 def create_namespace(catalog: IcebergCatalog, namespace: str) -> list[str]:
-    """Create it, and those that it lies in, unless they are there; which were made, the outermost first.
-
-    Some catalogs make no namespace in one that is missing.
-    """
+    """Create it, and those that it lies in, if missing; returns the new ones, the outermost first."""
     try:
         catalog.create_namespace(namespace)
     except Exception:  # whoever loses a race for a new one is told so by each catalog in another way
@@ -221,19 +212,18 @@ def create_namespace(catalog: IcebergCatalog, namespace: str) -> list[str]:
 
 
 def format_name(table: Table) -> str:
-    """``catalog.namespace.table``, as messages name it."""
     return ".".join((table.catalog.name, *table.name()))
 
 
 def is_sql(catalog: IcebergCatalog) -> bool:
-    """Whether it is a SQL catalog."""
     module = sys.modules.get("pyiceberg.catalog.sql")
     return module is not None and isinstance(catalog, module.SqlCatalog)
 
 
 def is_rest(catalog: IcebergCatalog) -> bool:
-    """Whether it is a REST catalog. Their module is a tenth of a process's start, and is loaded only where one is."""
+    """Whether it is a REST catalog."""
     module = sys.modules.get("pyiceberg.catalog.rest")
+    # its module is a tenth of a process's start, and is loaded only for such a catalog
     return module is not None and isinstance(catalog, module.RestCatalog)
 
 
@@ -267,7 +257,7 @@ def _open_catalog(name: str, properties: dict[str, Any]) -> IcebergCatalog:
 
 
 def prepare_database(path: Path) -> None:
-    """Create the file with its tables if need be, in WAL mode: readers do not block a commit. Idempotent."""
+    """Create the file with its tables if missing, in WAL mode: readers do not block a commit. Idempotent."""
     path.parent.mkdir(parents=True, exist_ok=True)
     connection = sqlite3.connect(path, timeout=60)
     try:

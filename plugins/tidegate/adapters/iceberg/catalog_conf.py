@@ -1,4 +1,4 @@
-"""Derives Spark's words for a catalog from PyIceberg's, so that both write a record's row into the very same table."""
+"""Derives Spark's settings of a catalog from PyIceberg's, so that both write into the very same table."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -39,7 +39,7 @@ BUSY_TIMEOUT_MS = 30_000  # how long SQLite's second writer waits; its own defau
 
 
 def resolve_catalog_properties(catalog: Catalog, resolve: Resolve) -> dict[str, str]:
-    """PyIceberg's properties with the connection's secrets merged in. For use only: never log them."""
+    """PyIceberg's properties with the connection's secrets. Never log them."""
     properties = {name: str(value) for name, value in catalog.properties.items()}
     if catalog.connection is not None:
         _merge_connection(properties, require_connection(catalog.connection, resolve))
@@ -61,7 +61,6 @@ def _merge_connection(properties: dict[str, str], connection: Connection) -> Non
 
 
 def _add_libpq_timeouts(uri: str) -> str:
-    """SQLAlchemy's address of a PostgreSQL database, with how long its client waits; options in it stay as they are."""
     parts = urlsplit(uri)
     given = dict(parse_qsl(parts.query, keep_blank_values=True))
     missing = {name: value for name, value in LIBPQ_TIMEOUTS.items() if name not in given}
@@ -75,7 +74,7 @@ def _add_login(uri: str, login: str, password: str | None) -> str:
 
 
 def build_spark_catalog_conf(catalog: Catalog, properties: Mapping[str, Any]) -> dict[str, str]:
-    """Spark session settings for `catalog`, from `resolve_catalog_properties`. May hold secrets: never log them."""
+    """Spark's settings of `catalog`, from `resolve_catalog_properties`. Never log them."""
     settings = {name: str(value) for name, value in properties.items() if not name.startswith(PYICEBERG_ONLY_PREFIXES)}
     kind = settings.get("type")
     if kind not in ("sql", "rest"):
@@ -92,7 +91,7 @@ def build_spark_catalog_conf(catalog: Catalog, properties: Mapping[str, Any]) ->
 
 
 def _to_jdbc_conf(uri: str) -> dict[str, str]:
-    """SQLAlchemy's address in JDBC's words, for the table layout that PyIceberg writes (V1)."""
+    # V1 is the table layout that PyIceberg writes
     shared = {"type": "jdbc", "jdbc.schema-version": "V1"}
     if uri.startswith("sqlite"):
         path = urlsplit(uri).path.removeprefix("/")
@@ -106,19 +105,16 @@ def _to_jdbc_conf(uri: str) -> dict[str, str]:
 
 
 def _to_rest_conf(settings: Mapping[str, str]) -> dict[str, str]:
-    """Ask for the keys to a table's files as PyIceberg does unasked: a server may give none to who does not."""
+    # PyIceberg asks for keys to a table's files unasked; a server may give none without this header
     words = {"type": "rest"}
     is_chosen = any(name.lower() == DELEGATION_HEADER.lower() for name in settings)
     return words if is_chosen else {**words, DELEGATION_HEADER: "vended-credentials"}
 
 
 def _to_s3_conf(properties: Mapping[str, Any]) -> dict[str, str]:
-    """What the Java side needs said where PyIceberg has another word or another default.
-
-    A REST catalog's warehouse is often a name: that files lie in S3 is known by the settings for it, too.
-    """
     settings = {name: str(value) for name, value in properties.items()}
     in_s3 = settings.get("warehouse", "").startswith(("s3://", "s3a://"))
+    # a REST catalog's warehouse is often a name: then settings for S3 tell where the files are
     if not in_s3 and not any(name.startswith("s3.") for name in settings):
         return {}
     words = {"io-impl": settings.get("io-impl", "org.apache.iceberg.aws.s3.S3FileIO")} if in_s3 else {}

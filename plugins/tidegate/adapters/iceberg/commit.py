@@ -161,15 +161,15 @@ def commit(table: Table, requirements: Iterable[TableRequirement], updates: Iter
     """One commit, tried once. `CommitRefused` if a requirement failed, `OutcomeUnknown` if no answer came.
 
     PyIceberg's own transactions repeat a refused commit on the moved main: right for data, wrong for a
-    compare-and-swap. If the table was dropped meanwhile, a database reports a failed requirement, and a REST server a
-    missing table. Changes that do not fit what another writer has made of it meanwhile are refused too: its snapshot on
-    another branch has taken the number of ours.
+    compare-and-swap.
     """
     changes = tuple(updates)
     try:
         response = table.catalog.commit_table(table, tuple(requirements), changes)
+    # of a table dropped meanwhile, a database reports a failed requirement, a REST server a missing table
     except (CommitFailedException, NoSuchTableError) as error:
         raise CommitRefused(str(error)) from error
+    # another writer's snapshot, on another branch, may have taken our sequence number
     except ValueError as error:
         if table.catalog.load_table(table.name()).metadata_location == table.metadata_location:
             raise
@@ -184,13 +184,10 @@ def commit(table: Table, requirements: Iterable[TableRequirement], updates: Iter
 
 
 def _require_references(table: Table, changes: Iterable[TableUpdate], after: TableMetadata) -> None:
-    """Refuse a catalog that confirms a commit and does not store its tags and branches: a position needs the tag.
-
-    A catalog that stores one of them stores all. A REST server answers with the present state of the table, and another
-    run may have dropped a branch meanwhile.
-    """
+    """Refuse a catalog that confirms a commit and does not store its tags and branches: a position needs the tag."""
     names = [change.ref_name for change in changes if isinstance(change, SetSnapshotRefUpdate)]
     missing = [name for name in names if name not in after.refs]
+    # a catalog that stores one of them stores all; another run may have dropped a branch meanwhile
     if missing and not set(after.refs) - {MAIN}:
         raise ConfigurationError(
             f"table={format_name(table)}: its catalog keeps no tags and branches of tables: it took a commit, and "
@@ -207,7 +204,7 @@ def _build_unknown(table: Table, event: str, error: Exception) -> OutcomeUnknown
 
 
 def cut_branch(table: Table, at: tuple[str, int], branch: str, target: str = MAIN) -> None:
-    """Start `branch` at a snapshot, given with the table's UUID, if the branch that is written is there."""
+    """Start `branch` at the snapshot `at` (the table's UUID, snapshot id), if `target` still stands there."""
     uuid, snapshot_id = at
     requirements = (
         AssertTableUUID(uuid=UUID(uuid)),
@@ -218,15 +215,14 @@ def cut_branch(table: Table, at: tuple[str, int], branch: str, target: str = MAI
 
 
 def _require_branch_at(table: Table, target: str, snapshot_id: int) -> tuple[TableRequirement, ...]:
-    """The branch is at the snapshot that was read; if it did not exist then, main is, and it still does not exist."""
     if target in table.metadata.refs:
         return (AssertRefSnapshotId(ref=target, snapshot_id=snapshot_id),)
     main = AssertRefSnapshotId(ref=MAIN, snapshot_id=snapshot_id)
+    # a target that did not exist then is read as main, and must still not exist
     return (main,) if target == MAIN else (main, AssertRefSnapshotId(ref=target, snapshot_id=None))
 
 
 def _require_unmoved(table: Table, table_commit: TableCommit, main: int, target: str) -> tuple[TableRequirement, ...]:
-    """Table and schema are those of the commit, main stands at that snapshot, and the branch at the head."""
     return (
         AssertTableUUID(uuid=UUID(table_commit.uuid)),
         *_require_branch_at(table, target, main),
@@ -238,11 +234,7 @@ def _require_unmoved(table: Table, table_commit: TableCommit, main: int, target:
 def _replace_branch_head(
     table: Table, table_commit: TableCommit, onto: NewParent, written_files: WrittenFiles, target: str
 ) -> None:
-    """Give the branch one snapshot with these files and the parent `onto`, if that is still the newest of `target`.
-
-    It removes the replaced delete files that `onto` still has. The merge's own snapshot is removed in the same commit:
-    if both snapshots had the files, expiring the one that does not become main could delete them.
-    """
+    """Give the branch one snapshot with these files and the parent `onto`, if that is still the newest of `target`."""
     head = table.metadata.snapshot_by_id(table_commit.head)
     assert head is not None
     reparented = ReparentedSnapshot(table, head, onto, written_files)
@@ -250,6 +242,7 @@ def _replace_branch_head(
     updates = (
         reparented.write(),
         _build_reference(table_commit.branch, SnapshotRefType.BRANCH, reparented.snapshot_id),
+        # if both snapshots had the files, expiring the one that does not become main could delete them
         RemoveSnapshotsUpdate(snapshot_ids=[table_commit.head]),
     )
     try:
@@ -262,29 +255,26 @@ def _replace_branch_head(
 
 
 def _remove_files(table: Table, locations: Iterable[str]) -> None:
-    """Best effort: what stays is an orphan, which maintenance removes."""
     for location in locations:
         with suppress(Exception):
             remove_file(table, location)
 
 
 def append_snapshot_without_rows(table: Table, branch: str, summary: dict[str, str]) -> None:
-    """One snapshot without rows on `branch`."""
     transaction = _stage_snapshot_without_rows(table, branch, summary)
     commit(table, get_requirements(transaction), get_updates(transaction))
 
 
 def _stage_snapshot_without_rows(table: Table, branch: str, summary: dict[str, str]) -> Transaction:
-    """Without Arrow, which has no table for each schema (a UUID in a list), and without merging manifests: those of an
-    older partition spec may be such that nobody can write them again.
-    """
     transaction = table.transaction()
+    # without Arrow, which has no table for some schemas (a UUID in a list), and without merging manifests: nobody may
+    # be able to write those of an older partition spec
     with transaction.update_snapshot(snapshot_properties=summary, branch=branch).fast_append():
         return transaction
 
 
 def seed_table(table: Table, pipeline: str, properties: dict[str, str], target: str = MAIN) -> None:
-    """The first snapshot of a table, empty, with the starting position and the tag; refused if there is one already."""
+    """Make a table's first snapshot, empty, with the starting position and the tag; refused if it has one."""
     transaction = _stage_snapshot_without_rows(table, MAIN, properties)
     first = transaction.table_metadata.current_snapshot_id
     if first is None:
@@ -304,11 +294,11 @@ def _drop_branches(table: Table, branches: list[str]) -> None:
 
 
 def _move_branch(table: Table, branch: str, snapshot_id: int) -> SetSnapshotRefUpdate:
-    """The branch at another snapshot, with the retention that a user may have set on it."""
     reference = table.metadata.refs.get(branch)
     branch_update = _build_reference(branch, SnapshotRefType.BRANCH, snapshot_id)
     if reference is None:
         return branch_update
+    # a user may have set a retention
     retention = {name: getattr(reference, name) for name in RETENTION_FIELDS if getattr(reference, name) is not None}
     return branch_update.model_copy(update=retention)
 

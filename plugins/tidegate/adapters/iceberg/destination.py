@@ -16,7 +16,7 @@ from tidegate.spec.pipeline import Catalog
 
 
 def build_iceberg_destination(catalogs: Catalogs, branches: Mapping[str, str] | None = None) -> Destination:
-    """The ports over Iceberg catalogs; `branches` names for a table the branch that is written in place of main."""
+    """`branches` names, by table, the branch that is written in place of main."""
     return Destination(
         tables=IcebergTables(catalogs, branches),
         commits=IcebergCommits(catalogs, branches),
@@ -27,7 +27,7 @@ def build_iceberg_destination(catalogs: Catalogs, branches: Mapping[str, str] | 
 
 
 def open_catalogs(catalogs: Iterable[Catalog], resolve: Resolve, clients: OpenClients | None = None) -> Catalogs:
-    """These catalogs with the logins of their connections; each is connected to at its first use."""
+    """With the logins of their connections; each connects at its first use."""
     catalog_specs = list(catalogs)
     connections = {catalog.name: catalog.connection for catalog in catalog_specs}
     properties = {catalog.name: resolve_catalog_properties(catalog, resolve) for catalog in catalog_specs}

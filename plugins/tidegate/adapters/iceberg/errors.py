@@ -41,11 +41,7 @@ OAUTH_ACCESS_PATTERN = re.compile(r"invalid_client|unauthorized_client|invalid_g
 
 
 def judge_error(catalogs: Catalogs, verb: str, table: str, error: Exception) -> TidegateError | None:
-    """The product's error for one of PyIceberg's, its database's or its file store's; None for an unexpected one.
-
-    A table is read by its metadata of a moment before: a clean-up or an expiry beside it may take a file of it away,
-    and whoever reads the table again finds what is so now.
-    """
+    """The product's error for one of PyIceberg, its database or its file store; None for an unexpected one."""
     if is_access_error(error):
         login = catalogs.describe_login(table.split(".", 1)[0])
         return ConfigurationError(
@@ -62,6 +58,7 @@ def judge_error(catalogs: Catalogs, verb: str, table: str, error: Exception) -> 
             f"table={table}: the catalog gave no answer during {verb}, and the commit may have been made; it will be "
             f"tried again: {format_one_line(error)}"
         )
+    # a missing file is judged below: a clean-up or an expiry may have removed it since the metadata was read
     if isinstance(error, RETRYABLE_ERRORS) and not isinstance(error, FileNotFoundError):
         text = format_one_line(error)
         return RetryLater(
@@ -72,7 +69,7 @@ def judge_error(catalogs: Catalogs, verb: str, table: str, error: Exception) -> 
 
 
 def _judge_race(verb: str, table: str, error: Exception) -> RetryLater | None:
-    """The same, for what others have done in the meantime."""
+    """The error where others have changed the table meanwhile; None for others."""
     text = format_one_line(error)
     if isinstance(error, FileNotFoundError):
         return RetryLater(
@@ -86,7 +83,7 @@ def _judge_race(verb: str, table: str, error: Exception) -> RetryLater | None:
 
 
 def translate_error(port: Any, verb: str, table: str, error: Exception) -> TidegateError | None:
-    """The same for a port that has its catalogs as `catalogs`."""
+    """`judge_error` for a port that has its catalogs as `catalogs`."""
     return judge_error(port.catalogs, verb, table, error)
 
 
@@ -94,7 +91,7 @@ translate_iceberg_errors = translate_errors(translate_error)
 
 
 def is_access_error(error: Exception) -> bool:
-    """Whether a catalog, its database or the file store refuses the login or lacks a right: no retry changes that."""
+    """Whether the login or a right is refused, by a catalog, its database or the file store: no retry helps."""
     if isinstance(error, ACCESS_ERRORS):
         return True
     if isinstance(error, DBAPIError):

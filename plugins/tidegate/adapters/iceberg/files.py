@@ -50,26 +50,26 @@ COUNTED_FORMATS = (FileFormat.PARQUET, FileFormat.ORC)
 
 
 def find_referenced_file(delete: DataFile, data_paths: Collection[str]) -> str | None:
-    """The one of `data_paths` that all positions of a delete file lie in; None where that is not certain."""
+    """The one of `data_paths` that holds all positions of a delete file; None if uncertain."""
     name = _find_only_path(delete)
     return name if name in data_paths else None
 
 
 def find_whole_path(delete: DataFile) -> str | None:
-    """The one data file, of this or another snapshot, that all positions of a delete file lie in; None if uncertain."""
+    """The one data file, of any snapshot, that holds all positions of a delete file; None if uncertain."""
     name = _find_only_path(delete)
     return name if name is not None and name.endswith(DATA_FILE_ENDS) else None
 
 
 def _find_only_path(delete: DataFile) -> str | None:
-    """Equal bounds name one file, unless a writer cut them short."""
     lower = (delete.lower_bounds or {}).get(FILE_PATH_FIELD_ID)
     upper = (delete.upper_bounds or {}).get(FILE_PATH_FIELD_ID)
+    # equal bounds name one file, unless a writer cut them short
     return lower.decode(errors="replace") if lower is not None and lower == upper else None
 
 
 def list_snapshot_files(table: Table, snapshots: Iterable[Snapshot], live_only: bool = False) -> set[str]:
-    """Data files, manifests and manifest lists of some snapshots; `live_only` leaves out data files they deleted."""
+    """Data files, manifests and manifest lists; `live_only` leaves out data files that these snapshots deleted."""
     paths: set[str] = set()
     manifest_paths: set[str] = set()
     for snapshot in snapshots:
@@ -89,9 +89,10 @@ def list_snapshot_files(table: Table, snapshots: Iterable[Snapshot], live_only: 
 def find_tables_inside(table: Table) -> tuple[str, ...]:
     """Other tables of the catalog's database whose metadata lies below a table's location.
 
-    A table that was renamed keeps its location, and the next one of the old name is given the same. So is one that the
-    database has under another catalog's name, or in a namespace that is called like the table. A REST server chooses
-    the locations itself, and is not asked.
+    A renamed table keeps its location, and the next one of the old name gets it too. So does one that the database has
+    under
+    another catalog's name, or in a namespace named like the table. A REST server chooses the locations itself: not
+    asked.
     """
     module = sys.modules.get("pyiceberg.catalog.sql")
     if module is None or not isinstance(table.catalog, module.SqlCatalog):
@@ -111,7 +112,7 @@ def find_tables_inside(table: Table) -> tuple[str, ...]:
 
 
 def _normalize_location(location: str) -> str:
-    """A location, however it is spelled: `file:/x`, `file:///x` and `/x` are one place, `s3:` and `s3a:` one store."""
+    """One spelling for `file:/x`, `file:///x` and `/x`, and for `s3:` and `s3a:`."""
     scheme, colon, path = location.partition(":")
     if not colon:
         scheme = "file"
@@ -120,7 +121,7 @@ def _normalize_location(location: str) -> str:
 
 
 def remove_file(table: Table, location: str) -> None:
-    """Delete one file if it is there."""
+    """A missing file is no error."""
     _delete_file(table, location)
     folder, _, name = location.rpartition("/")
     if location.startswith("file:") and not name.endswith(".crc"):  # Hadoop keeps a checksum beside each local file
@@ -135,12 +136,9 @@ def _delete_file(table: Table, location: str) -> None:
 
 
 def remove_old_metadata(table: Table, committed_metadata: TableMetadata) -> None:
-    """Delete the metadata files that a commit has dropped from the log, where the table asks for it.
-
-    The commit stands whatever becomes of them: a file that stays is an orphan, which maintenance removes. A REST
-    catalog's server deletes them itself.
-    """
+    """Delete the metadata files that a commit dropped from the log, where the table asks for it."""
     is_enabled = table.metadata.properties.get("write.metadata.delete-after-commit.enabled") == "true"
+    # a REST catalog's server deletes them itself
     if not is_enabled or is_rest(table.catalog):
         return
     logged_files = {entry.metadata_file for entry in committed_metadata.metadata_log}
@@ -150,11 +148,12 @@ def remove_old_metadata(table: Table, committed_metadata: TableMetadata) -> None
         try:
             remove_file(table, location)
         except Exception as error:
+            # the commit stands; maintenance removes orphans
             log.warning("old metadata not deleted: table=%s file=%s: %s", format_name(table), location, error)
 
 
 def list_files_below(table: Table, location: str) -> list[str]:
-    """The files below a location, checksums too; none of a store that Arrow does not read."""
+    """Checksums too; empty for a store that Arrow does not read."""
     if not isinstance(table.io, PyArrowFileIO):
         return []
     files, path = _open(table, location)
@@ -164,10 +163,7 @@ def list_files_below(table: Table, location: str) -> list[str]:
 
 
 def drop_empty_folders(table: Table, locations: Iterable[str]) -> None:
-    """Delete folders in which no file is left, those below others first, as nobody lists or reads them again.
-
-    In an object store there are none, but Arrow puts an empty object in a folder's place when it deletes a file there.
-    """
+    """Delete folders without files, inner ones first: nobody lists or reads them again."""
     if not isinstance(table.io, PyArrowFileIO):
         return
     for location in sorted(locations, key=len, reverse=True):
@@ -176,6 +172,7 @@ def drop_empty_folders(table: Table, locations: Iterable[str]) -> None:
             with suppress(OSError):  # one in which somebody has just written a file stays, however late that is
                 Path(path).rmdir()
             continue
+        # an object store has no folders, but Arrow leaves an empty object in a folder's place when it deletes a file
         listing = files.get_file_info(FileSelector(path, recursive=True, allow_not_found=True))
         if not any(info.is_file for info in listing):
             with suppress(FileNotFoundError):
@@ -183,7 +180,7 @@ def drop_empty_folders(table: Table, locations: Iterable[str]) -> None:
 
 
 def list_folders(location: str) -> list[str]:
-    """A folder and all below it on disk; of a store the one alone, as it deletes what is below with it."""
+    """A folder and all below it on disk; for a store the folder alone, which it deletes as a whole."""
     if not _is_on_disk(location):
         return [location]
     top = location.removeprefix("file://").removeprefix("file:")
@@ -202,24 +199,23 @@ def _open(table: Table, location: str) -> tuple[FileSystem, str]:
 
 @dataclass
 class FileTotals:
-    """The totals of the files seen so far. No file is kept, so that a table of any size needs little memory."""
+    """Totals of the files seen so far. No file is kept: a table of any size needs little memory."""
 
     small_bytes: float
     all_bytes: int = 0
     small_files: Counter[str] = field(default_factory=Counter)
 
     def add(self, file: DataFile) -> None:
-        """One live file, of rows or of deletes."""
+        """A live file, of rows or of deletes."""
         self.all_bytes += file.file_size_in_bytes
         if file.content == DataFileContent.DATA and file.file_size_in_bytes < self.small_bytes:
             self.small_files[_get_partition_key(file)] += 1
 
 
 def measure_files(table: Table, exact: bool = False) -> TableFiles:
-    """Count what the list of manifests tells, and small files in the newest manifests, one after the other.
+    """Counts from the list of manifests; small files from the newest manifests.
 
-    `exact` opens all manifests, which costs what the table has, and not what changed; and asks whose files lie among
-    the table's.
+    `exact` opens all manifests, whose cost grows with the table, and looks for other tables' files among its own.
     """
     current = table.current_snapshot()
     lineage = Lineage(table.metadata)
@@ -257,11 +253,7 @@ def measure_files(table: Table, exact: bool = False) -> TableFiles:
 def _choose_manifests(
     lineage: Lineage, current: Snapshot | None, manifests: Sequence[ManifestFile], *, needs_deletes: bool
 ) -> list[ManifestFile]:
-    """The newest first, as far as the bounds of this module go: a file that is small is new, or was measured before.
-
-    Files that the newest snapshots have added are what changed, and bounded by nothing else. Manifests that were
-    merged or rewritten since name older files too; those count against the bound.
-    """
+    """The newest first, within this module's bounds: a small file is new, or was measured before."""
     recent = {snapshot.snapshot_id for snapshot in islice(lineage.iterate_ancestors(current), NEWEST_SNAPSHOTS)}
     chosen_manifests = list[ManifestFile]()
     old_files = 0
@@ -271,6 +263,7 @@ def _choose_manifests(
         if old_files > MAX_OLD_FILES or len(chosen_manifests) == MAX_MANIFESTS:
             break
         added_count = manifest.added_files_count or 0
+        # only older files count against the bound: merged or rewritten manifests name these too
         old_files += (manifest.existing_files_count or 0) + (manifest.deleted_files_count or 0)
         old_files += 0 if manifest.added_snapshot_id in recent else added_count
         chosen_manifests.append(manifest)
@@ -278,7 +271,7 @@ def _choose_manifests(
 
 
 class _Listed(NamedTuple):
-    """Live files and their rows, as the list of manifests tells them."""
+    """Live files and their rows, from the list of manifests."""
 
     files: int
     rows: int
@@ -293,20 +286,20 @@ def _count_listed(manifests: Iterable[ManifestFile], content: ManifestContent) -
 
 
 def _read_total_bytes(current: Snapshot | None, data_files: int, delete_files: int) -> int | None:
-    """The size that the snapshot's summary tells; None where its counts are not those of the list of manifests."""
     summary = read_summary(current) if current else {}
     counts = [summary.get(name, "") for name in ("total-data-files", "total-delete-files", "total-files-size")]
     if not all(map(str.isdecimal, counts)) or [int(count) for count in counts[:2]] != [data_files, delete_files]:
+        # the summary's counts are not those of the list of manifests
         return None
     return int(counts[2])
 
 
 def _read_number(table: Table, name: str, default: int) -> int:
-    """A property in bytes; GiveUp for one that is no whole number: Java's library does not read it either."""
     text = table.metadata.properties.get(name, str(default))
     try:
         return int(text)
     except ValueError:
+        # Java's library does not read it either
         raise GiveUp(
             f"table={format_name(table)} {name}={text}: not a whole number of bytes, and Spark writes no such table; "
             f"correct it, e.g. ALTER TABLE {quote_name(format_name(table))} SET TBLPROPERTIES ('{name}'='{default}')"
@@ -318,9 +311,9 @@ def _get_partition_key(file: DataFile) -> str:
 
 
 class _Tagged(NamedTuple):
-    """What leads from branches down to the farthest tags of pipelines on them.
+    """The snapshots from branches down to the farthest tags of pipelines on them.
 
-    Where a pipeline's tag is on no branch, the table was rolled back: what leads to the position that a branch carries.
+    A pipeline's tag on no branch means a rollback: then down to the position that a branch carries.
     """
 
     depth: int
@@ -329,10 +322,10 @@ class _Tagged(NamedTuple):
 
 
 def _find_tagged_snapshots(table: Table, lineage: Lineage) -> _Tagged:
-    """Of each branch that is no attempt's: a pipeline may write another one than main."""
     refs = table.metadata.refs
     tag_lines = dict[str, Line]()
     branch_lines = dict[str, Line]()
+    # all branches but attempts': a pipeline may write another one than main
     for name, ref in refs.items():
         is_tag = ref.snapshot_ref_type == TAG_TYPE
         if is_tag == resource_names.is_ours(name):
@@ -359,14 +352,14 @@ def _find_tagged_snapshots(table: Table, lineage: Lineage) -> _Tagged:
 
 
 def _count_to_any(line: Line, ids: Collection[int]) -> int:
-    """How many snapshots of a branch lead down to the first of these, 0 if it has none of them."""
+    """The count of snapshots from a branch's head to the first of `ids`, 0 without one."""
     return next((n for n, snapshot in enumerate(line, 1) if snapshot.snapshot_id in ids), 0)
 
 
 def _count_to_position(line: Line, tag: str, tag_line: Line) -> int:
-    """How many snapshots of a branch lead down to the position that it carries since a rollback took the tag from it.
+    """The count of snapshots to the position that a branch carries since a rollback took the tag.
 
-    0 for a branch that has no snapshot of the tag's line; all down to the first of these where none has a position.
+    0 for a branch without a snapshot of the tag's line; the count to the first shared one where none has a position.
     """
     shared = _count_to_any(line, {snapshot.snapshot_id for snapshot in tag_line})
     position = resource_names.name_pipeline_property(resource_names.parse_tag_pipeline(tag), "position")
@@ -375,17 +368,14 @@ def _count_to_position(line: Line, tag: str, tag_line: Line) -> int:
 
 
 def count_live_rows(table: Table, branch: str) -> int | None:
-    """Rows of a branch, or of main where the branch is still to be made; None where only reading all of them tells.
-
-    No data file is read. Of deletes by position only the files are read that reach into several data files, or beside
-    others into one; what deletes by equality take is not known without the rows.
-    """
+    """Rows of a branch, or of main until the branch is made; None where only reading all rows tells."""
     ref = table.metadata.refs.get(branch)
     snapshot = table.metadata.snapshot_by_id(ref.snapshot_id) if ref else table.current_snapshot()
     if snapshot is None:
         return 0
     manifests = snapshot.manifests(table.io)
     deletes = _read_manifests(table.io, [m for m in manifests if m.content == ManifestContent.DELETES])
+    # which rows deletes by equality take is unknown without reading rows
     if any(f.content == DataFileContent.EQUALITY_DELETES or f.file_format not in COUNTED_FORMATS for f in deletes):
         return None
     data = [m for m in manifests if m.content == ManifestContent.DATA]
@@ -412,11 +402,6 @@ def _read_manifests(io: FileIO, manifests: Sequence[ManifestFile]) -> list[DataF
 
 
 def _count_deleted_rows(io: FileIO, deletes: Sequence[DataFile], live: Collection[str]) -> int:
-    """How many rows of live files the deletes take: a compaction may leave deletes of files that are gone.
-
-    Two writers may have deleted one row, each in a file of its own. So only a data file that a single file of deletes
-    reaches is told by that file's count; of the others the positions are read.
-    """
     deletes_by_file: dict[str, list[DataFile]] = defaultdict(list)
     positions: dict[str, list[pa.ChunkedArray[Any]]] = defaultdict(list)
 
@@ -429,10 +414,12 @@ def _count_deleted_rows(io: FileIO, deletes: Sequence[DataFile], live: Collectio
             deletes_by_file[path].append(file)
         elif file.record_count:
             read(file)
+    # two writers may have deleted one row, each in its own file: only a single file's count is exact
     counted_files = {path for path, files in deletes_by_file.items() if len(files) == 1 and path not in positions}
     for file in (file for path, files in deletes_by_file.items() if path not in counted_files for file in files):
         read(file)
     rows = sum(deletes_by_file[path][0].record_count for path in counted_files)
+    # a compaction may leave deletes of files that are gone
     return rows + sum(_count_distinct(array) for path, array in positions.items() if path in live)
 
 

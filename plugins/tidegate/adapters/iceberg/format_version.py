@@ -1,4 +1,4 @@
-"""Which version of Iceberg's table format can be written, and which names not: what cannot is refused in words."""
+"""The versions of Iceberg's table format that can be written; refuses the others in a sentence."""
 
 import pydantic
 
@@ -20,11 +20,11 @@ DAMAGED = ("json_invalid", "missing")  # of an answer that is no table's metadat
 
 
 class UnknownMetadata(Exception):
-    """What PyIceberg does not know in a table's metadata: no pipeline writes the table as it is."""
+    """PyIceberg does not know a part of a table's metadata: no pipeline can write the table."""
 
 
 def refuse_newer_format(table: str, version: int) -> None:
-    """GiveUp for an existing table whose format is newer than what is supported."""
+    """`GiveUp` for a newer format than what is supported."""
     if version > NEWEST_SUPPORTED_VERSION:
         raise GiveUp(
             f"table={table} format-version={version}: {UNSUPPORTED_REASON}; one that was of format 2 before is copied, "
@@ -42,7 +42,7 @@ def refuse_cut_path(table: str, location: str) -> None:
 
 
 def find_unknown_metadata(error: Exception) -> UnknownMetadata | None:
-    """Why PyIceberg cannot read a table with a type, or of a format, that it does not know; None for others."""
+    """Why PyIceberg does not know a table's type or format; None for other errors."""
     cause = error.args[0] if error.args and isinstance(error.args[0], pydantic.ValidationError) else error
     if not isinstance(cause, pydantic.ValidationError):
         return UnknownMetadata(format_one_line(error))

@@ -115,7 +115,7 @@ class IcebergHistory(IcebergPort, BatchHistory):
 
 
 def append_row(catalog: Catalog, identifier: str, row: HistoryRow) -> None:
-    """Append one row; the table and its namespace are created if missing. Other writers are waited for."""
+    """Creates table and namespace if missing, and waits for other writers."""
     table = _open_table(catalog, identifier)
     hit_failpoint("history.opened")
     rows = pa.Table.from_pylist([row], schema=COLUMNS)
@@ -133,17 +133,17 @@ def append_row(catalog: Catalog, identifier: str, row: HistoryRow) -> None:
 
 
 def _tidy_up(table: Table, identifier: str) -> None:
-    """Gather rows and drop snapshots. The row is appended whatever becomes of that: others may do the same just now."""
     try:
         with suppress(CommitRefused):  # another table's merge was faster; the next row brings the next chance
             _compact_rows(table)
         forget_snapshots(table.refresh())
     except Exception as error:
+        # the row is appended: others may tidy up now
         log.warning("table=%s: not tidied up: %s: %s; a later row does it", identifier, type(error).__name__, error)
 
 
 def _compact_rows(table: Table) -> None:
-    """Put the rows of all small files into one: a file for each batch would make history slow to read."""
+    # a file for each batch would make history slow to read
     small = [
         task
         for task in table.scan().plan_files()
@@ -164,12 +164,10 @@ def _compact_rows(table: Table) -> None:
 
 
 def forget_snapshots(table: Table) -> None:
-    """Drop all snapshots but the newest few once there are many: each costs every later commit, and nobody reads it.
-
-    One that somebody's branch or tag names stays, as it would in any expiry.
-    """
+    """Drop all but the newest few snapshots once there are many: each makes later commits slower."""
     if len(table.metadata.snapshots) <= MAX_SNAPSHOTS:
         return
+    # a branch or tag of somebody keeps its snapshot, as in any expiry
     referenced_ids = {reference.snapshot_id for reference in table.metadata.refs.values()}
     newest_last = sorted(table.metadata.snapshots, key=lambda s: s.sequence_number or 0)
     old = [snapshot for snapshot in newest_last[:-KEPT_SNAPSHOTS] if snapshot.snapshot_id not in referenced_ids]
@@ -200,7 +198,6 @@ def _claim_table(table: Table) -> Table:
 
 
 def read_newest_batches(table: Table, limit: int) -> list[HistoryRow]:
-    """The newest rows, newest first."""
     tasks = _choose_newest_files(table, list(table.scan().plan_files()), limit)
     newest = ArrowScan(table.metadata, table.io, table.schema(), AlwaysTrue()).to_table(tasks)
     rows = newest.sort_by([(TIME_COLUMN, "descending")])
@@ -208,9 +205,9 @@ def read_newest_batches(table: Table, limit: int) -> list[HistoryRow]:
 
 
 def _choose_newest_files(table: Table, tasks: Sequence[FileScanTask], limit: int) -> list[FileScanTask]:
-    """The files in which the newest `limit` rows lie, by the times that each tells of its rows.
+    """The files with the newest `limit` rows, by the time bounds of each.
 
-    Their number does not grow with the batches that were ever published, nor with the tables that a batch has rows of.
+    Their number grows neither with all published batches nor with the tables of a batch.
     """
     spans = {task.file.file_path: _read_times(table, task.file) for task in tasks}
     begin = inf
@@ -224,9 +221,9 @@ def _choose_newest_files(table: Table, tasks: Sequence[FileScanTask], limit: int
 
 
 def _read_times(table: Table, file: DataFile) -> tuple[float, float]:
-    """When the newest of a file's rows was published, and when the oldest; all time where its writer did not say."""
     number = table.schema().find_field(TIME_COLUMN).field_id
     newest, oldest = ((ends or {}).get(number) for ends in (file.upper_bounds, file.lower_bounds))
     if newest is None or oldest is None:
+        # its writer left no bounds: it may hold rows of any time
         return inf, -inf
     return int(from_bytes(LongType(), newest)), int(from_bytes(LongType(), oldest))

@@ -29,17 +29,16 @@ VALID_THROUGH = ("kafka.connect.valid-through-ts", "kafka.connect.vtts")
 def find_leftovers(
     catalogs: Catalogs, catalog: str, configured_pipelines: Collection[str]
 ) -> tuple[list[PipelineLeftovers], list[TidegateError]]:
-    """For each pipeline without a file: its tables, the destinations that it has marked, and what removes both.
+    """For each pipeline without a file: its tables, the destinations that it marked, and commands that remove both.
 
-    A table is a pipeline's own by its mark, never by its name alone. A pipeline is known by
-    its control table, and by the position that it has left in a destination: a tag there keeps its snapshot, and all
-    that came since, for ever. `configured_pipelines` have a file, right or broken. Nothing is changed.
-    What cannot be read is left out, and second in the answer is why; a table that no pipeline can have written is left
-    out as well.
+    A mark makes a table a pipeline's own, never its name alone. `configured_pipelines` have a file, right or broken.
+    Nothing is
+    changed. Second in the answer are the errors of what cannot be read.
     """
     tables, failures = _read_tables(catalogs, catalog)
     owners = {name: table.owner for name, table in tables.items() if table.owner is not None}
     pipelines = {owner.pipeline for owner in owners.values() if owner.kind is TableKind.BATCHES}
+    # a tag on a destination keeps its snapshot, and all later ones, for ever
     positions = {name for key, table in tables.items() if key not in owners for name in table.publishers}
     orphaned_pipelines = (pipelines | positions) - set(configured_pipelines)
     return [_list_pipeline_commands(pipeline, tables, owners) for pipeline in sorted(orphaned_pipelines)], failures
@@ -49,9 +48,8 @@ def find_leftovers(
 class _MarkedTable:
     """What one table tells of pipelines; the rest of its metadata, which may take megabytes, is not kept.
 
-    - `owner`: whose it is; None for one that no pipeline made, or that several share.
-    - `properties`: the names of those that are the product's. `tagged`: the pipelines whose tag is on a snapshot of
-      theirs.
+    - `owner`: None for a table that no pipeline made, or that several share.
+    - `properties`: names of the product's. `tagged`: pipelines whose tag is on a snapshot of theirs.
     """
 
     owner: Ownership | None
@@ -60,7 +58,6 @@ class _MarkedTable:
 
     @classmethod
     def from_table(cls, table: Table) -> "_MarkedTable":
-        """Of a table as it was loaded."""
         properties = table.metadata.properties
         tags = (names.parse_tag_pipeline(ref) for ref in table.metadata.refs if names.is_ours(ref))
         return cls(
@@ -71,17 +68,14 @@ class _MarkedTable:
 
     @property
     def publishers(self) -> frozenset[str]:
-        """The pipelines whose position the table carries, or whose tag is on a snapshot that does."""
         return self.tagged | {match[1] for name in self.properties if (match := POSITION_PATTERN.fullmatch(name))}
 
     def list_properties(self, pipeline: str) -> list[str]:
-        """The properties that a pipeline has set on the table."""
         prefix = names.name_pipeline_property(pipeline, "")
         return [name for name in self.properties if name.startswith(prefix)]
 
 
 def _read_tables(catalogs: Catalogs, catalog: str) -> tuple[dict[str, _MarkedTable], list[TidegateError]]:
-    """All tables of the catalog by their full names, sorted, and why others cannot be read."""
     spaces = list[str]()
     names = list[str]()
     tables = dict[str, _MarkedTable]()
@@ -117,7 +111,6 @@ def _keep_apart(catalogs: Catalogs, table: str, failures: list[TidegateError]) -
 
 
 def _find_owner(table: Table) -> Ownership | None:
-    """Whose table it is; None for one that no pipeline made, or that several share."""
     properties = table.metadata.properties
     mark = properties.get(KIND_PROPERTY, "")
     is_known = mark in set(TableKind)  # another build may make more kinds
@@ -125,8 +118,8 @@ def _find_owner(table: Table) -> Ownership | None:
 
 
 def _has_tag(table: Table, pipeline: str) -> bool:
-    """Whether the pipeline's own tag is there, and no other that is called like it."""
     head = read_ref_head(table, names.name_tag(pipeline))
+    # another pipeline's tag may have the name
     return head is not None and names.name_pipeline_property(pipeline, "position") in head.summary
 
 
@@ -167,7 +160,7 @@ class ConnectorNotes:
 
     @translate_iceberg_errors
     def describe(self, name: str) -> TableShape | None:
-        """The table's columns and identifier fields; None where it does not exist."""
+        """The table's columns and identifier fields; None without a table."""
         table = self.catalogs.table(name)
         if table is None:
             return None
@@ -177,13 +170,13 @@ class ConnectorNotes:
 
     @translate_iceberg_errors
     def read_note(self, name: str, control: ControlTopic, branch: str) -> CommitNote | None:
-        """The note of the newest snapshot of the branch that has one; None without such a snapshot."""
+        """From the branch's newest snapshot that has one; None without such a snapshot."""
         table = self.catalogs.table(name)
         return None if table is None else _find_note(table, name, control, branch)
 
     @translate_iceberg_errors
     def list_noted(self, catalog: str, control: ControlTopic) -> tuple[str, ...]:
-        """All tables of a catalog that carry the sink's notes, as ``namespace.table``."""
+        """As ``namespace.table``."""
         iceberg_catalog = self.catalogs.catalog(catalog)
         table_names = []
         for namespace in self._iterate_namespaces(catalog):

@@ -64,11 +64,8 @@ class IcebergDeadLetters(IcebergPort, DeadLetterStore):
 
 
 def read_newest_letters(table: Table, limit: int) -> DeadLetters:
-    """Counts, and of those that wait the newest `limit`; keys and values are read for these alone.
-
-    Letters stay when they are done, for years. Only files are opened in which some wait, or were discarded: manifests
-    count the others.
-    """
+    """Counts, and the newest `limit` that wait; keys and values are read for these alone."""
+    # letters stay for years: only files in which some wait, or were discarded, are opened
     waiting_letters = table.scan(row_filter=WAITING, selected_fields=("written_at",)).to_arrow()
     newest: tuple[DeadLetter, ...] = ()
     if limit and waiting_letters.num_rows:
@@ -84,12 +81,12 @@ def read_newest_letters(table: Table, limit: int) -> DeadLetters:
 
 
 def list_waiting(table: Table, destination: str) -> list[WaitingLetter]:
-    """Where those of a destination lie that were not replayed."""
+    """Places of a destination's letters that were not replayed."""
     return _list_places(table, And(_filter_destination(destination), WAITING))
 
 
 def list_replayed(table: Table, destination: str, attempts: Collection[str]) -> list[WaitingLetter]:
-    """Where those of a destination lie that these attempts have read."""
+    """Places of a destination's letters that these attempts have read."""
     read = In(term="replayed_by", literals=set(map(literal, attempts)))
     return _list_places(table, And(_filter_destination(destination), read))
 
@@ -100,25 +97,23 @@ def _list_places(table: Table, row_filter: BooleanExpression) -> list[WaitingLet
 
 
 def read_of_attempt(table: Table, destination: str, attempt: str) -> list[DeadLetter]:
-    """Those of a destination that this attempt left, ordered by their places."""
+    """In the order of their places."""
     row_filter = And(_filter_destination(destination), EqualTo(term="attempt", value=attempt))
     rows = table.scan(row_filter=row_filter).to_arrow().sort_by([(name, "ascending") for name in LETTER_ADDRESS])
     return _build_letters(rows)
 
 
 def _build_letters(rows: pa.Table) -> list[DeadLetter]:
-    """A record's own time that Python does not have becomes the nearest one that it has."""
+    # a record may have a time that Python does not have
     return [DeadLetter.from_row(row) for row in clamp_times(rows, "timestamp").to_pylist()]
 
 
 def count_others(table: Table, destination: str, attempts: Sequence[str], ranges: Ranges) -> Counter[tuple[str, int]]:
-    """How many of a destination lie in these ranges and are none of these attempts', by topic and partition.
-
-    Asked before every merge: of the letters of all times only the files are opened that may hold such offsets.
-    """
+    """Letters of a destination in these ranges that other attempts left, by topic and partition."""
     parts = [part for part in ranges if part[3] > part[2]]
     if not parts:
         return Counter()
+    # asked before every merge: opens only files that may hold such offsets
     row_filter = And(
         _filter_destination(destination),
         NotIn(term="attempt", literals=set(map(literal, attempts))),
@@ -131,18 +126,17 @@ def count_others(table: Table, destination: str, attempts: Sequence[str], ranges
 
 
 def _filter_destination(destination: str) -> BooleanExpression:
-    """The table is partitioned by it."""
+    # the table is partitioned by it
     return EqualTo(term="table", value=destination)
 
 
 def _filter_offsets(start: int, end: int) -> BooleanExpression:
-    """The half-open range."""
     return And(GreaterThanOrEqual(term="offset", value=start), LessThan(term="offset", value=end))
 
 
 def _filter_ranges(parts: Sequence[tuple[str, int, int, int]]) -> BooleanExpression:
-    """Offsets in the ranges; of very many only between the first and the last of them all."""
     if len(parts) > MAX_FILTER_RANGES:
+        # very many ranges: only between the first and the last of all
         return _filter_offsets(min(part[2] for part in parts), max(part[3] for part in parts))
     places = (
         And(EqualTo(term="topic", value=topic), EqualTo(term="partition", value=number), _filter_offsets(start, end))

@@ -16,23 +16,23 @@ TOTAL_COUNTER = "total-records"  # a writer that sets it leaves out no other cou
 
 
 class Lineage:
-    """One table's snapshots by id. PyIceberg looks for each parent in all of them, which is quadratic."""
+    """One table's snapshots by id. PyIceberg searches all of them for each parent, which is quadratic."""
 
     def __init__(self, metadata: TableMetadata) -> None:
         self._snapshots = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
 
     def get_snapshot(self, snapshot_id: int | None) -> Snapshot | None:
-        """The snapshot of that id; None where it has expired, or where there is no id."""
+        """None where it has expired, or without an id."""
         return None if snapshot_id is None else self._snapshots.get(snapshot_id)
 
     def iterate_ancestors(self, newest: Snapshot | None) -> Iterator[Snapshot]:
-        """A snapshot and all that it descends from, newest first, as far as they have not expired."""
+        """A snapshot and its ancestors, newest first, until one has expired."""
         while newest is not None:
             yield newest
             newest = self.get_snapshot(newest.parent_snapshot_id)
 
     def iterate_ancestors_to(self, newest: Snapshot | None, last: Snapshot | None) -> Iterator[Snapshot]:
-        """The same, but no farther than to `last`."""
+        """Ancestors, newest first, up to and with `last`."""
         for snapshot in self.iterate_ancestors(newest):
             yield snapshot
             if last is not None and snapshot.snapshot_id == last.snapshot_id:
@@ -40,7 +40,7 @@ class Lineage:
 
 
 def read_summary(snapshot: Snapshot) -> dict[str, str]:
-    """A snapshot's summary as plain text."""
+    """As plain text."""
     return dict(snapshot.summary.additional_properties) if snapshot.summary else {}
 
 
@@ -51,7 +51,7 @@ def parse_batch(snapshot: Snapshot) -> int | None:
 
 
 def has_changed_row_counts(snapshot: Snapshot) -> bool:
-    """Whether the count of its changed rows is to be trusted: the format requires no writer to leave counters."""
+    """Whether its counters are complete: the format requires none of a writer."""
     summary = snapshot.summary
     if summary is None:
         return False
@@ -60,7 +60,7 @@ def has_changed_row_counts(snapshot: Snapshot) -> bool:
 
 
 def count_changed_rows(snapshot: Snapshot) -> int:
-    """At most how many rows it changed: what a merge has counted, else rows added and removed."""
+    """At most how many rows changed: a merge's own count, else rows added and removed."""
     summary = snapshot.summary
     if summary is None or summary.operation == Operation.REPLACE:
         return 0
@@ -70,15 +70,14 @@ def count_changed_rows(snapshot: Snapshot) -> int:
 
 
 def find_emptied_columns(metadata: TableMetadata, line: Iterable[Snapshot]) -> frozenset[Path]:
-    """Columns, and parts of them, that were dropped and added again: the name has another id than its rows have.
+    """Columns, and parts of them, that were dropped and added again: existing rows have another field id.
 
-    `line` is the branch, newest first. A column counts as filled once rows were overwritten with the id that it has
-    now, and as many were written with it as the table has: an `UPDATE` of one partition leaves the others empty. So
-    does every column of a table that was empty at some time. Of a table that lost no column nothing is read.
+    `line`: the branch, newest first.
     """
     schemas = {schema.schema_id: schema for schema in metadata.schemas}
     current = schemas[metadata.current_schema_id]
     current_ids = current.field_ids
+    # a table that lost no column: no summary is read
     if all(current_ids >= schema.field_ids for schema in schemas.values()):
         return frozenset()
     current_ids_by_path = list_field_ids(current.fields)
@@ -98,6 +97,8 @@ def find_emptied_columns(metadata: TableMetadata, line: Iterable[Snapshot]) -> f
         emptied |= open_paths & other_paths
         overwritten |= schema_paths if _get_operation(snapshot) == Operation.OVERWRITE else set()
         written.update(dict.fromkeys(schema_paths, _count_written_rows(snapshot)))
+        # filled once rows were overwritten with the present id, and as many written as the table has: an UPDATE of one
+        # partition leaves the others empty
         open_paths -= emptied | {path for path in overwritten if written[path] >= rows}
         if not open_paths or _is_empty(snapshot):
             break
@@ -109,13 +110,13 @@ def _get_operation(snapshot: Snapshot) -> Operation | None:
 
 
 def _count_live_rows(snapshot: Snapshot) -> int:
-    """The rows of a table at a snapshot, by its totals; 0 where its writer left none."""
     totals = [_read_counter(snapshot, name) for name in (TOTAL_COUNTER, *DELETE_TOTALS)]
+    # a writer may leave out totals
     return totals[0] - sum(totals[1:])
 
 
 def _count_written_rows(snapshot: Snapshot) -> int:
-    """The rows that a snapshot has added or put in the place of others; a compaction writes none."""
+    # a compaction writes no new rows
     return 0 if _get_operation(snapshot) == Operation.REPLACE else _read_counter(snapshot, "added-records")
 
 
@@ -125,7 +126,6 @@ def _read_counter(snapshot: Snapshot, name: str) -> int:
 
 
 def _compare_ids(current_ids_by_path: Mapping[Path, int], old_ids: Mapping[Path, int]) -> tuple[set[Path], set[Path]]:
-    """The paths whose field a schema has, under whatever name, and those under which it has another one."""
     ids = set(old_ids.values())
     kept_paths = {path for path, number in current_ids_by_path.items() if number in ids}
     return kept_paths, {path for path in current_ids_by_path.keys() - kept_paths if path in old_ids}

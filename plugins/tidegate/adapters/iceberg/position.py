@@ -44,12 +44,10 @@ POSITION_PATTERN = re.compile(r"tidegate\.([^.]+)\.position")
 
 
 def claim(table: Table, name: str, owner: Ownership) -> dict[str, str]:
-    """The properties of a table that is ours; `GiveUp` for a table of somebody else, or of another format.
-
-    So it is for one that somebody has made one of a newer Iceberg, if not only Spark writes it.
-    """
+    """The properties of a table with our mark; `GiveUp` for another owner or format."""
     properties = table.metadata.properties
     check_mark(name, owner, owner.properties, properties)
+    # somebody may have raised its Iceberg format; Spark alone could still write it
     if owner.kind in COMMITTED_KINDS and table.metadata.format_version > NEWEST_SUPPORTED_VERSION:
         raise GiveUp(
             f"table={name} format-version={table.metadata.format_version} kind={owner.kind}: somebody has changed its "
@@ -60,7 +58,7 @@ def claim(table: Table, name: str, owner: Ownership) -> dict[str, str]:
 
 
 def check_removable(table: Table, kinds: Collection[str]) -> None:
-    """`GiveUp` before anything is removed from a table that is not ours."""
+    """`GiveUp` before anything is removed from another product's table."""
     check_kind(".".join(table.name()), table.metadata.properties.get(KIND_PROPERTY), kinds)
 
 
@@ -130,16 +128,15 @@ def _rewrites_files(table: Table) -> bool:
 
 
 def _find_lost_partition(table: Table) -> str:
-    """The first partition of any spec whose column the schema has no more; none for one that was only taken away."""
     field_ids = table.schema().field_ids
     fields = (field for spec in table.specs().values() for field in spec.fields)
+    # a void partition was taken away on purpose
     return next(
         (f.name for f in fields if f.source_id not in field_ids and not isinstance(f.transform, VoidTransform)), ""
     )
 
 
 def _read_total_records(snapshot: Snapshot | None) -> int | None:
-    """As the snapshot's writer counted them; some writers do not."""
     if snapshot is None:
         return 0
     total = read_summary(snapshot).get("total-records", "")
@@ -147,7 +144,6 @@ def _read_total_records(snapshot: Snapshot | None) -> int | None:
 
 
 def _find_head(table: Table, branch: str) -> Snapshot | None:
-    """The branch's newest snapshot, or main's where the branch is still to be made."""
     reference = table.metadata.refs.get(branch)
     if reference is not None and reference.snapshot_ref_type == SnapshotRefType.TAG:
         raise GiveUp(f"table={format_name(table)}: branch={branch} is a tag there; name a branch, or drop the tag")
@@ -160,9 +156,9 @@ def _find_tagged_snapshot(table: Table, pipeline: str) -> Snapshot | None:
 
 
 def _is_cut_off(iterate_ancestors: list[Snapshot], tagged: Snapshot | None) -> bool:
-    """Whether main's history ends, by expiry, at a snapshot newer than the tagged one: it may have led there."""
     if tagged is None or not iterate_ancestors or iterate_ancestors[-1].parent_snapshot_id is None:
         return False
+    # expiry cut the line above the tag: it may have led there
     return (iterate_ancestors[-1].sequence_number or 0) > (tagged.sequence_number or 0)
 
 
@@ -172,9 +168,9 @@ def _find_carried_position(iterate_ancestors: Iterable[Snapshot], pipeline: str)
 
 
 def _find_picked_batch(line: Iterable[Snapshot], lineage: Lineage, pipeline: str) -> int | None:
-    """The newest batch of the pipeline whose rows were picked onto a line, above the position that the line carries."""
     for snapshot in line:
         summary = read_summary(snapshot)
+        # only batches above the position that the line carries count
         if Position.from_properties(pipeline, summary) is not None:
             return None
         number = summary.get(PICKED_PROPERTY, "")
@@ -195,19 +191,18 @@ def read_ref_head(table: Table, ref: str) -> Head | None:
 
 
 def list_attempt_branches(table: Table, pipeline: str, up_to_batch: int) -> list[str]:
-    """This pipeline's branches of batches up to that one."""
+    """This pipeline's branches of batches up to that number."""
     numbered = {name: resource_names.parse_branch_batch(pipeline, name) for name in _list_branches(table)}
     return [name for name, batch in numbered.items() if batch is not None and batch <= up_to_batch]
 
 
 def list_gone_backfill_branches(table: Table, pipeline: str, is_gone: Callable[[str], bool]) -> list[str]:
-    """The branches of this pipeline's backfills and replays of which `is_gone` says that they are."""
+    """Branches of this pipeline's backfills and replays that `is_gone`."""
     backfills = {name: resource_names.parse_branch_backfill(pipeline, name) for name in _list_branches(table)}
     return [name for name, backfill in backfills.items() if backfill is not None and is_gone(backfill)]
 
 
 def list_backfill_branches(table: Table, pipeline: str, backfill: str) -> list[str]:
-    """The branches of one backfill."""
     return [
         name
         for name in _list_branches(table)
@@ -216,40 +211,36 @@ def list_backfill_branches(table: Table, pipeline: str, backfill: str) -> list[s
 
 
 def _list_branches(table: Table) -> list[str]:
-    """Without tags: the name of another pipeline's tag can read like that of a branch of ours."""
+    # no tags: the name of another pipeline's tag can read like that of our branch
     return [name for name, ref in table.metadata.refs.items() if ref.snapshot_ref_type == SnapshotRefType.BRANCH]
 
 
 def find_attempt_snapshots(table: Table, attempt: str) -> list[int]:
-    """The snapshots with this attempt in their summary; a write that was staged for an audit is on no branch."""
+    """Snapshots with this attempt in their summary; one staged for an audit is on no branch."""
     return [s.snapshot_id for s in table.metadata.snapshots if read_summary(s).get("tidegate.attempt") == attempt]
 
 
 def find_values_rolled_back(table: Table, branch: str, name: str) -> frozenset[str]:
-    """What snapshots tell under this name in their summaries, where the branch descends from none of them.
-
-    Where expiry has cut the branch's line, an older snapshot may lie behind the cut. What was picked onto the branch by
-    itself (`cherrypick_snapshot`) is there too.
-    """
+    """Values of `name` in summaries of snapshots that `branch` does not descend from."""
     values = {s.snapshot_id: value for s in table.metadata.snapshots if (value := read_summary(s).get(name))}
     if not values:
         return frozenset()
     line = list(Lineage(table.metadata).iterate_ancestors(_find_head(table, branch)))
+    # cherrypick_snapshot puts a snapshot's rows onto the branch, too
     stays = {s.snapshot_id for s in line} | {int(read_summary(s).get(PICKED_PROPERTY, "0")) for s in line}
+    # expiry may have cut the line: an older snapshot may lie behind the cut
     stays |= _list_behind_cut(table.metadata.snapshots, line[-1]) if line else set()
     return frozenset(values.values()) - {value for number, value in values.items() if number in stays}
 
 
 def _list_behind_cut(snapshots: Sequence[Snapshot], oldest: Snapshot) -> set[int]:
-    """The snapshots from which the oldest one of a line may descend by others that have expired.
-
-    PyIceberg's expiry takes the name of the parent away too, as if the table had been replaced. One between must have
-    expired then: without a gap in the numbers there was none.
-    """
+    """The snapshots from which the oldest one of a line may descend by others that have expired."""
     end = oldest.sequence_number or 0
     number_by_id = {s.snapshot_id: s.sequence_number or 0 for s in snapshots}
     if oldest.parent_snapshot_id is not None:
         return {snapshot_id for snapshot_id, number in number_by_id.items() if number <= end}
+    # PyIceberg's expiry also removes the parent's id, as if the table had been replaced; one between must have expired:
+    # without a gap in the numbers there was none
     numbers = sorted(number_by_id.values())
     place = bisect_left(numbers, end)
     return {
@@ -260,7 +251,7 @@ def _list_behind_cut(snapshots: Sequence[Snapshot], oldest: Snapshot) -> set[int
 
 
 def compare_with_tag(table: Table, pipeline: str, branch: str) -> Rollback | None:
-    """The two lines of snapshots; None where the table was not rolled back, is empty, or has no tag to go back to."""
+    """The two lines of snapshots; None without a rollback, without rows, or without a tag to return to."""
     state = build_state(table, pipeline, branch)
     tag = resource_names.name_tag(pipeline)
     lineage = Lineage(table.metadata)
@@ -291,8 +282,8 @@ def _list_until(line: list[Snapshot], shared: set[int]) -> tuple[PastSnapshot, .
 
 
 def _have_same_origin(now: list[Snapshot], tagged_line: list[Snapshot]) -> bool:
-    """Whether the snapshot that both lines came from has expired, and its children still name it."""
     origins = (now[-1].parent_snapshot_id, tagged_line[-1].parent_snapshot_id)
+    # their common parent has expired, and its children still name it
     return origins[0] is not None and origins[0] == origins[1]
 
 
@@ -311,11 +302,7 @@ def _describe_snapshot(snapshot: Snapshot) -> PastSnapshot:
 
 
 def list_branch_pipelines(table: Table, branch: str) -> tuple[str, ...]:
-    """Pipelines whose position or tag the table carries, without those that publish into another branch alone.
-
-    A pipeline whose tag lies outside of `branch` is left out only if the tag lies on another branch of the user's, and
-    nothing of `branch` was published by it: else the branch may have been rolled back.
-    """
+    """Pipelines whose position or tag the table carries, without those that publish only into another branch."""
     refs = table.metadata.refs
     lineage = Lineage(table.metadata)
     by_position = (match[1] for name in table.metadata.properties if (match := POSITION_PATTERN.fullmatch(name)))
@@ -325,6 +312,7 @@ def list_branch_pipelines(table: Table, branch: str) -> tuple[str, ...]:
         if _is_tag(ref) and resource_names.is_ours(name)
     )
     target = branch if branch in refs else "main"
+    # a tag outside of the branch counts unless it is on another branch of the user: it may have been rolled back
     own_line = _read_branch_line(lineage, table, target)
     other_ids = {
         i
@@ -345,7 +333,6 @@ def _publishes_elsewhere(table: Table, pipeline: str, own_line: dict[int, Snapsh
 
 
 def _read_branch_line(lineage: Lineage, table: Table, ref: str) -> dict[int, Snapshot]:
-    """The snapshots of a branch, none for a tag."""
     reference = table.metadata.refs.get(ref)
     if reference is None or _is_tag(reference):
         return {}

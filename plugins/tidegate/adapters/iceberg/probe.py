@@ -30,7 +30,7 @@ class IcebergProbe:
         self._place = catalogs.describe_login(name)
 
     def connect(self) -> Iterator[Finding]:
-        """Its servers and the log-in, by a list of its namespaces."""
+        """Its servers, and the log-in by a list of its namespaces."""
         try:
             self._catalogs.list_namespaces(self._name)
         except Exception as error:
@@ -38,7 +38,7 @@ class IcebergProbe:
         yield make_ok("catalog.reachable", f"{self._place}: it answers, and lets us in")
 
     def check_namespace(self, namespace: str, scratch: str | None) -> Iterator[Finding]:
-        """A missing one is created with the scratch table, and dropped again."""
+        """Creates a missing namespace with the scratch table, and drops it again."""
         place = f"{self._place} namespace={namespace}"
         is_there = self._catalogs.catalog(self._name).namespace_exists(namespace)
         if scratch is None:
@@ -61,7 +61,6 @@ class IcebergProbe:
         return judge_error(self._catalogs, verb, table, error) or GiveUp(f"{text}; {advice}")
 
     def _prove_commits(self, identifier: str, made: ExitStack, missing_namespace: str | None) -> None:
-        """Rows, a branch by the commit that begins a merge, and a commit that must be refused; `made` takes it away."""
         import pyarrow
 
         catalog = self._catalogs.catalog(self._name)
@@ -73,6 +72,7 @@ class IcebergProbe:
         table.append(pyarrow.table({"id": pyarrow.array([1, 2], pyarrow.int64())}))
         table = catalog.load_table(identifier)
         cut_branch(table, (str(table.metadata.table_uuid), table.metadata.current_snapshot_id or 0), BRANCH)
+        # this commit must be refused
         wrong = AssertRefSnapshotId(ref=MAIN, snapshot_id=1)
         with suppress(CommitRefused):
             commit(catalog.load_table(identifier), (wrong,), (SetPropertiesUpdate(updates={"tidegate.doctor": "x"}),))
@@ -86,9 +86,9 @@ class IcebergProbe:
             self._catalogs.catalog(self._name).drop_namespace(namespace)
 
     def _remove(self, identifier: str) -> None:
-        """Drop the table and delete its files: a catalog's own purge tells nobody of a file that it may not delete."""
         catalog = self._catalogs.catalog(self._name)
         table = catalog.load_table(identifier)
+        # a catalog's own purge hides that it may not delete a file
         files = {table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)}
         for snapshot in table.metadata.snapshots:
             files.add(snapshot.manifest_list)

@@ -63,7 +63,7 @@ MIN_ROW_RATIO = 30
 
 @dataclass(frozen=True)
 class KeyRange:
-    """Between which values a leaf of the staged keys lies, and whether some have none."""
+    """The range of a leaf's values in the staged keys, and whether some are NULL."""
 
     leaf: tuple[str, ...]
     data_type: PrimitiveType
@@ -79,7 +79,7 @@ class KeyRange:
 
 
 def find_key_ranges(staging_table: Table, values: MergeInput) -> tuple[KeyRange, ...]:
-    """For each leaf of the key that a merge filled with `values` compares, and that every staged file tells of."""
+    """For each leaf of the key that a merge with `values` compares, and of which each staged file has statistics."""
     if "leaves" not in values or staging_table.metadata.snapshot_by_id(values["snapshot_id"]) is None:
         return ()
     scan = staging_table.scan(snapshot_id=values["snapshot_id"], row_filter=filter_batches(values))
@@ -95,19 +95,19 @@ def find_key_ranges(staging_table: Table, values: MergeInput) -> tuple[KeyRange,
 
 
 def filter_batches(values: MergeInput) -> BooleanExpression:
-    """The partitions in which the staged rows lie."""
+    """The partitions of the staged rows."""
     return In(term="batch_number", literals={literal(part.batch) for part in values["parts"]})
 
 
 def find_path_in_key(values: MergeInput, leaf: tuple[str, ...]) -> list[str]:
-    """Where a leaf of the table's key stands in the staged key."""
+    """The path in the staged key of a leaf of the table's key."""
     part = dict(values["keys"])[leaf[0]]
     below = values["staged_leaves"][values["leaves"].index(leaf)][1:] if "staged_leaves" in values else leaf[1:]
     return [*below] if part is None else [part, *below]
 
 
 def find_nested_field(field: NestedField, path: Sequence[str]) -> NestedField:
-    """The field below `field` that the names lead to."""
+    """The field at the path below `field`."""
     for name in path:
         assert isinstance(field.field_type, StructType)
         field = next(below for below in field.field_type.fields if below.name == name)
@@ -136,7 +136,6 @@ def _compute_range(files: Sequence[DataFile], field: NestedField, leaf: tuple[st
 
 
 def _render_constant(data_type: Any, value: Any) -> str:
-    """A constant, in a session whose zone is UTC."""
     if isinstance(data_type, StringType):
         return render_literal(value)
     name = SQL_TYPES[type(data_type)]
@@ -153,7 +152,7 @@ def _render_constant(data_type: Any, value: Any) -> str:
 
 
 def _format_date(days: int) -> str:
-    """A day since 1970 as Spark reads it: with four digits of the year or more, beyond Python's first and last year."""
+    """As Spark reads it: four digits of the year or more, also before and after Python's first and last year."""
     cycles, remaining_days = divmod(days, CALENDAR_DAYS)
     day = EPOCH + timedelta(days=remaining_days)
     year = day.year + CALENDAR_YEARS * cycles
@@ -161,7 +160,7 @@ def _format_date(days: int) -> str:
 
 
 def find_overlap(table: Table, snapshot_id: int, ranges: Sequence[KeyRange]) -> Overlap | None:
-    """The files that `ranges` do not rule out; None where too many would have to be looked at, or none can be."""
+    """The files that `ranges` do not rule out; None where they rule out none, or too many had to be read."""
     snapshot = table.metadata.snapshot_by_id(snapshot_id)
     is_outside = build_outside_test(table, ranges)
     if snapshot is None or is_outside is None:
@@ -181,7 +180,7 @@ def find_overlap(table: Table, snapshot_id: int, ranges: Sequence[KeyRange]) -> 
 
 
 def build_outside_test(table: Table, ranges: Sequence[KeyRange]) -> Callable[[DataFile], bool] | None:
-    """What tells that a file holds no key within all of `ranges`; None where none of them can be compared."""
+    """Tells that a file holds no key within all of `ranges`; None where none can be compared."""
     compared = [(key_range, field) for key_range in ranges if (field := find_table_field(table, key_range)) is not None]
     if not compared:
         return None
@@ -189,10 +188,7 @@ def build_outside_test(table: Table, ranges: Sequence[KeyRange]) -> Callable[[Da
 
 
 def find_table_field(table: Table, key_range: KeyRange) -> NestedField | None:
-    """The table's own field, if its values and the staged ones are compared as the merge compares them.
-
-    A UUID is a text to Spark, and Iceberg orders it in another way: what it leaves unread may hold the value.
-    """
+    """The table's own field, if its values and the staged ones are compared as the merge compares them."""
     field: NestedField | None = None
     below: Any = table.schema().as_struct()
     for name in key_range.leaf:
@@ -200,12 +196,12 @@ def find_table_field(table: Table, key_range: KeyRange) -> NestedField | None:
         if field is None:
             return None
         below = field.field_type
+    # a UUID is a text to Spark, and Iceberg orders it otherwise: pruning could skip a file with the value
     kinds = (type(key_range.data_type), type(below))
     return field if kinds[0] is kinds[1] or all(kind in INTEGER_TYPES for kind in kinds) else None
 
 
 def _is_outside(file: DataFile, key_range: KeyRange, field: NestedField) -> bool:
-    """Whether no row of the file can have a value within the range; both may be NULL where both have NULLs."""
     missing = (file.null_value_counts or {}).get(field.field_id)
     if key_range.nulls and missing != 0:
         return False
@@ -217,10 +213,6 @@ def _is_outside(file: DataFile, key_range: KeyRange, field: NestedField) -> bool
 
 
 def _decode_bound(data_type: Any, raw: bytes | None) -> Any:
-    """A bound as it compares with a range's ends; None where there is none, or where it is of an older, other type.
-
-    So it is where it is no text: some writers cut bounds at a byte.
-    """
     if raw is None:
         return None
     if isinstance(data_type, IntegerType | LongType):  # widened columns keep the bounds of narrow files
@@ -230,23 +222,24 @@ def _decode_bound(data_type: Any, raw: bytes | None) -> Any:
     is_decodable = isinstance(data_type, StringType | DecimalType) or type(data_type) in BOUND_BYTES
     try:
         return from_bytes(data_type, raw) if is_decodable and isinstance(data_type, PrimitiveType) else None
+    # some writers cut bounds at a byte
     except UnicodeDecodeError:
         return None
 
 
 def are_keys_worth_naming(rows: int, overlap: Overlap | None) -> bool:
-    """Whether so few rows are merged into so many that their keys should be named one by one."""
+    """Whether few enough rows are merged into so many that naming their keys pays."""
     if overlap is None or not 0 < rows <= MAX_KEYS:
         return False
     return overlap.rows >= max(MIN_TABLE_ROWS, MIN_ROW_RATIO * rows)
 
 
 def name_keys(staging_table: Table, values: MergeInput, ranges: Sequence[KeyRange]) -> tuple[Bound, ...]:
-    """The bounds of `ranges`, with the staged values of each leaf beside them, where these are numbers or short texts.
+    """The bounds of `ranges`, with the staged values beside them where these are numbers or short texts.
 
-    In the order of the key, each leaf is named whose constants still have room in `MAX_LITERAL_BYTES`; what is left
-    out makes
-    a merge slower, and never wrong.
+    Leaves come in the order of the key, as long as `MAX_LITERAL_BYTES` has room. A leaf left out makes a merge slower,
+    never
+    wrong.
     """
     bounds = [key_range.bound for key_range in ranges]
     room = MAX_LITERAL_BYTES
@@ -269,7 +262,6 @@ def name_keys(staging_table: Table, values: MergeInput, ranges: Sequence[KeyRang
 
 
 def _render_constants(leaf: "pa.Array[Any]", room: int) -> tuple[str, ...]:
-    """The values as constants in order; none where they need more bytes than there is room for."""
     unique = pc.drop_null(pc.unique(leaf))
     if unique.nbytes > room + ARROW_BYTES * len(unique):
         return ()

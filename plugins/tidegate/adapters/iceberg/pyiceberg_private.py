@@ -1,8 +1,8 @@
 """PyIceberg's private parts: what the adapter uses of them, what it replaces, and the issue upstream that would end it.
 
 No other module touches a private name of PyIceberg, replaces one of its methods, or derives from one of its classes.
-So an upgrade looks here, at each part: whether the name is still there, and whether its issue is closed. Issues are
-those of apache/iceberg-python; "none" means that none was found.
+An upgrade checks each part here: whether the name is still there, and whether its issue is closed. Issues are those of
+apache/iceberg-python; "none" means that none was found.
 """
 
 import uuid
@@ -56,17 +56,17 @@ EQUALITY_ID_FIELD_ID = 136
 
 
 def get_updates(transaction: Transaction) -> tuple[TableUpdate, ...]:
-    """What a transaction has staged, for a commit with other requirements than its own."""
+    """A transaction's staged updates, for a commit with other requirements than its own."""
     return transaction._updates
 
 
 def get_requirements(transaction: Transaction) -> tuple[TableRequirement, ...]:
-    """What must hold for that."""
+    """A transaction's staged requirements."""
     return transaction._requirements
 
 
 def check_schema_update(update: UpdateSchema) -> None:
-    """`ValueError` where the commit would raise it, and nothing is sent. Upstream: none."""
+    """`ValueError` where the commit would raise it; sends nothing. Upstream: none."""
     update._apply()
 
 
@@ -74,14 +74,14 @@ def check_schema_update(update: UpdateSchema) -> None:
 
 
 def write_data_files(metadata: TableMetadata, rows: "pa.Table", io: FileIO) -> Iterable[DataFile]:
-    """Write rows as the files of a table, in its present partitions."""
+    """In the table's present partitions."""
     from pyiceberg.io.pyarrow import _dataframe_to_data_files
 
     return _dataframe_to_data_files(metadata, rows, io)
 
 
 def read_deleted_positions(io: FileIO, file: DataFile) -> "dict[str, pa.ChunkedArray[Any]]":
-    """The positions of a file of deletes, by the data file that they lie in."""
+    """Positions in a file of deletes, by their data file."""
     from pyiceberg.io.pyarrow import _read_deletes
 
     return _read_deletes(io, file)
@@ -91,10 +91,9 @@ def read_deleted_positions(io: FileIO, file: DataFile) -> "dict[str, pa.ChunkedA
 
 
 class DeleteManifestWriter(ManifestWriterV2):
-    """Writes a manifest of delete files.
+    """Writes a manifest of delete files, with equality ids of 32 bits: Iceberg's Java library opens no other table.
 
-    The ids of the columns that deletes by equality name are 32 bits in it: Iceberg's Java library opens no other table.
-    That is #3840, closed in main.
+    Upstream: #3840, closed in main.
     """
 
     def content(self) -> ManifestContent:
@@ -110,7 +109,6 @@ class DeleteManifestWriter(ManifestWriterV2):
 
 
 def _narrow_ids(field: NestedField) -> NestedField:
-    """A field of a manifest's entries, with ids of 32 bits."""
     kind = field.field_type
     if field.field_id == DATA_FILE_FIELD_ID and isinstance(kind, StructType):
         return field.model_copy(update={"field_type": StructType(*map(_narrow_ids, kind.fields))})
@@ -121,9 +119,9 @@ def _narrow_ids(field: NestedField) -> NestedField:
 
 
 class SnapshotOfManifests(_SnapshotProducer["SnapshotOfManifests"]):
-    """A snapshot above any other, of the manifests and with the summary that a derived class gives.
+    """A snapshot above any other; a derived class gives manifests and summary.
 
-    Nothing is committed: `write` writes the list of manifests, and returns the update that adds the snapshot.
+    `write` commits nothing: it writes the list of manifests and returns the update that adds the snapshot.
     """
 
     def __init__(self, table: Table, parent_id: int, operation: Operation) -> None:
@@ -135,24 +133,23 @@ class SnapshotOfManifests(_SnapshotProducer["SnapshotOfManifests"]):
 
     @abstractmethod
     def build_manifests(self) -> list[ManifestFile]:
-        """All manifests of the snapshot, written where they are new."""
+        """All manifests of the snapshot; writes the new ones."""
 
     @abstractmethod
     def build_summary(self) -> Summary:
         """Called after `build_manifests`."""
 
     def write(self) -> TableUpdate:
-        """Write the snapshot's files."""
         (update,), _ = self._commit()
         return update
 
     @property
     def written_paths(self) -> list[str]:
-        """The manifests, and lists of them, that were written."""
+        """Of manifests, and lists of them."""
         return [*self._written_manifests, *self._written_manifest_lists]
 
     def open_manifest(self, content: ManifestContent, spec_id: int) -> ManifestWriter:
-        """A new manifest of files of one kind and one partition spec."""
+        """For files of one kind and one partition spec."""
         spec = self.spec(spec_id)
         if content == ManifestContent.DATA:
             return self.new_manifest_writer(spec)
@@ -160,7 +157,7 @@ class SnapshotOfManifests(_SnapshotProducer["SnapshotOfManifests"]):
         return DeleteManifestWriter(spec, self.schema(), output, self._snapshot_id, self._compression)
 
     def _validate_concurrency(self) -> None:
-        """What was written since is looked at before."""
+        """Other writers' snapshots are checked before."""
 
     def _deleted_entries(self) -> list[ManifestEntry]:
         return []
@@ -179,10 +176,11 @@ class SnapshotOfManifests(_SnapshotProducer["SnapshotOfManifests"]):
 
 
 def share_file_systems(catalog: IcebergCatalog) -> None:
-    """Let all tables that are loaded from a catalog use the same clients of an object store: one for each log-in.
+    """Let all tables of a catalog share object store clients, one for each log-in.
 
-    PyIceberg opens a client, with connections of its own, for each table that it loads, and Python's collector alone
-    ends it: a process that flushes has hundreds of descriptors open until that comes.
+    PyIceberg opens a client, with its own connections, for each table that it loads, and only Python's collector ends
+    it: a
+    process that flushes would keep hundreds of descriptors open.
     """
     reference = weakref.ref(catalog)
     load = type(catalog)._load_file_io
@@ -208,9 +206,11 @@ def share_file_systems(catalog: IcebergCatalog) -> None:
 class _Shared:
     """In front of PyIceberg's class of a table's metadata: a copy that shares what does not change.
 
-    ``update_table_metadata`` ends with a deep copy of each snapshot with its summary, each schema and the whole log. A
-    transaction makes one each time that its state is read, a dozen times in a commit, and a catalog in a database one
-    more. It protects nothing: each update makes new lists and dictionaries, and leaves those it was given as they are.
+    ``update_table_metadata`` ends with a deep copy of each snapshot, each schema and the whole log. A transaction makes
+    one
+    each time its state is read, a dozen times in a commit, and a catalog in a database one more. It protects nothing:
+    each
+    update makes new lists and dictionaries, and leaves the given ones unchanged.
     """
 
     def model_copy(self, *, update: dict[str, Any] | None = None, deep: bool = False) -> Any:
@@ -220,20 +220,19 @@ class _Shared:
 
 @cache
 def _build_shared_class(metadata_class: type) -> type:
-    """The class with `_Shared` in front; it has the fields and the layout of the one that it is made of."""
     if issubclass(metadata_class, _Shared):
         return metadata_class
     return new_class(metadata_class.__name__, (_Shared, metadata_class))
 
 
 def share_metadata(metadata: TableMetadata) -> TableMetadata:
-    """A table's metadata, of which PyIceberg makes no deep copies any more."""
+    """The metadata in a class that PyIceberg does not copy deeply."""
     object.__setattr__(metadata, "__class__", _build_shared_class(type(metadata)))
     return metadata
 
 
 def share_metadata_of_tables(catalog: IcebergCatalog) -> None:
-    """Share the metadata of all tables that are loaded from a catalog, between all states of each."""
+    """Share the metadata of all tables loaded from a catalog, between all states of each."""
     reference = weakref.ref(catalog)
 
     def load_table(identifier: Any) -> Table:
@@ -249,7 +248,7 @@ def share_metadata_of_tables(catalog: IcebergCatalog) -> None:
 
 
 def keep_metadata(catalog: "SqlCatalog") -> None:
-    """Read a metadata file once: at each load the database names the file, which is never written again.
+    """Read a metadata file once: each load names the file anew, and nobody writes it again.
 
     Upstream: none for a kept file; #3162 on what reading a large one costs.
     """
@@ -277,9 +276,9 @@ def keep_metadata(catalog: "SqlCatalog") -> None:
 
 
 def keep_order_of_time(catalog: "SqlCatalog") -> None:
-    """`RetryLater` in place of a commit that would close the table to Spark: PyIceberg writes it by any clock (#2938).
+    """`RetryLater` before a commit whose time goes back: Spark would not open the table any more (#2938).
 
-    The times of a table's log must not go back. A REST server commits by its own clock, and looks at that itself.
+    PyIceberg writes the time by any clock. A REST server commits by its own clock, and checks that itself.
     """
     stage = catalog._update_and_stage_table
 
@@ -300,12 +299,11 @@ def keep_order_of_time(catalog: "SqlCatalog") -> None:
 
 
 def _find_newest_ms(metadata: TableMetadata) -> int:
-    """The latest time that a table tells."""
     return max(metadata.last_updated_ms, *(entry.timestamp_ms for entry in metadata.snapshot_log[-1:]), 0)
 
 
 def has_view(catalog: "SqlCatalog", identifier: str) -> bool:
-    """Whether a view has this name, as Java's catalogs keep them beside the tables; an older database keeps none.
+    """Whether a view has this name in the catalog's table of views, as Java keeps it; an older database has none.
 
     Upstream: #3337.
     """
@@ -329,7 +327,7 @@ def has_view(catalog: "SqlCatalog", identifier: str) -> bool:
 
 
 def open_rest_catalog(name: str, properties: dict[str, Any]) -> "RestCatalog":
-    """The catalog with these properties and, below them, those of PyIceberg's own configuration."""
+    """These properties win over PyIceberg's own configuration."""
     from pyiceberg.utils.config import Config, merge_config
 
     texts: dict[str, Any] = {key: str(value) for key, value in properties.items()}
@@ -374,10 +372,11 @@ def _load_patient_class() -> "type[RestCatalog]":
 
 @contextmanager
 def _forget_frames() -> Iterator[None]:
-    """Let an error hold no values of the calls that it came through. Upstream: none.
+    """Clear the frames of an error's traceback. Upstream: none.
 
-    PyIceberg's retries keep the error, and the error keeps them by its traceback. So all callers' values, with the
-    Kafka client of their flush, would stay until Python's collector comes.
+    PyIceberg's retries keep the error, and its traceback keeps the values of all callers, with the Kafka client of
+    their flush,
+    until Python's collector comes.
     """
     try:
         yield

@@ -1,6 +1,6 @@
 """Puts the files of a merge onto a newer main, if no file that was added or removed since would change the merge.
 
-Data and delete files stay as they are. Only metadata is written: that takes a moment, and a merge seconds to minutes.
+Data and delete files stay. Writing metadata alone takes a moment, a merge seconds to minutes.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ Added = dict[tuple[ManifestContent, int], list[DataFile]]  # by kind and partiti
 
 @dataclass(frozen=True)
 class WrittenFiles:
-    """The files that a merge added, and the paths of the delete files that its own delete files replace."""
+    """The files that a merge added, and the paths of the delete files that its own replace."""
 
     added: Added
     replaced: frozenset[str] = frozenset()
@@ -43,7 +43,7 @@ class WrittenFiles:
 
 @dataclass(frozen=True)
 class NewParent:
-    """The snapshot that becomes the parent, and summary entries to add to those of the writer."""
+    """The snapshot that becomes the parent, and summary entries beside the writer's."""
 
     snapshot_id: int
     summary: Mapping[str, str] = field(default_factory=dict)
@@ -81,7 +81,7 @@ def find_written_files(
 
 
 def _list_written_files(table: Table, head: Snapshot) -> WrittenFiles | None:
-    """What a snapshot added and replaced, if it did nothing else that counts."""
+    """What a snapshot added and replaced; None if it did anything else that counts."""
     added_files: Added = {}
     replaced_paths = set()
     for manifest, entry in _iterate_own_entries(table, head):
@@ -96,7 +96,6 @@ def _list_written_files(table: Table, head: Snapshot) -> WrittenFiles | None:
 
 
 def _iterate_own_entries(table: Table, head: Snapshot) -> Iterator[tuple[ManifestFile, ManifestEntry]]:
-    """What the snapshot itself noted of files, in the manifests that it wrote."""
     for manifest in head.manifests(table.io):
         if manifest.added_snapshot_id == head.snapshot_id:
             for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=False):
@@ -105,7 +104,6 @@ def _iterate_own_entries(table: Table, head: Snapshot) -> Iterator[tuple[Manifes
 
 
 def _are_all_added(head: Snapshot, added_files: Added) -> bool:
-    """Whether these are as many files as the snapshot's summary says that it added."""
     summary = read_summary(head)
     counts = dict.fromkeys(ManifestContent, 0)
     for (kind, _), files in added_files.items():
@@ -115,7 +113,6 @@ def _are_all_added(head: Snapshot, added_files: Added) -> bool:
 
 
 def _diff_data_files(table: Table, cut: Snapshot, newest: Snapshot) -> tuple[list[DataFile], set[str]]:
-    """The data files that came between two snapshots, and the paths of those that went."""
     before, after = (
         {m.manifest_path: m for m in snapshot.manifests(table.io) if m.content == ManifestContent.DATA}
         for snapshot in (cut, newest)
@@ -153,10 +150,7 @@ class ReparentedSnapshot(SnapshotOfManifests):
         return [*added, *self._merge_small([self._remove_replaced(manifest) for manifest in live])]
 
     def _merge_small(self, manifests: list[ManifestFile]) -> list[ManifestFile]:
-        """The manifests, small ones of a kind as one where there are enough: what the merge did of that is not here.
-
-        By the table's own properties, as Iceberg's writers do it. One that tells what this snapshot removed stays.
-        """
+        """Merge small manifests of a kind by the table's properties, as Iceberg's writers do."""
         properties = self.properties
         if not property_as_bool(properties, TableProperties.MANIFEST_MERGE_ENABLED, default=True):
             return manifests
@@ -164,6 +158,7 @@ class ReparentedSnapshot(SnapshotOfManifests):
         large = list[ManifestFile]()
         bins = dict[tuple[ManifestContent, int], list[ManifestFile]]()
         for manifest in manifests:
+            # one that tells what this snapshot removed stays
             is_small = manifest.manifest_length < (full or 0) // 2 and manifest.added_snapshot_id != self.snapshot_id
             key = (manifest.content, manifest.partition_spec_id)
             (bins.setdefault(key, []) if is_small else large).append(manifest)
@@ -178,7 +173,6 @@ class ReparentedSnapshot(SnapshotOfManifests):
     def _write_merged(
         self, content: ManifestContent, spec_id: int, manifests: list[ManifestFile], full: int
     ) -> list[ManifestFile]:
-        """Their live files, in as many manifests as are full."""
         count = 1 + sum(manifest.manifest_length for manifest in manifests) // full
         merged_manifests = []
         for group in (manifests[number::count] for number in range(count)):
@@ -189,7 +183,6 @@ class ReparentedSnapshot(SnapshotOfManifests):
         return merged_manifests
 
     def _remove_replaced(self, manifest: ManifestFile) -> ManifestFile:
-        """The manifest, or another one in which the delete files that were replaced are removed."""
         replaced_paths = self._written_files.replaced
         if manifest.content != ManifestContent.DELETES or not replaced_paths:
             return manifest

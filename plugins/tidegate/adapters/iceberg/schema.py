@@ -1,8 +1,8 @@
 """The schema of an Iceberg table: whether it can be written, how it takes in columns, and the limits of their values.
 
-How long values may be that name a partition: each names a folder of the table's files, as ``column=value``. A file
-system's folder has a name of 255 bytes at most; longer ones end a write with the library's own words, in each try. In a
-store the whole key has a limit.
+A value that names a partition names a folder of the table's files, as ``column=value``. A file system takes 255 bytes
+for
+a name: each try to write a longer one ends with the library's own words. In a store the whole key has a limit.
 """
 
 import re
@@ -37,9 +37,9 @@ NAME_PATTERN = re.compile(r"`(?:[^`]|``)+`|[^\s`(),]+")
 
 
 def refuse_unreadable(name: str, table: Table) -> None:
-    """GiveUp for a table of a newer format, and for one that Spark opens not at all.
+    """`GiveUp` for a newer format, or a table that Spark does not open.
 
-    That is one with a column that Spark has no type for, or with two whose names differ in case alone.
+    Spark has no type for some columns, and refuses two names that differ in case alone.
     """
     refuse_newer_format(name, table.metadata.format_version)
     schema = table.schema()
@@ -61,8 +61,9 @@ def refuse_unreadable(name: str, table: Table) -> None:
 def evolve_schema(table: Table, name: str, columns: tuple[Column, ...], rules: EvolutionRules) -> list[str]:
     """Add missing columns, widen types, relax required ones; returns a sentence for each change.
 
-    `IncompatibleSchema` names the column, both types and the way out where the table cannot hold what is asked; then
-    nothing is changed. A name that a partition of the table has, or had, cannot become that of another column.
+    `IncompatibleSchema` names the column, both types and the way out; then nothing is changed. A name that a partition
+    has, or
+    had, cannot become another column's.
     """
     changes = find_schema_changes(name, read_table_struct(table), columns, rules)
     if not changes:
@@ -76,11 +77,11 @@ def evolve_schema(table: Table, name: str, columns: tuple[Column, ...], rules: E
 
 
 def _prepare_update(table: Table, name: str, changes: tuple[SchemaChange, ...]) -> UpdateSchema:
-    """The changes, looked at as the commit does before it sends them."""
     update = table.update_schema(case_sensitive=False)
     try:
         for change in changes:
             _apply_change(update, change)
+        # as the commit does before it sends them
         check_schema_update(update)
     except ValueError as error:
         raise IncompatibleSchema(
@@ -102,7 +103,7 @@ def _apply_change(update: UpdateSchema, change: SchemaChange) -> None:
 
 
 def list_limits(table: Table) -> tuple[FolderLimit, ...]:
-    """Those of the spec that new files are written by."""
+    """By the partition spec of new files."""
     if table.properties.get(LAYOUT_PROPERTY) == "false":
         return ()
     location = table.properties.get(DATA_PATH_PROPERTY) or f"{table.location()}/data"
@@ -117,7 +118,7 @@ def list_limits(table: Table) -> tuple[FolderLimit, ...]:
 
 
 def list_limits_of_new(location: str, partition_by: Iterable[str]) -> tuple[FolderLimit, ...]:
-    """Those of a table that is made there, with partitions as a pipeline file has them."""
+    """For a table to be made there, with `partition_by` of the pipeline file."""
     partitions: list[tuple[str, tuple[str, ...], int | None]] = []
     for text in map(str.strip, partition_by):
         truncation = TRUNCATE_PATTERN.fullmatch(text)

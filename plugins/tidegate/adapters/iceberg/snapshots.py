@@ -161,15 +161,12 @@ class IcebergSnapshots(Snapshots):
 
 
 def _read_ancestors(lineage: Lineage, snapshot_id: int | None) -> dict[int, Snapshot]:
-    """A snapshot with all that it descends from, as far as they are there."""
     newest = lineage.get_snapshot(snapshot_id)
     return {snapshot.snapshot_id: snapshot for snapshot in lineage.iterate_ancestors(newest)}
 
 
 def _find_rollback_times(table: Table, old: int | None, new: int) -> list[int]:
-    """When main left the old snapshot's line, if the log of current snapshots still tells; else when the new one became
-    current, if that is known.
-    """
+    """When main left the old snapshot's line, by the log; else when the new one became current, if known."""
     log = table.metadata.snapshot_log
     left_at = next((place + 1 for place in reversed(range(len(log))) if log[place].snapshot_id == old), None)
     entries = log[left_at : left_at + 1] if left_at is not None else []
@@ -178,7 +175,7 @@ def _find_rollback_times(table: Table, old: int | None, new: int) -> list[int]:
 
 @dataclass(frozen=True)
 class _DeleteScope:
-    """Which data files some delete files may apply to: these, those in these partitions, or all."""
+    """The data files that some delete files may apply to: these, those in these partitions, or all."""
 
     paths: frozenset[str]
     places: frozenset[str]
@@ -200,7 +197,6 @@ class _DeleteScope:
 
     @property
     def is_uncertain(self) -> bool:
-        """Whether some delete does not say which one file it applies to."""
         return self.everywhere or bool(self.places)
 
     def covers(self, data: DataFile) -> bool:
@@ -210,14 +206,12 @@ class _DeleteScope:
 def _list_touched(
     files: Files, other_files: Files, delete_scope: _DeleteScope, elsewhere: Iterable[str]
 ) -> tuple[str, ...]:
-    """The data files that the other snapshot lacks, or to whose rows a delete may apply in one of the two alone.
-
-    `elsewhere` are those of the deletes that were not read: both snapshots have them, or neither.
-    """
+    """Data files that the other snapshot lacks, or that deletes of only one of the two may reach."""
     data_files = ((place, file) for place, file in files.items() if not _is_delete(file))
     touched_files = (
         file.file_path for place, file in data_files if place not in other_files or delete_scope.covers(file)
     )
+    # elsewhere: files of deletes that were not read, as both snapshots have them, or neither
     return tuple(sorted({*touched_files, *elsewhere}))
 
 
@@ -230,13 +224,12 @@ def _is_delete(file: DataFile) -> bool:
 
 
 def _read_live_files(table: Table, manifests: Iterable[ManifestFile]) -> Files:
-    """Their files, deletes included, by path and beginning of their content: one may hold many vectors."""
     files = (file for manifest in manifests for file in _read_manifest_files(manifest, table.io))
+    # one file may hold many vectors: its begin tells them apart
     return {(file.file_path, file[CONTENT_OFFSET]): file for file in files}
 
 
 def _list_manifests(table: Table, snapshot_id: int) -> dict[str, ManifestFile]:
-    """The snapshot's manifests by their paths."""
     snapshot = table.metadata.snapshot_by_id(snapshot_id)
     if snapshot is None:
         raise GiveUp(f"snapshot={snapshot_id} has expired; see docs/publications.md on expired snapshots")
@@ -244,7 +237,7 @@ def _list_manifests(table: Table, snapshot_id: int) -> dict[str, ManifestFile]:
 
 
 def _read_manifest_files(manifest: ManifestFile, io: FileIO) -> Iterator[DataFile]:
-    """PyIceberg's own reader leaves out which data file a delete is of, and where in its file it begins."""
+    # PyIceberg's own reader leaves out which data file a delete is of, and where in its file it begins
     with AvroFile[ManifestEntry](
         io.new_input(manifest.manifest_path),
         MANIFEST_ENTRY_SCHEMAS[3],

@@ -55,7 +55,7 @@ MAX_COMMITS = 10
 
 
 class IcebergStaging(IcebergPort, StagingStore):
-    """Spark writes the intermediate tables itself: no job leaves files that have to be brought in."""
+    """Spark writes the intermediate tables itself: no job leaves files that must be loaded."""
 
     @translate_iceberg_errors
     def complete_attempt(
@@ -180,13 +180,11 @@ def _complete_attempt(table: Table, attempt: str) -> StageOutcome | None:
 
 
 def _read_outcome(table: Table, attempt: str) -> StageOutcome | None:
-    """What the stage job of this attempt left behind, None if the attempt is not complete."""
     text = table.metadata.properties.get(resource_names.name_staged_property(attempt))
     return None if text is None else StageOutcome.from_json(text, _name_place(table, attempt))
 
 
 def _name_place(table: Table, attempt: str) -> str:
-    """For messages."""
     return f"intermediate={'.'.join(table.name())} attempt={attempt}"
 
 
@@ -200,16 +198,14 @@ def _build_staged_batch(table: Table, snapshot: Snapshot, destination: str) -> S
 
 
 def _holds_rows(table: Table, batches: Sequence[StagedBatch]) -> bool:
-    """Whether the snapshot of the last batch holds all rows of the others, in the files that their snapshots added.
-
-    Only the last one's manifests are read. A file tells the snapshot that added it, also once manifests were merged.
-    """
+    """Whether the last batch's snapshot holds all rows of the others, in the files that their snapshots added."""
     pinned = table.metadata.snapshot_by_id(batches[-1].snapshot_id)
     staged = {batch.batch: batch.snapshot_id for batch in batches[:-1] if batch.counts.to_write}
     added = {number: table.metadata.snapshot_by_id(snapshot_id) for number, snapshot_id in staged.items()}
     if pinned is None or None in added.values():
         return False
     rows = Counter[int]()
+    # a file names the snapshot that added it, also after manifests were merged
     for manifest in pinned.manifests(table.io):
         for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
             number = entry.data_file.partition[0]
@@ -221,13 +217,11 @@ def _holds_rows(table: Table, batches: Sequence[StagedBatch]) -> bool:
 
 
 def _is_unfinished(table: Table, snapshot: Snapshot) -> bool:
-    """Whether its attempt is not complete: its job was killed, or what it left is about to be looked at."""
     summary = read_summary(snapshot)
     return "tidegate.staged" in summary and _read_outcome(table, summary.get("tidegate.attempt", "")) is None
 
 
 def _is_dead(table: Table, snapshot: Snapshot) -> bool:
-    """Whether its attempt has ended, and with something that is never merged."""
     summary = read_summary(snapshot)
     outcome = _read_outcome(table, summary.get("tidegate.attempt", ""))
     if outcome is None or "tidegate.staged" not in summary:
@@ -238,19 +232,19 @@ def _is_dead(table: Table, snapshot: Snapshot) -> bool:
 def _remove_batches(table: Table, up_to_batch: int) -> dict[str, int]:
     """Remove batches up to that one: rows, snapshots, counts, then every file that nothing refers to any more.
 
-    Attempts that were killed leave files that no snapshot knows; those of batches that are published may go as well:
-    no merge of such a batch can be published, so a late commit that names them is never read. Of later batches go the
-    attempts that are never merged; their rows too, unless another attempt has written over them. So do unfinished ones
-    that another has written over; a job that was only slow finds its rows gone, and stages again. So does what another
-    tool's compaction has made, once a newer snapshot is there: a merge reads the snapshot that its batch was staged in.
-    Of `batches` in the answer each published one is counted once.
+    Also of later batches: attempts that are never merged, with their rows unless another attempt has written over them;
+    unfinished attempts that another has written over; and snapshots of another tool's compaction below a newer one. In
+    the
+    answer, `batches` counts each published one once.
     """
     check_removable(table, STAGING_KINDS)
     last = {parse_batch(s): s for s in sorted(table.metadata.snapshots, key=lambda s: s.sequence_number or 0)}
     dead = [s for s in table.metadata.snapshots if _is_dead(table, s) and not _is_bare(table, s)]
+    # a job that was only slow finds its rows gone, and stages again
     dead += [s for s in table.metadata.snapshots if _is_unfinished(table, s) and last[parse_batch(s)] is not s]
     numbers = [batch for s in dead if (batch := parse_batch(s)) and batch > up_to_batch and last[batch] is s]
     named_ids = {reference.snapshot_id for reference in table.metadata.refs.values()}
+    # a merge reads the snapshot that its batch was staged in, none of another tool's compaction
     foreign = [s for s in table.metadata.snapshots if _is_foreign(s) and s.snapshot_id not in named_ids]
     old = [s for s in table.metadata.snapshots if _is_spent(s, up_to_batch) or s in dead or s in foreign]
     current = table.metadata.current_snapshot_id
@@ -263,6 +257,7 @@ def _remove_batches(table: Table, up_to_batch: int) -> dict[str, int]:
     before = list_snapshot_files(table, old)
     fresh = table.catalog.load_table(table.name())
     live_files = list_snapshot_files(fresh, fresh.metadata.snapshots, live_only=True)
+    # killed attempts leave files that no snapshot knows; no merge of a published batch can be published any more
     doomed = (before - live_files) | _find_stray_files(fresh, up_to_batch, live_files)
     for location in doomed:
         remove_file(fresh, location)
@@ -278,16 +273,13 @@ def _remove_batches(table: Table, up_to_batch: int) -> dict[str, int]:
 
 
 def _is_bare(table: Table, snapshot: Snapshot) -> bool:
-    """Whether it is the newest and wrote no row: there is nothing to delete, so it stays until another one follows."""
+    """Whether it is the newest and wrote no row: it stays until another one follows."""
     is_current = snapshot.snapshot_id == table.metadata.current_snapshot_id
     return is_current and read_summary(snapshot).get("added-records", "0") == "0"
 
 
 def _find_obsolete_counts(table: Table, old: list[Snapshot]) -> list[str]:
-    """Counts and audits of attempts that have no snapshot once the old ones are gone: theirs, and those of late losers.
-
-    Counts are written after their snapshot, so that no attempt still waits for its own.
-    """
+    """Counts and audits of attempts without a snapshot once the old ones are gone."""
     old_ids = {snapshot.snapshot_id for snapshot in old}
     attempts = (
         read_summary(s).get("tidegate.attempt", "") for s in table.metadata.snapshots if s.snapshot_id not in old_ids
@@ -297,6 +289,7 @@ def _find_obsolete_counts(table: Table, old: list[Snapshot]) -> list[str]:
         resource_names.name_staged_property,
         resource_names.name_audit_property,
     )
+    # counts are written after their snapshot: no attempt still waits for its own
     in_use = {name(attempt) for attempt in attempts for name in name_functions}
     prefixes = tuple(name("") for name in name_functions)
     return [name for name in table.metadata.properties if name.startswith(prefixes) and name not in in_use]
@@ -312,12 +305,11 @@ def _is_spent(snapshot: Snapshot, up_to_batch: int) -> bool:
 
 
 def _is_foreign(snapshot: Snapshot) -> bool:
-    """Whether somebody else made it: each of the product's own says what it is."""
+    # each of the product's snapshots says what it is
     return not any(name.startswith("tidegate.") for name in read_summary(snapshot))
 
 
 def _find_stray_files(table: Table, up_to_batch: int, live_files: set[str]) -> set[str]:
-    """Files in the folders of published batches that no snapshot refers to."""
     files = list_files_below(table, f"{table.location()}/data")
     return {location for location in files if _parse_batch_folder(location) <= up_to_batch} - live_files
 
@@ -330,7 +322,6 @@ def _parse_batch_folder(path: str) -> float:
 def _drop_staged(
     table: Table, up_to_batch: int, numbers: list[int], snapshot_ids: list[int], properties: list[str]
 ) -> None:
-    """Remove batches up to one, and of those `numbers`, their snapshots and counts from an intermediate table."""
     transaction = table.transaction()
     mark = {"tidegate.clean-up": str(up_to_batch)}
     with warnings.catch_warnings():  # their rows may be gone already, and only snapshots and counts be left
@@ -353,7 +344,6 @@ def _drop_staged(
 
 
 def _drop_counts(table: Table, up_to_batch: int, properties: list[str]) -> None:
-    """Remove counts of attempts from an intermediate table."""
     requirements = (AssertTableUUID(uuid=table.metadata.table_uuid),)
     commit(
         table,
@@ -363,7 +353,6 @@ def _drop_counts(table: Table, up_to_batch: int, properties: list[str]) -> None:
 
 
 def _record_highest_batch(table: Table, number: int) -> list[TableUpdate]:
-    """Keep the number of a batch that is cleaned up: its snapshot may stay, if it has no rows, without its counts."""
     if number <= int(table.metadata.properties.get(HIGHEST_BATCH_PROPERTY, "0")):
         return []
     return [SetPropertiesUpdate(updates={HIGHEST_BATCH_PROPERTY: str(number)})]

@@ -47,7 +47,7 @@ AgedFile = tuple[FileScanTask, Fraction]  # a file with old rows, and which shar
 
 
 class IcebergTables(IcebergPort, TableStore):
-    """Each call loads the table anew; what `read_state` has loaded is kept for the merge that follows."""
+    """Each call loads the table anew; what `read_state` loaded is kept for the merge that follows."""
 
     def __init__(self, catalogs: Catalogs, branches: Mapping[str, str] | None = None) -> None:
         super().__init__(catalogs, branches)
@@ -133,17 +133,13 @@ class IcebergTables(IcebergPort, TableStore):
         return 0 if loaded_table is None else forget_old_deletes(loaded_table, before_ms)
 
     def _load_table_at(self, name: str, snapshot_id: int) -> Table:
-        """The table as its state was read, if that has the snapshot: a snapshot is never another."""
         read = self._states.get(name)
+        # a snapshot never changes
         return read if read is not None and read.metadata.snapshot_by_id(snapshot_id) else self._load_table(name)
 
 
 def forget_old_deletes(table: Table, before_ms: int) -> int:
-    """Remove deletes whose record is older; returns how many. `CommitRefused` where a merge has written meanwhile.
-
-    Files that hold nothing else go unread. Of the others only those are written again where that is little work for
-    what goes: a delete that stays is remembered for longer, at most until the newest one of its file is old.
-    """
+    """Remove deletes whose record is older; returns how many. `CommitRefused` where a merge has written meanwhile."""
     if table.metadata.properties.get(KIND_PROPERTY) not in MEMORY_KINDS:
         return 0  # the next merge marks it, if it is ours
     field = table.schema().find_field(
@@ -153,7 +149,9 @@ def forget_old_deletes(table: Table, before_ms: int) -> int:
     current = table.current_snapshot()
     tasks = table.scan(row_filter=LessThan(term=field.name, value=before.isoformat())).plan_files()
     aged = [(task, _estimate_old_share(task.file, field, before)) for task in tasks]
+    # files with older deletes only go unread
     wholly_old = [task for task, share in aged if share == 1]
+    # a file is rewritten if that is little work for what goes; a delete that stays is remembered for longer
     partly_old = _choose_worth_rewriting([aged_file for aged_file in aged if aged_file[1] < 1])
     deleted_rows = 0
     if current and any(task.file.record_count for task in (*wholly_old, *partly_old)):
@@ -171,9 +169,9 @@ def _replace_files(
     kept_rows: BooleanExpression,
     time: str,
 ) -> int:
-    """In one commit onto the snapshot, drop files and write others anew with the kept rows; how many rows went.
+    """In one commit onto the snapshot, drop files and rewrite others with the kept rows; returns the removed rows.
 
-    `tasks` are those of both, in this order; `time` is the column of their records' times.
+    `tasks`: those of both, in this order; `time`: the column of their records' times.
     """
     dropped_tasks, rewritten_tasks = tasks
     transaction = table.transaction()
@@ -196,7 +194,7 @@ def _replace_files(
 
 
 def _choose_worth_rewriting(aged: Sequence[AgedFile]) -> list[FileScanTask]:
-    """Large files of which a good share is old, and of the small ones those with the oldest rows."""
+    """Large files of which a good share is old; of the small ones those with the oldest rows."""
     tasks = []
     room = SMALL_FILE_ROWS
     for task, share in sorted(aged, key=lambda aged_file: -aged_file[1]):
@@ -210,7 +208,7 @@ def _choose_worth_rewriting(aged: Sequence[AgedFile]) -> list[FileScanTask]:
 
 
 def _estimate_old_share(file: DataFile, field: NestedField, before: datetime) -> Fraction:
-    """Which share of the time between a file's oldest and newest row is over: 1 only if no row is newer."""
+    """The share of a file's time span that is over: 1 only if no row is newer."""
     low, high = (_read_bound(ends, field) for ends in (file.lower_bounds, file.upper_bounds))
     end_micros = (before - EPOCH) // timedelta(microseconds=1)
     if low is None or high is None or (file.null_value_counts or {}).get(field.field_id) != 0:

@@ -64,7 +64,7 @@ _SPARK = {str(iceberg): spark for spark, iceberg in _SIMPLE.items() if spark not
 
 
 def to_iceberg_type(text: str) -> IcebergType:
-    """The Iceberg type that Spark makes of a type text; field ids are placeholders."""
+    """As Spark maps it; field ids are placeholders."""
     return _convert_to_iceberg(parse_type(text), count(1000))
 
 
@@ -92,7 +92,6 @@ def _convert_to_iceberg(data_type: DataType, ids: "count[int]") -> IcebergType:
 
 
 def to_spark_text(iceberg: IcebergType) -> str:
-    """The Spark text of an Iceberg type."""
     match iceberg:
         case ListType():
             return f"ARRAY<{to_spark_text(iceberg.element_type)}>"
@@ -106,12 +105,12 @@ def to_spark_text(iceberg: IcebergType) -> str:
 
 
 def to_columns(schema: Schema) -> tuple[Column, ...]:
-    """A table's columns in Spark's words."""
+    """Columns in Spark's words."""
     return tuple(Column(f.name, to_spark_text(f.field_type), not f.required) for f in schema.fields)
 
 
 def read_table_struct(table: Table) -> Struct:
-    """What a table holds, with what is required and the names that its name mapping knows for each field."""
+    """With required fields, and each field's names in the table's name mapping."""
     schema = table.schema()
     identifiers = set(schema.identifier_field_ids)
     return _convert_struct(schema.as_struct(), _SchemaNames(_collect_names(table.name_mapping() or ()), identifiers))
@@ -125,7 +124,6 @@ class _SchemaNames:
     identifiers: set[int]
 
     def identifies(self, field: NestedField) -> bool:
-        """Whether the field is an identifier field, or holds one."""
         inner = field.field_type.fields if isinstance(field.field_type, StructType) else ()
         return field.field_id in self.identifiers or any(self.identifies(operand) for operand in inner)
 
@@ -166,7 +164,7 @@ def _collect_names(mapping: Iterable[MappedField]) -> dict[int, list[str]]:
 
 
 def clamp_times(rows: pa.Table, name: str) -> pa.Table:
-    """The rows, with the nearest time that Python has in place of each that it does not have; NULL stays NULL."""
+    """Put the nearest time that Python has in place of each that it does not have; NULL stays NULL."""
     times = rows[name]
     first, last = (pa.scalar(end, times.type).cast(pa.int64()) for end in (EARLIEST, LATEST))
     not_earlier = pc.max_element_wise(times.cast(pa.int64()), first, skip_nulls=False)
@@ -176,7 +174,7 @@ def clamp_times(rows: pa.Table, name: str) -> pa.Table:
 
 
 def list_field_ids(fields: Iterable[NestedField], above: Path = ()) -> dict[Path, int]:
-    """The ids of columns and of what lies in their structs, by the names that lead there."""
+    """Ids of columns and of fields in their structs, by path."""
     ids: dict[Path, int] = {}
     for field in fields:
         ids[(*above, field.name)] = field.field_id
