@@ -1,4 +1,4 @@
-"""Clients of catalogs that are open in this process, so that pipelines which are looked at together share them."""
+"""Clients of catalogs that are open in this process, shared by pipelines that are looked at together."""
 
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar, cast
@@ -9,53 +9,50 @@ Client = TypeVar("Client")
 
 
 class SentJob(Protocol):
-    """A job that an adapter has named before it sent it, in the project and the location where it runs."""
+    """A job that an adapter named before it sent it."""
 
     @property
     def catalog(self) -> Catalog:
-        """Which says how to get there."""
+        """How to reach the job."""
         ...
 
     @property
     def project(self) -> str:
-        """Where it runs, and is paid for."""
+        """Runs the job, and pays for it."""
         ...
 
     @property
     def location(self) -> str:
-        """The region, empty where there is none."""
+        """The region, or empty."""
         ...
 
     @property
     def job_id(self) -> str:
-        """Its name, by which it is found again."""
+        """The name by which the job is found again."""
         ...
 
     @property
     def address(self) -> str:
-        """Where people look at it."""
+        """A page about the job for people."""
         ...
 
 
 class Watcher(Protocol):
-    """Hears of the named jobs of a task.
-
-    `deferred_job_id`: the job for which the task was deferred, empty if it was not.
-    """
+    """Hears of the named jobs of a task. `deferred_job_id`: the job for which the task was deferred, or empty."""
 
     deferred_job_id: str
 
     def report_sent(self, job: SentJob) -> None:
-        """A job was sent, or found where an earlier call had sent it."""
+        """The job was sent, now or by an earlier call."""
         ...
 
     def report_running(self, job: SentJob, seconds: float) -> None:
-        """It has been waited for so long and runs still; may raise, to wait elsewhere: the job is found by its name."""
+        """The job still runs after so many seconds; may raise to wait elsewhere: the job is found by its name."""
         ...
 
 
 class NoWatcher:
-    """Nobody is told, and jobs are waited for where they were sent."""
+    """Reports to nobody, and waits for jobs where they were sent."""
 
     deferred_job_id = ""
 
@@ -67,9 +64,9 @@ class NoWatcher:
 
 
 class OpenClients:
-    """One client for each catalog's name, made again when the catalog's settings, secrets included, have changed.
+    """One client per catalog name, made again when the catalog's settings, secrets included, change.
 
-    `watcher` is called for the named jobs that a client runs, if it runs some.
+    `watcher` hears of the named jobs that clients run.
     """
 
     def __init__(self, watcher: Watcher | None = None) -> None:
@@ -77,7 +74,7 @@ class OpenClients:
         self._clients: dict[str, tuple[object, Any]] = {}  # a client is what its adapter makes
 
     def get_client(self, catalog: str, settings: object, make: Callable[[], Client]) -> Client:
-        """The catalog's client for these settings. Two threads that need the first one at once may each make one."""
+        """Two threads that need the first client at once may each make one."""
         entry = self._clients.get(catalog)
         if entry is None or entry[0] != settings:
             entry = self._clients[catalog] = (settings, make())

@@ -9,8 +9,7 @@ from tidegate.ports.session import Engine, Sql
 
 @dataclass(frozen=True)
 class OpenedDestination:
-    """The ports over catalogs of one type. `engines` and `dialects` are those of catalogs whose statements Spark does
-    not run, by the catalog's name."""
+    """The ports over catalogs of one type; `engines` and `dialects` by name of the catalogs that Spark does not run."""
 
     session: Destination
     engines: Mapping[str, Engine] = field(default_factory=dict)

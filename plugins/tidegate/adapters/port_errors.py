@@ -1,4 +1,4 @@
-"""The edge of a port: whatever a library raises behind it leaves as one of the product's own errors."""
+"""The edge of a port: each error of a library behind it leaves as one of the product's own errors."""
 
 import logging
 from collections.abc import Callable
@@ -18,18 +18,16 @@ log = logging.getLogger(__name__)
 
 
 def name_table(port: Any, table: str) -> str:
-    """How a message names what a verb was asked of."""
     return f"table={table}"
 
 
 def translate_errors(
     judge: Judge, describe_place: DescribePlace = name_table
 ) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Decorate a port's method that names first what it is asked of: a table, or the commit to one.
+    """Decorate a port's method whose first argument is its subject: a table, or the commit to one.
 
-    `judge` gets the port, the method's name, that subject and the error, and returns the product's error for those that
-    it knows. All others pass for the caller: it tries again, and a person sees the error's kind and text. A publish
-    that failed in an unknown way may have been committed all the same: its position is read before it is repeated.
+    `judge` gets the port, the method's name, the subject and the error, and returns the product's error, or None for an
+    unknown one. An unknown one becomes `RetryLater` with its kind and text.
     """
 
     def decorate(method: Callable[P, T]) -> Callable[P, T]:
@@ -59,7 +57,7 @@ def _judge_error(
 
 
 def to_unexpected_error(verb: str, place: str, error: Exception) -> RetryLater:
-    """An error that nobody foresaw: its kind and text, and the traceback in the log of who asks for it (-v)."""
+    """With the error's kind and text; its traceback goes to the log (-v)."""
     log.info("unexpected: %s verb=%s", place, verb, exc_info=error)
     return RetryLater(
         f"{place}: {verb} failed with an unexpected {type(error).__name__}: {format_one_line(error)}; it will "
@@ -69,7 +67,5 @@ def to_unexpected_error(verb: str, place: str, error: Exception) -> RetryLater:
 
 
 def format_one_line(error: Exception) -> str:
-    """The error's text without line breaks and secrets of addresses; of a database's error what it says, without the
-    statement's parameters.
-    """
+    """Without line breaks and secrets of addresses; of a database's error without the statement's parameters."""
     return mask_addresses(" ".join(str(getattr(error, "orig", None) or error).split()))[:MAX_TEXT_CHARACTERS]

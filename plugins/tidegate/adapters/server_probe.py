@@ -1,4 +1,4 @@
-"""Whether a server takes connections: asked before a client that would wait for minutes, and told in one sentence."""
+"""Whether a server takes connections: checked before a client that would wait for minutes."""
 
 import logging
 import re
@@ -20,10 +20,11 @@ log = logging.getLogger(__name__)
 
 
 class Patience:
-    """How long a server that takes no connection is waited for, in this process.
+    """How long this process waits for a server that takes no connection.
 
-    Not at all in a task, which the scheduler tries again after growing pauses, nor where pages are drawn; a command has
-    nobody who would try again.
+    Not at all in a task, which the scheduler tries again after growing pauses, nor for a web page; a command waits, as
+    nobody
+    tries it again.
     """
 
     seconds = 0.0
@@ -39,9 +40,9 @@ class Server:
 
     @classmethod
     def from_uri(cls, name: str, place: str, uri: str) -> "Server":
-        """A server by its address ``scheme://host:port``; of a URI's login and parameters nothing is kept.
+        """By ``scheme://host:port``; keeps nothing of a URI's login and parameters.
 
-        Without an address where there is no host in it, or where the host is reached through a proxy.
+        Has no address without a host, or where a proxy leads to the host.
         """
         try:
             parts = urlsplit(uri)
@@ -55,13 +56,13 @@ class Server:
 
     @classmethod
     def from_uris(cls, name: str, place: str, uris: str) -> "Server":
-        """A server by one address, or several with commas between them, of which any will do."""
+        """By addresses with commas between them, of which any will do."""
         servers = [cls.from_uri(name, place, uri.strip()) for uri in uris.split(",")]
         return cls(name, place, tuple(address for server in servers for address in server.addresses))
 
     @classmethod
     def from_list(cls, name: str, place: str, text: str) -> "Server":
-        """A server by a list ``host:port,host:port``, of which any will do."""
+        """By ``host:port,host:port``, of which any will do."""
         return cls.from_uris(
             name, place, ",".join(f"any://{uri.rpartition('://')[2].strip()}" for uri in text.split(","))
         )
@@ -76,9 +77,9 @@ class Server:
 
 
 def explain_address(address: str, *, needs_port: bool = False) -> str | None:
-    """Why no server can be at ``[protocol://][login@]host[:port]``, with the way out; None where one can be.
+    """Why no server can be at ``[protocol://][login@]host[:port]``; None where one can be.
 
-    Nothing of the address but its host is repeated: a login may stand in the rest.
+    The text repeats only the host: the rest may hold a login.
     """
     try:
         parts = urlsplit(f"any://{address.strip().rpartition('://')[2]}")
@@ -98,9 +99,9 @@ def explain_address(address: str, *, needs_port: bool = False) -> str | None:
 
 
 def require_server(server: Server) -> None:
-    """Return as soon as one of the server's addresses takes a connection; `RetryLater` when patience has ended.
+    """Return once one of the addresses takes a connection; `RetryLater` when patience has ended.
 
-    Costs one TCP connect where the server is there. A server without an address is taken for one that is.
+    Costs one TCP connect. A server without an address passes.
     """
     begin_seconds = time.monotonic()
     is_told = False
@@ -119,7 +120,7 @@ def require_server(server: Server) -> None:
 
 
 def find_connection_failure(addresses: Iterable[tuple[str, int]]) -> str | None:
-    """Why none of the addresses takes a connection; None where one does, and where there are none."""
+    """Why none of the addresses takes a connection; None where one does, or without addresses."""
     reason = None
     for address in addresses:
         try:

@@ -16,7 +16,7 @@ Filters = dict[str, Callable[..., Any]]
 
 
 def _build_naming_filters(quoted: Callable[[str], str]) -> Filters:
-    """Columns of our own beside the user's, which cannot be called the same, and the way to what lies in a struct."""
+    """`ours`: a column beside the user's, whose prefix no user column has. `path`: the path to a struct's field."""
 
     def quote_path(leaf: Iterable[str]) -> str:
         return ".".join(quoted(name) for name in leaf)
@@ -38,7 +38,7 @@ def _build_environment(dialect: str) -> "jinja2.Environment":
 class SqlFiles:
     """The statements of one dialect: its folder of ``include/sql`` and ``shared``, with its adapter's filters.
 
-    `projects` are BigQuery's names for catalogs: a table's name begins with its catalog, in SQL with the project.
+    `projects`: BigQuery's names for catalogs; SQL names a table by its project.
     """
 
     def __init__(self, dialect: str, projects: Mapping[str, str] | None = None) -> None:
@@ -55,7 +55,7 @@ class SqlFiles:
         return environment
 
     def render(self, statement: str, **values: Any) -> str:
-        """Fill in ``<statement>.sql``; `jinja2.UndefinedError` names a value that is missing."""
+        """Fill in ``<statement>.sql``; `jinja2.UndefinedError` names a missing value."""
         return self._environment.get_template(f"{statement}.sql").render(**values).strip()
 
 

@@ -155,7 +155,6 @@ def translate_job_error(place: str, error: JobFailed) -> RetryLater | GiveUp:
 
 
 def _explain_limit(error: JobFailed) -> str:
-    """Explain a limit that each try meets again; empty for none."""
     if error.exceeds_billed_limit:
         return f"it would read more than max_bytes_billed, nothing was changed: {error}; {COST_ADVICE}"
     if TOO_MANY_PARTITIONS_MESSAGE in error.message.casefold():
@@ -166,7 +165,6 @@ def _explain_limit(error: JobFailed) -> str:
 
 
 def _explain_interruption(error: JobFailed) -> str:
-    """Explain why a job ended early although nothing is wrong with it; empty for an unknown reason."""
     if STREAMED_ROWS_MESSAGE in error.message.casefold():
         return (
             "rows of it are still in BigQuery's streaming buffer, nothing was changed, it will be tried again: "

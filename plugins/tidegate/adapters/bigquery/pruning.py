@@ -107,7 +107,6 @@ class RowPartition:
 
 
 def _find_row_partition(partition: Partitioning, layout: TableLayout, values: MergeInput) -> RowPartition | None:
-    """None where staged rows do not tell: they go to the partition of the moment, or to that of NULL."""
     if partition.of_ingestion:
         unit = get_partition_unit(values["layout"])
         column = "_tidegate_partition_time"
@@ -133,12 +132,6 @@ def _split_into_parts(
     table_partitions: Iterable[Any] | None,
     bounds: tuple[Bound, ...],
 ) -> tuple[BatchPart, ...]:
-    """The parts of a batch that changes more partitions than one statement may; empty for any other.
-
-    `table_partitions`: where its keys lie now, None if they stay in the partitions of its rows. Each part holds keys
-    whose
-    new rows lie close together; the last one those without a partition, as deletes.
-    """
     new = sorted(stats.get("partitions") or ())
     partition = layout.partitioning
     if partition is None or place is None or len({*new, *(table_partitions or ())}) <= MAX_STATEMENT_PARTITIONS:
@@ -191,7 +184,6 @@ def _build_partition_bound(layout: TableLayout, partition: Partitioning, stats: 
 
 
 def _build_bound(layout: TableLayout, partition: Partitioning, spans: Iterable[Any], *, outside: bool) -> Bound:
-    """Spans of the partition column; `outside` adds the rows that lie in no partition of their own."""
     outer_spans = []
     if outside and partition.numbers is not None:
         outer_spans = [(MIN_INT64, partition.numbers.start - 1), (partition.numbers.stop, MAX_INT64)]
@@ -202,7 +194,6 @@ def _build_bound(layout: TableLayout, partition: Partitioning, spans: Iterable[A
 
 
 def _build_full_bound(layout: TableLayout, partition: Partitioning) -> Bound:
-    """A bound that holds for every row, for a table that requires a filter."""
     first: Any = date.min
     last: Any = date.max
     if partition.numbers is not None:
@@ -249,7 +240,6 @@ def compute_truncate_bounds(
 
 
 def _list_ranges(layout: TableLayout, rows: QueryRunner, sql: Sql, target: str) -> list[Bound]:
-    """Ranges of the partition column that hold all rows, each with few enough partitions for one statement."""
     partition = layout.partitioning
     if partition is None:
         return []

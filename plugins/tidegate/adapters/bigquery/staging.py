@@ -188,15 +188,6 @@ def get_folder(intermediate: str, batch: int | None = None, attempt: str = "") -
 
 
 def _load_attempt(warehouse: Warehouse, intermediate: str, batch: int, attempt: str, summary: dict[str, str]) -> None:
-    """Load an attempt's rows and record that they are there. A repeat call changes nothing.
-
-    1. Read the counts, which the job leaves last; without them it did not finish, and nothing is done.
-    2. Load the rows by jobs named by the attempt. A batch with a bad record is not loaded: it is never merged.
-    3. Compare what came in with what Spark wrote.
-    4. Write `landed.json`.
-
-    An attempt whose files cannot be loaded, or came in otherwise than written, is forgotten: its batch is staged again.
-    """
     place = get_folder(intermediate, batch, attempt)
     outcome = _read_counts(warehouse, place)
     if outcome is None:
@@ -230,7 +221,6 @@ def _load_attempt(warehouse: Warehouse, intermediate: str, batch: int, attempt: 
 
 
 def _check_key_collations(intermediate: str, table: Any) -> None:
-    """`GiveUp` where a collation of the dataset would make one key of keys that differ in case."""
     for path, collation in find_collated_texts(field.to_api_repr() for field in table.schema):
         if path[0] == "key":
             raise GiveUp(
@@ -349,14 +339,12 @@ def _send_load_job(warehouse: Warehouse, job_id: str, request: LoadRequest, sour
 
 
 def _list_landed(warehouse: Warehouse, intermediate: str) -> list[dict[str, Any]]:
-    """`landed.json` of every attempt, also of former tables of this name; in the order of loading."""
     names = warehouse.folder.list_paths(get_folder(intermediate))
     texts = (warehouse.folder.read(name) for name in names if name.endswith(f"/{LANDED_FILE}"))
     return sorted((json.loads(text) for text in texts if text), key=lambda landed: landed["number"])
 
 
 def _list_valid(warehouse: Warehouse, intermediate: str) -> list[dict[str, Any]]:
-    """Attempts that were loaded into the present table; `GiveUp` where another build has made it."""
     landed = _list_landed(warehouse, intermediate)
     table = warehouse.find_table(intermediate) if landed else None
     if table is None:

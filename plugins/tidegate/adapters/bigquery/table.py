@@ -194,7 +194,6 @@ def _check_collations(table: str, schema: Iterable[Mapping[str, Any]], values: M
 
 
 def _check_floats(table: str, schema: Struct, values: MergeInput) -> None:
-    """`GiveUp` for floating point in a key or a sequence."""
     # NaN is not equal to itself: each batch would insert a row of that key once more; and nothing is newer than NaN
     given_conditions = values.get("given", {}).values()
     groups = {
@@ -215,7 +214,6 @@ def _check_floats(table: str, schema: Struct, values: MergeInput) -> None:
 
 
 def _check_partial_arrays(table: str, schema: Struct, values: MergeInput) -> None:
-    """`GiveUp` for an array in partial updates."""
     # BigQuery stores a NULL array as an empty one: a record that lacks it would empty the row's array
     types = dict(schema.fields)
     for name, (kind, _) in values.get("given", {}).items():
@@ -228,7 +226,6 @@ def _check_partial_arrays(table: str, schema: Struct, values: MergeInput) -> Non
 
 
 def _check_ingestion_unit(table: str, layout: TableLayout, values: MergeInput) -> None:
-    """`GiveUp` where rows would go to ingestion-time partitions that the table does not have."""
     unit = get_partition_unit(values.get("layout"))
     partitioning = layout.partitioning
     own_unit = partitioning.unit if partitioning is not None and partitioning.of_ingestion else None

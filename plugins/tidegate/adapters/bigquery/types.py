@@ -215,7 +215,6 @@ def _get_field(expr: str, staged_schema: Struct, target: Struct, name: str, dept
 
 
 def _render_aligned(expr: str, staged_type: DataType, target: DataType, depth: int = 0) -> str:
-    """A staged value as the table's type: by its names and order, NULL where a field is missing."""
     stored_type = to_stored_type(staged_type)
     if format_type(stored_type).casefold() == format_type(target).casefold():
         return expr

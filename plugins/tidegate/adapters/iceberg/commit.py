@@ -184,7 +184,6 @@ def commit(table: Table, requirements: Iterable[TableRequirement], updates: Iter
 
 
 def _require_references(table: Table, changes: Iterable[TableUpdate], after: TableMetadata) -> None:
-    """Refuse a catalog that confirms a commit and does not store its tags and branches: a position needs the tag."""
     names = [change.ref_name for change in changes if isinstance(change, SetSnapshotRefUpdate)]
     missing = [name for name in names if name not in after.refs]
     # a catalog that stores one of them stores all; another run may have dropped a branch meanwhile
@@ -234,7 +233,6 @@ def _require_unmoved(table: Table, table_commit: TableCommit, main: int, target:
 def _replace_branch_head(
     table: Table, table_commit: TableCommit, onto: NewParent, written_files: WrittenFiles, target: str
 ) -> None:
-    """Give the branch one snapshot with these files and the parent `onto`, if that is still the newest of `target`."""
     head = table.metadata.snapshot_by_id(table_commit.head)
     assert head is not None
     reparented = ReparentedSnapshot(table, head, onto, written_files)

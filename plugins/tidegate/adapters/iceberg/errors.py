@@ -69,7 +69,6 @@ def judge_error(catalogs: Catalogs, verb: str, table: str, error: Exception) -> 
 
 
 def _judge_race(verb: str, table: str, error: Exception) -> RetryLater | None:
-    """The error where others have changed the table meanwhile; None for others."""
     text = format_one_line(error)
     if isinstance(error, FileNotFoundError):
         return RetryLater(

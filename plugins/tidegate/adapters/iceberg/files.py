@@ -112,7 +112,6 @@ def find_tables_inside(table: Table) -> tuple[str, ...]:
 
 
 def _normalize_location(location: str) -> str:
-    """One spelling for `file:/x`, `file:///x` and `/x`, and for `s3:` and `s3a:`."""
     scheme, colon, path = location.partition(":")
     if not colon:
         scheme = "file"
@@ -253,7 +252,6 @@ def measure_files(table: Table, exact: bool = False) -> TableFiles:
 def _choose_manifests(
     lineage: Lineage, current: Snapshot | None, manifests: Sequence[ManifestFile], *, needs_deletes: bool
 ) -> list[ManifestFile]:
-    """The newest first, within this module's bounds: a small file is new, or was measured before."""
     recent = {snapshot.snapshot_id for snapshot in islice(lineage.iterate_ancestors(current), NEWEST_SNAPSHOTS)}
     chosen_manifests = list[ManifestFile]()
     old_files = 0
@@ -352,15 +350,10 @@ def _find_tagged_snapshots(table: Table, lineage: Lineage) -> _Tagged:
 
 
 def _count_to_any(line: Line, ids: Collection[int]) -> int:
-    """The count of snapshots from a branch's head to the first of `ids`, 0 without one."""
     return next((n for n, snapshot in enumerate(line, 1) if snapshot.snapshot_id in ids), 0)
 
 
 def _count_to_position(line: Line, tag: str, tag_line: Line) -> int:
-    """The count of snapshots to the position that a branch carries since a rollback took the tag.
-
-    0 for a branch without a snapshot of the tag's line; the count to the first shared one where none has a position.
-    """
     shared = _count_to_any(line, {snapshot.snapshot_id for snapshot in tag_line})
     position = resource_names.name_pipeline_property(resource_names.parse_tag_pipeline(tag), "position")
     carrying = (n for n, snapshot in enumerate(line, 1) if n >= shared and position in read_summary(snapshot))

@@ -205,10 +205,6 @@ def read_newest_batches(table: Table, limit: int) -> list[HistoryRow]:
 
 
 def _choose_newest_files(table: Table, tasks: Sequence[FileScanTask], limit: int) -> list[FileScanTask]:
-    """The files with the newest `limit` rows, by the time bounds of each.
-
-    Their number grows neither with all published batches nor with the tables of a batch.
-    """
     spans = {task.file.file_path: _read_times(table, task.file) for task in tasks}
     begin = inf
     rows = 0

@@ -234,7 +234,6 @@ def find_values_rolled_back(table: Table, branch: str, name: str) -> frozenset[s
 
 
 def _list_behind_cut(snapshots: Sequence[Snapshot], oldest: Snapshot) -> set[int]:
-    """The snapshots from which the oldest one of a line may descend by others that have expired."""
     end = oldest.sequence_number or 0
     number_by_id = {s.snapshot_id: s.sequence_number or 0 for s in snapshots}
     if oldest.parent_snapshot_id is not None:

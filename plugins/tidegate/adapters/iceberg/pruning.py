@@ -152,7 +152,6 @@ def _render_constant(data_type: Any, value: Any) -> str:
 
 
 def _format_date(days: int) -> str:
-    """As Spark reads it: four digits of the year or more, also before and after Python's first and last year."""
     cycles, remaining_days = divmod(days, CALENDAR_DAYS)
     day = EPOCH + timedelta(days=remaining_days)
     year = day.year + CALENDAR_YEARS * cycles

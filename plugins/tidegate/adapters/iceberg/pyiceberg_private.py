@@ -372,12 +372,6 @@ def _load_patient_class() -> "type[RestCatalog]":
 
 @contextmanager
 def _forget_frames() -> Iterator[None]:
-    """Clear the frames of an error's traceback. Upstream: none.
-
-    PyIceberg's retries keep the error, and its traceback keeps the values of all callers, with the Kafka client of
-    their flush,
-    until Python's collector comes.
-    """
     try:
         yield
     except Exception as error:

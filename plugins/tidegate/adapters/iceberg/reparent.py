@@ -81,7 +81,6 @@ def find_written_files(
 
 
 def _list_written_files(table: Table, head: Snapshot) -> WrittenFiles | None:
-    """What a snapshot added and replaced; None if it did anything else that counts."""
     added_files: Added = {}
     replaced_paths = set()
     for manifest, entry in _iterate_own_entries(table, head):
@@ -150,7 +149,6 @@ class ReparentedSnapshot(SnapshotOfManifests):
         return [*added, *self._merge_small([self._remove_replaced(manifest) for manifest in live])]
 
     def _merge_small(self, manifests: list[ManifestFile]) -> list[ManifestFile]:
-        """Merge small manifests of a kind by the table's properties, as Iceberg's writers do."""
         properties = self.properties
         if not property_as_bool(properties, TableProperties.MANIFEST_MERGE_ENABLED, default=True):
             return manifests

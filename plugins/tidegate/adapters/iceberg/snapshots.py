@@ -166,7 +166,6 @@ def _read_ancestors(lineage: Lineage, snapshot_id: int | None) -> dict[int, Snap
 
 
 def _find_rollback_times(table: Table, old: int | None, new: int) -> list[int]:
-    """When main left the old snapshot's line, by the log; else when the new one became current, if known."""
     log = table.metadata.snapshot_log
     left_at = next((place + 1 for place in reversed(range(len(log))) if log[place].snapshot_id == old), None)
     entries = log[left_at : left_at + 1] if left_at is not None else []
@@ -206,7 +205,6 @@ class _DeleteScope:
 def _list_touched(
     files: Files, other_files: Files, delete_scope: _DeleteScope, elsewhere: Iterable[str]
 ) -> tuple[str, ...]:
-    """Data files that the other snapshot lacks, or that deletes of only one of the two may reach."""
     data_files = ((place, file) for place, file in files.items() if not _is_delete(file))
     touched_files = (
         file.file_path for place, file in data_files if place not in other_files or delete_scope.covers(file)

@@ -167,7 +167,6 @@ class IcebergStaging(IcebergPort, StagingStore):
 
 
 def _complete_attempt(table: Table, attempt: str) -> StageOutcome | None:
-    """Let an attempt count whose job has left its counts, and return them; None without any. One commit, tried once."""
     counted_property = resource_names.name_counted_property(attempt)
     text = table.metadata.properties.get(counted_property)
     if text is None:
@@ -198,7 +197,6 @@ def _build_staged_batch(table: Table, snapshot: Snapshot, destination: str) -> S
 
 
 def _holds_rows(table: Table, batches: Sequence[StagedBatch]) -> bool:
-    """Whether the last batch's snapshot holds all rows of the others, in the files that their snapshots added."""
     pinned = table.metadata.snapshot_by_id(batches[-1].snapshot_id)
     staged = {batch.batch: batch.snapshot_id for batch in batches[:-1] if batch.counts.to_write}
     added = {number: table.metadata.snapshot_by_id(snapshot_id) for number, snapshot_id in staged.items()}
@@ -230,13 +228,6 @@ def _is_dead(table: Table, snapshot: Snapshot) -> bool:
 
 
 def _remove_batches(table: Table, up_to_batch: int) -> dict[str, int]:
-    """Remove batches up to that one: rows, snapshots, counts, then every file that nothing refers to any more.
-
-    Also of later batches: attempts that are never merged, with their rows unless another attempt has written over them;
-    unfinished attempts that another has written over; and snapshots of another tool's compaction below a newer one. In
-    the
-    answer, `batches` counts each published one once.
-    """
     check_removable(table, STAGING_KINDS)
     last = {parse_batch(s): s for s in sorted(table.metadata.snapshots, key=lambda s: s.sequence_number or 0)}
     dead = [s for s in table.metadata.snapshots if _is_dead(table, s) and not _is_bare(table, s)]
@@ -273,13 +264,11 @@ def _remove_batches(table: Table, up_to_batch: int) -> dict[str, int]:
 
 
 def _is_bare(table: Table, snapshot: Snapshot) -> bool:
-    """Whether it is the newest and wrote no row: it stays until another one follows."""
     is_current = snapshot.snapshot_id == table.metadata.current_snapshot_id
     return is_current and read_summary(snapshot).get("added-records", "0") == "0"
 
 
 def _find_obsolete_counts(table: Table, old: list[Snapshot]) -> list[str]:
-    """Counts and audits of attempts without a snapshot once the old ones are gone."""
     old_ids = {snapshot.snapshot_id for snapshot in old}
     attempts = (
         read_summary(s).get("tidegate.attempt", "") for s in table.metadata.snapshots if s.snapshot_id not in old_ids

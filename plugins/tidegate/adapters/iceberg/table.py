@@ -169,10 +169,6 @@ def _replace_files(
     kept_rows: BooleanExpression,
     time: str,
 ) -> int:
-    """In one commit onto the snapshot, drop files and rewrite others with the kept rows; returns the removed rows.
-
-    `tasks`: those of both, in this order; `time`: the column of their records' times.
-    """
     dropped_tasks, rewritten_tasks = tasks
     transaction = table.transaction()
     scan = ArrowScan(table.metadata, table.io, table.schema(), kept_rows)
@@ -194,7 +190,6 @@ def _replace_files(
 
 
 def _choose_worth_rewriting(aged: Sequence[AgedFile]) -> list[FileScanTask]:
-    """Large files of which a good share is old; of the small ones those with the oldest rows."""
     tasks = []
     room = SMALL_FILE_ROWS
     for task, share in sorted(aged, key=lambda aged_file: -aged_file[1]):
@@ -208,7 +203,6 @@ def _choose_worth_rewriting(aged: Sequence[AgedFile]) -> list[FileScanTask]:
 
 
 def _estimate_old_share(file: DataFile, field: NestedField, before: datetime) -> Fraction:
-    """The share of a file's time span that is over: 1 only if no row is newer."""
     low, high = (_read_bound(ends, field) for ends in (file.lower_bounds, file.upper_bounds))
     end_micros = (before - EPOCH) // timedelta(microseconds=1)
     if low is None or high is None or (file.null_value_counts or {}).get(field.field_id) != 0:

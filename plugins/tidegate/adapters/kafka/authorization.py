@@ -1,4 +1,4 @@
-"""What Kafka's brokers will not tell or let a user do: noticed at once, and said with the right that is missing."""
+"""Kafka's brokers refuse a user something: noticed at once, and reported with the missing right."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -32,10 +32,10 @@ RETENTION_SETTING = "offsets.retention.minutes"
 
 
 class LoginWatch:
-    """Hears from a client whether the brokers refuse its log-in, which it would try again until every call times out.
+    """Hears from a client whether the brokers refuse its log-in: the client would retry until every call times out.
 
-    It is an object of its own. A client whose callback led back to what holds it would keep its threads and sockets
-    after its last use, until Python's collector came by: `tidegate run` had up to 900 descriptors open for that.
+    An object of its own: a client whose callback refers to its owner keeps its threads and sockets after its last use,
+    until Python's collector comes. `tidegate run` had up to 900 descriptors open for that.
     """
 
     def __init__(self, servers: str) -> None:
@@ -52,13 +52,12 @@ class LoginWatch:
 
 
 def explain_refusal(servers: str, action: str, error: KafkaError) -> str:
-    """The sentence for an error whose code stands in `REQUIRED_RIGHTS`."""
+    """For an error whose code stands in `REQUIRED_RIGHTS`."""
     right = REQUIRED_RIGHTS[error.code()]
     return f"brokers={servers} refuse {action}: {error.name()}; give the connection's user what it needs: {right}"
 
 
 def explain_failure(servers: str, action: str, failure: KafkaException) -> TidegateError:
-    """The error for what brokers answered when they were asked for something."""
     error: KafkaError = failure.args[0]
     if isinstance(failure, NoLeader):
         return explain_no_leader(servers, failure)
@@ -77,7 +76,7 @@ def explain_failure(servers: str, action: str, failure: KafkaException) -> Tideg
 
 
 def read_committed(member: Consumer, places: Sequence[TopicPartition], timeout: float) -> list[TopicPartition]:
-    """The committed offsets of the member's group. KafkaException after a few seconds where the user may not ask."""
+    """`KafkaException` after a few seconds where the user may not ask."""
     with suppress(KafkaException):
         return check_committed(member.committed(list(places), timeout=min(COMMITTED_TIMEOUT_SECONDS, timeout)))
     message = member.poll(0)  # it reads no records: what comes is an error
@@ -88,7 +87,7 @@ def read_committed(member: Consumer, places: Sequence[TopicPartition], timeout: 
 
 
 def read_group_retention(admin: AdminClient, timeout: float) -> float | None:
-    """Seconds for which brokers keep a quiet group's offsets; None where they will not say. KafkaException if gone."""
+    """In seconds; None where the brokers do not say. `KafkaException` if they are gone."""
     brokers = admin.list_topics(timeout=timeout).brokers
     if not brokers:
         raise build_partial_answer_error("no broker is named")

@@ -78,7 +78,7 @@ class KafkaBroker:
         return self._client
 
     def disconnect(self) -> None:
-        """Forget the client, which would go on knocking at brokers that are gone; the next call makes another."""
+        """Drop the client, which would go on calling brokers that are gone; the next call makes another."""
         self._client = None
         self._login = LoginWatch(self._servers)
 
@@ -223,7 +223,7 @@ class KafkaBroker:
         return group_by_topic({(tp.topic, tp.partition): tp.offset for tp in answers if tp.offset >= 0})
 
     def _retry_call(self, action: str, call: Callable[[], T]) -> T:
-        """A young topic may have no leader yet, and a group's coordinator may be loading: both pass in a moment."""
+        # a young topic may have no leader yet, and a group's coordinator may be loading
         deadline = time.monotonic() + self.patience_seconds
         while True:
             try:
@@ -235,10 +235,8 @@ class KafkaBroker:
 
     @contextmanager
     def _open_consumer(self, group: str, isolation: str = "read_committed") -> Iterator[Consumer]:
-        """A client that acts for the group without joining it.
-
-        The admin client's calls for the same would crash the process while a coordinator is loading (librdkafka 2.16).
-        """
+        """A client that acts for the group without joining it."""
+        # no admin client: its calls would crash the process while a coordinator is loading (librdkafka 2.16)
         reader_settings = {"group.id": group, "isolation.level": isolation, "enable.auto.commit": "false"}
         # told of the log's end, a reader need not wait for records that are not there
         consumer = Consumer({**self.settings, **reader_settings, "enable.partition.eof": "true", "log_level": "3"})

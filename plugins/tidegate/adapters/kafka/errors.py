@@ -13,7 +13,7 @@ from tidegate.model.table_state import NO_TOPIC_ID
 
 
 def translate_error(port: Any, verb: str, subject: str, error: Exception) -> TidegateError | None:
-    """The product's error for one of the client's; None for an unexpected one."""
+    """None for an unexpected error."""
     if not isinstance(error, KafkaException):
         return None
     fault: KafkaError = error.args[0]
@@ -26,7 +26,6 @@ def translate_error(port: Any, verb: str, subject: str, error: Exception) -> Tid
 
 
 def name_brokers(port: Any, subject: str) -> str:
-    """How a message names whom a verb asked."""
     return f"brokers={port.settings['bootstrap.servers']}"
 
 
@@ -34,7 +33,7 @@ translate_kafka_errors = translate_errors(translate_error, name_brokers)
 
 
 def check_read_back(group: str, offsets: Offsets, read_back: Offsets) -> None:
-    """`RetryLater` if the group has another offset than the one that was just committed."""
+    """`RetryLater` if the group has another offset than the one just committed."""
     unstored_offsets = [(t, p, o) for t, p, o in iterate_offsets(offsets) if read_back.get(t, {}).get(p) != o]
     if unstored_offsets:
         topic, partition, offset = unstored_offsets[0]
@@ -63,7 +62,7 @@ Places = list[tuple[str, int]]
 
 
 class NoLeader(KafkaException):  # type: ignore[misc]  # the client tells no types
-    """No offset is known now of these `places`: which the brokers are asked again for."""
+    """No offset of these `places` is known now: ask the brokers again."""
 
     def __init__(self, places: Iterable[tuple[str, int]]) -> None:
         super().__init__(KafkaError(KafkaError._PARTIAL))
@@ -71,7 +70,7 @@ class NoLeader(KafkaException):  # type: ignore[misc]  # the client tells no typ
 
 
 def explain_no_leader(servers: str, failure: NoLeader) -> TopicsUnavailable:
-    """The error for partitions that nobody leads for longer than an election takes."""
+    """For partitions without a leader for longer than an election takes."""
     topic, partition = failure.places[0]
     more = f" (and {len(failure.places) - 1} more)" if len(failure.places) > 1 else ""
     return TopicsUnavailable(
@@ -83,13 +82,13 @@ def explain_no_leader(servers: str, failure: NoLeader) -> TopicsUnavailable:
 
 
 def build_partial_answer_error(message_start: str) -> KafkaException:
-    """The error of an answer that lacks a partition; a retry asks the brokers again."""
+    """For an answer that lacks a partition; a retry asks the brokers again."""
     message = f"{message_start}: a partition's leader may be in election; nothing was changed, run it again in a moment"
     return KafkaException(KafkaError(KafkaError._PARTIAL, message))
 
 
 def check_offsets(answers: Mapping[tuple[str, int], int]) -> Offsets:
-    """Offsets of the log's begin or end; `NoLeader` where one is not known now."""
+    """Begin or end offsets of the log; `NoLeader` where one is unknown now."""
     if unknown := [place for place, offset in answers.items() if offset < 0]:
         raise NoLeader(unknown)
     return group_by_topic(answers)
@@ -98,9 +97,9 @@ def check_offsets(answers: Mapping[tuple[str, int], int]) -> Offsets:
 def gather_offsets(
     futures: Mapping[TopicPartition, Any], await_result: Callable[[Any], Any]
 ) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
-    """Offsets, and the epochs of the leaders that told them, where brokers keep any; `NoLeader` where some have none.
+    """Offsets, and the epochs of their leaders where brokers keep them; `NoLeader` where some have no leader.
 
-    `await_result` raises `KafkaException` for an answer that may be another one in a moment.
+    `await_result` raises `KafkaException` for an answer that may change in a moment.
     """
     results = dict[tuple[str, int], Any]()
     leaderless = list[tuple[str, int]]()
@@ -119,7 +118,6 @@ def gather_offsets(
 
 
 def gather_known_offsets(futures: Mapping[TopicPartition, Any], timeout: float) -> Offsets:
-    """The offsets that the brokers tell now."""
     offsets = dict[tuple[str, int], int]()
     for place, future in futures.items():
         with suppress(KafkaException):
@@ -128,17 +126,14 @@ def gather_known_offsets(futures: Mapping[TopicPartition, Any], timeout: float) 
 
 
 def resolve_offsets(answers: Mapping[tuple[str, int], int], end: Offsets) -> Offsets:
-    """Offsets of a time; the end of the log where no record is that late, `NoLeader` where nobody knows now."""
+    """Offsets of a time, the log's end where no record is that late; `NoLeader` where one is unknown now."""
     return check_offsets(
         {(t, p): end[t][p] if offset == NO_RECORD_OFFSET else offset for (t, p), offset in answers.items()}
     )
 
 
 def check_description(cluster: Any, topics: Iterable[Any]) -> tuple[str, dict[str, str], Places]:
-    """The cluster's id, the topics' ids and their partitions; `KafkaException` where a part of them is missing.
-
-    Brokers before 2.8 know no id of any topic; one topic without beside others that have one is a hole.
-    """
+    """The cluster's id, the topics' ids and their partitions; `KafkaException` where a part is missing."""
     topics = list(topics)
     if not cluster.cluster_id:
         raise build_partial_answer_error("the brokers do not tell their cluster's id")
@@ -148,13 +143,14 @@ def check_description(cluster: Any, topics: Iterable[Any]) -> tuple[str, dict[st
         if not partitions or partitions != list(range(len(partitions))):
             partitions_text = format_partitions(partitions)
             raise build_partial_answer_error(f"topic={topic.name} partitions={partitions_text} are not all that it has")
+        # brokers before 2.8 have no topic ids at all
         if ids[topic.name] == NO_TOPIC_ID and set(ids.values()) != {NO_TOPIC_ID}:
             raise build_partial_answer_error(f"topic={topic.name} has no id now")
     return cluster.cluster_id, ids, [(t.name, p.id) for t in topics for p in t.partitions]
 
 
 def check_committed(answers: Iterable[TopicPartition]) -> list[TopicPartition]:
-    """A group's offsets; `KafkaException` where one of them is an error, and not an offset that was never committed."""
+    """`KafkaException` for an error among the offsets; never committed is none."""
     answers = list(answers)
     for answer in answers:
         if answer.error is not None:

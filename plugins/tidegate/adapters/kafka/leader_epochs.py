@@ -1,6 +1,4 @@
-"""The epochs of leaders: under which a record was written, by reading single ones, as Spark's source does not tell;
-and whether later leaders still have what was read under one.
-"""
+"""Leader epochs: reads single records for their epoch, which Spark's source does not tell, and asks for cut logs."""
 
 import re
 import time
@@ -29,7 +27,7 @@ CUT_CONSUMER_SETTINGS = {
 
 
 def find_epochs(settings: Mapping[str, str], ranges: Ranges, isolation: str) -> Epochs:
-    """The epochs of every partition that has any, by the offset at which each begins."""
+    """By partition, the offset at which each epoch begins."""
     consumer = Consumer(
         {**settings, **ONE_RECORD_SETTINGS, "group.id": "tidegate-epochs", "isolation.level": isolation}
     )
@@ -64,15 +62,12 @@ def _read_epoch_at(
 
 
 def find_cuts(settings: Mapping[str, str], offsets: Offsets, epochs: Offsets) -> Offsets:
-    """Where the logs of the partitions in `epochs` were cut before their offset; see the port `Broker`.
-
-    The client asks a leader where an epoch ended when it is sent to an offset that is said to be of that epoch, and
-    tells a log that was cut as an error, in words.
-    """
+    """Where the logs of the partitions in `epochs` were cut before their offset; see the port `Broker`."""
     consumer = Consumer({**settings, **ONE_RECORD_SETTINGS, **CUT_CONSUMER_SETTINGS})
     try:
         places = [TopicPartition(t, p, offsets[t][p], leader_epoch=epoch) for t, p, epoch in iterate_offsets(epochs)]
         consumer.assign(places)
+        # a seek with an epoch makes the client ask the leader where that epoch ended; a cut log is an error text
         for place in places:
             _seek(consumer, place, time.monotonic() + CUTS_TIMEOUT_SECONDS)
         return _await_answers(consumer, {(place.topic, place.partition) for place in places})
@@ -81,7 +76,7 @@ def find_cuts(settings: Mapping[str, str], offsets: Offsets, epochs: Offsets) ->
 
 
 def _seek(consumer: Consumer, place: TopicPartition, deadline: float) -> None:
-    """Only a seek has the epoch looked at; a partition that was just assigned is not ready for it at once."""
+    # only a seek checks the epoch; a partition that was just assigned is not ready for it at once
     while True:
         try:
             consumer.seek(place)
@@ -93,10 +88,7 @@ def _seek(consumer: Consumer, place: TopicPartition, deadline: float) -> None:
 
 
 def _await_answers(consumer: Consumer, partitions: set[tuple[str, int]]) -> Offsets:
-    """What the leaders say of all that wait; `TopicsUnavailable` where none of them has said anything for a while.
-
-    However many there are: what was answered is not kept, and a limit for all of them would be met by no later try.
-    """
+    """What the leaders say of `partitions`; `TopicsUnavailable` after a time without any answer."""
     cuts: dict[tuple[str, int], int] = {}
     deadline = time.monotonic() + CUTS_TIMEOUT_SECONDS
     while partitions:
@@ -121,11 +113,11 @@ def _await_answers(consumer: Consumer, partitions: set[tuple[str, int]]) -> Offs
 
 
 def _read_cut(message: Message) -> int | None:
-    """Where the log was cut; None for a record, for the log's end, and where the brokers keep no epoch so old."""
     error = message.error()
     if error is None or error.code() == KafkaError._PARTITION_EOF:
         return None
     if error.code() != KafkaError._AUTO_OFFSET_RESET:
         raise KafkaException(error)
+    # None: the brokers keep no epoch so old
     match = CUT_PATTERN.search(error.str())
     return int(match.group(1)) if match else None

@@ -1,4 +1,4 @@
-"""Brokers as a diagnosis asks them: with short waits, and whether they are where they say that they are."""
+"""Brokers as a diagnosis asks them: with short waits, and at the addresses that they announce."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -16,13 +16,13 @@ from tidegate.model.offsets import Offsets, group_by_topic, iterate_offsets
 
 
 class ProbedBroker(KafkaBroker):
-    """The port's adapter for who looks on and reports at once."""
+    """The port's adapter for a diagnosis, which reports at once."""
 
     patience_seconds = 5.0
     election_seconds = 4.0
 
     def check_brokers(self) -> Iterator[Finding]:
-        """Settings, log-in, and the addresses that the brokers themselves name: clients use no others."""
+        """Checks settings, log-in, and the addresses that brokers announce: clients use only these."""
         to_java_settings(self.settings)
         number = self._count_brokers()
         yield make_ok("kafka.reachable", f"brokers={self._servers} number={number}: each takes connections")

@@ -97,7 +97,7 @@ class KafkaTopics:
         self._wait_for_leaders((*publication.topics, publication.state_topic))
 
     def _wait_for_leaders(self, topics: tuple[str, ...]) -> None:
-        """The controller answers before every broker has heard of a new topic."""
+        # the controller answers before every broker has heard of a new topic
         deadline = time.monotonic() + TIMEOUT_SECONDS
         while not self._list_topics() >= {*topics} and time.monotonic() < deadline:
             time.sleep(RETRY_PAUSE_SECONDS)
@@ -138,7 +138,7 @@ class KafkaTopics:
         return PartProgress(tuple(map(newest.get, numbers)), tuple(forms.get(number, "") for number in numbers))
 
     def _wait_for_markers(self, topic: str) -> None:
-        """A commit is answered before the brokers have written it everywhere; until then readers do not see it."""
+        # a commit is answered before all brokers have written it; until then readers do not see it
         deadline = time.monotonic() + TIMEOUT_SECONDS
         while self._read_end_offsets(topic, "read_committed") != self._read_end_offsets(topic, "read_uncommitted"):
             if time.monotonic() > deadline:  # somebody's transaction is open: what is committed before it is the answer
@@ -149,7 +149,6 @@ class KafkaTopics:
         return self._broker.read_log((topic,), isolation).end[topic]
 
     def _apply_message(self, topic: str, message: Any, newest: dict[int, str], open_partitions: set[int]) -> None:
-        """Note one message's progress, or that a partition has been read to its end."""
         if message is None:
             raise RetryLater(f"topic={topic}: its progress was not answered within {TIMEOUT_SECONDS:.0f} s")
         error = message.error()

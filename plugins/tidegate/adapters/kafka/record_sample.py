@@ -37,7 +37,7 @@ Ranges = dict[int, tuple[int, int]]
 
 @dataclass
 class _Reading:
-    """What was read so far, and the limit that ended it."""
+    """The records so far, and the limit that ended the reading."""
 
     topic: str
     limits: SampleLimits
@@ -81,10 +81,11 @@ def sample_records(
     limits: SampleLimits,
     report: Callable[[str], None],
 ) -> tuple[tuple[KafkaRecord, ...], str]:
-    """Records of every partition in the order of their offsets, and the limit that ended the reading, empty for none.
+    """Records by partition and offset, and the limit that ended the reading, or empty.
 
-    `log` is the begin and the end of each partition. `report` is called about once a second. `RetryLater` where records
-    are there and none came.
+    `log`: begin and end of each partition. `report` is called about once a second. `RetryLater` where records exist and
+    none
+    came.
     """
     begin, end = log
     size = max(MIN_RECORDS_PER_END, limits.records // (2 * max(1, len(end))))
@@ -104,7 +105,7 @@ def sample_records(
 
 
 def _read_newest(consumer: Consumer, reading: _Reading, ranges: Ranges, size: int) -> dict[int, int]:
-    """Read the end of each partition; from which offset on it was read."""
+    """Read the end of each partition; returns the offset from which it was read."""
     starts = {p: max(begin, end - size) for p, (begin, end) in ranges.items()}
     remaining_ranges = {p: (starts[p], end) for p, (_, end) in ranges.items()}
     for turn in range(TRIES):
@@ -122,7 +123,6 @@ def _read_newest(consumer: Consumer, reading: _Reading, ranges: Ranges, size: in
 
 
 def _read(consumer: Consumer, reading: _Reading, ranges: Ranges, limit: int) -> None:
-    """Read at most `limit` records of each range."""
     if not ranges:
         return
     counts = dict.fromkeys(ranges, 0)

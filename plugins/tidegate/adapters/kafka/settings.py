@@ -1,4 +1,4 @@
-"""Settles how records are fetched: librdkafka's settings, and the same for Spark's Java client."""
+"""Resolves librdkafka's settings, and translates them for Spark's Java client."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -61,9 +61,9 @@ OAUTH_HANDLER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCa
 
 
 def resolve_kafka_settings(kafka: str | Mapping[str, str], resolve: Resolve) -> dict[str, str]:
-    """librdkafka's settings: `kafka` itself when inline, else the connection of that id (its extra, host and login).
+    """librdkafka's settings: inline `kafka`, or from the connection of that id (its extra, host and login).
 
-    ConfigurationError without an address, and for one without a host and a port: Kafka's Java client refuses that.
+    `ConfigurationError` without an address of host and port: Kafka's Java client refuses others.
     """
     settings = dict(kafka) if not isinstance(kafka, str) else _read_connection(kafka, resolve)
     if (problem := explain_addresses(settings)) is not None:
@@ -91,12 +91,12 @@ def _read_connection(kafka: str, resolve: Resolve) -> dict[str, str]:
 
 
 def has_addresses(settings: Mapping[str, str]) -> bool:
-    """Whether librdkafka's settings name a broker; blanks and commas alone name none."""
+    """Whether the settings name a broker; blanks and commas alone name none."""
     return any(settings.get(name, "").replace(",", "").strip() for name in ADDRESS_SETTINGS)
 
 
 def explain_addresses(settings: Mapping[str, str]) -> str | None:
-    """What is wrong with the first address that is none, with the way out; librdkafka would look for it for ever."""
+    """What is wrong with the first bad address, and the way out: librdkafka would look for it for ever."""
     addresses = (address for name in ADDRESS_SETTINGS for address in settings.get(name, "").split(","))
     problems = (explain_address(address, needs_port=True) for address in addresses if address.strip())
     return next((problem for problem in problems if problem is not None), None)
@@ -112,7 +112,7 @@ def describe_kafka_place(kafka: str | Mapping[str, str]) -> str:
 
 
 def to_java_settings(librdkafka: Mapping[str, str]) -> dict[str, str]:
-    """The same settings for Kafka's Java client (no ``kafka.`` prefix). Names without a meaning there are dropped."""
+    """For Kafka's Java client, without the prefix ``kafka.``; drops names that have no meaning there."""
     plain = {n: v for n, v in librdkafka.items() if n not in LIBRDKAFKA_ONLY and n not in CONVERTED}
     java = {JAVA_NAMES.get(name, name): value for name, value in plain.items()}
     if "security.protocol" in java:
@@ -170,7 +170,7 @@ def _build_sasl(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def _format_jaas_entry(module: str, options: Mapping[str, str]) -> str:
-    """One JAAS entry; quotes and backslashes inside a value would end it early, so they are escaped."""
+    # quotes and backslashes inside a value would end it early
     quoted = (f'{name}="{_escape(value)}"' for name, value in options.items())
     return f"{module} required {' '.join(quoted)};"
 

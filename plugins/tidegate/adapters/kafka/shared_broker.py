@@ -1,4 +1,4 @@
-"""One reading of a Kafka cluster for everybody who only looks: hundreds of pipelines ask the brokers once."""
+"""One reading of a Kafka cluster for many read-only callers: hundreds of pipelines ask the brokers once."""
 
 import logging
 import re
@@ -24,9 +24,9 @@ EMPTY_LOG = Log("", {}, {}, {})
 
 
 class SharedBroker(KafkaBroker):
-    """Brokers for onlookers. What was read stands until `forget`; a failure stands as long.
+    """Read-only. What was read, or a failure, stands until `forget`.
 
-    The log and the ages of records are shared; everything else is asked of the brokers, and nothing is changed.
+    The log and the ages of records are shared; each other call asks the brokers.
     """
 
     def __init__(self, settings: Mapping[str, str], place: str = "") -> None:
@@ -41,7 +41,7 @@ class SharedBroker(KafkaBroker):
         self.forget()
 
     def forget(self) -> None:
-        """Read anew from now on."""
+        """The next calls ask the brokers again."""
         with self._lock:
             if self._failure is not None:  # a client that nobody waits for would go on knocking
                 self.disconnect()
@@ -68,7 +68,7 @@ class SharedBroker(KafkaBroker):
             return self._call_unless_failed(lambda: self._read_shared_log(topics, isolation))
 
     def _call_unless_failed(self, call: Callable[[], T]) -> T:
-        """Brokers that do not answer are waited for once, not once for each pipeline."""
+        # wait once for brokers that do not answer, not once for each pipeline
         if self._failure is not None:
             raise self._failure
         try:
@@ -109,10 +109,10 @@ class SharedBroker(KafkaBroker):
                 raise self._unavailable[topic]
 
     def _read_available(self, topics: tuple[str, ...], isolation: str) -> Log:
-        """The log of those whose leaders answer; the others are noted, so that nobody waits for them again."""
         try:
             return super().read_log(topics, isolation)
         except TopicsUnavailable as problem:
+            # so that nobody waits for these again
             self._unavailable |= dict.fromkeys(problem.topics, problem)
             remaining_topics = tuple(topic for topic in topics if topic not in self._unavailable)
             return self._read_available(remaining_topics, isolation) if remaining_topics != topics else EMPTY_LOG
@@ -124,7 +124,7 @@ class SharedBroker(KafkaBroker):
             return EMPTY_LOG
 
     def learn(self, places: Iterable[RecordAddress]) -> None:
-        """Ask for the timestamps of the first records at or after these offsets; what is known is not asked again."""
+        """Read timestamps of the first records at or after these offsets, unless known."""
         addresses = [place for place in places if place not in self._ages]
         if len(self._ages) > MAX_CACHED_AGES:
             self._ages.clear()
@@ -146,11 +146,11 @@ class SharedBroker(KafkaBroker):
         return self._call_unless_failed(partial(super().read_newest_timestamps, ends))
 
     def commit(self, group: str, offsets: Offsets, beat_ms: int | None = None) -> int | None:
-        """Onlookers change nothing."""
+        """Does nothing."""
         raise GiveUp(f"group={group}: a shared reading of the brokers commits nothing; flush instead")
 
     def send(self, topic: str, records: Sequence[Message]) -> None:
-        """Onlookers change nothing."""
+        """Does nothing."""
         raise GiveUp(f"topic={topic}: a shared reading of the brokers sends nothing; flush instead")
 
     def find_log_cuts(self, offsets: Offsets, epochs: Offsets) -> Offsets:
@@ -165,10 +165,11 @@ class SharedBroker(KafkaBroker):
 
 
 class ReadAheadBroker(KafkaBroker):
-    """Brokers that are asked for the logs of many pipelines at once, after the pipelines' tables were read.
+    """Reads the logs of many pipelines at once, after the pipelines' tables were read.
 
-    Until `read_ahead` everything is asked each time. From then on topics and logs stand as they were read; a log that
-    could not be read together with the others is asked for by itself.
+    Until `read_ahead` each call asks the brokers. From then on topics and logs stand as they were read; a log that
+    could not
+    be read with the others is asked for by itself.
     """
 
     def __init__(self, settings: Mapping[str, str], place: str = "") -> None:
@@ -178,14 +179,14 @@ class ReadAheadBroker(KafkaBroker):
         self._failure: RetryLater | None = None
 
     def read_names_ahead(self) -> None:
-        """Read which topics there are. Brokers that do not answer are waited for once: everybody gets that error."""
+        """Read the names of all topics. Brokers that do not answer are waited for once: all callers get that error."""
         try:
             self._names = super().list_topics(".*")
         except RetryLater as failure:
             self._failure = failure
 
     def read_ahead(self, topics: Iterable[str], isolation: str) -> None:
-        """Read the log of those of the topics that are there."""
+        """Leaves out topics that do not exist."""
         known = tuple(sorted(set(topics) & set(self._names or ())))
         try:
             self._logs[isolation] = super().read_log(known, isolation)

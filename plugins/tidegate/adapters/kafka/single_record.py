@@ -24,7 +24,7 @@ PROMPT_FETCH_SETTINGS = {"fetch.wait.max.ms": "20", "fetch.queue.backoff.ms": "1
 def read_first_timestamps(
     settings: Mapping[str, str], places: Iterable[RecordAddress], timeout_seconds: float
 ) -> dict[RecordAddress, int]:
-    """Times of the first records at or after these offsets, those that came in time; one client reads all of them."""
+    """Times of the first records at or after these offsets, as far as they come in time."""
     remaining_places = list(places)
     timestamps = dict[RecordAddress, int]()
     if not remaining_places:
@@ -44,7 +44,6 @@ def read_first_timestamps(
 def _read_one_each(
     consumer: Consumer, start_offsets: Mapping[tuple[str, int], int], deadline: float
 ) -> dict[RecordAddress, int]:
-    """Times of one record for each partition, those that came in time."""
     consumer.assign([TopicPartition(topic, partition, offset) for (topic, partition), offset in start_offsets.items()])
     timestamps: dict[RecordAddress, int] = {}
     open_ones = set(start_offsets)
@@ -81,7 +80,7 @@ def read_record_at(consumer: Consumer, topic: str, partition: int, offset: int) 
 def poll_from(consumer: Consumer, place: TopicPartition, timeout_seconds: float, advice: str = "") -> Message | None:
     """The first message from this place on; None where the partition ends before one.
 
-    RetryLater where none comes in time, with `advice` behind it.
+    `RetryLater`, with `advice`, where none comes in time.
     """
     consumer.assign([place])
     deadline = time.monotonic() + timeout_seconds

@@ -1,6 +1,4 @@
-"""Kafka's topics beside their records' offsets: how long they keep records, which heartbeats are sent to, and how much
-one takes at once.
-"""
+"""Kafka's topics beside their records' offsets: how long they keep records, heartbeats, and the size that one takes."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,7 +25,7 @@ CONSUMER_PREFIXES = ("session.timeout.ms", "max.poll.interval.ms", "fetch.", "qu
 
 
 def read_retentions(admin: AdminClient, topics: Iterable[str], timeout: float) -> dict[str, Retention]:
-    """How long each topic keeps records and, if it is compacted, tombstones. KafkaException when that is refused."""
+    """How long each topic keeps records and, if compacted, tombstones. `KafkaException` if refused."""
     resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
     if not resources:
         return {}
@@ -46,7 +44,7 @@ def _parse_retention(config: Mapping[str, Any]) -> Retention:
 
 
 def read_last_timestamps(consumer: Consumer, ends: Offsets, patience: float) -> dict[tuple[str, int], int]:
-    """The time of the last record of each partition, among its last few offsets; absent where there is none."""
+    """The time of each partition's last record, among its last few offsets; absent where there is none."""
     partitions = {(topic, partition) for topic, partition, end in iterate_offsets(ends) if end > 0}
     consumer.assign([TopicPartition(t, p, max(0, ends[t][p] - TAIL_OFFSETS)) for t, p in sorted(partitions)])
     timestamps: dict[tuple[str, int], int] = {}
@@ -64,7 +62,7 @@ def read_last_timestamps(consumer: Consumer, ends: Offsets, patience: float) -> 
 
 
 def cut_commit(group: str, places: Sequence[TopicPartition]) -> Iterator[list[TopicPartition]]:
-    """A commit of a group's offsets in parts that brokers take, in order: those of some thousand partitions each."""
+    """A commit in parts that brokers take, in order: some thousand partitions each."""
     part = list[TopicPartition]()
     room = MAX_COMMIT_BYTES
     for place in places:
@@ -80,23 +78,22 @@ def cut_commit(group: str, places: Sequence[TopicPartition]) -> Iterator[list[To
 
 
 def send_records(settings: Mapping[str, str], topic: str, records: Iterable[Message], timeout: float) -> None:
-    """Send records and wait until the brokers have them; KafkaException when they do not take them.
+    """Send records and wait until the brokers have them; `KafkaException` if they do not take them.
 
-    `RecordRefused` for one that is too large, whenever it is sent. The largest goes ahead of the others: they would be
-    sent again with it each time.
+    `RecordRefused` for one that is too large at any time.
     """
     messages = [Message(*record) for record in records]
     largest = max(messages, key=_measure, default=None)
     producer_settings = {name: value for name, value in settings.items() if not name.startswith(CONSUMER_PREFIXES)}
     producer = Producer({**producer_settings, "log_level": "3", "enable.idempotence": "true"})
     if largest is not None and _measure(largest) > LARGE_RECORD_BYTES:
+        # the largest goes first: the others would be sent again with it each time
         messages.remove(largest)
         _send_all(producer, topic, [largest], timeout)
     _send_all(producer, topic, messages, timeout)
 
 
 def _measure(record: Message) -> int:
-    """About how many bytes a record is."""
     headers = sum(len(name) + len(value or b"") for name, value in record.headers)
     return len(record.key or b"") + len(record.value or b"") + headers
 
@@ -120,8 +117,6 @@ def _send_all(producer: Producer, topic: str, records: Sequence[Message], timeou
 def _hand_over(
     producer: Producer, topic: str, record: Message, failures: list[tuple[Message, KafkaError]], deadline: float
 ) -> None:
-    """Give the record to the client, which has room for so many; what becomes of it is noted where it is not sent."""
-
     def note(error: KafkaError | None, _: Any) -> None:
         if error is not None:
             failures.append((record, error))
@@ -134,6 +129,7 @@ def _hand_over(
         except BufferError:
             if time.monotonic() > deadline:
                 raise KafkaException(KafkaError(KafkaError._QUEUE_FULL)) from None
+            # the client has room for so many
             producer.poll(ROOM_SECONDS)
         except KafkaException as error:  # the client does not even take it
             failures.append((record, error.args[0]))
@@ -141,7 +137,7 @@ def _hand_over(
 
 
 def create_topic(admin: AdminClient, topic: str, timeout: float) -> None:
-    """Create a topic of one partition, with the brokers' defaults, unless it is there. KafkaException if refused."""
+    """With one partition and the brokers' defaults, unless it exists. `KafkaException` if refused."""
     if topic in admin.list_topics(timeout=timeout).topics:
         return
     future = admin.create_topics([NewTopic(topic, 1)], request_timeout=timeout)[topic]
@@ -169,7 +165,7 @@ SMALL_FETCH_SETTINGS = {  # what comes with one answer is enough
 
 
 def sample_keys(settings: Mapping[str, str], ranges: Ranges) -> dict[tuple[str, int], list[bytes | None]]:
-    """The keys of some records of the largest partitions, as far as they come in time."""
+    """Keys of some records of the largest partitions, as far as they come in time."""
     consumer = Consumer({**settings, **SMALL_FETCH_SETTINGS})
     try:
         return _sample_keys(consumer, ranges)

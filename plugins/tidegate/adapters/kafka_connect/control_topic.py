@@ -46,7 +46,7 @@ class SinkGroups:
 
     @translate_kafka_errors
     def count_members(self, group: str) -> int:
-        """How many members the group has now; 0 also for a group that nobody knows."""
+        """0 also for an unknown group."""
         client = AdminClient({**self.settings, "log_level": "0"})
         future = client.describe_consumer_groups([group], request_timeout=ANSWER_SECONDS)[group]
         return len(future.result(ANSWER_SECONDS).members)
@@ -74,7 +74,7 @@ def _read_announcements(
 
 
 def decode_announcement(topic: str, partition: int, offset: int, data: bytes) -> AnnouncedFiles | None:
-    """The files that an event announces; None for any other event. GiveUp for what no Iceberg sink has written."""
+    """The files that an event announces; None for any other event. `GiveUp` for what no Iceberg sink wrote."""
     place = f"topic={topic} partition={partition} offset={offset}"
     if OLD_EVENTS in data:
         raise GiveUp(
@@ -111,11 +111,11 @@ def _build_reader(schema: str) -> tuple[Any, Any]:
 
 
 def _expand_names(schema: Any, known: dict[str, Any]) -> Any:
-    """The schema with each type that is only named replaced by what the name stands for; PyIceberg knows no names."""
     if isinstance(schema, list):
         return [_expand_names(item, known) for item in schema]
     if not isinstance(schema, dict):
         return known.get(schema, schema)
+    # PyIceberg does not resolve names of types
     expanded = {key: _expand_names(schema[key], known) for key in ("type", "items", "fields") if key in schema}
     expanded = {**schema, **expanded}
     if schema.get("type") in ("record", "fixed"):
@@ -125,9 +125,9 @@ def _expand_names(schema: Any, known: dict[str, Any]) -> Any:
 
 
 def _decode_record(schema: str, data: bytes) -> dict[str, Any]:
-    """The record by the schema that stands before it: Iceberg's own, with the ids of its fields."""
     from pyiceberg.avro.decoder import new_decoder
 
+    # the schema is Iceberg's own, with the ids of its fields
     reader, shape = _build_reader(schema)
     record_fields: dict[str, Any] = _name_fields(reader.read(new_decoder(data)), shape)
     return record_fields

@@ -14,8 +14,9 @@ NOT_FOUND = 404
 def fetch_connector(address: str) -> str:
     """The answer of ``http://host:8083/connectors/NAME`` as text, JSON that holds secrets: never print it.
 
-    ConfigurationError where there is no such connector or the log-in is refused, RetryLater where nothing answers. A
-    log-in in the address is used, and shows in no message.
+    `ConfigurationError` for an unknown connector or a refused log-in, `RetryLater` without an answer. A log-in in the
+    address
+    is used, and stands in no message.
     """
     import httpx
 
@@ -45,15 +46,13 @@ def fetch_connector(address: str) -> str:
 
 
 def _split_address(address: str) -> SplitResult:
-    """The parts of an address; ConfigurationError where they are not known for sure, without a word of the address.
-
-    A raw slash, question mark or hash of a password ends the host: what is left of it looks like a port. A bracket is
-    taken for the begin of a host, and some letters stand for a slash: the fault's own text quotes the password then.
-    """
+    """`ConfigurationError`, without a word of the address, where its parts are uncertain."""
     try:
         parts = urlsplit(address)
+        # a raw slash, question mark or hash of a password ends the host: what is left of it looks like a port
         rest = parts.path.partition("/connectors/")[0] + parts.query + parts.fragment
         is_cut = parts.port is not None and "@" in rest
+    # a bracket begins a host, and some letters stand for a slash: the error's own text quotes the password
     except ValueError:
         is_cut = True
     if is_cut:

@@ -25,12 +25,12 @@ DEFAULT_ID_FIELDS = {"2": "globalId", "3": "contentId"}  # what Apicurio's seria
 
 
 def is_apicurio(url: str) -> bool:
-    """Whether the address is that of Apicurio's own API; its ccompat API is asked as Confluent's."""
+    """Whether the address is of Apicurio's own API; its ccompat API is asked as Confluent's."""
     return API_PATH in url
 
 
 class ApicurioRegistry:
-    """One registry. `use_id` says which of a version's ids stand in records; by default that of the API's version."""
+    """One registry. `use_id`: which of a version's ids stand in records; by default that of the API's version."""
 
     def __init__(self, name: str, settings: Mapping[str, Any], use_id: str | None = None) -> None:
         self._name = name
@@ -45,7 +45,6 @@ class ApicurioRegistry:
         self.read_versions = cache(self._read_versions)
 
     def _read_versions(self, subject: str) -> tuple[Version, ...]:
-        """All versions of `artifact`, or of `group/artifact`, the newest last; disabled ones before the others."""
         require_registry(self._name, self._settings)
         group, _, artifact = subject.rpartition("/")
         place = f"groups/{quote(group or 'default', safe='')}/artifacts/{quote(artifact, safe='')}/versions"
@@ -53,6 +52,7 @@ class ApicurioRegistry:
             versions = self._list_versions(place, subject)
             if not versions:
                 raise self._explain(subject, 404, "it has no version")
+            # the newest last; disabled ones before the others
             ordered_versions = sorted(versions, key=lambda v: (v.get("state") != "DISABLED", int(v["globalId"])))
             return tuple(self._read_version(version, subject) for version in ordered_versions)
         except UNREADABLE as fault:

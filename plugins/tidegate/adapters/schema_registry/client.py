@@ -20,7 +20,7 @@ SILENCE_ADVICE = "see that the registry runs and its address is right"
 
 
 class Version(NamedTuple):
-    """One registered schema: its id, its text, and the texts that it refers to by name; then its other ids."""
+    """A registered schema: its id, its text, and the texts that it refers to by name; then its other ids."""
 
     id: int
     kind: str
@@ -42,7 +42,6 @@ class Registry:
         self.read_versions = cache(self._read_versions)
 
     def _read_versions(self, subject: str) -> tuple[Version, ...]:
-        """All versions of a subject, the newest last; soft-deleted ones too, because their records are still there."""
         require_registry(self._name, self._settings)
         import httpx
         from confluent_kafka.schema_registry.error import SchemaRegistryError
@@ -52,6 +51,7 @@ class Registry:
             other_client = self._open_client()
             with client, other_client:
                 alive = set(client.get_versions(subject))
+                # the newest last; soft-deleted ones too, because their records are still there
                 numbers = sorted(client.get_versions(subject, deleted=True), key=lambda n: (n in alive, n))
                 versions = tuple(self._read_version(client, other_client, subject, number) for number in numbers)
         except SchemaRegistryError as fault:
@@ -70,7 +70,7 @@ class Registry:
         return versions
 
     def read_text(self, number: int) -> tuple[str, str]:
-        """Kind and text of the schema with this id, whatever its subject is; `GiveUp` where there is none."""
+        """Kind and text of the schema with this id, of any subject; `GiveUp` where there is none."""
         require_registry(self._name, self._settings)
         import httpx
         from confluent_kafka.schema_registry.error import SchemaRegistryError
@@ -104,11 +104,11 @@ class Registry:
             ) from fault
 
     def _read_version(self, client: Any, other_client: Any, subject: str, number: int) -> Version:
-        """`other_client` has not seen the version: one client would remember it in the form asked for first."""
         version = client.get_version(subject, number, deleted=True)
         form = None
         kind = version.schema.schema_type or "AVRO"
         if kind == "PROTOBUF":  # as the compiler's own description, so that nobody has to compile it again
+            # one client would remember the version in the form asked for first
             client = other_client
             form = "serialized"
             version = client.get_version(subject, number, deleted=True, fmt=form)
@@ -138,12 +138,12 @@ def _require_text(schema: Any) -> None:
 
 
 def require_registry(name: str, settings: Mapping[str, Any]) -> None:
-    """`RetryLater` where no server is there: the client would wait and try again for a minute."""
+    """`RetryLater` without a server: the client would wait and try again for a minute."""
     require_server(Server.from_uris("schema registry", f"registry={name}", str(settings.get("url", ""))))
 
 
 def explain_odd_answer(name: str, place: str, fault: Exception) -> ConfigurationError:
-    """For an answer with status 200 that is not what a registry sends: a proxy's page, or a schema without its text."""
+    """For an answer with status 200 that no registry sends: a proxy's page, or a schema without its text."""
     return ConfigurationError(
         f"registry={name} {place}: the answer is none of a schema registry: "
         f"{type(fault).__name__}: {format_one_line(fault)}; check the registry's address, and what stands before it"
@@ -151,7 +151,7 @@ def explain_odd_answer(name: str, place: str, fault: Exception) -> Configuration
 
 
 def explain_status(name: str, subject: str, *, status: int, message: str) -> Exception:
-    """What a registry's refusal means: nothing to wait for, or try again later."""
+    """Whether a registry's refusal lasts, or a later try may succeed."""
     place = f"registry={name} subject={subject}"
     if status in NOT_FOUND_STATUS_CODES:
         return GiveUp(f"{place}: {message}; register a schema, or correct the subject")
@@ -163,7 +163,7 @@ def explain_status(name: str, subject: str, *, status: int, message: str) -> Exc
 
 
 def resolve_registry_settings(place: str, resolve: Resolve) -> dict[str, Any]:
-    """The client's settings for an address or a connection: host or `extra.url`, login, password, and `extra`."""
+    """The client's settings for an address, or for a connection with host or `extra.url`, login and `extra`."""
     settings = _find_settings(place, resolve)
     for url in str(settings["url"]).split(","):
         if (problem := explain_address(url)) is not None:

@@ -1,4 +1,4 @@
-"""Protobuf's descriptors read: the files of a schema, the message that is meant, and its shape."""
+"""Reads Protobuf's descriptors: the files of a schema, the message that is meant, and its shape."""
 
 import base64
 from collections.abc import Collection, Iterable, Sequence
@@ -45,11 +45,9 @@ def from_registry(
     part: str = "value",
     kept: Collection[str] | None = None,
 ) -> dict[str, Any]:
-    """How records of these versions, the newest last, are read: options of the format, without a secret.
+    """Options of the format, without a secret, for records of these versions, the newest last.
 
-    ConfigurationError names a message that no table holds, where the row is not to have only the `kept` fields.
-    A version of a key that lacks one of the `key_fields` is refused: all of its records would have one key. From a
-    value of such a version no key can be taken.
+    `ConfigurationError` names a message that no table holds, unless only the `kept` fields of the row are needed.
     """
     version_list = list(versions)
     sets = {version.id: _read_files(version) for version in version_list}
@@ -65,6 +63,7 @@ def from_registry(
     }
     missing = ((str(number), find_missing_field(old, shape, key_fields)) for number, old in writer_shapes.items())
     keyless = {number: reason for number, reason in missing if reason}
+    # a key version without one of the key fields would give all its records one key
     if part == "key":
         refused_versions = keyless | refused_versions
     writers = {
@@ -82,7 +81,7 @@ def _hold_shape(shape: Shape, kept: Collection[str] | None) -> Shape:
 
 
 def from_file(path: Path, message_name: str | None, kept: Collection[str] | None = None) -> dict[str, Any]:
-    """How bare messages of a descriptor set that the compiler wrote are read; no registry is asked."""
+    """Options for bare messages of a compiled descriptor set; asks no registry."""
     from google.protobuf.descriptor_pb2 import FileDescriptorSet
     from google.protobuf.message import DecodeError
 
@@ -101,7 +100,7 @@ def from_file(path: Path, message_name: str | None, kept: Collection[str] | None
 
 
 def name_message(version: Version, indexes: Sequence[int]) -> str | None:
-    """The full name of the message that records of these indexes hold, None where the schema has none there."""
+    """The full name of the message at these indexes, None where the schema has none there."""
     file = _parse_file(version.text, _describe_version(version))
     names = [file.package] if file.package else []
     inside = file.message_type
@@ -114,7 +113,7 @@ def name_message(version: Version, indexes: Sequence[int]) -> str | None:
 
 
 def to_shape(message: Any, above: tuple[str, ...] = ()) -> Shape:
-    """The shape of a message's descriptor; of one that holds itself, which no column can, its name alone."""
+    """A message's shape; its name alone if it holds itself, which no column can."""
     if message.full_name in above:
         return {"kind": "recursive", "name": message.full_name}
     inner = (*above, message.full_name)
@@ -149,7 +148,6 @@ def _describe_version(version: Version) -> str:
 
 
 def _parse_file(text: str, place: str) -> Any:
-    """A registered schema in serialized form, as it was asked for, or as text, which some registries give anyway."""
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
     from google.protobuf.json_format import ParseDict, ParseError
     from google.protobuf.message import DecodeError
@@ -168,7 +166,7 @@ def _parse_file(text: str, place: str) -> Any:
 
 
 def _read_files(version: Version) -> list[Any]:
-    """The file and all that it imports, imports first: from the registry, or those that come with Protobuf itself."""
+    """The file and all that it imports, imports first."""
     root = _parse_file(version.text, _describe_version(version))
     files: dict[str, Any] = {}
 
@@ -195,9 +193,9 @@ def _read_files(version: Version) -> list[Any]:
 
 
 def _load_shipped_file(name: str) -> Any:
-    """A file that comes with Protobuf, Google's common types or Confluent's client; registries leave those out."""
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
+    # registries leave out Google's common types and those of Confluent's client
     for folder, package in SHIPPED_PACKAGES.items():
         if not name.startswith(folder):
             continue
@@ -210,7 +208,6 @@ def _load_shipped_file(name: str) -> Any:
 
 
 def _index_messages(files: list[Any]) -> dict[str, Any]:
-    """Every message of the last file by its full name, in order."""
     from google.protobuf.descriptor_pool import DescriptorPool
 
     pool = DescriptorPool()
@@ -229,7 +226,7 @@ def _index_messages(files: list[Any]) -> dict[str, Any]:
 
 
 def _find_message(files: list[Any], message_name: str | None) -> Any:
-    """The message that was asked for, by its full name or its last part; else the first of the last file."""
+    """By full name or last part; without a name the first message of the last file."""
     messages = _index_messages(files)
     if message_name is None:
         root = files[-1]

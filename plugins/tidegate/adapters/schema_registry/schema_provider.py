@@ -71,10 +71,7 @@ class RegistrySchemas:
         return self._tables[table.name]
 
     def _describe_once(self, table: Table) -> Table:
-        """The table as another one that reads the same, if there is one.
-
-        To plan the decoding of many versions takes a part of a second, and records may name thousands of tables.
-        """
+        # to plan the decoding of many versions takes a part of a second, and records may name thousands of tables
         known = self._described_parts.setdefault(table.topics, [])
         parts = next((parts for given, parts in known if given == (table.key, table.value)), None)
         if parts is None:
@@ -84,7 +81,7 @@ class RegistrySchemas:
         return replace(table, key=parts[0], value=parts[1])
 
     def _describe_part(self, part: str, table: Table) -> Table:
-        """The table with its key or its value described. ConfigurationError names the version that cannot be read."""
+        """`ConfigurationError` names the version that cannot be read."""
         describe = {"key": self._describe_key, "value": self._describe_value}[part]
         kind = get_format(_get_part(table, part).format).schema
         options = _get_part(table, part).options
@@ -196,7 +193,6 @@ class RegistrySchemas:
     def _read_json_options(
         self, table: Table, part: str, versions: list[Version]
     ) -> tuple[dict[str, Any], tuple[Column, ...] | None]:
-        """Options with the ids that records may have, and the columns of the newest schema if none are declared."""
         settings = _get_part(table, part).options
         options = {**settings, "ids": sorted({version.id for version in versions})}
         options |= self._build_wire_options(settings, table, part, versions)
@@ -209,7 +205,6 @@ class RegistrySchemas:
         return options, json_schema.to_columns(versions[-1].text, older, logical=is_value)
 
     def _read_versions(self, settings: dict[str, Any], table: Table, part: str, word: str) -> list[Version]:
-        """All versions of the subject, or of the subjects of topics and record types; of each the newest last."""
         subjects = find_subjects(settings, table, part, settings.get("records", ()))
         if not subjects:
             raise ConfigurationError(
@@ -231,7 +226,6 @@ class RegistrySchemas:
     def _build_wire_options(
         self, settings: dict[str, Any], table: Table, part: str, versions: list[Version]
     ) -> dict[str, Any]:
-        """Where the job finds schema ids, and which are those of record types that change nothing."""
         ignored_records = settings.get("ignored_records", ())
         subjects = find_subjects(settings, table, part, ignored_records) if ignored_records else []
         other_versions = self._read_all_versions(settings, subjects) if subjects else []
@@ -260,7 +254,7 @@ def _get_itself(schema: Any) -> Any:
 
 
 def _list_kept_fields(table: Table, part: str) -> frozenset[str] | None:
-    """The fields of which columns are made, None where all are: a table need not hold the types of others."""
+    """The fields that become columns, None for all: a table need not hold the types of others."""
     if part == "key":
         return frozenset(table.key.fields)
     if table.value.columns is None:
@@ -277,7 +271,7 @@ def _is_refused(describe: Callable[[Table, list[Version]], Table], table: Table,
 
 
 def find_subjects(settings: dict[str, Any], table: Table, part: str, records: Collection[str]) -> list[str]:
-    """The subjects of a table's keys or values, as their producers call them; empty where nothing names them."""
+    """Subjects of a table's keys or values by their producers' naming; empty where nothing names them."""
     strategy = settings.get("subject_name_strategy")
     if strategy == "RecordNameStrategy":
         return list(records)
@@ -300,12 +294,10 @@ def _to_message_columns(options: dict[str, Any]) -> tuple[Column, ...]:
 
 
 def _drop_refused(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A fixed schema: no ids, so nothing to refuse by them."""
     return {name: value for name, value in pairs if name != "refused" and (name, value) != ("written", "")}
 
 
 def find_row_type(schema: Any) -> Any:
-    """The record of `after` in a change event's schema."""
     fields = {f["name"]: f["type"] for f in schema.get("fields", ())} if isinstance(schema, dict) else {}
     branches = [resolve_name(branch, collect_named_types(schema)) for name in ("before", "after") if name in fields
              for branch in list_branches(fields[name])]  # fmt: skip
@@ -316,7 +308,7 @@ def find_row_type(schema: Any) -> Any:
 
 
 def find_keyless_versions(writers: dict[int, Any], reader: Any, table: Table) -> dict[str, str]:
-    """Which versions of a value lack a field of the key, and which: such a key cannot be taken from their values."""
+    """By version, the missing key field: such a key cannot be taken from its values."""
     rows = writers
     reader_row = reader
     if get_format(table.value.format).is_change_event:
@@ -347,9 +339,9 @@ def _choose_columns(
     schema_columns: tuple[Column, ...],
     numbers: Collection[str] = (),
 ) -> tuple[Column, ...]:
-    """The columns that were declared, as far as the schema can give them without loss; all of it if none were.
+    """The declared columns, if the schema gives them without loss; all of the schema's if none are declared.
 
-    `numbers` are the fields that may also be a DECIMAL or the number's text.
+    `numbers`: fields that may also be a DECIMAL or the number's text.
     """
     if declared_columns is None:
         return schema_columns

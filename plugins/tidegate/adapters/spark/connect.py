@@ -31,13 +31,11 @@ _imports = threading.Lock()
 
 
 def import_job_modules(job: Job) -> tuple[ModuleType, ModuleType, ModuleType]:
-    """The modules of sessions, of the job, and of retries.
-
-    By name and only here: the worker and the job code share no import, just the job's JSON. Threads may call at once.
-    """
+    """The modules of sessions, of the job, and of retries. Threads may call at once."""
     with _imports:
         if str(JOBS_FOLDER) not in sys.path:
             sys.path.append(str(JOBS_FOLDER))
+        # by name and only here: worker and job code share no import, only the job's JSON
         sessions, work, retries = (
             importlib.import_module(name)
             for name in ("tidegate_spark.session", get_module(job), "tidegate_spark.server_retries")
@@ -46,9 +44,9 @@ def import_job_modules(job: Job) -> tuple[ModuleType, ModuleType, ModuleType]:
 
 
 class ConnectEngine:
-    """Implements the port `Engine`. `conf` may hold secrets and goes into the session, nowhere else.
+    """Implements the port `Engine`. `conf` may hold secrets and goes only into the session.
 
-    `place` is where the server's address stands, for messages.
+    `place`: where the server's address stands, for messages.
     """
 
     def __init__(self, remote: str, conf: Mapping[str, str], place: str = "") -> None:
@@ -57,9 +55,11 @@ class ConnectEngine:
         self._server = Server.from_uri("Spark", place, remote)
 
     def run(self, job: Job) -> None:
-        """Run the job; `RetryLater` when Spark fails, with Spark's own first line, when no server is there, when it
-        answers nothing any more, or when a catalog cannot be written; `ConfigurationError` when the server refuses the
-        log-in, or the catalog's database a right; `GiveUp` for what no retry changes.
+        """`RetryLater` where Spark fails, no server answers, or a catalog is locked.
+
+        `ConfigurationError` where the server refuses the log-in, or the catalog's database a right; `GiveUp` for what
+        no retry
+        changes.
         """
         require_server(self._server)
         require_free_catalogs(self._conf)

@@ -33,7 +33,7 @@ def get_verb(job: Job) -> str:
 
 
 def format_table(job: Job) -> str:
-    """The table of a job that is no batch's, for a message that tells where it failed; nothing for others."""
+    """For messages of a job without a batch; empty for others."""
     return f" table={job.table}" if isinstance(job, MaintainJob) else ""
 
 
@@ -43,7 +43,7 @@ def get_module(job: Job) -> str:
 
 
 def build_private_conf(catalogs: Mapping[str, str], kafka: Mapping[str, str]) -> dict[str, str]:
-    """Session configuration that the job needs and nobody may see, and the names that Spark hides for it."""
+    """Session configuration with secrets, and the names that Spark must redact."""
     consumer = {f"kafka.{name}": value for name, value in kafka.items()}
     return redact_in_session({**catalogs, KAFKA_CONF: json.dumps(consumer)})
 
@@ -54,9 +54,9 @@ LOCK_SECONDS = 8.0  # a commit holds the lock for milliseconds, and many may sta
 
 
 def require_free_catalogs(conf: Mapping[str, str]) -> None:
-    """Return where nobody keeps the lock of a SQLite catalog of the session; `RetryLater` where somebody does.
+    """`RetryLater` where another program keeps the lock of a SQLite catalog of the session.
 
-    Takes each lock for a moment and gives it back; writes nothing. A file that is not on this machine is not looked at.
+    Takes each lock for a moment; writes nothing. Skips a file that is not on this machine.
     """
     seconds = max(LOCK_SECONDS, Patience.seconds)
     for key, uri in conf.items():

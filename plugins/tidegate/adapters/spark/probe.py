@@ -21,14 +21,14 @@ JAR_PATTERN = re.compile(
 
 
 def import_server_facts() -> Any:
-    """By name and only here: the worker and the job code share no import."""
     if str(JOBS_FOLDER) not in sys.path:
         sys.path.append(str(JOBS_FOLDER))
+    # by name and only here: worker and job code share no import
     return importlib.import_module("tidegate_spark.server_facts")
 
 
 def check_connect(remote: str, place: str) -> Iterator[Finding]:
-    """A Connect server, by a session that is closed again. `remote` may hold a token."""
+    """By a session that is closed again. `remote` may hold a token."""
     server = Server.from_uri("Spark", place, remote)
     require_server(server)
     try:
@@ -54,7 +54,7 @@ def check_spark_catalog(remote: str, place: str, conf: Mapping[str, str], catalo
 
 
 def check_submit(master: str) -> Iterator[Finding]:
-    """An installation of spark-submit, by what it says of its version, which takes Java."""
+    """By its version, which starts Java."""
     if master.startswith("spark://"):
         require_server(Server.from_list("Spark", "master", master.removeprefix("spark://")))
     command = [str(find_spark_submit()), "--version"]
@@ -67,7 +67,7 @@ def check_submit(master: str) -> Iterator[Finding]:
 
 
 def judge_server(place: str, facts: Mapping[str, Any]) -> Iterator[Finding]:
-    """What a Connect server lacks and no job would name; `facts` are those of `read_server_facts`."""
+    """What a Connect server lacks and no job would name; `facts` from `read_server_facts`."""
     version = facts["version"]
     if version != facts["client_version"]:
         text = f"{place}: Spark version={version}, and this environment has pyspark={facts['client_version']}"
@@ -81,7 +81,7 @@ def judge_server(place: str, facts: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _judge_jars(place: str, facts: Mapping[str, Any]) -> Iterator[Finding]:
-    """Jars that are missing, there twice, or of another Spark or Scala: their jobs fail with words of Java's."""
+    # jobs with missing, doubled or foreign jars fail with errors of Java's
     version = facts["version"]
     jars = [match for match in map(JAR_PATTERN.fullmatch, facts["jars"]) if match]
     faults = [f"Spark has no {name}" for name in facts["missing"]]

@@ -1,4 +1,4 @@
-"""Finds the Spark Connect server that does the heavy part of a record's journey."""
+"""Finds the address of the Spark Connect server."""
 
 import os
 from collections.abc import Mapping
@@ -35,21 +35,19 @@ def _find_remote(spark: SparkTarget, resolve: Resolve, environ: Mapping[str, str
 
 
 def describe_spark_place(spark: SparkTarget, resolve: Resolve) -> str:
-    """Where that address stands, for messages."""
     if spark.remote:
         return "spark.remote of the file"
     return f"connection={spark.connection}" if resolve(spark.connection) is not None else "SPARK_REMOTE"
 
 
 def explain_master(master: str) -> str | None:
-    """Why Spark finds no master of its own cluster there, with the way out; None for a good one and for other kinds."""
+    """Why no master of a standalone cluster can be there, with the way out; None for others."""
     addresses = master.removeprefix("spark://").split(",") if master.startswith("spark://") else []
     problems = (explain_address(address, needs_port=True) for address in addresses)
     return next((problem for problem in problems if problem is not None), None)
 
 
 def _build_address(connection: Connection) -> str:
-    """The address as Airflow's Spark Connect hook would build it."""
     if connection.conn_type != "spark_connect":
         raise ConfigurationError(
             f"connection={connection.id} conn_type={connection.conn_type}: mode connect needs the type spark_connect; "

@@ -1,4 +1,4 @@
-"""What a Spark Connect server answered in gRPC's own words, where Spark itself did not say it better."""
+"""gRPC's own answer of a Spark Connect server, where Spark itself did not say it better."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ def find_status(error: BaseException) -> RpcStatus | None:
 
 
 def format_spark_error(error: BaseException) -> str:
-    """Its first line, and what caused that in the end; of a bare gRPC error the code and the server's words."""
+    """Its first line and the first cause; of a bare gRPC error the code and the server's words."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     status = find_status(error) if lines[0].startswith(RAW_PREFIX) else None
     if status:
@@ -47,27 +47,27 @@ def format_spark_error(error: BaseException) -> str:
 
 
 def is_session_lost(text: str) -> bool:
-    """Whether an error's text, of `format_spark_error`, says that the server does not know the session."""
+    """`text`: from `format_spark_error`."""
     return any(name in text for name in LOST_SESSION_CLASSES)
 
 
 def read_server_trace(error: BaseException) -> str:
-    """The stack trace that the server told with an error of Spark's; nothing where it told none."""
+    """The server's stack trace; empty without one."""
     read_trace = getattr(error, "getStackTrace", None)
     return str(read_trace() or "") if read_trace else ""
 
 
 def _find_first_cause(error: BaseException) -> str | None:
-    """The innermost error of the server's: what is raised around it may say nothing but that it failed."""
     lines = read_server_trace(error).splitlines()
+    # the innermost one: what is raised around it may say nothing but that it failed
     causes = [line.removeprefix(CAUSE_PREFIX) for line in lines if line.startswith(CAUSE_PREFIX)]
     _, _, text = causes[-1].partition(": ") if causes else ("", "", "")
     return text.strip() or None
 
 
 def _walk_causes(error: BaseException) -> Iterator[BaseException]:
-    """The error and what it was raised for, also where its text is all that was meant to be seen of that."""
     current: BaseException | None = error
     while current is not None:
         yield current
+        # also where `raise ... from None` hides the context
         current = current.__cause__ or current.__context__

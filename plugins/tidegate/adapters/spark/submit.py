@@ -51,7 +51,7 @@ class SubmitEngine:
         self._conf = conf
 
     def run(self, job: Job) -> None:
-        """Submit the job and wait for it; the error that ended it, or `RetryLater` with the last error line."""
+        """Raises the error that ended the job, or `RetryLater` with the last error line."""
         if self._master.startswith("spark://"):  # spark-submit would knock for a minute
             require_server(Server.from_list("Spark", "master", self._master.removeprefix("spark://")))
         require_free_catalogs(self._conf)
@@ -71,31 +71,30 @@ class SubmitEngine:
 
 
 def get_application(job: Job) -> str:
-    """The job's entry point."""
     return str(JOBS_FOLDER / f"{get_verb(job)}.py")
 
 
 def build_arguments(job: Job) -> list[str]:
-    """The program's argument: the job, unless it is longer than an argument may be."""
+    """The job, unless it is longer than an argument may be."""
     return [] if build_job_conf(job) else [job.to_json()]
 
 
 def build_job_conf(job: Job) -> dict[str, str]:
-    """Configuration that holds a job which is too long for an argument: many columns, or descriptors of messages."""
+    """Holds a job too long for an argument: many columns, or descriptors of messages."""
     text = job.to_json()
     return {JOB_CONF: text} if len(text) > MAX_ARGUMENT_CHARACTERS else {}
 
 
 @dataclass(frozen=True)
 class PackedFiles:
-    """The paths of a job's files: what it is given, and where its driver, on this machine, leaves why it failed."""
+    """The paths of a job's files: its input, and where its driver, on this machine, leaves why it failed."""
 
     properties: str
     libraries: str
     failure: str
 
     def read_failure(self, place: str, verb: str) -> TidegateError | None:
-        """The error that ended the job; None for one that left none, because it never began or was killed."""
+        """None for a job that left none, because it never began or was killed."""
         path = Path(self.failure)
         return JobFailure.from_json(path.read_text(encoding="utf-8")).to_error(place, verb) if path.exists() else None
 
@@ -130,7 +129,7 @@ def _escape(value: str) -> str:
 
 
 def find_spark_submit() -> Path:
-    """The program in Spark's folder; ConfigurationError without one."""
+    """`ConfigurationError` without such a program."""
     spark_submit = find_spark_home() / "bin" / "spark-submit"
     if not spark_submit.exists():
         raise ConfigurationError(
@@ -153,7 +152,6 @@ def find_spark_home() -> Path:
 
 
 def build_environment() -> dict[str, str]:
-    """What spark-submit is run with."""
     # the executors' Python must be the driver's
     inherited_variables = {key: value for key, value in os.environ.items() if key not in CONNECT_VARIABLES}
     return {"PYSPARK_PYTHON": sys.executable, **inherited_variables, "SPARK_HOME": str(find_spark_home())}
@@ -167,11 +165,8 @@ def _find_last_error(output: str) -> str:
 
 @contextmanager
 def open_private_folder() -> Iterator[Path]:
-    """A folder with what a submitted job needs, secrets too: this user alone can read it, and it is removed afterwards.
-
-    A process that is killed leaves its folder, with the job's settings in it. So each holds a lock in its own, which
-    ends with the process, and removes first those that nobody holds.
-    """
+    """A folder for a submitted job, secrets too: readable by this user alone, and removed afterwards."""
+    # a killed process leaves its folder: each holds a lock in its own, which ends with the process
     _remove_leftovers()
     with tempfile.TemporaryDirectory(prefix=FOLDER_PREFIX) as name:
         folder = Path(name)
