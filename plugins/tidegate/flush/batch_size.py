@@ -36,7 +36,7 @@ MIN_BATCH_RECORDS = 1000
 
 @dataclass(frozen=True)
 class MeasuredThroughput:
-    """The speed and the size of a pipeline's newest batches; None where none of them is large enough."""
+    """The speed and the size of a pipeline's newest batches; None if none of them is large enough."""
 
     records_per_second: float | None = None
     bytes_per_record: float | None = None
@@ -44,14 +44,14 @@ class MeasuredThroughput:
 
 @dataclass(frozen=True)
 class BatchSize:
-    """The most records of the next batch. `reason`: why that is below the pipeline's own cap; empty if it is not."""
+    """The most records of the next batch. `reason`: why that is below the cap in the pipeline file, else empty."""
 
     records: int
     reason: str = ""
 
 
 class BatchSizer:
-    """Chooses the size of the next batch, which tables at the same offsets share. It reads history at most once."""
+    """Chooses the size of the next batch, which tables at the same offsets share. Reads history at most once."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -59,13 +59,12 @@ class BatchSizer:
         self.reason = ""
 
     def choose_ranges(self, start: Offsets, end: Offsets) -> Ranges:
-        """The offsets of the next batch, in the partitions of `start`: all that wait up to `end`, or a part of them."""
         backlog = Ranges.between(start, merge_offsets(start, end)).span
         max_records = self.choose_max_records(backlog)
         return cap_ranges(start, choose_partitions(start, end, max_records), max_records)
 
     def choose_max_records(self, backlog: int) -> int:
-        """The most records of a batch when `backlog` offsets wait. Sets `reason` if that is below the file's cap."""
+        """Return the most records of a batch. Sets `reason` if that is below the file's cap."""
         cap = self._session.pipeline.merge.cap(backlog)
         if min(backlog, cap) <= HISTORY_MIN_BACKLOG_RECORDS:
             return cap
@@ -77,15 +76,14 @@ class BatchSizer:
 
 
 def choose_partitions(start: Offsets, end: Offsets, max_records: int) -> Offsets:
-    """The `end` of at most `max_records` partitions that have records; of fewer, all of `end`.
+    """Return the ends of at most `max_records` partitions that have records.
 
-    A batch with fewer records than that takes one of each chosen partition. They take turns: the choice begins at the
-    sum of all offsets, which grows with each batch by the records that it takes. So each choice begins where the one
-    before has ended, or earlier, and no partition is passed over for longer than a round.
+    The partitions take turns from batch to batch, so that none waits for longer than a round.
     """
     if sum(map(len, start.values())) <= max_records:
         return end
     partitions = sorted((topic, p, offset) for topic, p, offset in iterate_offsets(start))
+    # the sum grows with each batch by the records that it takes: the next choice begins where this one ends, or earlier
     first = sum(offset for _, _, offset in partitions) % len(partitions)
     in_turn = partitions[first:] + partitions[:first]
     waiting = [(topic, p) for topic, p, offset in in_turn if (get_offset(end, topic, p) or 0) > offset]
@@ -98,7 +96,7 @@ def choose_partitions(start: Offsets, end: Offsets, max_records: int) -> Offsets
 
 
 def compute_batch_size(session: Session, backlog: int, throughput: MeasuredThroughput) -> BatchSize:
-    """The smallest of three: the file's cap, the records of `merge.batch_time`, the records of `merge.max_bytes`."""
+    """Return the smallest of the file's cap and the records that fit `merge.batch_time` and `merge.max_bytes`."""
     merge = session.pipeline.merge
     cap = merge.cap(backlog)
     limits = [BatchSize(cap)]
@@ -116,9 +114,8 @@ def compute_batch_size(session: Session, backlog: int, throughput: MeasuredThrou
 
 
 def measure_throughput(session: Session) -> MeasuredThroughput:
-    """Records per second of the fastest of the newest batches, and the most staged bytes for each record.
+    """Return records per second of the fastest of the newest batches, and the most staged bytes for each record.
 
-    Counts batches of 10,000 records and more; for the rate, those that took 10 s and more. Backfills do not count.
     Never raises: if history cannot be read, both are None.
     """
     limit = _compute_history_limit(len(session.pipeline.tables))
@@ -138,17 +135,17 @@ def measure_throughput(session: Session) -> MeasuredThroughput:
 
 
 def _compute_history_limit(tables: int) -> int:
-    """How many rows of history are read: those of whole batches, and one of the batch before them."""
+    # one row more, of the batch before them: it shows whether the oldest batch was read whole
     return 1 + min(HISTORY_BATCHES * tables, max(HISTORY_MAX_ROWS, MIN_READ_BATCHES * tables))
 
 
 def _sum_by_batch(rows: Iterable[HistoryRow]) -> list[dict[str, float]]:
-    """One sum for each large batch, newest first: its tables share one read, and the times of their merges add up."""
     batches: dict[int, dict[str, float]] = {}
     for row in rows:
         stage_seconds = row["stage_seconds"]
         if row["backfill"] is None and stage_seconds:
             batch = batches.setdefault(row["batch"], {"read": 0, "seconds": 0.0, "staging": 0.0, "bytes": 0})
+            # the tables of a batch share one read, and the times of their merges add up
             batch["read"] = max(batch["read"], row["read"])
             batch["seconds"] += row["seconds"]
             batch["staging"] = max(batch["staging"], stage_seconds)
@@ -161,11 +158,10 @@ STOP_SYNTAX_HELP = f'write latest, group, group:<id>, a time like {EXAMPLE}, or 
 
 
 def resolve_stop_offsets(session: Session, stop_text: str) -> Offsets:
-    """The offsets that a read stops before, of every partition there is now.
+    """Return the offsets that a read stops before, of every partition that there is now.
 
-    A group's partitions without a committed offset, and those not named by `stop_text`, are not read: they end where
-    their log begins. `latest` is the end of the log as it is now, so that what comes later is not chased.
-    ConfigurationError for other words, and for offsets or another group that name no partition to read.
+    Partitions that a group or `stop_text` does not name are not read: they end where their log begins.
+    `ConfigurationError` for an unknown word, or if no partition is left to read.
     """
     log, _ = read_known_log(session)
     topics = tuple(log.begin)
@@ -201,7 +197,6 @@ def _find_group_end(session: Session, stop_text: str, log: Log) -> Offsets:
 
 
 def cap_at(end: Offsets, bounds: Offsets, reached_offsets: Offsets) -> Offsets:
-    """The log's `end`, lowered to `bounds`, but never below `reached_offsets`."""
     return {
         topic: {
             partition: min(

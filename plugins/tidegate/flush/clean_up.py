@@ -31,7 +31,7 @@ DISABLED_COUNT = 2**31 - 1
 
 @dataclass(frozen=True, kw_only=True)
 class CompactionReport:
-    """What was done for `table`, its full name. `maintenance_report`: None if nothing was. `failed`: why it failed."""
+    """What was done for `table` (full name). `failed` is the reason of a failure."""
 
     table: str
     maintenance_report: MaintenanceReport | None = None
@@ -39,11 +39,9 @@ class CompactionReport:
 
     @property
     def is_compacted(self) -> bool:
-        """Whether data files were rewritten."""
         return self.maintenance_report is not None and self.maintenance_report.compacted
 
     def to_dict(self) -> dict[str, Any]:
-        """As a task's result: with the report of what was rewritten, and only what is known."""
         if self.maintenance_report is not None:
             return self.maintenance_report.to_dict()
         failure = {} if self.failed is None else {"failed": self.failed}
@@ -51,21 +49,16 @@ class CompactionReport:
 
 
 def is_due(settings: Maintenance, published_batches: int, batches: int) -> bool:
-    """Whether one of the last `batches` batches, up to number `published_batches`, was the table's tenth, twentieth …
-
-    For a destination that keeps its files itself no batches are listed.
-    """
+    """Whether one of the last `batches` batches, up to number `published_batches`, calls for compaction."""
     if not settings.follows_flushes:
         return False
     return published_batches // settings.compact_every > (published_batches - batches) // settings.compact_every
 
 
 def compact(session: Session, tables: Iterable[str]) -> list[CompactionReport]:
-    """Rewrite what pays in each of `tables`, full names; return one report for each, in the same order.
+    """Rewrite the files of each table (full names) where that pays; return one report for each, in order.
 
-    Small files of a partition that has 5 become one, files of which a tenth of the rows is deleted are written anew,
-    more delete files than data files are merged. A failure is reported and logged and never fails the flush: the next
-    look, or maintain, does what this one left. A repeat call measures again, and rewrites nothing twice.
+    A failure is reported and never fails the flush. A repeat call measures again, and rewrites nothing twice.
     """
     return [_compact_table(session, table) for table in tables]
 
@@ -110,12 +103,12 @@ FORGET_SHARE = 7  # a seventh of tombstone_retention (a day by default) lies bet
 
 @dataclass(frozen=True)
 class CleanUpReport:
-    """What was removed for one table. A field is None if there was nothing to do for it, or an earlier part failed.
+    """What was removed for one table. None means: nothing to do, or an earlier part failed.
 
-    - `published`: the newest published batch; what it and the batches before it left behind was removed.
-    - `removed`: what was removed from the intermediate table, counted by kind.
-    - `needs_compaction`: enough batches were published since the last look that compact should measure the files.
-    - `unknown_valid_through`: pipelines whose time is not known; because of them no remembered delete was forgotten.
+    - `published`: the newest published batch.
+    - `removed`: rows removed from the intermediate table, by kind.
+    - `needs_compaction`: compact should measure the table's files.
+    - `unknown_valid_through`: pipelines whose time is unknown, so no remembered delete was forgotten.
     """
 
     table: str
@@ -129,7 +122,6 @@ class CleanUpReport:
     failed: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """As a task's result: the counts beside the rest, and only what is known."""
         data = asdict(self)
         data = {"table": data.pop("table"), "published": data.pop("published"), **data.pop("removed"), **data}
         data[COMPACTION_KEY] = data.pop("needs_compaction")
@@ -137,21 +129,19 @@ class CleanUpReport:
 
 
 def list_tables_to_compact(reports: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The full names of the tables that need compaction, out of what a clean_up task returned."""
     return [report["table"] for report in reports if report.get(COMPACTION_KEY)]
 
 
 def clean_up(session: Session) -> list[CleanUpReport]:
-    """Remove, for each table, what its published batches have left; return what was removed.
+    """Remove what published batches left behind in each table, and return what was removed.
 
-    1. Send the dead letters of batches up to the one published for that table to `errors.topic`, if there is one.
-    2. Remove those batches from its intermediate table, and attempts that failed for a bad record.
-    3. Drop this pipeline's branches of the published batches, and those that a late job of a backfill or a replay has
-       made again after that had ended.
+    1. Send the dead letters of published batches to `errors.topic`, if there is one.
+    2. Remove published batches, and attempts that failed for a bad record, from the intermediate table.
+    3. Drop this pipeline's branches of published batches, and those of backfills and replays that have ended.
     4. Forget deletes that have been remembered long enough.
 
-    Idempotent, except that dead letters may be sent again after a failure. A failure is logged and reported, and does
-    not fail the flush: the next run does the rest.
+    Idempotent, except that dead letters may be sent again after a failure. A failure is reported, and never fails the
+    flush: the next run does the rest.
     """
     session = expand_template(session)
     return [_TableCleaning(TableSession(session, table)).clean() for table in session.pipeline.tables]
@@ -165,7 +155,6 @@ class _TableCleaning:
         self.report = CleanUpReport(table.name)
 
     def clean(self) -> CleanUpReport:
-        """Clean as far as it goes."""
         try:
             self._clean()
         except Exception as error:  # whatever it is, rows are published: leftovers must not fail the flush
@@ -184,13 +173,17 @@ class _TableCleaning:
             return
         batch = state.recorded_position.batch
         self._note(published=batch)
+        # 1.
         if table.spec.errors.topic:  # first: batches that are still staged may have letters that were not sent
             self._note(sent_dead_letters=send_dead_letters(table, batch))
+        # 2.
         removed_counts = session.staging.clean_up(*_find_leftovers(table, batch))
         is_worn = is_due(session.pipeline.maintenance, batch, removed_counts.get("batches", 0))
         self._note(removed=removed_counts, needs_compaction=is_worn)
+        # 3. a late job of a backfill may make its branch again after the backfill has ended
         is_gone = partial(_is_backfill_gone, session, table.spec)
         self._note(branches=session.commits.drop_branches(table.name, session.pipeline.name, batch, is_gone))
+        # 4.
         if table.spec.remembers:
             self._note(**_forget_old_deletes(table, state))
 
@@ -199,27 +192,22 @@ class _TableCleaning:
 
 
 def _find_leftovers(table: TableSession, batch: int) -> tuple[str, int]:
-    """The table to clean, and up to which batch. A table of names with branches keeps its newest snapshot alone."""
+    # the newest snapshot of a table of names is the only one that it needs
     if table.spec.discovers_names and table.has_branches:
         return table.name, batch - 1
     return table.intermediate, batch
 
 
 def _is_backfill_gone(session: Session, table: Table, backfill: str) -> bool:
-    """Whether a backfill, or a replay, keeps no intermediate table for this one any more, under whatever suffix."""
     namespace, _, bare_name = table.name.rpartition(".")
     prefix = f"{resource_names.get_backfill_prefix(session.pipeline.name, bare_name)}{backfill}".casefold()
     return not any(name.casefold().startswith(prefix) for name in session.tables.list_tables(namespace))
 
 
 def _forget_old_deletes(table: TableSession, state: TableState) -> dict[str, Any]:
-    """Forget deletes that are older than `tombstone_retention`.
-
-    The records' own time counts, not the clock: a pipeline that stood still may yet read older records. A time in the
-    future counts as now: one record from a wrong clock would let all deletes be forgotten, for good. Several pipelines
-    may publish into the table and share the memory, so the one that is farthest behind decides.
-    """
+    """Forget deletes that are older than `tombstone_retention`, by the records' own time."""
     session = table.session
+    # several pipelines may publish into the table and share the memory: the one that is farthest behind decides
     times = {session.pipeline.name: _read_valid_through_ms(state)}
     for other_pipeline in session.tables.list_pipelines(table.name):
         other_state = (
@@ -231,6 +219,7 @@ def _forget_old_deletes(table: TableSession, state: TableState) -> dict[str, Any
     if len(known_times) < len(times):
         return {"forgotten_deletes": 0, "unknown_valid_through": sorted(p for p, ms in times.items() if ms is None)}
     kept_ms = table.spec.tombstone_retention_seconds * 1000
+    # never later than now: one record from a wrong clock would let all deletes be forgotten, for good
     before_ms = min(*known_times, session.now_ms()) - kept_ms
     every_ms = kept_ms // FORGET_SHARE
     return {
@@ -241,5 +230,5 @@ def _forget_old_deletes(table: TableSession, state: TableState) -> dict[str, Any
 
 
 def _read_valid_through_ms(state: TableState) -> int | None:
-    """None also for a table that was rolled back: its pipeline may read older records again."""
+    # after a rollback the pipeline may read older records again
     return state.recorded_position.valid_through_ms if state.recorded_position and not state.is_rolled_back else None

@@ -22,13 +22,10 @@ MAX_AHEAD_MS = 3_600_000  # of records whose clock is merely not ours; what brok
 
 
 def read_completeness(session: Session, table: str) -> tuple[int, int]:
-    """When the table has begun, and the time up to which everything is in it, in milliseconds of records' time.
+    """Return when the table has begun, and the time up to which it is complete, both in milliseconds of records' time.
 
-    - The table has begun at the greatest time of a record in it now: only later hours were surely read whole.
-    - NothingToDo while a partition has shown no record, while the table stands still, and while the topic has a
-      partition that was not read yet: its records may be older.
-    - If several pipelines write the table, the one that is farthest behind decides.
-    - Times after now do not count: one record from a wrong clock would complete all hours until then.
+    `NothingToDo` while that is unknown: a partition has shown no record, or the table stands still. If several
+    pipelines write the table, the one that is farthest behind decides.
     """
     progress = _read_table_progress(session, table)
     place = f"pipeline={session.pipeline.name} table={table}"
@@ -36,8 +33,10 @@ def read_completeness(session: Session, table: str) -> tuple[int, int]:
     through = progress.valid_through_ms
     if progress.error is not None or position is None or through is None or not _find_greatest_time(position):
         raise NothingToDo(f"{place}: it is not known yet what is complete")
+    # the records of a partition that was not read yet may be older
     if not _knows_every_partition(position, progress):
         raise NothingToDo(f"{place}: a partition has not been read yet")
+    # only hours after the greatest time in the table now were surely read whole
     begin_ms = _find_greatest_time(position)
     for other_pipeline, recorded in _iterate_others(session, table):
         if recorded is None or recorded.valid_through_ms is None:
@@ -51,24 +50,24 @@ def read_completeness(session: Session, table: str) -> tuple[int, int]:
         begin_ms = max(begin_ms, _find_greatest_time(recorded))
         through = min(through, recorded.valid_through_ms)
     now = session.now_ms()
+    # times after now do not count: one record from a wrong clock would complete all hours until then
     return min(begin_ms, now + MAX_AHEAD_MS), min(through, now)
 
 
 def _read_table_progress(session: Session, table: str) -> TableProgress:
-    """The one table beside the log; the others are not read: each has a task of its own."""
     check_table_is_known(session, table)
+    # the other tables are not read: each has a task of its own
     tables = tuple(candidate for candidate in session.pipeline.tables if candidate.name == table)
     (progress,) = measure_progress(session, observe_tables(session, tables)).tables
     return progress
 
 
 def _find_greatest_time(position: Position) -> int:
-    """Of a record; 0 where none has a time, of which brokers say -1."""
+    # brokers say -1 for a record without a time
     return max((ms for _, _, ms in iterate_offsets(position.timestamps) if ms > 0), default=0)
 
 
 def _iterate_others(session: Session, table: str) -> Iterator[tuple[str, Position | None]]:
-    """The other pipelines that have published into the table, by name; without a position where it was rolled back."""
     for other_pipeline in session.tables.list_pipelines(table):
         state = session.tables.read_state(table, other_pipeline) if other_pipeline != session.pipeline.name else None
         if state is not None and state.recorded_position is not None:
@@ -82,10 +81,9 @@ def _knows_every_partition(position: Position, progress: TableProgress) -> bool:
 
 
 def list_complete_periods(period: Period, last: str | None, begun_ms: int, through_ms: int) -> list[str]:
-    """The keys of periods that are complete and were not told, oldest first; `last` is the newest that was told.
+    """Return the keys of complete periods after `last`, the newest that was announced; oldest first.
 
-    A period is complete once each partition has shown a record of its end or later: times within a partition do not
-    fall, so that none of its records can follow. The first one begins after the table has.
+    A period is complete once each partition has shown a record of its end or later. At most MAX_PERIODS.
     """
     return list(islice(_iterate_complete(period, last, begun_ms, through_ms), MAX_PERIODS))
 
@@ -101,7 +99,6 @@ def _iterate_complete(period: Period, last: str | None, begun_ms: int, through_m
 
 
 def is_key(period: Period, text: str | None) -> bool:
-    """Whether a text is the key of a period, written as it is told."""
     try:
         return text is not None and datetime.strptime(text, KEY_FORMATS[period]).strftime(KEY_FORMATS[period]) == text
     except ValueError:

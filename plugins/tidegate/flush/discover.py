@@ -22,9 +22,9 @@ from tidegate.table.session import TableSession, make_concrete_table
 
 
 def build_name_finder(session: Session, table: Table, planned_batch: PlannedBatch) -> StageTable:
-    """What the stage job is asked, to list the names in a batch.
+    """Return the request to list the table names in a batch.
 
-    It leaves them in a property of the table of names, or in a folder if Spark does not write that table.
+    The names lie in a property of the table of names, or in a folder if Spark does not write that table.
     """
     pipeline = session.pipeline
     attempt = session.new_attempt()
@@ -62,7 +62,6 @@ def build_name_finder(session: Session, table: Table, planned_batch: PlannedBatc
 def _render_registry_creation(
     session: Session, table: Table, planned_batch: PlannedBatch, statement: str
 ) -> tuple[str, ...]:
-    """Statements that make the table of names, none where it is there."""
     owner = describe_name_registry(session.pipeline)
     if session.tables.claim(table.name, owner) is not None:
         return ()
@@ -83,10 +82,9 @@ def _render_registry_creation(
 
 
 def discover_tables(session: Session, planned_batch: PlannedBatch, stage_table: StageTable) -> list[Table]:
-    """The new tables that records of the batch name. Creates nothing.
+    """Return the new tables that records of the batch name. Creates nothing.
 
-    BadRecord with the first record that names no table. GiveUp for more tables than `max_tables`. RetryLater if the
-    job's list of names is gone.
+    `BadRecord` if a record names no table, `GiveUp` for more than `max_tables`, `RetryLater` if the job's list is gone.
     """
     pipeline = session.pipeline
     place = f"pipeline={session.pipeline.name} batch={planned_batch.batch}"
@@ -108,7 +106,6 @@ def discover_tables(session: Session, planned_batch: PlannedBatch, stage_table: 
 def _require_names(
     session: Session, planned_batch: PlannedBatch, stage_table: StageTable, place: str
 ) -> tuple[str, ...]:
-    """The names that the job found in the batch; raises unless each record of it names a table."""
     discovered = _read_discovered_names(session, planned_batch, stage_table)
     if discovered is None or discovered.attempt != stage_table.attempt:
         raise RetryLater(f"{place}: the names of attempt={stage_table.attempt} are not there; stage again")

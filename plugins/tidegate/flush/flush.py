@@ -23,9 +23,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class FlushResult:
-    """What one flush did; `failures` are full names of the tables that stay behind, with the reason.
+    """What one flush did. `failures`: full names of the tables that stay behind, with the reason.
 
-    `offsets_left` counts the offsets that no batch reached, of the table that is farthest behind.
+    `offsets_left`: the offsets that no batch reached, of the table that is farthest behind.
     """
 
     published: tuple[PublishedBatch, ...]
@@ -42,15 +42,9 @@ def flush(
 ) -> FlushResult:
     """Run plan, stage, merge, commit_offsets, clean_up and heartbeat once.
 
-    Nothing is read beyond `stop_offsets`, by topic and partition. `report` gets the plan before the work begins.
-    `merges_at_once` tables are merged in parallel, each by its own thread. A repeat call continues where the one
-    before it ended: it publishes staged batches first, and reads no published record again.
-
-    - A table that fails keeps its staged batches, one that plan or stage refuses stays as it is, and the others go on;
-      `SomeTables` is raised at the end.
-    - A table that another run has published first is no failure beside published ones. `PublishedElsewhere` is raised
-      if that holds for all of them.
-    - `NothingToDo` is raised if there was no work. The heartbeat has run then.
+    Reads nothing beyond `stop_offsets`. `report` gets the plan before the work begins. A repeat call publishes staged
+    batches first, and reads no published record again. If a table fails, the others go on, and `SomeTables` is raised
+    at the end. `PublishedElsewhere`: other runs have published all tables first. `NothingToDo`: the heartbeat has run.
     """
     expanded_session = expand_template(
         session
@@ -63,7 +57,7 @@ def flush(
 def plan_flush(
     session: Session, at_least: int = 0, stop_offsets: Offsets | None = None, scope: PlanScope = PlanScope.ALL
 ) -> Plan:
-    """The first step of a flush. Without work, or refused, it cleans up behind a killed run and runs the heartbeat."""
+    """Plan a flush. Without work, or if it is refused, clean up behind a killed run and run the heartbeat."""
     try:
         return plan(session, at_least, stop_offsets, scope)
     except NothingToDo:
@@ -78,7 +72,7 @@ def plan_flush(
 def flush_planned(
     session: Session, expanded_session: Session, flush_plan: Plan, merges_at_once: int = 1
 ) -> FlushResult:
-    """The other steps of a flush, see there. `expanded_session` hold the tables that records have named."""
+    """Run the steps of `flush` after plan. `expanded_session` holds the tables that records have named."""
     try:
         staged_batches, refused_staging = stage_tables(expanded_session, flush_plan)
     except GiveUp:
@@ -105,11 +99,11 @@ def flush_planned(
 
 
 def _clean_up_behind_failure(session: Session) -> None:
-    """Run clean_up and heartbeat after a failure. Their own failures are only logged: the first one is reported."""
     clean_up(session)
     try:
         heartbeat(session)
     except TidegateError as error:
+        # the first failure is the one to report
         log.warning("%s", error)
 
 

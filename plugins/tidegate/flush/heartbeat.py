@@ -29,11 +29,7 @@ from tidegate.table.watermark import (
 
 
 def apply_offset_hook(session: Session, published_offsets: Offsets, quiet: Offsets) -> Offsets:
-    """The offsets as the pipeline's hook returns them; `GiveUp` if it lowers or removes one, or raises one too far.
-
-    It may raise offsets and add partitions: to `published_offsets` in topics that carry rows, to the end of the log in
-    all others.
-    """
+    """Return the offsets as the pipeline's hook changes them; `GiveUp` if it lowers one, or raises one too far."""
     offsets = merge_offsets(published_offsets, quiet)
     if session.heartbeat_hook is None:
         return offsets
@@ -67,6 +63,7 @@ def _check_limits(session: Session, place: str, hook_offsets: Offsets, published
         if unpublished_topics
         else {}
     )
+    # what is published in topics with rows, the end of the log in others
     limits = merge_offsets(ends, published_offsets)
     for topic, partition, offset in iterate_offsets(hook_offsets):
         limit = get_offset(limits, topic, partition)
@@ -86,11 +83,9 @@ log = logging.getLogger(__name__)
 
 
 def renew_position(table: TableSession, older_than_ms: int) -> None:
-    """Put the pipeline's position, as it is, and its tag onto a new snapshot without rows.
+    """Put the pipeline's position and its tag, unchanged, onto a new snapshot without rows.
 
-    Expiry keeps all snapshots from the tag on, as without them a rollback could not be told. So this is for a tag on a
-    snapshot of before `older_than_ms` above which others have written. A table that was rolled back keeps what it has:
-    a person has yet to answer. A failure is logged alone: the next heartbeat tries again.
+    For a tag older than `older_than_ms` above which others have written. A failure is only logged.
     """
     try:
         if table.has_branches:
@@ -103,6 +98,7 @@ def _renew_once(table: TableSession, older_than_ms: int) -> None:
     table = table.refresh()
     state = table.state
     position = state.recorded_position if state else None
+    # a table that was rolled back keeps its position: a person has yet to answer
     if state is None or position is None or state.is_rolled_back or state.snapshot_ms >= older_than_ms:
         return
     if not state.snapshots_since_publish:
@@ -127,8 +123,7 @@ class HeartbeatResult:
     """What a heartbeat did.
 
     - `committed`: the next offsets that it committed to the consumer group.
-    - `due`: the interval was over. Only then are there `tables`, one report for each, and `warnings`. Never with an
-      interval of 0.
+    - `due`: the interval was over. Only then are there `tables` and `warnings`.
     - `sent`: how many records were produced to `heartbeat.topic`.
     """
 
@@ -139,7 +134,6 @@ class HeartbeatResult:
     warnings: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, small enough to read in the Airflow UI."""
         tables = [record.to_dict() for record in self.tables]
         return {**asdict(self), "tables": tables, "warnings": list(self.warnings)}
 
@@ -147,31 +141,28 @@ class HeartbeatResult:
 def heartbeat(session: Session) -> HeartbeatResult:
     """Commit again what is published, and once per `heartbeat.interval` report how the pipeline stands.
 
-    With an interval of 0 there is no report, and step 4 runs every ten minutes.
-
-    1. Read each table: once, for all that follows.
-    2. Commit the low watermark, which is never beyond what is published, and for ignored topics the end of the log. The
-       hook may change these offsets. Brokers forget a committed offset some days after its last commit
-       (`offsets.retention.minutes`), so quiet partitions are committed too. For a topic that no table has read yet, the
-       start of `start: latest` or `group` is committed. An empty topic gets its end, unless an offset is committed.
+    1. Read each table once.
+    2. Commit the low watermark, and for ignored topics the end of the log. The hook may change these offsets.
     3. If the interval is over, begin the next one, even if the rest fails.
-    4. If a table's tag keeps old snapshots, because only others have written the table for long, publish the position
-       there once more.
+    4. Publish a position once more if its tag keeps old snapshots. With an interval of 0, every ten minutes.
     5. Look for risks, and send heartbeat records if `heartbeat.produce` is set. A failure here is only a warning.
 
-    A repeat call commits the same again; within the interval it reports nothing. If no table can be read, raises the
-    error of the first. If the hook asks for offsets that are not published, they are not used, and `GiveUp` is raised
-    at the end.
+    A repeat call commits again; within the interval it reports nothing. Raises if no table can be read; `GiveUp`, at
+    the end, if the hook asks for offsets that are not published.
     """
     session = expand_template(session)
     tables = observe_tables(session)
+    # 2. of quiet partitions too: brokers forget offsets some days after their last commit (offsets.retention.minutes)
     offsets, refusal = _compute_offsets(session, tables)
     group_report = commit_to_group(session, offsets)
     beat = HeartbeatResult(group_report.offsets)
     if any(offsets.values()) and _is_due(session, group_report.beat_ms):
+        # 3.
         commit_to_group(session, group_report.offsets, session.now_ms())
+        # 4.
         _renew_positions(session, tables)
         if session.pipeline.heartbeat.interval_seconds:
+            # 5.
             beat = _report_tables(session, tables, group_report.offsets)
     if refusal is not None:
         raise refusal
@@ -179,10 +170,8 @@ def heartbeat(session: Session) -> HeartbeatResult:
 
 
 def require_begun(session: Session) -> Session:
-    """The session of a pipeline whose runs have committed an offset; `NothingToDo` before that.
-
-    For heartbeats that belong to no run: one before the first run would settle where `start: latest` begins.
-    """
+    """Return the session if a run of the pipeline has committed an offset; else raise `NothingToDo`."""
+    # a heartbeat before the first run would settle where `start: latest` begins
     if not any(session.broker.read_committed(session.pipeline.source.group, list_row_topics(session)).values()):
         raise NothingToDo(f"pipeline={session.pipeline.name}: no run has committed an offset yet")
     return session
@@ -195,11 +184,11 @@ def _is_due(session: Session, before_ms: int | None) -> bool:
 
 
 def _renew_positions(session: Session, tables: Sequence[ObservedTable]) -> None:
-    """Of tables from which more snapshots could expire, and none does, as a rollback would not be noticed any more."""
     maintenance = session.pipeline.maintenance
     expired_ms = session.now_ms() - maintenance.keep_snapshots_for_seconds * 1000
     for observed in tables:
         state = observed.state
+        # expiry keeps all snapshots from the tag on, as a rollback would not be noticed without them
         if state is None or state.snapshots_since_publish <= maintenance.keep_snapshots:
             continue
         if state.snapshot_ms < expired_ms:
@@ -217,24 +206,23 @@ def _compute_offsets(session: Session, tables: Sequence[ObservedTable]) -> tuple
 
 
 def _find_quiet_ends(session: Session, tables: Sequence[ObservedTable]) -> Offsets:
-    """The ends of ignored topics; none if all tables were filled from another cluster, whose group is left alone."""
     ignored_topics = list_ignored_topics(session)
     if not ignored_topics:
         return {}
     log = session.broker.read_log(ignored_topics, session.pipeline.source.isolation)
+    # the group is left alone if all tables were filled from another cluster
     is_foreign = 0 < len(tables) == len(find_foreign_positions(tables, log.cluster_id))
     return {} if is_foreign else log.end
 
 
 def _find_empty_start(session: Session, tables: Sequence[ObservedTable], own_offsets: Offsets) -> Offsets:
-    """Offsets to keep for topics that no table has read from: where `start: latest` or `group` begins, and the ends of
-    empty topics. The brokers would forget the group's offsets otherwise, and the table would begin elsewhere. The group
-    is left alone for a table that was filled from another cluster.
-    """
+    """Return the offsets to keep for topics that no table has read from: their start, and the ends of empty topics."""
     if all(topic in own_offsets for topic in list_row_topics(session)):
         return {}
+    # the brokers would forget the group's offsets without a commit, and the table would begin elsewhere
     log = read_known_log(session)[0]
     kind = session.pipeline.source.start.kind
+    # the group is left alone for a table that was filled from another cluster
     foreign_topics = find_topics_of_other_clusters(tables, log.cluster_id)
     unread_topics = tuple(topic for topic in log.begin if topic not in own_offsets and topic not in foreign_topics)
     if kind == StartKind.LATEST:
@@ -272,8 +260,8 @@ def _report_tables(session: Session, tables: Sequence[ObservedTable], offsets: O
 def commit_offsets(session: Session) -> Offsets:
     """Commit the low watermark over all tables to the consumer group, read it back and return it.
 
-    Idempotent. The group's offsets are progress for people: nothing reads them once a table has a position, so what a
-    late zombie commits is fixed by the next run. NothingToDo while no table has a position of this cluster.
+    Idempotent. Nothing reads the group's offsets once a table has a position: what a zombie commits late, the next run
+    corrects. `NothingToDo` while no table has a position of this cluster.
     """
     session = expand_template(session)
     tables = observe_tables(session)

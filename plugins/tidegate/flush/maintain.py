@@ -25,19 +25,17 @@ MIN_MANIFESTS = 50
 
 
 def needs_compaction(settings: Maintenance, files: TableFiles) -> bool:
-    """Whether data files are rewritten: as configured, or where enough small files or deletes are measured."""
     if settings.compact != UseWhen.AUTO:
         return settings.compact == UseWhen.ALWAYS
     return is_worn(files) or files.delete_files >= DELETE_FILES
 
 
 def is_worn(files: TableFiles) -> bool:
-    """Whether a partition has enough small files, or the table enough deleted rows, that rewriting them pays."""
     return files.max_small_files_per_partition >= MIN_SMALL_FILES or files.deleted_rows > DELETED_SHARE * files.rows
 
 
 def has_many_manifests(files: TableFiles) -> bool:
-    """Whether enough manifests are small that rewriting all of them pays; full ones would be written as they are."""
+    # full ones would be written as they are
     return files.manifests - files.full_manifests >= max(MIN_MANIFESTS, files.full_manifests)
 
 
@@ -51,7 +49,7 @@ MAX_EXPIRY_AGE_MS = 6 * 3_600_000  # longer than a compaction takes
 
 @dataclass(frozen=True, kw_only=True)
 class FileCounts:
-    """What a report tells of the current snapshot's files: their numbers, and the bytes of the data files."""
+    """The current snapshot's files; bytes are those of data files."""
 
     data_files: int
     data_bytes: int
@@ -62,10 +60,7 @@ class FileCounts:
 
 @dataclass(frozen=True, kw_only=True)
 class MaintenanceReport:
-    """What changed in `table`, its full name with the catalog. `orphans_removed` counts files.
-
-    `steps`: the procedures that ran, with the numbers that each returned.
-    """
+    """What changed in `table` (full name). `steps`: the procedures that ran, with the numbers that each returned."""
 
     table: str
     compacted: bool
@@ -75,15 +70,11 @@ class MaintenanceReport:
     steps: dict[str, ProcedureOutcome]
 
     def to_dict(self) -> dict[str, Any]:
-        """The stable form of the result."""
         return {**asdict(self), "steps": {name: step.to_dict() for name, step in self.steps.items()}}
 
 
 def list_maintained_tables(session: Session) -> list[str]:
-    """Full names of a pipeline's tables that exist: destinations, and those beside them that carry a mark of ours.
-
-    One that cannot be read is among them: its own maintenance says why, and hides no other.
-    """
+    """Return the full names of the pipeline's existing tables: destinations, and those that Tidegate made for them."""
     pipeline = expand_template(session).pipeline
     destinations = [table.name for table in pipeline.tables]
     candidates = [resource_names.name_intermediate_table(pipeline, table) for table in pipeline.tables]
@@ -101,18 +92,18 @@ def list_maintained_tables(session: Session) -> list[str]:
 
 
 def _finds_table(session: Session, look: Callable[..., object], *arguments: str) -> bool:
-    """Whether a look at a table finds something; where it cannot be read, that is not known, and so true."""
     try:
         return look(*arguments) not in (None, False)
     except (RetryLater, GiveUp) as failure:
+        # its own maintenance says why it cannot be read, and hides no other table
         log.warning("pipeline=%s: %s", session.pipeline.name, failure)
         return True
 
 
 def maintain_all(session: Session, tables: Iterable[str], report: Callable[[MaintenanceReport], None]) -> None:
-    """Maintain these tables, full names, one after the other; `report` is given what changed in each.
+    """Maintain tables (full names) one after the other; `report` gets what changed in each.
 
-    If a table fails, those behind it are maintained all the same, and `SomeTables` is raised at the end.
+    If a table fails, the others are maintained, and `SomeTables` is raised at the end.
     """
     failures = list[TidegateError]()
     for table in tables:
@@ -127,16 +118,14 @@ def maintain_all(session: Session, tables: Iterable[str], report: Callable[[Main
 def maintain(session: Session, table: str) -> MaintenanceReport:
     """Maintain one table and return what changed, with its files before and after.
 
-    1. Compact small files and apply delete files, where enough of them are measured.
-    2. Rewrite delete files and manifests, where there are many.
-    3. Expire old snapshots: never tagged ones, never the heads of branches, never those between main and a tag, or by
-       which a rollback can still be answered.
-    4. Remove files that nothing refers to, when they are old enough that no running merge can still commit them.
+    1. Compact small files and apply delete files, if enough of them are measured.
+    2. Rewrite delete files and manifests, if there are many.
+    3. Expire old snapshots, except those that a tag, a branch or the answer to a rollback needs.
+    4. Remove files that nothing refers to, once no running merge can still commit them.
 
-    Of an intermediate table only the last: its batches are clean_up's. A flush that meets the compaction finds main
-    moved, and merges again. A repeat call finds less to do, and returns a report of its own. Raises RetryLater when a
-    step failed, after the others were tried, or when another maintenance ran at the same time; GiveUp without a table,
-    or when a right is missing.
+    For an intermediate table only step 4. A flush that meets the compaction finds main moved, and merges again.
+    `RetryLater` if a step failed, after the others were tried, or if another maintenance ran at the same time. `GiveUp`
+    if there is no table, or a right is missing.
     """
     files = session.tables.read_files(table, exact=True)
     if files is None:
@@ -147,10 +136,7 @@ def maintain(session: Session, table: str) -> MaintenanceReport:
 
 
 def rewrite_table(session: Session, table: str, files: TableFiles, statements: dict[str, str]) -> MaintenanceReport:
-    """Run the statements, by their steps' names, on a table of these files, and return what changed.
-
-    Raises as `maintain` does: `RetryLater` when one of them failed, after the others were tried.
-    """
+    """Run the statements, by name of step, and return what changed. Raises as `maintain` does."""
     attempt = session.new_attempt()
     property_name = resource_names.name_maintenance_property(session.pipeline.name)
     job = MaintainJob(
@@ -196,22 +182,20 @@ def _render_maintenance(session: Session, table: str, files: TableFiles) -> dict
 
 
 def _is_intermediate(session: Session, table: str) -> bool:
-    """Whether batches are staged in it. Where records name the tables its mark tells: to look for all of them costs a
-    look at each, and each has a maintenance of its own.
-    """
     pipeline = session.pipeline
     if table in {resource_names.name_intermediate_table(pipeline, destination) for destination in pipeline.tables}:
         return True
+    # to look for all tables that records have named costs a look at each; the mark tells it at once
     is_templated = pipeline.template is not None
     return is_templated and session.tables.read_property(table, KIND_PROPERTY) == TableKind.INTERMEDIATE
 
 
 def _may_expire(session: Session, table: str, files: TableFiles) -> bool:
-    """Whether a branch's own retention, which goes before what expiry is asked for, keeps the tagged snapshots."""
     if files.forbids_file_deletion:
         return False
     if files.oldest_tagged_ms is None or files.branch_age_ms is None:
         return True
+    # a branch's own retention goes before what expiry is asked for
     if files.oldest_tagged_ms - CLOCK_SKEW_MS > session.now_ms() - files.branch_age_ms + MAX_EXPIRY_AGE_MS:
         return True
     log.warning(
@@ -223,7 +207,6 @@ def _may_expire(session: Session, table: str, files: TableFiles) -> bool:
 
 
 def _may_remove_orphans(session: Session, table: str, files: TableFiles) -> bool:
-    """Whether nobody else's files lie below the table's location: nothing of this table refers to them."""
     if files.forbids_file_deletion:
         log.warning(
             "no snapshot expires, orphans stay: pipeline=%s table=%s: its property gc.enabled says that other tables "
@@ -246,7 +229,6 @@ def _format_timestamp(ms: int) -> str:
 
 
 def build_renderer(session: Session, table: str) -> Callable[..., str]:
-    """A function that renders a statement for `table`, by its name without `maintain_` and its values."""
     catalog, identifier = table.split(".", 1)
 
     def render(name: str, **values: Any) -> str:
@@ -256,7 +238,7 @@ def build_renderer(session: Session, table: str) -> Callable[..., str]:
 
 
 def is_rewritten(session: Session, table: str) -> bool:
-    """Whether its files may be rewritten: Iceberg's procedures rewrite main, and a table on a branch has another's."""
+    """Whether the table's files may be rewritten: Iceberg's procedures rewrite main only."""
     return table not in {table.name for table in session.pipeline.tables if table.branch != "main"}
 
 

@@ -40,9 +40,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class BatchMerge:
-    """A staged batch, or several as one, on the way into the table, which is read again for each round; `started_ms` is
-    the first round's.
-    """
+    """A staged batch, or several as one, on the way into the table. The table is read again for each round."""
 
     table: TableSession
     staged: StagedBatch
@@ -50,13 +48,11 @@ class BatchMerge:
 
     @property
     def prefix(self) -> str:
-        """What its messages begin with."""
         return f"{self.table.prefix} {self.staged.label}"
 
 
 def merge(session: Session, staged_batch: StagedBatch) -> PublishedBatch:
-    """Publish `staged_batch`, which may stand for several, and return what changed; a batch published already is a
-    success too.
+    """Publish `staged_batch`, which may stand for several, and return what changed.
 
     1. Create the table if it is missing, evolve its schema if needed; give it a first snapshot.
     2. Cut a branch from the snapshot that the position was read from.
@@ -64,14 +60,16 @@ def merge(session: Session, staged_batch: StagedBatch) -> PublishedBatch:
     4. Check that the branch's head is that one snapshot, and that the table's audits hold on it.
     5. Publish: main, tag and position move in one commit, if main is still the cut.
 
-    Main moved and the position did not: back to 2. The position moved: `PublishedElsewhere`.
+    If main moved and the position did not, it begins again at 2. A batch that is published already is a success;
+    `PublishedElsewhere` if another run has moved the position.
     """
     work = BatchMerge(open_table(session, staged_batch.table), staged_batch, started_ms=session.now_ms())
     return retry_commits(session, work.prefix, partial(_run_round, work))
 
 
 def _run_round(work: BatchMerge) -> PublishedBatch:
-    """One cut; `CommitRefused` asks for the next."""
+    """Cut once; `CommitRefused` asks for the next round."""
+    # 1.
     work = replace(work, table=prepare_table(work))
     if published_batch := _find_published(work, work.table):
         return published_batch
@@ -100,9 +98,9 @@ def _check_still_staged(work: BatchMerge) -> None:
 
 
 def prepare_table(work: BatchMerge) -> TableSession:
-    """Step 1 of `merge`: create the table if it is missing, evolve its schema, give it a snapshot; return it as it is.
+    """Run step 1 of `merge` and return the table as it is now.
 
-    A table that was rolled back is refused before anything is changed.
+    Refuses a rolled-back table before it changes anything.
     """
     table = work.table.refresh()
     _check_same_table(work, table.state)
@@ -111,6 +109,7 @@ def prepare_table(work: BatchMerge) -> TableSession:
     if table.state is None:
         _create_table(work, "create_namespace", "create_table", "order_table")
         table = table.refresh()
+    # the run that created the table may have ended before it set the order
     elif _is_unordered(table):
         _create_table(work, "order_table")
         table = table.refresh()
@@ -132,11 +131,8 @@ def prepare_table(work: BatchMerge) -> TableSession:
 
 
 def _is_unordered(table: TableSession) -> bool:
-    """Whether the run that created the table may have ended before it set the table's order (`cluster_by`).
-
-    A table gets its first snapshot after that. Setting the order again does no harm.
-    """
     create = table.spec.create
+    # the order is set before the first snapshot, and setting it again does no harm
     if table.require_state().snapshot_id is not None or not create.cluster_by or not create.enabled:
         return False
     creator = table.session.tables.read_property(table.name, resource_names.CREATED_BY_PROPERTY)
@@ -169,7 +165,6 @@ def _create_table(work: BatchMerge, *statement_names: str) -> None:
 
 
 def _list_created_columns(table: TableSession) -> tuple[Column, ...]:
-    """The columns of a new table; none is required with `create.force_optional`."""
     columns = list_destination_columns(table.spec, table.metadata)
     if not table.spec.create.force_optional:
         return columns
@@ -177,9 +172,9 @@ def _list_created_columns(table: TableSession) -> tuple[Column, ...]:
 
 
 def _check_same_table(work: BatchMerge, state: TableState | None) -> None:
-    """A batch from the middle of the log must not become the first of another table."""
     staged_for = work.staged.table_uuid
     current_uuid = state.uuid if state else None
+    # a batch from the middle of the log must not become the first of another table
     if staged_for is not None and staged_for != current_uuid:
         raise PositionLost(
             f"{work.prefix}: the table was dropped, or replaced by another of the same name: "
@@ -194,7 +189,7 @@ def _check_same_table(work: BatchMerge, state: TableState | None) -> None:
 
 
 def _find_published(work: BatchMerge, table: TableSession) -> PublishedBatch | None:
-    """A success if this batch stands in the table, None if it is next, an error if neither."""
+    """Return the result if this batch stands in the table, None if it is next; else raise."""
     staged_batch = work.staged
     position = resolve_position(table)
     if (
@@ -212,6 +207,7 @@ def _cut_merge_publish(work: BatchMerge) -> PublishedBatch:
     table = work.table
     staged_batch = work.staged
     write_mode.check_is_sole_writer(table, staged_batch)
+    # 2.
     attempt = begin_attempt(table, staged_batch.batch, partial(_check_fits, work), work.prefix)
     values = build_merge_input(table, staged_batch, attempt.branch)
     plan = _choose_write_plan(work, values)
@@ -230,8 +226,10 @@ def _cut_merge_publish(work: BatchMerge) -> PublishedBatch:
     )
     rows = render_merge_statements(table, staged_batch, attempt.branch, plan) if staged_batch.counts.staged else ()
     letters = render_dead_letter_statements(table, staged_batch)
+    # 3. and 4.
     head = write_on_branch(attempt, *letters, *rows)
     log.info("%s: %s snapshot=%s rows=%s", plan.written_as, work.prefix, head.snapshot_id, staged_batch.counts.staged)
+    # 5.
     published_head = publish_head(attempt, head)
     log.info("published: %s position=%s", work.prefix, format_offsets(position.offsets))
     return _build_result(work, published_head, position, PublishOutcome.PUBLISHED)
@@ -244,7 +242,6 @@ def _choose_write_plan(work: BatchMerge, values: MergeInput) -> write_mode.Write
 
 
 def _check_fits(work: BatchMerge, table: TableSession) -> None:
-    """Raise when the batch is not the table's next one any more."""
     _check_same_table(work, table.state)
     _find_published(work, table)
 
@@ -252,7 +249,6 @@ def _check_fits(work: BatchMerge, table: TableSession) -> None:
 def _build_result(
     work: BatchMerge, head: Head | None, position: Position | None, outcome: PublishOutcome
 ) -> PublishedBatch:
-    """What the merge did, by the snapshot that it published."""
     return PublishedBatch(
         table=work.table.name,
         batch=work.staged.batch,
@@ -277,14 +273,13 @@ class QueueResult:
 
     @property
     def total(self) -> PublishedBatch:
-        """The results of the queue as one; raises the failure, if there is one."""
+        """The results of the queue as one. Raises the failure, if there is one."""
         if self.failure is not None:
             raise self.failure
         return reduce(PublishedBatch.add, self.published)
 
 
 def group_by_table(batches: Sequence[StagedBatch]) -> list[list[StagedBatch]]:
-    """Staged batches by table, in the order of each one's queue; tables in the order of their first batch."""
     by_table: dict[str, list[StagedBatch]] = {}
     for batch in batches:
         by_table.setdefault(batch.table, []).append(batch)
@@ -293,7 +288,7 @@ def group_by_table(batches: Sequence[StagedBatch]) -> list[list[StagedBatch]]:
 
 @dataclass(frozen=True)
 class DeferredJob:
-    """The job for which a task was deferred, and for how many seconds."""
+    """The job for which a task was deferred, and the seconds since then."""
 
     job: str
     seconds: float
@@ -304,7 +299,7 @@ class MergeCheckpoint:
     """What a run of a queue has published so far.
 
     - `deferred_job`: the job for which the task was deferred; None if it was not.
-    - `first_under_way`: the number of the first of the batches that it was merging then.
+    - `first_under_way`: the number of the first batch that it was merging then.
     """
 
     published: list[PublishedBatch] = field(default_factory=list)
@@ -313,13 +308,12 @@ class MergeCheckpoint:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], now_seconds: float) -> "MergeCheckpoint":
-        """What a deferred task stored: the batches it had published, its job, and since when it waits (Unix time)."""
         published_batches = [PublishedBatch.from_dict(entry) for entry in data.get("published", ())]
         deferred_job = DeferredJob(data["job"], now_seconds - data["since"]) if "job" in data else None
         return cls(published_batches, deferred_job, data.get("first_under_way"))
 
     def to_dict(self) -> dict[str, Any]:
-        """The batches; the operator that defers the task adds the job."""
+        """Return the batches; the operator that defers the task adds the job."""
         published_batches = [batch.to_dict() for batch in self.published]
         return {"published": published_batches, "first_under_way": self.first_under_way}
 
@@ -329,13 +323,13 @@ def merge_queue(
 ) -> QueueResult:
     """Publish one table's staged batches in order and record each; stop at the first failure.
 
-    1. Leave out what an earlier attempt of this task has published already.
-    2. Merge what remains as one batch, in one snapshot, as far as `take_group` allows; then what remains of that.
-    3. Where several batches fail as one, and would again, merge them one by one: those ahead of a bad one come in.
-    4. After a failure the rest waits, because its ranges start where the failed batch ends.
+    1. Leave out what an earlier attempt of this task has published.
+    2. Merge what remains in one snapshot, as far as `take_group` allows, and so on.
+    3. If several batches fail as one, and would again, merge them one by one.
+    4. After a failure the rest waits.
 
-    Each result is added to the checkpoint at once, because the task may be deferred. When it is resumed, what its
-    `deferred_job` published counts as this run's work. TableRemoved if the pipeline file no longer names the table.
+    Each result is added to the checkpoint at once, because the task may be deferred. What `deferred_job` published
+    counts as this run's work. `TableRemoved` if the pipeline file no longer names the table.
     """
     check_table_is_known(session, queue[0].table)
     checkpoint = checkpoint or MergeCheckpoint()
@@ -345,14 +339,15 @@ def merge_queue(
         _drain(session, queue, checkpoint)
     except TidegateError as error:
         log.info("not merged: pipeline=%s table=%s queue from batch=%s", session.pipeline.name, table, first)
+        # 4. the ranges of the rest start where the failed batch ends
         return QueueResult(table, tuple(checkpoint.published), _explain_failure(session, queue, error))
     return QueueResult(table, tuple(checkpoint.published))
 
 
 def _drain(session: Session, queue: Sequence[StagedBatch], checkpoint: MergeCheckpoint) -> None:
-    """Publish what remains of the queue. If another run of this task is ahead, find again what remains."""
     for _ in queue:
         try:
+            # 1. counted again for each try: another run of this task may be ahead
             return _merge_remaining(session, queue, _count_published(session, queue), checkpoint)
         except PublishedElsewhere:
             if not _count_published(session, queue):
@@ -364,19 +359,21 @@ def _drain(session: Session, queue: Sequence[StagedBatch], checkpoint: MergeChec
 
 
 def _merge_remaining(session: Session, queue: Sequence[StagedBatch], start: int, checkpoint: MergeCheckpoint) -> None:
-    """Publish the batches from `start` on; those ahead of it are in the table."""
+    """Publish the batches from `start` on; those before it are in the table."""
     if deferred_group := _find_deferred_group(queue[:start], checkpoint):
         _publish_group(session, deferred_group, checkpoint)
     elif start == len(queue):
         _publish_group(session, queue[-1:], checkpoint)  # which says that it is published
     takes_one = False
     while start < len(queue):
+        # 2.
         group = _choose_group(session, queue[start:], takes_one=takes_one)
         try:
             _publish_group(session, group, checkpoint)
         except GiveUp as error:
             if takes_one or not has_rows(group[:-1]):
                 raise
+            # 3. so that the batches ahead of a bad one come in
             log.warning("not merged as one: %s; its batches are merged one by one", error)
             takes_one = True
         else:
@@ -384,9 +381,9 @@ def _merge_remaining(session: Session, queue: Sequence[StagedBatch], start: int,
 
 
 def _choose_group(session: Session, queue: Sequence[StagedBatch], *, takes_one: bool) -> Sequence[StagedBatch]:
-    """The batches that are merged next. All of them are read at the snapshot of the last one, so it must hold them."""
     group = take_group(queue, session.pipeline.merge, takes_one=takes_one)
     intermediate = open_table(session, queue[0].table).intermediate
+    # all of them are read at the snapshot of the last one, so it must hold them
     while has_rows(group[:-1]) and not session.staging.holds_rows(intermediate, group):
         group = group[:-1]
     return group
@@ -403,7 +400,6 @@ def _publish_group(session: Session, group: Sequence[StagedBatch], checkpoint: M
 
 
 def _find_deferred_group(published: Sequence[StagedBatch], checkpoint: MergeCheckpoint) -> Sequence[StagedBatch]:
-    """Those of the queue's `published` batches that the task was merging when it was deferred."""
     if checkpoint.deferred_job is None or checkpoint.first_under_way is None:
         return ()
     return [batch for batch in published if batch.batch >= checkpoint.first_under_way]
@@ -418,7 +414,7 @@ def _claim_deferred(published_batch: PublishedBatch, awaited: DeferredJob | None
 
 
 def _count_published(session: Session, queue: Sequence[StagedBatch]) -> int:
-    """How many of the queue's batches are in the table: those up to the one that its position names."""
+    """Count the queue's batches that are in the table: those up to the one that its position names."""
     position = resolve_position(open_table(session, queue[0].table).refresh())
     for count, staged_batch in enumerate(queue, 1):
         if position and staged_batch.attempt == position.staged_attempt and staged_batch.ranges.end == position.offsets:
@@ -427,7 +423,6 @@ def _count_published(session: Session, queue: Sequence[StagedBatch]) -> int:
 
 
 def _explain_failure(session: Session, queue: Sequence[StagedBatch], error: TidegateError) -> TidegateError:
-    """The failure; if the table's queue is full now, also what that means for the pipeline."""
     table = open_table(session, queue[0].table)
     if isinstance(error, PublishedElsewhere) or not session.pipeline.has_several or not is_queue_full(table, queue):
         return error

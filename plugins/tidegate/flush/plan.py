@@ -54,14 +54,10 @@ MIN_SUPERSEDED_SHARE = 0.5  # from here on the saved decoding, writing and mergi
 
 
 def can_keep_last_per_key(pipeline: Pipeline, table: Table) -> bool:
-    """Whether staging only the last record of each raw key provably gives the same table.
-
-    It does if the last record of a key, by offset, decides alone. It does not if a condition looks at values, if
-    earlier records become rows too, if every record must be decoded, or if a truncate may lie between two records. One
-    key may have several byte forms, so the merge still chooses the last record of each decoded key. The job keeps
-    records that hold a placeholder for an unchanged value.
-    """
+    """Whether staging only the last record of each raw key gives an equal table."""
     return (
+        # the last record of a key, by offset, must decide alone; keys have several byte forms, so the merge chooses
+        # once more
         table.last_per_key != UseWhen.NEVER
         and table.mode == TableMode.UPSERT_DELETE
         and table.deletes == DeleteMode.HARD
@@ -83,22 +79,18 @@ def can_keep_last_per_key(pipeline: Pipeline, table: Table) -> bool:
 
 
 def _is_found_in_bytes(placeholder: str | None) -> bool:
-    """Whether the job can find the placeholder of unchanged values in the raw bytes, before it decodes a record."""
+    # the job looks for the placeholder in the raw bytes, before it decodes a record
     return placeholder is None or re.fullmatch("[A-Za-z0-9_]+", placeholder) is not None
 
 
 def is_deduplication_worth_it(share: float | None) -> bool:
-    """Whether enough records would be left out to pay for it; an unknown share counts as enough."""
     return share is None or share >= MIN_SUPERSEDED_SHARE
 
 
 def estimate_superseded_share(keys: Mapping[tuple[str, int], Sequence[bytes | None]], ranges: Ranges) -> float | None:
-    """The estimated share of records that a later record of the same key supersedes; None if too few keys were sampled.
-
-    Two records of a sample have the same key as often as two records of the whole range, so pairs in the sample give
-    the number of pairs in the range. Keys seen often are counted by themselves. A record without a key supersedes none.
-    """
+    """Estimate the share of records that a later record of their key supersedes; None if too few keys were sampled."""
     spans = {(topic, partition): end - start for topic, partition, start, end in ranges}
+    # two records of a sample have one key as often as two records of the whole range
     samples = {place: sample for place, sample in keys.items() if len(sample) >= MIN_SAMPLED_KEYS}
     weight = sum(spans[place] for place in samples)
     if not weight:
@@ -126,10 +118,9 @@ Delay = tuple[str, GiveUp | RetryLater]  # a table that cannot be planned, for g
 
 
 def to_refusals(session: Session, delays: Sequence[Delay], *, has_work: bool) -> tuple[Refusal, ...]:
-    """The refusals that a plan carries; the other tables go on.
+    """Return the refusals that a plan carries, so that the other tables go on.
 
-    If all tables are refused, raises one reason: of one that a retry may solve, else of the first table. If the other
-    tables have no work, raises `SomeTables`.
+    Raises one reason if all tables are refused, and `SomeTables` if the other tables have no work.
     """
     if delays and len(delays) == len(session.pipeline.tables):
         raise next((error for _, error in delays if isinstance(error, RetryLater)), delays[0][1])
@@ -141,7 +132,6 @@ def to_refusals(session: Session, delays: Sequence[Delay], *, has_work: bool) ->
 
 @contextmanager
 def isolate_failure(table: str, failures: list[Failure]) -> Iterator[None]:
-    """Note what a person must fix in one table, and let the others go on."""
     try:
         yield
     except GiveUp as error:
@@ -149,21 +139,18 @@ def isolate_failure(table: str, failures: list[Failure]) -> Iterator[None]:
 
 
 def note_refusals(failures: Sequence[Delay]) -> tuple[Refusal, ...]:
-    """The same failures as plain values for a plan or a task. Logs each message once."""
     for message in dict.fromkeys(str(error) for _, error in failures):
         log.warning(message)
     return tuple(Refusal(table, type(error).__name__, str(error)) for table, error in failures)
 
 
 def join_failures(failures: Sequence[Failure]) -> GiveUp:
-    """One error for all: the class of the first, with each message once."""
     first = failures[0][1]
     words = dict.fromkeys(str(error) for _, error in failures)
     return first if len(words) == 1 else type(first)("\n".join(words))
 
 
 def format_refusals(session: Session, refusals: Sequence[Refusal]) -> str:
-    """A line that names the tables that are refused, and one for each reason."""
     tables = format_names([refusal.table for refusal in refusals])  # the reasons behind them shall be seen, too
     reasons = dict.fromkeys(refusal.message for refusal in refusals)
     head = (
@@ -177,11 +164,11 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class _NewBatches:
-    """What the new batches of all tables share: their size, their number, and what samples of their keys showed.
+    """What the new batches of all tables share.
 
-    `find_staged`: for each table, returns the highest batch number that was staged; read at the first call, so never if
-    no table gets a new batch. `find_number`: returns the next number, one more than was ever used. `reached_offsets`:
-    how far all tables inside the low watermark have come; None if there is none.
+    - `find_staged`: for each table, the highest batch number that was staged; read only when needed.
+    - `find_number`: one more than the highest number that was ever used.
+    - `reached_offsets`: how far all tables inside the low watermark have come; None if there is none.
     """
 
     sizer: BatchSizer
@@ -191,9 +178,9 @@ class _NewBatches:
     sampled_shares: dict[str, float | None] = field(default_factory=dict)
 
     def sample_superseded_share(self, session: Session, ranges: Ranges) -> float | None:
-        """The estimated share of records that a later record of their key supersedes; None for a small batch.
+        """Estimate the superseded share from a sample, read once for all tables with these ranges.
 
-        Reads a sample from the brokers, once for all tables with these ranges.
+        None for a small batch.
         """
         range_key = str(ranges.to_dict())
         if ranges.span >= SAMPLED_MIN_RECORDS and range_key not in self.sampled_shares:
@@ -204,25 +191,19 @@ class _NewBatches:
 def plan(
     session: Session, at_least: int = 0, stop_offsets: Offsets | None = None, scope: PlanScope = PlanScope.ALL
 ) -> Plan:
-    """Return the next batches of every table that has work; `NothingToDo` when none has, or fewer than `at_least` wait.
+    """Return the next batches of every table that has work; `NothingToDo` if none has, or fewer than `at_least` wait.
 
     1. Read each table's position and queue.
-    2. Read the log's ends under the pipeline's isolation level, once for all tables, and check that the log still has
-       the offsets at which each queue ends. This comes second, so that what another run publishes in between does not
-       lie beyond the log's ends.
-    3. Resume the staged batches that continue exactly from the position, in order.
-    4. Cut a new batch from the end of the queue to the end of the log. `merge.max_records` and the duration of earlier
-       batches cap it; tables at the same offsets share it. Cut none while some table's queue is full, or, in a flush
-       without `stage.interval`, while the pipeline's only table has a batch waiting. If an earlier run left complete
-       files of a batch, plan it again.
+    2. Read the log's ends once; check that the log still has the end of each queue.
+    3. Resume the staged batches that continue exactly from the position.
+    4. Cut a new batch up to the end of the log or a cap; tables at equal offsets share it. None while a queue is full.
 
     `stop_offsets` cap the end of the log; partitions that it does not name are not read. With `PlanScope.STAGED`
-    nothing is cut, and `at_least` counts the staged rows of each table by itself; a full queue is always enough.
-
-    A table that cannot go on, or cannot be read now, stays as it is and is listed in `refusals`; the others are
-    planned. If every table is refused, the refusal is raised; if the others have no work, `SomeTables` is raised.
+    nothing is cut, and `at_least` counts staged rows; a full queue is always enough. A table that cannot go on is
+    listed in `refusals`. If every table is refused, the refusal is raised; if the others have no work, `SomeTables`.
     """
     session = expand_template(session)
+    # 1. before the log is read, so that what another run publishes in between does not lie beyond the log's ends
     return plan_observed(session, observe_tables(session), at_least, stop_offsets, scope)
 
 
@@ -233,12 +214,17 @@ def plan_observed(
     stop_offsets: Offsets | None = None,
     scope: PlanScope = PlanScope.ALL,
 ) -> Plan:
-    """Steps 2 to 4 of `plan`, for tables that were read already. `session` hold the tables that records have named."""
+    """Run steps 2 to 4 of `plan`, for tables that were read already.
+
+    `session` holds the tables that records have named.
+    """
+    # 2.
     log, missing = read_known_log(session)
     tables = [_cap_log(observed, stop_offsets) for observed in attach_log(observed_tables, log, missing)]
     wait_reason = _describe_full_queues(session, tables)
     sizer = BatchSizer(session)
     cuts_new = not wait_reason and _may_cut(session, tables, scope)
+    # 3. and 4.
     batches, refused = _collect_batches(session, tables, sizer, scope, cuts_new=cuts_new)
     remaining = 0 if scope == PlanScope.STAGED else _count_remaining(batches, tables)
     too_few = _explain_too_few(tables, batches, remaining, at_least, scope)
@@ -276,7 +262,6 @@ def _explain_no_work(
 
 
 def _describe_full_queues(session: Session, tables: Sequence[TableWithLog]) -> str:
-    """Which queue is full, so that no table gets a new batch; empty if none is."""
     full = [t for t in tables if t.error is None and is_queue_full(t, t.queue)]
     if session.pipeline.stage.has_clock:
         return "; ".join(
@@ -289,25 +274,17 @@ def _describe_full_queues(session: Session, tables: Sequence[TableWithLog]) -> s
 
 
 def _may_cut(session: Session, tables: Sequence[TableWithLog], scope: PlanScope) -> bool:
-    """Whether new batches are cut beside those that wait.
-
-    Of a pipeline with one clock and one table they are not: a further batch would only wait behind the first one.
-    """
     if scope != PlanScope.ALL:
         return scope == PlanScope.NEW
     if session.pipeline.has_several or session.pipeline.stage.has_clock:
         return True
+    # with one clock and one table a further batch would only wait behind the first one
     return not any(count_mergeable(t.queue) for t in tables if t.error is None)
 
 
 def _collect_batches(
     session: Session, tables: Sequence[TableWithLog], sizer: BatchSizer, scope: PlanScope, *, cuts_new: bool
 ) -> tuple[list[PlannedBatch], list[Delay]]:
-    """3. and 4.: the batches of the tables that go on, and those that do not.
-
-    If the log no longer continues at the end of a queue, the queue is published first, and the table is refused after
-    that. The refusal asks a person to move the position, which would lose the staged batches.
-    """
     find_staged = {observed.table.name: cache(partial(_find_highest_staged, session, observed)) for observed in tables}
     published = [observed.state.highest_batch for observed in tables if observed.state]
     find_number = cache(lambda: 1 + max([*published, *(find() for find in find_staged.values())]))
@@ -329,13 +306,13 @@ def _collect_batches(
             error = refusal
         table_batches = _list_table_batches(logged_table, fresh, scope)
         batches += table_batches
+        # a queue is published before its table is refused: an answer to the refusal would lose the staged batches
         if error is not None and not table_batches:
             refused.append((logged_table.table.name, error))
     return batches, refused
 
 
 def _count_remaining(batches: Sequence[PlannedBatch], tables: Sequence[TableWithLog]) -> int:
-    """How many offsets lie behind the planned batches, for the table with the most."""
     reached = {batch.table: batch.ranges.end for batch in batches}
     logs = {observed.table.name: observed.log for observed in tables if observed.error is None}
     spans = (
@@ -349,20 +326,19 @@ def _count_remaining(batches: Sequence[PlannedBatch], tables: Sequence[TableWith
 def _explain_too_few(
     tables: Sequence[TableWithLog], batches: Sequence[PlannedBatch], remaining: int, at_least: int, scope: PlanScope
 ) -> str:
-    """A sentence if too few records wait to start a flush, which always finishes staged batches; or a merge."""
     if scope == PlanScope.STAGED:
         most = max((count_staged_rows(table.queue) for table in tables), default=0)
         if not batches or most >= at_least or any(is_queue_full(table, table.queue) for table in tables):
             return ""
         return f"staged={most} records_threshold={at_least}: fewer than start a merge"
     waiting = max((batch.ranges.span for batch in batches), default=0) + remaining
+    # a flush always finishes staged batches
     if not batches or waiting >= at_least or any(batch.is_resumed for batch in batches):
         return ""
     return f"waiting={waiting} records_threshold={at_least}: fewer than start a flush"
 
 
 def _cap_log(observed: TableWithLog, stop_offsets: Offsets | None) -> TableWithLog:
-    """The table, with a log that ends at `stop_offsets` at the latest."""
     if stop_offsets is None or observed.error is not None:
         return observed
     reached = merge_offsets(observed.log.begin, observed.end.offsets if observed.end else {})
@@ -379,7 +355,7 @@ def _find_highest_staged(session: Session, observed: TableWithLog) -> int:
 
 
 def _list_table_batches(observed: TableWithLog, fresh: PlannedBatch | None, scope: PlanScope) -> list[PlannedBatch]:
-    """The queue, then the new batch. Empty if no batch has rows and the position need not move yet."""
+    """Return the queue, then the new batch. Empty if no batch has rows and the position need not move yet."""
     new = [fresh] if fresh else []
     if scope == PlanScope.NEW:
         return new
@@ -399,6 +375,7 @@ def _plan_new_batch(session: Session, observed: TableWithLog, new: _NewBatches) 
     if not ranges.span:
         return None
     highest = max([observed.state.highest_batch if observed.state else 0, *(batch.batch for batch in observed.queue)])
+    # files that an earlier run left complete are taken over under their number
     number, ranges = find_unfinished_batch(observed, start, log.end, highest) or (0, ranges)
     if session.pipeline.has_several:
         # a missing schema fails this table here; later it would fail the tables that share its read too
@@ -418,11 +395,8 @@ def _plan_new_batch(session: Session, observed: TableWithLog, new: _NewBatches) 
 
 
 def _classify_watermark(observed: TableWithLog, reached_offsets: Offsets | None, ranges: Ranges) -> WatermarkSide:
-    """Whether the table counts for the group's offsets from this batch on: inside, outside, or joining.
-
-    A table that was added later is outside until a batch of its own ends where the other tables are already. Once
-    inside it stays inside, however far it falls behind.
-    """
+    """Whether the table counts for the group's offsets from this batch on: inside, outside, or joining."""
+    # a table that was added later counts once a batch of its own ends where the others are, and then for good
     came_later = observed.end.outside if observed.end else reached_offsets is not None
     if not came_later:
         return WatermarkSide.INSIDE

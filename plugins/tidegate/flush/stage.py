@@ -29,7 +29,7 @@ class StageResult(NamedTuple):
 
 
 def stage(session: Session, plan: Plan) -> list[StagedBatch]:
-    """Stage the plan as `stage_tables` does. If a table fails, its error is raised after the others are staged."""
+    """Stage as `stage_tables` does, but raise a table's error once the others are staged."""
     batches, failures = _stage_plan(session, plan)
     if failures:
         raise join_failures(failures)
@@ -39,18 +39,16 @@ def stage(session: Session, plan: Plan) -> list[StagedBatch]:
 def stage_tables(session: Session, plan: Plan) -> StageResult:
     """Stage the plan. A table that fails is listed in `refusals`, and the others go on. Raises if nothing is staged.
 
-    Tables that the pipeline file no longer names are left out; TableRemoved if it names none of the plan's tables.
-
     1. A batch that is already staged is used as it is.
-    2. Tables whose ranges are the same share one job, and so one read of Kafka.
-    3. Each job overwrites batch N under a new attempt, and its results are found by that attempt.
-    4. If a topic was created again since the plan, or its log was cut below the batch's end, its tables fail, also if
-       that happened while the job read it. After the job, a table fails for a bad record or for counts that do not add
-       up: its batch can never be merged.
-    5. If a batch needs a new intermediate table, it waits until the rows in the present one are published.
-    6. Tables that records name for the first time are staged over the same ranges, from the start of the batch.
+    2. If a batch needs a new intermediate table, it waits until the rows in the present one are published.
+    3. Tables with equal ranges share one job, and so one read of Kafka. Each job overwrites batch N under a new
+       attempt.
+    4. A table fails if its topic was created again or its log was cut since the plan, for a bad record, or for counts
+       that do not add up.
+    5. Tables that records name for the first time are staged over equal ranges.
 
-    A repeat call uses what is staged for the plan's queue, and stages its new batches again under the same numbers.
+    Tables that the pipeline file no longer names are left out; `TableRemoved` if it names none. A repeat call uses what
+    is staged, and stages its new batches again under their numbers.
     """
     batches, failures = _stage_plan(session, plan)
     if failures and not batches:
@@ -61,8 +59,11 @@ def stage_tables(session: Session, plan: Plan) -> StageResult:
 def _stage_plan(session: Session, plan: Plan) -> tuple[list[StagedBatch], list[Failure]]:
     session = expand_template(session)
     plan = keep_known_tables(session, plan)
+    # 1.
     staged_batches = _resume_batches(session, [table for table in plan.tables if table.is_resumed])
+    # 2.
     new, failures = _list_new_batches(session, plan)
+    # 3.
     for _, group in groupby(new, key=_get_group_key):
         group_batches, group_failures = _stage_group(session, plan, tuple(group))
         staged_batches = staged_batches + group_batches
@@ -74,11 +75,11 @@ def _stage_plan(session: Session, plan: Plan) -> tuple[list[StagedBatch], list[F
 
 
 def _list_new_batches(session: Session, plan: Plan) -> tuple[list[PlannedBatch], list[Failure]]:
-    """The batches to stage, sorted by group. Not those that would drop waiting rows: Kafka may have deleted these."""
     new = list[PlannedBatch]()
     failures = list[Failure]()
     for planned_batch in sorted((t for t in plan.tables if not t.is_resumed), key=_get_group_key):
         with isolate_failure(planned_batch.table, failures):
+            # Kafka may have deleted the records of the rows that the new intermediate table would drop
             if (
                 planned_batch.follows
                 and drops_queue(session, planned_batch)
@@ -96,7 +97,6 @@ def _list_new_batches(session: Session, plan: Plan) -> tuple[list[PlannedBatch],
 
 
 def _has_waiting_rows(session: Session, planned_batch: PlannedBatch) -> bool:
-    """Whether what the batch follows is staged with rows, and not published."""
     (observed,) = observe_tables(session, [find_table(session, planned_batch.table)])
     return any(batch.counts.to_write for batch in observed.queue)
 
@@ -106,7 +106,6 @@ def _get_group_key(planned_batch: PlannedBatch) -> tuple[int, str]:
 
 
 def _resume_batches(session: Session, resumed: list[PlannedBatch]) -> list[StagedBatch]:
-    """The staged batches of a plan's queues; each intermediate table is read once, however long its queue is."""
     staged_batches: list[StagedBatch] = []
     for table, queue in groupby(resumed, key=lambda batch: batch.table):
         staged_batches += find_staged(session, open_table(session, table).intermediate, tuple(queue))
@@ -114,8 +113,6 @@ def _resume_batches(session: Session, resumed: list[PlannedBatch]) -> list[Stage
 
 
 class _Request(NamedTuple):
-    """What the job is asked for one planned batch."""
-
     planned: PlannedBatch
     stage_table: StageTable
 
@@ -123,7 +120,7 @@ class _Request(NamedTuple):
 def _stage_group(
     session: Session, plan: Plan, group: tuple[PlannedBatch, ...]
 ) -> tuple[list[StagedBatch], list[Failure]]:
-    """Stage tables with the same ranges in one job. A table that fails does not fail the others."""
+    """Stage tables with equal ranges in one job. A table that fails does not fail the others."""
     requests, finder, failures = _build_requests(session, plan, group)
     if not requests and finder is None:
         return [], failures
@@ -136,6 +133,7 @@ def _stage_group(
             (planned_batch.table, error) for planned_batch in group if planned_batch.table not in failed_tables
         ]
     except RetryLater:
+        # a run that published first removes what this run stages
         _check_group_not_overtaken(session, group)
         raise
 
@@ -143,7 +141,7 @@ def _stage_group(
 def _build_requests(
     session: Session, plan: Plan, group: tuple[PlannedBatch, ...]
 ) -> tuple[list[_Request], _Request | None, list[Failure]]:
-    """The request for each table, the one that looks for new table names, if there is one, and what failed."""
+    """Return the requests of tables, the request of the name finder, if there is one, and what failed."""
     requests = list[_Request]()
     finder = None
     failures = list[Failure]()
@@ -160,7 +158,6 @@ def _build_requests(
 def _stage_requests(
     session: Session, plan: Plan, requests: list[_Request], finder: _Request | None
 ) -> tuple[list[StagedBatch], list[Failure]]:
-    """Run the job and read its result for each table, new ones included."""
     planned_batches = [request.planned for request in (*requests, *([finder] if finder else []))]
     stage_tables, stage_seconds = _run_group(
         session, plan, planned_batches[0], [request.stage_table for request in requests], finder and finder.stage_table
@@ -169,17 +166,18 @@ def _stage_requests(
     failures = list[Failure]()
     for (planned_batch, _), stage_table in zip(requests, stage_tables, strict=True):
         with isolate_failure(planned_batch.table, failures):
+            # 4.
             staged_batches.append(
                 replace(read_staged_batch(session, planned_batch, stage_table), stage_seconds=stage_seconds)
             )
     if finder is not None:
         with isolate_failure(finder.planned.table, failures):
+            # 5.
             staged_batches += _stage_new_tables(session, plan, *finder)
     return staged_batches, failures
 
 
 def _check_group_not_overtaken(session: Session, group: tuple[PlannedBatch, ...]) -> None:
-    """`PublishedElsewhere` if another run published first: it removes what this run stages."""
     for planned_batch in group:
         if planned_batch.follows:
             continue  # it starts at the end of the queue, and the position is not there yet
@@ -190,10 +188,7 @@ def _check_group_not_overtaken(session: Session, group: tuple[PlannedBatch, ...]
 def _run_group(
     session: Session, plan: Plan, first: PlannedBatch, tables: list[StageTable], finder: StageTable | None
 ) -> tuple[tuple[StageTable, ...], float]:
-    """Stage a group of tables by one job. Returns each table with the attempt that counts, and the job's seconds.
-
-    Checks before the job and after it that the log is that of the plan: a merge does not check it again.
-    """
+    """Run one job for a group. Return each table with the attempt that counts, and the job's seconds."""
     place = f"pipeline={session.pipeline.name} batch={first.batch}"
     job = StageJob(
         pipeline=session.pipeline.name,
@@ -205,6 +200,7 @@ def _run_group(
     )
     log.info("staging: pipeline=%s batch=%s offsets=%s", session.pipeline.name, job.batch, job.ranges.span)
     started_ms = session.now_ms()
+    # before the job and after it: a merge does not check again that the log is that of the plan
     stage_tables = run_or_take_over(session, job, lambda: check_same_log(session, place, first.ranges, plan))
     return stage_tables, round((session.now_ms() - started_ms) / 1000, 2)
 

@@ -53,19 +53,16 @@ class SkippedRecord:
 
     @property
     def place(self) -> tuple[str, int, int]:
-        """Without the topic's id."""
         return self.topic, self.partition, self.offset
 
 
 def list_skipped_records(pipeline: str, state: TableState | None) -> list[SkippedRecord]:
-    """The records that a person has skipped for the table, oldest first."""
     marks = state.marks if state else {}
     text = marks.get(resource_names.name_pipeline_property(pipeline, SKIPPED_PROPERTY), "[]")
     return [SkippedRecord(**entry) for entry in json.loads(text)]
 
 
 def build_property(pipeline: str, records: list[SkippedRecord]) -> dict[str, str]:
-    """The property of the table that keeps the list."""
     text = json.dumps([asdict(skipped_record) for skipped_record in records], separators=(",", ":"))
     return {resource_names.name_pipeline_property(pipeline, SKIPPED_PROPERTY): text}
 
@@ -73,9 +70,9 @@ def build_property(pipeline: str, records: list[SkippedRecord]) -> dict[str, str
 def add_skipped_record(
     known: list[SkippedRecord], record: SkippedRecord, position: Offsets
 ) -> list[SkippedRecord] | None:
-    """The list with one more; records that the table has passed, or whose topic was created again, make room.
+    """Return the list with one more record; None if it is full.
 
-    None where it is full without them.
+    Records that the table has passed, or whose topic was created again, make room.
     """
 
     def is_over(skipped_record: SkippedRecord) -> bool:
@@ -95,7 +92,7 @@ def add_skipped_record(
 def find_skipped_places(
     pipeline: str, state: TableState | None, ranges: Ranges, topic_ids: dict[str, str]
 ) -> tuple[tuple[str, int, int], ...] | None:
-    """Those that a batch of these ranges holds, None where the table has none at all."""
+    """Return the skipped places within a batch; None if the table has no skipped record at all."""
     known = list_skipped_records(pipeline, state)
     bounds = {(topic, partition): (start, end) for topic, partition, start, end in ranges}
     current_records = [
@@ -114,7 +111,6 @@ def _lies_within(skipped_record: SkippedRecord, bounds: tuple[int, int] | None) 
 
 
 def make_room_for_letters(table: Table) -> Table:
-    """The table as one whose staged rows stand beside bad records."""
     return replace(table, errors=SET_ASIDE)
 
 
@@ -137,7 +133,6 @@ SUMMARY_FIELDS = (
 def build_stage_table(
     session: Session, plan: Plan, planned: PlannedBatch, *, intermediate: str = "", note: str = ""
 ) -> StageTable:
-    """What is asked of the stage job for one table; `intermediate` and `note` are a backfill's own."""
     table_session = open_table(session, planned.table).refresh()
     check_adopted_types(table_session.spec, table_session.resolved)
     table = pin_dimensions(session, table_session.resolved)
@@ -170,7 +165,7 @@ def build_stage_table(
 
 
 def drops_queue(session: Session, planned: PlannedBatch) -> bool:
-    """Whether staging this batch would drop older ones that wait: the table is made anew, to skip a record."""
+    """Whether staging this batch would drop older ones that wait: skipping a record makes the table anew."""
     table_session = open_table(session, planned.table).refresh()
     table = pin_dimensions(session, table_session.resolved)
     if table.errors.max_dead_letters is not None or not list_skipped_records(
@@ -182,7 +177,6 @@ def drops_queue(session: Session, planned: PlannedBatch) -> bool:
 
 
 def _describe_records(session: Session, table: Table, planned: PlannedBatch, attempt: str) -> StageTable:
-    """What the records of a batch are, and what is made of them, wherever the rows go."""
     metadata = session.pipeline.source.metadata
     folder_limits = session.tables.list_folder_limits(table.name, table.create.partition_by)
     return StageTable(
@@ -208,15 +202,15 @@ def _describe_records(session: Session, table: Table, planned: PlannedBatch, att
 def _find_landing_folder(
     session: Session, planned: PlannedBatch, intermediate: str, attempt: str, create: tuple[str, ...]
 ) -> str | None:
-    """The folder for the job's files, if it is to leave any; Spark has no hand in such a table, so it is made here."""
     folder = session.staging.find_landing_folder(intermediate, planned.batch, attempt)
     if folder is not None and create:
+        # Spark does not write such a table, so it is made here
         session.engine.run(MergeJob(session.pipeline.name, planned.batch, create, table=intermediate))
     return folder
 
 
 def _tries_plain(properties: Mapping[str, str] | None, batch: int) -> bool:
-    """Whether a plain pass may do: no batch shortly before needed another one."""
+    # a plain pass may do if no batch shortly before needed another one
     last = (properties or {}).get(UNUSUAL_BATCH_PROPERTY)
     return last is None or not int(last) <= batch <= int(last) + BATCHES_READ_WHOLE
 
@@ -224,11 +218,7 @@ def _tries_plain(properties: Mapping[str, str] | None, batch: int) -> bool:
 def _render_table_creation(
     session: Session, table: Table, batch: int, intermediate: str, properties: dict[str, str]
 ) -> tuple[tuple[str, ...], Mapping[str, str] | None]:
-    """Statements that make the intermediate table, none where it is there with this shape; and its properties now.
-
-    One of another shape is dropped: what waits in it was staged under another pipeline file and is never merged. A
-    table of this name that is not ours is an error.
-    """
+    """Return the statements that make the intermediate table, none if it is there; and its properties now."""
     shape = compute_shape(table, session.pipeline.source.metadata)
     own = describe_intermediate(session.pipeline, table)
     current_properties = session.tables.claim(intermediate, own)
@@ -249,6 +239,7 @@ def _render_table_creation(
         "kept": stages_kept_columns(table),
     }
     statements = (
+        # what waits in a table of another shape was staged under another pipeline file and is never merged
         *(["drop_intermediate"] if current_properties is not None else []),
         "create_namespace",
         "create_intermediate",
@@ -258,7 +249,6 @@ def _render_table_creation(
 
 
 def _build_staged_batch(table: TableSession, plan: Plan, planned: PlannedBatch) -> StagedBatch:
-    """The batch as it is known before anything is read."""
     return StagedBatch(
         table=table.name, batch=planned.batch, attempt="", snapshot_id=0, ranges=planned.ranges, counts=Counts(),
         cluster_id=plan.cluster_id,
@@ -283,7 +273,7 @@ def _build_summary(session: Session, staged: StagedBatch, attempt: str) -> dict[
 
 
 def read_epochs(session: Session, planned: PlannedBatch) -> Epochs:
-    """The leaders' epochs of a batch's records, asked once and only where a column wants them."""
+    """Read the leaders' epochs of a batch's records; empty if no column wants them."""
     if "leader-epoch" not in session.pipeline.source.metadata.values():
         return {}
     return session.broker.read_leader_epochs(planned.ranges, session.pipeline.source.isolation)

@@ -1,7 +1,7 @@
 """Lets a stage that stopped while BigQuery loaded its files go on at the files, without running Spark again.
 
 The step gives each table an attempt and runs a job for it. A checkpoint keeps both. Called again with it, the step
-gives the same attempts, skips the jobs that have ended, and goes on with the files.
+gives these attempts again, skips the jobs that have ended, and goes on with the files.
 """
 
 import hashlib
@@ -22,10 +22,10 @@ from tidegate.table.session import TableSession, open_table
 
 
 def read_staged_batch(session: Session, planned_batch: PlannedBatch, stage_table: StageTable) -> StagedBatch:
-    """What the job left behind for one table, which counts from now on; a bad record, or records that do not add up,
-    are errors.
+    """Complete a job's attempt for one table and return it as a staged batch; it counts from now on.
 
-    Whatever says that the job has read other records than planned must come before.
+    `BadRecord` for a bad record, `GiveUp` if the records do not add up. Check first that the job read the planned
+    records.
     """
     place = f"pipeline={session.pipeline.name} table={planned_batch.table} batch={planned_batch.batch}"
     outcome = session.staging.complete_attempt(
@@ -50,9 +50,9 @@ def read_staged_batch(session: Session, planned_batch: PlannedBatch, stage_table
 def _describe_bad_records(
     pipeline: str, bad: int, first: FirstBadRecord, stage_table: StageTable, *, can_skip: bool
 ) -> str:
-    """`can_skip` says that the records lie ahead of the table: what it has passed is not set aside any more."""
     at = f"{first.topic}:{first.partition}:{first.offset}"
     is_limited = stage_table.set_aside is not None and stage_table.skips is None
+    # records that the table has passed are not set aside any more
     skip = (
         f"; or set exactly this record aside with: tidegate skip {pipeline} --at {at}"
         if can_skip and not is_limited
@@ -70,9 +70,9 @@ def _describe_bad_records(
 
 
 def find_staged(session: Session, intermediate: str, attempted: Sequence[PlannedBatch]) -> list[StagedBatch]:
-    """The staged batches of one table's attempts, as its intermediate table has them: read once, in the same order.
+    """Return the staged batches of one table's attempts, in their order. Reads the intermediate table once.
 
-    `RetryLater` where one is not there any more: another run has published or cleaned it up, and a new plan sees that.
+    `RetryLater` if one is gone: another run has published or cleaned it up.
     """
     table = attempted[0].table
     staged_batches = {batch.attempt: batch for batch in session.staging.list_staged(intermediate, table)}
@@ -91,14 +91,13 @@ log = logging.getLogger(__name__)
 def run_or_take_over(
     session: Session, job: StageJob, check: Callable[[], None] = lambda: None
 ) -> tuple[StageTable, ...]:
-    """Run a stage job, unless an earlier one that was asked the same has left all of its files.
+    """Run a stage job, unless an earlier job with an equal request has left all of its files.
 
-    `check` raises where the log is not the planned one: before a job is run, and once it has read, ahead of all that
-    lets its attempts count. What is taken over was read, and checked, before.
-    Returns the job's tables, each with the attempt whose files count. Tables that Spark writes itself are always
-    staged: then the job runs for all of them. The records of a range do not change, so the same request gives the same
-    rows; an attempt with a bad record, or whose records do not add up, is not taken over.
+    Returns the job's tables, each with the attempt whose files count. `check` raises if the log is not the planned one;
+    it runs before and after the job.
     """
+    # the records of a range do not change, so an equal request gives equal rows; tables that Spark writes are staged
+    # again
     if job.finder is None and job.letters is None and all(table.folder for table in job.tables):
         candidates = [_take_over(session, job, table) for table in job.tables]
         stage_tables = tuple(table for table in candidates if table is not None)
@@ -120,11 +119,12 @@ def run_or_take_over(
 def find_unfinished_batch(
     table: TableSession, ahead: Offsets, log_end: Offsets, above: int
 ) -> tuple[int, Ranges] | None:
-    """Number and ranges of a batch that an earlier run staged as files from `ahead` on and did not load.
+    """Return number and ranges of a batch that an earlier run staged as files from `ahead` on and did not load.
 
-    A plan that asks for this batch again takes its files over. Looks at numbers above `above` alone; of several batches
-    takes the one that reaches farthest. None in a pipeline whose records name tables: their jobs are never taken over.
+    A plan that asks for this batch again takes its files over. Only numbers above `above` count; of several batches,
+    the one that reaches farthest.
     """
+    # jobs whose records name tables are never taken over
     if table.pipeline.template is not None:
         return None
     signed = table.session.staging.list_signed_attempts(table.intermediate)
@@ -162,8 +162,8 @@ def _take_over(session: Session, job: StageJob, table: StageTable) -> StageTable
 
 
 def compute_request_digest(job: StageJob, table: StageTable) -> str:
-    """What is asked of Spark for one table, whichever attempt asks."""
     summary = {key: value for key, value in table.summary.items() if key != "tidegate.attempt"}
+    # whichever attempt asks
     normalized_table = replace(table, attempt="", property="", folder="", create=(), summary=summary)
     text = replace(job, tables=(normalized_table,), finder=None).to_json()
     return hashlib.sha256(json.dumps(json.loads(text), sort_keys=True).encode()).hexdigest()
@@ -175,23 +175,22 @@ def _replace_attempts(tables: tuple[StageTable, ...]) -> str:
 
 @dataclass
 class StageCheckpoint:
-    """What a stage has done so far: attempts that it gave, in order, and jobs that have ended, by their digest."""
+    """What a stage has done so far: the attempts that it gave, in order, and the digests of ended jobs."""
 
     attempts: list[str] = field(default_factory=list)
     jobs: list[str] = field(default_factory=list)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "StageCheckpoint":
-        """What a deferred task has stored; keys of others are passed over."""
+        """Read what a deferred task has stored; other keys are ignored."""
         return cls(list(data.get("attempts", ())), list(data.get("jobs", ())))
 
     def to_dict(self) -> dict[str, Any]:
-        """Inverse of `from_dict`."""
         return {"attempts": list(self.attempts), "jobs": list(self.jobs)}
 
 
 def wrap_with_checkpoint(session: Session, checkpoint: StageCheckpoint) -> Session:
-    """Session over which a stage repeats what the checkpoint holds, and then adds to it."""
+    """Return a session over which a stage repeats what the checkpoint holds, and then adds to it."""
     earlier_attempts = iter(tuple(checkpoint.attempts))
 
     def choose_attempt() -> str:
@@ -210,7 +209,7 @@ class _CheckpointedEngine:
         self._earlier_jobs = iter(tuple(checkpoint.jobs))
 
     def run(self, job: Job) -> None:
-        """Run a stage job unless the checkpoint has it. RetryLater if the checkpoint has another job in its place."""
+        """Run a stage job unless the checkpoint has it. `RetryLater` if the checkpoint has another job in its place."""
         if not isinstance(job, StageJob):
             self._engine.run(job)
             return
@@ -227,7 +226,7 @@ class _CheckpointedEngine:
 
 
 def _compute_digest(job: StageJob) -> str:
-    """What is asked of Spark; a table that was missing at first is there now."""
+    # a table that was missing at first is there now
     finder = job.finder and replace(job.finder, create=())
     same_job = replace(job, tables=tuple(replace(table, create=()) for table in job.tables), finder=finder)
     return hashlib.sha256(same_job.to_json().encode()).hexdigest()

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 class StagingResult:
     """What one run of staging did.
 
-    - `batches`: those that it staged. `failure`: of the tables that were refused; the others are staged all the same.
+    - `failure`: of the tables that were refused; the others are staged all the same.
     - `offsets_left`: the offsets that no batch reached, of the table that is farthest behind.
     - `calls_merge`: a merge need not wait for its time, see `is_merge_called`.
     """
@@ -42,9 +42,7 @@ class StagingResult:
 def stage_new_batches(session: Session, report: Callable[[Plan], None] = lambda _: None) -> StagingResult:
     """Run plan and stage once: put a new batch behind the queue of each table that has records to read.
 
-    `report` gets the plan before the work begins. What waits is left to merges, which may run at the same time. A
-    repeat call stages what was added to the log since. `NothingToDo` if nothing was, or while a queue is full. If no
-    table can be staged, raises why.
+    `report` gets the plan before the work begins. `NothingToDo` if no record was added, or while a queue is full.
     """
     expanded_session = expand_template(session)
     stage_plan = plan_stage(expanded_session)
@@ -56,13 +54,10 @@ def stage_new_batches(session: Session, report: Callable[[Plan], None] = lambda 
 
 
 def plan_stage(session: Session) -> Plan:
-    """The first step of `stage_new_batches`: new batches alone.
-
-    Without work, it lets `start: latest` begin at the end that is seen first, as the heartbeat of a flush does.
-    """
     try:
         return plan(session, scope=PlanScope.NEW)
     except NothingToDo:
+        # as the heartbeat of a flush without work does
         _settle_start(session)
         raise
 
@@ -72,8 +67,7 @@ def merge_staged_batches(
 ) -> FlushResult:
     """Run merge, commit_offsets, clean_up and heartbeat once, for what is staged; reads no record.
 
-    `merges_at_once` tables are merged in parallel; `report` gets the plan before the work begins. Errors, and what a
-    repeat call does, are those of `flush`. `TooFewRecords` if no table has `at_least` staged rows and no queue is full.
+    Raises as `flush` does; `TooFewRecords` if no table has `at_least` staged rows and no queue is full.
     """
     expanded_session = expand_template(session)
     merge_plan = plan_flush(expanded_session, at_least, scope=PlanScope.STAGED)
@@ -82,7 +76,6 @@ def merge_staged_batches(
 
 
 def is_merge_called(session: Session, staged_tables: Collection[str]) -> bool:
-    """Whether one of these tables has as many staged rows as `merge.records_threshold` says, or its queue is full."""
     threshold = session.pipeline.merge.records_threshold
     observed_tables = observe_tables(
         session, [table for table in session.pipeline.tables if table.name in staged_tables]
@@ -100,14 +93,11 @@ def _join_refusals(session: Session, refusals: Sequence[Refusal]) -> SomeTables 
 
 
 def _settle_start(session: Session) -> None:
-    """Let `start: latest` begin at the end that is seen first: without it the start would move with every record.
-
-    Only while the group has committed nothing, and its first heartbeat does the same: a failure is logged alone.
-    """
     source = session.pipeline.source
     if source.start.kind != StartKind.LATEST:
         return
     try:
+        # without a commit the start would move with every record
         if not any(session.broker.read_committed(source.group, list_row_topics(session)).values()):
             heartbeat(session)
     except TidegateError as error:
