@@ -34,33 +34,27 @@ from tidegate.sql.spark import quote
 
 
 def find_retracting_answers(table: Table) -> tuple[str, ...]:
-    """The answers of `when`, as text, for which a record deletes its key's row; none without `when_false: delete`.
-
-    In partial updates NULL may only say that the record lacks what the condition reads: it is left out.
-    """
+    """Return the answers of `when`, as text, for which a record deletes its key's row."""
     if table.when is None or table.when_false == "ignore":
         return ()
+    # in partial updates NULL may only say that the record lacks what the condition reads
     return ("false",) if table.partial_updates else ("false", "null")
 
 
 def find_grouped(table: Table) -> tuple[str, ...]:
-    """The columns of sequence groups, without case: a record writes them only together with a newer sequence."""
     return tuple(name.casefold() for sequence, columns in table.sequence_groups for name in (sequence, *columns))
 
 
 def find_sequences(table: Table, columns: Iterable[str]) -> dict[str, str]:
-    """The sequence column of each of the destination's `columns` that is in a group; a sequence is its own.
-
-    `ConfigurationError` for a group whose columns the destination does not have.
-    """
+    """Return the sequence column of each grouped column of the destination; `ConfigurationError` if it lacks one."""
     find = build_column_finder(table, "sequence_groups", columns)
     return {find(n): find(sequence) for sequence, members in table.sequence_groups for n in (sequence, *members)}
 
 
 def build_column_finder(table: Table, setting: str, columns: Iterable[str]) -> Callable[[str], str]:
-    """What finds a name of `setting` among the destination's `columns`, without case, or under the column's new name.
+    """Return a function that finds a name of `setting` among `columns`, without case or under the column's new name.
 
-    It raises `ConfigurationError` where there is no such column.
+    It raises `ConfigurationError` if there is no such column.
     """
     find_own_name = table.target_schema.find_name if table.target_schema else lambda _: None
     own_names = {name.casefold(): name for name in columns}
@@ -84,7 +78,7 @@ MAY_BE_UNCHANGED = (
 
 
 def resolve_columns(table: Table, metadata: dict[str, str], state: TableState | None) -> Table:
-    """`table` with what the destination holds, and a value schema: its own, else the columns of the destination."""
+    """Add what the destination holds to `table`; without a value schema, the destination's columns become it."""
     if state is None:
         return table
     if table.value.columns is not None or table.select is not None:
@@ -104,7 +98,7 @@ def _adopt_found_type(column: Column | None, name: str, data_type: DataType) -> 
 
 
 def list_key_columns(table: Table) -> tuple[Column, ...]:
-    """The key as the destination has it: a column for each field, or one struct of them all where `into` names it."""
+    """Return the key as the destination has it: a column for each field, or one struct if `into` names it."""
     flat = list_flat_key_columns(table)
     if table.key.into is None or not flat:
         return flat
@@ -113,7 +107,10 @@ def list_key_columns(table: Table) -> tuple[Column, ...]:
 
 
 def list_flat_key_columns(table: Table) -> tuple[Column, ...]:
-    """The key's fields with their prefix; a type that the key does not state is the value field's of that name."""
+    """Return the key's fields with their prefix.
+
+    A type that the key lacks is taken from the value field of that name.
+    """
     declared_columns = {c.name: c for c in (*(table.value.columns or ()), *(table.key.columns or ()))}
     missing = [name for name in table.key.fields if name not in declared_columns]
     if missing:
@@ -124,17 +121,15 @@ def list_flat_key_columns(table: Table) -> tuple[Column, ...]:
 
 
 def list_record_key_columns(table: Table) -> tuple[Column, ...]:
-    """The key's fields as a record must have them: NOT NULL where `key.schema` says so.
-
-    In the destination a key column may stay nullable, so that its schema need not change for that.
-    """
+    """Return the key's fields as a record must have them: NOT NULL if `key.schema` says so."""
+    # the destination's column may stay nullable, so that its schema need not change for that
     required_names = {c.name for c in table.key.columns or () if not c.nullable}
     flat = zip(table.key.fields, list_flat_key_columns(table), strict=True)
     return tuple(replace(column, nullable=name not in required_names) for name, column in flat)
 
 
 def list_key_leaves(table: Table) -> tuple[tuple[str, ...], ...]:
-    """The paths that a key is compared by: key columns, and for structs what lies in them, never the struct itself."""
+    """Return the paths that a key is compared by: key columns, and of structs their fields."""
     return tuple(
         path for c in list_key_columns(table) for path in _iterate_leaves((c.name,), parse_type(c.type), table)
     )
@@ -152,7 +147,6 @@ def _iterate_leaves(path: tuple[str, ...], data_type: DataType, table: Table) ->
 
 
 def list_verified_fields(table: Table) -> tuple[str, ...]:
-    """The fields that key and value both have, and that `verify_integrity` compares."""
     keys = {c.name: c.type for c in list_flat_key_columns(replace(table, key=replace(table.key, prefix="")))}
     shared_columns = [c for c in list_value_columns(table) if c.name in keys]
     for column in shared_columns:
@@ -165,7 +159,6 @@ def list_verified_fields(table: Table) -> tuple[str, ...]:
 
 
 def list_value_columns(table: Table) -> tuple[Column, ...]:
-    """The value's columns as they are staged."""
     columns = table.value.columns
     if columns is None:
         raise ConfigurationError(
@@ -179,21 +172,15 @@ def list_value_columns(table: Table) -> tuple[Column, ...]:
 
 
 def find_key_names(fields: Sequence[str], prefix: str, into: str | None, stated: Collection[str]) -> set[str]:
-    """The columns that EXCEPT_KEY leaves out of the value: the key's, and fields that the value's schema only types.
-
-    Where the key's columns have names of their own, a field that the key's schema has `stated` leaves the value's
-    column of that name alone.
-    """
+    """Return the columns that EXCEPT_KEY leaves out of the value: the key's, and fields that only give it a type."""
     of_key = {into} if into is not None else {prefix + name for name in fields}
     return of_key | {name for name in fields if name not in stated}
 
 
 def list_unavailable_columns(table: Table) -> tuple[str, ...]:
-    """Columns of the value in which the source may hold the place of a value that did not change, or leave it out.
-
-    Only where there is a row whose value can be kept: tables without upsert take the placeholder as it comes.
-    """
+    """Return the value's columns in which the source may leave out, or mark, a value that did not change."""
     leaves_out = get_format(table.value.format).may_leave_out
+    # without upsert there is no row whose value can be kept
     if (table.value.unavailable is None and not leaves_out) or not table.upsert:
         return ()
     key_names = {c.name for c in list_key_columns(table)}
@@ -203,19 +190,18 @@ def list_unavailable_columns(table: Table) -> tuple[str, ...]:
 
 
 def stages_kept_columns(table: Table) -> bool:
-    """Whether a staged row says which of its columns keep the destination's value. NULL alone says so already in
-    partial updates, and with `sequence_by` or history such a record is bad."""
+    """Whether a staged row says which of its columns keep the destination's value."""
     is_ordered = bool(table.sequence_by) or table.history is not None
+    # NULL says so in partial updates; with an order such a record is bad
     return bool(list_unavailable_columns(table)) and not table.partial_updates and not is_ordered
 
 
 def list_metadata_columns(metadata: dict[str, str]) -> tuple[Column, ...]:
-    """The columns that carry a record's Kafka metadata, in the user's order."""
     return tuple(Column(name, METADATA_TYPES[key]) for name, key in metadata.items())
 
 
 def compute_shape(table: Table, metadata: dict[str, str]) -> str:
-    """A short name for what a table's staged rows look like: the same for the same columns, formats and conditions."""
+    """Return a digest of what a table's staged rows look like: of columns, formats and conditions."""
     parts = (list_key_columns(table), list_value_columns(table), metadata, table.key.format, table.value.format)
     conditions = (table.value.time_rules, str(table.mode), table.when, table.route, table.delete_when)
     updates = (str(table.deletes), table.partial_updates, table.folds_records, list_unavailable_columns(table))
@@ -232,10 +218,9 @@ def compute_shape(table: Table, metadata: dict[str, str]) -> str:
 
 
 def list_destination_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
-    """The destination's columns in order: key columns that the value lacks, the value's, metadata, the flag of deletes.
+    """Return the destination's columns in order: the record's, or those that `select` makes, then flag and versions.
 
-    With `select` those that it makes, and the flag. `ConfigurationError` where two of them are one name to Spark, which
-    does not tell cases apart.
+    `ConfigurationError` if two names differ only by case.
     """
     data = list_record_columns(table, metadata) if table.select is None else list_staged_columns(table, metadata)
     flag = (Column(table.deleted_column, "BOOLEAN"),) if table.deletes == DeleteMode.SOFT else ()
@@ -245,10 +230,7 @@ def list_destination_columns(table: Table, metadata: dict[str, str]) -> tuple[Co
 
 
 def list_version_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
-    """From when to when a version holds, and whether it does now; empty without history.
-
-    Versions are laid out by the first column of `sequence_by`, or by the record's timestamp.
-    """
+    """Return the columns of a version's begin, end and currency; empty without history."""
     if table.history is None:
         return ()
     sequence_columns = list_sequence_columns(table, metadata)
@@ -258,7 +240,7 @@ def list_version_columns(table: Table, metadata: dict[str, str]) -> tuple[Column
 
 
 def list_record_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
-    """A decoded record: key columns that the value lacks, the value's, metadata."""
+    """Return the columns of a decoded record: key columns that the value lacks, the value's, metadata."""
     values = list_value_columns(table)
     keys = list_key_columns(table)
     in_value = {c.name for c in values}
@@ -268,7 +250,6 @@ def list_record_columns(table: Table, metadata: dict[str, str]) -> tuple[Column,
 
 
 def list_staged_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
-    """The fields of the staged row beside its key."""
     if table.select is None:
         return (*list_value_columns(table), *list_metadata_columns(metadata))
     return tuple(Column(c.name, c.type, c.nullable) for c in _list_selected_columns(table, metadata))
@@ -279,7 +260,6 @@ def _list_record_fields(table: Table, metadata: dict[str, str]) -> tuple[Field, 
 
 
 def _list_selected_columns(table: Table, metadata: dict[str, str]) -> tuple[Selected, ...]:
-    """What `select` makes, for a table that has one; rows are found and ordered by columns that it leaves alone."""
     assert table.select is not None
     record = _list_record_fields(table, metadata)
     place = f"table={table.name}"
@@ -288,6 +268,7 @@ def _list_selected_columns(table: Table, metadata: dict[str, str]) -> tuple[Sele
     ordered_columns = passed_columns | set(find_derived_columns(table.select))
     usable_columns = {"key.fields": passed_columns, "sequence_by": ordered_columns}
     for setting, names in {"key.fields": table.key_columns, "sequence_by": table.sequence_by}.items():
+        # rows are found and ordered by columns that select leaves as they are
         changed_columns = [name for name in names if name.casefold() not in usable_columns[setting]]
         if changed_columns:
             raise ConfigurationError(
@@ -298,7 +279,7 @@ def _list_selected_columns(table: Table, metadata: dict[str, str]) -> tuple[Sele
 
 
 def build_projection(table: Table, metadata: dict[str, str]) -> Projection | None:
-    """What the stage job makes of each record; None without `select`."""
+    """Return what the stage job makes of each record; None without `select`."""
     if table.select is None:
         return None
     parts = tuple((c.name, find_key_field(table, c.name)) for c in list_key_columns(table))
@@ -310,7 +291,7 @@ def build_projection(table: Table, metadata: dict[str, str]) -> Projection | Non
 
 
 def find_key_field(table: Table, column: str) -> str | None:
-    """The field of the staged key that a key column comes from; None for the one column that is the whole key."""
+    """Return the field of the staged key that a key column comes from; None if one column is the whole key."""
     return None if table.key.into is not None else column.removeprefix(table.key.prefix)
 
 
@@ -331,7 +312,6 @@ def _check_names(table: Table, columns: tuple[Column, ...]) -> None:
 
 
 def list_sequence_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
-    """The columns of `sequence_by` in its order, as the destination has them; empty without it."""
     columns_by_name = {c.name.casefold(): c for c in (*list_value_columns(table), *list_metadata_columns(metadata))}
     columns_by_name |= _list_derived_columns(table, metadata)
     missing = [name for name in table.sequence_by if name.casefold() not in columns_by_name]
@@ -344,7 +324,6 @@ def list_sequence_columns(table: Table, metadata: dict[str, str]) -> tuple[Colum
 
 
 def _list_derived_columns(table: Table, metadata: dict[str, str]) -> dict[str, Column]:
-    """The columns of `sequence_by` that `select` makes, by names without case."""
     select = table.select
     names = {name.casefold() for name in table.sequence_by}
     items = [] if select is None else [item for name, item in find_derived_columns(select).items() if name in names]
@@ -356,7 +335,7 @@ def _list_derived_columns(table: Table, metadata: dict[str, str]) -> dict[str, C
 
 
 def list_deletes_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
-    """The columns of the table that remembers deletes: the destination's key, and the deleting record's place."""
+    """Return the columns of the table that remembers deletes: the destination's key, and where the delete lies."""
     items = ", ".join(f"{quote(c.name)}: {c.type}" for c in list_sequence_columns(table, metadata))
     place = (Column("topic", "STRING"), Column("partition", "INT"), Column("offset", "BIGINT"))
     keys = (Column(c.name, c.type) for c in list_key_columns(table))

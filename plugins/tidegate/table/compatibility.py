@@ -1,8 +1,7 @@
-"""Column types of a table that Spark has not: UUIDs, which it reads as text, bytes of one length, and texts of a most;
-and texts whose partition's folder would have too long a name.
+"""Checks of records against a table's columns, before a batch is merged.
 
-One value that does not fit would fail the merge of its whole batch. So each value is checked while it is staged, and
-one that does not fit makes its record bad, with the column's name.
+Spark reads UUIDs as text, and knows neither bytes of one length nor a maximum length. One value that does not fit would
+fail the merge of its whole batch, so each value is checked while it is staged; one that fails makes its record bad.
 """
 
 import json
@@ -50,11 +49,9 @@ from tidegate.table.session import TableSession
 
 
 def check_filled(table: TableSession, deciding: Iterable[str]) -> None:
-    """Raise `IncompatibleSchema` for such a column of the key, or of those by which rows are decided.
-
-    Each key of before would get a second row, or an older record would win. `table` changes rows by their key.
-    """
+    """Raise `IncompatibleSchema` if a column that finds or decides rows was dropped and added again, empty."""
     state = table.require_state()
+    # each key would get a second row, or an older record would win
     for path in (*list_key_leaves(table.resolved), *((name,) for name in deciding)) if state.emptied_columns else ():
         own_path = find_own_path(state.struct, path)
         if own_path in state.emptied_columns:
@@ -72,7 +69,7 @@ ROW_MARKS_PROPERTY = "row-marks"
 
 
 def check_compatible(table: TableSession, ranges: Ranges) -> None:
-    """Raise `IncompatibleSchema`, with the first offset it concerns, before anything of a batch is read or written."""
+    """Raise `IncompatibleSchema`, with the first offset of the batch, before anything is read or written."""
     if table.state is None:
         return
     check_mergeable(table)
@@ -87,11 +84,7 @@ def check_compatible(table: TableSession, ranges: Ranges) -> None:
 
 
 def check_mergeable(table: TableSession) -> None:
-    """Raise `IncompatibleSchema` where a name may be that of another column, where the key finds no rows any more, and
-    where Iceberg fails in each merge.
-
-    It has columns of its own in Spark, and knows no type for a partition without its column.
-    """
+    """Raise `IncompatibleSchema` if names are ambiguous, the key finds no rows any more, or Iceberg cannot merge."""
     spec = table.resolved
     state = table.require_state()
     _check_spelled_alike(table)
@@ -99,6 +92,7 @@ def check_mergeable(table: TableSession) -> None:
     if spec.mode == TableMode.APPEND:
         return
     columns = (*state.columns, *table.columns)
+    # Iceberg has columns of its own in Spark, and knows no type for a partition without its column
     reserved_column = next(
         (column.name for column in columns if column.name.casefold() in state.reserved_columns), None
     )
@@ -117,12 +111,12 @@ def check_mergeable(table: TableSession) -> None:
 
 
 def _check_spelled_alike(table: TableSession) -> None:
-    """A name that we take for the table's, and Spark for another one: it compares `lower()`, where ß is not ss."""
     state = table.require_state()
     declared_struct = to_struct(table.columns)
     for path, own_path in _list_own_paths(declared_struct, state.struct):
         declared_name = path[-1]
         table_name = own_path[-1]
+        # Spark compares lower(), where ß is not ss
         if declared_name.casefold() == table_name.casefold() and declared_name.lower() != table_name.lower():
             raise IncompatibleSchema(
                 f"{table.prefix} column={'.'.join(path)}: the table has "
@@ -139,7 +133,7 @@ def _find_first_offset(ranges: Ranges) -> str:
 
 
 def build_row_properties(table: TableSession) -> dict[str, str]:
-    """The properties that keep by which columns rows were found, and decided, when a batch was published."""
+    """Return the properties that keep by which columns rows are found and decided."""
     spec = table.resolved
     if not spec.key.fields:
         return {}
@@ -158,23 +152,19 @@ def build_row_properties(table: TableSession) -> dict[str, str]:
 
 
 def _list_deciding(table: Table) -> list[str]:
-    """The columns that say of a row whether a record may change it, or whether it counts."""
     return [*table.sequence_by, *(sequence for sequence, _ in table.sequence_groups), *_list_marks(table)]
 
 
 def _list_marks(table: Table) -> list[str]:
-    """Those of them that are no record's: the flag of soft deletes, and from when to when a version holds."""
+    """Return the columns that no record fills: the flag of soft deletes, and the columns of versions."""
     flag = (table.deleted_column,) if table.deletes == DeleteMode.SOFT else ()
     return [*flag, *(table.history.columns if table.history else ())]
 
 
 def check_key_unchanged(table: TableSession) -> None:
-    """Raise `IncompatibleSchema` where rows that are there could no longer be found by the key.
+    """Raise `IncompatibleSchema` if existing rows could no longer be found by the key.
 
-    A key may gain nullable columns, relax required ones and widen; rows of before have NULL in a new column. Columns
-    that rows are decided by stay in the table.
-    The columns of `sequence_by`, and then the key's too, keep their names: remembered deletes are found by them. With
-    history all do.
+    A key may gain nullable columns, relax required ones and widen.
     """
     spec = table.resolved
     state = table.require_state()
@@ -203,7 +193,7 @@ def check_key_unchanged(table: TableSession) -> None:
 
 
 def _check_names_kept(table: TableSession) -> None:
-    """What is remembered goes by the pipeline's names: `IncompatibleSchema` where the table's are others."""
+    """Raise `IncompatibleSchema` if the table has renamed a column by which deletes or versions are remembered."""
     spec = table.resolved
     state = table.require_state()
     declared_fields = to_struct(table.columns).fields
@@ -224,7 +214,6 @@ def _check_names_kept(table: TableSession) -> None:
 def _list_own_paths(
     declared_type: DataType, own_type: DataType, above: Path = (), at: Path = ()
 ) -> Iterator[tuple[Path, Path]]:
-    """The fields of a type at any depth, by the pipeline's names and by the table's, as far as it has them."""
     match declared_type, own_type:
         case Struct(), Struct():
             types = dict(own_type.fields)
@@ -240,10 +229,10 @@ def _list_own_paths(
 
 
 def _check_key_there(table: TableSession, before: list[Column]) -> None:
-    """Rows that are there have no key any more where somebody dropped a part of it, or renamed it beyond knowledge."""
     state = table.require_state()
     key = to_struct(before)
     existing_paths = {path for path, _ in _list_own_paths(key, state.struct)}
+    # somebody has dropped a part of the key, or renamed it in a table without a name mapping
     missing = [path for path, _ in _list_own_paths(key, key) if path not in existing_paths]
     if missing:
         raise IncompatibleSchema(
@@ -254,10 +243,10 @@ def _check_key_there(table: TableSession, before: list[Column]) -> None:
 
 
 def _check_deciding_there(table: TableSession) -> None:
-    """So do rows that lack what they are decided by: it would be added as NULL, to which any record is newer."""
     state = table.require_state()
     written_with = _read_names(table, DECIDED_BY_PROPERTY)
     for name in _list_deciding(table.resolved):
+        # it would be added as NULL, to which any record is newer
         if name.casefold() in written_with and state.struct.find_name(name) is None:
             raise IncompatibleSchema(
                 f"{table.prefix} column={name}: existing rows were written with it, "
@@ -267,20 +256,19 @@ def _check_deciding_there(table: TableSession) -> None:
 
 
 def _read_names(table: TableSession, mark: str) -> dict[str, str]:
-    """The names in a property that a publish left, by their small letters, in its order."""
     mark_property = resource_names.name_pipeline_property(table.pipeline.name, mark)
     names = json.loads(table.require_state().marks.get(mark_property, "[]"))
     return {name.casefold(): name for name in names}
 
 
 def _check_marks_kept(table: TableSession) -> None:
-    """A row that is marked as deleted would stay so when it comes back, and all versions of a key become its last."""
     spec = table.resolved
     state = table.require_state()
     if spec.mode == TableMode.APPEND or state.snapshot_id is None or state.total_records == 0:
         return
     mark_columns = {state.struct.find_name(name) for name in _list_marks(table.resolved)}
     for name in _read_names(table, ROW_MARKS_PROPERTY).values():
+        # a row that is marked as deleted would stay so when it comes back
         if (own_name := state.struct.find_name(name)) is not None and own_name not in mark_columns:
             raise IncompatibleSchema(
                 f"{table.prefix} column={own_name}: existing rows were written with "
@@ -292,7 +280,6 @@ def _check_marks_kept(table: TableSession) -> None:
 
 
 def _check_history_is_begun(table: TableSession) -> None:
-    """A row that does not say since when it holds is no version: each change of its key would add it once more."""
     spec = table.resolved
     state = table.require_state()
     has_rows = state.recorded_position is not None if state.total_records is None else state.total_records != 0
@@ -300,6 +287,7 @@ def _check_history_is_begun(table: TableSession) -> None:
         return
     written_with = _read_names(table, DECIDED_BY_PROPERTY)
     missing = [name for name in spec.history.columns if state.struct.find_name(name) is None]
+    # a row without a begin is no version: each change of its key would add it once more
     if missing and not any(name.casefold() in written_with for name in missing):
         raise IncompatibleSchema(
             f"{table.prefix} column={missing[0]}: the table has rows, and none says since "
@@ -309,7 +297,7 @@ def _check_history_is_begun(table: TableSession) -> None:
 
 
 def check_same_fields(table: str, state: TableState, columns: tuple[Column, ...]) -> None:
-    """Raise `IncompatibleSchema` where a column's struct has other fields than the table's."""
+    """Raise `IncompatibleSchema` if a column's struct has other fields than the table's."""
     current_types = dict(state.struct.fields)
     for name, expected_type in to_struct(columns).fields:
         current = current_types.get(state.struct.find_name(name) or name)
@@ -354,7 +342,6 @@ def _describe_key_change(table: TableSession, change: str) -> IncompatibleSchema
 
 
 def _list_declared_key(table: Table) -> list[Column]:
-    """The key's columns, required where the schema that declares them says so."""
     declared_columns = (*(table.value.columns or ()), *(table.key.columns or ()))
     required_names = {table.key.prefix + c.name for c in declared_columns if not c.nullable}
     return [Column(c.name, c.type, c.name not in required_names) for c in list_key_columns(table)]
@@ -365,10 +352,7 @@ Limit = tuple[str, str]  # a reason that begins with the column's name, and SQL 
 
 
 def check_adopted_types(declared_table: Table, table: Table) -> None:
-    """`ConfigurationError` where the columns are the destination's, and Spark cannot hold the values of one of them.
-
-    `table` is `declared_table` with its columns resolved.
-    """
+    """Raise `ConfigurationError` if a column is taken from the destination, and Spark cannot hold its values."""
     adopted = table.value.columns if declared_table.value.columns is None else None
     for column in adopted or ():
         if has_leaf(parse_type(column.type), _is_unknown):
@@ -385,7 +369,7 @@ def _is_unknown(leaf: Primitive) -> bool:
 
 
 def list_key_limits(table: Table, folder_limits: Iterable[FolderLimit] = ()) -> tuple[Limit, ...]:
-    """The limits of the staged `key_struct`. `table` has its columns resolved."""
+    """Return the limits of the staged `key_struct`. `table` has its columns resolved."""
     target = table.target_schema
     limits = list[Limit]()
     for column in list_key_columns(table) if table.key.fields else ():
@@ -402,7 +386,6 @@ def list_key_limits(table: Table, folder_limits: Iterable[FolderLimit] = ()) -> 
 def list_value_limits(
     table: Table, metadata: dict[str, str], folder_limits: Iterable[FolderLimit] = ()
 ) -> tuple[Limit, ...]:
-    """The limits of the staged `value_struct`."""
     target = table.target_schema
     staged_schema = to_struct(list_staged_columns(table, metadata))
     limits = [] if target is None else [*_list_field_limits("value_struct", staged_schema, target, "")]
@@ -415,7 +398,7 @@ def list_value_limits(
 def _list_folder_limits(
     expr: str, kind: DataType, path: tuple[str, ...], folder_limits: Iterable[FolderLimit]
 ) -> Iterator[Limit]:
-    """Texts and bytes, at `path` in the table or below, that would make the name of a partition's folder too long."""
+    """Yield limits for texts and bytes that would make the name of a partition's folder too long."""
     if isinstance(kind, Struct):
         for name, inner in kind.fields:
             yield from _list_folder_limits(f"{expr}.{quote(name)}", inner, (*path, name), folder_limits)

@@ -12,9 +12,9 @@ from tidegate.table.pipeline_progress import PipelineProgress
 
 @dataclass(frozen=True, kw_only=True)
 class HeartbeatRecord:
-    """What is told of one table: up to which offsets of `position`, by `batch`, it holds what the pipeline reads.
+    """The state of one table. `lag` counts offsets.
 
-    `lag` counts offsets. Everything up to `valid_through_ms` is in the table, None where that is not known.
+    The table holds everything up to `valid_through_ms`; None if that is unknown.
     """
 
     pipeline: str
@@ -28,17 +28,15 @@ class HeartbeatRecord:
 
     @property
     def key(self) -> dict[str, str]:
-        """The key of the record in the topic: one for each table."""
         return {"pipeline": self.pipeline, "table": self.table}
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, the value of the record in the topic: partitions are texts."""
+        """Return the value of the record in the topic: partitions are texts."""
         position = {topic: {str(p): offset for p, offset in parts.items()} for topic, parts in self.position.items()}
         return {**asdict(self), "position": position}
 
 
 def build_heartbeat_records(progress: PipelineProgress) -> list[HeartbeatRecord]:
-    """One heartbeat record for each table that has a position."""
     pipeline = progress.session.pipeline
     return [
         HeartbeatRecord(
@@ -57,9 +55,7 @@ def build_heartbeat_records(progress: PipelineProgress) -> list[HeartbeatRecord]
 
 
 def encode_records(records: Iterable[tuple[dict[str, Any], dict[str, Any]]]) -> list[Message]:
-    """Keys and values as JSON in UTF-8. The records of one table have one key, so that a compacted topic keeps the
-    last.
-    """
+    """Return keys and values as JSON in UTF-8."""
     return [Message(_encode_json(key), _encode_json(value)) for key, value in records]
 
 

@@ -28,15 +28,12 @@ FRACTION_FIELDS = ("seconds", "stage_seconds")
 
 
 def find_last_advances(rows: Iterable[HistoryRow]) -> dict[tuple[str, int], int]:
-    """By topic and partition: when a batch last moved it, in milliseconds, as far as these rows of history tell.
-
-    The rows come newest first. Once all partitions of a table's newest batch are known, no older row of the table is
-    looked into: each names all of them, and the page asks for hundreds of rows every few seconds.
-    """
+    """Return when a batch last moved each partition, in milliseconds. `rows` of history come newest first."""
     last_advances = dict[tuple[str, int], int]()
     partitions = dict[str, set[tuple[str, int]]]()
     for row in rows:
         unknown = partitions.get(row["table"], set()) - last_advances.keys()
+        # each row names all partitions of its table: once all are known, no older row is parsed
         if row["backfill"] is not None or (row["table"] in partitions and not unknown):
             continue
         ranges = list(Ranges.from_dict(json.loads(row["ranges"])))
@@ -55,7 +52,7 @@ MAX_CHARACTERS = 1000
 
 @dataclass(frozen=True)
 class Action:
-    """One action: `action` is the command's word, `by` the user, `details` what it changed."""
+    """What a person did: `action` is the command's word, `by` the user, `details` what it changed."""
 
     at_ms: int
     by: str
@@ -64,7 +61,7 @@ class Action:
 
 
 def add_action(table: TableSession, action: str, by: str, details: str) -> dict[str, str]:
-    """The property that tells of this action and of those before it, for the commit that does it."""
+    """Return the property that records this action after the earlier ones, for the commit that does it."""
     pipeline = table.pipeline.name
     new_action = Action(table.session.now_ms(), by, action, details)
     last_actions = [*list_actions(pipeline, table.state), new_action][-MAX_KEPT_ACTIONS:]
@@ -74,12 +71,11 @@ def add_action(table: TableSession, action: str, by: str, details: str) -> dict[
 
 
 def _shorten(text: str) -> str:
-    """The text; of a very long one, whoever wrote it, the beginning."""
     return text if len(text) <= MAX_CHARACTERS else f"{text[: MAX_CHARACTERS - 30]}... ({len(text)} characters)"
 
 
 def list_actions(pipeline: str, state: TableState | None) -> list[Action]:
-    """The last actions, oldest first; none where the table or its properties are gone."""
+    """Return the last actions, oldest first; none if the table or its properties are gone."""
     marks = state.marks if state else {}
     text = marks.get(resource_names.name_pipeline_property(pipeline, ACTIONS_PROPERTY), "[]")
     return [Action(**entry) for entry in json.loads(text)]
@@ -87,7 +83,7 @@ def list_actions(pipeline: str, state: TableState | None) -> list[Action]:
 
 @dataclass(frozen=True)
 class UndoneBackfill:
-    """Of one backfill the numbers of slices that are gone from a table; `command` applies all of it again."""
+    """The slices of one backfill that are gone from a table; `command` applies them all again."""
 
     id: str
     slices: frozenset[int]
@@ -95,16 +91,12 @@ class UndoneBackfill:
 
 
 def build_slice_note(pipeline: str, request: str, facts: Mapping[str, Any]) -> str:
-    """What a slice's snapshot tells of it: `facts`, whose backfill it is, and the words that ask for it again."""
+    """Return what a slice's snapshot tells of it: `facts`, its pipeline, and the request to repeat it."""
     return json.dumps({**facts, "pipeline": pipeline, "asked": request})
 
 
 def find_undone_backfills(session: Session, table: str) -> list[UndoneBackfill]:
-    """The backfills of `table` that nobody goes on with, and of which a rollback has taken slices.
-
-    Not those whose records the flush has yet to read again, as far as snapshots tell. A slice that is about to be
-    published looks like one that is gone, until its backfill ends: so the table is looked at once more behind that.
-    """
+    """Return the backfills of `table` that have ended, and of which a rollback has taken slices."""
     name = session.pipeline.name
     rolled_back_slices = session.commits.list_rolled_back(table, resource_names.SLICE_PROPERTY)
     state = session.tables.read_state(table, name) if rolled_back_slices else None
@@ -117,9 +109,11 @@ def find_undone_backfills(session: Session, table: str) -> list[UndoneBackfill]:
         backfill = note["id"]
         number = note["slice"]
         is_lost = f"{backfill}/{number}" in rolled_back_slices and note["pipeline"] == name and backfill not in open_ids
+        # the flush reads records behind the position again
         if is_lost and _is_passed(Ranges.from_dict(note["ranges"]), state.position.offsets):
             slices.setdefault(backfill, set()).add(number)
             commands[backfill] = _build_command(name, note["asked"])
+    # a slice that is about to be published looks like one that is gone: look once more, after its backfill has ended
     still_gone = session.commits.list_rolled_back(table, resource_names.SLICE_PROPERTY) if slices else frozenset()
     undone = {
         backfill_id: frozenset(n for n in numbers if f"{backfill_id}/{n}" in still_gone)
@@ -133,18 +127,15 @@ def find_undone_backfills(session: Session, table: str) -> list[UndoneBackfill]:
 
 
 def _read_notes(session: Session, table: str) -> list[dict[str, Any]]:
-    """What the snapshots of slices tell; those of a replay tell a word."""
     texts = session.commits.list_rolled_back(table, resource_names.BACKFILL_PROPERTY)
     return [json.loads(text) for text in sorted(texts) if text.startswith("{")]
 
 
 def _is_passed(ranges: Ranges, position: Offsets) -> bool:
-    """Whether the position lies behind all of the ranges, so that the flush does not read them."""
     return all((get_offset(position, topic, partition) or 0) >= end for topic, partition, _, end in ranges)
 
 
 def _build_command(pipeline: str, request: str) -> str:
-    """The words of then."""
     words, tables = json.loads(request)
     times = [words.get(name) for name in ("from_ms", "to_ms")]
     if all(isinstance(ms, int) for ms in times):
@@ -161,25 +152,22 @@ def _build_command(pipeline: str, request: str) -> str:
 
 
 def find_undone_replays(session: Session, table: str) -> frozenset[str]:
-    """The staged attempts whose rows a replay has published and a rollback has taken, as far as snapshots tell."""
+    """Return the staged attempts whose rows a replay has published and a rollback has taken."""
     return session.commits.list_rolled_back(table, resource_names.REPLAY_PROPERTY)
 
 
 def list_undone_letters(session: Session, table: str) -> list[WaitingLetter]:
-    """Where the dead letters of `table` lie that such an attempt has brought in.
-
-    A replay that is about to publish looks like an undone one, and marks its letters a moment later. So the table is
-    looked at once more behind the marks: an attempt that has marked letters has been published before.
-    """
+    """Return the dead letters of `table` that such an attempt has brought in."""
     attempts = find_undone_replays(session, table)
     name = resource_names.name_dead_letter_table(session.pipeline)
     letters = session.dead_letters.list_replayed_letters(name, table, attempts) if attempts else []
+    # a replay that is about to publish looks undone; an attempt that has marked letters has been published before
     still_undone = find_undone_replays(session, table) if letters else frozenset()
     return [letter for letter in letters if letter.replayed_by in still_undone]
 
 
 def reopen_letters(session: Session, table: str) -> int:
-    """Let these letters wait again; returns how many there are. A repeat call finds none."""
+    """Let these letters wait again; return how many there are. A repeat call finds none."""
     letters = list_undone_letters(session, table)
     if letters:
         attempts = sorted({letter.replayed_by for letter in letters if letter.replayed_by})

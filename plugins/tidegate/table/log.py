@@ -25,20 +25,18 @@ Unreadable = GiveUp | TopicsUnavailable  # why a topic cannot be read, for good 
 
 
 def read_log(session: Session) -> Log:
-    """Ids, begin and end offsets of all topics that carry rows; ignored topics are left out.
+    """Read ids, begin and end offsets of all topics that carry rows.
 
-    Half-open: `end` is behind the last record, or the last stable offset under read_committed. Raises PositionLost
-    where a topic is missing, another GiveUp where it may not be read, and TopicsUnavailable where its brokers are away.
+    Half-open: `end` is behind the last readable record.
+
+    `PositionLost` if a topic is missing, another `GiveUp` if it may not be read, `TopicsUnavailable` without its
+    brokers.
     """
     return session.broker.read_log(list_row_topics(session), session.pipeline.source.isolation)
 
 
 def read_known_log(session: Session) -> tuple[Log, dict[str, Unreadable]]:
-    """The log of the topics that can be read, and by topic why the others cannot; raises in a pipeline of one table.
-
-    One call to the brokers where all can be read. For each topic that cannot, about as many more as it takes to halve
-    the list of all topics down to that one.
-    """
+    """Return the log of the topics that can be read, and why the others cannot. Raises in a pipeline of one table."""
     try:
         return read_log(session), {}
     except (GiveUp, TopicsUnavailable) as error:
@@ -48,7 +46,6 @@ def read_known_log(session: Session) -> tuple[Log, dict[str, Unreadable]]:
 
 
 def _read_readable(session: Session, topics: tuple[str, ...], error: Unreadable) -> tuple[Log, dict[str, Unreadable]]:
-    """The log of those of `topics` that can be read, and why the others cannot; `error` is that of all together."""
     if len(topics) <= 1:
         return Log("", {}, {}, {}), dict.fromkeys(topics, error)
     unavailable_topics = error.topics if isinstance(error, TopicsUnavailable) else ()
@@ -70,18 +67,14 @@ def _read_readable(session: Session, topics: tuple[str, ...], error: Unreadable)
 
 
 def find_missing_topic(table: Table, missing_topics: Mapping[str, Unreadable]) -> Unreadable | None:
-    """Why the table cannot be read: one of its topics is not there; None where all are. A table without topics of its
-    own reads all of the pipeline's.
-    """
+    """Return why the table cannot be read: one of its topics is missing. None if all are there."""
     return next((error for topic, error in missing_topics.items() if not table.topics or topic in table.topics), None)
 
 
 def check_same_log(session: Session, place: str, ranges: Ranges, planned: Plan | Position) -> None:
-    """`PositionLost` where the offsets of `ranges` mean other records than in the log that `planned` names.
+    """Raise `PositionLost` if the offsets of `ranges` mean other records than in the log that `planned` names.
 
-    So it is where a topic that they read was created again, where the brokers are another cluster, and where a newer
-    leader has cut the log below their end. Asked behind a read it tells of that read: neither
-    an id nor an epoch comes back. `place` begins the message.
+    Called after a read it vouches for that read: neither an id nor an epoch comes back. `place` begins the message.
     """
     topics = tuple(sorted({topic for topic, _, start, end in ranges if end > start} & planned.topic_ids.keys()))
     planned_topic_ids = {topic: planned.topic_ids[topic] for topic in topics}
@@ -111,12 +104,12 @@ def check_same_log(session: Session, place: str, ranges: Ranges, planned: Plan |
 
 
 def list_row_topics(session: Session) -> tuple[str, ...]:
-    """The pipeline's topics without those that `heartbeat.ignore_topics` names."""
+    """Return the pipeline's topics without those that `heartbeat.ignore_topics` names."""
     return tuple(t for t in _list_topics(session) if not _is_ignored(session, t))
 
 
 def explain_no_row_topics(session: Session, log: Log) -> str:
-    """Why no topic of the pipeline carries rows, and the way out; empty if one does. `log` is what could be read."""
+    """Say why no topic of the pipeline carries rows, and the way out; empty if one does."""
     if log.end or list_row_topics(session):
         return ""
     name = session.pipeline.name
@@ -130,7 +123,7 @@ def explain_no_row_topics(session: Session, log: Log) -> str:
 
 
 def list_ignored_topics(session: Session) -> tuple[str, ...]:
-    """Topics of the pipeline whose offsets advance without a row."""
+    """Return topics of the pipeline whose offsets advance without a row."""
     return tuple(t for t in _list_topics(session) if _is_ignored(session, t))
 
 
@@ -147,7 +140,7 @@ def _is_ignored(session: Session, topic: str) -> bool:
 
 
 def filter_table_log(log: Log, table: Table) -> Log:
-    """The part of the log that feeds `table`: all of it where the table names no topics. Topic ids stay the log's."""
+    """Return the part of the log that feeds `table`. Topic ids stay complete."""
     if not table.topics:
         return log
     begin = {t: parts for t, parts in log.begin.items() if t in table.topics}
@@ -163,7 +156,7 @@ def parse_written_offsets(words: Any) -> dict[str, dict[int, int]]:
 
 
 def parse_written_ranges(words: Any) -> dict[str, dict[int, tuple[int, int]]]:
-    """``{"topic": {"0": [100, 900]}}`` in the same way."""
+    """``{"topic": {"0": [100, 900]}}`` as JSON text or as the object; ValueError for anything else."""
     return {topic: {p: _parse_range(r) for p, r in parts.items()} for topic, parts in _parse_places(words).items()}
 
 
@@ -194,7 +187,6 @@ def _parse_range(value: Any) -> tuple[int, int]:
 
 
 def _check_offset(value: Any) -> int:
-    """42, or its digits in quotes; 42.9 is another value, and true is none."""
     offset = int(value) if isinstance(value, str) and value.isdecimal() else value
     if isinstance(offset, bool) or not isinstance(offset, int):
         raise ValueError(f"offset {json.dumps(value)} is no whole number")

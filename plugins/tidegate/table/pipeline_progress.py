@@ -23,10 +23,9 @@ from tidegate.table.start_offsets import resolve_batch_start, resolve_first_star
 
 
 def read_connector_heartbeat_ms(session: Session) -> int | None:
-    """The time of the newest heartbeat of each change-data connector, the oldest of them; None while one has sent none.
+    """Read the newest heartbeat of each change-data connector; return the oldest of them, None while one has sent none.
 
-    A connector sends its heartbeat after all changes that it has seen, so what is at the end of the log that is read
-    afterwards has everything up to that time.
+    A connector sends its heartbeat after all changes that it has seen: read the log afterwards.
     """
     topics = tuple(t for t in list_ignored_topics(session) if t != session.pipeline.heartbeat.topic)
     isolation = session.pipeline.source.isolation
@@ -48,7 +47,7 @@ class PartitionProgress(NamedTuple):
 
     @property
     def lag(self) -> int:
-        """How many offsets wait; 0 if the log has become shorter."""
+        """Offsets that wait; 0 if the log has become shorter."""
         return max(0, self.end - self.offset)
 
 
@@ -56,8 +55,7 @@ class PartitionProgress(NamedTuple):
 class TableProgress(TableWithLog):
     """How far one table has read the log.
 
-    - `next_offsets`: for each partition, the first offset that the table does not hold. If the table could not be read,
-      the offsets of the consumer group.
+    - `next_offsets`: the first offset that the table does not hold; the group's offsets if the table could not be read.
     - `valid_through_ms`: the table holds all records up to this time.
     """
 
@@ -66,7 +64,6 @@ class TableProgress(TableWithLog):
 
     @property
     def lag(self) -> int:
-        """How many offsets of the log wait for this table."""
         return sum(partition.lag for partition in self.iterate_next())
 
     @property
@@ -76,11 +73,11 @@ class TableProgress(TableWithLog):
         return find_highest(self.next_offsets, queue_end)
 
     def iterate_next(self) -> Iterator[PartitionProgress]:
-        """Each partition of the log with the table's next offset, at most its end."""
+        """Yield each partition with the table's next offset, at most the log's end."""
         return self._iterate(self.next_offsets)
 
     def iterate_staged(self) -> Iterator[PartitionProgress]:
-        """Each partition of the log with the next offset to be staged, at most its end."""
+        """Yield each partition with the next offset to be staged, at most the log's end."""
         return self._iterate(self.staged_offsets)
 
     def _iterate(self, offsets: Offsets) -> Iterator[PartitionProgress]:
@@ -90,21 +87,18 @@ class TableProgress(TableWithLog):
 
 @dataclass(frozen=True)
 class PipelineProgress:
-    """One look at a pipeline: the log of all its topics, and every table that rows are published into.
-
-    `session` know the tables that records have named.
-    """
+    """One look at a pipeline: the log of all its topics, and every table that rows are published into."""
 
     session: Session
     log: Log
     tables: tuple[TableProgress, ...]
 
     def iterate_published(self) -> Iterator[PartitionProgress]:
-        """Each partition of the log with the smallest of the tables' next offsets."""
+        """Yield each partition with the smallest of the tables' next offsets."""
         return self._iterate(self.published_offsets)
 
     def iterate_staged(self) -> Iterator[PartitionProgress]:
-        """Each partition of the log with the smallest offset that some table has yet to stage."""
+        """Yield each partition with the smallest offset that some table has yet to stage."""
         return self._iterate(self.staged_offsets)
 
     def _iterate(self, offsets: Offsets) -> Iterator[PartitionProgress]:
@@ -113,12 +107,11 @@ class PipelineProgress:
 
     @property
     def published_offsets(self) -> Offsets:
-        """The smallest offset of each partition that all tables have come to."""
         return self._find_lowest(table.next_offsets for table in self.tables)
 
     @property
     def staged_offsets(self) -> Offsets:
-        """The smallest offset of each partition up to which all tables have, or have staged, their records."""
+        """The smallest offset of each partition that some table has yet to stage."""
         return self._find_lowest(table.staged_offsets for table in self.tables)
 
     def _find_lowest(self, offsets_of_tables: Iterable[Offsets]) -> Offsets:
@@ -136,18 +129,16 @@ def read_pipeline_progress(session: Session) -> PipelineProgress:
 
 
 def measure_progress(session: Session, tables: Sequence[ObservedTable]) -> PipelineProgress:
-    """Put tables that were read already beside the log.
-
-    Reads connectors' heartbeats before the log: a table that is at the log's end then has all that they vouch for.
-    """
+    """Compare tables that were read already with the log."""
     tables = check_schemas(session, tables)
+    # before the log: a table that is at its end then has all that the connectors vouch for
     connector_ms = read_connector_heartbeat_ms(session)
     log, missing = read_known_log(session)
     return compare_with_log(session, tables, log, missing, connector_ms)
 
 
 def check_schemas(session: Session, tables: Sequence[ObservedTable]) -> tuple[ObservedTable, ...]:
-    """The tables that rows are published into, refused where their schema is missing or wrong."""
+    """Return the tables that rows are published into, refused if their schema is missing or wrong."""
     return tuple(
         _check_schema(session, observed_table) for observed_table in tables if not observed_table.table.discovers_names
     )
@@ -170,10 +161,7 @@ def compare_with_log(
     missing: Mapping[str, Unreadable],
     connector_ms: int | None,
 ) -> PipelineProgress:
-    """Each table's next offsets, with the reason and way out where it cannot go on; `missing` are missing topics.
-
-    `connector_ms` is the time that change-data connectors have vouched for.
-    """
+    """Find each table's next offsets, or why it cannot go on; `missing` are missing topics."""
     logged_tables = attach_log(tables, log, missing)
     return PipelineProgress(
         session, log, tuple(_measure_table(session, logged_table, connector_ms) for logged_table in logged_tables)
@@ -189,7 +177,6 @@ def _measure_table(session: Session, observed: TableWithLog, connector_ms: int |
 
 
 def _check_start(session: Session, observed: TableWithLog) -> TableWithLog:
-    """Refuse a table whose next batch could not start."""
     try:
         resolve_batch_start(session, observed)
     except PositionLost as error:
@@ -198,7 +185,6 @@ def _check_start(session: Session, observed: TableWithLog) -> TableWithLog:
 
 
 def _find_next_offsets(session: Session, observed: TableWithLog) -> Offsets:
-    """Batches without rows at the head of the queue count as published, as in the group's offsets."""
     begin = observed.log.begin
     if not observed.is_read:
         return merge_offsets(
@@ -212,7 +198,6 @@ def _find_next_offsets(session: Session, observed: TableWithLog) -> Offsets:
 
 
 def _compute_valid_through_ms(observed: TableProgress, connector_ms: int | None) -> int | None:
-    """By the table's own records, or by a connector's heartbeat if nothing waits."""
     if observed.position is None:
         return None
     times = [observed.position.valid_through_ms]

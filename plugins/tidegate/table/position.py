@@ -36,11 +36,9 @@ from tidegate.table.session import TableSession, expand_template
 
 
 def check_home(table: TableSession) -> None:
-    """`GiveUp` where the file leads to other tables of the pipeline's own than those that the table's batches are in.
-
-    The first publish fixes which they are: what waits in them would be forgotten, perhaps after Kafka has lost it.
-    """
+    """Raise `GiveUp` if the file names other tables of the pipeline's own than those of the first publish."""
     marks = {} if table.state is None else table.state.marks
+    # what waits in the old tables would be forgotten, perhaps after Kafka has lost it
     home = resource_names.describe_home(table.pipeline)
     moved = [name for name, value in home.items() if marks.get(name, value) != value]
     if moved:
@@ -54,22 +52,18 @@ def check_home(table: TableSession) -> None:
 
 
 def check_homes(session: Session) -> None:
-    """`GiveUp` where that is so for any table of the pipeline."""
     for table in session.pipeline.tables:
         check_home(TableSession(session, table).refresh())
 
 
 def _describe_rollback(table: TableSession, state: TableState) -> str:
-    """What happened to a rolled back table, and each way out that works.
-
-    Without a tag nothing can be undone, and where rows were picked onto the branch no position can be gone back to.
-    """
     pipeline = table.pipeline
     branch = table.spec.branch
     table_words = _name_arguments(table)
     recorded = _format_position(state.recorded_position)
     keep = f"tidegate answer-rollback {table_words} --keep"
     rebase = f"tidegate rebase {name_moved(table)} --to earliest"
+    # without a tag nothing can be undone; where rows were picked onto the branch no position can be gone back to
     if state.is_untagged:
         return _describe_lost_tag(table, state)
     if state.is_untraceable:
@@ -102,7 +96,6 @@ def _describe_rollback(table: TableSession, state: TableState) -> str:
 
 
 def _describe_lost_tag(table: TableSession, state: TableState) -> str:
-    """Somebody dropped the tag. If the branch carries the recorded position, no published row is missing."""
     branch = table.spec.branch
     table_words = _name_arguments(table)
     recorded = state.recorded_position
@@ -129,7 +122,6 @@ def _describe_lost_tag(table: TableSession, state: TableState) -> str:
 
 
 def _name_arguments(table: TableSession) -> str:
-    """The table in the commands that answer a rollback."""
     return f"{table.pipeline.name} --table {quote_word(table.name)}"
 
 
@@ -138,7 +130,7 @@ def _format_position(position: Position | None) -> str:
 
 
 def select_tables(session: Session, name: str | None) -> tuple[Table, ...]:
-    """The pipeline's tables that rows are published into, or the one of that name; `ConfigurationError` without it."""
+    """Return the tables that rows are published into, or the one of that name; `ConfigurationError` without it."""
     tables = tuple(table for table in expand_template(session).pipeline.tables if not table.discovers_names)
     selected_tables = tuple(table for table in tables if name in (None, table.name))
     if not selected_tables:
@@ -148,7 +140,7 @@ def select_tables(session: Session, name: str | None) -> tuple[Table, ...]:
 
 
 def list_rolled_back_tables(session: Session, name: str | None) -> list[TableSession]:
-    """Each of them that was rolled back, as it stands; `NothingToDo` where none was."""
+    """Return the selected tables that were rolled back, refreshed; `NothingToDo` if none was."""
     tables = [TableSession(session, table).refresh() for table in select_tables(session, name)]
     rolled_back = [table for table in tables if table.state is not None and table.state.is_rolled_back]
     if not rolled_back:
@@ -158,7 +150,7 @@ def list_rolled_back_tables(session: Session, name: str | None) -> list[TableSes
 
 
 def refuse_rolled_back(table: TableSession) -> None:
-    """`GiveUp` for a table that was rolled back: a note beside its recorded position would silently answer that."""
+    """Raise `GiveUp` for a rolled back table: a note beside its recorded position would silently answer that."""
     if table.state is not None and table.state.is_rolled_back:
         table_words = _name_arguments(table)
         raise GiveUp(
@@ -169,7 +161,7 @@ def refuse_rolled_back(table: TableSession) -> None:
 
 
 def build_unanswered_error(table: TableSession) -> GiveUp:
-    """For a table whose rollback the pipeline file answers, and that no flush has published into since."""
+    """For a table whose rollback the pipeline file answers, but no flush has published since."""
     words = f"{_name_arguments(table)} --{table.pipeline.on_rollback}"
     return GiveUp(
         f"{table.prefix}: the table was rolled back and no flush has answered that yet; "
@@ -178,7 +170,7 @@ def build_unanswered_error(table: TableSession) -> GiveUp:
 
 
 def check_not_rolled_back(table: TableSession) -> None:
-    """`CommitRefused`, which asks for another look, where the table was rolled back since the last one."""
+    """Raise `CommitRefused`, which asks for another look, if the table was rolled back meanwhile."""
     if table.require_state().is_rolled_back:
         raise CommitRefused(f"{table.prefix}: it was rolled back meanwhile")
 
@@ -187,9 +179,9 @@ REMAINING = "remaining"  # what `rebase` moves to: partitions that lost records 
 
 
 def resolve_position(table: TableSession) -> Position | None:
-    """The position to continue from; None for a table without one. `on_rollback` decides for a rolled back table.
+    """Return the position to continue from, None if there is none. `on_rollback` decides for a rolled back table.
 
-    PositionLost if the table has rows and has lost its position, or was rolled back without an answer to that.
+    `PositionLost` if the table has rows and no position, or was rolled back without an answer.
     """
     state = table.state
     on_rollback = table.pipeline.on_rollback
@@ -213,7 +205,7 @@ def resolve_position(table: TableSession) -> Position | None:
 
 
 def require_position(table: TableSession) -> Position:
-    """The table's position; GiveUp where there is none, or where a rollback waits for the flush's answer."""
+    """Return the table's position; `GiveUp` if there is none, or if a rollback waits for an answer."""
     check_home(table)
     position = resolve_position(table)
     if table.state is None or position is None:
@@ -224,18 +216,15 @@ def require_position(table: TableSession) -> Position:
 
 
 def name_moved(table: TableSession) -> str:
-    """The arguments of `rebase` that move this table alone: the other tables have positions of their own."""
+    """Return the arguments of `rebase` that move this table alone."""
     return _name_arguments(table) if table.pipeline.has_several else table.pipeline.name
 
 
 def check_not_overtaken(table: TableSession, batch: int, ranges: Ranges) -> None:
-    """Raise `PublishedElsewhere` if the table's position is no longer the start of the batch, or of the first of some.
-
-    So it is for a batch whose number is not above the table's highest: it was published, or it is older than a rebase,
-    and its offsets may mean other records now.
-    """
+    """Raise `PublishedElsewhere` if the table's position is no longer the start of the batch."""
     state = table.state
     position = resolve_position(table)
+    # it was published, or is older than a rebase, and its offsets may mean other records now
     is_old = state is not None and batch <= state.highest_batch
     if position is not None and (is_old or not ranges.continues(position.offsets)):
         raise PublishedElsewhere(
@@ -260,17 +249,15 @@ class _MessageSubject(NamedTuple):
     stays: bool
 
     def name_move(self, offsets: Offsets) -> str:
-        """The command that moves these partitions alone; or all to the log's begin, if the others would not stay."""
         return name_move(self.rebase, offsets) if self.stays and offsets else self.move_to_begin
 
     @property
     def move_to_begin(self) -> str:
-        """The command that reads all that the log holds."""
         return f"{self.rebase} --to earliest"
 
 
 def name_move(rebase: str, offsets: Offsets) -> str:
-    """The command that moves partitions that lost records. Of many a word stands for all, which finds them again."""
+    """Return the command that moves partitions that lost records; for many partitions, a word that finds them."""
     is_long = sum(map(len, offsets.values())) > MAX_NAMED_PARTITIONS
     return f"{rebase} --to {REMAINING}" if is_long else f"{rebase} --to '{json.dumps(offsets)}'"
 
@@ -278,8 +265,8 @@ def name_move(rebase: str, offsets: Offsets) -> str:
 def check_log(table: TableSession, position: Position, log: Log, *, rewound: bool = False) -> None:
     """Raise `PositionLost` if the log is another one than was read, or has lost the next records.
 
-    `RetryLater` if the same topic has fewer partitions than before: topics do not shrink, so the answer was partial.
-    `rewound`: the position is that of a rolled back table, not the recorded one, from which `rebase` moves.
+    `RetryLater` if a topic has fewer partitions than before: topics do not shrink, so the answer was partial.
+    `rewound`: the position is not the recorded one, from which `rebase` moves.
     """
     subject = _MessageSubject(
         table.prefix,
@@ -302,7 +289,7 @@ def check_log(table: TableSession, position: Position, log: Log, *, rewound: boo
 
 
 def _check_nothing_is_lost(subject: _MessageSubject, position: Position, log: Log) -> None:
-    """`PositionLost` if the log begins behind the position. Proposes to move the partitions that lost offsets."""
+    """Raise `PositionLost` if the log begins behind the position. Proposes to move the partitions that lost offsets."""
     lost_offsets = log.find_begins_behind(position.offsets)
     if lost_offsets:
         topic, partition, begin = next(iterate_offsets(lost_offsets))
@@ -315,7 +302,7 @@ def _check_nothing_is_lost(subject: _MessageSubject, position: Position, log: Lo
 
 
 def _check_topics_are_read(subject: _MessageSubject, position: Position, log: Log) -> None:
-    """`PositionLost` if the position has a topic that is no longer read. Proposes to forget that one alone."""
+    """Raise `PositionLost` if the position has a topic that is no longer read. Proposes to forget that one alone."""
     unread_topics = [topic for topic in position.offsets if topic not in log.begin]
     if unread_topics:
         current_topic = next((topic for topic in position.offsets if topic in log.begin), None)
@@ -366,7 +353,7 @@ def _check_offset(subject: _MessageSubject, topic: str, partition: int, offset: 
 
 
 def check_read_log(table: TableSession, position: Position, log: Log) -> None:
-    """PositionLost if this log is another one than was read up to the position."""
+    """Raise `PositionLost` if this log is another one than was read up to the position."""
     # first: another cluster's leaders know no cuts of this log
     check_log(table, replace(position, offsets={}), log)
     check_not_cut(table, position, log)
@@ -374,17 +361,14 @@ def check_read_log(table: TableSession, position: Position, log: Log) -> None:
 
 
 def check_not_cut(table: TableSession, position: Position, log: Log) -> None:
-    """`PositionLost` if an unclean leader has cut the log below the position, even if the log has grown again.
-
-    Asks the leaders only if one is newer than the recorded epoch and there is something to read. Only a batch records
-    newer epochs, and only behind this check.
-    """
+    """Raise `PositionLost` if an unclean leader has cut the log below the position, even if it has grown again."""
+    # only a batch records newer epochs, and only after this check
     if any(get_offset(position.offsets, topic, partition) != end for topic, partition, end in iterate_offsets(log.end)):
         refuse_cut(table, position, log)
 
 
 def refuse_cut(table: TableSession, position: Position, log: Log) -> None:
-    """As `check_not_cut`, also where nothing is to be read behind the position."""
+    """Check as `check_not_cut` does, also if nothing is to be read behind the position."""
     cuts = find_position_cuts(table.session, position, log)
     if not cuts:
         return
@@ -400,15 +384,15 @@ def refuse_cut(table: TableSession, position: Position, log: Log) -> None:
 
 
 def find_position_cuts(session: Session, position: Position, log: Log) -> Offsets:
-    """Where newer leaders have cut the log below the position; no leader is asked where none is newer."""
+    """Return where newer leaders have cut the log below the position. Asks no leader if none is newer."""
     epochs = log.find_older_epochs(position.epochs, position.offsets)
     return session.broker.find_log_cuts(position.offsets, epochs) if epochs else {}
 
 
 def resolve_next_start(table: TableSession, position: Position, log: Log) -> Offsets:
-    """Where the next batch starts: at the position, and at the log's begin in new partitions.
+    """Return where the next batch starts: at the position, and in new partitions at the log's begin.
 
-    PositionLost if a topic has new partitions and the records of a key are ordered by offset alone.
+    `PositionLost` if a topic has new partitions and the records of a key are ordered by offset alone.
     """
     new_partitions = [
         (topic, partition)
@@ -427,7 +411,7 @@ def resolve_next_start(table: TableSession, position: Position, log: Log) -> Off
 
 
 def check_truncates_are_ordered(table: TableSession, log: Log) -> None:
-    """`GiveUp` if truncates are applied and the topic has several partitions: no offset orders all records then."""
+    """Raise `GiveUp` if truncates are applied and the topic has several partitions: no offset orders them."""
     counts = {topic: len(partitions) for topic, partitions in log.end.items()}
     several = next((topic for topic, count in counts.items() if count > 1), None)
     if table.spec.value.applies_truncates and several is not None:
@@ -439,7 +423,7 @@ def check_truncates_are_ordered(table: TableSession, log: Log) -> None:
 
 
 def check_is_destination(place: str, state: TableState | None) -> None:
-    """`GiveUp` if the destination is a table that the product made for itself."""
+    """Raise `GiveUp` if the destination is a table that the product made for itself."""
     if state is not None and state.kind:
         raise GiveUp(
             f"{place}: the table is one of Tidegate's own, kind={state.kind}, of another pipeline or destination; "

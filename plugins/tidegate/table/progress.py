@@ -1,7 +1,7 @@
 """One state per step: where each table stands, what waits in its queue, the log that feeds it, or why it cannot go on.
 
-The order is the same for everyone: the tables are read first, each once, and the log afterwards. What another run
-publishes in between must not look like a log that lost its end.
+Tables are read first, each once, and the log afterwards: what another run publishes in between must not look like a log
+that lost its end.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,9 +22,9 @@ from tidegate.table.session import TableSession
 
 @dataclass(frozen=True, kw_only=True)
 class ObservedTable(TableSession):
-    """One table as the catalog shows it: with what waits for it.
+    """One table as the catalog shows it, with what waits for it.
 
-    - `staged_batches`: all batches in its intermediate table; None if its position was refused before they were read.
+    - `staged_batches`: all batches in its intermediate table; None if its position was refused before.
     - `queue`: those of them that continue from `position`, oldest first.
     - `error`: why the table cannot go on. Then `position` is the last recorded one, and `queue` is empty.
     - `is_read`: False if the table could not be read, and only `error` is known.
@@ -38,17 +38,15 @@ class ObservedTable(TableSession):
 
     @property
     def table(self) -> Table:
-        """The table as the pipeline file has it."""
         return self.spec
 
     @property
     def problem(self) -> str | None:
-        """Why it cannot go on, and the way out."""
         return None if self.error is None else str(self.error)
 
     @property
     def end(self) -> Position | None:
-        """The position that the table has when its queue is published; where it cannot go on, the one recorded last."""
+        """The position after the queue is published; if the table cannot go on, the recorded one."""
         if self.error is not None:
             return _get_recorded(self.state)
         if not self.queue:
@@ -65,16 +63,15 @@ class ObservedTable(TableSession):
 
 @dataclass(frozen=True, kw_only=True)
 class TableWithLog(ObservedTable):
-    """The same, beside the part of the log that feeds the table; `error` says also where the two do not fit."""
+    """An observed table with the part of the log that feeds it; `error` says also if the two do not fit."""
 
     log: Log
 
 
 def observe_tables(session: Session, tables: Sequence[Table] | None = None) -> tuple[ObservedTable, ...]:
-    """Read each table of the pipeline, or these, once, in the file's order: its state, and what is staged for it.
+    """Read each table of the pipeline, or these, once, in order: its state, and what is staged for it.
 
-    A failure is that table's `error`, and is not raised; where the file leads to other tables of the pipeline's own
-    than before, it is that of all: one that went on would go on there. Reads the catalog only, and changes nothing.
+    A failure is that table's `error`, and is not raised. Reads the catalog only, and changes nothing.
     """
     observed = tuple(
         _observe_table(session, table) for table in (session.pipeline.tables if tables is None else tables)
@@ -82,6 +79,7 @@ def observe_tables(session: Session, tables: Sequence[Table] | None = None) -> t
     try:
         for table in observed:
             check_home(table)
+    # a file that names other tables of the pipeline's own stops all: one that went on would go on there
     except GiveUp as error:
         return tuple(refuse_table(table, error) if table.is_read else table for table in observed)
     return observed
@@ -103,14 +101,14 @@ def _observe_table(session: Session, table: Table) -> ObservedTable:
 
 
 def read_staged(observed: ObservedTable) -> tuple[StagedBatch, ...]:
-    """All batches in the table's intermediate table; read now where nobody has needed them yet."""
+    """Return all batches in the intermediate table; read now if they were not needed yet."""
     if observed.staged_batches is not None:
         return observed.staged_batches
     return tuple(observed.session.staging.list_staged(observed.intermediate, observed.name))
 
 
 def refuse_table(observed: ObservedTable, error: GiveUp | RetryLater) -> ObservedTable:
-    """The table where it was last known to stand; what is staged for it does not count while it cannot go on."""
+    """Return the table where it was last known to stand, without a queue."""
     return replace(observed, position=_get_recorded(observed.state), queue=(), error=error)
 
 
@@ -121,9 +119,9 @@ def _get_recorded(state: TableState | None) -> Position | None:
 def attach_log(
     tables: Sequence[ObservedTable], log: Log, missing: Mapping[str, Unreadable]
 ) -> tuple[TableWithLog, ...]:
-    """Each table beside its part of the log, refused where the two do not fit; `missing` are topics that are not there.
+    """Add to each table its part of the log, and refuse it if the two do not fit; `missing` are missing topics.
 
-    What is staged is safe, also when the log has forgotten it: the log must hold what comes behind the queue.
+    What is staged is safe: the log must hold only what comes behind the queue.
     """
     return tuple(
         _attach_table_log(

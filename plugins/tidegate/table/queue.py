@@ -18,10 +18,9 @@ from tidegate.table.session import TableSession, describe_table
 def select_queue(
     table: TableSession, position: Position | None, staged_batches: Sequence[StagedBatch]
 ) -> tuple[StagedBatch, ...]:
-    """Those of `staged_batches` that continue from `position` without a gap, oldest first.
+    """Return those of `staged_batches` that continue from `position` without a gap, oldest first.
 
-    The first starts exactly at the position, each other one at the end of the one before it. In a table without a
-    position the first is a batch that was planned as the first: one from the middle of the log must not become it.
+    Without a position, the first must have been planned as the first of the table.
     """
     if not staged_batches:
         return ()
@@ -44,14 +43,13 @@ def _is_current(staged_batch: StagedBatch, state: TableState | None, shape: str)
 
 
 def check_shape(table: TableSession, staged_batch: StagedBatch) -> None:
-    """`GiveUp` if the pipeline file, or a schema, says another shape of rows than when the batch was staged.
+    """Raise `GiveUp` if pipeline file or schema describe other rows than when the batch was staged.
 
-    The merge would take its rows for what they are not: a delete that was staged for a table that deletes is a row of
-    NULLs to one that only upserts. Without a value schema a row has the destination's columns, which the merge itself
-    may just have changed: then only what the file says is compared.
+    The merge would misread them: a delete staged for a table that deletes is a row of NULLs to one that only upserts.
     """
     if staged_batch.row_shape == compute_shape(table.resolved, table.metadata):
         return
+    # without a value schema a row has the destination's columns, which the merge itself may just have changed
     file_shape = staged_batch.shape.partition(".")[2]  # of a table without a value schema
     if not file_shape or file_shape != _compute_file_shape(table.spec, table.metadata):
         raise GiveUp(
@@ -62,13 +60,12 @@ def check_shape(table: TableSession, staged_batch: StagedBatch) -> None:
 
 
 def describe_shape(table: TableSession) -> str:
-    """The `shape` of a batch that is staged now."""
     file_shape = _compute_file_shape(table.spec, table.metadata)
     return compute_shape(table.resolved, table.metadata) + (f".{file_shape}" if file_shape else "")
 
 
 def _compute_file_shape(table: Table, metadata: dict[str, str]) -> str:
-    """The shape of a table without a value schema, whatever columns the destination has; empty for other tables."""
+    """Return the shape of a table without a value schema, whatever columns the destination has; else empty."""
     if table.value.columns is not None or table.select is not None:
         return ""
     key_alone = tuple(Column(name, "STRING") for name in table.key.fields)
@@ -82,23 +79,22 @@ def _is_next(staged_batch: StagedBatch, queue: Sequence[StagedBatch], position: 
 
 
 def count_mergeable(queue: Sequence[StagedBatch]) -> int:
-    """How many batches wait for a merge. Batches without rows at the head of the queue do not."""
+    """Count the batches that wait for a merge. Batches without rows at the head of the queue do not."""
     first = next((n for n, batch in enumerate(queue) if batch.counts.to_write), len(queue))
     return len(queue) - first
 
 
 def is_queue_full(table: TableSession, queue: Sequence[StagedBatch]) -> bool:
-    """Whether `max_pending` batches wait for a merge."""
     return count_mergeable(queue) >= table.spec.max_pending
 
 
 def count_staged_rows(queue: Sequence[StagedBatch]) -> int:
-    """How many rows wait in the queue, which `merge.records_threshold` counts where staging has a clock."""
+    """Count the rows that wait in the queue."""
     return sum(batch.counts.staged for batch in queue)
 
 
 def find_rowless_end(queue: Sequence[StagedBatch]) -> Offsets:
-    """Where the batches without rows at the head of the queue end. They count as published; the position follows."""
+    """Return where the batches without rows at the head of the queue end. They count as published."""
     ahead = queue[: len(queue) - count_mergeable(queue)]
     return ahead[-1].ranges.end if ahead else {}
 
@@ -106,8 +102,7 @@ def find_rowless_end(queue: Sequence[StagedBatch]) -> Offsets:
 def publishes_without_rows(table: TableSession, staged_batch: StagedBatch) -> bool:
     """Whether a batch without rows makes a snapshot, which moves the position.
 
-    It does once per heartbeat interval, after a batch of `merge.max_records` (a long read, which a loss would repeat),
-    and when `max_pending` such batches wait.
+    Once per heartbeat interval, after a batch of `merge.max_records`, and if `max_pending` such batches wait.
     """
     pipeline = table.pipeline
     interval_ms = pipeline.heartbeat.interval_seconds * 1000
@@ -117,14 +112,14 @@ def publishes_without_rows(table: TableSession, staged_batch: StagedBatch) -> bo
 
 
 def take_group(queue: Sequence[StagedBatch], limits: Merge, *, takes_one: bool = False) -> tuple[StagedBatch, ...]:
-    """The batches at the head of the queue that one merge publishes: all, as far as they can be merged as one.
+    """Return the batches at the head of the queue that one merge publishes.
 
-    They have at most `merge.max_records` rows and about `merge.max_bytes`, or are a single batch that is larger.
-    Batches without rows go along with those that have some: alone they would not move the position. With `takes_one`
-    the group ends at its first batch with rows.
+    They have at most `merge.max_records` rows and about `merge.max_bytes`, or are a single larger batch. With
+    `takes_one` the group ends at its first batch with rows.
     """
     group: list[StagedBatch] = []
     for batch in queue:
+        # batches without rows go along: alone they would not move the position
         if has_rows(group) and (takes_one or not _can_join(batch, group, limits)):
             break
         group.append(batch)
@@ -132,21 +127,17 @@ def take_group(queue: Sequence[StagedBatch], limits: Merge, *, takes_one: bool =
 
 
 def has_rows(group: Sequence[StagedBatch]) -> bool:
-    """Whether a merge of these batches has anything to write."""
     return any(batch.counts.to_write for batch in group)
 
 
 def _can_join(batch: StagedBatch, group: Sequence[StagedBatch], limits: Merge) -> bool:
-    """Whether `batch` can be merged as one with the `group` ahead of it.
-
-    It cannot where its rows have another shape, or are of another log or table: neither offsets nor the records that
-    dead letters name would mean one thing.
-    """
+    """Whether `batch` can be merged as one with the `group` before it."""
     last = group[-1]
     records = sum(member.counts.to_write for member in (*group, batch))
     size = sum(member.bytes for member in (*group, batch))
     if batch.counts.to_write and (records > limits.max_records or 0 < limits.max_bytes < size):
         return False
+    # of another log or table, neither offsets nor the records that dead letters name would mean one thing
     topic_ids = batch.topic_ids
     return (
         (batch.shape, batch.cluster_id) == (last.shape, last.cluster_id)
@@ -158,7 +149,7 @@ def _can_join(batch: StagedBatch, group: Sequence[StagedBatch], limits: Merge) -
 
 
 def combine_batches(group: Sequence[StagedBatch]) -> StagedBatch:
-    """The group as one batch: the last one, with the ranges and the counts of all."""
+    """Return the group as one batch: the last one, with the ranges and the counts of all."""
     first = group[0]
     last = group[-1]
     if first is last:
@@ -188,7 +179,7 @@ def _list_counts(counts: Counts) -> tuple[int, ...]:
 
 
 def describe_full_queue(table: TableSession, queue: Sequence[StagedBatch]) -> str:
-    """A sentence for a queue that holds `max_pending` batches: the pipeline reads on when the table takes them."""
+    """Say that a queue holds `max_pending` batches, and how the pipeline reads on."""
     first = next(batch for batch in queue if batch.counts.to_write)
     return (
         f"{table.prefix}: its queue is full: waiting={count_mergeable(queue)} "

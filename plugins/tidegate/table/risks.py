@@ -25,10 +25,9 @@ RETENTION_WARNING_SHARE = 0.5  # of the time that records, or tombstones, are ke
 
 
 def find_risks(progress: PipelineProgress) -> list[str]:
-    """One sentence for each danger to a pipeline. Asks the brokers; changes nothing.
+    """Return one sentence for each danger to a pipeline. Asks the brokers; changes nothing.
 
-    What the pipeline's file says and probably does not mean comes first. What the brokers will not tell, for want of
-    rights, is a sentence of its own. Records that are staged wait no more: the log may forget them.
+    Warnings of the pipeline file come first. What the brokers refuse to tell is a sentence of its own.
     """
     session = progress.session
     risks: list[str] = [*session.pipeline.warnings, *_find_long_queues(progress)]
@@ -45,7 +44,7 @@ def find_risks(progress: PipelineProgress) -> list[str]:
 
 
 def _find_long_queues(progress: PipelineProgress) -> list[str]:
-    """Queues beside a clock of staging that will be full, which stops it, if no merge takes them."""
+    """Warn of queues that will be full, which stops staging on a clock of its own."""
     if not progress.session.pipeline.stage.has_clock:
         return []
     waiting = [(table, count_mergeable(table.queue)) for table in progress.tables]
@@ -58,19 +57,19 @@ def _find_long_queues(progress: PipelineProgress) -> list[str]:
 
 
 def _find_no_topics(session: Session, log: Log, _: Offsets) -> list[str]:
-    """A pipeline without a topic does nothing, and nothing of it fails."""
+    # a pipeline without a topic does nothing, and nothing of it fails
     reason = explain_no_row_topics(session, log)
     return [reason] if reason else []
 
 
 def find_lost_rows(session: Session) -> list[str]:
-    """One sentence for each table whose dead letters or backfills were rolled back once done: nobody brings them in."""
+    """Return one sentence for each table whose finished replays or backfills were rolled back."""
     session = expand_template(session)
     return [*find_undone_letters(session), *_find_undone_backfills(session)]
 
 
 def find_undone_letters(session: Session) -> list[str]:
-    """One sentence for each table with letters that were replayed, and whose rows a rollback has taken since."""
+    """Return one sentence for each table with replayed letters whose rows a rollback has taken."""
     name = session.pipeline.name
     if session.tables.read_property(resource_names.name_dead_letter_table(session.pipeline), KIND_PROPERTY) is None:
         return []
@@ -87,7 +86,6 @@ def find_undone_letters(session: Session) -> list[str]:
 
 
 def _find_undone_backfills(session: Session) -> list[str]:
-    """Of backfills that are done, and whose rows a rollback has taken since."""
     name = session.pipeline.name
     slices_by_table = [
         (table.name, undone)
@@ -104,7 +102,6 @@ def _find_undone_backfills(session: Session) -> list[str]:
 
 
 def _find_hanging_transactions(session: Session, log: Log, _: Offsets) -> list[str]:
-    """Open transactions hold back everything behind them from readers of committed records."""
     if session.pipeline.source.isolation != "read_committed":
         return []
     risks = list[tuple[float, str]]()
@@ -127,7 +124,7 @@ def _find_hanging_transactions(session: Session, log: Log, _: Offsets) -> list[s
 
 
 def _find_expiring_records(session: Session, log: Log, following: Offsets) -> list[str]:
-    """Records that wait for more than half of the time that their topic keeps them, or its tombstones."""
+    """Warn of records that wait for more than half of the time that their topic keeps them, or its tombstones."""
     starts = [(t, p, get_offset(following, t, p) or 0, end) for t, p, end in iterate_offsets(log.end)]
     late = [(topic, partition, start) for topic, partition, start, end in starts if start < end]
     retentions = session.broker.read_retention(tuple(sorted({topic for topic, _, _ in late}))) if late else {}
@@ -152,12 +149,9 @@ def _find_expiring_records(session: Session, log: Log, following: Offsets) -> li
 
 
 def _name_most_urgent(session: Session, risks: list[tuple[float, str]]) -> list[str]:
-    """The sentences, each with how urgent it is, the most urgent first; of very many the first, and how many more.
-
-    A producer that hangs, or a pipeline that is far behind, is a danger in each of a topic's thousands of partitions:
-    every other warning would be hidden among them.
-    """
+    """Return the sentences, most urgent first; of very many the first, and how many more."""
     sentences = [sentence for _, sentence in sorted(risks, key=lambda risk: -risk[0])]
+    # a danger in each of a topic's thousands of partitions would hide every other warning
     more = len(sentences) - MAX_NAMED_PARTITIONS
     if more <= 0:
         return sentences
@@ -169,7 +163,7 @@ def _name_most_urgent(session: Session, risks: list[tuple[float, str]]) -> list[
 
 
 def _find_lone_tombstones(session: Session, log: Log, _: Offsets) -> list[str]:
-    """Compaction may leave a tombstone and take the delete event before it, which alone says whose row is gone."""
+    """Warn if compaction may keep a tombstone and remove the delete event before it, which alone names the row."""
     blind = [t for t in session.pipeline.tables if t.delete and get_format(t.value.format).shows_deleted_row]
     by_value = _list_topics(log, [t for t in blind if t.key.from_value])
     unowned = _list_topics(

@@ -25,10 +25,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class TableSession:
-    """One table of an opened pipeline, and what was read of it; `refresh` gives another one.
+    """One table of an opened pipeline, and what was read of it.
 
-    `spec`: the table as its file and schemas describe it. `state`: the table as the catalog has it, None where there is
-    none, or before the first `refresh`.
+    `spec`: the table as its file and schemas describe it. `state`: as the catalog has it, None if there is none, or
+    before the first `refresh`.
     """
 
     session: Session
@@ -37,69 +37,59 @@ class TableSession:
 
     @property
     def name(self) -> str:
-        """Catalog, namespace and table."""
         return self.spec.name
 
     @property
     def pipeline(self) -> Pipeline:
-        """The pipeline that the table belongs to."""
         return self.session.pipeline
 
     @property
     def prefix(self) -> str:
-        """What each message about the table begins with."""
         return f"pipeline={self.pipeline.name} table={self.name}"
 
     @property
     def metadata(self) -> dict[str, str]:
-        """The metadata columns of the pipeline, with what fills each."""
         return self.pipeline.source.metadata
 
     @property
     def intermediate(self) -> str:
-        """The table in which its staged batches wait."""
         return resource_names.name_intermediate_table(self.pipeline, self.spec)
 
     @property
     def sql(self) -> Sql:
-        """The statements in the dialect of its catalog."""
         return self.session.get_sql(self.name)
 
     @property
     def has_branches(self) -> bool:
-        """Whether a merge is written beside the table before it is published."""
         return self.session.commits.has_branches(self.name)
 
     @cached_property
     def resolved(self) -> Table:
-        """`spec` with the columns that the table had when it was read."""
         return resolve_columns(self.spec, self.metadata, self.state)
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:
-        """The destination's columns as this pipeline fills them."""
         return list_destination_columns(self.resolved, self.metadata)
 
     def get_facts(self) -> dict[str, Any]:
-        """Each field by its name, for a session that knows more."""
+        """Return each field by its name, to build a subclass from."""
         return {part.name: getattr(self, part.name) for part in fields(self)}
 
     def require_state(self) -> TableState:
-        """The state of a table that was read and is there; `RetryLater` where it was dropped meanwhile."""
+        """Return the state; `RetryLater` if the table was dropped meanwhile."""
         if self.state is None:
             raise RetryLater(f"{self.prefix}: the table is gone; it will be tried again")
         return self.state
 
     def refresh(self) -> Self:
-        """The table as it stands now: read before each cut, and before each publish."""
+        """Read the table as it stands now."""
         return replace(self, state=self.session.tables.read_state(self.name, self.pipeline.name))
 
     def find_bounds(self, values: MergeInput) -> Bounds:
-        """Where the rows lie that a merge filled with `values` can touch."""
         return self.session.tables.find_bounds(self.name, values)
 
     def evolve(self) -> Self:
-        """The table, able to hold its columns; read again if that changed its schema."""
+        """Let the table hold its columns; read it again if that changed its schema."""
         spec = self.resolved
         changed = self.session.tables.evolve(
             self.name, self.columns, add=spec.add_columns, widen=spec.widen, relax=spec.relax
@@ -109,12 +99,11 @@ class TableSession:
 
 
 def open_table(session: Session, name: str) -> TableSession:
-    """The pipeline's table of that name, see `find_table`; nothing is read of it yet."""
     return TableSession(session, find_table(session, name))
 
 
 def expand_template(session: Session) -> Session:
-    """The session, with the tables that the template has made so far, and that of names, among the pipeline's."""
+    """Add to the pipeline the tables that records have named so far, and the table of names."""
     pipeline = session.pipeline
     if pipeline.template is None or any(table.discovers_names for table in pipeline.tables):
         return session
@@ -130,7 +119,7 @@ def expand_template(session: Session) -> Session:
 
 
 def refuse_template(pipeline: Pipeline, feature: str) -> None:
-    """Raise ConfigurationError for what cannot be done yet with tables that records name."""
+    """Raise `ConfigurationError` for what does not work with tables that records name."""
     if pipeline.template is not None:
         raise ConfigurationError(
             f"pipeline={pipeline.name} table={pipeline.template.name}: {feature} does not know tables that records "
@@ -139,7 +128,6 @@ def refuse_template(pipeline: Pipeline, feature: str) -> None:
 
 
 def make_concrete_table(pipeline: Pipeline, name: str) -> Table:
-    """One table of the template, by its full name."""
     template = pipeline.template
     assert template is not None
     naming = replace(get_naming(pipeline), name=name.partition(".")[2])
@@ -155,7 +143,6 @@ def can_make_table(pipeline: Pipeline, name: str) -> bool:
 
 
 def get_naming(pipeline: Pipeline) -> TableTemplate:
-    """How the pipeline's records name their table."""
     template = pipeline.template
     assert template is not None
     fixed_tables = [table.identifier for table in pipeline.tables if table.naming is None]
@@ -173,7 +160,6 @@ def get_naming(pipeline: Pipeline) -> TableTemplate:
 
 
 def _list_candidates(session: Session, template: Table) -> set[str]:
-    """Full names that the template can make, of tables that are there or have an intermediate table."""
     naming = get_naming(session.pipeline)
     suffix = resource_names.get_intermediate_suffix(session.pipeline).casefold()
     candidates = set[str]()
@@ -186,7 +172,6 @@ def _list_candidates(session: Session, template: Table) -> set[str]:
 
 
 def _is_product_table(session: Session, name: str) -> bool:
-    """Whether the pipeline has a position in the table, or batches staged for it."""
     pipeline = session.pipeline
     state = session.tables.read_state(name, pipeline.name)
     if state is not None and state.recorded_position is not None:
@@ -195,7 +180,7 @@ def _is_product_table(session: Session, name: str) -> bool:
 
 
 def describe_table(session: Session, table: Table) -> Table:
-    """`table` as its schemas describe it, and the columns of the dimension tables that its `select` joins."""
+    """Return `table` as its schemas describe it, with the columns of the dimensions that its `select` joins."""
     described_table = session.schemas.describe_table(table)
     if described_table.select is None or not described_table.select.dimensions:
         return described_table
@@ -221,7 +206,7 @@ def _read_dimension_state(session: Session, table: Table, dimension: Dimension) 
 
 
 def pin_dimensions(session: Session, table: Table) -> Table:
-    """`table` with each dimension at the snapshot that stands there now: all of a batch's records see the same rows."""
+    """Fix each dimension's current snapshot, so that all of a batch's records see equal rows."""
     if table.select is None:
         return table
     pinned_dimensions = tuple(
@@ -231,7 +216,7 @@ def pin_dimensions(session: Session, table: Table) -> Table:
 
 
 def format_pins(select: Select | None) -> dict[str, str]:
-    """For the staged batch's summary: which snapshot of each dimension table its rows were made with."""
+    """Return, for the staged batch's summary, the snapshot of each dimension table."""
     if select is None or not select.dimensions:
         return {}
     pins = {d.table: None if d.snapshot_id is None else str(d.snapshot_id) for d in select.dimensions}
@@ -239,9 +224,9 @@ def format_pins(select: Select | None) -> dict[str, str]:
 
 
 def find_table(session: Session, name: str) -> Table:
-    """The pipeline's table of that name, as its schemas describe it; one that is not among them its template made.
+    """Return the pipeline's table of that name, as its schemas describe it, or one that its template can make.
 
-    ConfigurationError for a table that the file does not name.
+    `ConfigurationError` for a table that the file does not name.
     """
     if not has_table(session.pipeline, name):
         raise ConfigurationError(
@@ -252,13 +237,13 @@ def find_table(session: Session, name: str) -> Table:
 
 
 def check_table_is_known(session: Session, name: str) -> None:
-    """TableRemoved where the file, changed since the run began, names the table no more."""
+    """Raise `TableRemoved` if the file no longer names the table."""
     if not has_table(session.pipeline, name):
         raise _build_removed_error(session.pipeline, name)
 
 
 def keep_known_tables(session: Session, plan: Plan) -> Plan:
-    """The plan without the tables that the file names no more; TableRemoved where none is left."""
+    """Drop the tables that the file no longer names; `TableRemoved` if none is left."""
     known = tuple(table for table in plan.tables if has_table(session.pipeline, table.table))
     errors = [_build_removed_error(session.pipeline, table.table) for table in plan.tables if table not in known]
     if errors and not known:

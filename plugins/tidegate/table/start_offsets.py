@@ -29,7 +29,10 @@ from tidegate.table.session import TableSession
 
 
 def resolve_batch_start(session: Session, observed: TableWithLog) -> Offsets:
-    """Where the next batch of a table starts: the end of its queue. `PositionLost` if records before it are lost."""
+    """Return where the next batch of a table starts: the end of its queue.
+
+    `PositionLost` if records before it are lost.
+    """
     if observed.end is None:
         return _resolve_complete_start(observed)
     start = resolve_next_start(observed, observed.end, observed.log)
@@ -38,7 +41,7 @@ def resolve_batch_start(session: Session, observed: TableWithLog) -> Offsets:
 
 
 def _check_new_partitions(observed: TableWithLog, position: Offsets) -> None:
-    """`PositionLost` if a new partition has lost its first records to retention before they were read."""
+    """Raise `PositionLost` if a new partition has lost its first records to retention before they were read."""
     new = {(t, p): o for t, p, o in iterate_offsets(observed.log.begin) if t in position and p not in position[t] and o}
     if new and observed.pipeline.on_incomplete_start == RiskPolicy.FAIL:
         ((topic, partition), begin) = next(iter(new.items()))
@@ -54,11 +57,7 @@ def _check_new_partitions(observed: TableWithLog, position: Offsets) -> None:
 
 
 def _resolve_complete_start(table: TableWithLog) -> Offsets:
-    """Where a table without a position begins; `PositionLost` if that leaves out records that it needs.
-
-    It needs the records from `source.start` on, and, with upserts, every key of a compacted topic. A table that is
-    there with rows of another writer, whose offsets the pipeline continues, has the earlier keys.
-    """
+    """Return where a table without a position begins; `PositionLost` if that leaves out records that it needs."""
     session = table.session
     log = table.log
     configured_start = _read_configured_start(session, log)
@@ -67,6 +66,8 @@ def _resolve_complete_start(table: TableWithLog) -> Offsets:
         _check_start(table, configured_start, log, _find_last_ends(session, configured_start, log))
     if table.spec.upsert and session.pipeline.on_incomplete_start == RiskPolicy.FAIL:
         behind = tuple(sorted({t for t, p, offset in iterate_offsets(start) if offset > log.begin[t][p]}))
+        # with upserts it needs every key of a compacted topic; rows of a writer whose offsets it continues have the
+        # earlier keys
         compacted = session.broker.filter_compacted(behind) if behind else ()
         if compacted and not (table.state is not None and _holds_rows_of_others(session, table.spec)):
             _check_complete(table, compacted, start, log)
@@ -74,36 +75,31 @@ def _resolve_complete_start(table: TableWithLog) -> Offsets:
 
 
 def _holds_rows_of_others(session: Session, table: Table) -> bool:
-    """Whether another writer has filled the table, and the pipeline continues at its offsets."""
     is_continued = session.pipeline.source.start.kind in (StartKind.OFFSETS, StartKind.GROUP)
     return is_continued and session.tables.count_rows(table.name) != 0
 
 
 def _find_last_ends(session: Session, configured_start: Offsets, log: Log) -> Offsets:
-    """The ends of the log. Topics in which a start lies behind the end are read again, open transactions included."""
     behind = {t for t, p, offset in iterate_offsets(configured_start) if offset > (get_offset(log.end, t, p) or 0)}
     if not behind:
         return log.end
+    # open transactions included: a start may lie behind the last stable offset
     return merge_offsets(log.end, session.broker.read_end_offsets(tuple(sorted(behind)), "read_uncommitted"))
 
 
 def resolve_latest_start(session: Session, log: Log) -> Offsets:
-    """The offsets that the heartbeat commits for `start: latest`, of topics that no table has read from.
-
-    A committed offset outside the log stays: a start there is refused, and moving it into the log would hide that, and
-    lose the records between the two.
-    """
+    """Return the offsets that the heartbeat commits for `start: latest`, of topics that no table has read from."""
     if session.pipeline.on_incomplete_start == RiskPolicy.FAIL:
+        # a committed offset outside the log is refused as a start; moving it into the log would hide the lost records
         return _read_configured_start(session, log)
     return resolve_first_start(session, log)
 
 
 def resolve_first_start(session: Session, log: Log) -> Offsets:
-    """Where a table without a position begins, by `source.start`; a start outside the log is moved into it.
+    """Return where a table without a position begins, by `source.start`, moved into the log.
 
-    `latest` is what the group has committed, or else the end of the log. The heartbeat commits the first end that it
-    sees; without that the start would move with every record, and nothing would ever be read. Partitions and topics
-    that are added after that are read from their begin, unlike Kafka's own consumers, which lose the first records.
+    Partitions that are added later are read from their begin, unlike Kafka's own consumers, which lose their first
+    records.
     """
     return _clamp_to_log(_read_configured_start(session, log), log)
 
@@ -114,6 +110,7 @@ def _read_configured_start(session: Session, log: Log) -> Offsets:
     configured_start: Offsets = {}
     match source.start.kind:
         case StartKind.LATEST:
+            # the heartbeat commits the first end that it sees; without that the start would move with every record
             configured_start = session.broker.read_committed(source.group, topics) or log.end
         case StartKind.GROUP:
             configured_start = session.broker.read_committed(source.group, topics)
@@ -132,7 +129,7 @@ def _clamp_to_log(configured_start: Offsets, log: Log) -> Offsets:
 
 
 def _check_start(table: TableSession, configured_start: Offsets, log: Log, ends: Offsets) -> None:
-    """PositionLost if the log begins behind the configured start, or ends before it.
+    """Raise `PositionLost` if the log begins behind the configured start, or ends before it.
 
     `ends` count the records of open transactions too.
     """
@@ -160,7 +157,7 @@ def _check_start(table: TableSession, configured_start: Offsets, log: Log, ends:
 
 
 def _check_complete(table: TableSession, compacted: tuple[str, ...], start: Offsets, log: Log) -> None:
-    """PositionLost if a start in the middle of a compacted topic leaves out keys that no later record has."""
+    """Raise `PositionLost` if a start in the middle of a compacted topic leaves out keys that no later record has."""
     for topic, partition, offset in iterate_offsets(start):
         left_out = offset - log.begin[topic][partition]
         if topic in compacted and left_out > 0:
@@ -176,19 +173,16 @@ TARGET_FORMS = f"write earliest, latest, group, a time like {EXAMPLE}, or offset
 
 @dataclass(frozen=True)
 class RebaseTarget:
-    """The position after a move. `unchanged_offsets`: the partitions that the target does not name, which stay."""
+    """The position after a move. `unchanged_offsets`: the partitions that the target does not name."""
 
     offsets: Offsets
     unchanged_offsets: Offsets = field(default_factory=dict)
 
     def choose_epochs(self, before: Position, log: Log) -> Offsets:
-        """The leaders' epochs of the new position: the newest, and of partitions that stay the recorded ones.
-
-        Nobody has looked whether a newer leader has cut the log of these: the next batch must still ask. The epochs of
-        another cluster say nothing.
-        """
+        """Return the leaders' epochs of the new position."""
         if _is_another_cluster(before, log):
             return log.epochs
+        # the others keep theirs: no leader was asked for a cut there, and the next batch must still ask
         moved_epochs = {
             topic: {p: epoch for p, epoch in parts.items() if p not in self.unchanged_offsets.get(topic, {})}
             for topic, parts in log.epochs.items()
@@ -197,9 +191,9 @@ class RebaseTarget:
 
 
 def resolve_target(session: Session, before: Position, lasting: Offsets, to: str, log: Log) -> RebaseTarget:
-    """The target of one table; `lasting` are the offsets at which partitions stay that it does not name.
+    """Return the target of one table; partitions that it does not name stay at `lasting`.
 
-    ConfigurationError for an offset that the log does not hold, and for what is no target.
+    `ConfigurationError` for an offset that the log does not hold, and for what is no target.
     """
     topics = tuple(log.begin)
     if to in ("earliest", "latest"):
@@ -220,7 +214,7 @@ def resolve_target(session: Session, before: Position, lasting: Offsets, to: str
 
 
 def _find_remaining(session: Session, position: Position, log: Log) -> Offsets:
-    """What is left of the records behind the position, of partitions that have lost some: by expiry, or by a cut."""
+    """Return where the log goes on in partitions that have lost records behind the position, by expiry or by a cut."""
     cuts = {} if _is_another_cluster(position, log) else find_position_cuts(session, position, log)
     return merge_offsets(cuts, log.find_begins_behind(position.offsets))
 
@@ -238,12 +232,11 @@ def _name_partitions(log: Log, lasting: Offsets, named_offsets: Offsets) -> Reba
 
 
 def is_json(to: str) -> bool:
-    """Whether a target is offsets, and no word or time."""
     return to.lstrip().startswith("{")
 
 
 def check_target_topics(log: Log, target: Offsets) -> None:
-    """ConfigurationError for a topic that the pipeline does not read."""
+    """Raise `ConfigurationError` for a topic that the pipeline does not read."""
     for topic in target:
         if topic not in log.begin:
             known = format_names(sorted(log.begin))
@@ -253,7 +246,7 @@ def check_target_topics(log: Log, target: Offsets) -> None:
 
 
 def parse_offsets_target(to: str) -> Offsets:
-    """The offsets of a target in JSON; ConfigurationError for anything else."""
+    """Parse a target in JSON; `ConfigurationError` for anything else."""
     try:
         return parse_written_offsets(to)
     except ValueError as error:
@@ -261,7 +254,7 @@ def parse_offsets_target(to: str) -> Offsets:
 
 
 def _check_target(part: Log, target: Offsets) -> Offsets:
-    """The target without topics of other tables; ConfigurationError for an offset that the log does not hold."""
+    """Return the target without topics of other tables; `ConfigurationError` for an offset outside the log."""
     part_offsets = {topic: parts for topic, parts in target.items() if topic in part.begin}
     for topic, partition, offset in iterate_offsets(part_offsets):
         begin = get_offset(part.begin, topic, partition)

@@ -20,12 +20,10 @@ log = logging.getLogger(__name__)
 
 
 def compute_low_watermark(session: Session, tables: Sequence[ObservedTable]) -> Offsets:
-    """Per partition the smallest of all tables' next offsets.
+    """Return for each partition the smallest of all tables' next offsets.
 
-    Reads the tables, so a caller with old values cannot report too much. The group stays where it is for two kinds of
-    tables: those that will begin at the group's offsets and have not begun, and those that cannot be read. Of a topic
-    that was created again nothing is published: its begin is returned. Topics of a table whose position is of another
-    cluster are left out. If no table can be read, raises the error of the first.
+    The group keeps its offsets for tables that have not begun at them, and for those that cannot be read. A topic that
+    was created again is at its begin. Topics of another cluster are left out. Raises if no table can be read.
     """
     marks = list[tuple[Table, Offsets]]()
     absent = list[Table]()
@@ -50,10 +48,7 @@ def compute_low_watermark(session: Session, tables: Sequence[ObservedTable]) -> 
 
 
 def _find_lowest_marks(marks: Sequence[tuple[Table, Offsets]]) -> Offsets:
-    """Per partition the smallest. Without partitions that a table has yet to begin; their topics stay, maybe empty.
-
-    The mark of a table that does not count is empty.
-    """
+    """Return the smallest offset per partition, without partitions that a table has yet to begin."""
     lowest = find_lowest(*(mark for _, mark in marks))
     for table, mark in marks:
         for topic in [topic for topic in lowest if mark and (not table.topics or topic in table.topics)]:
@@ -63,11 +58,7 @@ def _find_lowest_marks(marks: Sequence[tuple[Table, Offsets]]) -> Offsets:
 
 
 def _restart_replaced_topics(session: Session, tables: Sequence[ObservedTable], offsets: Offsets) -> Offsets:
-    """The offsets, without those that mean other records now; of a topic that was created again its log's begin.
-
-    The brokers forget what groups have committed for a topic that is deleted. If the old offset was committed for the
-    new topic, a table that begins at the group's offsets would leave out the records before it.
-    """
+    """Put topics that were created again to their log's begin, and leave out those of another cluster."""
     positions = [table.end for table in tables if table.end is not None and not table.end.outside]
     recorded_ids = [(topic, topic_id) for position in positions for topic, topic_id in position.topic_ids.items()]
     if not any(topic in offsets for topic, _ in recorded_ids):
@@ -77,12 +68,13 @@ def _restart_replaced_topics(session: Session, tables: Sequence[ObservedTable], 
     known_ids = [(topic, topic_id) for topic, topic_id in recorded_ids if topic in ids and topic not in foreign_topics]
     replaced = {topic for topic, recorded in known_ids if is_recreated(recorded, ids[topic])}
     lasting = {t: parts for t, parts in offsets.items() if t not in replaced and t not in foreign_topics}
+    # with the old offset, a table that begins at the group's offsets would leave out the first records of the new topic
     topics = tuple(topic for topic in offsets if topic in replaced)
     return lasting | session.broker.read_log(topics, session.pipeline.source.isolation).begin if topics else lasting
 
 
 def explain_empty_watermark(session: Session, tables: Sequence[ObservedTable]) -> NothingToDo:
-    """Why no offset can be committed, of a pipeline whose low watermark is empty."""
+    """Say why no offset can be committed, of a pipeline whose low watermark is empty."""
     place = f"pipeline={session.pipeline.name}"
     topics = {topic for table in tables if table.end is not None for topic in table.end.offsets}
     if not topics:
@@ -100,18 +92,16 @@ def explain_empty_watermark(session: Session, tables: Sequence[ObservedTable]) -
 
 
 def find_foreign_positions(tables: Sequence[ObservedTable], cluster_id: str) -> list[Position]:
-    """The positions that are of another cluster than the one of this id; none if the id is not known."""
+    """Return the positions that are of another cluster than this one; none if the id is not known."""
     positions = (table.end for table in tables if table.end is not None)
     return [position for position in positions if cluster_id and position.cluster_id not in ("", cluster_id)]
 
 
 def find_topics_of_other_clusters(tables: Sequence[ObservedTable], cluster_id: str) -> set[str]:
-    """Topics of those tables whose position is of another cluster than the one of this id."""
     return {topic for position in find_foreign_positions(tables, cluster_id) for topic in position.offsets}
 
 
 def _read_topic_ids(session: Session, topics: tuple[str, ...]) -> tuple[str, dict[str, str]]:
-    """The cluster's id, and the ids of those topics that exist."""
     try:
         return session.broker.read_topic_ids(topics)
     except PositionLost:
@@ -119,36 +109,31 @@ def _read_topic_ids(session: Session, topics: tuple[str, ...]) -> tuple[str, dic
 
 
 def _compute_table_watermark(session: Session, observed: ObservedTable) -> Offsets | None:
-    """One table's next offsets. Empty if it was added later and has not caught up. None if it has not begun.
-
-    - Batches without rows at the head of the queue count as published; the position follows later.
-    - A table without a position is at the start of its first staged batch.
-    - A table that cannot go on, for example after a rollback, is at the position that was recorded last.
-    - A table that cannot be read raises its error.
-    """
+    """Return one table's next offsets. Empty if it was added later and has not caught up, None if it has not begun."""
     position = observed.position
     queue = observed.queue
     if observed.error is not None:
         if not observed.is_read or isinstance(observed.error, RetryLater):
             raise observed.error
         if position is None:
+            # its queue is not known
             return _find_staged_start(session, observed)
     if position is None and not queue:
         return None
     if position.outside if position else queue[0].watermark != WatermarkSide.INSIDE:
         return {}
     start = position.offsets if position else queue[0].ranges.start
+    # batches without rows at the head of the queue count as published; the position follows later
     return merge_offsets(start, find_rowless_end(queue))
 
 
 def _find_staged_start(session: Session, observed: ObservedTable) -> Offsets | None:
-    """Where the first staged batch begins, of a table without a position whose queue is not known."""
     starts = [batch.ranges.start for batch in read_staged(observed) if batch.watermark == WatermarkSide.INSIDE]
     return find_lowest(*starts) if starts else None
 
 
 def _hold_absent_tables(session: Session, reached_offsets: Offsets, absent: list[Table]) -> Offsets:
-    """The watermark, which stays at the group's offsets for the topics of tables that have not begun."""
+    """Lower the watermark to the group's offsets for the topics of tables that have not begun."""
     absent_topics = {topic for table in absent for topic in table.topics}
     of_absent = absent_topics if all(table.topics for table in absent) else {*absent_topics, *list_row_topics(session)}
     topics = tuple(topic for topic in reached_offsets if topic in of_absent)
@@ -170,14 +155,14 @@ def _hold_absent_tables(session: Session, reached_offsets: Offsets, absent: list
 
 @dataclass(frozen=True)
 class CommittedOffsets:
-    """The offsets committed to the consumer group, and the time of the heartbeat before, as the group had noted it."""
+    """The committed offsets, and the time of the heartbeat before, as the group had noted it."""
 
     offsets: Offsets
     beat_ms: int | None = None
 
 
 def commit_to_group(session: Session, offsets: Offsets, beat_ms: int | None = None) -> CommittedOffsets:
-    """Commit to the consumer group. Leaves out topics that no longer exist. `beat_ms` notes the time of a heartbeat."""
+    """Commit to the consumer group, without topics that no longer exist. `beat_ms` notes the time of a heartbeat."""
     before = None
     group = session.pipeline.source.group
     if any(offsets.values()):
