@@ -1,6 +1,6 @@
 """The swap: one commit makes a written branch main and sets the properties that record it, or nothing changes.
 
-cut → write → check the head → audit → read the table again → publish. A batch, a backfill and a rebase all end in this.
+cut → write → check the head → audit → read the table again → publish.
 """
 
 import logging
@@ -33,20 +33,17 @@ Guard = Callable[[TableSession], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Attempt:
-    """One try to publish, whether of a batch, a backfill's slice, a replay, a rebase or a renewed position.
+    """One try to publish: of a batch, a backfill's slice, a replay, a rebase or a renewed position.
 
     - `table`: as it was read before anything was written. `prefix`: the beginning of its messages.
-    - `batch`, `id`, `branch`: the number of its job, the id in the summary of each snapshot that it writes, and where
-      it writes.
+    - `id`: in the summary of each snapshot that it writes on `branch`.
     - `guard`: called with each later reading of the table; raises if another run was faster.
     - `properties`: set on the table in the commit that publishes. `tag`: moves in that commit, if there is one.
-    - `summary`: goes into each snapshot that is written.
     - `audits`: what must hold on the branch before it becomes main.
     - `source`, `conf`: the staged rows that the statements read, and Spark's settings for them.
-    - `min_added_rows`: how many rows the statements add to any table. More than 0 makes a write without a snapshot an
-      error.
-    - `reparenting`: how the branch may be put onto a newer main. None: the statements run again when main has moved.
-    - `moves_home`: the table may have been published with other tables of the pipeline's own than the file names now.
+    - `min_added_rows`: if more than 0, a write without a snapshot is an error.
+    - `reparenting`: how the branch may be put onto a newer main. None: the statements run again.
+    - `moves_home`: the file may name other tables of the pipeline's own than before.
     """
 
     table: TableSession
@@ -67,31 +64,27 @@ class Attempt:
 
     @property
     def session(self) -> Session:
-        """What it writes and commits by."""
         return self.table.session
 
     @property
     def state(self) -> TableState:
-        """What it cuts its branch from."""
         return self.table.require_state()
 
     @property
     def told_summary(self) -> dict[str, str]:
-        """What its snapshots tell of it, for whoever reads the table."""
         return {**self.summary, "tidegate.pipeline": self.table.pipeline.name}
 
     @property
     def written_summary(self) -> dict[str, str]:
-        """The summary of each snapshot that this attempt writes; `is_own_head` recognises it by that."""
         return {**self.told_summary, ATTEMPT_PROPERTY: self.id}
 
     def is_own_head(self, head: Head | None, parent_id: int | None) -> TypeGuard[Head]:
-        """Whether this attempt wrote the snapshot, right above that parent."""
+        """Whether this attempt wrote the snapshot, directly above that parent."""
         return head is not None and head.summary.get(ATTEMPT_PROPERTY) == self.id and head.parent_id == parent_id
 
 
 def begin_attempt(table: TableSession, batch: int, guard: Guard, prefix: str = "") -> Attempt:
-    """An attempt that moves the position and the tag with it, on a branch of its own; nothing is written yet."""
+    """Begin an attempt that moves position and tag, on a branch of its own; nothing is written yet."""
     attempt_id = table.session.new_attempt()
     pipeline = table.pipeline.name
     return Attempt(
@@ -106,7 +99,7 @@ def begin_attempt(table: TableSession, batch: int, guard: Guard, prefix: str = "
 
 
 def begin_attempt_beside(table: TableSession, number: int, guard: Guard, prefix: str, backfill: str) -> Attempt:
-    """An attempt that leaves the position and the tag alone: slice `number` of a backfill, or a part of a replay."""
+    """Begin an attempt that leaves position and tag alone: slice `number` of a backfill, or a part of a replay."""
     attempt_id = table.session.new_attempt()
     branch = resource_names.name_backfill_branch(table.pipeline.name, backfill, number=number, attempt=attempt_id)
     return Attempt(table=table, prefix=prefix, batch=number, id=attempt_id, branch=branch, guard=guard)
@@ -127,8 +120,7 @@ def retry_commits(session: Session, place: str, try_commit: Callable[[], Result]
 def write_on_branch(attempt: Attempt, *statements: str) -> Head:
     """Cut the branch, run the statements on it, and return the one snapshot that they made.
 
-    Statements that change nothing make no snapshot in Spark; an empty one is put in its place. A destination without
-    branches gets nothing yet: its publish runs the statements. A failure drops the branch.
+    A destination without branches gets nothing yet: its publish runs the statements. A failure drops the branch.
     """
     if not attempt.table.has_branches:
         before = attempt.state.snapshot_id or 0
@@ -149,13 +141,11 @@ def write_on_branch(attempt: Attempt, *statements: str) -> Head:
 
 
 def _cut_branch(attempt: Attempt) -> None:
-    """Cut the branch from the snapshot that the table was read at."""
     attempt.session.commits.start_branch(attempt.table.name, attempt.state, attempt.branch)
     log.info("cut: %s branch=%s from snapshot=%s", attempt.prefix, attempt.branch, attempt.state.snapshot_id)
 
 
 def _build_write_conf(attempt: Attempt) -> dict[str, str]:
-    """Spark's settings for the statements, with the summary of the snapshot that they make."""
     summary_conf = {
         f"spark.sql.iceberg.snapshot-property.{key}": value for key, value in attempt.written_summary.items()
     }
@@ -163,7 +153,7 @@ def _build_write_conf(attempt: Attempt) -> dict[str, str]:
 
 
 def _find_head(attempt: Attempt, *, is_written: bool) -> Head:
-    """The one snapshot that was made on the branch, or an empty one; `RetryLater` where anything else was."""
+    """Return the one snapshot that was made on the branch, or an empty one; `RetryLater` if anything else was."""
     commits = attempt.session.commits
     head = commits.read_head(attempt.table.name, attempt.branch)
     if head is not None and head.snapshot_id == attempt.state.snapshot_id:
@@ -179,7 +169,7 @@ def _find_head(attempt: Attempt, *, is_written: bool) -> Head:
 
 
 def _check_changed_nothing(attempt: Attempt) -> None:
-    """A branch that has not moved means "no change" only if nothing was written elsewhere, and nothing had to be."""
+    """Check that a branch that has not moved means "no change": nothing was written elsewhere."""
     elsewhere = attempt.session.commits.find_snapshots(attempt.table.name, attempt.id)
     if elsewhere:
         raise GiveUp(
@@ -196,14 +186,12 @@ def _check_changed_nothing(attempt: Attempt) -> None:
 
 @contextmanager
 def _drop_branch_on_failure(attempt: Attempt) -> Iterator[None]:
-    """Drop the attempt's branch when it fails: no later attempt uses it, and it would keep its files alive.
-
-    A job that still runs may make the branch again; clean_up drops that with its batch.
-    """
+    """Drop the attempt's branch if it fails."""
     try:
         yield
     except Exception:
         try:
+            # no later attempt uses it, and it would keep its files alive; if a job makes it again, clean_up drops that
             attempt.session.commits.drop_branch(attempt.table.name, attempt.branch)
         except Exception as error:  # the first failure is the one to report
             log.warning(
@@ -215,7 +203,7 @@ def _drop_branch_on_failure(attempt: Attempt) -> Iterator[None]:
 def publish_head(attempt: Attempt, head: Head) -> Head:
     """Make `head` main and return it as it then stands, with what changed. A failure drops the branch.
 
-    1. Read the table. After a lost answer it may have this very commit already: then return.
+    1. Read the table. After a lost answer it may have this commit already: then return.
     2. Stop if the guard raises: another run was faster.
     3. If main has moved, put the branch onto the newer main.
     4. Commit. If that is refused or not answered, begin again; after a pause, unless main has moved.
@@ -226,12 +214,15 @@ def publish_head(attempt: Attempt, head: Head) -> Head:
         table_commit = _build_commit(attempt, head)
         pauses = iter((*RETRY_PAUSES_SECONDS, 0.0))
         for _ in range(MAX_SWAP_ATTEMPTS):
+            # 1.
             table = _refresh_table(attempt)
             state = table.require_state()
             if state.uuid == table_commit.uuid and _carries_commit(attempt, table_commit, state):
                 return _read_published_head(attempt, head)
+            # 2.
             attempt.guard(table)
             pause: float | None = 0.0
+            # 3.
             if _has_main_moved(table_commit, state):
                 moved_commit = _reparent_branch(attempt, table_commit, state)
                 if moved_commit is None:
@@ -240,6 +231,7 @@ def publish_head(attempt: Attempt, head: Head) -> Head:
                 table_commit = replace(table_commit, cut=moved_commit.parent_id or 0, head=moved_commit.snapshot_id)
             elif (pause := next(pauses, None)) is None:
                 break
+            # 4.
             with suppress(CommitRefused, OutcomeUnknown):
                 attempt.session.commits.publish(table_commit)
                 return _read_published_head(attempt, head)
@@ -249,7 +241,6 @@ def publish_head(attempt: Attempt, head: Head) -> Head:
 
 
 def _read_published_head(attempt: Attempt, head: Head) -> Head:
-    """What was published: the branch's head, or, without branches, what the commit itself has written."""
     if attempt.table.has_branches:
         return head
     tag = resource_names.name_tag(attempt.table.pipeline.name)
@@ -260,7 +251,6 @@ def _read_published_head(attempt: Attempt, head: Head) -> Head:
 
 
 def _build_commit(attempt: Attempt, head: Head) -> TableCommit:
-    """The compare-and-swap that makes `head` main."""
     state = attempt.state
     if state.snapshot_id is None:
         raise CommitRefused(f"{attempt.prefix}: no snapshot to cut from")
@@ -284,7 +274,6 @@ def _build_commit(attempt: Attempt, head: Head) -> TableCommit:
 
 
 def _find_publish_audits(attempt: Attempt, head: Head) -> tuple[tuple[str, str], ...]:
-    """The audits, if the publish itself must ask them: in a destination without branches."""
     if attempt.audits is None or not head.statements:
         return ()
     return tuple(zip(attempt.audits.request.questions, attempt.audits.texts, strict=True))
@@ -328,7 +317,6 @@ def _is_same_except_main(before: TableState, now: TableState) -> bool:
 
 
 def _carries_commit(attempt: Attempt, table_commit: TableCommit, state: TableState) -> bool:
-    """Whether the table carries this commit's properties, and its tag is on this very snapshot."""
     if not table_commit.properties:
         return _is_newest_commit(attempt, table_commit, state)
     if any(state.marks.get(key) != value for key, value in table_commit.properties.items()):
@@ -342,10 +330,7 @@ def _carries_commit(attempt: Attempt, table_commit: TableCommit, state: TableSta
 
 
 def _is_newest_commit(attempt: Attempt, table_commit: TableCommit, state: TableState) -> bool:
-    """Whether this commit, which sets no property, is the table's last one.
-
-    A commit behind which another writer has committed is not recognised; the caller may merge again.
-    """
+    """Whether this commit, which sets no property, is the table's last one."""
     if attempt.table.has_branches:
         return state.snapshot_id == table_commit.head
     last = attempt.session.commits.read_head(attempt.table.name, resource_names.name_tag(attempt.table.pipeline.name))

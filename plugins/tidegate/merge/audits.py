@@ -26,9 +26,9 @@ MAX_SHOWN_CHARACTERS = 200  # of an audit in a message
 
 @dataclass(frozen=True)
 class BatchAudits:
-    """The audits of one staged batch in one attempt to publish it; `texts` are the user's words, in the same order.
+    """The audits of one staged batch in one attempt to publish it; `texts` are the user's words, in order.
 
-    `request` is what the merge job asks. `staged_attempt` is the stage's: the answers lie beside its rows.
+    The merge job runs `request`. The answers lie beside the rows of `staged_attempt`.
     """
 
     texts: tuple[str, ...]
@@ -37,10 +37,9 @@ class BatchAudits:
 
 
 def prepare_audits(table: TableSession, staged_batch: StagedBatch, branch: str, attempt: str) -> BatchAudits | None:
-    """What to ask of the branch; None for a table without audits, or for a batch without rows.
+    """Return one question for each audit; None for a table without audits, or for a batch without rows.
 
-    One statement for each audit, in the file's order; nothing is asked yet. `attempt` is the merge's: an answer that
-    another one left is no answer to this.
+    `attempt` is the merge's: an answer that another attempt left does not count.
     """
     audits = table.spec.audits
     if not audits or not staged_batch.counts.staged:
@@ -63,7 +62,7 @@ def is_query(audit: str) -> bool:
 def check_audits(staging: StagingStore, place: str, audited: BatchAudits) -> None:
     """Read the answers that the merge job left: `AuditFailed` names every audit that does not hold.
 
-    `RetryLater` when this attempt left none. `place` begins the message. Changes nothing; the batch stays staged.
+    `RetryLater` if this attempt left no answer. Changes nothing; the batch stays staged.
     """
     answers = staging.read_audit_answers(audited.request.table, audited.staged_attempt)
     if answers is None or answers.attempt != audited.request.attempt:
@@ -81,14 +80,13 @@ def check_audits(staging: StagingStore, place: str, audited: BatchAudits) -> Non
 
 
 def _select_audited_rows(table: Table, staged_batch: StagedBatch) -> str:
-    """Where the rows that a batch writes are found: among the staged ones, unless these may be changed on their way."""
+    """Select the rows that a batch writes: among the staged ones, unless these may be changed on their way."""
     if table.sequence_by or table.history or table.deletes == DeleteMode.SOFT or is_folded(table, staged_batch):
         return "branch"
     return "upsert" if table.upsert else table.mode
 
 
 def _render_audit(sql: Sql, audit: str, rows: str, values: MergeInput) -> str:
-    """A statement whose answer is one number: how often the audit is broken."""
     if is_query(audit):
         return sql.render("audit_query", query=audit, target=values["target"], branch=values["branch"])
     return sql.render("audit_rows", condition=audit, rows=rows, **values)

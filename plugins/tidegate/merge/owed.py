@@ -1,14 +1,10 @@
-"""What a publish owes besides its rows: one list, whatever the attempt is of, in the order in which it is paid.
+"""What a publish must do besides its rows, in this order.
 
-1. The memory of deletes takes the key's types: `evolve_memory`, ahead of a batch. Slices and replays find it so.
-2. Dead letters are written, or marked as read again: `render_dead_letter_statements`, with the rows of a batch. A
-   replay marks its own behind its publish; a slice writes none.
-3. Rows and bytes are counted by the published snapshot: `account`, for all of them.
-4. History gets a row: `record_history`, for each batch and slice. The letters' own rows tell of a replay.
-5. Dead letters go to `errors.topic`: `send_dead_letters`, before clean_up removes what a batch has staged.
-6. The table is looked at for compaction: by clean_up, which counts batches.
-
-A rebase, a renewed position and the table of names write no rows, and owe nothing.
+1. `evolve_memory`: the memory of deletes takes the key's types, before a batch.
+2. `render_dead_letter_statements`: dead letters are written, or marked as read again, with the rows of a batch.
+3. `account`: rows and bytes are counted by the published snapshot.
+4. `record_history`: history gets a row, for each batch and slice.
+5. `send_dead_letters`: dead letters go to `errors.topic`, before clean_up removes what a batch has staged.
 """
 
 import json
@@ -48,17 +44,13 @@ LETTER_REASON = ("stage", "error_class", "message", "batch")
 
 
 def render_dead_letter_statements(table: TableSession, staged: StagedBatch) -> tuple[str, ...]:
-    """Statements that bring the dead letters of a staged batch into their table, to be run before its rows are merged.
+    """Return the statements that bring a batch's dead letters into their table, to be run before its rows are merged.
 
-    Each letter has the number and the attempt of the batch that set it aside, also where several are merged as one.
-
-    They may run again at any time: table, topic id, partition and offset identify a dead letter.
+    Table, topic id, partition and offset identify a dead letter, so the statements may run again at any time.
 
     - Letters of this batch are written.
-    - Letters that unpublished attempts left at the same offsets are deleted. Unpublished are those of batches above
-      the highest batch that was ever published.
-    - Letters of published batches stay. They are marked as replayed if this batch has read their records again from
-      the same topic; not if the topic was created again, or the letter has no topic id.
+    - Letters that unpublished attempts left at these offsets are deleted.
+    - Letters of published batches stay, and are marked as replayed if this batch has read their records again.
     """
     session = table.session
     name = resource_names.name_dead_letter_table(session.pipeline)
@@ -89,17 +81,13 @@ def render_dead_letter_statements(table: TableSession, staged: StagedBatch) -> t
 
 
 def find_known_topic_ids(topic_ids: Mapping[str, str]) -> dict[str, str]:
-    """The topic ids, without the empty ones that stand for an unknown id."""
     return {topic: topic_id for topic, topic_id in topic_ids.items() if topic_id and topic_id != NO_TOPIC_ID}
 
 
 def _render_others(
     session: Session, name: str, staged: StagedBatch, published: int, others: Collection[tuple[str, int]]
 ) -> list[str]:
-    """Statements about the letters that other attempts left at the batch's offsets, in these topics and partitions.
-
-    Without branches those about very many partitions are too long for the script that publishes: they are run here.
-    """
+    """Return the statements about letters that other attempts left at the batch's offsets."""
     sql = session.get_sql(name)
     ids = find_known_topic_ids(staged.topic_ids)
     busy = [part for part in staged.ranges if part[3] > part[2] and part[:2] in others]
@@ -114,6 +102,7 @@ def _render_others(
         for statement, parts in (("forget_dead_letters", busy), ("reread_dead_letters", of_known_topics))
         for ranges in cut_into_statements(parts, most)
     ]
+    # too long for the script that publishes, so they run now
     if len(busy) > MAX_TRANSACTION_RANGES and not has_branches:
         session.engine.run(MergeJob(session.pipeline.name, staged.batch, tuple(statements), table=name))
         return []
@@ -123,15 +112,12 @@ def _render_others(
 def cut_into_statements(
     ranges: Iterable[tuple[str, int, int, int]], most: int = MAX_NAMED_RANGES
 ) -> list[list[tuple[str, int, int, int]]]:
-    """The ranges in order, as many at once as a statement names."""
     parts = list(ranges)
     return [parts[start : start + most] for start in range(0, len(parts), most)]
 
 
 def _list_named_ranges(ranges: Ranges) -> list[tuple[str | None, int | None, int, int]]:
-    """The ranges of a batch by partition; with very many, by topic, from its lowest to its highest offset; with very
-    many topics, one range for all of them.
-    """
+    """Return the ranges by partition; with very many, by topic; with very many topics, one range for all."""
     busy = [part for part in ranges if part[3] > part[2]]
     if len(busy) <= MAX_NAMED_RANGES:
         return list(busy)
@@ -145,10 +131,10 @@ def _list_named_ranges(ranges: Ranges) -> list[tuple[str | None, int | None, int
 
 @dataclass(frozen=True)
 class LetterFilter:
-    """Each condition that is given must hold; without any, all letters are meant.
+    """Each condition that is given must hold; without any, all letters match.
 
-    `reason` is a part of the message, in whatever letters; `since_ms` is the time from which a letter was written.
-    `places` are topics, partitions and offsets, empty for all.
+    `reason`: a part of the message, without case. `since_ms`: the time from which a letter was written. `places`:
+    topics, partitions and offsets, empty for all.
     """
 
     table: str | None = None
@@ -159,11 +145,9 @@ class LetterFilter:
 
     @property
     def is_given(self) -> bool:
-        """Whether there is any condition."""
         return self != ALL_LETTERS
 
     def matches(self, letter: WaitingLetter) -> bool:
-        """Whether this letter, of the table that is meant, is among those."""
         place = (letter.topic, letter.partition, letter.offset)
         return (
             (self.topic is None or letter.topic == self.topic)
@@ -173,7 +157,7 @@ class LetterFilter:
         )
 
     def matches_letter(self, letter: DeadLetter) -> bool:
-        """The same of a whole letter, whose table counts too."""
+        """Match a whole letter, whose table counts too."""
         return self.table in (None, letter.table) and self.matches(letter.place)
 
 
@@ -189,10 +173,10 @@ CONNECT_STAGES = {"key": "KEY_CONVERTER", "value": "VALUE_CONVERTER"}
 
 
 def send_dead_letters(table: TableSession, up_to_batch: int) -> int:
-    """Send the dead letters of published batches whose staged rows are still there; returns how many.
+    """Send the dead letters of published batches whose staged rows still exist; return how many.
 
-    0 without `errors.topic`. `RetryLater` if the brokers may not have them, `GiveUp` for one that is too large for the
-    topic. Called before those rows are removed, so that a run that died in between sends them again: at least once.
+    At least once: a run that died before it removed those rows sends them again. `RetryLater` if the brokers may not
+    have them, `GiveUp` if one is too large for the topic.
     """
     session = table.session
     topic = table.spec.errors.topic
@@ -219,7 +203,7 @@ def send_dead_letters(table: TableSession, up_to_batch: int) -> int:
 
 
 def _build_message(pipeline: str, table: Table, letter: DeadLetter) -> Message:
-    """The record as it was, its own headers first; errors as text under Kafka Connect's names."""
+    """Build a message of the record as it was, its headers first; errors as text under Kafka Connect's names."""
     part = table.key.format if letter.stage == "key" else table.value.format
     error = letter.error_class
     message = letter.message
@@ -240,9 +224,11 @@ def _build_message(pipeline: str, table: Table, letter: DeadLetter) -> Message:
 
 
 def evolve_memory(place: str, table: TableSession) -> None:
-    """Change the types in the table of remembered deletes as the key's types changed. The merge creates a missing one.
+    """Change the types in the table of remembered deletes as the key's types changed.
 
-    `GiveUp` where it was made for another key or order, `CommitRefused` where it was dropped meanwhile.
+    The merge creates a missing table.
+
+    `GiveUp` if it was made for another key or order, `CommitRefused` if it was dropped meanwhile.
     """
     spec = table.resolved
     tables = table.session.tables
@@ -271,13 +257,13 @@ def evolve_memory(place: str, table: TableSession) -> None:
 
 
 def account(head: Head | None) -> dict[str, Any]:
-    """Rows, bytes, job and snapshot of a publish, by the names that results have for them; None where none was due."""
+    """Return rows, bytes, job and snapshot of a publish, by the names that results have for them."""
     cost = read_cost(head.summary if head else None)
     return {**vars(count_changes(head)), **vars(cost), "snapshot_id": head.snapshot_id if head else None}
 
 
 def count_changes(head: Head | None) -> RowChanges:
-    """Rows inserted, updated and deleted, as the snapshot's summary has them; None is where no snapshot was due."""
+    """Count rows inserted, updated and deleted, by the snapshot's summary; None: no snapshot was needed."""
 
     def count(name: str) -> int:
         return int(head.summary.get(name, "0")) if head else 0
@@ -299,18 +285,15 @@ def count_changes(head: Head | None) -> RowChanges:
 
 
 def record_history(session: Session, staged_batch: StagedBatch, published: PublishedBatch | AppliedSlice) -> None:
-    """Append a batch, or a slice of a backfill, to the pipeline's control table; a failure is logged alone.
-
-    Nothing is written for a result that says that another attempt has published: so a retried merge appends no second
-    row, and a crash right behind the publish leaves the row out. A slice stands under the number of the batch that the
-    table stood at.
-    """
+    """Append a batch, or a slice of a backfill, to the pipeline's control table; a failure is only logged."""
+    # a retried merge appends no second row; a crash right after the publish leaves the row out
     if published.outcome != PublishOutcome.PUBLISHED:
         return
     with _log_failure(session, staged_batch.batch, published.table):
         row = _build_row(session, staged_batch, published, staged_batch.batch)
         if isinstance(published, AppliedSlice):
             state = session.tables.read_state(published.table, session.pipeline.name)
+            # a slice stands under the number of the table's batch
             row["batch"] = state.highest_batch if state else 0
             row["backfill"] = f"{published.backfill} {published.slice}/{published.slices}"
         else:

@@ -21,7 +21,7 @@ TypedColumn = tuple[str, DataType | None]  # a column's name and type, None if t
 
 
 def list_change_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
-    """The columns of the table of changes: those of the destination, and each change's time and place in the log."""
+    """Return the columns of the table of changes: the destination's, and each change's time and place in the log."""
     version_columns = {c.name for c in list_version_columns(table, metadata)}
     own_columns = tuple(
         Column(c.name, c.type) for c in list_destination_columns(table, metadata) if c.name not in version_columns
@@ -34,7 +34,7 @@ def list_change_columns(table: Table, metadata: dict[str, str]) -> tuple[Column,
 
 
 def list_destination_change_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
-    """The same columns with the destination's types: values are copied from one to the other without a cast."""
+    """Return these columns with the destination's types: values are copied between the two without a cast."""
     destination_types = (
         {name.casefold(): format_type(kind) for name, kind in table.target_schema.fields} if table.target_schema else {}
     )
@@ -43,14 +43,13 @@ def list_destination_change_columns(table: Table, metadata: dict[str, str]) -> t
 
 
 def get_axis_type(table: Table, metadata: dict[str, str]) -> str:
-    """The type of the column that orders a key's versions."""
     return list_version_columns(table, metadata)[0].type
 
 
 def render_history_statements(
     sql: Sql, pipeline: Pipeline, table: Table, staged_batch: StagedBatch, values: dict[str, Any]
 ) -> tuple[str, ...]:
-    """Remember the batch's changes, then lay out the rows of its keys anew. `values` are those of any merge."""
+    """Remember the batch's changes, then write the versions of its keys anew. `values` are those of any merge."""
     assert table.history is not None
     metadata = pipeline.source.metadata
     changes = resource_names.name_changes_table(table)
@@ -79,7 +78,7 @@ def _name_history_columns(history: History) -> dict[str, str]:
 
 
 def _align_changes(table: Table, metadata: dict[str, str]) -> dict[str, str]:
-    """SQL that puts the parts of remembered structs into the table's order: the union of both goes by place."""
+    """Put the parts of remembered structs into the table's order: the union of both goes by place."""
     target = table.target_schema
     expressions = dict[str, str]()
     if target is None:
@@ -94,14 +93,12 @@ def _align_changes(table: Table, metadata: dict[str, str]) -> dict[str, str]:
 
 
 def _list_compared_columns(table: Table, metadata: dict[str, str], columns: list[str]) -> dict[str, list[TypedColumn]]:
-    """Columns with their types: `written`, by which rows are compared, and `compared`, by which changes are.
-
-    A change equals the one before it if all columns are equal but those that say when and from where it came.
-    """
+    """Return columns with their types: `written`, by which rows are compared, and `compared`, by which changes are."""
     types = {c.name.casefold(): parse_type(c.type) for c in list_destination_columns(table, metadata)}
     not_compared = {
         name.casefold() for name in (*table.sequence_by, *metadata, "topic", "partition", "offset", "timestamp")
     }
+    # changes are equal if they differ only in when and from where they came
     stamps = not_compared - {c.name.casefold() for c in table.value.columns or ()}
     stamps |= {name.casefold() for name in table.sequence_by}
     pairs = [(name, types.get(name.casefold())) for name in columns]
@@ -109,10 +106,7 @@ def _list_compared_columns(table: Table, metadata: dict[str, str], columns: list
 
 
 def render_spark_comparable(column: TypedColumn, of: str) -> str:
-    """Spark's SQL for a column of `of` by which it is compared.
-
-    Spark compares no maps: those are, at any depth, their entries in the order of their keys, with all that they hold.
-    """
+    """Return SQL for a column of `of` by which it is compared: of a map its sorted entries, as Spark compares no maps."""
     name, data_type = column
     text = f"{of}.{quote(name)}"
     return f"to_json(struct({text}))" if data_type is None else _render_entries(text, data_type)
@@ -147,7 +141,7 @@ def _has_map(data_type: DataType) -> bool:
 
 
 def refuse_truncates(pipeline: Pipeline, feature: str) -> None:
-    """`GiveUp` for what reads a part of the log anew, where a truncate behind it has taken its rows."""
+    """Raise `GiveUp` for what reads a part of the log anew, if a truncate behind it has taken its rows."""
     table = next((table for table in pipeline.entries if table.value.applies_truncates), None)
     if table is not None:
         raise GiveUp(
@@ -157,7 +151,7 @@ def refuse_truncates(pipeline: Pipeline, feature: str) -> None:
 
 
 def refuse_history(pipeline: Pipeline, tables: Iterable[Table], feature: str) -> None:
-    """`GiveUp` for what leaves records out by their key, if one of `tables` has history: it needs all of them."""
+    """Raise `GiveUp` for what leaves records out by their key, if one of `tables` has history."""
     table = next((table for table in tables if table.history is not None), None)
     if table is not None:
         raise GiveUp(

@@ -38,40 +38,33 @@ from tidegate.table.session import TableSession
 
 @dataclass(frozen=True)
 class _Batch:
-    """A staged batch on its way into one table."""
-
     table_session: TableSession
     staged: StagedBatch
 
     @property
     def table(self) -> Table:
-        """The table with its columns resolved."""
         return self.table_session.resolved
 
     @property
     def sql(self) -> Sql:
-        """The statements in the dialect of the table's catalog."""
         return self.table_session.sql
 
     @property
     def metadata(self) -> dict[str, str]:
-        """The metadata columns of the pipeline, with what fills each."""
         return self.table_session.metadata
 
     @property
     def is_folded(self) -> bool:
-        """Whether records keep some of the row's values."""
         return is_folded(self.table, self.staged)
 
     def build_input(self, branch: str) -> MergeInput:
-        """What its templates are filled with."""
         return build_merge_input(self.table_session, self.staged, branch)
 
 
 def render_merge_statements(
     table: TableSession, staged_batch: StagedBatch, branch: str, plan: WritePlan = MERGE_UNBOUNDED
 ) -> tuple[str, ...]:
-    """The statements of one merge job in order; the last one writes the branch."""
+    """Return the statements of one merge job in order; the last one writes the branch."""
     batch = _Batch(table, staged_batch)
     spec = table.spec
     values = batch.build_input(branch)
@@ -85,7 +78,7 @@ def render_merge_statements(
 
 
 def _add_folding(batch: _Batch, values: MergeInput, *, late: bool = False) -> MergeInput:
-    """The values with those that fold a key's records. `late` records do not change a group of an equal sequence."""
+    """Add the values that fold a key's records. `late` records do not change a group of an equal sequence."""
     return {
         **values,
         "flag": values.get("flag"),
@@ -95,7 +88,7 @@ def _add_folding(batch: _Batch, values: MergeInput, *, late: bool = False) -> Me
 
 
 def _render_truncate(batch: _Batch, values: MergeInput) -> tuple[str, ...]:
-    """The statements that replace all rows of the table. Without branches the rows are removed by statements ahead."""
+    """Return the statements that replace all rows. Without branches, earlier statements remove the rows."""
     name = "merge_truncate_folded" if batch.is_folded else "merge_truncate"
     bounds = UNBOUNDED
     values = _add_folding(batch, values) if batch.is_folded else values
@@ -105,7 +98,6 @@ def _render_truncate(batch: _Batch, values: MergeInput) -> tuple[str, ...]:
 
 
 def _render_history(batch: _Batch, values: MergeInput) -> tuple[str, ...]:
-    """The statements of a table with history. Without branches the memory of changes has the destination's types."""
     table_session = batch.table_session
     table = batch.table
     bounds = UNBOUNDED
@@ -128,11 +120,7 @@ def _render_history(batch: _Batch, values: MergeInput) -> tuple[str, ...]:
 def render_backfill_statements(
     table: TableSession, staged_batch: StagedBatch, branch: str, source: str
 ) -> tuple[str, ...]:
-    """The same for a slice of a backfill, staged in `source`: keys that a later record there supersedes are left out.
-
-    A table without upserts gets one row for each key that has none. Later records are not compared in a table that is
-    only appended to, nor if each column is in a sequence group and nothing is deleted: there the table's rows decide.
-    """
+    """Return the statements for a slice of a backfill in `source`, without keys that a later record supersedes."""
     batch = _Batch(table, staged_batch)
     if batch.is_folded and not _is_decided_by_groups(batch, branch):
         raise GiveUp(
@@ -141,6 +129,7 @@ def render_backfill_statements(
             "again in order with rebase"
         )
     values: MergeInput = {**batch.build_input(branch), "source": source, **_list_key_paths(table.resolved)}
+    # if sequence groups decide each column, the table's rows decide
     if table.spec.mode != TableMode.APPEND and not batch.is_folded:
         values["guarded"] = True
     name = _choose_statement(table.spec) if table.spec.upsert else f"backfill_{table.spec.mode}"
@@ -150,19 +139,17 @@ def render_backfill_statements(
 def render_replay_statements(
     table: TableSession, staged_batch: StagedBatch, branch: str, source: str
 ) -> tuple[str, ...]:
-    """The same for dead letters. Other records lie between and after them; of one key the highest offset decides.
-
-    A table that is only appended to gets them all: none of them is in it.
-    """
+    """Return the statements for dead letters: of one key the highest offset decides."""
     batch = _Batch(table, staged_batch)
     values: MergeInput = {**batch.build_input(branch), "source": source}
+    # a table that is only appended to gets them all: none of them is in it
     if table.spec.mode != TableMode.APPEND and not _is_decided_by_groups(batch, branch):
         values["guarded"] = values["by_offset"] = True
     return _render_statements(batch, _choose_statement(table.spec), values, late=True)
 
 
 def _is_decided_by_groups(batch: _Batch, branch: str) -> bool:
-    """Whether the table's rows alone decide what a late record may change, by the sequences that they hold."""
+    """Whether the table's rows alone decide, by their sequences, what a late record may change."""
     if not batch.table.sequence_groups or batch.table.delete:
         return False
     columns = batch.build_input(branch)["values"]
@@ -172,9 +159,9 @@ def _is_decided_by_groups(batch: _Batch, branch: str) -> bool:
 def _render_statements(
     batch: _Batch, name: str, values: MergeInput, *, bounds: Bounds | None = None, late: bool = False
 ) -> tuple[str, ...]:
-    """The merge, limited to `bounds`, or to those that the destination finds; first the statements that make them true.
+    """Return the merge within `bounds`, or those that the destination finds, after the statements that guard them.
 
-    `name` is the statement of a batch whose records are not folded. `late` records may lie before those in the table.
+    `name` is the statement for records that are not folded. `late` records may lie before those in the table.
     """
     if batch.is_folded:
         name = "merge_folded"
@@ -187,16 +174,13 @@ def _render_statements(
 
 
 def _render_bounded_merge(sql: Sql, name: str, values: dict[str, Any], bounds: Bounds) -> tuple[str, ...]:
-    """The merge, once for each part of the batch. All rows of one key are in one part."""
+    """Return one merge for each part of the batch. All rows of one key are in one part."""
     parts = ({"bounds": part.conditions, "part": part.staged} for part in bounds.parts)
     return tuple(sql.render(name, **{**values, **part}) for part in parts) or (sql.render(name, **values),)
 
 
 def _render_sequenced(batch: _Batch, values: dict[str, Any], bounds: Bounds) -> tuple[str, ...]:
-    """First the statement that remembers the batch's deletes, then the merge of its rows.
-
-    In this order a crash between the two is harmless: both only write what the log says.
-    """
+    """Return the statement that remembers the batch's deletes, then the merge of its rows."""
     sql = batch.sql
     table = batch.table
     staged_batch = batch.staged
@@ -209,11 +193,11 @@ def _render_sequenced(batch: _Batch, values: dict[str, Any], bounds: Bounds) -> 
     # A delete without a sequence takes that of the table's row. A soft delete keeps that row, so nothing is asked.
     asks_rows = staged_batch.unsequenced_deletes > 0 and not values["soft"]
     remember = sql.render("remember_deletes", **{k: v for k, v in values.items() if k != "flag"}, asks_rows=asks_rows)
+    # in this order a crash between the two is harmless: both only write what the log says
     return (create, *((remember,) if staged_batch.deletes else ()), *merges)
 
 
 def build_merge_input(table_session: TableSession, staged_batch: StagedBatch, branch: str) -> MergeInput:
-    """What a merge template is filled with."""
     table = table_session.resolved
     metadata = table_session.metadata
     not_values = {c.name for c in list_key_columns(table)} | set(table.history.columns if table.history else ())
@@ -256,7 +240,7 @@ def build_merge_input(table_session: TableSession, staged_batch: StagedBatch, br
 
 
 def _cast_to_destination(values: MergeInput, staged_schema: Struct, target: Struct) -> MergeInput:
-    """With the table's column names, and SQL for columns that are staged under another name or type."""
+    """Replace columns by the table's names, and by SQL if they are staged under another name or type."""
     keys = values["keys"]
     columns = dict.fromkeys(target.find_name(column) or column for column in values["values"])
     fields = {c: render_aligned_field("value", staged_schema, target, c) for c in columns if c not in dict(keys)}
@@ -265,7 +249,7 @@ def _cast_to_destination(values: MergeInput, staged_schema: Struct, target: Stru
 
 
 def _cast_key_to_destination(values: MergeInput, staged_schema: Struct, target: Struct) -> MergeInput:
-    """The same for the key, whose parts are fields of the staged key. Numbers need no cast to be compared."""
+    """Do so for the key, whose parts are fields of the staged key. Numbers need no cast to be compared."""
     types = dict(target.fields)
     expressions = dict[str, str]()
     for column, field in values["keys"]:
@@ -279,7 +263,6 @@ def _cast_key_to_destination(values: MergeInput, staged_schema: Struct, target: 
 
 
 def _list_key_paths(table: Table) -> KeyPaths:
-    """The paths that a key is compared by: under the table's names, and in the staged rows."""
     staged_paths = list_key_leaves(table)
     target = table.target_schema
     return {
@@ -291,10 +274,9 @@ def _list_key_paths(table: Table) -> KeyPaths:
 def _list_given_conditions(
     table: Table, metadata: dict[str, str], columns: list[str]
 ) -> dict[str, tuple[str, list[str]]]:
-    """What tells for each column that a record gave it a value: not_null, not_kept, always, or its group's sequence.
+    """Return what shows for each column that a record gave it a value, and the staged names or the sequence's column.
 
-    Beside it the names under which the column is staged, as the table's own may be another; or the sequence's column.
-    `first` for a column that updates leave alone: it has the value of the first record, whatever that is.
+    not_null, not_kept, always, by_sequence; `first` for a column that updates leave alone.
     """
     staged_columns: dict[str, list[str]] = {}
     for column in list_value_columns(table) if table.select is None else list_staged_columns(table, metadata):
@@ -318,5 +300,4 @@ def _list_given_conditions(
 
 
 def _choose_statement(table: Table) -> str:
-    """The name of the statement for a batch whose last record of each key decides alone."""
     return "merge_soft_delete" if table.deletes == DeleteMode.SOFT else f"merge_{table.mode}"

@@ -1,6 +1,6 @@
-"""How a batch's rows are written into a table: appended where none of its keys is there, else merged.
+"""How a batch's rows are written into a table: appended if none of its keys is there, else merged.
 
-A batch with a truncate of the source table is written in place of all rows.
+A batch with a truncate of the source table replaces all rows.
 """
 
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ MERGE_UNBOUNDED = WritePlan()
 
 
 def choose_write_mode(table: TableSession, staged_batch: StagedBatch, values: MergeInput) -> WritePlan:
-    """How the rows are written above the table as it was read. Holds for a branch cut from that snapshot only."""
+    """Choose how the rows are written. Holds only for a branch cut from the snapshot that was read."""
     spec = table.spec
     if staged_batch.truncated_at is not None:
         return WritePlan(written_as=TRUNCATE)
@@ -53,13 +53,12 @@ def choose_write_mode(table: TableSession, staged_batch: StagedBatch, values: Me
 
 
 def describe_write(staged_batch: StagedBatch, plan: WritePlan) -> dict[str, str]:
-    """What a snapshot tells of how its rows came into the table, and where the source table was emptied."""
+    """Return what a snapshot's summary says of how its rows were written, and of a truncate."""
     truncated = {} if staged_batch.truncated_at is None else {TRUNCATED_AT_PROPERTY: str(staged_batch.truncated_at)}
     return {WRITTEN_AS_PROPERTY: plan.written_as, **truncated}
 
 
 def choose_spark_conf(staged_batch: StagedBatch, plan: WritePlan) -> dict[str, str]:
-    """What Spark is told for the statements of a batch."""
     conf = dict(DISTINCT_KEYS_CONF) if staged_batch.keys_differ else {}
     if staged_batch.truncated_at is not None:
         conf |= WHOLE_TABLE_CONF
@@ -68,7 +67,7 @@ def choose_spark_conf(staged_batch: StagedBatch, plan: WritePlan) -> dict[str, s
 
 
 def _count_rows_read(staged_batch: StagedBatch, plan: WritePlan) -> int | None:
-    """At most how many rows the statements read, of the batch and of the table; None if that is not known."""
+    """Return the most rows that the statements read, of batch and table; None if unknown."""
     if plan.written_as == APPEND:
         return staged_batch.counts.staged
     if plan.bounds is None or plan.bounds.overlap is None:
@@ -77,7 +76,7 @@ def _count_rows_read(staged_batch: StagedBatch, plan: WritePlan) -> int | None:
 
 
 def check_is_sole_writer(table: TableSession, staged_batch: StagedBatch) -> None:
-    """`GiveUp` if a truncate would remove rows that another pipeline has written."""
+    """Raise `GiveUp` if a truncate would remove rows that another pipeline has written."""
     if staged_batch.truncated_at is None:
         return
     pipelines = table.session.tables.list_pipelines(table.name)
@@ -92,15 +91,12 @@ def check_is_sole_writer(table: TableSession, staged_batch: StagedBatch) -> None
 
 
 def is_folded(table: Table, staged_batch: StagedBatch) -> bool:
-    """Whether a key's records are folded column by column: because the table asks for it, or for unchanged values.
-
-    Else the last record of each key decides alone, and a cheaper statement does.
-    """
+    """Whether a key's records are folded column by column. Else the last record of each key decides alone."""
     return table.folds_records or staged_batch.kept > 0
 
 
 def is_always_written(table: Table, staged_batch: StagedBatch) -> bool:
-    """Whether each staged row changes the table, whatever the table holds: none is a delete, and none can be late."""
+    """Whether each staged row changes the table, whatever it holds: none is a delete, and none can be late."""
     if table.mode == TableMode.APPEND:
         return True
     return (
@@ -112,15 +108,13 @@ def is_always_written(table: Table, staged_batch: StagedBatch) -> bool:
 
 
 def plan_reparenting(table: Table, staged_batch: StagedBatch, values: MergeInput) -> Reparenting | None:
-    """How the files of a newer main prove that the merge would do the same there; None if its rows must be read.
-
-    Files do for deletes, and for upserts that write each column: they do not depend on the row they replace. Audits
-    read the whole branch, and a truncate removes whatever main has.
-    """
+    """Return how files of a newer main prove that the merge would write equal rows there; None if rows must be read."""
+    # audits read the whole branch, and a truncate removes whatever main has
     if table.audits or staged_batch.truncated_at is not None:
         return None
     if table.mode == TableMode.APPEND or not staged_batch.counts.staged:
         return Reparenting()
+    # deletes, and upserts that write each column, do not depend on the row that they replace
     if table.upsert and not _writes_each_column(table, values):
         return None
     asks_rows = (
@@ -133,7 +127,6 @@ def plan_reparenting(table: Table, staged_batch: StagedBatch, values: MergeInput
 
 
 def _writes_each_column(table: Table, values: MergeInput) -> bool:
-    """Whether an upsert replaces each column of a row. One without value columns does not touch the row."""
     written_columns = {name for name, _ in values["keys"]} | set(values["values"])
     return (
         bool(values["values"])
@@ -147,6 +140,5 @@ def _has_only_new_keys(bounds: Bounds) -> bool:
 
 
 def _adds_only_new_keys(table: Table, staged_batch: StagedBatch) -> bool:
-    """Whether a record of a key that is not in the table only adds a row, or deletes nothing."""
     plain = table.upsert and table.deletes == DeleteMode.HARD and not table.sequence_by
     return plain and not is_folded(table, staged_batch)
