@@ -28,7 +28,7 @@ def cut_into_slices(ranges: Ranges, max_records: int) -> list[Ranges]:
 
 @dataclass(frozen=True)
 class TableBackfill:
-    """What of one table is applied again."""
+    """The part of a backfill that belongs to one table."""
 
     table: str
     ranges: Ranges
@@ -36,10 +36,9 @@ class TableBackfill:
 
 @dataclass(frozen=True)
 class Backfill:
-    """One backfill. Its slices follow from `ranges` and `max_records` alone, so `id`, a digest, stands for all of it.
+    """One backfill. Its slices follow from `ranges` and `max_records` alone, so `id` is a digest of them.
 
-    `asked` are the user's words: the same words find a backfill that is open and go on with it, although a range of
-    times may mean other offsets by then.
+    `asked` are the user's words: a repeat of them goes on with an open backfill, although times may mean other offsets.
     """
 
     id: str
@@ -51,13 +50,12 @@ class Backfill:
 
     @classmethod
     def build(cls, pipeline: str, **content: Any) -> "Backfill":
-        """A backfill with the id that its content gives it."""
         draft = cls(id="", **content)
         text = json.dumps({"pipeline": pipeline, **draft.to_dict()}, sort_keys=True)
         return replace(draft, id=hashlib.sha256(text.encode()).hexdigest()[:ID_DIGITS])
 
     def list_slices(self, table: str) -> list[Ranges]:
-        """One table's slices; number 1 is the first. They are cut once: that takes a second for a thousand of them."""
+        """Return one table's slices; number 1 is the first. Cached: a thousand take a second."""
         if table not in self._slices_by_table:
             self._slices_by_table[table] = cut_into_slices(self.get_ranges(table), self.max_records)
         return self._slices_by_table[table]
@@ -67,34 +65,31 @@ class Backfill:
         return {}
 
     def get_ranges(self, table: str) -> Ranges:
-        """One table's ranges."""
         return next(t.ranges for t in self.tables if t.table == table)
 
     @property
     def slice_count(self) -> int:
-        """How many slices the longest table has. They are not cut for that: a wide range makes millions."""
+        """The slices of the longest table. They are not cut for that: a wide range makes millions."""
         return max(-(-table.ranges.span // self.max_records) for table in self.tables)
 
     @property
     def numbers(self) -> list[int]:
-        """The numbers of all slices, newest first: what is read for one decides for those before it."""
+        """All slices, newest first: what is read for one decides for those before it."""
         return list(range(self.slice_count, 0, -1))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, small enough to read in the Airflow UI."""
         tables = [{"table": t.table, "ranges": t.ranges.to_dict()} for t in self.tables]
         return {**asdict(self), "tables": tables}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Backfill":
-        """Inverse of `to_dict`."""
         tables = tuple(TableBackfill(t["table"], Ranges.from_dict(t["ranges"])) for t in data["tables"])
         return cls(**{**data, "tables": tables})
 
 
 @dataclass(frozen=True)
 class AppliedSlice(PublishCost):
-    """What one slice did to one table. `snapshot_id` is None when nothing was published for it."""
+    """What one slice did to one table. `snapshot_id` is None if nothing was published for it."""
 
     table: str
     backfill: str
@@ -110,13 +105,12 @@ class AppliedSlice(PublishCost):
     outcome: PublishOutcome = PublishOutcome.PUBLISHED
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, small enough to read in the Airflow UI."""
         snapshot = None if self.snapshot_id is None else str(self.snapshot_id)
         return {**asdict(self), "ranges": self.ranges.to_dict(), "snapshot_id": snapshot}
 
 
 def find_reach(pieces: list[Ranges], start: Offsets) -> Offsets:
-    """How far `pieces` reach from `start` without a gap, per partition."""
+    """Return how far `pieces` reach from `start` without a gap, per partition."""
     reach = {topic: dict(parts) for topic, parts in start.items()}
     for topic, partition, begin, end in sorted(entry for piece_ranges in pieces for entry in piece_ranges):
         offset = get_offset(reach, topic, partition)
@@ -126,6 +120,6 @@ def find_reach(pieces: list[Ranges], start: Offsets) -> Offsets:
 
 
 def find_missing_ranges(start: Offsets, end: Offsets) -> Ranges:
-    """Ranges from `start` to `end` in the partitions of `start`; empty ones where `end` is not beyond it."""
+    """Return ranges from `start` to `end` in the partitions of `start`; empty ones if `end` is not beyond it."""
     reach = {t: {p: max(o, get_offset(end, t, p) or 0) for p, o in parts.items()} for t, parts in start.items()}
     return Ranges.between(start, reach)

@@ -37,10 +37,9 @@ class CostCounts(TypedDict):
 
 @dataclass(frozen=True, kw_only=True)
 class PublishCost:
-    """What a publish cost in bytes, each None where the destination does not count them, and the `job` that did it.
+    """What a publish cost in bytes, each None if the destination does not count them, and the `job` that did it.
 
-    `bytes_scanned`: what a dry run said that it would read; `bytes_billed`: what it was billed; `bytes_written`: the
-    data and delete files that its snapshot added.
+    `bytes_scanned`: what a dry run said that it would read. `bytes_written`: the data and delete files of its snapshot.
     """
 
     bytes_scanned: int | None = None
@@ -49,7 +48,6 @@ class PublishCost:
     job: str = ""
 
     def to_counts(self) -> CostCounts:
-        """Its bytes, for a row."""
         return {
             "bytes_scanned": self.bytes_scanned,
             "bytes_billed": self.bytes_billed,
@@ -57,7 +55,7 @@ class PublishCost:
         }
 
     def add_cost(self, later: "PublishCost") -> "PublishCost":
-        """Both costs together; the later job's."""
+        """Add up both costs; `job` is the later one."""
         counts = {name: _add_known(getattr(self, name), getattr(later, name)) for name in COST_COUNTS}
         return PublishCost(**counts, job=later.job or self.job)
 
@@ -67,7 +65,6 @@ NOTHING_PUBLISHED = PublishCost(bytes_written=0)
 
 
 def pick_cost_counts(row: CostCounts) -> CostCounts:
-    """The bytes in a row."""
     return {
         "bytes_scanned": row["bytes_scanned"],
         "bytes_billed": row["bytes_billed"],
@@ -76,7 +73,7 @@ def pick_cost_counts(row: CostCounts) -> CostCounts:
 
 
 def read_cost(summary: Mapping[str, str] | None) -> PublishCost:
-    """What a publish cost, as its snapshot's summary tells it; of no snapshot, nothing was written."""
+    """Read the cost from the summary of the publish's snapshot."""
     if summary is None:
         return NOTHING_PUBLISHED
     # Iceberg leaves out what it has not added, and counts files in every snapshot
@@ -101,8 +98,8 @@ RECORD_COUNTS = ("read", *DISPOSITIONS)
 class Counts:
     """Where a batch's records went; `span` counts offsets, all others records.
 
-    superseded: a later record has the same raw key; filtered: `when` excludes them; ignored: deletes that the table
-    does not apply; dead_lettered: they could not be decoded and were set aside.
+    - `superseded`: a later record has this raw key. `filtered`: `when` excludes them.
+    - `ignored`: deletes that the table does not apply. `dead_lettered`: they were set aside.
     """
 
     span: int = 0
@@ -115,16 +112,15 @@ class Counts:
 
     @property
     def gaps(self) -> int:
-        """Offsets without a record for the reader: transaction markers, aborted records, compaction."""
+        """Offsets without a record: transaction markers, aborted records, compaction."""
         return self.span - self.read
 
     @property
     def to_write(self) -> int:
-        """Records that a merge has to write somewhere: into the table, or into its dead letters."""
         return self.staged + self.dead_lettered
 
     def explain_imbalance(self) -> str | None:
-        """A sentence when the records do not add up, None when they do."""
+        """Return a sentence if the records do not add up, else None."""
         if self.read == sum(getattr(self, name) for name in DISPOSITIONS) and self.gaps >= 0:
             return None
         counts_text = " ".join(f"{name}={value}" for name, value in asdict(self).items())
@@ -140,11 +136,10 @@ def exceeds_tolerance(bad: int, set_aside: int) -> bool:
 class PlannedBatch:
     """What `plan` decided for one table.
 
-    - `attempt`: set when a batch that is already staged is resumed.
-    - `follows`: the attempt of the staged batch that this one starts behind; empty when it starts at the position.
-    - `watermark`: how the table stands to the others that read the log.
+    - `attempt`: set if a batch that is already staged is resumed.
+    - `follows`: the attempt of the staged batch before this one; empty if it starts at the position.
     - `last_per_key`: of each raw key's records only the last is decoded and staged.
-    - `superseded_share`: about how many of the records have a later one of their key, by a sample; None without one.
+    - `superseded_share`: the share of records with a later one of their key, by a sample; None without one.
     """
 
     table: str
@@ -158,16 +153,14 @@ class PlannedBatch:
 
     @property
     def keys_differ(self) -> bool:
-        """Whether nearly all staged rows have different keys: superseded ones are left out, or a sample shows few."""
+        """Whether nearly all staged rows have different keys."""
         return self.last_per_key or self.superseded_share is not None
 
     @property
     def is_resumed(self) -> bool:
-        """Whether the batch is staged already and only waits to be published."""
         return self.attempt is not None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, small enough to read in the Airflow UI."""
         return {
             "table": self.table,
             "batch": self.batch,
@@ -182,7 +175,6 @@ class PlannedBatch:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "PlannedBatch":
-        """Inverse of `to_dict`."""
         plain_fields = ("table", "batch", "follows", "last_per_key", "superseded_share")
         return cls(
             ranges=Ranges.from_dict(data["ranges"]),
@@ -195,9 +187,8 @@ class PlannedBatch:
 class PlanScope(StrEnum):
     """Which batches a plan holds: those of a whole flush, or those of one of its two clocks.
 
-    - `ALL`: what waits in the queues, and new batches.
-    - `NEW`: new batches; what waits before them is left to merges.
-    - `STAGED`: what waits in the queues.
+    - `NEW`: new batches alone.
+    - `STAGED`: those that wait in the queues.
     """
 
     ALL = "all"
@@ -216,7 +207,7 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Plan:
-    """The batches of one run and the log they were cut from.
+    """The batches of one run and the log that they were cut from.
 
     - `tables`: for each table that has work, the batches in its queue, oldest first, then the new one.
     - `wait_reason`: why no table gets a new batch. `refusals`: the tables that cannot go on, and why.
@@ -234,7 +225,6 @@ class Plan:
     epochs: Offsets = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
         return {
             "tables": [table.to_dict() for table in self.tables],
             "cluster_id": self.cluster_id,
@@ -248,7 +238,6 @@ class Plan:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Plan":
-        """Inverse of `to_dict`."""
         tables = tuple(PlannedBatch.from_dict(table) for table in data["tables"])
         refusals = tuple(Refusal(**refusal) for refusal in data["refused"])
         counts = {"offsets_left": data["left"], "size_reason": data["sized"]}
@@ -265,17 +254,16 @@ class StagedPart(NamedTuple):
 
 @dataclass(frozen=True)
 class StagedBatch:
-    """A batch whose rows are in the intermediate table: of the attempt `attempt`, as of the snapshot `snapshot_id`.
+    """A batch whose rows are in the intermediate table, at `snapshot_id`.
 
     - `table_uuid`: of the destination when the batch was staged; None if it did not exist yet.
-    - `shape`: identifies the staged schema; if it differs from that of the pipeline file, the file has changed. Of a
-      table without a value schema a dot follows, and what the file alone says.
-    - `follows`: the attempt of the batch before it in the queue when it was planned; empty for none.
-    - `ahead`: the batches before it that are merged with it, as one; `ranges` and counts are then those of all of them.
+    - `shape`: identifies the staged schema. Without a value schema a dot follows, and the shape by the file alone.
+    - `follows`: the attempt of the batch before it when it was planned; empty for none.
+    - `ahead`: the batches before it that are merged with it; `ranges` and counts are then those of all.
     - `deletes`, `unsequenced_deletes`: counted with `sequence_by` only. `kept`: rows that keep some value of the table.
-    - `keys_differ`: nearly all rows have different keys; False also if that is not known.
-    - `truncated_at`: the offset of its last truncate, None without one. It removes all rows of earlier offsets.
-    - `bytes`, `stage_seconds`: the size of its files, and the duration of the stage job; 0 if unknown.
+    - `keys_differ`: nearly all rows have different keys; False also if unknown.
+    - `truncated_at`: the offset of its last truncate, which removes all rows of earlier offsets.
+    - `bytes`, `stage_seconds`: 0 if unknown.
     """
 
     table: str
@@ -303,27 +291,24 @@ class StagedBatch:
 
     @property
     def row_shape(self) -> str:
-        """Of the rows, with the columns that the destination had when they were staged."""
+        """The shape with the columns that the destination had when the rows were staged."""
         return self.shape.partition(".")[0]
 
     @property
     def parts(self) -> tuple[StagedPart, ...]:
-        """The batches that are merged as this one, oldest first; the batch alone unless it stands for several."""
+        """The batches that are merged as this one, oldest first."""
         return (*self.ahead, StagedPart(self.batch, self.attempt))
 
     @property
     def label(self) -> str:
-        """As messages name it."""
         return f"batches={self.ahead[0].batch}-{self.batch}" if self.ahead else f"batch={self.batch}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, small enough to read in the Airflow UI."""
         # JSON numbers lose precision above 2^53 in a browser, and snapshot ids are 63 bits long
         return {**asdict(self), "ranges": self.ranges.to_dict(), "snapshot_id": str(self.snapshot_id)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "StagedBatch":
-        """Inverse of `to_dict`."""
         ready = dict(data)
         ready["snapshot_id"] = int(data["snapshot_id"])
         ready["ranges"] = Ranges.from_dict(data["ranges"])
@@ -335,7 +320,7 @@ class StagedBatch:
         return cls(**ready)
 
     def compute_end_position(self, before: Position | None) -> Position:
-        """The table's position after this batch; `before` is the position at which it starts."""
+        """Return the table's position after this batch; `before` is the position at which it starts."""
         return Position(
             offsets=self.ranges.end,
             batch=self.batch,
@@ -348,7 +333,6 @@ class StagedBatch:
         )
 
     def bind_to_table(self, uuid: str | None) -> "StagedBatch":
-        """The same batch, bound to the destination with this UUID."""
         return replace(self, table_uuid=uuid)
 
 
@@ -374,20 +358,18 @@ class PublishedBatch(PublishCost):
     written_as: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, small enough to read in the Airflow UI."""
         snapshot = None if self.snapshot_id is None else str(self.snapshot_id)
         return {**asdict(self), "ranges": self.ranges.to_dict(), "snapshot_id": snapshot}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "PublishedBatch":
-        """Inverse of `to_dict`."""
         ready = {**data, "ranges": Ranges.from_dict(data["ranges"])}
         ready["snapshot_id"] = None if data["snapshot_id"] is None else int(data["snapshot_id"])
         ready["outcome"] = PublishOutcome(data["outcome"])
         return cls(**ready)
 
     def add(self, later: "PublishedBatch") -> "PublishedBatch":
-        """This result and a `later` one of the same table as one result: rows and seconds are summed."""
+        """Sum this result and a `later` one of the table."""
         sums = ("staged", "inserted", "updated", "deleted", "batches")
         return replace(
             later,

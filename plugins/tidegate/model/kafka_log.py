@@ -13,10 +13,9 @@ EpochLookup = Callable[[int], tuple[int, int | None] | None]
 
 
 def find_epoch_starts(look: EpochLookup, start: int, end: int) -> list[tuple[int, int]]:
-    """Where in ``[start, end)`` each epoch begins; empty where the broker keeps none.
+    """Return where in ``[start, end)`` each epoch begins; empty if the broker keeps none.
 
-    Epochs only grow with the offset, so two looks are enough for a range of one epoch, and some twenty more find each
-    change in a million records.
+    Epochs grow with the offset: two looks are enough for one epoch, some twenty find each change in a million records.
     """
     epoch_starts: list[tuple[int, int]] = []
     at = start
@@ -30,7 +29,6 @@ def find_epoch_starts(look: EpochLookup, start: int, end: int) -> list[tuple[int
 
 
 def _find_next_epoch_offset(look: EpochLookup, start: int, end: int, epoch: int) -> int:
-    """The smallest offset whose next record is of another epoch, `end` without one."""
     same_end = start
     other_end = end
     probe = end - 1  # most ranges are of one epoch: looked at first, the last record ends the search
@@ -48,7 +46,7 @@ def _find_next_epoch_offset(look: EpochLookup, start: int, end: int, epoch: int)
 class Log:
     """What the brokers hold of some topics: per partition the first offset kept, and the end for this isolation.
 
-    `epochs` are those of the leaders that answered for the ends; absent where brokers keep none.
+    `epochs` are those of the leaders that answered for the ends; absent if brokers keep none.
     """
 
     cluster_id: str
@@ -58,7 +56,7 @@ class Log:
     epochs: Offsets = field(default_factory=dict)
 
     def add_topics(self, other_log: "Log") -> "Log":
-        """This log and that of other topics as one, of the other's cluster."""
+        """Add other topics to this log; the cluster is the other's."""
         return Log(
             other_log.cluster_id,
             self.topic_ids | other_log.topic_ids,
@@ -68,12 +66,12 @@ class Log:
         )
 
     def find_begins_behind(self, offsets: Offsets) -> Offsets:
-        """The log's begin in each partition in which it lies behind the offset: the records between are gone."""
+        """Return the log's begin in each partition that has lost records from the offset on."""
         begins = [(t, p, o, get_offset(self.begin, t, p)) for t, p, o in iterate_offsets(offsets)]
         return group_by_topic({(t, p): begin for t, p, o, begin in begins if begin is not None and begin > o})
 
     def find_older_epochs(self, epochs: Offsets, offsets: Offsets) -> Offsets:
-        """The epochs of partitions that have a newer leader now and still hold the offset."""
+        """Return the epochs of partitions that have a newer leader now and still hold the offset."""
         older = {}
         for topic, partition, epoch in iterate_offsets(epochs):
             offset = get_offset(offsets, topic, partition)
@@ -86,7 +84,7 @@ class Log:
 
 @dataclass(frozen=True)
 class Retention:
-    """How long a topic keeps records, None for ever, and tombstones, None without compaction, in milliseconds."""
+    """How long a topic keeps records (None: for ever) and tombstones (None: no compaction), in milliseconds."""
 
     records_ms: int | None = None
     tombstones_ms: int | None = None

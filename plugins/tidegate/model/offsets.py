@@ -21,14 +21,12 @@ def parse_offsets(data: Mapping[str, Mapping[Any, Any]]) -> Offsets:
 
 
 def iterate_offsets(offsets: Offsets) -> Iterator[tuple[str, int, int]]:
-    """Yield (topic, partition, offset), ordered by topic and partition."""
     for topic in sorted(offsets):
         for partition in sorted(offsets[topic]):
             yield topic, partition, offsets[topic][partition]
 
 
 def group_by_topic(flat: Mapping[tuple[str, int], int]) -> Offsets:
-    """Offsets by topic, of those that are kept by (topic, partition)."""
     result: Offsets = {}
     for (topic, partition), offset in sorted(flat.items()):
         result.setdefault(topic, {})[partition] = offset
@@ -36,7 +34,6 @@ def group_by_topic(flat: Mapping[tuple[str, int], int]) -> Offsets:
 
 
 def get_offset(offsets: Offsets, topic: str, partition: int) -> int | None:
-    """Return the offset of one partition, None where there is none."""
     return offsets.get(topic, {}).get(partition)
 
 
@@ -50,12 +47,12 @@ def merge_offsets(*parts: Offsets) -> Offsets:
 
 
 def find_lowest(*parts: Offsets) -> Offsets:
-    """Per partition the smallest offset of those maps that know it: the low watermark."""
+    """Return per partition the smallest offset of those maps that have it: the low watermark."""
     return _choose_per_partition(min, parts)
 
 
 def find_highest(*parts: Offsets) -> Offsets:
-    """Per partition the greatest number of those maps that know it."""
+    """Return per partition the greatest number of those maps that have it."""
     return _choose_per_partition(max, parts)
 
 
@@ -69,7 +66,7 @@ def _choose_per_partition(choose: Callable[[int, int], int], maps: Iterable[Offs
 
 
 def format_offsets(offsets: Offsets) -> str:
-    """As messages name them, ``{'topic': {0: 42}}``: of many partitions the first, and how many more there are."""
+    """Format for messages, ``{'topic': {0: 42}}``; of many partitions the first, and how many more."""
     entries = list(iterate_offsets(offsets))
     if len(entries) <= MAX_NAMED_PARTITIONS:
         return str(offsets)
@@ -78,21 +75,20 @@ def format_offsets(offsets: Offsets) -> str:
 
 
 def format_partitions(partitions: Collection[int]) -> str:
-    """Their numbers as messages name them, ``[0, 1]``, in order; of many the first, and how many more there are."""
+    """Format for messages, ``[0, 1]``; of many the first, and how many more."""
     entries = sorted(partitions)
     more = len(entries) - MAX_NAMED_PARTITIONS
     return str(entries) if more <= 0 else f"{entries[:MAX_NAMED_PARTITIONS]} and {more} more"
 
 
 def format_names(names: Collection[str]) -> str:
-    """Topics or tables as messages name them, in the given order; of many the first, and how many more there are."""
+    """Format topics or tables for messages, in order; of many the first, and how many more."""
     name_list = list(names)
     more = len(names) - MAX_NAMED_PARTITIONS
     return ", ".join(name_list) if more <= 0 else f"{', '.join(name_list[:MAX_NAMED_PARTITIONS])} and {more} more"
 
 
 def keep_partitions(offsets: Offsets, known: Offsets) -> Offsets:
-    """The offsets of those partitions that `known` has too."""
     return {t: {p: o for p, o in parts.items() if p in known[t]} for t, parts in offsets.items() if t in known}
 
 
@@ -110,65 +106,55 @@ class Ranges:
                 )
 
     def __iter__(self) -> Iterator[tuple[str, int, int, int]]:
-        """Yield (topic, partition, start, end) in order."""
         for topic in sorted(self.by_topic):
             for partition in sorted(self.by_topic[topic]):
                 yield topic, partition, *self.by_topic[topic][partition]
 
     @classmethod
     def between(cls, start: Offsets, end: Offsets) -> "Ranges":
-        """Ranges from `start` to `end`; ValueError where they name other partitions, or one would run backwards."""
+        """Return ranges from `start` to `end`; ValueError if they name other partitions, or one would run backwards."""
         if {(t, p) for t, p, _ in iterate_offsets(start)} != {(t, p) for t, p, _ in iterate_offsets(end)}:
             raise ValueError(f"start and end name different partitions: start={start} end={end}")
         return cls({t: {p: (o, end[t][p]) for p, o in parts.items()} for t, parts in start.items()})
 
     @property
     def start(self) -> Offsets:
-        """The first offset of each partition."""
         return {t: {p: se[0] for p, se in parts.items()} for t, parts in self.by_topic.items()}
 
     @property
     def end(self) -> Offsets:
-        """The first offset after each partition's range."""
         return {t: {p: se[1] for p, se in parts.items()} for t, parts in self.by_topic.items()}
 
     @property
     def span(self) -> int:
-        """The number of offsets covered, control records and compaction gaps included."""
         return sum(end - start for _, _, start, end in self)
 
     def extend_to(self, later: "Ranges") -> "Ranges":
-        """From this start to the end of `later`, which continues these ranges and may know more partitions.
-
-        Those begin where `later` begins them. ValueError where `later` lacks a partition of these.
-        """
+        """Return ranges from this start to the end of `later`, which continues these and may have more partitions."""
         return Ranges.between(merge_offsets(later.start, self.start), later.end)
 
     def select_topics(self, topics: tuple[str, ...]) -> "Ranges":
-        """The ranges of these topics alone."""
         return Ranges({t: parts for t, parts in self.by_topic.items() if t in topics})
 
     def continues(self, position: Offsets) -> bool:
-        """Whether the ranges start exactly at `position`; partitions that the position does not know yet may join."""
+        """Whether the ranges start exactly at `position`; partitions that the position does not have may join."""
         starts = self.start
         return all(get_offset(starts, t, p) == offset for t, p, offset in iterate_offsets(position))
 
     def to_dict(self) -> dict[str, dict[str, list[int]]]:
-        """As people write them: ``{"topic": {"0": [100, 900]}}``."""
+        """Return them as people write them: ``{"topic": {"0": [100, 900]}}``."""
         return {t: {str(p): list(se) for p, se in sorted(parts.items())} for t, parts in sorted(self.by_topic.items())}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Mapping[Any, Any]]) -> "Ranges":
-        """Inverse of `to_dict`."""
         return cls({t: {int(p): (int(s), int(e)) for p, (s, e) in parts.items()} for t, parts in data.items()})
 
 
 def cap_ranges(start: Offsets, end: Offsets, max_records: int) -> Ranges:
-    """Ranges from `start` towards `end` with a span of at most `max_records` offsets, in the partitions of `start`.
+    """Return ranges from `start` towards `end` with a span of at most `max_records` offsets.
 
-    A partition that `end` does not know has an empty range; ValueError where its `end` lies before its `start`. Small
-    backlogs are taken whole, and large ones share what is left evenly: no partition starves as long as `max_records` is
-    not smaller than the number of partitions with a backlog.
+    Small backlogs are taken whole, and large ones share what is left evenly, so no partition starves. ValueError if an
+    end lies before its start.
     """
     backlog = {(t, p): (get_offset(end, t, p) or o) - o for t, p, o in iterate_offsets(start)}
     remaining_records = max_records

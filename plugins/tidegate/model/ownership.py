@@ -60,7 +60,6 @@ class Ownership:
 
     @property
     def properties(self) -> dict[str, str]:
-        """The mark on an Iceberg table."""
         mark = {
             KIND_PROPERTY: self.kind.value,
             PIPELINE: self.pipeline,
@@ -71,19 +70,18 @@ class Ownership:
 
     @property
     def labels(self) -> dict[str, str]:
-        """The mark on a BigQuery table, where a label holds few characters: whose the table is stands as a digest."""
+        """The mark on a BigQuery table: a label holds few characters, so the owner is a digest."""
         owner = hashlib.sha256(f"{self.pipeline}/{self.table}".encode()).hexdigest()[:40]
         return {KIND_LABEL: self.kind.value, OWNER_LABEL: owner, FORMAT_LABEL: FORMAT}
 
     @property
     def words(self) -> str:
-        """For messages."""
         owners = (("pipeline", self.pipeline), ("table", self.table))
         return " ".join([f"kind={self.kind}", *(f"{name}={value}" for name, value in owners if value)])
 
 
 def check_mark(name: str, owner: Ownership, mark: Mapping[str, str], present: Mapping[str, str]) -> None:
-    """`GiveUp` unless the table `name` carries `mark`, that of `owner`; `present` are its properties, or labels."""
+    """Raise `GiveUp` unless the table `name` carries `mark`; `present` are its properties, or labels."""
     *identity, format_key = mark
     if not any(present.get(key) for key in identity):
         raise GiveUp(
@@ -102,7 +100,7 @@ def check_mark(name: str, owner: Ownership, mark: Mapping[str, str], present: Ma
 
 
 def refuse_other_format(place: str, key: str, present: Mapping[str, str]) -> None:
-    """`GiveUp` where another build of Tidegate has written what lies at `place`."""
+    """Raise `GiveUp` if another build of Tidegate has written what lies at `place`."""
     if (found := present.get(key)) != FORMAT:
         raise GiveUp(
             f"{place}: another build of Tidegate wrote it, {key}={found or 'none'}, and this one reads {FORMAT}; "
@@ -111,7 +109,7 @@ def refuse_other_format(place: str, key: str, present: Mapping[str, str]) -> Non
 
 
 def _propose_new_mark(name: str, mark: Mapping[str, str], present: Mapping[str, str]) -> str:
-    """The other way out where only the destination's name differs: a person may have renamed both tables."""
+    """Propose a new mark if only the destination's name differs: a person may have renamed both tables."""
     if [key for key, value in mark.items() if present.get(key) != value] != [TABLE] or not present.get(TABLE):
         return ""
     assigned = f"{render_literal(TABLE)} = {render_literal(mark[TABLE])}"
@@ -122,7 +120,7 @@ def _propose_new_mark(name: str, mark: Mapping[str, str], present: Mapping[str, 
 
 
 def check_kind(name: str, kind: str | None, kinds: Collection[str]) -> None:
-    """`GiveUp` before something is removed from a table that is not of these kinds."""
+    """Raise `GiveUp` before something is removed from a table that is not of these kinds."""
     if kind not in kinds:
         raise GiveUp(
             f"table={name} kind={kind or 'none'}: it is not one of Tidegate's own ({', '.join(kinds)}), so nothing was "
@@ -131,40 +129,35 @@ def check_kind(name: str, kind: str | None, kinds: Collection[str]) -> None:
 
 
 def describe_intermediate(pipeline: Pipeline, table: Table) -> Ownership:
-    """The intermediate tables of a destination: the flush's, and those of backfills and replays."""
+    """For the intermediate tables of a destination: the flush's, and those of backfills and replays."""
     return Ownership(TableKind.INTERMEDIATE, pipeline.name, table.identifier)
 
 
 def describe_memory(table: Table) -> Ownership:
-    """What remembers deletes or changes of a destination, for all pipelines that write it."""
     branch = "" if table.branch == "main" else f" branch={table.branch}"
     kind = TableKind.DELETES if table.history is None else TableKind.CHANGES
     return Ownership(kind, "", table.identifier + branch)
 
 
 def describe_dead_letters(pipeline: Pipeline) -> Ownership:
-    """The dead letters of a pipeline."""
     return Ownership(TableKind.DEAD_LETTERS, pipeline.name)
 
 
 def describe_control(control: str) -> Ownership:
-    """The control table of the pipeline whose name is in its own."""
     pipeline = control.rpartition(".")[2].removeprefix("tidegate_").removesuffix("_batches")
     return Ownership(TableKind.BATCHES, pipeline)
 
 
 def describe_name_registry(pipeline: Pipeline) -> Ownership:
-    """The table that says how far a template's names have been looked for."""
     return Ownership(TableKind.NAMES, pipeline.name)
 
 
 def describe_positions(table: str) -> Ownership:
-    """The table of positions of a BigQuery destination, given by its full name."""
     return Ownership(TableKind.POSITIONS, "", table.split(".", 1)[1])
 
 
 def list_product_tables(pipeline: Pipeline) -> dict[str, Ownership]:
-    """Full names of the tables that a pipeline makes beside its destinations, but for what records name."""
+    """Return the tables (full names) that a pipeline makes beside its destinations, but for those that records name."""
     owners: dict[str, Ownership] = {
         resource_names.name_control_table(pipeline): describe_control(resource_names.name_control_table(pipeline))
     }

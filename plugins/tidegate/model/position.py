@@ -10,7 +10,7 @@ from tidegate.model.ownership import FORMAT, refuse_other_format
 
 
 class WatermarkSide(StrEnum):
-    """How a table stands to the low watermark of the tables that read the same log, with one of its batches."""
+    """Whether a table counts for the low watermark with one of its batches."""
 
     INSIDE = "inside"
     OUTSIDE = "outside"  # it came later, and has not caught up
@@ -23,9 +23,9 @@ class Position:
 
     - `offsets`: the next offset to read, by partition.
     - `timestamps`: the greatest published record timestamp of each partition, in milliseconds.
-    - `cluster_id`, `topic_ids`: show whether a topic was recreated. `epochs`: the leaders' epochs when the batch was
-      planned; they show whether the log was cut since.
-    - `outside`: the table was added later than others and has not caught up; the low watermark leaves it out.
+    - `cluster_id`, `topic_ids`: show whether a topic was recreated. `epochs`: the leaders' when the batch was planned;
+      they show whether the log was cut since.
+    - `outside`: the table was added later and has not caught up; the low watermark leaves it out.
     """
 
     offsets: Offsets
@@ -39,14 +39,14 @@ class Position:
 
     @property
     def valid_through_ms(self) -> int | None:
-        """Later records have a greater timestamp than this; None while some partition has shown no record."""
+        """Later records have a greater timestamp; None while some partition has shown no record."""
         timestamps = {(t, p): ms for t, p, ms in iterate_offsets(self.timestamps)}
         all_of_them = [timestamps.get((t, p)) for t, p, _ in iterate_offsets(self.offsets)]
         known_timestamps = [ms for ms in all_of_them if ms is not None]
         return min(known_timestamps) if known_timestamps and len(known_timestamps) == len(all_of_them) else None
 
     def to_properties(self, pipeline: str) -> dict[str, str]:
-        """The snapshot summary's and the table's properties that hold this position."""
+        """Return the properties of snapshot and table that hold this position."""
         prefix = f"tidegate.{pipeline}."
         valid_through = self.valid_through_ms
         return {
@@ -64,7 +64,7 @@ class Position:
 
     @classmethod
     def from_properties(cls, pipeline: str, properties: Mapping[str, str], table: str = "") -> "Position | None":
-        """Inverse of `to_properties`; None where the properties carry no position of this pipeline.
+        """Read a position; None if the properties have none of this pipeline.
 
         `GiveUp` for a position of another format; `table` is for its message.
         """

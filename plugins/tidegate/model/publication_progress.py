@@ -1,7 +1,7 @@
 """How far a publication has come: one small record per part of its keys, in the publication's own state topic.
 
-A part's newest record is its position. With exactly-once it is written in the same transaction as the changes before
-it, so it can neither run ahead of them nor stay behind.
+With exactly-once the record is written in the transaction of the changes before it, so it can neither run ahead of them
+nor stay behind.
 """
 
 import json
@@ -28,14 +28,11 @@ class RunMode(StrEnum):
 class Progress:
     """One part's position: its topics hold the table as of snapshot `to`, or, with `after`, are on the way there.
 
-    - `run`: the run's number, a point, and what no other run is called; `name_run` joins them.
-    - `mode`: what the run compares. `origin`: the snapshot that it starts from; None where it began with nothing.
-    - `after`: the last key whose change was produced, as the letter k and hexadecimal digits; empty before the first.
-      A run produces its changes in the order of their keys.
-    - `until`: of a run that produces again. It takes the keys that changed between `origin` and `until`, and their rows
-      as of `to`.
-    - `joined`, `joined_origin`: the snapshots of joined tables that go with `to` and with `origin`. They are the same
-      where no row of those tables has changed.
+    - `run`: number, point and a unique id of the run; `name_run` joins them.
+    - `origin`: the snapshot that the run starts from; None if it began with nothing.
+    - `after`: the last key whose change was produced, in hexadecimal; empty before the first.
+    - `until`: of a run that produces again the keys that changed between `origin` and `until`, with rows as of `to`.
+    - `joined`, `joined_origin`: the snapshots of joined tables that go with `to` and with `origin`.
     """
 
     run: str
@@ -55,7 +52,7 @@ class Progress:
 
     @property
     def number(self) -> int:
-        """Greater than that of each run that the plan has seen: clocks of workers do not tell which came later."""
+        """Greater than that of each run that the plan has seen: workers' clocks do not tell which came later."""
         number, separator, _ = self.run.partition(NUMBER_SEPARATOR)
         return int(number) if separator else 0
 
@@ -66,7 +63,7 @@ class Progress:
 
     @property
     def target(self) -> Target:
-        """Where the run leads: the snapshots of the table and of those that the SQL joins."""
+        """The snapshots of the table, and of those that the SQL joins, to which the run leads."""
         return self.to, self.joined
 
     @property
@@ -81,7 +78,6 @@ class Progress:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every change up to `to` was produced."""
         return self.after is None
 
     @property
@@ -90,17 +86,16 @@ class Progress:
         return self.target if self.is_complete or self.mode == RunMode.REPUBLISH else None
 
     def to_dict(self) -> dict[str, Any]:
-        """As it stands in the state topic: plain values, because it also goes to workers that lack this module."""
+        """Return plain values: they also go to workers that lack this module."""
         return {**asdict(self), "mode": str(self.mode)}
 
     @classmethod
     def from_bytes(cls, data: bytes | None) -> "Progress | None":
-        """Inverse of what a producer wrote; None for None."""
+        """Read what a producer wrote; None for None."""
         return None if data is None else cls.from_dict(json.loads(data))
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Progress":
-        """Inverse of `to_dict`."""
         return cls(**{**data, "mode": RunMode(data["mode"])})
 
 
@@ -108,44 +103,39 @@ class Progress:
 class PartProgress:
     """The positions of all parts. `raw_records`: each part's newest record in the state topic, None without one.
 
-    `key_forms` are the headers of these records that say how keys were written.
+    `key_forms`: the headers of these records that say how keys were written.
     """
 
     raw_records: tuple[str | None, ...]
     key_forms: tuple[str, ...] = ()
 
     def get_key_form(self, number: int) -> str:
-        """The key form of one part; empty if no record has one."""
+        """Return the key form of one part; empty if no record has one."""
         return self.key_forms[number] if self.key_forms else ""
 
     @property
     def parts(self) -> tuple[Progress | None, ...]:
-        """The positions, by part."""
         return tuple(None if text is None else Progress.from_bytes(text.encode()) for text in self.raw_records)
 
     @property
     def is_new(self) -> bool:
-        """Whether nothing was ever produced."""
         return all(part is None for part in self.raw_records)
 
     @property
     def recorded_parts(self) -> tuple[Progress, ...]:
-        """The positions of the parts that have one."""
         return tuple(part for part in self.parts if part is not None)
 
     @property
     def last_position(self) -> Progress | None:
-        """The position that was recorded last; None before the first."""
         return max(self.recorded_parts, key=lambda part: part.order, default=None)
 
     def name_run(self, run_id: str) -> str:
-        """What the next run is called: its number, and an id that no other run has."""
         number = max((part.number for part in self.recorded_parts), default=0) + 1
         return f"{number}{NUMBER_SEPARATOR}{run_id}"
 
     @property
     def common_position(self) -> Progress | None:
-        """The position that all parts have; None if they differ, or if not all were compared with the topic yet."""
+        """The position of all parts; None if they differ, or if some was never recorded."""
         known_parts = self.recorded_parts
         last = self.last_position
         if last is None or last.state is None or len(known_parts) < len(self.raw_records):
@@ -164,6 +154,6 @@ class PartProgress:
 
     @property
     def parts_of_last_run(self) -> tuple[Progress, ...]:
-        """The positions that belong to the run that was recorded last; empty before the first run."""
+        """The positions that belong to the run that was recorded last."""
         last = self.last_position
         return tuple(part for part in self.recorded_parts if last is not None and part.run == last.run)

@@ -15,32 +15,28 @@ BACKFILL_PROPERTY = "tidegate.backfill"  # an intermediate table's property: the
 
 
 def quote_word(table: str) -> str:
-    """A table's name in a command that a message gives: one word to a shell, also with brackets in it."""
+    """Quote a table's name for a command in a message: one word to a shell, also with brackets in it."""
     return shlex.quote(table)
 
 
 def name_intermediate_table(pipeline: Pipeline, table: Table) -> str:
-    """The table that holds a destination's staged batches, beside the destination itself."""
     return table.name + get_intermediate_suffix(pipeline)
 
 
 def get_intermediate_suffix(pipeline: Pipeline) -> str:
-    """What an intermediate table's name has behind that of its destination."""
     return f"_{pipeline.name}{pipeline.merge.intermediate_suffix}"
 
 
 def name_registry_table(pipeline: Pipeline) -> str:
-    """The table that says how far the template's new names have been looked for."""
     return f"{find_home_namespace(pipeline)}.tidegate_{pipeline.name}_names"
 
 
 def name_registry_property(pipeline: Pipeline) -> str:
-    """The property of the table of names in which a stage job leaves the names it found."""
     return name_pipeline_property(pipeline.name, "named")
 
 
 def build_reserved_pattern(pipeline: Pipeline, table_names: Iterable[str]) -> str:
-    """A regular expression of names that no record may give to a table: the product's own, and `table_names`."""
+    """Return a regular expression of names that no record may give to a table: the product's own, and `table_names`."""
     suffix = re.escape(pipeline.merge.intermediate_suffix.lower())
     beside = [".*_deletes", ".*_tidegate_position"]
     if pipeline.template is not None and pipeline.template.history is not None:
@@ -50,7 +46,7 @@ def build_reserved_pattern(pipeline: Pipeline, table_names: Iterable[str]) -> st
 
 
 def find_home_namespace(pipeline: Pipeline) -> str:
-    """Catalog and namespace of the first entry, a template's first: what serves the whole pipeline lies there."""
+    """Return catalog and namespace of the first entry, where the tables of the whole pipeline lie."""
     first = next((table for table in pipeline.tables if table.naming is None), None)
     if first is not None or pipeline.template is None:
         return (first or pipeline.tables[0]).name.rsplit(".", 1)[0]
@@ -58,7 +54,7 @@ def find_home_namespace(pipeline: Pipeline) -> str:
 
 
 def describe_home(pipeline: Pipeline) -> dict[str, str]:
-    """A destination's properties that say where the pipeline's own tables are: by them a later file is compared."""
+    """Return a destination's properties that say where the pipeline's own tables are."""
     return {
         name_pipeline_property(pipeline.name, "home"): find_home_namespace(pipeline),
         name_pipeline_property(pipeline.name, "intermediate-suffix"): pipeline.merge.intermediate_suffix,
@@ -66,85 +62,74 @@ def describe_home(pipeline: Pipeline) -> dict[str, str]:
 
 
 def name_deletes_table(table: Table) -> str:
-    """The table that remembers a destination's deletes, beside the destination itself."""
     return f"{table.name}_{get_branch_suffix(table.branch)}deletes"
 
 
 def get_branch_suffix(branch: str) -> str:
-    """What the name of a memory has in it that belongs to a branch: nothing for main."""
     return "" if branch == "main" else re.sub(r"\W", "_", branch) + "_"
 
 
 def name_positions_table(table: str) -> str:
-    """Where pipelines keep their positions in a destination that cannot carry them itself."""
+    """Name the table in which pipelines keep positions of a destination that cannot carry them."""
     return f"{table}_tidegate_position"
 
 
 def name_changes_table(table: Table) -> str:
-    """The table that remembers the changes of a destination with history, beside the destination itself."""
+    """Name the table that remembers the changes of a destination with history."""
     return f"{table.name}_{get_branch_suffix(table.branch)}changes"
 
 
 def name_memory_table(table: Table) -> str:
-    """What remembers deletes, or changes, of a destination that has such a memory."""
     return name_deletes_table(table) if table.history is None else name_changes_table(table)
 
 
 def name_backfill_table(pipeline: Pipeline, table: Table, backfill: str) -> str:
-    """The intermediate table of one backfill of one destination."""
     return f"{get_backfill_prefix(pipeline.name, table.name)}{backfill}{pipeline.merge.intermediate_suffix}"
 
 
 def get_backfill_prefix(pipeline: str, table: str) -> str:
-    """What the names of all intermediate tables of a destination's backfills begin with."""
     return f"{table}_{pipeline}_backfill_"
 
 
 def name_control_table(pipeline: Pipeline) -> str:
-    """The pipeline's history for people, in the first table's catalog and namespace."""
     return f"{find_home_namespace(pipeline)}.tidegate_{pipeline.name}_batches"
 
 
 def name_dead_letter_table(pipeline: Pipeline) -> str:
-    """The records that could not be read, in the first table's catalog and namespace."""
     return f"{find_home_namespace(pipeline)}.tidegate_{pipeline.name}_dead_letters"
 
 
 def name_branch(pipeline: str, batch: int, attempt: str) -> str:
-    """The branch of one merge attempt; never reused."""
+    """Name the branch of one merge attempt; never reused."""
     return f"tidegate_{pipeline}_{batch}_{attempt}"
 
 
 def name_backfill_branch(pipeline: str, backfill: str, *, number: int, attempt: str) -> str:
-    """The branch of one attempt at one slice of a backfill; a flush takes it for nobody's batch and leaves it alone."""
+    """Name the branch of one attempt at one slice of a backfill; no flush takes it for a batch."""
     return f"{get_backfill_branch_prefix(pipeline, backfill)}{number}_{attempt}"
 
 
 def get_backfill_branch_prefix(pipeline: str, backfill: str) -> str:
-    """What the names of all branches of a backfill begin with."""
     return f"tidegate_{pipeline}_backfill_{backfill}_"
 
 
 def parse_branch_batch(pipeline: str, name: str) -> int | None:
-    """The batch number in a branch name of this pipeline, None for any other branch.
+    """Return the batch number in a branch name of this pipeline, None for any other branch.
 
-    Names of branches only: the tag of a pipeline ``<pipeline>_<number>_<word>`` reads like one.
+    Not for tags: the tag of a pipeline ``<pipeline>_<number>_<word>`` reads like one.
     """
     return _parse_attempt_number(f"tidegate_{pipeline}_", name)
 
 
 def parse_branch_backfill(pipeline: str, name: str) -> str | None:
-    """The backfill's id in the name of a branch of this pipeline, `REPLAY_ID` of a replay; None for any other branch.
-
-    No pipeline has a name that ends like the begin of such a branch.
-    """
+    """Return the backfill's id in a branch name of this pipeline, `REPLAY_ID` of a replay, else None."""
     prefix = re.escape(f"tidegate_{pipeline}_backfill_")
     match = re.fullmatch(rf"{prefix}([0-9a-f]+|{REPLAY_ID})_\d+_[A-Za-z0-9]+", name)
     return match[1] if match else None
 
 
 def parse_backfill_slice(pipeline: str, backfill: str, name: str) -> int | None:
-    """The slice number in the name of a branch of this backfill, None for any other branch."""
+    """Return the slice number in a branch name of this backfill, None for any other branch."""
     return _parse_attempt_number(get_backfill_branch_prefix(pipeline, backfill), name)
 
 
@@ -159,51 +144,45 @@ def is_ours(reference: str) -> bool:
 
 
 def name_maintenance_property(pipeline: str) -> str:
-    """The table property in which the last maintenance left what it did."""
     return name_pipeline_property(pipeline, "maintenance")
 
 
 def name_tag(pipeline: str) -> str:
-    """The tag on the last published snapshot."""
     return f"tidegate_{pipeline}"
 
 
 def parse_tag_pipeline(reference: str) -> str:
-    """The pipeline that a tag is of."""
     return reference.removeprefix("tidegate_")
 
 
 def name_counted_property(attempt: str) -> str:
-    """The intermediate table's property in which a stage job leaves its counts; the attempt is not complete yet."""
+    """Name the property in which a stage job leaves its counts; the attempt is not complete yet."""
     return f"tidegate.counted.{attempt}"
 
 
 def name_staged_property(attempt: str) -> str:
-    """The intermediate table's property that holds the counts of a complete attempt."""
     return f"tidegate.staged.{attempt}"
 
 
 def name_audit_property(attempt: str) -> str:
-    """The intermediate table's property in which a merge job leaves what its audits of that staged attempt found."""
+    """Name the property in which a merge job leaves what its audits found."""
     return f"tidegate.audit.{attempt}"
 
 
 def name_pipeline_property(pipeline: str, subject: str) -> str:
-    """A destination's property that belongs to this pipeline."""
     return f"tidegate.{pipeline}.{subject}"
 
 
 def name_applied_property(number: int) -> str:
-    """The property of a backfill's own table that says that a slice is applied."""
     return f"tidegate.applied.{number}"
 
 
 def parse_applied_slice(name: str) -> int | None:
-    """The slice that such a property is of, None for any other."""
+    """Return the slice that such a property is of, None for any other."""
     match = re.fullmatch(r"tidegate\.applied\.(\d+)", name)
     return int(match[1]) if match else None
 
 
 def name_backfill_property(pipeline: str, backfill: str) -> str:
-    """A destination's property: the staged attempt that a replay applied."""
+    """Name a destination's property: the staged attempt that a replay applied."""
     return name_pipeline_property(pipeline, f"backfill.{backfill}")

@@ -16,7 +16,7 @@ NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # what brokers tell that do not know the
 
 
 def is_recreated(recorded_id: str, topic_id: str) -> bool:
-    """Whether a topic was deleted and created again since its id was recorded; False if either id is not known."""
+    """Whether a topic was deleted and created again since its id was recorded; False if either id is unknown."""
     return recorded_id != topic_id and NO_TOPIC_ID not in (recorded_id, topic_id)
 
 
@@ -24,23 +24,21 @@ def is_recreated(recorded_id: str, topic_id: str) -> bool:
 class TableState:
     """A destination table as one load of its metadata shows it.
 
-    - `recorded_position`: the position that the pipeline published last. `position`: where the table stands; after a
-      rollback that of the newest ancestor of main that carries one.
-    - `is_rolled_back`: the last published snapshot is not an ancestor of main. `is_untraceable`: that is not known,
-      because the snapshots that would show it have expired. `is_untagged`: the tag on the last published snapshot is
-      missing.
-    - `cherry_picked_batch`: a batch that was rolled back, and whose snapshot alone was cherry-picked onto main since;
-      then `position` is not known.
-    - `is_position_lost`: the pipeline has written rows into the table, and the record of its position is missing.
+    - `recorded_position`: what the pipeline published last. `position`: where the table stands; after a rollback that
+      of the newest ancestor of main that carries one.
+    - `is_rolled_back`: the last published snapshot is not an ancestor of main. `is_untraceable`: snapshots that would
+      show it have expired. `is_untagged`: the tag on that snapshot is missing.
+    - `cherry_picked_batch`: a rolled back batch whose snapshot alone was picked onto main; `position` is then unknown.
+    - `is_position_lost`: the pipeline has written rows, and the record of its position is missing.
     - `highest_batch`: the highest batch number that was used; it never falls.
     - `marks`: the table's properties that belong to the pipeline (`tidegate.<pipeline>.`).
     - `emptied_columns`: paths of columns that were dropped and added again, and that no batch has filled since.
-    - `has_maps`: False where the destination has no maps, and a column holds their entries.
-    - `kind`: of a table of the product's own, which is no destination; empty for others.
-    - `total_records`: the rows in its data files, deleted ones included; None where unknown.
-    - `rewrites_files`: a merge replaces whole files. `dropped_partition`: a partition of them whose column was dropped.
-    - `snapshots_since_publish`: how many snapshots of others lie above the last published one.
-    - `reserved_columns`: names, without case, that no column may have in a table that is merged into.
+    - `has_maps`: False if the destination has no maps, and a column holds their entries.
+    - `kind`: of a table of the product's own; empty for others.
+    - `total_records`: the rows in its data files, deleted ones included; None if unknown.
+    - `rewrites_files`: a merge replaces whole files. `dropped_partition`: a partition whose column was dropped.
+    - `snapshots_since_publish`: snapshots of others above the last published one.
+    - `reserved_columns`: names, case-folded, that no column may have in a table that is merged into.
     """
 
     uuid: str
@@ -69,25 +67,22 @@ class TableState:
 
     @property
     def struct(self) -> Struct:
-        """What the table holds, with what is required and the other names that its fields are known by."""
+        """The columns, with what is required and the other names of its fields."""
         return to_struct(self.columns) if self.schema is None else self.schema
 
 
 @dataclass(frozen=True)
 class TableFiles:
-    """What a table consists of, by its current snapshot.
+    """The files of a table, by its current snapshot.
 
     - `data_bytes`: the size of all files, of rows and of deletes.
-    - `small_files`: files below three quarters of the target size. `max_small_files_per_partition`: the most of them in
-      one partition.
+    - `small_files`: files below three quarters of the target size.
     - `full_manifests`: those near the size that manifests are written with.
-    - `snapshots_since_tag`: snapshots of main down to the farthest one that a pipeline has tagged as its last. If main
-      was rolled back to before a tag: down to the position that it carries.
+    - `snapshots_since_tag`: snapshots of main down to the farthest one that a pipeline has tagged as its last.
     - `oldest_tagged_ms`: the oldest time of the snapshots that lead there from any branch. `branch_age_ms`: the
       shortest age at which such a branch lets its own snapshots expire.
     - `is_local`: the files lie in a file system, not in an object store.
     - `nested_tables`: other tables whose files lie below this table's location.
-    - `forbids_file_deletion`: the table's properties forbid to delete files.
     """
 
     data_files: int = 0
@@ -110,7 +105,7 @@ class TableFiles:
 
 @dataclass(frozen=True)
 class FolderLimit:
-    """A partition that names a folder by a value: `column` is its path, `width` how much of a text or bytes counts.
+    """A partition that names a folder by a value: `column` is its path, `width` how much of it counts.
 
     The value, percent-encoded, has at most `max_bytes` there.
     """
@@ -122,7 +117,7 @@ class FolderLimit:
 
 @dataclass(frozen=True)
 class Staging:
-    """An intermediate table as one load shows it: the complete batches among what its newest snapshot holds."""
+    """An intermediate table as one load shows it: the complete batches in its newest snapshot."""
 
     snapshot_id: int
     batches: tuple[StagedBatch, ...]
@@ -132,7 +127,7 @@ class Staging:
 class Head:
     """The newest snapshot of a branch.
 
-    `statements` are those that the publish has yet to run, for a destination that has no branches.
+    `statements` are those that the publish has yet to run, for a destination without branches.
     """
 
     snapshot_id: int
@@ -143,7 +138,7 @@ class Head:
 
 @dataclass(frozen=True)
 class StagedSource:
-    """The staged rows that a publish reads, where it reads them itself: those of some batches."""
+    """The staged rows that a publish reads itself: those of some batches."""
 
     intermediate: str
     parts: tuple[StagedPart, ...]
@@ -153,9 +148,8 @@ class StagedSource:
 class TableCommit:
     """One compare-and-swap: main moves from `cut` to `head` if table, schema and main are still those named here.
 
-    In the same commit `properties` are set on the table, and `tag`, where there is one, moves to `head`. A destination
-    without branches runs `statements` in that commit, if all rows of `source` are still there and the answer to each of
-    `audits`, which is a question and the user's words for it, is 0; what it leaves tells of `attempt`.
+    In this commit `properties` are set, and `tag` moves to `head`. A destination without branches runs `statements` in
+    it, if all rows of `source` are still there and the answer to each of `audits` (question and user's words) is 0.
     """
 
     table: str
@@ -175,18 +169,18 @@ class TableCommit:
 
 @dataclass(frozen=True)
 class Reparenting:
-    """What decides whether written rows may be put onto a newer main without merging them again.
+    """What decides whether written rows may be put onto a newer main without another merge.
 
-    `keys` are what the merge was filled with: no newer file may hold one. None: rows are added whatever main holds.
+    `keys`: no newer file may hold one of these. None: rows are added whatever main holds.
     """
 
     keys: MergeInput | None = None
 
 
 class PastSnapshot(NamedTuple):
-    """A snapshot in a table's history, with at most how many rows it changed; None where its writer does not tell.
+    """A snapshot in a table's history, with at most how many rows it changed; None if unknown.
 
-    `pipeline` and `batch` tell what published it; empty and None for another writer's.
+    `pipeline` and `batch` published it; empty and None for another writer's.
     """
 
     snapshot_id: int
@@ -198,14 +192,13 @@ class PastSnapshot(NamedTuple):
 
 @dataclass(frozen=True)
 class Rollback:
-    """What lies between a table that was rolled back and the last snapshot that a pipeline published.
+    """What lies between a rolled back table and the last snapshot that a pipeline published.
 
     - `current_snapshot_id`: the head of main. `tagged_snapshot_id`: the last published snapshot.
-    - `returning_snapshots`: those that come back if the rollback is undone, newest first: ancestors of the tagged
-      snapshot that are not ancestors of the current one.
-    - `discarded_snapshots`: those that are discarded then, newest first: the other way round.
+    - `returning_snapshots`: those that come back if the rollback is undone, newest first.
+    - `discarded_snapshots`: those that are discarded then, newest first.
     - `is_traceable`: the two have a common ancestor, so that no snapshot between them is unknown.
-    - `rows_now`, `rows_then`: the rows of the current and of the tagged snapshot, None where not exact.
+    - `rows_now`, `rows_then`: the rows of the current and of the tagged snapshot, None if not exact.
     """
 
     current_snapshot_id: int
@@ -218,15 +211,14 @@ class Rollback:
 
     @property
     def discarded_changes(self) -> tuple[PastSnapshot, ...]:
-        """Those of `discarded_snapshots` that changed rows, or whose writer does not say. A compaction changes none."""
+        """Those of `discarded_snapshots` that may have changed rows. A compaction changes none."""
         return tuple(snapshot for snapshot in self.discarded_snapshots if snapshot.rows != 0)
 
 
 class WaitingLetter(NamedTuple):
-    """The place of a record that could not be read; `topic_id` is None where that was not known.
+    """The place of a record that could not be read; `topic_id` is None if unknown.
 
-    `message` is the reason, `written_at` when the record was set aside. `replayed_by` is the staged attempt of the
-    replay that has read it; None where none has.
+    `message` is the reason. `replayed_by` is the staged attempt of the replay that has read it, or None.
     """
 
     topic: str
@@ -242,9 +234,8 @@ class WaitingLetter(NamedTuple):
 class DeadLetter:
     """A record that could not be read, as it came, and why.
 
-    `timestamp`, `key`, `value` and `headers` are the record's own. `stage` is key, value or `DISCARDED_STAGE`,
-    `error_class` the kind of the reason, `message` its text. `batch` and `attempt` set it aside for `table`, at
-    `written_at`. `replayed_at` is None while it waits, `topic_id` where that was not known.
+    `timestamp`, `key`, `value` and `headers` are the record's own. `stage` is key, value or `DISCARDED_STAGE`.
+    `replayed_at` is None while it waits, `topic_id` if unknown.
     """
 
     table: str
@@ -266,13 +257,12 @@ class DeadLetter:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> "DeadLetter":
-        """Of one row of a dead-letter table; other columns, that somebody has added, are passed over."""
+        """Read one row of a dead-letter table; columns that somebody has added are ignored."""
         known = {field.name: row[field.name] for field in fields(cls)}
         return cls(**{**known, "headers": tuple((header["key"], header["value"]) for header in row["headers"] or ())})
 
     @property
     def place(self) -> WaitingLetter:
-        """Where it lies, and why."""
         return WaitingLetter(
             topic=self.topic,
             partition=self.partition,
@@ -301,7 +291,7 @@ DISCARDED_STAGE = "discarded"  # of a dead letter that a person has given up; el
 
 @dataclass(frozen=True)
 class SignedAttempt:
-    """An attempt whose job has left all of its files in a folder: what was asked, and whether its rows came in."""
+    """An attempt whose job has left all of its files in a folder: the request, and whether its rows came in."""
 
     batch: int
     attempt: str
