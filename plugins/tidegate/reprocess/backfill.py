@@ -32,8 +32,6 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class _SliceRound:
-    """What holds for one round: the table as it was read, the slice as it is staged, and when the work began."""
-
     slice: Slice
     table: TableSession
     staged: StagedBatch
@@ -43,11 +41,11 @@ class _SliceRound:
 def merge_slice(table_slice: Slice) -> tuple[AppliedSlice, StagedBatch | None]:
     """Apply one slice and return what changed; a slice that is applied already is a success too.
 
-    1. Read the table, and stage what was flushed into it since the slice was staged: it may decide.
+    1. Read the table, and stage what was flushed into it since the slice was staged.
     2. Cut a branch from that snapshot and merge the slice's records into it, except keys with a later record.
-    3. Publish as a flush does, but leave position and tag alone; then the backfill's own table says that it is applied.
+    3. Publish as a flush does, but leave position and tag alone; then mark the slice as applied.
 
-    Main moved, by a flush or by others: back to 1, so that a newer record is never overwritten.
+    If main moved it begins again at 1, so that a newer record is never overwritten.
     """
     return retry_commits(
         table_slice.session, table_slice.prefix, partial(_merge_round, table_slice, table_slice.session.now_ms())
@@ -104,7 +102,6 @@ def _merge_and_publish(slice_round: _SliceRound) -> AppliedSlice:
 
 
 def _check_same_table(slice_round: _SliceRound, table: TableSession) -> None:
-    """Raise when the branch was cut from another table than the one that is there."""
     if table.require_state().uuid != slice_round.table.require_state().uuid:
         raise PositionLost(
             f"{slice_round.slice.prefix}: the table was dropped, or replaced by another of the same name, "
@@ -131,8 +128,7 @@ def _build_result(
 def apply_backfill(session: Session, planned: Backfill, report: Callable[[AppliedSlice], None]) -> None:
     """Apply every slice, newest first, and clean up; `report` is called for each slice and table.
 
-    A repeat call goes on where the last one stopped: what is staged and what is applied stand in the backfill's own
-    intermediate tables. A slice that is applied twice changes nothing.
+    A repeat call continues where the last one stopped. A slice that is applied twice changes nothing.
     """
     for number in planned.numbers:
         for result in apply_slice(session, planned, number):
@@ -141,21 +137,23 @@ def apply_backfill(session: Session, planned: Backfill, report: Callable[[Applie
 
 
 def apply_slice(session: Session, planned: Backfill, number: int) -> list[AppliedSlice]:
-    """Apply slice `number` to each table that has one. Right in any order, and again.
+    """Apply slice `number` to each table that has one. Works in any order, and again.
 
-    1. Stage what is missing, for all tables at once where they need the same offsets.
-    2. Merge and publish each table on its own; one that fails does not hold up the others.
+    1. Stage what is missing, in one job for tables that need equal offsets.
+    2. Merge and publish each table; one that fails does not stop the others.
     """
     slices = [
         Slice.from_backfill(session, planned, mine.table, number)
         for mine in planned.tables
         if number <= len(planned.list_slices(mine.table))
     ]
+    # 1.
     stage_missing([(table_slice, _read_position(table_slice)) for table_slice in slices if not table_slice.is_applied])
     results: list[AppliedSlice] = []
     failures: list[TidegateError] = []
     for table_slice in slices:
         try:
+            # 2.
             result, staged = merge_slice(table_slice)
         except TidegateError as failure:
             failures.append(failure)
@@ -181,11 +179,9 @@ def _raise_failures(session: Session, slices: list[Slice], failures: list[Tidega
 
 
 def read_open_backfills(session: Session) -> dict[str, Backfill]:
-    """Backfills that have intermediate tables, by id: under way, stopped, or given up.
-
-    A namespace is listed once for all tables: the page asks every few seconds, and most tables have no backfill.
-    """
+    """Return the backfills that have intermediate tables, by id: under way, stopped, or given up."""
     name = session.pipeline.name
+    # the page asks every few seconds, and most tables have no backfill
     list_names = cache(session.tables.list_tables)
     notes = [
         note
@@ -198,24 +194,20 @@ def read_open_backfills(session: Session) -> dict[str, Backfill]:
 
 
 def _has_backfills(pipeline: str, table: Table, list_names: Callable[[str], list[str]]) -> bool:
-    """Whether some backfill may have an intermediate table for this one, by its name."""
     namespace, _, bare_name = table.name.rpartition(".")
     prefix = resource_names.get_backfill_prefix(pipeline, bare_name).casefold()  # some catalogs keep names so
     return any(listed.casefold().startswith(prefix) for listed in list_names(namespace))
 
 
 def read_applied_slices(session: Session, planned: Backfill) -> dict[str, list[int]]:
-    """The slices of each table of the pipeline that are applied and need not be again, newest first."""
+    """Return the applied slices of each table, newest first."""
     names = {table.name for table in session.pipeline.tables}
     slices = [Slice.from_backfill(session, planned, mine.table, 1) for mine in planned.tables if mine.table in names]
     return {part.table.name: sorted(part.list_applied(), reverse=True) for part in slices}
 
 
 def drop_backfill(session: Session, backfill_id: str) -> list[str]:
-    """Drop what a backfill keeps: intermediate tables with their files, branches and marks. Rows stay as they are.
-
-    Returns the tables that were dropped. For a backfill that is done, and for one that is given up.
-    """
+    """Drop a backfill's intermediate tables, branches and marks; rows stay. Return the tables that were dropped."""
     dropped = []
     for table in session.pipeline.tables:
         for own in _list_backfill_tables(session, table, backfill_id):
@@ -231,7 +223,6 @@ def drop_backfill(session: Session, backfill_id: str) -> list[str]:
 
 
 def _list_backfill_tables(session: Session, table: Table, backfill_id: str) -> list[str]:
-    """Full names of its intermediate tables for `table`."""
     begin = f"{resource_names.get_backfill_prefix(session.pipeline.name, table.name)}{backfill_id}".casefold()
     namespace = table.name.rpartition(".")[0]
     listed = [f"{namespace}.{name}" for name in session.tables.list_tables(namespace)]
@@ -239,9 +230,9 @@ def _list_backfill_tables(session: Session, table: Table, backfill_id: str) -> l
 
 
 def abandon_backfill(session: Session, backfill_id: str) -> list[str]:
-    """Give up an open backfill, and drop what it kept; slices that are applied stay applied. Returns what was dropped.
+    """Give up an open backfill; slices that are applied stay applied. Return the tables that were dropped.
 
-    GiveUp where no backfill of this id is open: so a second call says that it is gone.
+    `GiveUp` if no backfill of this id is open.
     """
     open_backfills = read_open_backfills(session)
     if backfill_id not in open_backfills:

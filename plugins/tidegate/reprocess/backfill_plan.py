@@ -26,7 +26,7 @@ RANGES_EXAMPLE = '{"topic": {"0": [100, 900]}}'
 
 @dataclass(frozen=True)
 class BackfillRequest:
-    """What was asked for: `ranges`, or the records from one time to another; `tables` are all when it is empty."""
+    """The user's request: `ranges`, or the records between two times; `tables` empty means all."""
 
     ranges: Ranges | None = None
     from_ms: int = 0
@@ -35,7 +35,6 @@ class BackfillRequest:
 
     @property
     def text(self) -> str:
-        """The same text for the same wish."""
         words = {"from_ms": self.from_ms, "to_ms": self.to_ms} if self.ranges is None else self.ranges.to_dict()
         return json.dumps([words, sorted(self.tables)], sort_keys=True)
 
@@ -54,14 +53,14 @@ class BackfillPart:
 
 @dataclass(frozen=True)
 class ProposedBackfill:
-    """A backfill as it will be applied, for people first."""
+    """A backfill as it will be applied."""
 
     backfill: Backfill
     parts: tuple[BackfillPart, ...]
     is_resumed: bool
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data: for each table its ranges, records at most, batches, and later offsets to read."""
+        """Return for each table its ranges, records at most, batches, and later offsets to read."""
         tables = []
         for table in self.backfill.tables:
             table_parts = [part for part in self.parts if part.table == table.table]
@@ -77,7 +76,7 @@ class ProposedBackfill:
         return {"backfill": self.backfill.id, "resumed": self.is_resumed, "tables": tables}
 
     def to_batches(self) -> list[dict[str, Any]]:
-        """One entry for each batch in the order in which they are applied: its number, and a line that tells of it."""
+        """Return the number and a description of each batch, in the order in which they are applied."""
         numbers = self.backfill.numbers
         entries = []
         for number in numbers:
@@ -90,7 +89,7 @@ class ProposedBackfill:
 def parse_request(
     ranges: Any, from_time: str | None, to_time: str | None, tables: tuple[str, ...] = ()
 ) -> BackfillRequest:
-    """Read the user's words; `ranges` is JSON text or the object itself. ConfigurationError says what is wrong."""
+    """Read the user's words; `ranges` is JSON text or the object itself. `ConfigurationError` says what is wrong."""
     times = (from_time, to_time)
     tables = tuple(dict.fromkeys(tables))
     if (ranges is None) == (times == (None, None)) or (ranges is None and None in times):
@@ -107,15 +106,14 @@ def parse_request(
 
 
 def propose_backfill(session: Session, request: BackfillRequest) -> ProposedBackfill:
-    """What a backfill would apply; changes nothing.
+    """Return what a backfill would apply; changes nothing.
 
     1. Read each table and then the log, once, and check that they still fit each other.
-    2. An open backfill of the same words is gone on with.
-    3. Else ranges for each table: named offsets must lie before its position, times are clipped to it.
+    2. Go on with an open backfill of this request.
+    3. Else find ranges for each table: named offsets must lie before its position, times are clipped to it.
 
-    The same request gives the same backfill until it is done. NothingToDo where no offset lies in the range,
-    ConfigurationError where the range does not fit the table, PositionLost where the log has lost offsets that are
-    needed.
+    A repeated request gives an equal backfill until it is done. `NothingToDo` if no offset lies in the range,
+    `ConfigurationError` if it does not fit the table, `PositionLost` if the log has lost offsets that are needed.
     """
     pipeline = session.pipeline
     refuse_template(pipeline, "backfill")
@@ -125,9 +123,11 @@ def propose_backfill(session: Session, request: BackfillRequest) -> ProposedBack
     tables = _choose_tables(session, request, log)
     refuse_history(pipeline, tables, "backfill")
     positions = {table.name: _require_backfillable(sessions[table.name], log) for table in tables}
+    # 2.
     backfill = _find_open_backfill(session, request, tables, log)
     if backfill is None:
         parts = [
+            # 3.
             TableBackfill(t.name, _compute_table_ranges(sessions[t.name], request, positions[t.name], log))
             for t in tables
         ]
@@ -148,7 +148,7 @@ def propose_backfill(session: Session, request: BackfillRequest) -> ProposedBack
 
 
 def _check_tables(pipeline: Pipeline, backfill: Backfill, positions: Mapping[str, Position]) -> None:
-    """ConfigurationError where an open backfill has a table that the same words do not mean any more."""
+    """Raise `ConfigurationError` if an open backfill has a table that the request does not mean any more."""
     missing_tables = [entry.table for entry in backfill.tables if entry.table not in positions]
     if missing_tables:
         raise ConfigurationError(
@@ -196,7 +196,6 @@ def _find_open_backfill(session: Session, request: BackfillRequest, tables: list
 
 
 def _choose_tables(session: Session, request: BackfillRequest, log: Log) -> list[Table]:
-    """The tables that are named, or all that the named topics feed."""
     pipeline = session.pipeline
     tables_by_name = {table.name: table for table in session.pipeline.tables}
     unknown = [name for name in request.tables if name not in tables_by_name]
@@ -235,7 +234,7 @@ def _check_topics(session: Session, request: BackfillRequest, log: Log) -> None:
 
 
 def _require_backfillable(table: TableSession, log: Log) -> Position:
-    """Where the table stands, if a backfill of it can be decided; every other case is an error that says what to do."""
+    """Return the table's position if a backfill of it can be decided; else raise an error that says what to do."""
     if not table.spec.key.fields:
         raise ConfigurationError(
             f"{table.prefix}: it is appended to without a key, so existing rows cannot be distinguished from rows that "
@@ -247,11 +246,8 @@ def _require_backfillable(table: TableSession, log: Log) -> Position:
 
 
 def refuse_waiting_letters(table: TableSession, ranges: Ranges, position: Position) -> None:
-    """`GiveUp` where dead letters of a table that is appended to wait in these ranges.
-
-    A backfill adds one row for a key that has none, and a replay each letter's row: of a record that both would bring
-    in nobody could tell afterwards whether it is in the table.
-    """
+    """Raise `GiveUp` if dead letters of a table that is appended to wait in these ranges."""
+    # a record that backfill and replay both bring in would be there twice, and nothing could tell
     if needs_later_records(table.spec):
         return
     waiting = []
@@ -288,7 +284,7 @@ def _compute_table_ranges(table: TableSession, request: BackfillRequest, positio
 
 
 def check_log_holds(place: str, *, start: int, end: int, begin: int) -> None:
-    """PositionLost where the log, which starts at `begin`, has lost offsets of `[start, end)` that must be read."""
+    """Raise `PositionLost` if the log has lost offsets of `[start, end)` that must be read."""
     if start < end and start < begin:
         lost_range = f"[{start}, {min(begin, end)})"
         raise PositionLost(

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class StagePiece:
-    """Offsets to stage as batch `number`; `keys_only` for records that decide and are not applied themselves."""
+    """Offsets to stage as batch `number`; `keys_only` for records that only decide."""
 
     number: int
     ranges: Ranges
@@ -47,49 +47,39 @@ class Slice:
 
     @classmethod
     def from_backfill(cls, session: Session, backfill: Backfill, table: str, number: int) -> "Slice":
-        """The slice of the table of that name."""
         return cls(open_table(session, table), backfill, number)
 
     @property
     def session(self) -> Session:
-        """Those of the pipeline."""
         return self.table.session
 
     @cached_property
     def all_ranges(self) -> list[Ranges]:
-        """Every slice of the table, number 1 first."""
         return self.backfill.list_slices(self.table.name)
 
     @property
     def prefix(self) -> str:
-        """For messages."""
         return f"{self.table.prefix} backfill={self.backfill.id} slice={self.number}/{len(self.all_ranges)}"
 
     @property
     def intermediate(self) -> str:
-        """The backfill's own intermediate table."""
         return resource_names.name_backfill_table(self.session.pipeline, self.table.spec, self.backfill.id)
 
     @property
     def shape(self) -> str:
-        """The shape of the rows as the pipeline file asks for them now, over the destination as it is now."""
+        """The shape of rows that pipeline file and destination ask for now."""
         return _compute_shape(self.table.refresh())
 
     @property
     def label(self) -> str:
-        """Of which backfill it is, and its number, as its snapshots tell it."""
         return f"{self.backfill.id}/{self.number}"
 
     @property
     def is_applied(self) -> bool:
-        """Whether it is, see `list_applied`."""
         return self.number in self.list_applied()
 
     def list_applied(self) -> frozenset[int]:
-        """The table's slices that the backfill's own table says are applied, without those rolled back since.
-
-        One may be missing, never too many: a slice may be applied twice.
-        """
+        """Return the applied slices, without those rolled back since. One may be missing, never too many."""
         table = self.table.refresh()
         if list_skipped_records(table.pipeline.name, table.state):
             table = replace(table, spec=make_room_for_letters(table.spec))
@@ -101,15 +91,15 @@ class Slice:
         return frozenset(number for number in applied_slices if replace(self, number=number).label not in rolled_back)
 
     def require_position(self, table: TableSession) -> Position:
-        """The position of the slice's table, as it was read; `GiveUp` too where the flush has yet to read its records.
+        """Return the position of the slice's table; `GiveUp` if the flush has yet to read the slice's records.
 
-        It will after a rewind or a rebase since the plan, and a table that is appended to would have them twice.
-        `PositionLost` where the position is that of a topic that was created again.
+        `PositionLost` if the topic was created again.
         """
         position = require_position(table)
         self.check_same_topics(position.topic_ids)
         for topic, partition, start, end in self.all_ranges[self.number - 1]:
             reached_offset = get_offset(position.offsets, topic, partition) or 0
+            # after a rewind or a rebase since the plan; a table that is appended to would have the records twice
             if reached_offset < end and start < end:
                 raise GiveUp(
                     f"{self.prefix} topic={topic} partition={partition}: position={reached_offset} lies before "
@@ -119,7 +109,7 @@ class Slice:
         return position
 
     def check_same_topics(self, topic_ids: Mapping[str, str]) -> None:
-        """`PositionLost` where these ids are of other topics than planned: their offsets mean other records."""
+        """Raise `PositionLost` if these ids are of other topics than planned: their offsets mean other records."""
         for topic, planned_id in self.backfill.topic_ids.items():
             if topic_ids.get(topic, planned_id) != planned_id:
                 raise PositionLost(
@@ -129,7 +119,6 @@ class Slice:
                 )
 
     def read_staging(self) -> Staging | None:
-        """The intermediate table as it stands, None where there is none."""
         return self.session.staging.read_staging(self.intermediate, self.table.name)
 
 
@@ -138,10 +127,9 @@ def _compute_shape(table: TableSession) -> str:
 
 
 def stage_missing(work: Sequence[tuple[Slice, Offsets]]) -> None:
-    """Stage, for each slice and its table's position, what is not staged yet: newest first, one job for equal pieces.
+    """Stage what is not staged yet for each slice, up to its table's position: newest first, one job for equal pieces.
 
-    A slice needs itself, the slices after it, and the keys of all records from the end of the range to the position:
-    only with them it is known which of its own records are the last of their key.
+    A slice needs itself and the keys of all later records up to the position, to find the last record of each key.
     """
     groups: dict[tuple[int, str, bool], list[tuple[Slice, StagePiece]]] = {}
     for table_slice, position in work:
@@ -158,10 +146,9 @@ def stage_missing(work: Sequence[tuple[Slice, Offsets]]) -> None:
 
 
 def stage_missing_slice(table_slice: Slice, position: Offsets) -> Staging:
-    """The intermediate table in a state that holds all that decides about the slice; what is missing is staged.
+    """Return the intermediate table once it holds all that decides about the slice up to `position`.
 
-    `position` is the table's, per partition: offsets up to there may decide. What is staged already is not staged
-    again. RetryLater where others take away what was staged, again and again.
+    `RetryLater` if others take away what was staged, again and again.
     """
     for _ in range(MAX_ROUNDS):
         staging = table_slice.read_staging()
@@ -193,7 +180,7 @@ def _find_missing_pieces(table_slice: Slice, position: Offsets, staging: Staging
 
 
 def _stage_group(group: list[tuple[Slice, StagePiece]]) -> None:
-    """One job: the same offsets for one or more tables."""
+    """Run one job for tables that need equal offsets."""
     first, stage_piece = group[0]
     session = first.session
     backfill = first.backfill

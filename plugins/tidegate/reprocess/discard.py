@@ -27,9 +27,9 @@ MAX_PARTITIONS_PER_STATEMENT = 500  # each is a condition of its own
 
 @dataclass(frozen=True)
 class ProposedDiscard:
-    """One table's waiting dead letters that are chosen, in the order of their places.
+    """One table's waiting dead letters that are chosen, in order.
 
-    `discarded_before`: how many of them an earlier try has discarded; they are noted together.
+    `discarded_before`: how many an earlier try has discarded; they are noted together.
     """
 
     table: Table
@@ -38,7 +38,7 @@ class ProposedDiscard:
 
 
 def propose_discards(session: Session, letter_filter: LetterFilter) -> list[ProposedDiscard]:
-    """What `discard_dead_letters` would discard of each table; changes nothing. `NothingToDo` where none is chosen."""
+    """Return what `discard_dead_letters` would discard of each table. `NothingToDo` if no letter is chosen."""
     check_homes(session)
     name = resource_names.name_dead_letter_table(session.pipeline)
     discards = [
@@ -55,7 +55,7 @@ def propose_discards(session: Session, letter_filter: LetterFilter) -> list[Prop
 
 
 def _list_letters(session: Session, name: str, table: str) -> list[WaitingLetter]:
-    """Those that wait, and those that wait again because their replay was rolled back."""
+    """List letters that wait, and those that wait again because their replay was rolled back."""
     return [*session.dead_letters.list_waiting_letters(name, table), *list_undone_letters(session, table)]
 
 
@@ -68,7 +68,7 @@ def _get_partition(letter: WaitingLetter) -> tuple[str, int, str]:
 
 
 def split_into_statements(letters: Sequence[WaitingLetter]) -> list[list[WaitingLetter]]:
-    """Which of the letters each statement takes; those that are left after some statements are split as before."""
+    """Split the letters among statements; a repeat call splits the remaining letters alike."""
     parts: list[list[WaitingLetter]] = []
     partitions = set[tuple[str, int, str]]()
     for letter in letters:
@@ -82,7 +82,6 @@ def split_into_statements(letters: Sequence[WaitingLetter]) -> list[list[Waiting
 
 
 def _list_places(letters: Sequence[WaitingLetter]) -> list[dict[str, Any]]:
-    """The offsets of each partition of each topic, whose letters lie beside each other."""
     return [
         {"topic": topic, "partition": partition, "topic_id": topic_id, "offsets": [letter.offset for letter in members]}
         for (topic, partition, topic_id), members in groupby(letters, _get_partition)
@@ -90,9 +89,9 @@ def _list_places(letters: Sequence[WaitingLetter]) -> list[dict[str, Any]]:
 
 
 def discard_dead_letters(session: Session, discards: list[ProposedDiscard], because: str, by: str) -> None:
-    """Take each chosen letter from those that wait, with the reason in its row; a repeat call changes nothing.
+    """Discard each chosen letter, with the reason in its row; a repeat call changes nothing.
 
-    What was done, by whom and why, is noted beside the table's position too.
+    The action, its user and the reason are noted beside the table's position too.
     """
     if not because.strip():
         raise ConfigurationError("--because is empty: say why these dead letters will never be needed")
@@ -115,9 +114,7 @@ def discard_dead_letters(session: Session, discards: list[ProposedDiscard], beca
 
 
 def note_discard(session: Session, table: Table, letter_count: int, because: str, by: str) -> None:
-    """Note beside the table's position that so many letters were discarded, if no action says so yet: their rows were
-    marked, and the process ended before it noted that.
-    """
+    """Note the discard beside the table's position, if an earlier process ended before it noted that."""
     details = _describe_discard(letter_count, because)
     table_session = TableSession(session, table).refresh()
     noted_actions = list_actions(session.pipeline.name, table_session.state)

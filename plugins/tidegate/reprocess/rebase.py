@@ -28,7 +28,7 @@ ACTION = "rebase"
 
 @dataclass(frozen=True)
 class PartitionMove:
-    """One partition of one table: `before` is None where the table had no position for it."""
+    """One partition of one table: `before` is None if the table had no position for it."""
 
     table: str
     topic: str
@@ -43,15 +43,14 @@ class PartitionMove:
 
     @property
     def read_again(self) -> int:
-        """Offsets that will be read a second time."""
         return max(0, (self.before or 0) - self.after)
 
 
 @dataclass(frozen=True)
 class OldTopic:
-    """A topic that was deleted and created again since the table read it, by its id then and now.
+    """A topic that was created again since the table read it, by its id then and now.
 
-    The table's `rows` (None where they are not counted) and the waiting `dead_letters` that came from it stay.
+    The table's `rows` (None if not counted) and the waiting `dead_letters` that came from it stay.
     """
 
     table: str
@@ -64,9 +63,9 @@ class OldTopic:
 
 @dataclass(frozen=True)
 class TableMove:
-    """One table's position as it stands, and as it will stand; what the move leaves behind of deleted topics.
+    """One table's position before and after the move, and what the move leaves behind of deleted topics.
 
-    `last_unpublished_batch` is the highest batch that is staged and not published; the move discards it. 0 for none.
+    `last_unpublished_batch`: the highest staged batch that the move discards; 0 for none.
     """
 
     table: Table
@@ -77,7 +76,6 @@ class TableMove:
 
     @property
     def moves(self) -> list[PartitionMove]:
-        """Partition by partition."""
         name = self.table.name
         current_offsets = self.before.offsets
         return [
@@ -87,11 +85,10 @@ class TableMove:
 
 
 def propose_moves(session: Session, to: str, name: str | None = None) -> list[TableMove]:
-    """What `rebase_positions` would do to each table, or to the one named; changes nothing.
+    """Return what `rebase_positions` would do to each table, or to the one named; changes nothing.
 
     `to` is earliest, latest, group, remaining, a time (ISO 8601 with zone) or offsets as JSON, ``{"topic": {"0":
-    42}}``, where partitions that are not named stay, or begin where their topic was created again. remaining names
-    those that have lost records behind the position, with what is left of these. The log and each table are read once.
+    42}}``; partitions that it does not name stay. remaining names those that have lost records behind the position.
     """
     log = read_log(session)
     session = expand_template(session)
@@ -124,12 +121,11 @@ def _propose_move(session: Session, table: Table, to: str, log: Log) -> TableMov
 
 
 def find_highest_staged(table: TableSession) -> int:
-    """The highest number of a batch that was staged for the table."""
     return max(table.session.staging.find_highest_batch(name) for name in _list_intermediates(table))
 
 
 def _list_intermediates(table: TableSession) -> list[str]:
-    """The intermediate table by the file, and the one that the table was last published from, which may be another."""
+    """List the intermediate table by the file, and the one that the table was last published from."""
     mark = resource_names.name_pipeline_property(table.pipeline.name, "intermediate-suffix")
     suffix = table.pipeline.merge.intermediate_suffix
     suffixes = dict.fromkeys((suffix, table.require_state().marks.get(mark, suffix)))
@@ -137,15 +133,13 @@ def _list_intermediates(table: TableSession) -> list[str]:
 
 
 def _find_lasting_offsets(before: Position, part: Log) -> Offsets:
-    """Where partitions stay that a target does not name: not those of a topic that was deleted and created again.
-
-    A topic of another cluster may be a copy with the same offsets; it may have fewer partitions.
-    """
+    """Return where partitions stay that a target does not name."""
     was = find_known_topic_ids(before.topic_ids)
     now = find_known_topic_ids(part.topic_ids)
     is_moved = bool(before.cluster_id and part.cluster_id) and before.cluster_id != part.cluster_id
     lasting: Offsets = {}
     for topic, offsets in before.offsets.items():
+        # a topic that was created again does not stay; one of another cluster may be a copy with equal offsets
         is_same = topic not in was or now.get(topic, was[topic]) == was[topic]
         if is_same or is_moved:
             log_begins = part.begin.get(topic, {})
@@ -154,16 +148,14 @@ def _find_lasting_offsets(before: Position, part: Log) -> Offsets:
 
 
 def _find_unpublished(table: TableSession, before: Position) -> int:
-    """The last staged batch that leads on from the position; not what another run has published first.
-
-    What cannot be read is published by no flush either, and must not keep anybody from moving on.
-    """
+    """Return the last staged batch that continues from the position."""
     state = table.require_state()
     try:
         names = _list_intermediates(table)
         batches = [batch for name in names for batch in table.session.staging.list_staged(name, table.name)]
     except GiveUp:
         return 0
+    # what cannot be read is published by no flush either, and must not block the move
     end = before.offsets
     last = 0
     for staged_batch in batches:
@@ -196,10 +188,10 @@ def _find_old_topics(session: Session, table: Table, before: Position, ids: dict
 
 
 def rebase_positions(session: Session, table_moves: list[TableMove], by: str = "", action: str = ACTION) -> None:
-    """Move the position of every table as proposed, if it still stands where it stood then.
+    """Move the position of every table as proposed, if it has not changed since.
 
-    Like a publish, the move is one compare-and-swap. Its snapshot keeps a mark of it, ``tidegate.rebase`` with the
-    offsets before and after, and the table a note of the `action` and of who did it.
+    Like a publish, each move is one compare-and-swap. Its snapshot keeps ``tidegate.rebase`` with the offsets before
+    and after, and the table a note of the `action` and its user.
     """
     for move in table_moves:
         note = partial(add_action, action=action, by=by, details=_describe_move(move))
@@ -220,7 +212,7 @@ def _describe_move(move: TableMove) -> str:
 def move_position(
     table: TableSession, move: TableMove, note: Callable[[TableSession], dict[str, str]], *, moves_home: bool = False
 ) -> None:
-    """One try of a move; `note` gives what else is set in its commit. `CommitRefused` asks for another try."""
+    """Try a move once; `note` gives what else is set in its commit. `CommitRefused` asks for another try."""
     pipeline = table.pipeline.name
     table = _require_table(table)
     guard = partial(_check_unmoved, move.before)
@@ -252,7 +244,7 @@ def _check_unmoved(before: Position, table: TableSession) -> None:
 
 
 def _require_table(table: TableSession) -> TableSession:
-    """The table as it stands now; `ConfigurationError` where it has no position."""
+    """Read the table again; `ConfigurationError` if it has no position."""
     table = table.refresh()
     state = table.state
     if state is None or (state.recorded_position is None and not state.is_position_lost):

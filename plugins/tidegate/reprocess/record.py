@@ -21,7 +21,7 @@ RECORD_ID = "record"  # stands where a backfill has its id
 
 
 class RecordAddress(NamedTuple):
-    """Where a record lies."""
+    """Topic, partition and offset of a record."""
 
     topic: str
     partition: int
@@ -29,12 +29,10 @@ class RecordAddress(NamedTuple):
 
     @property
     def words(self) -> str:
-        """For messages."""
         return f"topic={self.topic} partition={self.partition} offset={self.offset}"
 
     @property
     def ranges(self) -> Ranges:
-        """The one offset."""
         return Ranges({self.topic: {self.partition: (self.offset, self.offset + 1)}})
 
 
@@ -42,8 +40,8 @@ class RecordAddress(NamedTuple):
 class Verdict:
     """What the decoder says of the record for one table.
 
-    `fate` is bad, staged, filtered or ignored, empty where there is no record; `fields` has one entry for each column
-    of key and value.
+    `fate` is bad, staged, filtered or ignored, empty without a record; `fields` has one entry per column of key and
+    value.
     """
 
     table: str
@@ -61,12 +59,11 @@ class Verdict:
         return self.reason is not None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
         return asdict(self)
 
 
 def parse_address(text: str, option: str = "--at") -> RecordAddress:
-    """`topic:partition:offset`; `ConfigurationError` for anything else."""
+    """Parse `topic:partition:offset`; `ConfigurationError` for anything else."""
     parts = text.rsplit(":", 2)
     bounds = zip(parts[1:], (MAX_PARTITION, MAX_OFFSET), strict=False)
     if len(parts) != 3 or not parts[0] or not all(_is_number(part, bound) for part, bound in bounds):
@@ -77,12 +74,11 @@ def parse_address(text: str, option: str = "--at") -> RecordAddress:
 
 
 def _is_number(text: str, bound: int) -> bool:
-    """Whether a text is a number from 0 to `bound`, in digits; thousands of digits are not read."""
     return text.isdecimal() and len(text) <= len(str(bound)) and int(text) <= bound
 
 
 def read_record(session: Session, at: RecordAddress) -> KafkaRecord:
-    """The record itself; `GiveUp` where the pipeline does not read it, or the log has none there."""
+    """Read the record; `GiveUp` if the pipeline does not read it, or the log has none there."""
     log = _read_log(session, at)
     begin = get_offset(log.begin, at.topic, at.partition)
     end = get_offset(log.end, at.topic, at.partition)
@@ -107,10 +103,9 @@ def _read_log(session: Session, at: RecordAddress) -> Log:
 
 
 def explain_record(session: Session, at: RecordAddress, name: str | None = None) -> list[Verdict]:
-    """What becomes of the record in each table that its topic feeds, or in the one named.
+    """Explain what becomes of the record in each table that its topic feeds, or in the one named.
 
-    The job is the one that stages batches, with the decoder of those; its answer lies in an intermediate table of its
-    own, which is dropped again.
+    Runs the stage job with its decoder, into an intermediate table of its own, which is dropped again.
     """
     log = _read_log(session, at)
     tables = [table for table in select_tables(session, name) if not table.topics or at.topic in table.topics]

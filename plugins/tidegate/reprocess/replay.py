@@ -40,17 +40,14 @@ UNLIMITED_ERRORS = Errors("all", 2**31 - 1)  # what is still bad stays where it 
 def replay_dead_letters(
     session: Session, letter_filter: LetterFilter = ALL_LETTERS, report: Callable[[ReplayResult], None] = lambda _: None
 ) -> list[ReplayResult]:
-    """Replay the dead letters of each table that has some, or those `chosen`. One replay of a pipeline at a time.
+    """Replay the dead letters of each table, or those that match. One replay of a pipeline at a time.
 
-    `report` gets the result of each part that is published, also where a later one fails.
-
-    1. Finish a replay that was published and killed before its dead letters were marked, unless its rows were rolled
-       back since. Letters that a replay has brought in, and whose rows were rolled back since, wait again. Of a table
-       that is appended to, note in a commit that this one begins: one that has begun before it publishes nothing any
-       more.
+    1. Finish a replay that was killed before its letters were marked. Letters whose rows were rolled back wait again.
     2. Stage the dead letters from their own bytes, and the keys of all later records up to the table's position.
     3. Merge those that can be read now, except keys with a later record; publish as a backfill does.
     4. Mark what was read; what is still bad stays, with today's reason.
+
+    `report` gets the result of each published part, also if a later one fails.
     """
     refuse_template(session.pipeline, "replay")
     refuse_history(
@@ -103,7 +100,6 @@ def _replay_table(work: Replay) -> ReplayResult | None:
 
 
 def _finish(work: Replay, attempt: str) -> ReplayResult:
-    """Mark what an earlier replay has published."""
     result, work = _mark_replayed(work, attempt, None)
     if work.checks_mark:
         _forget_mark(work)
@@ -111,7 +107,7 @@ def _finish(work: Replay, attempt: str) -> ReplayResult:
 
 
 def _check_known(work: Replay, mark: str | None) -> None:
-    """Refuse where a replay was published and it is no longer known which dead letters it has brought in."""
+    """Refuse if a replay was published and it is unknown which dead letters it has brought in."""
     if mark is None or mark.startswith(BEGUN) or work.letter_filter.places:
         return
     staging = work.read_staging()  # behind the mark
@@ -126,7 +122,7 @@ def _check_known(work: Replay, mark: str | None) -> None:
 
 
 def _begin(work: Replay) -> Replay:
-    """Note in a commit to the table that this replay goes on from here, and that no other one publishes any more."""
+    """Note in a commit to the table that this replay goes on, so that an earlier one publishes nothing any more."""
     return retry_commits(work.session, work.prefix, partial(_begin_once, work))
 
 
@@ -143,7 +139,7 @@ def _begin_once(work: Replay) -> Replay:
 
 
 def _check_is_newest(work: Replay, table: TableSession) -> None:
-    """Raise where another replay has begun, or ended, since this one has left its mark."""
+    """Raise if another replay has begun, or ended, since this one has left its mark."""
     state = table.state
     if work.checks_mark and (state is None or state.marks.get(work.mark) != work.own_mark):
         raise RetryLater(f"{work.prefix}: another replay has begun meanwhile; let one run at a time, and run it again")
@@ -168,10 +164,7 @@ def _check_mode(work: Replay) -> None:
 
 
 def _replay_round(work: Replay, letters: LetterGroup) -> tuple[str, Head | None]:
-    """One cut, and the staged attempt that it applied; `CommitRefused` asks for the next.
-
-    No head where no dead letter can be read.
-    """
+    """Cut once, and return the staged attempt that was applied; no head if no dead letter can be read."""
     table = work.table.refresh()
     position = require_position(table)
     _check_is_newest(work, table)
@@ -196,9 +189,7 @@ def _replay_round(work: Replay, letters: LetterGroup) -> tuple[str, Head | None]
 
 
 def _check_undisturbed(work: Replay, attempt: str, before: TableState, table: TableSession) -> None:
-    """Raise when the table is another one, or another replay has begun, or has taken what was staged: it applies the
-    same letters.
-    """
+    """Raise if the table is another one, or another replay has begun or taken what was staged."""
     if table.require_state().uuid != before.uuid:
         raise PositionLost(
             f"{work.prefix}: the table was dropped, or replaced by another of the same name, during the "
@@ -209,7 +200,7 @@ def _check_undisturbed(work: Replay, attempt: str, before: TableState, table: Ta
 
 
 def _read_own_staging(work: Replay, attempt: str) -> Staging:
-    """The dead letters as this replay staged them; `RetryLater` where another replay has dropped or replaced them."""
+    """Read the dead letters as this replay staged them; `RetryLater` if another replay has dropped them."""
     staging = work.read_staging()
     if staging is None or staging.batches[0].attempt != attempt:
         raise RetryLater(
@@ -220,7 +211,6 @@ def _read_own_staging(work: Replay, attempt: str) -> Staging:
 
 
 def _mark_replayed(work: Replay, attempt: str, head: Head | None) -> tuple[ReplayResult, Replay]:
-    """Mark what this attempt has read, then drop what the replay kept."""
     session = work.session
     staging = _read_own_staging(work, attempt)
     staged = staging.batches[0]

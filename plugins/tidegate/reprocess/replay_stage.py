@@ -30,9 +30,8 @@ log = logging.getLogger(__name__)
 class ReplayResult:
     """What became of one table's dead letters; `still_bad` stay among them.
 
-    So do those `of_old_topics`, which were deleted since with all that came after: whether such a letter is the newest
-    of its key nobody can tell. A table that is only appended to does not ask; there they are tried like the others.
-    `snapshot_id` is that of the last publish, None where nothing was, or an earlier replay was finished.
+    So do those `of_old_topics`, which were deleted since: it is unknown whether such a letter is the newest of its key.
+    `snapshot_id` is that of the last publish, or None.
     """
 
     table: str
@@ -46,13 +45,13 @@ class ReplayResult:
     snapshot_id: int | None = None
 
     def add(self, other: "ReplayResult") -> "ReplayResult":
-        """This and a later part of the same table's letters as one result."""
+        """Add a later part of the table's letters."""
         sums = asdict(self).keys() - {"table", "snapshot_id"}
         total = {name: getattr(self, name) + getattr(other, name) for name in sums}
         return replace(self, **total, snapshot_id=other.snapshot_id or self.snapshot_id)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data; the id of the last snapshot is text, as programs round numbers of this size."""
+        """Return plain data; the snapshot id is text, as browsers round numbers of this size."""
         return {**asdict(self), "snapshot_id": None if self.snapshot_id is None else str(self.snapshot_id)}
 
 
@@ -60,9 +59,8 @@ class ReplayResult:
 class Replay:
     """The replay of one table's dead letters.
 
-    `own_mark` is what it last found, or wrote, in the table's mark. Another value there means that another replay has
-    begun. With `checks_mark` that is checked; without it, what is applied twice changes nothing. `report` gets the
-    result of each part that is published, before anything else can fail.
+    `own_mark` is what it last found, or wrote, in the table's mark; another value means that another replay has begun.
+    That is checked with `checks_mark`; without it, what is applied twice changes nothing.
     """
 
     table: TableSession
@@ -73,45 +71,39 @@ class Replay:
 
     @property
     def session(self) -> Session:
-        """Those of the pipeline."""
         return self.table.session
 
     @property
     def prefix(self) -> str:
-        """For messages."""
         return f"{self.table.prefix} replay"
 
     @property
     def letters(self) -> str:
-        """The dead-letter table."""
         return resource_names.name_dead_letter_table(self.session.pipeline)
 
     @property
     def intermediate(self) -> str:
-        """The replay's own intermediate table."""
         return resource_names.name_backfill_table(self.session.pipeline, self.table.spec, resource_names.REPLAY_ID)
 
     @property
     def mark(self) -> str:
-        """The destination's property: which staged attempt is applied and not yet marked, or who has begun a replay."""
+        """The property that names the staged attempt that is applied and not yet marked, or who has begun a replay."""
         return resource_names.name_backfill_property(self.session.pipeline.name, resource_names.REPLAY_ID)
 
     @property
     def is_append(self) -> bool:
-        """Whether what is applied twice stands there twice."""
         return self.table.spec.mode == TableMode.APPEND
 
     def read_staging(self) -> Staging | None:
-        """The intermediate table, if the dead letters are staged in it: they are its first batch."""
         staging = self.session.staging.read_staging(self.intermediate, self.table.name)
         return staging if staging is not None and any(batch.batch == 1 for batch in staging.batches) else None
 
 
 @dataclass(frozen=True)
 class LetterGroup:
-    """Dead letters of one table that are replayed together: of the topics with these ids, or that tell no id.
+    """Dead letters of one table that are replayed together: of the topics with these ids, or without an id.
 
-    `is_old` says that their topic was deleted since: nothing of the log came after them.
+    `is_old`: their topic was deleted since, so nothing in the log came after them.
     """
 
     ranges: Ranges
@@ -121,10 +113,9 @@ class LetterGroup:
 
 
 class _GroupKey(NamedTuple):
-    """Letters of one key are replayed together, and groups in the order of their keys.
+    """Letters with equal keys are replayed together, and groups in the order of their keys.
 
-    `old_topic` and `topic_id` name a topic that was deleted since, and are empty else. Of one `run` are letters between
-    which none was left out.
+    `old_topic` and `topic_id` name a deleted topic, else empty. No letter was left out between those of one `run`.
     """
 
     old_topic: str
@@ -134,10 +125,10 @@ class _GroupKey(NamedTuple):
 
 
 def group_letters(work: Replay, position: Position) -> list[LetterGroup]:
-    """The table's dead letters that are published: those of the topics that the position names, and all others.
+    """Return the table's dead letters that are published, in groups.
 
-    Letters at one offset of two topics of a name are never in the same group. Where only some are chosen, no other one
-    lies between those of a group.
+    Letters at one offset of two topics of a name are never in one group. If only some letters are chosen, no other
+    letter lies between those of a group.
     """
     ids = find_known_topic_ids(position.topic_ids)
     groups = dict[_GroupKey, list[WaitingLetter]]()
@@ -172,7 +163,6 @@ def _get_place(letter: WaitingLetter) -> tuple[str, int, int, str]:
 
 
 def _find_span(letters: Iterable[WaitingLetter]) -> Ranges:
-    """From the first to the last of each partition."""
     ends: dict[str, dict[int, tuple[int, int]]] = {}
     for letter in letters:
         parts = ends.setdefault(letter.topic, {})
@@ -182,10 +172,10 @@ def _find_span(letters: Iterable[WaitingLetter]) -> Ranges:
 
 
 def stage_missing_letters(work: Replay, letters: LetterGroup, position: Position) -> Staging:
-    """The intermediate table in a state that holds all that decides; what is missing is staged.
+    """Return the intermediate table once it holds all that decides; stage what is missing.
 
-    The letters are batch 1; later records of their keys, up to `position`, are the batches after it. What is staged
-    already is not staged again. RetryLater where others take away what was staged, again and again.
+    The letters are batch 1; later records of their keys, up to `position`, are the batches after it. `RetryLater` if
+    others take away what was staged, again and again.
     """
     for _ in range(MAX_ROUNDS):
         staging = work.read_staging()
@@ -200,7 +190,6 @@ def stage_missing_letters(work: Replay, letters: LetterGroup, position: Position
 def _find_missing_pieces(
     work: Replay, letters: Ranges, position: Offsets, staging: Staging | None
 ) -> list[tuple[int, Ranges]]:
-    """Batch 1 are the dead letters; those after it are the keys of the log from the first of them to the position."""
     staged_ranges = {batch.batch: batch.ranges for batch in staging.batches} if staging else {}
     pieces = [] if staging else [(1, letters)]
     if work.is_append:

@@ -1,6 +1,6 @@
 """undo_rollback: make the last snapshot that the pipeline published the table's main again, after showing what changes.
 
-Main alone moves: the position is the one that was published with that snapshot, and nothing is read or written again.
+Main alone moves: the position is the one that was published with that snapshot.
 """
 
 from dataclasses import dataclass, replace
@@ -27,17 +27,17 @@ Answer = Literal["rewind", "keep"]
 
 @dataclass(frozen=True)
 class ProposedAnswer:
-    """One table that was rolled back: the `move` that answers it. `undone_moves`: the offsets that the table lacks."""
+    """The `move` that answers a table's rollback. `undone_moves`: the offsets that the table lacks."""
 
     move: TableMove
     undone_moves: tuple[PartitionMove, ...]
 
 
 def propose_answers(session: Session, answer: Answer, name: str | None) -> list[ProposedAnswer]:
-    """What `answer_rollbacks` would do to each table that was rolled back, or to the one named; changes nothing.
+    """Return what `answer_rollbacks` would do to each rolled back table, or to the one named; changes nothing.
 
-    rewind: the position becomes the one that main carries now, whose records the log must still hold; else
-    `PositionLost`. keep: it stays the recorded one. `NothingToDo` where no table was rolled back.
+    rewind: the position becomes the one that main carries, whose records the log must still hold, else `PositionLost`.
+    keep: it stays the recorded one. `NothingToDo` if no table was rolled back.
     """
     propose = _propose_rewind if answer == "rewind" else _propose_keep
     return [propose(table) for table in list_rolled_back_tables(session, name)]
@@ -84,7 +84,7 @@ def _require_recorded(state: TableState) -> Position:
 
 
 def answer_rollbacks(session: Session, proposed: list[ProposedAnswer], answer: Answer, by: str) -> None:
-    """Put the position where the answer says, by the compare-and-swap of a rebase; it notes `by` whom it was done."""
+    """Put the position where the answer says, by a rebase's compare-and-swap; notes `by` whom."""
     rebase_positions(session, [proposal.move for proposal in proposed], by, answer)
 
 
@@ -93,16 +93,16 @@ ACTION = "undo-rollback"
 
 @dataclass(frozen=True)
 class ProposedUndo:
-    """One table that was rolled back, and what undoing that brings and takes."""
+    """One rolled back table, and the snapshots that an undo brings back and discards."""
 
     table: Table
     rollback: Rollback
 
 
 def propose_undos(session: Session, name: str | None) -> list[ProposedUndo]:
-    """What `undo_rollbacks` would do to each table that was rolled back, or to the one named; changes nothing.
+    """Return what `undo_rollbacks` would do to each rolled back table, or to the one named; changes nothing.
 
-    `NothingToDo` where none was rolled back, `GiveUp` where a rollback cannot be undone.
+    `NothingToDo` if none was rolled back, `GiveUp` if a rollback cannot be undone.
     """
     for table in select_tables(session, name):
         _refuse_without_snapshots(TableSession(session, table))
@@ -151,10 +151,10 @@ def _name_other_ways(table: TableSession) -> str:
 
 
 def undo_rollbacks(session: Session, undos: list[ProposedUndo], by: str, *, discard_foreign: bool = False) -> None:
-    """Undo each rollback as proposed, if table and tag still stand where they stood then.
+    """Undo each rollback as proposed, if table and tag have not changed since.
 
-    `GiveUp`, before anything is changed, where that would lose rows that others wrote since and nobody said they may
-    be lost. Like a publish, each is one compare-and-swap; it notes `by` whom it was done. A repeat call finds it done.
+    Each is one compare-and-swap that notes `by` whom. `GiveUp`, before any change, if rows of others would be lost,
+    unless `discard_foreign`. A repeat call finds it done.
     """
     if not discard_foreign:
         refuse_losses(session, undos)
@@ -164,7 +164,7 @@ def undo_rollbacks(session: Session, undos: list[ProposedUndo], by: str, *, disc
 
 
 def refuse_losses(session: Session, undos: list[ProposedUndo]) -> None:
-    """`GiveUp` if one of these would lose rows that others wrote since the rollback; changes nothing."""
+    """Raise `GiveUp` if an undo would lose rows that others wrote since the rollback."""
     for undo in undos:
         _refuse_loss(session, undo)
 
@@ -184,7 +184,7 @@ def _refuse_loss(session: Session, undo: ProposedUndo) -> None:
 
 
 def _undo_rollback(table: TableSession, undo: ProposedUndo, by: str) -> None:
-    """One try; `CommitRefused` asks for another look at the table."""
+    """Try once; `CommitRefused` asks for another look at the table."""
     pipeline = table.pipeline.name
     commits = table.session.commits
     previewed = undo.rollback

@@ -1,7 +1,4 @@
-"""skip: set exactly one bad record aside in the next batch, while every other bad one fails its batch as before.
-
-The record becomes a dead letter with its bytes and its reason, counted like any other, and can be replayed.
-"""
+"""skip: set exactly one bad record aside in the next batch, while every other bad one fails its batch as before."""
 
 import json
 from dataclasses import dataclass, replace
@@ -32,7 +29,7 @@ ACTION = "skip"
 
 @dataclass(frozen=True)
 class ProposedSkip:
-    """One table for which the record is bad, and the topic's id by which it is told from a later one at its place."""
+    """One table for which the record is bad, and the topic's id."""
 
     address: RecordAddress
     verdict: Verdict
@@ -40,9 +37,9 @@ class ProposedSkip:
 
 
 def propose_skips(session: Session, at: RecordAddress, name: str | None = None) -> list[ProposedSkip]:
-    """What `skip_record` would set aside, for each table that it is ahead of, or the one named; changes nothing.
+    """Return what `skip_record` would set aside, for each table that has yet to read it, or the one named.
 
-    `GiveUp` where the record decodes in all of them, or all have passed it, or bad records are set aside anyway.
+    `GiveUp` if the record decodes in all of them, all have passed it, or bad records are set aside anyway.
     """
     verdicts = explain_record(session, at, name)
     bad = [verdict for verdict in verdicts if verdict.is_bad]
@@ -79,7 +76,7 @@ def _check_ahead(table: TableSession, at: RecordAddress) -> None:
 def skip_record(session: Session, skips: list[ProposedSkip], by: str) -> None:
     """Note for each table that the record is to be set aside, and `by` whom; a repeat call notes it once.
 
-    A compare-and-swap beside the position, which stays. A table that its first batch would make is made now.
+    One compare-and-swap beside the position. A table that does not exist yet is created.
     """
     for skip in skips:
         table = open_table(session, skip.verdict.table)
@@ -99,7 +96,7 @@ def _note_skip(table: TableSession, skip: ProposedSkip, by: str) -> None:
 
 
 def _create_table(table: TableSession) -> TableSession:
-    """The table as its first batch would find it: empty, with the position at which that batch starts."""
+    """Create the table as its first batch would find it: empty, with the position at which that batch starts."""
     flush_plan = plan(table.session)
     first = next((batch for batch in flush_plan.tables if batch.table == table.name), None)
     if first is None:
