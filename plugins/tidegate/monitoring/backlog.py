@@ -31,7 +31,7 @@ REPEAT_CALL_SECONDS = 60.0  # seconds until a pipeline that has not come on is c
 class MonitoredPipeline:
     """One pipeline whose backlog is watched: `threshold` records that wait make it flush.
 
-    `from_end` says that, while the group has committed nothing, only records from now on count.
+    `from_end`: while the group has committed nothing, only records from now on count.
     """
 
     pipeline: str
@@ -45,7 +45,6 @@ class MonitoredPipeline:
 
     @classmethod
     def from_pipeline(cls, pipeline: Pipeline) -> "MonitoredPipeline":
-        """What there is to watch of a pipeline."""
         source = pipeline.source
         return cls(
             pipeline=pipeline.name,
@@ -59,20 +58,18 @@ class MonitoredPipeline:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
         return {**asdict(self), "topics": list(self.topics), "ignored": list(self.ignored)}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "MonitoredPipeline":
-        """Inverse of `to_dict`."""
         return cls(**{**data, "topics": tuple(data["topics"]), "ignored": tuple(data["ignored"])})
 
 
 @dataclass
 class _PipelineProgress:
-    """What is remembered of one pipeline between two looks: its progress, and when it was last called.
+    """What is remembered of one pipeline between two looks.
 
-    `rested_until` is when it is asked for again that could not be read, `failed` times in a row.
+    `rested_until`: when a pipeline that could not be read, `failed` times in a row, is asked for again.
     """
 
     published: Offsets = field(default_factory=dict)
@@ -85,8 +82,6 @@ class _PipelineProgress:
 
 @dataclass
 class _MissingTopic:
-    """A topic that is not there: when it is asked for again, and how many looks have missed it."""
-
     retry_at_seconds: float = float("-inf")
     missed_looks: int = 0
 
@@ -94,8 +89,7 @@ class _MissingTopic:
 class BacklogMonitor:
     """Looks at the backlog of any number of pipelines of one Kafka cluster; one look costs one request for all.
 
-    `now` counts seconds. What a pipeline has published is its group's committed offsets, which every run refreshes;
-    they are asked for only when the backlog seems large enough, or when they have not been asked for in a while.
+    `now` counts seconds. Committed offsets are asked for only if the backlog seems large enough, or now and then.
     """
 
     def __init__(self, now: Callable[[], float]) -> None:
@@ -106,11 +100,10 @@ class BacklogMonitor:
         self.failures: dict[str, str] = {}
 
     def poll(self, broker: Broker, watches: Iterable[MonitoredPipeline]) -> dict[str, int]:
-        """The pipelines that are to flush now, with the offsets that wait.
+        """Return the pipelines that are to flush now, with the offsets that wait.
 
-        Each is called once: again when its progress has moved and enough waits still, or a minute later. One whose
-        progress cannot be read is left out, and asked for again after a while; `failures` says why, of those that this
-        look has asked for. So it is with a topic that is not there.
+        Each is called once: again when its progress has moved and enough waits still, or a minute later. What cannot be
+        read rests for a while; `failures` says why.
         """
         watched_pipelines = tuple(watches)
         self._progress_by_watch = {
@@ -133,7 +126,6 @@ class BacklogMonitor:
         return calls
 
     def _forget_others(self, topics_by_watch: dict[MonitoredPipeline, tuple[str, ...]]) -> None:
-        """Forget topics and patterns that nobody watches any more."""
         names = set[str]().union(*topics_by_watch.values())
         patterns = {watch.pattern for watch in topics_by_watch}
         self._missing_topics = {
@@ -150,7 +142,7 @@ class BacklogMonitor:
         )
 
     def _note_absent(self, topics: dict[MonitoredPipeline, tuple[str, ...]], ends: dict[str, Offsets]) -> None:
-        """Let topics rest that are not there, longer each time, and tell of those that a pipeline file names."""
+        """Let missing topics rest, longer each time, and log those that a pipeline file names."""
         noted_topics = set[str]()
         for watch, names in topics.items():
             for topic in names:
@@ -180,7 +172,6 @@ class BacklogMonitor:
         return entry[1]
 
     def _count_waiting(self, broker: Broker, watch: MonitoredPipeline, ends: Offsets) -> int:
-        """Offsets between what is published, as far as it is known, and the end of the log."""
         progress = self._progress_by_watch[watch]
         age = None if progress.asked_at is None else self._now() - progress.asked_at
         is_large = _count_beyond(progress.published, ends) >= watch.threshold
@@ -230,7 +221,6 @@ class BacklogMonitor:
 
 
 def _read_end_offsets(broker: Broker, topics: dict[MonitoredPipeline, tuple[str, ...]]) -> dict[str, Offsets]:
-    """The ends of all topics by isolation level."""
     levels: dict[str, set[str]] = {}
     for watch, names in topics.items():
         levels.setdefault(watch.isolation, set()).update(names)

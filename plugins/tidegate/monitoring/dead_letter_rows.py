@@ -10,7 +10,7 @@ from tidegate.spec.time_text import format_utc
 
 
 def format_dead_letter(letter: DeadLetter) -> dict[str, Any]:
-    """One dead letter as plain data; bytes that are no text are given as base64 under another name."""
+    """Return one dead letter as plain data; bytes that are no text are base64 under another name."""
     return {
         **{name: getattr(letter, name) for name in LETTER_ADDRESS},
         "topic_id": letter.topic_id,

@@ -22,7 +22,7 @@ DEFAULT_GROUP_RETENTION_SECONDS = 7 * 86_400.0  # offsets.retention.minutes of a
 
 
 class PartitionOffsets(TypedDict):
-    """Where a partition's log begins and what the group has committed; None where there is nothing."""
+    """Where a partition's log begins and what the group has committed; None if there is nothing."""
 
     topic: str
     partition: int
@@ -31,7 +31,7 @@ class PartitionOffsets(TypedDict):
 
 
 class GroupRetention(TypedDict):
-    """For how long brokers keep a quiet group's offsets; `assumed`: they would not say."""
+    """For how long brokers keep a quiet group's offsets; `assumed`: they did not say."""
 
     seconds: float
     assumed: bool
@@ -46,7 +46,7 @@ class PartitionAdvance(TypedDict):
 
 
 class PastBatches(TypedDict):
-    """The newest batches, newest first, and when each partition last moved as far as they tell."""
+    """The newest batches, newest first, and when each partition last moved."""
 
     batches: list[BatchReport]
     advances: list[PartitionAdvance]
@@ -110,7 +110,6 @@ class TableAction(ActionReport):
 
 
 def read_offsets(session: Session) -> list[PartitionOffsets]:
-    """For each partition where the log begins and what the group has committed."""
     session = expand_template(session)
     log, _ = read_known_log(session)
     committed_offsets = session.broker.read_committed(session.pipeline.source.group, tuple(log.end))
@@ -126,19 +125,17 @@ def read_offsets(session: Session) -> list[PartitionOffsets]:
 
 
 def describe_group_retention(session: Session) -> GroupRetention:
-    """For how many seconds brokers keep the offsets of a quiet group; their default where they will not say."""
+    """Return for how many seconds brokers keep the offsets of a quiet group; their default if they do not say."""
     seconds = session.broker.read_group_retention()
     return {"seconds": DEFAULT_GROUP_RETENTION_SECONDS if seconds is None else seconds, "assumed": seconds is None}
 
 
 def find_warnings(session: Session) -> list[str]:
-    """What may go wrong soon: hanging transactions, and records that wait until they expire."""
     progress = read_pipeline_progress(session)
     return find_risks(progress)
 
 
 def read_batch_history(session: Session, limit: int) -> PastBatches:
-    """The newest batches, newest first, and when each partition last moved as far as they tell."""
     rows = session.history.read_history(resource_names.name_control_table(session.pipeline), limit)
     last_advances = find_last_advances(rows)
     return {
@@ -150,7 +147,7 @@ def read_batch_history(session: Session, limit: int) -> PastBatches:
 
 
 def read_storage(session: Session) -> list[TableStorage | UnknownStorage]:
-    """The files of every table that the pipeline owns, and what waits in the intermediate ones."""
+    """Return the files of every table that the pipeline owns, and what waits in the intermediate ones."""
     session = expand_template(session)
     kinds = _classify_tables(session)
     return [
@@ -162,7 +159,7 @@ def read_storage(session: Session) -> list[TableStorage | UnknownStorage]:
 def _read_table_storage(
     session: Session, name: str, kind: str, destination: str | None
 ) -> TableStorage | UnknownStorage:
-    """What is stored under a name, or why that cannot be read: one table hides no other."""
+    """Return what is stored under a name, or why it cannot be read: one table hides no other."""
     try:
         return _describe_storage(session, name, kind, destination)
     except (GiveUp, RetryLater) as reason:
@@ -170,7 +167,7 @@ def _read_table_storage(
 
 
 def _classify_tables(session: Session) -> dict[str, tuple[str, str | None]]:
-    """By name: what a table is for, and the destination whose batches it stages."""
+    """Return by name what a table is for, and the destination whose batches it stages."""
     pipeline = session.pipeline
     kinds: dict[str, tuple[str, str | None]] = {
         resource_names.name_dead_letter_table(pipeline): ("dead letters", None),
@@ -216,7 +213,6 @@ def _describe_staged_batch(batch: StagedBatch) -> WaitingBatch:
 
 
 def read_backfills(session: Session) -> list[OpenBackfill]:
-    """Backfills that are under way, stopped or given up, with how many of their slices each table has."""
     session = expand_template(session)
     backfills = list[OpenBackfill]()
     for backfill in read_open_backfills(session).values():
@@ -229,7 +225,6 @@ def read_backfills(session: Session) -> list[OpenBackfill]:
 
 
 def read_actions(session: Session) -> list[TableAction]:
-    """What people did to the position of each table, the newest first."""
     pipeline = expand_template(session).pipeline
     actions: list[TableAction] = [
         {"table": table.name, **action}

@@ -1,8 +1,4 @@
-"""Runs that fail one after the other for one reason: who is told, and when the work is tried again.
-
-The one keeper of failures: a run of Airflow, for one pipeline or for a fleet, and `tidegate run` differ only in where
-they keep it.
-"""
+"""Runs that fail one after the other for one reason: who is told, and when the work is tried again."""
 
 import hashlib
 import logging
@@ -32,7 +28,7 @@ CHANGING_TEXT = re.compile(r"\b[0-9a-f]{8,}\b|[0-9]+(?:\.[0-9]+)?")
 class FailedTask:
     """A task that failed in a run: `task` without its map index, `kind` the class of its error, empty if unknown.
 
-    `tables` are those that it left undone, empty where nobody knows; a table that `stage` refused is its failure.
+    `tables` are those that it left undone, empty if unknown.
     """
 
     task: str
@@ -49,7 +45,7 @@ class FailedTask:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a run failed, for people and as a digest. `inputs` is that of what was tried where a try needs a pause."""
+    """Why a run failed, as text and as a digest. `inputs`: the digest of what was tried, if a new try needs a pause."""
 
     identity: str
     reason: str
@@ -61,11 +57,11 @@ class Failure:
 class FailureStreak:
     """The failed runs since the last one that succeeded, or since the reason changed.
 
-    `identity` is equal for failures of the same reason. `since` and `retry_at` are Unix times in seconds: a run that
-    the schedule starts before `retry_at` does not try. `inputs` is a digest of what a person would change to fix it,
-    empty where it is not known; `runs` counts the runs that tried, `run_id` is the last of them; `has_earlier` says
-    that a run before it failed too, for whatever reason. `failed` is what the last of them left undone, and
-    `failed_at` when.
+    - `identity`: equal for failures of one reason.
+    - `since`, `retry_at`: Unix times in seconds; a scheduled run does not try before `retry_at`.
+    - `inputs`: a digest of what a person would change to fix it, empty if unknown.
+    - `runs`: the runs that tried; `run_id` is the last. `has_earlier`: a run before it failed too, for any reason.
+    - `failed`, `failed_at`: what the last run left undone, and when.
     """
 
     identity: str
@@ -81,42 +77,36 @@ class FailureStreak:
 
     @property
     def tables(self) -> frozenset[str]:
-        """The tables whose work failed."""
         return frozenset(table for task in self.failed for table in task.tables)
 
     @property
     def unstaged_tables(self) -> frozenset[str]:
-        """Those of which nothing is staged, so that leaving them out of a batch leaves nothing behind."""
+        """Tables of which nothing is staged, so that a batch without them leaves nothing behind."""
         return frozenset(table for task in self.failed if task.task == "stage" for table in task.tables)
 
     @property
     def is_new(self) -> bool:
-        """Whether nobody was told of this reason before the last run."""
         return self.runs == 1
 
     def must_wait(self, inputs: str, now: float) -> bool:
-        """Whether a run that nobody asked for leaves the work alone: nothing was changed, and it is too early.
-
-        A time that is further off than any pause was noted before the clock was set back.
-        """
+        """Whether a scheduled run leaves the work alone: nothing was changed, and it is too early."""
+        # a time that is further off than any pause was noted before the clock was set back
         return bool(self.inputs) and inputs == self.inputs and 0 < self.retry_at - now <= MAX_PAUSE_SECONDS
 
     def is_ended_by(self, run_id: str, known_at: float | None) -> bool:
-        """Whether this run, of which a person has cleared tasks, says by its success that the failures are over.
+        """Whether the success of this run, of which a person has cleared tasks, ends the failures.
 
-        `known_at` is when it looked at what is to be done, None where it did not look again: a task that is cleared in
-        an old run says nothing of what failed since.
+        `known_at`: when it read what is to be done, None if it did not read again.
         """
         return self.run_id == run_id or (known_at is not None and known_at >= self.failed_at)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for Airflow's store."""
         failed_tasks = [{**asdict(task), "tables": list(task.tables)} for task in self.failed]
         return {**asdict(self), "failed": failed_tasks}  # lists: Airflow's store takes no tuples
 
     @classmethod
     def from_dict(cls, data: Any) -> "FailureStreak | None":
-        """Inverse of `to_dict`; None for nothing, and for what cannot be read."""
+        """Read a streak; None for nothing, and for what cannot be read."""
         try:
             failed_tasks = (
                 FailedTask(**{**entry, "tables": tuple(entry["tables"])}) for entry in data.get("failed", ())
@@ -130,9 +120,8 @@ class FailureStreak:
 class PipelineOutcome:
     """What became of one pipeline in one run.
 
-    `failed_tasks`: its own tasks, or its part of a task that runs for all. `refused_tasks`: one for each table that
-    `plan` refused. `waiting_tables` were left out, as they failed before. `messages` say why the run is red because of
-    it. `has_published`: of a pipeline with one table.
+    `refused_tasks`: one for each table that `plan` refused. `waiting_tables` were left out, as they failed before.
+    `messages`: why the run is red because of it. `has_published`: of a pipeline with one table.
     """
 
     pipeline: str
@@ -143,7 +132,7 @@ class PipelineOutcome:
     has_published: bool = False
 
     def add_refusals(self, by_plan: Iterable[Mapping[str, str]], by_stage: Iterable[Mapping[str, str]]) -> None:
-        """Tables that a task refused, each with `table`, `kind` and `message`."""
+        """Add tables that a task refused, each with `table`, `kind` and `message`."""
         for refusal in by_plan:
             if refusal["kind"] == WAITING:
                 self.waiting_tables.add(refusal["table"])
@@ -152,7 +141,7 @@ class PipelineOutcome:
         self.failed_tasks += [_to_failed_task("stage", refusal) for refusal in by_stage]
 
     def to_failure(self, streak: FailureStreak | None, *, has_several: bool, tried_inputs: str) -> Failure | None:
-        """What later runs must know; None where it did not try: then what failed before stays as it is.
+        """Return what later runs must know; None if it did not try, so that what failed before stays.
 
         `has_several`: the pipeline has several tables. `tried_inputs`: the digest of what this run tried.
         """
@@ -181,7 +170,7 @@ def _to_failed_task(task: str, refusal: Mapping[str, str]) -> FailedTask:
 
 @dataclass(frozen=True)
 class Ending:
-    """The end of a run at a Unix time in seconds; `was_cleared`: a person has cleared tasks of it, some or all."""
+    """The end of a run at a Unix time in seconds; `was_cleared`: a person has cleared tasks of it."""
 
     run_id: str
     now: float
@@ -200,7 +189,6 @@ class Streaks:
                     self._streaks[pipeline, kind] = streak
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
-        """Plain data for whatever keeps them."""
         data: dict[str, dict[str, Any]] = {}
         for (pipeline, kind), streak in self._streaks.items():
             data.setdefault(pipeline, {})[kind] = streak.to_dict()
@@ -208,15 +196,12 @@ class Streaks:
 
     @property
     def pipelines(self) -> set[str]:
-        """Those that failed in their last run."""
         return {pipeline for pipeline, _ in self._streaks}
 
     def get(self, pipeline: str, kind: str) -> FailureStreak | None:
-        """The failed runs of a pipeline."""
         return self._streaks.get((pipeline, kind))
 
     def note_failure(self, pipeline: str, kind: str, failure: Failure, run: Ending) -> FailureStreak:
-        """One more run failed."""
         streak = extend_streak(self.get(pipeline, kind), failure, run.run_id, run.now)
         self._streaks[pipeline, kind] = streak
         return streak
@@ -224,10 +209,9 @@ class Streaks:
     def note_success(
         self, pipeline: str, kind: str, run: Ending, known_at: float | None = None
     ) -> FailureStreak | None:
-        """The pipeline is well; returns the failures that are over, where people must be told of that.
+        """Note a success; return the failures that are over, if people must be told of that.
 
-        They are not over where this run is older than they are, as runs overlap, and as a person may clear the last
-        task of an old one: `known_at` is when it looked, None where nobody knows.
+        An older run does not end them: `known_at` is when it read what is to be done, None if unknown.
         """
         streak = self.get(pipeline, kind)
         if streak is None:
@@ -240,23 +224,22 @@ class Streaks:
         return streak if streak.run_id != run.run_id or streak.has_earlier else None
 
     def forget_others(self, pipelines: Collection[str]) -> None:
-        """Keep those of these pipelines alone: the files of the others are gone."""
+        """Keep only these pipelines: the files of the others are gone."""
         self._streaks = {key: streak for key, streak in self._streaks.items() if key[0] in pipelines}
 
 
 def is_worth_telling(tries: int) -> bool:
-    """Of tries that fail for one reason the first, the second, the fourth, the eighth …: a night is a dozen lines."""
+    """Whether this is the first, second, fourth, eighth … try that fails for one reason."""
     return not tries & (tries - 1)
 
 
 def identify_reason(message: str, failed_tasks: Iterable[FailedTask]) -> str:
-    """A digest that two failures share if they are the same for a person: errors, texts and places of records."""
+    """Return a digest that two failures share if they are equal for a person: errors, texts and places of records."""
     parts = sorted({part for task in failed_tasks for part in _list_parts(task)})
     return hashlib.sha256(repr(parts or _blur_numbers(message)).encode()).hexdigest()[:16]
 
 
 def _list_parts(failure: FailedTask) -> list[tuple[str, str, str]]:
-    """A line for each table that failed, whether it failed together with others or by itself."""
     kind = "" if find_kind(failure.kind) else failure.kind  # the text of an error that is not ours is not reported
     return [(failure.task, kind, _blur_numbers(line)) for line in failure.message.splitlines() or [""]]
 
@@ -273,7 +256,7 @@ def _blur_numbers(text: str) -> str:
 
 
 def extend_streak(streak: FailureStreak | None, failure: Failure, run_id: str, now: float) -> FailureStreak:
-    """The streak with one more failed run. A second try of the same run changes nothing but the times."""
+    """Add one failed run. A second try of the same run changes only the times."""
     has_earlier = streak is not None and (streak.has_earlier or streak.run_id != run_id)
     if streak is None or streak.identity != failure.identity:
         streak = FailureStreak(
@@ -289,20 +272,17 @@ def extend_streak(streak: FailureStreak | None, failure: Failure, run_id: str, n
 
 
 def compute_pause(runs: int) -> int:
-    """Seconds between the last of so many runs that failed for one reason and the next try: 1, 1, 2, 4 … 30 minutes."""
+    """Return the seconds between the last of so many failed runs and the next try: 1, 1, 2, 4 … 30 minutes."""
     return min(MAX_PAUSE_SECONDS, FIRST_PAUSE_SECONDS << min(max(runs - 2, 0), 10))
 
 
 def needs_pause(failed_tasks: Collection[FailedTask], *, has_published: bool) -> bool:
-    """Whether trying again at once is a waste: the work of one table fails for what a person must fix.
-
-    Not for a failure of `plan`, which costs no Spark job; nor for what passes by itself.
-    """
+    """Whether trying again at once is a waste: the work of one table fails for what a person must fix."""
     return not has_published and bool(failed_tasks) and all(task.needs_person for task in failed_tasks)
 
 
 def can_wait_by_table(failed_tasks: Collection[FailedTask]) -> bool:
-    """The same of a pipeline with several tables: each failure is one of known tables, and the others go on."""
+    """Whether, in a pipeline with several tables, each failure is one of known tables, so that the others go on."""
     return bool(failed_tasks) and all(task.needs_person and task.tables for task in failed_tasks)
 
 
@@ -313,10 +293,9 @@ FOLDERS_OF_OTHER_FILES = (
 
 
 def digest_work_inputs(session: Session, include: Path, tables: Collection[str] = ()) -> str:
-    """A digest of the include folder, without other pipelines' files, and of how these tables stand, or else all.
+    """Return a digest of the include folder, without other pipelines' files, and of the state of these tables, or all.
 
-    It changes with a file, with a table's schema, rows, position or the properties that are the pipeline's. Metadata is
-    read once for each table, and no row. Raises what `TableStore.read_state` raises.
+    Reads each table's metadata once. Raises what `TableStore.read_state` raises.
     """
     pipeline = session.pipeline
     digest = hashlib.sha256()
@@ -329,7 +308,6 @@ def digest_work_inputs(session: Session, include: Path, tables: Collection[str] 
 
 
 def _find_files(include: Path, pipeline: str) -> Iterator[Path]:
-    """Hidden files are an editor's, git's, or a file system's: Kubernetes gives their folder another name each time."""
     for file in walk_files(include):
         parts = file.relative_to(include).parts
         is_own = parts[0] not in FOLDERS_OF_OTHER_FILES or (parts[0] == "pipelines" and file.stem == pipeline)

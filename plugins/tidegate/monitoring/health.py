@@ -26,11 +26,11 @@ MIN_STUCK_SECONDS = 900.0
 
 @dataclass(frozen=True)
 class ScheduleState:
-    """What the scheduler knows; `failed` says what failed in the last run, None when it went well.
+    """What the scheduler knows; `failed` says what failed in the last run, None if it went well.
 
-    `refused_at`: when the run refused the position, in seconds since the epoch, and nothing else was wrong with it.
-    `is_fixed`: whether each task that failed has succeeded since, in the run that is under way.
-    `stalled`: what the run that is under way waits for, None where something moves in it.
+    - `refused_at`: when the run refused the position, and nothing else was wrong; in seconds since the epoch.
+    - `is_fixed`: each task that failed has succeeded since, in the run that is under way.
+    - `stalled`: what the run under way waits for, None if something moves in it.
     """
 
     paused: bool = False
@@ -44,7 +44,7 @@ class ScheduleState:
 def describe_pipeline_state(
     row: PipelineRow, schedule: ScheduleState, interval_seconds: int, now_ms: int
 ) -> tuple[Health, str]:
-    """State and reason. With an `error`, `row` may hold nothing else.
+    """Return state and reason. With an `error`, `row` may hold nothing else.
 
     Somebody must act: stuck, failing. Somebody may want to know: unknown, catching up, paused. current: nothing.
     """
@@ -65,7 +65,6 @@ def _is_fixed_since(row: PipelineRow, schedule: ScheduleState) -> bool:
 
 
 def _is_accepted_since(row: PipelineRow, schedule: ScheduleState) -> bool:
-    """Whether a later reading found that the position fits, which is all that the last run objected to."""
     if schedule.refused_at is None or row.get("error") or _find_unreadable_table(row):
         return False
     return (row.get("read_at") or 0.0) > schedule.refused_at
@@ -74,7 +73,6 @@ def _is_accepted_since(row: PipelineRow, schedule: ScheduleState) -> bool:
 def _describe_progress(
     row: PipelineRow, schedule: ScheduleState, interval_seconds: int, now_ms: int
 ) -> tuple[Health, str]:
-    """Of a pipeline that nothing stops: whether it moves, and fast enough."""
     if not row["lag"]:
         return Health.CURRENT, "nothing waits"
     if row["lag"] < row.get("starts_at", 1):
@@ -92,14 +90,13 @@ def _describe_progress(
 
 
 def _has_long_queue(row: PipelineRow) -> bool:
-    """Whether more batches wait than usual: beside a clock of staging one for each of its turns between two merges."""
+    """Whether more batches wait than staging adds between two merges."""
     if row.get("staging") is None:
         return row["open_batches"] > 1
     return any(2 * table["open_batches"] >= table["max_pending"] for table in row["tables"])
 
 
 def _find_blocker(row: PipelineRow) -> str | None:
-    """What only a person can resolve."""
     if row.get("error") and row.get("needs_person"):
         return str(row["error"])
     for table in row.get("tables", ()):
@@ -114,7 +111,6 @@ def _find_blocker(row: PipelineRow) -> str | None:
 
 
 def _find_unreadable_table(row: PipelineRow) -> str | None:
-    """What may pass by itself."""
     return next((table["problem"] for table in row["tables"] if table["problem"]), None)
 
 

@@ -34,7 +34,7 @@ RECENT_ROWS = 10  # of slices and of other batches, beside those of the last flu
 
 
 def build_overview(progress: PipelineProgress) -> PipelineOverview:
-    """Lag and freshness of the pipeline, its tables and partitions, from what is read already."""
+    """Return lag and freshness of the pipeline, its tables and partitions. Reads nothing."""
     session = progress.session
     times = read_all_times(progress)
     tables = [_describe_table(session, table_progress, times) for table_progress in progress.tables]
@@ -93,9 +93,9 @@ def _add_staging(lags: list[StagingLag | None]) -> StagingLag | None:
 
 
 def read_recent(session: Session) -> RecentActivity:
-    """The last flush over all tables that had rows in it, and the dead letters that wait; dearer than `build_overview`.
+    """Read the last flush that had rows, and the dead letters that wait; slower than `build_overview`.
 
-    Each is None where its table cannot be read now: neither hides how the destinations stand.
+    Each is None if its table cannot be read now.
     """
     return {"last_flush": _read_last_flush(session), "dead_letters": count_waiting_letters(session)}
 
@@ -113,7 +113,7 @@ def _read_last_flush(session: Session) -> FlushSummary | None:
 
 
 def count_waiting_letters(session: Session) -> int | None:
-    """How many dead letters wait, None where nobody can tell."""
+    """Count the dead letters that wait, None if unknown."""
     try:
         return session.dead_letters.read_dead_letters(
             resource_names.name_dead_letter_table(session.pipeline), 0
@@ -138,16 +138,16 @@ def _summarize_flush(rows: list[HistoryRow]) -> FlushSummary:
 
 
 def _add_if_known(counts: list[int | None]) -> int | None:
-    """None where one is not known: a part is not the whole."""
+    """Add up; None if one is unknown."""
     return sum(count for count in counts if count is not None) if None not in counts else None
 
 
 @dataclass(frozen=True)
 class RunMetrics:
-    """What is measured at the end of a run. Ages are in seconds, None where nobody can tell them.
+    """What is measured at the end of a run. Ages are in seconds, None if unknown.
 
-    `behind` is the age of the oldest record that is not published, 0 when there is none; `valid_through_age` that of
-    the time up to which every table is complete. `problems` counts tables that cannot go on.
+    `behind`: the age of the oldest unpublished record, 0 if there is none; `valid_through_age`: of the time up to which
+    every table is complete. `problems`: tables that cannot go on.
     """
 
     lag: int
@@ -160,7 +160,7 @@ class RunMetrics:
     unstaged_behind: float | None = None
 
     def to_values(self) -> dict[str, float]:
-        """By name, without what nobody can tell."""
+        """Return the known values by name."""
         return {name: float(value) for name, value in vars(self).items() if value is not None}
 
 
@@ -192,6 +192,6 @@ def _compute_valid_through_age(progress: PipelineProgress) -> float | None:
 
 
 def to_merge_metrics(published_batch: Mapping[str, Any]) -> dict[str, float]:
-    """What is measured of one published queue: seconds, rows by what became of them, and bytes where they are known."""
+    """Return the metrics of one published queue: seconds, rows by what became of them, and bytes if known."""
     count_names = ("seconds", "staged", "inserted", "updated", "deleted", "bytes_written")
     return {f"batch.{name}": float(published_batch[name]) for name in count_names if published_batch[name] is not None}

@@ -1,8 +1,8 @@
 """The rows that reports are made of: plain data, as JSON and the page show it, with a name and a type for each field.
 
 Numbers of snapshots are text, as browsers round integers of that size. Times are ISO 8601 in UTC; those that end in
-``_ms`` are milliseconds. `lag` counts offsets; `lag_seconds` is the age in seconds of the oldest record that is not
-published, 0 where none waits, None where nobody can tell.
+``_ms`` are milliseconds. `lag` counts offsets; `lag_seconds` is the age of the oldest unpublished record, 0 if none
+waits, None if unknown.
 """
 
 from typing import Any, Required, TypedDict, final
@@ -14,7 +14,7 @@ from tidegate.spec.pipeline import FileDescription
 
 
 class StagingLag(TypedDict):
-    """How far staging is behind the log, where it has a clock of its own beside the merges."""
+    """How far staging is behind the log, if it has a clock of its own."""
 
     lag: int
     lag_seconds: float | None
@@ -29,7 +29,7 @@ class PartitionStaging(StagingLag):
 class PartitionOverview(TypedDict):
     """How far all tables have come in a partition: `published` and `end` are the offsets of the next records.
 
-    `staging` is None where a flush both stages and merges.
+    `staging` is None if a flush both stages and merges.
     """
 
     topic: str
@@ -42,7 +42,7 @@ class PartitionOverview(TypedDict):
 
 
 class PartitionStatus(PartitionOverview):
-    """The same beside where the log begins and what the group has committed, each None where there is none."""
+    """A partition with its log's begin and the group's committed offset, each None if there is none."""
 
     begin: int | None
     committed: int | None
@@ -51,8 +51,7 @@ class PartitionStatus(PartitionOverview):
 class TableOverview(TypedDict):
     """A table in a line; `problem` says why it cannot go on, and the way out, `runbook` names the page about it.
 
-    `needs_person`: no retry will fix it. `template`: the entry of the file whose name records fill in, for one of its
-    tables.
+    `needs_person`: no retry will fix it. `template`: the entry of the file whose name records fill in.
     """
 
     table: str
@@ -79,10 +78,9 @@ class ActionReport(TypedDict):
 
 
 class TableStatus(TypedDict):
-    """A table in full; `exists` and `rows` are None where nobody knows, `open_batches` are staged ones' numbers.
+    """A table in full; `exists` and `rows` are None if unknown, `open_batches` are the numbers of staged ones.
 
-    `position` is what is merged into it, and `staged_to` what is staged, None where a flush does both.
-    `actions` are the last ones of people, newest first.
+    `position` is what is merged into it, `staged_to` what is staged, None if a flush does both.
     """
 
     table: str
@@ -107,7 +105,7 @@ class TableStatus(TypedDict):
 class FlushSummary(TypedDict):
     """What the last flush did over all tables: `read` counts records, `inserted`, `updated` and `deleted` rows.
 
-    `seconds` are those of its merges, `stage_seconds` those of its stage job, None where nobody knows.
+    `seconds` are those of its merges, `stage_seconds` those of its stage job, None if unknown.
     """
 
     batch: int
@@ -122,16 +120,16 @@ class FlushSummary(TypedDict):
 
 
 class RecentActivity(TypedDict):
-    """The last flush that had rows in it, and how many dead letters wait; each None where it cannot be read."""
+    """The last flush that had rows in it, and how many dead letters wait; each None if it cannot be read."""
 
     last_flush: FlushSummary | None
     dead_letters: int | None
 
 
 class PipelineOverview(FileDescription):
-    """A pipeline in a line; `starts_at` is how many offsets must wait before a flush starts.
+    """A pipeline in a line; `starts_at`: how many offsets must wait before a flush starts.
 
-    `published_ms` is when the last snapshot of any table was published, None before the first.
+    `published_ms`: when the last snapshot of any table was published, None before the first.
     """
 
     pipeline: str
@@ -149,8 +147,8 @@ class PipelineOverview(FileDescription):
 class ReadingColumns(TypedDict, total=False):
     """What the page says of a reading, and what Airflow knows of the DAG.
 
-    With an `error`, what was never read is missing in the row, and the rest may be old; `needs_person`: no retry will
-    fix it. `read_at`: seconds since the epoch, None before the first reading.
+    With an `error` the rest may be missing or old; `needs_person`: no retry will fix it. `read_at`: seconds since the
+    epoch, None before the first reading.
     """
 
     error: str | None
@@ -165,9 +163,9 @@ class ReadingColumns(TypedDict, total=False):
 
 
 class PipelineRow(ReadingColumns, FileDescription, total=False):
-    """A pipeline as the page lists it: `PipelineOverview` and `RecentActivity`, what failed, and what Airflow knows.
+    """A pipeline as the page lists it.
 
-    `partition_count` and `table_count` are all of them; a list of many pipelines has some in `partitions` and `tables`.
+    `partition_count` and `table_count` are all of them; a long list has only some in `partitions` and `tables`.
     """
 
     pipeline: Required[str]
@@ -188,7 +186,7 @@ class PipelineRow(ReadingColumns, FileDescription, total=False):
 
 
 class PublicationRow(ReadingColumns, total=False):
-    """A publication as the page lists it: its status, what failed, and what Airflow knows; ids as texts."""
+    """A publication as the page lists it; ids are texts."""
 
     publication: Required[str]
     description: str
@@ -210,9 +208,8 @@ class PublicationRow(ReadingColumns, total=False):
 
 class BatchReport(BatchCounts, CostCounts):
     """A published batch of one table; `span` counts offsets, `gaps` those without a record, the rest as in `Counts`.
-    `seconds` are those of its merge, `stage_seconds` those of its stage job.
 
-    `backfill` names the slice of one, None for a batch of the log. What a destination does not count is None.
+    `backfill` names the slice, None for a batch of the log. What a destination does not count is None.
     """
 
     batch: int
@@ -226,7 +223,7 @@ class BatchReport(BatchCounts, CostCounts):
 
 
 class BackfillStatus(TypedDict):
-    """A backfill under way, stopped or given up: of its `slices`, the numbers that each table has."""
+    """A backfill under way, stopped or given up, with the slices that each table has."""
 
     backfill: str
     tables: list[str]
@@ -235,7 +232,7 @@ class BackfillStatus(TypedDict):
 
 
 class DeadLetterStatus(TypedDict):
-    """Dead letters that wait and that were replayed, and the newest; None where they cannot be read."""
+    """Dead letters that wait and that were replayed, and the newest; None if they cannot be read."""
 
     dead_letters: int | None
     dead_letters_replayed: int | None

@@ -60,7 +60,7 @@ KIND_PAGES = {
 
 
 def find_page(message: str, kind: str | None = None) -> str:
-    """The name of the page in ``docs/runbook``; `kind` names the error's class where it is known."""
+    """Return the name of the page in ``docs/runbook``; `kind` names the error's class if known."""
     known = KIND_PAGES.get(kind or "")
     if kind == "ConfigurationError" and REFUSAL_PATTERN.search(message):  # no file is wrong
         return "login-refused"
@@ -75,12 +75,11 @@ def find_page(message: str, kind: str | None = None) -> str:
 
 
 def find_page_of_problem(problem: str | None) -> str | None:
-    """The page of a table's problem; none without one."""
     return None if problem is None else find_page(problem)
 
 
 def find_page_of_state(state: str, reason: str) -> str | None:
-    """The page of a pipeline or publication that somebody should look at; none where all goes on."""
+    """Return the page of a pipeline or publication that somebody should look at; None if all goes on."""
     if state == Health.UNKNOWN:
         page = find_page(reason)
         return page if page != DEFAULT_PAGE else "unreadable"
@@ -92,7 +91,7 @@ def find_page_of_state(state: str, reason: str) -> str | None:
 
 
 def read_page(name: str) -> str | None:
-    """The page's text, as Markdown; None where there is no such page."""
+    """Return the page's Markdown; None if there is no such page."""
     file = _find_folder() / f"{name}.md"
     return file.read_text(encoding="utf-8") if NAME_PATTERN.fullmatch(name) and file.is_file() else None
 

@@ -47,10 +47,9 @@ UNKNOWN_DEAD_LETTERS: DeadLetterStatus = {
 
 
 def read_status(session: Session) -> PipelineStatus:
-    """Position, lag, last batches and freshness of one pipeline; changes nothing.
+    """Read position, lag, last batches and freshness of one pipeline; changes nothing.
 
-    A table that cannot go on (rolled back, log gone, schema missing) or be read is shown all the same, with the reason
-    and way out as `problem`; `exists` is None where nobody knows. What else does not answer is named in `warnings`.
+    A table that cannot go on or be read has the reason as `problem`. What else does not answer is named in `warnings`.
     """
     progress = read_pipeline_progress(session)
     session = progress.session
@@ -79,7 +78,7 @@ def read_status(session: Session) -> PipelineStatus:
 
 
 def find_freshness(valid_through: Iterable[str | None]) -> str | None:
-    """The time up to which every table is complete, as each of them says; None where one cannot tell."""
+    """Return the time up to which every table is complete; None if one is unknown."""
     times = list(valid_through)
     known_times = [time for time in times if time is not None]
     return min(known_times) if known_times and len(known_times) == len(times) else None
@@ -87,7 +86,7 @@ def find_freshness(valid_through: Iterable[str | None]) -> str | None:
 
 @dataclass(frozen=True)
 class _PartOfStatus(Generic[Part]):
-    """What another table tells of the pipeline: the value, or why it cannot be read."""
+    """A value, or why it cannot be read."""
 
     value: Part | None = None
     problem: str | None = None
@@ -101,7 +100,6 @@ def _read_part(read: Callable[[], Part]) -> _PartOfStatus[Part]:
 
 
 def _describe_backfills(progress: PipelineProgress) -> list[BackfillStatus]:
-    """Backfills that are under way, stopped or given up, with the slices that each table has."""
     rows: list[BackfillStatus] = []
     existing = {table_progress.table.name for table_progress in progress.tables if table_progress.state}
     for backfill in read_open_backfills(progress.session).values():
@@ -153,7 +151,6 @@ def _describe_table(session: Session, progress: TableProgress, times: Times) -> 
 
 
 def describe_actions(session: Session, state: TableState | None) -> list[ActionReport]:
-    """What people did to a table's position, the newest first."""
     actions = reversed(list_actions(session.pipeline.name, state))
     return [
         {"at": format_time_ms(entry.at_ms), "by": entry.by, "action": entry.action, "details": entry.details}
@@ -176,9 +173,7 @@ def _describe_partitions(progress: PipelineProgress, times: Times) -> list[Parti
 
 
 def find_unpublished(progress: PipelineProgress) -> set[RecordAddress]:
-    """Topic, partition and offset of each table's first record that it has not published, and of the first that it has
-    not staged: their age is its lag.
-    """
+    """Return the places of each table's first unpublished and first unstaged record: their age is its lag."""
     tables = progress.tables
     parts = [part for table_progress in tables for part in table_progress.iterate_next()]
     if progress.session.pipeline.stage.has_clock:
@@ -187,16 +182,14 @@ def find_unpublished(progress: PipelineProgress) -> set[RecordAddress]:
 
 
 def read_all_times(progress: PipelineProgress) -> Times:
-    """The times of the first records that are not published, or not staged, those that the brokers tell; asked for
-    together.
-    """
+    """Read the times of those records in one request, as far as the brokers tell."""
     parts = (*progress.iterate_published(), *progress.iterate_staged())
     places = find_unpublished(progress) | {part[:3] for part in parts if part.lag}
     return progress.session.broker.read_timestamps(places)
 
 
 def describe_partitions(progress: PipelineProgress, times: Times) -> list[PartitionOverview]:
-    """How far each partition is behind; with a clock of staging, also how far that is."""
+    """Describe how far each partition is behind, and, with a clock of staging, how far that is."""
     session = progress.session
     has_clock = session.pipeline.stage.has_clock
     parts = zip(progress.iterate_published(), progress.iterate_staged(), strict=True)
@@ -219,7 +212,7 @@ def _describe_staged_part(session: Session, part: PartitionProgress, times: Time
 
 
 def describe_staging(progress: TableProgress, times: Times) -> StagingLag | None:
-    """How far the staging of a table is behind; None where a flush both stages and merges."""
+    """Describe how far the staging of a table is behind; None if a flush both stages and merges."""
     if not progress.pipeline.stage.has_clock:
         return None
     parts = list(progress.iterate_staged())
@@ -228,16 +221,13 @@ def describe_staging(progress: TableProgress, times: Times) -> StagingLag | None
 
 
 def find_oldest_age(ages: list[float | None]) -> float | None:
-    """The greatest age; one that is not known matters only while no other is greater than 0."""
+    """Return the greatest age; an unknown one matters only while no other is greater than 0."""
     oldest_age = max((age for age in ages if age is not None), default=0.0)
     return None if oldest_age == 0.0 and None in ages else oldest_age
 
 
 def measure_lag_seconds(session: Session, part: PartitionProgress, times: Times) -> float | None:
-    """Age of the first record that is not published; 0 when there is none, None when the brokers do not tell.
-
-    `times` are those of such records, by place.
-    """
+    """Return the age of the first unpublished record; 0 if there is none, None if the brokers do not tell."""
     if not part.lag:
         return 0.0
     oldest = times.get(part[:3])
@@ -256,7 +246,6 @@ def _describe_dead_letters(session: Session) -> DeadLetterStatus:
 
 
 def format_batch(row: HistoryRow) -> BatchReport:
-    """One row of history as reports name it."""
     return {
         "batch": row["batch"],
         "table": row["table"],
@@ -281,7 +270,6 @@ def format_batch(row: HistoryRow) -> BatchReport:
 
 
 def format_time_ms(milliseconds: int | None) -> str | None:
-    """Milliseconds as ISO 8601 in UTC."""
     if milliseconds is None:
         return None
     return format_utc(to_utc_datetime(milliseconds))
