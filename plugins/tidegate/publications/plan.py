@@ -14,7 +14,7 @@ Snapshots = Mapping[str, int]
 
 
 def read_joined_snapshots(session: PublicationSession) -> dict[str, int]:
-    """The current snapshot id of each joined table, by its name; NothingToDo while one of them has none."""
+    """Return the current snapshot id of each joined table; `NothingToDo` while one of them has none."""
     snapshot_ids: dict[str, int] = {}
     for name in session.publication.joined_tables:
         table = session.snapshots.read_table(name)
@@ -25,9 +25,7 @@ def read_joined_snapshots(session: PublicationSession) -> dict[str, int]:
 
 
 def is_unchanged(session: PublicationSession, old: Snapshots, new: Snapshots) -> bool:
-    """Whether no row of the joined tables can have changed from `old` to `new`, which are snapshot ids by table. False
-    if that is not known.
-    """
+    """Whether no row of the joined tables can have changed between these snapshot ids. False if unknown."""
     return all(
         name in old and (old[name] == to or session.snapshots.find_touched_files(name, old[name], to) == TouchedFiles())
         for name, to in new.items()
@@ -45,9 +43,7 @@ def find_lost_snapshot(session: PublicationSession, *needed: Snapshots) -> str |
 
 @dataclass(frozen=True)
 class UnfinishedGroup:
-    """The numbers of the parts of one group, and the two states between which they are. `position.run` is an earlier
-    run.
-    """
+    """The parts of one group, and the two states between which they are. `position.run` is an earlier run."""
 
     position: Progress
     numbers: tuple[int, ...]
@@ -56,18 +52,17 @@ class UnfinishedGroup:
 def find_next_group(
     session: PublicationSession, progress: PartProgress, fits: Callable[[Progress], bool]
 ) -> UnfinishedGroup | None:
-    """The group to bring on next; None where all parts stand together, or none has begun.
+    """Return the group to bring on next; None if all parts are at one state, or none has begun.
 
-    1. Parts that a comparison with the topic has not reached yet, where one was begun, or whose position fits neither
-       file, table nor topics any more.
-    2. Parts that are between two states: towards the one that was theirs, each behind the key that it has come to.
-       Parts that are still in the older of the two states come along.
+    1. Parts that a comparison with the topic has not reached, or whose position fits file, table or topics no more.
+    2. Parts between two states, each behind its last key. Parts still in the older of the two states come along.
     3. Parts without a position: they begin where the others began.
-    4. Parts that stay behind: from their state to the newest one that any part is in.
+    4. Parts that stay behind: from their state to the newest one of any part.
     """
     if progress.common_position is not None and fits(progress.common_position):
         return None
     return (
+        # 1. to 4.
         _find_not_compared(session, progress, fits)
         or _find_in_progress(session, progress)
         or _find_not_begun(session, progress)
@@ -114,7 +109,6 @@ def _find_in_progress(session: PublicationSession, progress: PartProgress) -> Un
 
 
 def _is_origin(session: PublicationSession, part: Progress, run: Progress) -> bool:
-    """Whether the part's keys are in the state at which the run begins."""
     if part.to != run.origin:
         return False
     if part.joined == run.joined_origin:
@@ -149,9 +143,7 @@ def _find_behind(session: PublicationSession, progress: PartProgress) -> Unfinis
 
 
 def _find_newest(session: PublicationSession, parts: list[Progress] | tuple[Progress, ...]) -> Progress:
-    """The part whose target the tables reached last, so that readers never see an older state; of equal ones the last
-    part.
-    """
+    """Return the part whose target the tables reached last, so that readers never see an older state."""
     targets: list[Target] = []
     for part in parts:
         if part.target not in targets:
@@ -171,7 +163,6 @@ def _find_newest(session: PublicationSession, parts: list[Progress] | tuple[Prog
 
 
 def _read_snapshot_ages(session: PublicationSession, name: str) -> dict[int, int]:
-    """The number of newer snapshots in the table's current line, by snapshot id."""
     return {
         snapshot.snapshot_id: age for age, snapshot in enumerate(session.snapshots.list_ancestors(name, sys.maxsize))
     }
@@ -182,7 +173,7 @@ REMEDY = "run `tidegate publish {name} --resynchronise`, which compares the tabl
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """The next run: the position that it moves to, the parts that it has to move, and the data files that it reads."""
+    """The next run: its target position, the parts that it has to move, and the data files that it reads."""
 
     position: Progress
     parts: tuple[KeyPart, ...]
@@ -191,7 +182,6 @@ class PlannedRun:
     is_resumed: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """For people and programs."""
         files = None if self.touched_files is None else len(self.touched_files.old) + len(self.touched_files.new)
         return {
             "from_snapshot_id": self.position.origin,
@@ -206,13 +196,12 @@ class PlannedRun:
 def plan_run(session: PublicationSession, resynchronise: bool = False) -> PlannedRun:
     """Decide the next run; changes nothing.
 
-    1. Parts that are at different snapshots are brought together first, a group at a time: see `unfinished_parts`.
-    2. Else the parts go from the snapshot that they stand at to the table's current one.
+    1. Parts that are at different snapshots are brought together first, a group at a time.
+    2. Else the parts go from their snapshot to the table's current one.
     3. The first run goes from nothing, or from where `start` says.
-    4. With `resynchronise`, or where the snapshot of the last run is gone and `on_expired` says so, the table is
-       compared with what the topic holds instead.
+    4. With `resynchronise`, or if a snapshot is gone and `on_expired` says so, table and topic are compared instead.
 
-    `NothingToDo` when no row can have changed; `GiveUp` when the recorded progress no longer fits table or topic.
+    `NothingToDo` if no row can have changed; `GiveUp` if the recorded progress no longer fits table or topic.
     """
     table, topics, progress = observe_publication(session)
     if not resynchronise:
@@ -233,8 +222,9 @@ def plan_run(session: PublicationSession, resynchronise: bool = False) -> Planne
 
 
 def observe_publication(session: PublicationSession) -> tuple[TableHead, ExistingTopics, PartProgress]:
-    """Read the table, the topics and the progress. `NothingToDo` without a table, `GiveUp` if a topic has more
-    partitions.
+    """Read the table, the topics and the progress.
+
+    `NothingToDo` without a table, `GiveUp` if a topic has more partitions.
     """
     publication = session.publication
     table = session.snapshots.read_table(publication.table)
@@ -254,8 +244,9 @@ def refuse_lost_progress(
     *,
     can_compare: bool = True,
 ) -> None:
-    """`GiveUp` if the recorded progress no longer belongs to these topics. Also if it no longer belongs to this table,
-    unless the run `can_compare` the table with the topics instead, and `on_expired` says so.
+    """Raise `GiveUp` if the recorded progress no longer belongs to these topics, or to this table.
+
+    For the table not if the run `can_compare` it with the topics, and `on_expired` says so.
     """
     compares = can_compare and session.publication.on_expired != "fail"
     reason = _find_mismatch(session, progress, topics, table, compares=compares)
@@ -293,7 +284,6 @@ def _find_mismatch(
 def _is_compatible(
     session: PublicationSession, topics: ExistingTopics, table: TableHead, part: Progress, same_table: bool = True
 ) -> bool:
-    """Whether a position was recorded for the present file, these very topics and this very table."""
     publication = session.publication
     is_ours = all(part.topic_ids.get(topic) == topics.ids.get(topic) for topic in publication.topics)
     return is_ours and part.digest == publication.digest and (not same_table or part.table_uuid == table.uuid)
@@ -325,7 +315,6 @@ def _find_missing_snapshot(
 
 
 def _refuse_growth(session: PublicationSession, progress: PartProgress, topics: ExistingTopics) -> None:
-    """`GiveUp` if a topic has more partitions: its keys would move, and their old records would never be replaced."""
     for part in progress.parts:
         for topic, partitions in (part.partitions if part else {}).items():
             now = topics.partitions.get(topic)
@@ -360,7 +349,7 @@ def _plan_next(
 
 
 def _find_start_snapshot(session: PublicationSession) -> int | None:
-    """The snapshot that a first run begins at; None for nothing."""
+    """Return the snapshot that a first run begins at; None for nothing."""
     publication = session.publication
     start = session.publication.start
     if start.kind == "full":
@@ -395,8 +384,9 @@ def _build_position(
 def plan_all_parts(
     session: PublicationSession, progress: PartProgress, topics: ExistingTopics, position: Progress
 ) -> PlannedRun:
-    """Plan a run of all parts to `position`, each from its own state. Finds the data files that differ, and reads no
-    row. Changes nothing.
+    """Plan a run of all parts to `position`, each from its own state.
+
+    Finds the data files that differ, and reads no row.
     """
     parts = tuple(
         KeyPart(number, raw, key_form=progress.get_key_form(number)) for number, raw in enumerate(progress.raw_records)

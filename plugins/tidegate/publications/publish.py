@@ -22,8 +22,7 @@ log = logging.getLogger(__name__)
 class PublicationHeartbeat:
     """The record in the heartbeat topic.
 
-    `valid_through_ms`: the topic contains every change that was committed to the table before; None if that is not
-    known.
+    `valid_through_ms`: the topic contains every earlier change of the table; None if unknown.
     """
 
     publication: str
@@ -36,10 +35,7 @@ class PublicationHeartbeat:
 
 
 def send_heartbeat(session: PublicationSession) -> PublicationHeartbeat | None:
-    """Send one record at the end of a run, also if the run had no work. Returns it; None if none was sent.
-
-    A failure is logged as a warning, because the changes are already published.
-    """
+    """Send one record at the end of a run, also if the run had no work. Return it; None if none was sent."""
     publication = session.publication
     if publication.heartbeat_topic is None:
         return None
@@ -59,6 +55,7 @@ def send_heartbeat(session: PublicationSession) -> PublicationHeartbeat | None:
         )
         key = {"publication": publication.name, "table": publication.table}
         session.topics.send(publication.heartbeat_topic, encode_records([(key, asdict(value))]))
+    # a warning only: the changes are published
     except TidegateError as reason:
         log.warning("publication=%s: the heartbeat was not sent: %s", publication.name, reason)
         return None
@@ -83,17 +80,13 @@ class PublicationResult:
     topics: list[str] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
-        """The stable form of the result."""
         return dict(vars(self))
 
 
 def publish(
     session: PublicationSession, resynchronise: bool = False, again: RepublishRequest | None = None
 ) -> PublicationResult:
-    """Run `publish_changes`, then send a heartbeat if the file asks for one, also after `NothingToDo`.
-
-    Raises what `publish_changes` raises.
-    """
+    """Run `publish_changes`, then send a heartbeat if the file asks for one, also after `NothingToDo`."""
     try:
         result = publish_changes(session, resynchronise, again)
     except NothingToDo:
@@ -110,35 +103,38 @@ def publish_changes(
 
     1. Create topics that are missing, before the first run and before a resynchronisation.
     2. Plan the run.
-    3. Pin the snapshot that it leads to, so that it is still there when the next run begins at it.
+    3. Pin its target snapshot, so that it is still there when the next run begins at it.
     4. Produce the changes, with each part's progress behind them.
-    5. Read the progress back. While the parts are at different snapshots, go on with 2: each such round brings one
-       group of them to where others are. A round that finished an earlier run is followed by one more: what came since
-       waits too, and nothing else may start a run for it.
+    5. Read the progress back. While the parts are at different snapshots, go on with 2, a group at a time.
     6. Remove older pins.
 
-    With `request` some keys are produced once more as they were published, and the position stays.
-
-    A repeat call finds nothing to do. `RetryLater` where a part has not arrived; the next call goes on from there.
+    With `request` some keys are produced once more, and the position stays. A repeat call finds nothing to do.
+    `RetryLater` if a part has not arrived; the next call goes on from there.
     """
     publication = session.publication
     before = session.topics.read_progress(session.publication)
+    # 1.
     if resynchronise or before.is_new:
         session.topics.create(publication)
     pins = _read_pins(session, before)
+    # 2.
     planned_run = plan_run(session, resynchronise) if request is None else plan_republish(session, request)
     first = planned_run.position
     counts = Counter[str]()
     for _ in range(MAX_ROUNDS):
         for table, snapshot in _list_needed_snapshots(session, planned_run.position):
+            # 3.
             pins.setdefault(table, set()).add(format_pin_name(publication.name, snapshot))
+        # 4. and 5.
         progress = _produce_round(session, planned_run)
         counts.update(_count_changes(session, planned_run, progress))
         if (settled_run := progress.common_position) is None:
             planned_run = plan_run(session)
+        # what came since waits too, and nothing else may start a run for it
         elif (following := _plan_what_came_since(session, planned_run)) is not None:
             planned_run = following
         else:
+            # 6.
             _release_pins(session, settled_run, pins)
             return _build_result(session, first, settled_run, counts)
     raise RetryLater(
@@ -150,7 +146,6 @@ def publish_changes(
 def _build_result(
     session: PublicationSession, first: Progress, settled_run: Progress, counts: Mapping[str, int]
 ) -> PublicationResult:
-    """From where the `first` round began to where the parts are now, with the changes of all rounds."""
     changes = {name: counts.get(name, 0) for name in COUNT_NAMES}
     publication = session.publication
     return PublicationResult(
@@ -159,7 +154,7 @@ def _build_result(
 
 
 def _plan_what_came_since(session: PublicationSession, last_round: PlannedRun) -> PlannedRun | None:
-    """Plan one more round behind one that finished an earlier run; None behind another, and if nothing waits."""
+    """Plan one more round after one that finished an earlier run; else None."""
     if not last_round.is_resumed:
         return None
     try:
@@ -169,7 +164,6 @@ def _plan_what_came_since(session: PublicationSession, last_round: PlannedRun) -
 
 
 def _produce_round(session: PublicationSession, planned_run: PlannedRun) -> PartProgress:
-    """Produce the changes of one round, and read where the parts are then."""
     publication = session.publication
     if planned_run.position.mode == RunMode.TOPIC:  # also where the file asks for it
         session.topics.create(publication)
@@ -184,7 +178,6 @@ def _produce_round(session: PublicationSession, planned_run: PlannedRun) -> Part
 
 
 def _list_needed_snapshots(session: PublicationSession, position: Progress) -> list[tuple[str, int]]:
-    """List table and snapshot id of everything that a run reads."""
     snapshot_ids = (position.origin, position.until, position.to)
     joined_snapshots = [*position.joined_origin.items(), *position.joined.items()]
     return [
@@ -194,7 +187,7 @@ def _list_needed_snapshots(session: PublicationSession, position: Progress) -> l
 
 
 def build_publish_job(session: PublicationSession, planned_run: PlannedRun) -> PublishJob:
-    """Build the job for Spark. It gets the topics' ranges only if the run compares the table with the topics."""
+    """Build the job for Spark, with the topics' ranges only if the run compares the table with the topics."""
     publication = session.publication
     return PublishJob(
         publication=publication.name,
@@ -217,26 +210,26 @@ def build_publish_job(session: PublicationSession, planned_run: PlannedRun) -> P
 
 
 def format_pin_prefix(publication: str) -> str:
-    """The prefix of a publication's tags. No pipeline's tags begin with it."""
+    """Return the prefix of a publication's tags. No pipeline's tags begin with it."""
     return f"tidegate-publication-{publication}-"
 
 
 def format_pin_name(publication: str, snapshot_id: int) -> str:
-    """The tag that keeps a published snapshot from expiring: one for each publication and snapshot."""
+    """Return the tag that keeps a published snapshot from expiring."""
     return f"{format_pin_prefix(publication)}{snapshot_id}"
 
 
 def _count_changes(session: PublicationSession, planned_run: PlannedRun, progress: PartProgress) -> dict[str, int]:
-    """Sum up the counts of the round's parts. `PublishedElsewhere` or `RetryLater` if another run has moved some of
-    them.
+    """Sum up the counts of the round's parts.
 
-    If it moved them to the same state, nothing is missing, unless every record was to be produced again.
+    `PublishedElsewhere` or `RetryLater` if another run has moved some of them.
     """
     publication = session.publication
     position = planned_run.position
     parts = [progress.parts[part.number] for part in planned_run.parts]
     run_parts = [part for part in parts if part is not None and part.is_complete and part.run == position.run]
     is_short = len(run_parts) < len(parts)
+    # if another run brought them to this state, nothing is missing, unless every record was to be produced again
     is_same = all(part is not None and part.state == position.target for part in parts)
     if is_short and (position.mode in (RunMode.REPUBLISH, RunMode.TOPIC) or not is_same):
         kind = RetryLater if run_parts or progress.is_new else PublishedElsewhere
@@ -260,7 +253,7 @@ def _read_pins(session: PublicationSession, before: PartProgress) -> dict[str, s
 
 
 def _release_pins(session: PublicationSession, settled_run: Progress, pins: dict[str, set[str]]) -> None:
-    """Remove the tags from before the run and the run's own, except those of the state that the topics have now.
+    """Remove the tags from before the run and the run's own, except those of the topics' state.
 
     A tag that appeared meanwhile belongs to a later run, and stays.
     """

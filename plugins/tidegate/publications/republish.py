@@ -1,7 +1,7 @@
 """again: produces published rows once more, for the keys that changed in a range of the table's history.
 
-It is for readers that lost records, and for a damaged topic. It never produces a row older than the published one: the
-range selects the keys, and the rows are those of the published snapshot. The position stays.
+For readers that lost records, and for a damaged topic. The range selects the keys; the rows are those of the published
+snapshot, so that no older row is produced. The position stays.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ class RepublishRequest:
 
 
 def read_republish_request(words: Mapping[str, Any]) -> RepublishRequest | None:
-    """What a form asks for: None without `again`. ConfigurationError for words that go with it, or never beside it."""
+    """Read a form; None without `again`. `ConfigurationError` for words that do not fit it."""
     begin = words["from"] or None
     end = words["to"] or None
     if not words["again"] and (begin or end):
@@ -42,10 +42,10 @@ def read_republish_request(words: Mapping[str, Any]) -> RepublishRequest | None:
 
 
 def plan_republish(session: PublicationSession, request: RepublishRequest) -> PlannedRun:
-    """The run that produces again; changes nothing.
+    """Plan the run that produces again; changes nothing.
 
-    NothingToDo where nothing was published yet, or no row changed in the range. GiveUp while a run is unfinished, and
-    for a bound or a published snapshot that has expired, whatever `on_expired` says: only a comparison is left then.
+    `NothingToDo` if nothing was published yet, or no row changed in the range. `GiveUp` while a run is unfinished, and
+    if a bound or the published snapshot has expired.
     """
     publication = session.publication
     table, topics, progress = observe_publication(session)
@@ -84,7 +84,7 @@ def plan_republish(session: PublicationSession, request: RepublishRequest) -> Pl
 
 
 def _resolve_snapshot(session: PublicationSession, name: str, text: str) -> int | None:
-    """The snapshot that `text` means; None if the table had none at that time."""
+    """Return the snapshot that `text` means; None if the table had none at that time."""
     publication = session.publication
     snapshot_id = (
         int(text)

@@ -31,9 +31,8 @@ class LastRun:
 class PublicationStatus:
     """How far the topic is behind the table.
 
-    `snapshots_behind` and `rows_behind` count unpublished snapshots that changed rows, and at most how many rows.
-    `behind_seconds` is the age of the oldest of them, None if it is not known. All are 0 when nothing waits. `waiting`
-    is the next run, `problem` the reason why there can be none.
+    `snapshots_behind` and `rows_behind`: unpublished snapshots that changed rows, and at most how many rows.
+    `behind_seconds`: the age of the oldest, None if unknown. `waiting`: the next run, `problem`: why there can be none.
     """
 
     publication: str
@@ -53,7 +52,6 @@ class PublicationStatus:
     problem: str | None
 
     def to_dict(self) -> dict[str, Any]:
-        """The stable form, for JSON."""
         return {
             **vars(self),
             "topics": list(self.topics),
@@ -66,8 +64,8 @@ class PublicationStatus:
 class PublicationReading:
     """The last status of a publication, None before the first, and the error that prevented a newer one.
 
-    `needs_person`: only a person can resolve the `error`. `read_at`: when the status was read, in seconds since the
-    epoch. `patience_seconds`: how long changes may wait before a run begins; None if a person starts the runs.
+    `needs_person`: only a person can resolve the `error`. `read_at`: in seconds since the epoch. `patience_seconds`:
+    how long changes may wait before a run begins; None if a person starts the runs.
     """
 
     publication: str
@@ -79,8 +77,9 @@ class PublicationReading:
 
 
 def compute_patience(publication: Publication) -> float | None:
-    """How long changes may wait while no run begins: ten intervals, and never less than a quarter of an hour, as for a
-    pipeline. None if only a person starts the runs.
+    """Return how long changes may wait without a run: ten intervals, at least a quarter of an hour.
+
+    None if only a person starts the runs.
     """
     if publication.interval_seconds <= 0 and not publication.on_table_change:
         return None
@@ -88,7 +87,6 @@ def compute_patience(publication: Publication) -> float | None:
 
 
 def read_publication_status(session: PublicationSession) -> PublicationStatus:
-    """Read how far the topic is behind the table. Changes nothing."""
     publication = session.publication
     progress = session.topics.read_progress(publication)
     table = session.snapshots.read_table(publication.table)
@@ -118,7 +116,7 @@ def read_publication_status(session: PublicationSession) -> PublicationStatus:
 
 
 def _measure_lag(session: PublicationSession, position: Progress | None) -> SnapshotLag:
-    """Measure what has changed since in the table and in those that the SQL joins."""
+    """Measure what has changed since, in the table and in those that the SQL joins."""
     before = {session.publication.table: position.to, **position.joined} if position else {}
     lags = []
     for name in (session.publication.table, *session.publication.joined_tables):
@@ -130,7 +128,6 @@ def _measure_lag(session: PublicationSession, position: Progress | None) -> Snap
 
 
 def _plan_next_run(session: PublicationSession) -> tuple[PlannedRun | None, str | None]:
-    """The next run, or the reason why there can be none."""
     try:
         return plan_run(session), None
     except NothingToDo:
@@ -140,7 +137,7 @@ def _plan_next_run(session: PublicationSession) -> tuple[PlannedRun | None, str 
 
 
 def describe_last_run(progress: PartProgress) -> LastRun | None:
-    """What the run did that was recorded last; None before the first."""
+    """Describe the run that was recorded last; None before the first."""
     parts: tuple[Progress, ...] = progress.parts_of_last_run
     if not parts:
         return None
@@ -154,7 +151,7 @@ def describe_last_run(progress: PartProgress) -> LastRun | None:
 
 
 def describe_publication_state(reading: PublicationReading, schedule: ScheduleState) -> tuple[Health, str]:
-    """State and reason, in the same terms as a pipeline's."""
+    """Return state and reason, in a pipeline's terms."""
     status = reading.status
     error = reading.error or ""
     problem = (status.problem if status else None) or (error if reading.needs_person else None)
@@ -174,7 +171,7 @@ def describe_publication_state(reading: PublicationReading, schedule: ScheduleSt
 
 
 def _find_stall(reading: PublicationReading, status: PublicationStatus, schedule: ScheduleState) -> str | None:
-    """Why changes have waited for long: what the run under way waits for, or that none has begun; None if it moves."""
+    """Return why changes have waited for long, e.g. what the run under way waits for; None if it moves."""
     waited_seconds = (status.behind_seconds or 0) if status.waiting else 0
     if schedule.stalled and waited_seconds > MIN_STUCK_SECONDS:
         return schedule.stalled
@@ -198,7 +195,7 @@ def _describe_lag(status: PublicationStatus | None) -> str:
 
 
 def to_metrics(status: PublicationStatus) -> dict[str, float]:
-    """The status as metrics by name, without values that are not known."""
+    """Return the known values of the status by name."""
     metrics = {
         "snapshots_behind": status.snapshots_behind,
         "rows_behind": status.rows_behind,
