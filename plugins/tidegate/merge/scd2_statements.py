@@ -106,7 +106,7 @@ def _list_compared_columns(table: Table, metadata: dict[str, str], columns: list
 
 
 def render_spark_comparable(column: TypedColumn, of: str) -> str:
-    """Return SQL for a column of `of` by which it is compared: of a map its sorted entries, as Spark compares no maps."""
+    """Return SQL by which a column of `of` is compared: of a map its sorted entries, as Spark compares no maps."""
     name, data_type = column
     text = f"{of}.{quote(name)}"
     return f"to_json(struct({text}))" if data_type is None else _render_entries(text, data_type)
