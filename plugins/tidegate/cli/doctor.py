@@ -11,7 +11,7 @@ from tidegate.wiring.diagnosis.doctor import diagnose
 
 
 def run_doctor(words: argparse.Namespace) -> int:
-    """0 without an error, warnings allowed; 1 with one."""
+    """Exit code 0 without an error, warnings allowed; 1 with one."""
     diagnosis = diagnose(
         find_include_folder(),
         read_connection_from_env,

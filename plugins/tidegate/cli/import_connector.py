@@ -62,7 +62,6 @@ def _read_choices(words: argparse.Namespace) -> Choices:
 
 
 def _read_config(words: argparse.Namespace) -> ConnectorConfig:
-    """The configuration, from its file or from the Connect worker."""
     worker = _read_file(words.worker) if words.worker else ""
     if words.config.startswith(("http://", "https://")):
         text = fetch_connector(words.config)
@@ -84,7 +83,6 @@ def _read_file(path: Path) -> str:
 
 
 def _find_kafka(choices: Choices) -> dict[str, str] | None:
-    """The brokers' settings, None where nobody says where they are."""
     if choices.brokers and not choices.kafka:
         return {"bootstrap.servers": choices.brokers}
     if not choices.kafka and read_connection_from_env(KAFKA) is None:

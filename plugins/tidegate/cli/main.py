@@ -45,7 +45,7 @@ INTERRUPTED = 130  # as shells have it: 128 and the number of the signal
 
 
 def main(arguments: Sequence[str] | None = None, prepare: Callable[[], None] | None = None) -> int:
-    """Run one command; the exit code. `prepare` is called before a command, and not for help."""
+    """Run one command and return its exit code. `prepare` is called before a command, not for help."""
     parser = build_parser()
     answer_shell(parser)
     words = argparse.Namespace(command=parser.prog)  # until a command is named
@@ -65,10 +65,10 @@ def main(arguments: Sequence[str] | None = None, prepare: Callable[[], None] | N
 
 
 def _is_output_gone() -> bool:
-    """Whether standard output takes nothing more: its reader ended, or its disk is full. The rest is thrown away."""
     try:
         print(flush=True)  # if Python buffers nothing, only a write shows that the output is closed
     except OSError:
+        # the reader ended, or the disk is full: the rest is thrown away
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return True
     return False

@@ -33,7 +33,7 @@ RETRY_PROMISE = re.compile(r"it will be (tried|staged|merged) again")
 
 
 def print_result(words: argparse.Namespace, text: str, data: dict[str, Any]) -> None:
-    """One result: a line for people, or a line of JSON."""
+    """A line for people, or a line of JSON."""
     if getattr(words, "json", False):
         print(json.dumps(data), flush=True)
     else:
@@ -41,42 +41,39 @@ def print_result(words: argparse.Namespace, text: str, data: dict[str, Any]) -> 
 
 
 def print_text(text: str) -> None:
-    """Lines for people."""
     print(make_printable(text), flush=True)
 
 
 def make_printable(text: str) -> str:
-    """`text` with control characters as escapes: records, and servers, may have put them there. Line breaks and tabs
-    stay.
-    """
+    """Escape control characters, which records and servers may contain. Line breaks and tabs stay."""
     return CONTROL_PATTERN.sub(lambda match: match.group().encode("unicode_escape").decode(), text)
 
 
 class PrintableFormatter(logging.Formatter):
-    """Lines of the log, and traces of libraries' errors, without secrets of addresses and control characters."""
+    """Log lines and traces without secrets of addresses and control characters."""
 
     def format(self, record: logging.LogRecord) -> str:
         return make_printable(mask_addresses(super().format(record)))
 
 
 def make_line_printable(text: str) -> str:
-    """The same as one line."""
+    """Also escapes line breaks and tabs."""
     return make_printable(text).replace("\n", "\\n")
 
 
 def name_command(text: str) -> str:
-    """`text` with each command of ours as it can be typed: `bin/tidegate` in a checkout whose `bin` is on no path."""
+    """`text` with each of our commands as it can be typed: `bin/tidegate` in a checkout whose `bin` is on no path."""
     return COMMAND_PATTERN.sub(read_command_name(), text)
 
 
 def format_problem(problem: TidegateError) -> str:
-    """What ended a command. A command tries nothing again by itself: what a task's message promises, a person does."""
+    """The problem that ended a command."""
     text = make_printable(name_command(str(problem)))
     return RETRY_PROMISE.sub("run the command again", text) if isinstance(problem, RetryLater) else text
 
 
 def format_runbook_page(problem: TidegateError) -> str | None:
-    """Where a person reads on; None for what says itself what to correct, and where there is no page about it."""
+    """Where to read on; None for a problem that needs no page, or has none."""
     page = None if isinstance(problem, ConfigurationError) else find_page(str(problem), type(problem).__name__)
     return None if page in (None, DEFAULT_PAGE) else f"see docs/runbook/{page}.md"
 
@@ -92,7 +89,6 @@ def format_interruption(words: argparse.Namespace) -> str:
 
 
 def format_published(batch: PublishedBatch) -> str:
-    """One published batch."""
     rows = f"staged={batch.staged} inserted={batch.inserted} updated={batch.updated} deleted={batch.deleted}"
     billed = "" if batch.bytes_billed is None else f" bytes_billed={batch.bytes_billed}"
     mode = f" written_as={batch.written_as}" if batch.written_as else ""
@@ -100,13 +96,11 @@ def format_published(batch: PublishedBatch) -> str:
 
 
 def format_staged(batch: StagedBatch) -> str:
-    """One staged batch."""
     counts = f"read={batch.counts.read} staged={batch.counts.staged} bytes={batch.bytes}"
     return f"{batch.table}: batch={batch.batch} staged: {counts} seconds={batch.stage_seconds}"
 
 
 def format_plan(plan: Plan) -> str:
-    """The next batch of each table."""
     lines = []
     for table in plan.tables:
         verb = "resumes" if table.is_resumed else "reads"
@@ -132,7 +126,6 @@ def _format_value(value: Any) -> str:
 
 
 def format_maintenance(report: MaintenanceReport) -> str:
-    """One maintained table."""
     after = vars(report.after)
     counts = " ".join(f"{name}={number}->{after[name]}" for name, number in vars(report.before).items())
     result = "compacted" if report.compacted else "not compacted"
@@ -147,7 +140,6 @@ def _format_past_batch(batch: BatchReport) -> str:
 
 
 def format_action(table: str, action: ActionReport) -> str:
-    """What a person did to a table."""
     user = f" by {action['by']}" if action["by"] else ""
     return f"    {action['at']} {table}: {action['action']}{user}: {make_line_printable(action['details'])}"
 
@@ -159,7 +151,6 @@ def format_newest_dead_letter(status: PipelineStatus, newest: dict[str, Any]) ->
 
 
 def format_open_backfill(backfill: BackfillStatus) -> str:
-    """A backfill that was begun and has not ended."""
     applied_text = ", ".join(
         f"{t}: {len(numbers)} of {backfill['slices']} slices" for t, numbers in backfill["applied"].items()
     )
@@ -174,17 +165,16 @@ def _format_table(table: TableStatus) -> str:
 
 
 def _format_staging(table: TableStatus) -> str:
-    """How far a table is staged, where that has a clock of its own: then `lag` is that of its merges."""
     staging = table["staging"]
     if staging is None:
         return ""
+    # with a clock of staging, lag_seconds of the table is that of its merges
     ages = ("-" if age is None else f"{age}s" for age in (table["lag_seconds"], staging["lag_seconds"]))
     merged_behind, staged_behind = ages
     return f" behind={merged_behind} staged: lag={staging['lag']} behind={staged_behind}"
 
 
 def format_status(status: PipelineStatus | UnknownStatus) -> str:
-    """One pipeline."""
     if "error" in status:
         return f"{status['pipeline']}: {status['error']}"
     lines = [f"{status['pipeline']}: lag={status['lag']} freshness={status['freshness'] or 'unknown'}"]

@@ -15,7 +15,7 @@ COMPLETION_VARIABLE = "_ARGCOMPLETE"  # the shell function of `tidegate completi
 
 
 def answer_shell(parser: argparse.ArgumentParser) -> None:
-    """Where a shell asks what may come next, tell it and end the process; else do nothing."""
+    """Print a shell's completions and end the process, if a shell asks for them."""
     if COMPLETION_VARIABLE in os.environ:
         import argcomplete
 
@@ -31,7 +31,7 @@ def run_completion(words: argparse.Namespace) -> int:
 
 
 def complete_names(*kinds: str) -> list[str]:
-    """The pipelines or publications, or both, for which there are files; they are not read."""
+    """Names of pipeline or publication files, or both; reads no file."""
     from tidegate.settings import find_include_folder, list_named_files
 
     include = find_include_folder()
@@ -39,7 +39,6 @@ def complete_names(*kinds: str) -> list[str]:
 
 
 def complete_file_names(prefix: str, **_: Any) -> list[str]:
-    """YAML files and folders."""
     from argcomplete.completers import FilesCompleter
 
     names: list[str] = list(FilesCompleter(("yaml",))(prefix))
@@ -53,7 +52,7 @@ MAX_SECONDS = 86_400
 
 
 def add_command(commands: Commands, name: str, summary: str, description: str | None = None) -> argparse.ArgumentParser:
-    """The parser of a command. Its own help begins with its line in the list of all, unless there is more to say."""
+    """Its help begins with `summary`, unless there is a `description`."""
     text = description or f"{summary[0].upper()}{summary[1:]}."
     return commands.add_parser(name, help=summary, description=text)
 
@@ -67,23 +66,21 @@ def add_name(parser: argparse.ArgumentParser, *kinds: str, **options: Any) -> No
 
 
 def attach_completer(action: argparse.Action, complete: Callable[..., Iterable[str]]) -> None:
-    """Shells complete the argument with what the function returns: argcomplete looks for it on the action."""
+    """argcomplete looks for the function on the action."""
     action.completer = complete  # type: ignore[attr-defined]
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
-    """The word of a command that programs read too."""
     parser.add_argument("--json", action="store_true", help=JSON_HELP)
 
 
 def add_confirmation(parser: argparse.ArgumentParser) -> None:
-    """The words of a command that asks."""
     parser.add_argument("--yes", action="store_true", help="do not ask")
     add_json(parser)
 
 
 def parse_count(text: str, least: int = 1) -> int:
-    """An option's number; argparse.ArgumentTypeError below `least` and above a million."""
+    """`argparse.ArgumentTypeError` below `least` and above a million."""
     digits = text.lstrip("0") or "0"
     is_number = text.isascii() and text.isdecimal() and len(digits) <= len(str(MAX_COUNT))
     if not is_number or not least <= int(digits) <= MAX_COUNT:
@@ -92,7 +89,7 @@ def parse_count(text: str, least: int = 1) -> int:
 
 
 def parse_seconds(text: str) -> float:
-    """An option's time; argparse.ArgumentTypeError for 0 and below, and above a day."""
+    """`argparse.ArgumentTypeError` for 0 and below, and above a day."""
     try:
         seconds = float(text)
     except ValueError:
@@ -107,7 +104,6 @@ DEFAULT_PARALLEL_MERGES = 4  # what Airflow's pool of a catalog allows too: Spar
 
 
 def add_flush(commands: Commands) -> None:
-    """``flush``."""
     parser = add_command(commands, "flush", "run one whole cycle: plan, stage, merge, commit, clean up, heartbeat")
     add_name(parser)
     stop_group = parser.add_mutually_exclusive_group()
@@ -119,7 +115,6 @@ def add_flush(commands: Commands) -> None:
 
 
 def add_halves(commands: Commands) -> None:
-    """``stage`` and ``merge``."""
     stage = add_command(commands, "stage", "stage what waits in the log behind the queue of each table; merges nothing")
     add_name(stage)
     add_json(stage)
@@ -140,7 +135,6 @@ def _add_merges_at_once(parser: ArgumentParser, description: str) -> None:
 
 
 def add_run(commands: Commands) -> None:
-    """``run``."""
     help_text = "flush pipelines on their intervals, and run publications, until it is stopped; needs no Airflow"
     parser = add_command(commands, "run", help_text)
     name = parser.add_argument(
@@ -163,7 +157,6 @@ KAFKA = "kafka_default"
 
 
 def add_import(commands: Commands) -> None:
-    """``import``."""
     text = "turn a Kafka Connect sink, Debezium Server or Flink SQL into a pipeline file; starts where it stopped"
     parser = add_command(commands, "import", text)
     parser.add_argument(
@@ -195,7 +188,6 @@ committed or changed on the broker. Asks for what is missing when run at a termi
 
 
 def add_init(commands: Commands) -> None:
-    """``init``."""
     text = "write a pipeline file for a topic: sample it, recognise its format, propose key and columns"
     parser = add_command(commands, "init", text, DESCRIPTION)
     parser.add_argument(
@@ -243,10 +235,9 @@ environment:
 
 
 class ShowVersion(argparse.Action):
-    """Reads the version when it is asked for."""
+    """Reads the version only when asked for."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        """Print it and end."""
         from tidegate.settings import read_version
 
         print(f"tidegate {read_version()}")
@@ -254,7 +245,6 @@ class ShowVersion(argparse.Action):
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The parser of all commands."""
     parser = argparse.ArgumentParser(
         prog="tidegate",
         description="Exactly-once upserts and deletes from Kafka into Apache Iceberg and BigQuery.",
@@ -287,7 +277,6 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def add_files(commands: Commands) -> None:
-    """``validate`` and ``list``."""
     validate = add_command(commands, "validate", "check every pipeline file; print all problems")
     file = validate.add_argument("file", nargs="?", type=Path, help="one file instead of all")
     attach_completer(file, complete_file_names)
@@ -297,7 +286,6 @@ def add_files(commands: Commands) -> None:
 
 
 def add_doctor(commands: Commands) -> None:
-    """``doctor``."""
     text = "check everything that a flush needs; what to fix first stands first"
     parser = add_command(commands, "doctor", text)
     names = parser.add_argument("names", nargs="*", metavar="NAME", help="pipelines and publications; default: all")
@@ -309,7 +297,6 @@ def add_doctor(commands: Commands) -> None:
 
 
 def add_progress(commands: Commands) -> None:
-    """``plan`` and ``status``."""
     plan = add_command(commands, "plan", "show what the next batch would be; changes nothing")
     add_name(plan)
     add_json(plan)
@@ -321,7 +308,6 @@ def add_progress(commands: Commands) -> None:
 
 
 def add_rebase(commands: Commands) -> None:
-    """``rebase``."""
     text = "move a position by hand; shows what that skips or reads again, and asks"
     parser = add_command(commands, "rebase", text)
     add_name(parser)
@@ -335,7 +321,6 @@ def add_rebase(commands: Commands) -> None:
 
 
 def add_rollback(commands: Commands) -> None:
-    """``undo-rollback`` and ``answer-rollback``."""
     text = "make what was rolled back current again; shows it first, and asks"
     undo = add_command(commands, "undo-rollback", text)
     add_name(undo)
@@ -354,7 +339,6 @@ def add_rollback(commands: Commands) -> None:
 
 
 def add_records(commands: Commands) -> None:
-    """``record`` and ``skip``."""
     record = add_command(
         commands, "record", "show one record of the log: its bytes, and each field as the decoder reads it"
     )
@@ -370,7 +354,6 @@ def add_records(commands: Commands) -> None:
 
 
 def add_backfill(commands: Commands) -> None:
-    """``backfill``."""
     parser = add_command(commands, "backfill", "apply a part of the log again; never overwrites what is newer")
     add_name(parser)
     range_group = parser.add_mutually_exclusive_group(required=True)
@@ -385,14 +368,12 @@ def add_backfill(commands: Commands) -> None:
 
 
 def add_maintain(commands: Commands) -> None:
-    """``maintain``."""
     parser = add_command(commands, "maintain", "compact, expire snapshots and remove orphans, table by table")
     add_name(parser)
     add_json(parser)
 
 
 def add_dead_letters(commands: Commands) -> None:
-    """``dead-letters``."""
     parser = add_command(
         commands, "dead-letters", "show, replay, discard or export records that could not be read and were set aside"
     )
@@ -418,7 +399,6 @@ def add_dead_letters(commands: Commands) -> None:
 
 
 def add_publish(commands: Commands) -> None:
-    """``publish``."""
     parser = add_command(commands, "publish", "produce a table's changes to its topic: one run of a publication")
     add_name(parser, "publication")
     parser.add_argument("--dry-run", action="store_true", help="say what the run would be; changes nothing")
@@ -434,13 +414,11 @@ def add_publish(commands: Commands) -> None:
 
 
 def add_schema(commands: Commands) -> None:
-    """``schema``."""
     parser = add_command(commands, "schema", "print the JSON Schema of the pipeline file, for editors")
     parser.add_argument("of", nargs="?", choices=KINDS, default=KINDS[0], help=f"of which file; default {KINDS[0]}")
 
 
 def add_airflow(commands: Commands) -> None:
-    """``airflow install``."""
     parser = add_command(commands, "airflow", "set up the Airflow of this Python environment")
     actions = parser.add_subparsers(dest="action", required=True, help="what to do")
     install = add_command(actions, "install", "write DAG files and an include folder; overwrites nothing")
@@ -451,7 +429,6 @@ def add_airflow(commands: Commands) -> None:
 
 
 def add_jars(commands: Commands) -> None:
-    """``jars``."""
     text = "fetch the jars that a Spark server on this machine needs, and verify their checksums"
     parser = add_command(commands, "jars", text)
     parser.add_argument("--into", type=Path, metavar="FOLDER", help="default: .cache/jars/spark of the home folder")
@@ -461,6 +438,5 @@ def add_jars(commands: Commands) -> None:
 
 
 def add_completion(commands: Commands) -> None:
-    """``completion``."""
     parser = add_command(commands, "completion", "print what a shell runs to complete commands, options and names")
     parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="put its output into this shell's start file")

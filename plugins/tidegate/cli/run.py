@@ -58,7 +58,7 @@ def _build_handler(stop: threading.Event) -> Callable[[int, FrameType | None], N
 class _Printer:
     """Implements `Reporter`: lines on standard output, failures on standard error; with --json all on the former.
 
-    A line that nobody takes, because a disk is full or who read it has ended, is lost, and holds up no flush.
+    A line that cannot be written, as to a full disk or an ended reader, is lost and delays no flush.
     """
 
     def __init__(self, words: argparse.Namespace) -> None:
@@ -67,7 +67,6 @@ class _Printer:
         self._failed_streams = set[object]()  # where the last line was not taken
 
     def report_run(self, work: Work, outcome: RunOutcome) -> None:
-        """One line for each table."""
         for staged_batch in outcome.staged_batches:
             self._print_event(work, "staged", output.format_staged(staged_batch), staged_batch.to_dict())
         for batch in outcome.batches:
@@ -87,7 +86,6 @@ class _Printer:
         self._print_event(work, "failed", f"{work.name}: failed{repeats}: {streak.reason}", data)
 
     def report_recovery(self, work: Work, streak: FailureStreak) -> None:
-        """One line."""
         text = f"{work.name}: well again after {streak.runs} failed runs"
         self._print_event(work, "recovered", text, {"reason": streak.reason, "runs": streak.runs})
 

@@ -1,6 +1,6 @@
 """``plan`` and ``status`` for people at a terminal: aligned tables, with colour unless NO_COLOR is set.
 
-Where standard output is no terminal the plain lines of `tidegate.cli.output` are printed, and with `--json` one object.
+Without a terminal the plain lines of `tidegate.cli.output` are printed, and with `--json` one object.
 """
 
 import sys
@@ -29,12 +29,11 @@ BAD = "red"
 
 
 def is_terminal() -> bool:
-    """Whether a person reads standard output."""
     return sys.stdout.isatty()
 
 
 def print_plan(plan: Plan) -> None:
-    """The next batch of each table, partition by partition, and what holds a table back."""
+    """The next batch of each table by partition, and what holds a table back."""
     console = _open_console()
     rows: list[Sequence[Cell]] = []
     for table in plan.tables:
@@ -52,7 +51,7 @@ def print_plan(plan: Plan) -> None:
 
 
 def print_status(status: PipelineStatus | UnknownStatus) -> None:
-    """One pipeline: its tables, its partitions and its last batches, and what needs a person."""
+    """Tables, partitions, last batches, and what needs a person."""
     console = _open_console()
     if "error" in status:
         console.print(Text.assemble((status["pipeline"], "bold"), "  ", (make_printable(status["error"]), BAD)))
@@ -83,7 +82,7 @@ def print_status(status: PipelineStatus | UnknownStatus) -> None:
 
 
 def _print_tables(console: Console, status: PipelineStatus) -> None:
-    """With a clock of staging, how far that has come stands beside how far the merges have."""
+    # with a clock of staging, its progress stands beside that of the merges
     columns = ("table", "mode", "batch", "rows", "lag", "behind", "staged: lag", "behind")
     rows: list[Sequence[Cell]] = []
     for table in status["tables"]:
@@ -112,17 +111,17 @@ def _print_notes(console: Console, status: PipelineStatus) -> None:
 
 
 def _open_console() -> Console:
-    """Names may hold brackets and numbers: nothing in them is markup, and nothing is coloured by its look."""
+    # names may hold brackets and numbers: none of it is markup, nor coloured
     return Console(markup=False, highlight=False, emoji=False, soft_wrap=False)
 
 
 def _build_table(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Table:
-    """Numbers to the right, texts to the left; a name is folded and never cut."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     row_list = list(rows)
     for index, column in enumerate(columns):
         cells = [row[index] for row in row_list]
         is_text = any(isinstance(cell, str) for cell in cells) and not any(isinstance(cell, Text) for cell in cells)
+        # numbers to the right, texts to the left; a name is folded and never cut
         table.add_column(column, justify="left" if is_text else "right", overflow="fold")
     for row in row_list:
         table.add_row(*(_format_cell(cell) for cell in row))

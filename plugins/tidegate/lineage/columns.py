@@ -35,14 +35,14 @@ OTHER_SHAPES = {"header-list": "headers"}  # words of `metadata` that are a part
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a record as the topic's schema names it, and how a column is made of it."""
+    """A part of a record as the topic's schema names it, and how it becomes a column."""
 
     field: str
     how: Transformation = Transformation.IDENTITY
 
 
 def list_record_parts(table: Table, metadata: dict[str, str]) -> dict[str, tuple[Part, ...]]:
-    """The parts that each column of a decoded record comes from, and what every record has beside them."""
+    """The parts of each column of a decoded record, metadata included."""
     parts: dict[str, tuple[Part, ...]] = {field.name: (Part(field.name),) for field in RECORD_FIELDS}
     parts |= {c.name: (_name_part(table, VALUE, c.name),) for c in list_value_columns(table)}
     for column in list_key_columns(table):
@@ -58,7 +58,7 @@ def list_record_parts(table: Table, metadata: dict[str, str]) -> dict[str, tuple
 
 
 def list_topic_fields(table: Table, metadata: dict[str, str]) -> tuple[DatasetField, ...]:
-    """What the topic's records hold, as far as the table's pipeline knows them."""
+    """Fields of the topic's records, as far as the pipeline knows them."""
     side = _get_key_side(table)
     keys = zip(table.key.fields, list_flat_key_columns(table), strict=True)
     part_types = {_name_part(table, side, name).field: column.type for name, column in keys}
@@ -77,17 +77,18 @@ def _get_key_side(table: Table) -> str:
 
 
 def _name_part(table: Table, side: str, name: str) -> Part:
-    """A field of the key or the value; the whole of one whose format has no fields."""
     format_spec = get_format(table.value.format if side == VALUE else table.key.format)
+    # a format without fields: the whole key or value
     return Part(side if format_spec.only_column is not None else f"{side}.{name}")
 
 
 @dataclass(frozen=True)
 class FlushedTable:
-    """A table whose columns are known, and the names of what it is made of.
+    """A table whose columns are known, and the names of its sources.
 
-    `columns` are those that it has, of others too. `reads` is what its `select` reads, None without one; `conditions`
-    are the record's columns that its conditions look at. `dimensions` are the datasets that it joins, by their aliases.
+    `columns`: all of the table's, of other writers too. `reads`: of its `select`, None without one; `conditions`: the
+    record's
+    columns in its conditions. `dimensions`: the joined datasets by alias.
     """
 
     table: Table
@@ -101,7 +102,7 @@ class FlushedTable:
 
 
 def describe_flushed_table(flushed: FlushedTable) -> Dataset:
-    """The table, with the sources of each column that the pipeline writes."""
+    """With the sources of each column that the pipeline writes."""
     sources = _Sources(flushed)
     written_columns = list_destination_columns(flushed.table, flushed.metadata)
     return Dataset(
@@ -130,7 +131,6 @@ class _Sources:
         self._derived_columns = {name.casefold(): reads for name, reads in derived_columns.items()}
 
     def find_column(self, name: str) -> tuple[FieldSource, ...]:
-        """The sources of a column of the destination."""
         table = self._table
         history = self._table.history
         if table.deletes == DeleteMode.SOFT and name == table.deleted_column:
@@ -143,7 +143,7 @@ class _Sources:
         return self._find_written(name)
 
     def find_rows(self) -> tuple[FieldSource, ...]:
-        """What decides which rows there are: the keys that find them, the order of records, conditions and joins."""
+        """What decides which rows there are: keys, the order of records, conditions and joins."""
         table = self._table
         reads = self._flushed.reads
         sources = [source for name in table.key_columns for source in self._find_as(name, Transformation.JOIN)]
@@ -196,7 +196,7 @@ class PublishedTopic:
 
 
 def describe_published_topics(published_topic: PublishedTopic) -> tuple[Dataset, ...]:
-    """The topics, with the sources of each part of their records."""
+    """With the sources of each part of their records."""
     parts = _list_parts(published_topic)
     fields = tuple(DatasetField(name, _find_type(published_topic, reads)) for name, reads in parts.items())
     sources = {name: tuple(_resolve(published_topic, read) for read in reads) for name, reads in parts.items()}
@@ -243,8 +243,8 @@ def _resolve(published_topic: PublishedTopic, read: Read) -> FieldSource:
 
 
 def _find_type(published_topic: PublishedTopic, reads: tuple[Read, ...]) -> str | None:
-    """The type of a column that is published as it is; of what is computed Spark alone knows it."""
     if len(reads) != 1 or reads[0].how is not Transformation.IDENTITY:
+        # only Spark knows the type of a computed column
         return None
     fields = published_topic.tables[reads[0].source].fields
     return next((field.type for field in fields if field.name == reads[0].column), None)

@@ -1,4 +1,4 @@
-"""Datasets by the names that lineage services know them by, their fields, and what each field is made of."""
+"""Datasets by the names that lineage services know them by, their fields, and the sources of each field."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,13 +19,13 @@ class Transformation(StrEnum):
 
     @property
     def is_direct(self) -> bool:
-        """Whether the field's value is made of the other's."""
+        """Whether the field's value comes from the other's."""
         return self in (Transformation.IDENTITY, Transformation.TRANSFORMATION, Transformation.AGGREGATION)
 
 
 @dataclass(frozen=True)
 class DatasetName:
-    """A dataset's name by OpenLineage's naming rules; `table` is the name and namespace that its catalog gives it."""
+    """A dataset's name by OpenLineage's naming rules; `table` is the name and namespace in its catalog."""
 
     namespace: str
     name: str
@@ -34,7 +34,7 @@ class DatasetName:
 
 @dataclass(frozen=True)
 class DatasetField:
-    """A field as a schema tells it; `type` is None where it is not known."""
+    """A field of a schema; `type` is None where unknown."""
 
     name: str
     type: str | None = None
@@ -51,7 +51,7 @@ class FieldSource:
 
 @dataclass(frozen=True)
 class Dataset:
-    """A dataset that a task read or wrote. Only one that was written has sources: of each field, and of its rows."""
+    """A dataset that a task read or wrote. Only a written one has sources: of each field, and of its rows."""
 
     name: DatasetName
     fields: tuple[DatasetField, ...]
@@ -61,7 +61,7 @@ class Dataset:
 
 @dataclass(frozen=True)
 class TaskLineage:
-    """What one task has read, and what it has written of it."""
+    """What one task read and wrote."""
 
     inputs: tuple[Dataset, ...] = ()
     outputs: tuple[Dataset, ...] = ()
@@ -69,7 +69,7 @@ class TaskLineage:
 
 @dataclass(frozen=True)
 class Read:
-    """A column that is read: `source` is the alias of a table in the statement, or that of the record."""
+    """A column that is read; `source` is a table's alias in the statement, or the record's."""
 
     source: str
     column: str
@@ -91,14 +91,14 @@ DEFAULT_BROKER_PORT = 9092
 
 
 def name_broker_namespace(servers: str) -> str:
-    """The namespace of topics, of ``bootstrap.servers``: the first address."""
+    """The namespace of topics: the first address of ``bootstrap.servers``."""
     server = servers.split(",", maxsplit=1)[0].strip().rpartition("://")[2]
     has_port = server.rpartition(":")[2].isdecimal() and not server.endswith("]")
     return f"kafka://{server}" if has_port else f"kafka://{server}:{DEFAULT_BROKER_PORT}"
 
 
 def name_iceberg_table(location: str, catalog_uri: str, identifier: str) -> DatasetName:
-    """A table by where its files lie, as OpenLineage's own integration with Spark names it, and by its catalog."""
+    """By the location of its files, as OpenLineage's integration with Spark names it, and by its catalog."""
     parts = urlsplit(location)
     table = (name_catalog(catalog_uri), identifier)
     if parts.scheme in LOCAL_SCHEMES:

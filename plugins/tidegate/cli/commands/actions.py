@@ -17,7 +17,7 @@ from tidegate.wiring.pipeline import assemble_checked_pipeline
 
 
 def perform_action(words: argparse.Namespace, action: ProposedAction) -> int:
-    """Show what the action would do and ask, unless `--yes` is given; do it where the answer is yes. The exit code.
+    """Preview, ask unless `--yes`, then act if the answer is yes. Returns the exit code.
 
     With `--json` a program gets one object, whose `done` says whether anything was changed.
     """
@@ -42,13 +42,13 @@ def _ask(question: str) -> bool:
 
 
 def run_rebase(words: argparse.Namespace) -> int:
-    """Show what moves, ask, move; exit code 1 where the answer is no."""
+    """Exit code 1 where the answer is no."""
     session = assemble_checked_pipeline(find_include_folder(), words.pipeline, read_connection_from_env)
     return perform_action(words, propose_rebase(session, words.to, words.table))
 
 
 def run_record(words: argparse.Namespace) -> int:
-    """Show it; exit code 0, also of a bad record."""
+    """Exit code 0, also for a bad record."""
     session = assemble_checked_pipeline(find_include_folder(), words.pipeline, read_connection_from_env)
     at = parse_address(words.at)
     record = read_record(session, at)
@@ -63,19 +63,16 @@ def run_record(words: argparse.Namespace) -> int:
 
 
 def run_skip(words: argparse.Namespace) -> int:
-    """Show the record, ask, and have it set aside; the exit code."""
     session = assemble_checked_pipeline(find_include_folder(), words.pipeline, read_connection_from_env)
     return perform_action(words, propose_skip(session, parse_address(words.at), words.table))
 
 
 def run_undo_rollback(words: argparse.Namespace) -> int:
-    """Show, ask, undo; the exit code."""
     action = propose_undo(_assemble_session(words), words.table, discard_foreign=words.discard_foreign)
     return perform_action(words, action)
 
 
 def run_answer_rollback(words: argparse.Namespace) -> int:
-    """Show, ask, answer; the exit code."""
     return perform_action(words, propose_answer(_assemble_session(words), words.answer, words.table))
 
 

@@ -15,7 +15,7 @@ from tidegate.wiring.pipeline import assemble_checked_pipeline
 
 
 def run_backfill(words: argparse.Namespace) -> int:
-    """Exit code 0; everything else is an error."""
+    """Exit code 0, or an error."""
     if (words.from_time is None) != (words.to_time is None):
         words.usage_error("--from and --to belong together")
     if words.abandon and (words.dry_run or words.table):
@@ -62,7 +62,6 @@ def format_proposal(proposal: ProposedBackfill, is_dry: bool) -> str:
 
 
 def format_applied_slice(result: AppliedSlice) -> str:
-    """One slice of one table."""
     rows = f"staged={result.staged} inserted={result.inserted} updated={result.updated} deleted={result.deleted}"
     place = f"{result.table}: backfill={result.backfill} slice={result.slice}/{result.slices}"
     return f"{place} {result.outcome}: {rows} seconds={result.seconds}"

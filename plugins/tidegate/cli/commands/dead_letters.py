@@ -27,7 +27,6 @@ ALL_ROWS = 2**31 - 1
 
 
 def run_dead_letters(words: argparse.Namespace) -> int:
-    """Show what waits, or do with it what is asked; the exit code."""
     if bool(words.discard) != bool(words.because):
         words.usage_error("--discard needs --because 'text', and nothing else does")
     letter_filter = _build_filter(words)
@@ -66,8 +65,8 @@ def _build_filter(words: argparse.Namespace) -> LetterFilter:
 
 
 def _export(words: argparse.Namespace, letters: list[dict[str, Any]]) -> int:
-    """Write the file; one that is there is left as it is."""
     try:
+        # never overwrites a file
         with words.export.open("x", encoding="utf-8") as file:
             file.writelines(f"{json.dumps(letter)}\n" for letter in letters)
     except OSError as error:

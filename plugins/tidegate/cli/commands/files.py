@@ -23,7 +23,7 @@ from tidegate.spec.publication import Publication
 
 
 def run_validate(words: argparse.Namespace) -> int:
-    """Print what each file is: right, or all of its problems; exit code 1 where one is wrong."""
+    """Exit code 1 where a file is wrong."""
     if words.file is not None:
         checked_file = _check_file(words.file)
         if isinstance(checked_file.result, ConfigurationError) and not words.json:
@@ -44,7 +44,6 @@ class _Checked:
     result: Pipeline | Publication | ConfigurationError
 
     def to_dict(self) -> dict[str, Any]:
-        """As `--json` shows it."""
         problems = list(self.result.problems) if isinstance(self.result, ConfigurationError) else []
         warnings = list(self.result.warnings) if isinstance(self.result, Pipeline) else []
         return {self.kind: self.name, "problems": problems, "warnings": warnings}
@@ -91,14 +90,13 @@ def _print_checked(
 
 
 def _describe_result(name: str, result: object, printed_lines: list[str]) -> list[str]:
-    """The lines about one file. A problem of a file that all share is printed once."""
     if isinstance(result, ConfigurationError):
+        # a problem of a file that all share is printed once
         return [problem for problem in result.problems if problem not in printed_lines]
     warnings = result.warnings if isinstance(result, Pipeline) else ()
     return [f"{name}: ok", *(f"  warning: {warning}" for warning in warnings)]
 
 
 def run_schema(words: argparse.Namespace) -> int:
-    """Print a JSON Schema."""
     print(json.dumps(build_publication_schema() if words.of == "publication" else build_json_schema(), indent=2))
     return 0

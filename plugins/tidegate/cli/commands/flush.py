@@ -21,7 +21,7 @@ from tidegate.wiring.pipeline import assemble_checked_pipeline
 
 
 def run_flush(words: argparse.Namespace) -> int:
-    """Exit code 0; everything else is an error, also after a failed table's neighbours have come to the end."""
+    """Exit code 0, or an error, raised after the other tables have ended."""
     session = _open_session(words)
     stop_offsets = None if words.until is None else resolve_stop_offsets(session, words.until)
     with _watch(words, session) as (watched_session, bar):
@@ -29,7 +29,7 @@ def run_flush(words: argparse.Namespace) -> int:
 
 
 def run_staging(words: argparse.Namespace) -> int:
-    """Exit code 0; everything else is an error, raised when what other tables have staged is printed."""
+    """Exit code 0, or an error, raised after other tables' results are printed."""
     with _watch(words, _open_session(words)) as (session, bar):
         result = two_clocks.stage_new_batches(session, lambda _: bar.expect(1))
         with bar.make_room():
@@ -41,7 +41,7 @@ def run_staging(words: argparse.Namespace) -> int:
 
 
 def run_merging(words: argparse.Namespace) -> int:
-    """Exit code 0; everything else is an error, raised when what other tables have published is printed."""
+    """Exit code 0, or an error, raised after other tables' results are printed."""
     with _watch(words, _open_session(words)) as (session, bar):
         merge = partial(
             two_clocks.merge_staged_batches, session, words.merges_at_once, report=partial(_expect_work, bar)
@@ -59,13 +59,11 @@ def _open_session(words: argparse.Namespace) -> Session:
 
 @contextmanager
 def _watch(words: argparse.Namespace, session: Session) -> Iterator[tuple[Session, ProgressBar]]:
-    """The session whose jobs move the command's bar, and the bar."""
     with show_progress(words, f"{words.command} {words.pipeline}") as bar:
         yield replace(session, engine=WatchedEngine(session.engine, bar)), bar
 
 
 def _run_flushes(words: argparse.Namespace, session: Session, stop_offsets: Offsets | None, bar: ProgressBar) -> int:
-    """Flush once, or until nothing is left; what kept some tables back is raised behind the last flush."""
     repeats = words.until_current or stop_offsets is not None
     has_printed = words.json  # programs count lines of batches: they get no sentence beside them
     while True:
@@ -83,12 +81,12 @@ def _run_flushes(words: argparse.Namespace, session: Session, stop_offsets: Offs
         has_printed = has_printed or bool(published_batches)
         if not repeats or all(batch.snapshot_id is None for batch in published_batches):
             if failure is not None:
+                # what kept some tables back is raised after the last flush
                 raise failure
             return 0
 
 
 def _split_failure(run: Callable[[], FlushResult]) -> tuple[Sequence[PublishedBatch], SomeTables | None]:
-    """What was published, and the failure of other tables, if there is one."""
     try:
         return run().published, None
     except SomeTables as error:
@@ -102,5 +100,5 @@ def _print_published(words: argparse.Namespace, bar: ProgressBar, batches: Seque
 
 
 def _expect_work(bar: ProgressBar, flush_plan: Plan) -> None:
-    """A merge for each batch, and one job that stages those that are new."""
+    # a merge for each batch, and one job that stages the new ones
     bar.expect(len(flush_plan.tables) + any(not batch.is_resumed for batch in flush_plan.tables))

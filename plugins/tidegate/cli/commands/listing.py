@@ -13,7 +13,7 @@ from tidegate.spec.publication import Publication
 
 
 class PipelineEntry(FileDescription):
-    """A pipeline file in a line; `error` says what is wrong with it, and the rest is then empty."""
+    """A pipeline file; `error` says what is wrong with it, and the other fields are then empty."""
 
     pipeline: str
     topics: list[str]
@@ -22,7 +22,7 @@ class PipelineEntry(FileDescription):
 
 
 class PublicationEntry(TypedDict):
-    """A publication file in a line, in the same way."""
+    """A publication file; `error` as in `PipelineEntry`."""
 
     publication: str
     description: str
@@ -32,7 +32,7 @@ class PublicationEntry(TypedDict):
 
 
 def run_list(words: argparse.Namespace) -> int:
-    """Print what there is, by name; exit code 1 where a file is wrong."""
+    """Exit code 1 where a file is wrong."""
     include = find_include_folder()
     pipelines = [_describe_pipeline(name, load_result) for name, load_result in load_all_pipelines(include)]
     publications = [_describe_publication(name, load_result) for name, load_result in load_publications(include)]

@@ -11,7 +11,7 @@ from tidegate.wiring.pipeline import assemble_checked_pipeline
 
 
 def run_maintain(words: argparse.Namespace) -> int:
-    """One line for each table; a table that fails stops none of those behind it."""
+    """A table that fails stops none of those behind it."""
     session = assemble_checked_pipeline(find_include_folder(), words.pipeline, read_connection_from_env)
     tables = list_maintained_tables(session)
     if not tables:

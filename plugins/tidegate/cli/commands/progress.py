@@ -17,7 +17,7 @@ from tidegate.wiring.pipeline import assemble_checked_pipeline, assemble_pipelin
 
 
 def run_plan(words: argparse.Namespace) -> int:
-    """Print the next batch of each table; exit code 1 where one is refused."""
+    """Exit code 1 where a batch is refused."""
     flush_plan = plan(assemble_checked_pipeline(find_include_folder(), words.pipeline, read_connection_from_env))
     if tables.is_terminal() and not words.json:
         tables.print_plan(flush_plan)
@@ -27,7 +27,7 @@ def run_plan(words: argparse.Namespace) -> int:
 
 
 def run_status(words: argparse.Namespace) -> int:
-    """Print where one stands, or all; exit code 1 where one cannot tell."""
+    """Exit code 1 where one cannot tell."""
     requested_name = words.pipeline
     statuses = list[PipelineStatus | UnknownStatus]()
     load_results = {} if requested_name else dict(load_all_pipelines(find_include_folder()))  # the right file wins
@@ -59,7 +59,6 @@ def _to_json(reading: PublicationReading) -> dict[str, object]:
 
 
 def _print_statuses(statuses: list[PipelineStatus | UnknownStatus], readings: list[PublicationReading]) -> None:
-    """Tables in a terminal, else plain lines."""
     if not tables.is_terminal():
         texts = [output.format_status(table_status) for table_status in statuses] + [
             format_publication_reading(reading) for reading in readings

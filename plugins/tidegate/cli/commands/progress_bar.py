@@ -1,6 +1,6 @@
 """A bar on standard error while a command runs jobs at a terminal: from two seconds on, and gone when it ends.
 
-Where standard error is no terminal, and with ``--json``, there is none: results are lines there, each when it is known.
+Without a terminal, and with ``--json``, there is none: each result is a line, printed when it is known.
 """
 
 import argparse
@@ -19,7 +19,7 @@ PATIENCE_SECONDS = 2.0  # what takes less is over before anybody has read it
 
 
 class ProgressBar:
-    """Work that has ended of all that is expected, and what runs now. Nothing is shown without a console."""
+    """The work that has ended, of all that is expected, and what runs now. Shows nothing without a console."""
 
     def __init__(self, title: str, console: Console | None) -> None:
         self._progress = None if console is None else _build_progress(console)
@@ -31,12 +31,11 @@ class ProgressBar:
         self._timer.daemon = True
 
     def start(self) -> None:
-        """Show the bar, if the command takes long."""
+        """Show the bar if the command takes long."""
         if self._progress is not None:
             self._timer.start()
 
     def stop(self) -> None:
-        """Take it away for good."""
         with self._lock:
             self._is_open = False
             self._timer.cancel()
@@ -44,7 +43,7 @@ class ProgressBar:
                 self._progress.stop()
 
     def expect(self, pieces: int) -> None:
-        """So many more pieces of work come: batches to stage, and to merge."""
+        """`pieces`: batches to stage, and to merge."""
         if self._progress is not None and self._task is not None:
             known = self._progress.tasks[0]
             self._progress.update(self._task, total=(known.total or 0) + pieces)
@@ -55,13 +54,13 @@ class ProgressBar:
             self._progress.update(self._task, description=f"{self._title}: {activity}")
 
     def reach(self, part_count: int) -> None:
-        """So many pieces of work have ended."""
+        """So many more pieces have ended."""
         if self._progress is not None and self._task is not None:
             self._progress.update(self._task, completed=part_count)
 
     @contextmanager
     def make_room(self) -> Iterator[None]:
-        """Take the bar away while a result is printed."""
+        """Hide the bar while a result is printed."""
         with self._lock:
             is_shown = self._progress is not None and self._progress.live.is_started
             if self._progress is not None and is_shown:
@@ -77,7 +76,7 @@ class ProgressBar:
 
 
 class WatchedEngine:
-    """The port `Engine`: tells the bar of each job. A merge of one batch may be several: the first makes its table."""
+    """Implements `Engine` and tells the bar of each job. A batch may need several merges: the first makes its table."""
 
     def __init__(self, engine: Engine, bar: ProgressBar) -> None:
         self._engine = engine
@@ -96,7 +95,7 @@ class WatchedEngine:
 
 @contextmanager
 def show_progress(words: argparse.Namespace, title: str) -> Iterator[ProgressBar]:
-    """A bar while the block runs; taken away before an error is printed."""
+    """A bar while the block runs; removed before an error is printed."""
     is_wanted = sys.stderr.isatty() and not getattr(words, "json", False)
     bar = ProgressBar(title, Console(stderr=True) if is_wanted else None)
     bar.start()

@@ -17,7 +17,7 @@ from tidegate.wiring.publication import assemble_checked_publication, assemble_p
 
 
 def run_publish(words: argparse.Namespace) -> int:
-    """One run; NothingToDo where the topic is current."""
+    """One run; `NothingToDo` where the topic is current."""
     if not words.again and (words.begin or words.end):
         words.usage_error("--from and --to need --again")
     session = assemble_checked_publication(find_include_folder(), words.publication, read_connection_from_env)
@@ -37,12 +37,11 @@ def run_publish(words: argparse.Namespace) -> int:
 
 
 def is_publication(name: str) -> bool:
-    """Whether there is a publication of that name."""
     return any(name == publication_name for publication_name, _ in load_publications(find_include_folder()))
 
 
 def read_statuses(name: str | None) -> list[PublicationReading]:
-    """Where one publication stands, or all of them; one that cannot tell says why."""
+    """Of one publication or all; one that cannot tell says why."""
     load_results = load_publications(find_include_folder())
     return [
         _read_status(publication_name, load_result)
@@ -62,7 +61,6 @@ def _read_status(name: str, load_result: Publication | ConfigurationError) -> Pu
 
 
 def format_publication_reading(reading: PublicationReading) -> str:
-    """One publication, for people."""
     if reading.status is None:
         return f"{reading.publication}: {reading.error}"
     return _format_status(reading.status)

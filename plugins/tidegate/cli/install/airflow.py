@@ -66,7 +66,7 @@ KEPT = "kept"
 
 
 def run_airflow(words: argparse.Namespace) -> int:
-    """Write what is missing and say what comes next; exit code 0, also where a changed file is kept."""
+    """Exit code 0, also where a changed file is kept."""
     if is_checkout():
         raise ConfigurationError(
             f"this is a checkout, folder={find_home_folder()}: its dags/ and plugins/ are used as they are; "
@@ -87,7 +87,7 @@ def run_airflow(words: argparse.Namespace) -> int:
 
 
 def find_dags_folder() -> Path:
-    """Airflow's setting `[core] dags_folder`, from its variable or its file, or its default."""
+    """Airflow's `[core] dags_folder`, from its variable, its file, or its default."""
     home = find_airflow_home()
     if configured_folder := os.environ.get("AIRFLOW__CORE__DAGS_FOLDER"):
         return Path(configured_folder)
@@ -101,7 +101,7 @@ def find_dags_folder() -> Path:
 
 
 def write_missing_file(path: Path, text: str) -> str:
-    """Write a file that is missing; one that is there stays as it is."""
+    """Never overwrites a file."""
     try:
         if path.exists():
             return UNCHANGED if path.read_text(encoding="utf-8", errors="replace") == text else KEPT
@@ -113,7 +113,6 @@ def write_missing_file(path: Path, text: str) -> str:
 
 
 def write_folder(path: Path) -> str:
-    """Make a folder that is missing."""
     if path.is_dir():
         return UNCHANGED
     try:
@@ -124,7 +123,6 @@ def write_folder(path: Path) -> str:
 
 
 def describe_result(path: Path, result: str) -> str:
-    """One line for one file or folder."""
     if result != KEPT:
         return f"{result}: {path}"
     reason = (

@@ -65,7 +65,7 @@ def write_lock(source: Path) -> None:
 
 
 def fetch_jars(source: Path, locked_jars: Mapping[str, str], folder: Path) -> None:
-    """Replace the folder by what Maven brings, if that is what is locked; else leave it as it is."""
+    """Replace the folder by what Maven brings, if that is locked; else leave it."""
     if folder.exists() and any(folder.iterdir()) and not (folder / MARK).exists():
         raise ConfigurationError(f"folder={folder}: it holds files that are not of tidegate jars; name a new folder")
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -87,7 +87,7 @@ def fetch_jars(source: Path, locked_jars: Mapping[str, str], folder: Path) -> No
 
 
 def download_jars(pom: Path, folder: Path) -> None:
-    """Let Maven copy the jars, as a repository lays them out."""
+    """In the layout of a repository."""
     if shutil.which("mvn") is None:
         raise ConfigurationError(f"mvn was not found: install Maven and a JDK, {PACKAGES_HINT}")
     copy = ["mvn", "-B", "-ntp", "-f", str(pom), "dependency:copy-dependencies", "-DincludeScope=runtime"]
@@ -102,7 +102,7 @@ def download_jars(pom: Path, folder: Path) -> None:
 
 
 def hash_jars(folder: Path) -> dict[str, str]:
-    """SHA-256 of each jar below a folder, by its path there."""
+    """SHA-256 of each jar, by its path below the folder."""
     digests = {}
     for path in sorted(folder.rglob("*.jar")):
         with path.open("rb") as file:
@@ -111,12 +111,12 @@ def hash_jars(folder: Path) -> dict[str, str]:
 
 
 def flatten(locked_jars: Mapping[str, str]) -> dict[str, str]:
-    """The same by file name alone."""
+    """By file name alone."""
     return {Path(place).name: digest for place, digest in locked_jars.items()}
 
 
 def compare_jars(installed: Mapping[str, str], locked_jars: Mapping[str, str]) -> list[str]:
-    """What is missing, too much, or another file than the locked one; empty where all is right."""
+    """Missing, additional and changed jars; empty where all is right."""
     missing = [f"missing: {name}" for name in sorted(locked_jars.keys() - installed.keys())]
     foreign = [f"not locked: {name}" for name in sorted(installed.keys() - locked_jars.keys())]
     changed_jars = [

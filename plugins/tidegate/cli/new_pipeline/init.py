@@ -25,7 +25,6 @@ MAX_ROW_CHARACTERS = 500
 
 
 def run_init(words: argparse.Namespace) -> int:
-    """Sample, propose, validate, and write unless that is not wanted; the exit code."""
     Patience.seconds = 0.0  # someone looks on: a broker that is down is said at once
     include = find_include_folder()
     answers = read_answers(words, include, read_connection_from_env)
@@ -65,10 +64,10 @@ def _print_progress(text: str) -> None:
 
 
 def _show(words: argparse.Namespace, text: str, summary: str, data: dict[str, Any]) -> int:
-    """The file and the summary, where nothing is written: the file alone goes to standard output with `--print`."""
     if words.json:
         print(json.dumps({**data, "done": False}))
     elif words.print:
+        # with --print only the file goes to standard output
         print(text, end="")
         _print_progress(summary)
     else:
@@ -79,7 +78,7 @@ def _show(words: argparse.Namespace, text: str, summary: str, data: dict[str, An
 def propose(
     words: argparse.Namespace, answers: Answers, include: Path
 ) -> tuple[ProposedPipeline, str, tuple[str, ...]]:
-    """The proposal, its text, and the warnings of `validate`; ConfigurationError with what `validate` refuses."""
+    """The proposal, its text, and the warnings of `validate`; `ConfigurationError` with what `validate` refuses."""
     limits = SampleLimits(records=words.records, seconds=words.seconds)
     lookup = RegistryLookup(answers.registry, read_connection_from_env)
     tables: list[ProposedTable] = []
@@ -104,7 +103,7 @@ def propose(
 
 
 def check_formats(tables: Sequence[ProposedTable]) -> None:
-    """The name of the source table is metadata of one format, and of all tables of a pipeline."""
+    """The source table's name is metadata of one format: all tables of a pipeline need that format."""
     topics = {table.sample.topic for table in tables if table.source_table}
     formats = {table.value.format.name for table in tables}
     if topics and len(formats) > 1:
@@ -115,7 +114,7 @@ def check_formats(tables: Sequence[ProposedTable]) -> None:
 
 
 def write_pipeline_file(path: Path, text: str, *, is_forced: bool) -> None:
-    """Write the file; ConfigurationError where one has come to stand there meanwhile, or none can be written."""
+    """`ConfigurationError` where a file came meanwhile, or none can be written."""
     try:
         path.parent.mkdir(exist_ok=True)
         with path.open("w" if is_forced else "x", encoding="utf-8") as file:
@@ -131,7 +130,7 @@ def write_pipeline_file(path: Path, text: str, *, is_forced: bool) -> None:
 def describe(
     answers: Answers, proposal: ProposedPipeline, text: str, warnings: tuple[str, ...], rows: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    """The report for programs."""
+    """For programs."""
     return {
         "pipeline": answers.name,
         "file": str(answers.path),
@@ -163,7 +162,7 @@ def _describe_table(table: ProposedTable) -> dict[str, Any]:
 def format_summary(
     answers: Answers, proposal: ProposedPipeline, warnings: tuple[str, ...], rows: list[dict[str, Any]]
 ) -> str:
-    """What was recognised, what to check, and the rows, for people."""
+    """For people: what was recognised, what to check, and the rows."""
     lines = [_format_table(table) for table in proposal.tables]
     lines += [_format_row(row) for row in rows]
     lines += [f"warning: {warning}" for warning in warnings]

@@ -1,4 +1,4 @@
-"""What `init` is told: by flags, or by answers where a person sits at a terminal."""
+"""What `init` needs to know: from flags, or from answers at a terminal."""
 
 import argparse
 import re
@@ -24,7 +24,7 @@ NAME_LENGTH = 60
 
 @dataclass(frozen=True)
 class Answers:
-    """What is asked for: `tables` are the destinations of `topics`, in their order."""
+    """`tables` are the destinations of `topics`, in their order."""
 
     kafka: str | dict[str, str]
     topics: tuple[str, ...]
@@ -35,7 +35,7 @@ class Answers:
 
 
 def read_answers(words: argparse.Namespace, include: Path, resolve: Resolve) -> Answers:
-    """All that is needed to begin; ConfigurationError, before any topic is read, for what cannot be."""
+    """`ConfigurationError` for what cannot be, before any topic is read."""
     asks = sys.stdin.isatty() and not words.yes
     kafka = read_kafka(words.kafka or (ask("Kafka connection, or host:port", DEFAULT_KAFKA) if asks else DEFAULT_KAFKA))
     topics = tuple(words.topic) or (ask_topics(kafka, resolve) if asks else ())
@@ -61,7 +61,7 @@ def read_answers(words: argparse.Namespace, include: Path, resolve: Resolve) -> 
 
 
 def ask(question: str, default: str, check: Callable[[str], bool] = bool) -> str:
-    """The answer, or the default for none; the end of the input is one too."""
+    """The default for an empty answer, or at the end of the input."""
     while True:
         print(f"{question} [{default}]: ", end="", file=sys.stderr, flush=True)
         answer = sys.stdin.readline().strip() or default
@@ -70,7 +70,7 @@ def ask(question: str, default: str, check: Callable[[str], bool] = bool) -> str
 
 
 def ask_topics(kafka: KafkaPlace, resolve: Resolve) -> tuple[str, ...]:
-    """The topics, chosen from a list."""
+    """Let a person choose from a list."""
     names = list_topics(kafka, resolve)
     more = f" and {len(names) - MAX_SHOWN_TOPICS} more" if len(names) > MAX_SHOWN_TOPICS else ""
     print(f"topics: {', '.join(names[:MAX_SHOWN_TOPICS])}{more}", file=sys.stderr)
@@ -86,7 +86,7 @@ def read_kafka(text: str) -> str | dict[str, str]:
 
 
 def find_registry(registry: str | None, resolve: Resolve) -> str | None:
-    """The registry that is named, else the usual connection where there is one."""
+    """The named one, else the usual connection if it exists."""
     if registry is None:
         return DEFAULT_REGISTRY if resolve(DEFAULT_REGISTRY) is not None else None
     if "@" in registry:
@@ -97,7 +97,7 @@ def find_registry(registry: str | None, resolve: Resolve) -> str | None:
 
 
 def find_tables(target: str, topics: tuple[str, ...], catalogs: Mapping[str, Catalog | str]) -> tuple[str, ...]:
-    """One table for each topic: the one that is named, or in that namespace one by each topic's name."""
+    """One table for each topic: the named one, or in the named namespace one by each topic's name."""
     parts = target.split(".")
     if len(parts) < 2 or not all(parts):
         raise ConfigurationError(
@@ -127,7 +127,7 @@ def find_tables(target: str, topics: tuple[str, ...], catalogs: Mapping[str, Cat
 
 
 def to_word(topic: str) -> str:
-    """The last part of a topic's name as a table's."""
+    """A table's name from the last part of a topic's."""
     return re.sub(r"[^a-z0-9_]", "_", topic.rpartition(".")[2].lower()) or "records"
 
 
@@ -137,13 +137,13 @@ def suggest_namespace(topic: str) -> str:
 
 
 def suggest_name(table: str) -> str:
-    """A pipeline's name by its table."""
+    """From its table."""
     word = re.sub(r"[^a-z0-9_-]", "_", table.rpartition(".")[2].lower()).lstrip("0123456789_-")
     return word[:NAME_LENGTH] or "pipeline"
 
 
 def find_free_path(include: Path, name: str, *, is_free: bool) -> Path:
-    """Where the file will stand; ConfigurationError for a name that cannot be, or where one stands already."""
+    """`ConfigurationError` for a bad name, or where a file already exists."""
     if not PIPELINE_NAME_PATTERN.fullmatch(name):
         raise ConfigurationError(f"--name={name}: not a pipeline's name; write [a-z][a-z0-9_-]*, at most 60 letters")
     path = include / "pipelines" / f"{name}.yaml"

@@ -1,4 +1,4 @@
-"""Tries a proposed file in a folder of its own, beside the files that there are: validates it, and decodes records."""
+"""Tries a proposed file in a folder of its own, beside the existing files: validates it, and decodes records."""
 
 import tempfile
 from collections.abc import Callable, Iterator
@@ -22,7 +22,7 @@ ROWS = 10
 
 @contextmanager
 def open_trial(include: Path, name: str, text: str) -> Iterator[Path]:
-    """An include folder with everything that the real one has, and this file in it."""
+    """An include folder with all of the real one, and this file in it."""
     with tempfile.TemporaryDirectory(prefix="tidegate-init-") as folder:
         trial = Path(folder)
         (trial / "pipelines").mkdir()
@@ -37,7 +37,7 @@ def open_trial(include: Path, name: str, text: str) -> Iterator[Path]:
 
 
 def validate(include: Path, name: str, text: str) -> tuple[str, ...]:
-    """Warnings of the product's own check; ConfigurationError with its problems, under the file's name to be."""
+    """The product's own warnings; `ConfigurationError` with its problems, under the file's later name."""
     with open_trial(include, name, text) as trial:
         try:
             pipeline = load_pipeline(trial / "pipelines" / f"{name}.yaml")
@@ -50,13 +50,13 @@ def validate(include: Path, name: str, text: str) -> tuple[str, ...]:
 
 
 def _list_other_writers(include: Path, pipeline: Pipeline) -> list[str]:
-    """The pipelines that write one of its tables already: two of them have no common order of records."""
     own_tables = {table.name.casefold() for table in pipeline.tables}
     other_pipelines = [
         (name, other_pipeline)
         for name, other_pipeline in load_all_pipelines(include)
         if isinstance(other_pipeline, Pipeline) and name != pipeline.name
     ]
+    # two pipelines of one table have no common order of records
     return [
         f"pipeline={name} writes {table.name} already; two pipelines of one table overwrite each other's rows of a key"
         for name, other_pipeline in other_pipelines
@@ -93,6 +93,6 @@ def choose_records(table: ProposedTable, number: int) -> list[KafkaRecord]:
 
 
 def find_partition_problem(fault: ConfigurationError) -> str | None:
-    """What is said against the partitioning, for a destination that cannot have it; None where that is not wrong."""
+    """The problem with the partitioning, if the destination cannot have it; else None."""
     partition_problems = (problem for problem in fault.problems if "partition" in problem)
     return next((problem.partition(": ")[2] for problem in partition_problems), None)
