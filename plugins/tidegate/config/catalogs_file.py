@@ -19,14 +19,14 @@ VARIABLE_PATTERN = re.compile(r"\$\$\{|\$\{([^}]*)\}")
 
 
 def load_catalogs(include: Path) -> dict[str, Catalog]:
-    """Every catalog by name. ConfigurationError with all problems of the file."""
+    """Every catalog by name. `ConfigurationError` with all problems of the file."""
     catalogs, findings = _read_file(include)
     findings.raise_if_any()
     return catalogs
 
 
 def read_catalogs(include: Path) -> dict[str, Catalog | str]:
-    """The same for callers that need only one of them: a broken entry becomes its first problem as text."""
+    """For callers that need only one catalog: a broken entry is its first problem as text."""
     catalogs, findings = _read_file(include)
     if isinstance(findings.document.data, dict):
         return {
@@ -63,7 +63,6 @@ def _has_problem(document: Document, name: object) -> bool:
 
 
 def _expand_variables(value: Any, path: KeyPath, variables: Mapping[str, str], findings: Problems) -> Any:
-    """`value` with every ``${NAME}`` replaced; an unknown name is noted, ``$${`` stands for a literal ``${``."""
     if isinstance(value, dict):
         return {key: _expand_variables(item, (*path, key), variables, findings) for key, item in value.items()}
     if not isinstance(value, str):
@@ -73,6 +72,7 @@ def _expand_variables(value: Any, path: KeyPath, variables: Mapping[str, str], f
         name = match.group(1)
         if name is not None and name not in variables:
             findings.add(path, f"${{{name}}} is not set in the environment; export it, or write $${{ for a literal")
+        # $${ stands for a literal ${
         return "${" if name is None else variables.get(name, "")
 
     return VARIABLE_PATTERN.sub(look_up, value)
@@ -102,7 +102,7 @@ def _to_catalog(name: Any, entry: Any, findings: Problems) -> Catalog | None:
 
 
 def list_catalog_problems(include: Path) -> tuple[str, ...]:
-    """The problems of ``catalogs.yaml`` as lines; empty when it is right."""
+    """As lines; empty when the file is right."""
     try:
         load_catalogs(include)
     except ConfigurationError as fault:

@@ -16,7 +16,7 @@ DEFAULTS_FILE = "defaults.yaml"
 
 
 def read_defaults(include: Path) -> Mapping[str, Any]:
-    """The keys as they are written; empty without the file. ConfigurationError with all that is wrong."""
+    """The keys as written; empty without the file. `ConfigurationError` with all problems."""
     path = include / DEFAULTS_FILE
     if not os.path.lexists(path):  # a link that leads nowhere is a mistake: without it pipelines would leave a fleet
         return {}
@@ -32,9 +32,9 @@ def read_defaults(include: Path) -> Mapping[str, Any]:
 
 
 def apply_defaults(own_settings: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """A pipeline file's words, with the defaults where it has none: key by key, the pipeline's own win.
+    """A pipeline file's settings, completed by the defaults.
 
-    A section is filled up with the keys that it lacks; a list or any other value is taken as a whole.
+    A section gets the keys that it lacks; a list or any other value is one whole.
     """
     settings = {**defaults, **own_settings}
     for key, words in defaults.items():
@@ -47,7 +47,7 @@ Loaded = list[tuple[str, Pipeline | ConfigurationError]]
 
 
 def refuse_fleets_of_several_catalogs(include: Path, load_results: Loaded) -> Loaded:
-    """Refuse each member whose first table lies in another catalog than that of its fleet's first member by name.
+    """Refuse members whose first table is not in the catalog of their fleet's first member by name.
 
     Stages and merges of a fleet are one task for Airflow, and a task has one pool: that of the catalog.
     """
@@ -68,14 +68,12 @@ def refuse_fleets_of_several_catalogs(include: Path, load_results: Loaded) -> Lo
 
 
 def find_fleet(include: Path, name: str) -> str | None:
-    """The fleet that a pipeline's file, or else ``defaults.yaml``, names; None where neither does, or cannot be read.
-
-    The rest of the file is not looked at: it may be wrong.
-    """
+    """The fleet in a pipeline's file, or else in ``defaults.yaml``; None for neither, or an unreadable file."""
     try:
         own_settings = read_document(include / "pipelines" / f"{name}.yaml").data
         defaults = read_defaults(include)
     except ConfigurationError:
         return None
+    # only this key: the rest of the file may be wrong
     fleet = own_settings.get("fleet", defaults.get("fleet")) if isinstance(own_settings, dict) else None
     return fleet if isinstance(fleet, str) else None

@@ -43,7 +43,7 @@ DAG_NAME_PATTERN = re.compile(r"(.+)_(actions|maintenance|replay|stage)")
 def load_pipeline(
     path: Path, catalogs: Mapping[str, Catalog | str] | None = None, defaults: Mapping[str, Any] | None = None
 ) -> Pipeline:
-    """One pipeline file, checked against catalogs and defaults beside its folder. ConfigurationError: every problem."""
+    """Checked against catalogs and defaults beside its folder. `ConfigurationError` with every problem."""
     document = read_document(path)
     if defaults is None:
         defaults = read_defaults(find_folder_around(path))
@@ -87,7 +87,7 @@ def _check_model(path: Path, model: PipelineModel, catalogs: Mapping[str, Catalo
 
 
 def load_all_pipelines(include: Path, only: str | None = None) -> list[tuple[str, Pipeline | ConfigurationError]]:
-    """Every file under ``pipelines/`` by name, or one; each read on its own: a broken one takes no other down.
+    """Every file under ``pipelines/`` by name, or one; a broken file does not affect the others.
 
     A file of another ending is refused under the same name, before the right one.
     """
@@ -103,7 +103,7 @@ def load_all_pipelines(include: Path, only: str | None = None) -> list[tuple[str
 
 
 def list_unread_warnings(include: Path) -> tuple[str, ...]:
-    """A sentence for each file of a pipeline or a publication in a folder below those that are read."""
+    """A sentence for each pipeline or publication file in a subfolder, which nobody reads."""
     return tuple(
         f"{format_path(file)}: lies in a folder below {file.relative_to(include).parts[0]}/, and nobody reads it; "
         "move it up"
@@ -123,7 +123,7 @@ def _load_or_problem(path: Path, shared: SharedFiles | ConfigurationError) -> Pi
 
 
 def check_tables_of_others(include: Path, name: str) -> None:
-    """ConfigurationError where a pipeline needs a table that a pipeline before it has for another purpose."""
+    """`ConfigurationError` where the pipeline needs a table that an earlier one has for another purpose."""
     pipeline = dict(load_all_pipelines(include)).get(name)
     if isinstance(pipeline, ConfigurationError):
         raise pipeline
@@ -132,10 +132,11 @@ def check_tables_of_others(include: Path, name: str) -> None:
 def _refuse_shared_tables(
     include: Path, load_results: list[tuple[str, Pipeline | ConfigurationError]]
 ) -> list[tuple[str, Pipeline | ConfigurationError]]:
-    """No two writers with different purposes share a table: of two pipelines that would, the later name is refused.
+    """Refuse, of two pipelines that need a table for different purposes, the later one by name.
 
-    A destination may be that of several pipelines, and then so is what remembers its deletes; every other table that a
-    pipeline makes is its own, and no destination. One of its pipelines reports the hours of a destination.
+    Several pipelines may share a destination and its remembered deletes; every other table belongs to one pipeline. One
+    of its
+    pipelines reports the hours of a destination.
     """
     owners: dict[str, tuple[Ownership, str]] = {}
     reporters: dict[tuple[str, str, str], str] = {}
@@ -168,7 +169,7 @@ def _refuse_shared_tables(
 
 
 def _claim_hours(reporters: dict[tuple[str, str, str], str], name: str, pipeline: Pipeline) -> str | None:
-    """Note whose hours a pipeline tells; why it may not: of two that look at the same moment each would tell them."""
+    """Note whose hours a pipeline reports; returns why it may not: two would report the same."""
     if pipeline.complete is None:
         return None
     claimed = {(table.name.casefold(), table.branch, pipeline.complete.value): table.name for table in pipeline.tables}

@@ -35,7 +35,7 @@ MAX_PENDING_BESIDE_MERGES = 1000
 
 
 def to_pipeline(name: str, model: PipelineModel) -> Pipeline:
-    """The pipeline `name` as the steps see it. `model` has passed every check."""
+    """`model` has passed every check."""
     tables = tuple(_to_table(model, table) for table in model.tables)
     return Pipeline(
         name=name,
@@ -72,10 +72,7 @@ def _build_notifiers(entries: Iterable[NotifierModel]) -> tuple[Notifier, ...]:
 
 
 def _copy_plain_keys(model: BaseModel, noun: type[Any], derived: Collection[str] = ()) -> dict[str, Any]:
-    """What `noun` has under the name of a key of the file: each text, number, yes or no, and list of texts.
-
-    Not those that are `derived` from other keys too.
-    """
+    """Values of `noun` with the name of a key: text, numbers, flags and lists of text, but for `derived` ones."""
     plain_fields = {word.name for word in fields(noun) if word.type in PLAIN_TYPES} - {*derived}
     values = {name: getattr(model, name) for name in type(model).model_fields if name in plain_fields}
     return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
@@ -137,7 +134,7 @@ def _to_key_format(key: KeyModel, value: ValueModel) -> KeyFormat:
 
 
 def to_format_options(part: KeyModel | ValueModel) -> dict[str, Any]:
-    """The options that stand beside the format under its own name, without those left out."""
+    """Options under the format's own name, without those left out."""
     format_spec = get_format(part.format)
     options_model = get_options(part, format_spec.options) if format_spec.options is not None else None
     known = None if format_spec.option_names is None else set(format_spec.option_names)
@@ -151,7 +148,7 @@ def _truncate(part: KeyModel | ValueModel) -> dict[str, Any]:
 
 
 def _resolve_key_columns(key: KeyModel, value: ValueModel) -> tuple[Column, ...] | None:
-    """The key's own schema, else the value's columns of the same names, else the destination's at run time."""
+    """From the key's own schema, else the value's columns of the same names; None: from the destination at run time."""
     if key.schema_ is not None:
         return parse_columns(key.schema_)
     if not key.fields:
@@ -165,7 +162,6 @@ def _resolve_key_columns(key: KeyModel, value: ValueModel) -> tuple[Column, ...]
 
 
 def _infer_only_column(word: str, name: str) -> tuple[Column, ...] | None:
-    """What the formats that are one column need no schema for."""
     only = get_format(word).only_column
     return None if only is None else (Column(name, only),)
 
@@ -230,29 +226,28 @@ def _to_table(model: PipelineModel, table: TableModel) -> Table:
 
 
 def _choose_max_pending(table: TableModel, stage: StageModel) -> int:
-    """With a clock of staging all batches that wait are one merge: an hour's, of one each 4 s, is no long queue."""
     if stage.interval is None or "max_pending" in table.model_fields_set:
         return table.max_pending
+    # with a clock of staging all waiting batches are one merge: an hour's, one each 4 s, is no long queue
     return MAX_PENDING_BESIDE_MERGES
 
 
 def _list_namespaces(table: TableModel) -> tuple[str, ...]:
-    """Those that a template may lead to: the ones given, else its own."""
     own_namespace = split_template(table.name.partition(".")[2])[0]
     return tuple(table.namespaces) or ((own_namespace,) if is_template(table.name) else ())
 
 
 def _to_route(table: TableModel) -> Route | None:
-    """Without a pattern the field holds the table's name, with its namespace or without."""
     if table.route is None:
         return None
     identifier = table.name.partition(".")[2]
+    # without a pattern the field holds the table's name, with its namespace or without
     names = (identifier, identifier.rpartition(".")[2]) if table.route.pattern is None else ()
     return Route(table.route.field, table.route.pattern, names)
 
 
 def to_spark_target(spark: SparkModel) -> SparkTarget:
-    """Where the jobs run: a master of its own means spark-submit."""
+    """A master in the file means spark-submit."""
     mode = SparkMode.SUBMIT if spark.master is not None else SparkMode(spark.mode)
     return SparkTarget(
         mode=mode, connection=spark.connection, remote=spark.remote, master=spark.master, conf=dict(spark.conf)

@@ -35,7 +35,7 @@ PUBLICATION_NAME_PATTERN = re.compile(r"[a-z][a-z0-9_-]{0,59}")
 
 
 def load_publication(path: Path, catalogs: Mapping[str, Catalog | str] | None = None) -> Publication:
-    """One publication file, checked against the catalogs beside its folder. ConfigurationError holds every problem."""
+    """Checked against the catalogs beside its folder. `ConfigurationError` with every problem."""
     document = read_document(path)
     findings = Problems(document)
     if path.suffix != ".yaml" or not PUBLICATION_NAME_PATTERN.fullmatch(path.stem):
@@ -54,7 +54,7 @@ def load_publication(path: Path, catalogs: Mapping[str, Catalog | str] | None = 
 
 
 def load_publications(include: Path, only: str | None = None) -> list[tuple[str, Publication | ConfigurationError]]:
-    """Every file under ``publications/`` by name, or one; a broken one takes no other down."""
+    """Every file under ``publications/`` by name, or one; a broken file does not affect the others."""
     answer: list[tuple[str, Publication | ConfigurationError]] = []
     owners = dict[str, str]()
     heartbeats = dict[str, str]()
@@ -74,15 +74,15 @@ def load_publications(include: Path, only: str | None = None) -> list[tuple[str,
 
 
 def check_topics_of_others(include: Path, name: str) -> None:
-    """ConfigurationError where a publication before it has one of its topics."""
+    """`ConfigurationError` where an earlier publication has one of its topics."""
     publication = dict(load_publications(include)).get(name)
     if isinstance(publication, ConfigurationError):
         raise publication
 
 
 def _refuse_shared_topics(publication: Publication, file: Path, owners: dict[str, str]) -> None:
-    """Two publications of one topic would write over each other's keys: the later name is refused."""
     for topic in (*publication.topics, publication.state_topic):
+        # two publications of one topic would write over each other's keys: the later name is refused
         owner = owners.setdefault(topic, publication.name)
         if owner != publication.name:
             raise ConfigurationError(f"{format_path(file)}: publication {owner} has topic={topic} too; choose another")
@@ -91,7 +91,7 @@ def _refuse_shared_topics(publication: Publication, file: Path, owners: dict[str
 def _refuse_heartbeats_among_rows(
     publication: Publication, file: Path, owners: Mapping[str, str], heartbeats: dict[str, str]
 ) -> None:
-    """Readers of a publication's topic would take the heartbeats of another one for rows: the later name is refused."""
+    # readers of a publication's topic would take another one's heartbeats for rows
     heartbeat_topic = publication.heartbeat_topic
     place = format_path(file)
     owner = owners.get(heartbeat_topic or "")
@@ -152,7 +152,7 @@ def _check_joined(model: PublicationModel, catalogs: Mapping[str, Catalog | str]
 
 
 def _check_destination(table: str, catalogs: Mapping[str, Catalog | str], findings: Problems) -> None:
-    """Two states of a table are compared through Spark, which does not read every destination here."""
+    # Spark compares two states of a table, and cannot read every destination
     destination = get_destination(catalogs.get(table.split(".", 1)[0]))
     if not destination.is_publishable:
         destination_titles = list_titles(lambda destination: destination.is_publishable)
@@ -179,8 +179,8 @@ def _check_topics(model: PublicationModel, findings: Problems) -> None:
 
 
 def _check_side_topics(name: str, model: PublicationModel, findings: Problems) -> None:
-    """Readers of the topic see the table's rows alone: what the product keeps or tells goes elsewhere."""
     topics = {model.topic, *model.topics}
+    # readers of the topic see the table's rows alone
     state_topic = _get_state_topic(name, model)
     if state_topic in topics:
         findings.add(("state_topic",), f"its records go to {state_topic}; its progress needs a topic of its own")
@@ -241,7 +241,6 @@ def _to_publication(name: str, model: PublicationModel) -> Publication:
 
 
 def _to_options(part: KeyOutModel | ValueOutModel) -> dict[str, Any]:
-    """The options of the format that is used, those of a registry with their defaults."""
     format_spec = get_format(part.format)
     has_options = format_spec.options in type(part).model_fields
     options_model: StrictModel | None = getattr(part, format_spec.options or "") if has_options else None

@@ -1,1 +1,1 @@
-"""What one key cannot say alone: a check per subject, each appending problems."""
+"""Checks across several keys: one module per subject, each appending problems."""

@@ -22,7 +22,7 @@ from tidegate.table.columns import find_key_names
 
 
 def check_into(key: KeyModel, into: str, in_value: Mapping[str, Column], path: KeyPath, findings: Problems) -> None:
-    """Note what keeps `key.into` from being a column of its own."""
+    """Whether `key.into` can be a column of its own."""
     if not into.strip():
         findings.add(path, "empty; name the struct column, or leave it out")
     if not key.fields:
@@ -36,7 +36,7 @@ def check_into(key: KeyModel, into: str, in_value: Mapping[str, Column], path: K
 def check_source_of_key(
     key: KeyModel, value: ValueModel, columns: tuple[Column, ...] | None, path: KeyPath, findings: Problems
 ) -> None:
-    """Note what `key.from` cannot mean here; `columns` are the value's, None where they are not declared."""
+    """Problems of `key.from`; `columns` are the value's, None where they are not declared."""
     from_path = (*path, "from")
     if key.from_ == "record":
         if "from_" in key.model_fields_set and get_format(value.format).holds_several_rows:
@@ -61,7 +61,7 @@ def check_source_of_key(
 
 
 def check_integrity(key: KeyModel, value: ValueModel, paths: tuple[KeyPath, KeyPath], findings: Problems) -> None:
-    """Note why `verify_integrity` has nothing to compare: key and value need a field in common, of one type."""
+    """`verify_integrity` needs a field in key and value, of one type."""
     verify: KeyPath = ("source", "verify_integrity")
     if not key.fields:
         findings.add(verify, "there is no key to compare with the value; give key.fields, or leave it out")
@@ -103,7 +103,7 @@ PARTITION_EXAMPLE = "write a column, days(c), hours(c), bucket(16, c) or truncat
 
 
 def check_columns(model: PipelineModel, findings: Problems) -> None:
-    """Note every clash of columns, for each table with the key and value that feed it."""
+    """Clashes of columns, for each table with the key and value that feed it."""
     check_key_columns(model.source.key, ("source", "key"), findings)
     check_value(model.source.value, ("source", "value"), findings, model.source.metadata)
     for index, table in enumerate(model.tables):
@@ -148,7 +148,6 @@ def _check_table(model: PipelineModel, table: TableModel, path: KeyPath, finding
 
 
 def _find_left_out(key: KeyModel, key_columns: Iterable[Column] | None, value: ValueModel) -> set[str]:
-    """The value's columns that are not staged, as the key's are."""
     if value.fields_include != "EXCEPT_KEY":
         return set()
     stated = [column.name for column in key_columns or ()]
@@ -175,10 +174,10 @@ def _check_key_columns(
     path: KeyPath,
     findings: Problems,
 ) -> None:
-    """A value column of a key column's name is the same column: it needs the same type, and no prefix apart."""
     if key.into is not None:
         check_into(key, key.into, in_value, (*path, "into"), findings)
         return
+    # a value column of a key column's name is that column: it needs that type, unless the key has a prefix
     types = {column.name: column.type for column in declared_columns or ()}
     for name in key.fields:
         same_column = in_value.get((key.prefix + name).casefold())
@@ -195,7 +194,6 @@ def _check_key_columns(
 
 
 def _check_key_types(key: KeyModel, in_value: tuple[Column, ...] | None, path: KeyPath, findings: Problems) -> None:
-    """A key field has its type from the key's schema, else from the value's, else from a format that needs none."""
     has_registry = key.json_ is not None and key.json_.registry is not None
     is_described = get_format(key.format).describes_itself or has_registry
     if key.schema_ is not None or is_described or in_value is None:
@@ -254,7 +252,7 @@ def _find_other_type(record: Struct, condition: str) -> str | None:
 
 
 def _find_missing_field(record: Struct, steps: tuple[str, ...]) -> str | None:
-    """The first step that leads to nothing; None where that cannot be said."""
+    """The first step that leads to nothing; None where that is unknown."""
     data_type: DataType = record
     for step in steps:
         name = data_type.find_name(step) if isinstance(data_type, Struct) else None

@@ -18,7 +18,7 @@ SHOWN_NAME_CHARACTERS = 60
 def check_destinations(
     pipeline: str, model: PipelineModel, catalogs: Mapping[str, Catalog | str], findings: Problems
 ) -> None:
-    """Note everything that the tables of a pipeline file ask in vain."""
+    """What the tables of a pipeline file ask for and their destinations cannot do."""
     declared = [_find_catalog(table, catalogs) for table in model.tables]
     for index, (table, catalog) in enumerate(zip(model.tables, declared, strict=True)):
         get_destination(catalog).check_table(model, table, catalog, ("tables", index), findings)
@@ -55,7 +55,6 @@ def _check_branch(table: TableModel, catalog: Catalog | None, path: KeyPath, fin
 
 
 def _check_partition_columns(table: TableModel, catalog: Catalog | None, path: KeyPath, findings: Problems) -> None:
-    """Note columns that tables of another type have without being declared."""
     for other in DESTINATIONS.values():
         for index, text in enumerate(table.create.partition_by if other is not get_destination(catalog) else ()):
             if any(column in text.upper() for column in other.partition_columns):
@@ -64,10 +63,6 @@ def _check_partition_columns(table: TableModel, catalog: Catalog | None, path: K
 
 
 def _check_name_lengths(table: TableModel, suffix: str, limit: int, path: KeyPath, findings: Problems) -> None:
-    """Note names of tables that the catalog, or the file system below it, would refuse when they are made.
-
-    `suffix` is what an intermediate table's name has behind that of its destination.
-    """
     if table.name.count(".") < MIN_DOTS:
         return  # no table's full name, which is told
     is_named_by_records = is_template(table.name)

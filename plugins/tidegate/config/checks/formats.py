@@ -32,9 +32,9 @@ def check_format(
     findings: Problems,
     metadata: Mapping[str, str] | None = None,
 ) -> None:
-    """Note what the format of a key or a value cannot do with its columns, and options of a format that is not used.
+    """Problems of a key's or value's format with its columns, and options of an unused format.
 
-    `metadata` are the columns beside a value's own, each with the word that fills it.
+    `metadata`: the columns beside a value's own, each with the word that fills it.
     """
     format_spec = get_format(part.format)
     part_name = "value" if isinstance(part, ValueModel) else "key"
@@ -68,7 +68,7 @@ def check_format(
 
 
 def check_registries(part: BaseModel, path: KeyPath, findings: Problems) -> None:
-    """Note a registry's address that has a login in it, or that is none."""
+    """An address with a login in it, or that is none."""
     for word in ("avro", "protobuf", "json_"):
         registry = getattr(getattr(part, word, None), "registry", None)
         registry_path = (*path, word.rstrip("_"), "registry")
@@ -78,7 +78,7 @@ def check_registries(part: BaseModel, path: KeyPath, findings: Problems) -> None
 
 
 def check_csv(part: BaseModel, path: KeyPath, findings: Problems) -> None:
-    """Note characters with which lines cannot be separated, or that Spark does not take."""
+    """Characters that cannot separate lines, or that Spark does not take."""
     options = getattr(part, "csv", None)
     delimiters = {word: getattr(options, word, None) for word in ("delimiter", "quote", "escape")}
     for word, character in delimiters.items():
@@ -104,7 +104,6 @@ def _check_options(part: KeyModel | ValueModel, path: KeyPath, findings: Problem
 
 
 def _check_numbers(part: KeyModel | ValueModel, columns: Columns, path: KeyPath, findings: Problems) -> None:
-    """Note columns under json.numbers that are none, or that hold no number."""
     numbers = part.json_.numbers if part.json_ is not None else None
     if not isinstance(numbers, dict) or columns is None:
         return
@@ -115,7 +114,6 @@ def _check_numbers(part: KeyModel | ValueModel, columns: Columns, path: KeyPath,
 
 
 def _check_binary(part: KeyModel | ValueModel, columns: Columns, path: KeyPath, findings: Problems) -> None:
-    """Note columns under `binary` that are none, or that hold no bytes, and bytes whose spelling is known."""
     types = {column.name.casefold(): column.type for column in columns or ()}
     for word, options in (("json", part.json_), ("csv", part.csv)):
         binary_columns = options.binary if options is not None else None
@@ -127,7 +125,6 @@ def _check_binary(part: KeyModel | ValueModel, columns: Columns, path: KeyPath, 
 
 
 def _check_map_keys(part: KeyModel | ValueModel, columns: Columns, path: KeyPath, findings: Problems) -> None:
-    """Note maps in JSON whose keys are no texts: its parser knows no others."""
     if get_format(part.format).options != "json":
         return
     for column in columns or ():
@@ -140,7 +137,6 @@ def _check_map_keys(part: KeyModel | ValueModel, columns: Columns, path: KeyPath
 def _check_times(
     part: ValueModel, columns: Columns, path: KeyPath, findings: Problems, metadata: Mapping[str, str]
 ) -> None:
-    """Note columns under timestamp_unit and nanoseconds that are none, or that hold no time."""
     value_types = {column.name.casefold(): column.type for column in columns or ()}
     metadata_types = {name.casefold(): METADATA_TYPES.get(word, "TIMESTAMP") for name, word in metadata.items()}
     for word, setting, types in (
@@ -156,7 +152,7 @@ def _check_times(
 
 
 def check_times_of_key(key: KeyModel, value: ValueModel, path: KeyPath, findings: Problems) -> None:
-    """Note fields of the key in which nanoseconds would be cut."""
+    """Fields of the key in which nanoseconds would be cut."""
     keys = {name.casefold() for name in key.fields}
     nanoseconds = value.nanoseconds if isinstance(value.nanoseconds, dict) else {}
     for name, word in nanoseconds.items():
@@ -166,7 +162,6 @@ def check_times_of_key(key: KeyModel, value: ValueModel, path: KeyPath, findings
 
 
 def _check_written(part: KeyModel | ValueModel, path: KeyPath, findings: Problems) -> None:
-    """Note record types and wire formats that do not fit the format, its registry, or each other."""
     for word, format_model in (("avro", part.avro), ("protobuf", part.protobuf), ("json", part.json_)):
         if format_model is None:
             continue
@@ -216,7 +211,7 @@ def _check_protobuf(part: KeyModel | ValueModel, path: KeyPath, findings: Proble
 
 
 def check_avro(avro: AvroModel, path: KeyPath, findings: Problems) -> None:
-    """Note a schema that is none, or that stands beside a registry."""
+    """A schema that is none, or that stands beside a registry."""
     if avro.subject is not None or "registry" in avro.model_fields_set:
         findings.add((*path, "schema"), "a registry is given too; keep the schema or the registry")
     try:

@@ -17,7 +17,7 @@ SECRET_PROBLEM = "a secret in a file; put it into the Spark connection"
 
 
 def check_timing_and_spark(model: PipelineModel, findings: Problems) -> None:
-    """Note impossible intervals and contradicting places for Spark."""
+    """Impossible intervals, and contradicting places for Spark."""
     if model.merge.interval == 0:
         findings.add(("merge", "interval"), "out of range; must be at least 1s, or -1 to disable")
     if model.merge.interval == -1 and model.merge.records_threshold == -1:
@@ -39,7 +39,7 @@ def check_timing_and_spark(model: PipelineModel, findings: Problems) -> None:
 
 
 def check_spark(spark: SparkModel, findings: Problems) -> None:
-    """Note contradicting places, and settings that are none or that hold a secret."""
+    """Contradicting places, and settings that are none or that hold a secret."""
     refuse_secrets(spark.connection, ("spark", "connection"), findings, "the Spark connection, and write its id here")
     _check_place(spark, findings)
     for name, value in spark.conf.items():
@@ -82,7 +82,7 @@ OTHER_DAGS = ("actions", "backfill", "maintenance", "replay", "stage")  # of a p
 
 
 def check_fleet(path: Path, model: PipelineModel, findings: Problems) -> None:
-    """Note what a fleet's one DAG cannot do for its members, and a name that is another DAG's."""
+    """What a fleet's one DAG cannot do for its members, and a name that another DAG has."""
     fleet = model.fleet
     if fleet is None:
         return
@@ -111,6 +111,6 @@ def check_fleet(path: Path, model: PipelineModel, findings: Problems) -> None:
 
 
 def find_pipeline_with_dag(pipelines: Path, name: str) -> str | None:
-    """The pipeline among the files of a folder that has a DAG ``tidegate_<name>``, None where none has."""
+    """The pipeline in the folder with a DAG ``tidegate_<name>``, or None."""
     shorter = (name.removesuffix(f"_{kind}") for kind in OTHER_DAGS if name.endswith(f"_{kind}"))
     return next((candidate for candidate in (name, *shorter) if (pipelines / f"{candidate}.yaml").exists()), None)

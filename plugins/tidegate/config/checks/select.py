@@ -1,4 +1,4 @@
-"""Checks the `select` of a table: what it reads must be there, and what rows are found by must come through it."""
+"""Checks the `select` of a table: its columns must exist, and columns that identify rows must come through it."""
 
 import re
 from collections.abc import Mapping
@@ -47,7 +47,7 @@ PART_TARGETS: Targets = {  # Spark's older rules hold for what is inside of a li
 
 
 def can_cast(source: DataType, target: DataType, targets: Targets = TARGETS) -> bool:
-    """Whether Spark may cast one type to the other; True also where that is not known."""
+    """Whether Spark may cast one type to the other; True also where that is unknown."""
     match source, target:
         case Primitive(), Primitive():
             known_targets = targets.get(source.name.partition("(")[0])
@@ -65,7 +65,7 @@ def can_cast(source: DataType, target: DataType, targets: Targets = TARGETS) -> 
 
 
 def _can_cast_key(source: DataType, target: DataType) -> bool:
-    """A key is never NULL, which a text that is no number would become."""
+    # a key is never NULL, which a text that is no number would become
     may_be_null = source == Primitive("STRING") and target not in (Primitive("STRING"), Primitive("BINARY"))
     return not may_be_null and can_cast(source, target, PART_TARGETS)
 
@@ -75,7 +75,7 @@ def check_select(
 ) -> set[str] | None:
     """The names of the table's columns as `select` makes them, without case; None without a usable one.
 
-    `record` are the names of a decoded record's columns, None where the pipeline file does not tell them.
+    `record`: names of a decoded record's columns, None where the pipeline file does not tell them.
     """
     select_path = (*path, "select")
     select = _try_parse_select(table, select_path, findings)
@@ -93,7 +93,7 @@ def check_select(
 
 
 def check_types_of_select(table: TableModel, record: Struct, path: KeyPath, findings: Problems) -> None:
-    """Note fields that are not there, and casts of a column that Spark refuses; `record` has what types are known."""
+    """Missing fields, and casts that Spark refuses; `record` has the known types."""
     select_path = (*path, "select")
     select = _try_parse_select(table, select_path, None)
     for item in (item for item in (select.items if select is not None else ()) if not item.is_joined):
@@ -118,7 +118,6 @@ def _find_cast_column(item: Item, alias: str) -> tuple[str, ...]:
 def _check_passed_columns(
     select: Select, record: set[str], needed: Mapping[str, set[str]], select_path: KeyPath, findings: Problems
 ) -> None:
-    """Note columns that do not come through as they are, and that a setting in `needed` names."""
     passed_columns = list_passed_columns(select, [Field(name, "STRING") for name in record])
     for setting, names in needed.items():
         changed_columns = sorted(names & record - passed_columns)
@@ -130,16 +129,15 @@ def _check_passed_columns(
 
 
 def _list_derived_columns(select: Select, record: set[str]) -> list[str]:
-    """The names of all columns, without case; one that is made twice is there twice."""
     derived_columns = [item.name.casefold() for item in select.items if item.name is not None]
     stars = (item for item in select.items if item.name is None)
+    # one that is made twice is there twice
     return derived_columns + [
         name for star in stars for name in sorted(record - {column.casefold() for column in star.excluded_columns})
     ]
 
 
 def _check_derived_columns(table: TableModel, columns: list[str], select_path: KeyPath, findings: Problems) -> None:
-    """Note names that two columns have, and those of columns that deletes and history add."""
     twice = sorted({name for name in columns if columns.count(name) > 1})
     if twice:
         findings.add(select_path, f"makes two columns of one name: {', '.join(twice)}; rename one with AS")
@@ -163,7 +161,7 @@ def _check_reads(select: Select, known_columns: set[str], select_path: KeyPath, 
 
 
 def check_selects(model: PipelineModel, catalogs: Mapping[str, Catalog | str], findings: Problems) -> None:
-    """Note dimension tables that cannot be joined, and records whose columns nobody tells."""
+    """Dimension tables that cannot be joined, and records with unknown columns."""
     own_tables = {table.name.casefold() for table in model.tables}
     for index, table in enumerate(model.tables):
         path: KeyPath = ("tables", index, "select")

@@ -34,8 +34,10 @@ DELETES_TABLE_COLUMNS = ("sequence", "topic", "partition", "offset", "timestamp"
 
 @dataclass(frozen=True)
 class _CheckedTable:
-    """One table with the key and the columns that feed it; `types` are by names without case, None without a schema;
-    `words` are those of the metadata columns, by theirs."""
+    """One table with the key and the columns that feed it.
+
+    `types`: by names without case, None without a schema; `words`: those of the metadata columns.
+    """
 
     table: TableModel
     path: KeyPath
@@ -46,7 +48,6 @@ class _CheckedTable:
 
     @property
     def metadata(self) -> dict[str, str]:
-        """Types of the metadata columns, by their names."""
         return {name: METADATA_TYPES.get(word, "STRING") for name, word in self.words.items()}
 
     @property
@@ -65,7 +66,7 @@ class _CheckedTable:
 
 
 def check_sequences(model: PipelineModel, findings: Problems) -> None:
-    """Note what is wrong with `sequence_by`, `deletes: soft` and the key columns of each table."""
+    """Problems of `sequence_by`, `deletes: soft` and the key columns of each table."""
     words = {name.casefold(): word for name, word in model.source.metadata.items()}
     for index, table in enumerate(model.tables):
         path: KeyPath = ("tables", index)
@@ -83,9 +84,9 @@ def check_sequences(model: PipelineModel, findings: Problems) -> None:
 
 
 def _try_parse_types(ddl: str | None) -> dict[str, str] | None:
-    """Types by column; what is wrong with the schema is noted where the source is checked."""
     try:
         return None if ddl is None else {c.name.casefold(): c.type for c in parse_columns(ddl)}
+    # it is reported where the source is checked
     except ValueError:
         return None
 
@@ -187,7 +188,6 @@ def _check_history(checked_table: _CheckedTable, findings: Problems) -> None:
 
 
 def _check_truncates(checked_table: _CheckedTable, model: PipelineModel, findings: Problems) -> None:
-    """A truncate empties the table: all of its rows must come from the one topic, in the order of its offsets."""
     table = checked_table.table
     value = checked_table.table.value or model.source.value
     if value.truncate != "apply":
@@ -238,7 +238,6 @@ def _check_sequence_by(checked_table: _CheckedTable, findings: Problems) -> None
 
 
 def _list_order_problems(checked_table: _CheckedTable) -> Iterable[str]:
-    """Equal sequences are left to the offset, which says nothing between two partitions: an order has to be whole."""
     select = _select(checked_table.table)
     derived_columns = {} if select is None else find_derived_columns(select)
     words = list[str]()
@@ -246,6 +245,7 @@ def _list_order_problems(checked_table: _CheckedTable) -> Iterable[str]:
         item = derived_columns.get(name)
         columns = (name,) if item is None else (*item.reads, *item.path[:1])
         words += [checked_table.words.get(column.casefold(), "") for column in columns]
+    # equal sequences are left to the offset, which says nothing between partitions: an order must be whole
     for order, reason in TOTAL_ORDERS.items():
         used_words = list(dict.fromkeys(word for word in words if word in order))
         if used_words and (used_words[-1] != order[-1] or used_words != sorted(used_words, key=order.index)):
@@ -280,9 +280,9 @@ def _find_column_problem(checked_table: _CheckedTable, name: str) -> str | None:
 
 
 def _select(table: TableModel) -> Select | None:
-    """What is wrong with it is noted where it is checked itself."""
     try:
         return None if table.select is None else parse_select(table.select)
+    # it is reported by its own check
     except ValueError:
         return None
 

@@ -31,7 +31,7 @@ PYTHON_FORMS = ("(?P", "(?#", "(?(", "(?a", "(?L")
 
 
 def compile_pattern(text: str) -> re.Pattern[str]:
-    """The regular expression that Tidegate itself holds against names of topics; ValueError says why it is none."""
+    """The regular expression that Tidegate itself applies to topics' names; `ValueError` says why it is none."""
     try:
         return re.compile(text)
     except RecursionError:
@@ -41,10 +41,7 @@ def compile_pattern(text: str) -> re.Pattern[str]:
 
 
 def check_java_pattern(text: str) -> None:
-    """ValueError where Java cannot read a regular expression, as far as that can be told without a JVM.
-
-    The flush reports the rest, when Spark has refused the pattern.
-    """
+    """`ValueError` where Java cannot read a regular expression, as far as known without a JVM."""
     as_python = JAVA_QUOTE_PATTERN.sub(lambda quoted: re.escape(quoted[1]), text)
     foreign = next((form for form in PYTHON_FORMS if form in as_python), None)
     if foreign is not None:
@@ -71,7 +68,6 @@ JAVA_SETTINGS = {
 
 
 def check_source(model: PipelineModel, findings: Problems) -> None:
-    """Note everything that is wrong with the source."""
     _check_topics(model, findings)
     _check_start(model, findings)
     check_kafka(model.source.kafka, ("source", "kafka"), findings)
@@ -110,7 +106,7 @@ def _check_topics(model: PipelineModel, findings: Problems) -> None:
 
 
 def check_topic(path: KeyPath, name: str, findings: Problems) -> None:
-    """Note a name that Kafka does not take for a topic."""
+    """Whether Kafka takes the name."""
     try:
         check_topic_name(name)
     except ValueError as fault:
@@ -118,7 +114,7 @@ def check_topic(path: KeyPath, name: str, findings: Problems) -> None:
 
 
 def explain_unread_topic(topic: str, source: SourceModel) -> str:
-    """Why the source does not read this topic; empty if it reads it, or if its own topics are wrong."""
+    """Why the source does not read this topic; empty if it does, or if its own topics are wrong."""
     if source.topic_pattern is None:
         names = source.topics
         return f"not one of source.topics; {suggest_closest(topic, names)}" if names and topic not in names else ""
@@ -132,7 +128,7 @@ def explain_unread_topic(topic: str, source: SourceModel) -> str:
 
 
 def check_pattern(path: KeyPath, pattern: str, findings: Problems) -> None:
-    """Note a regular expression that does not compile, or that no topic's name matches."""
+    """Whether it compiles, and a topic's name can match."""
     if not pattern.strip():
         findings.add(path, "empty, so it matches no topic; write e.g. 'shop\\.public\\..*', or leave it out")
     try:
@@ -158,7 +154,7 @@ def _check_start(model: PipelineModel, findings: Problems) -> None:
 
 
 def check_kafka(kafka: str | dict[str, str], path: KeyPath, findings: Problems) -> None:
-    """Note an empty connection id, and what must not stand in inline settings."""
+    """An empty connection id, and what must not stand in inline settings."""
     if isinstance(kafka, str):
         if not kafka.strip():
             findings.add(path, "empty; name an Airflow connection such as kafka_default")
@@ -199,7 +195,6 @@ def check_kafka(kafka: str | dict[str, str], path: KeyPath, findings: Problems) 
 
 
 def _check_java_settings(kafka: dict[str, str], path: KeyPath, findings: Problems) -> None:
-    """Spark reads with the Java client, which does less than librdkafka."""
     try:
         to_java_settings(kafka)
     except ConfigurationError as fault:
@@ -218,7 +213,7 @@ def _check_metadata(model: PipelineModel, findings: Problems) -> None:
 
 
 def check_key_columns(key: KeyModel, path: KeyPath, findings: Problems) -> tuple[Column, ...] | None:
-    """The key's columns as its schema declares them, None without a usable one; notes what is wrong with the key."""
+    """The columns of the key's schema, None without a usable one; notes problems of the key."""
     columns = read_schema(key.schema_, (*path, "schema"), findings)
     findings.add_repeats((*path, "fields"), [name.casefold() for name in key.fields])
     for index, name in enumerate(key.fields):
@@ -240,14 +235,14 @@ def check_key_columns(key: KeyModel, path: KeyPath, findings: Problems) -> tuple
 def check_value(
     value: ValueModel, path: KeyPath, findings: Problems, metadata: Mapping[str, str]
 ) -> tuple[Column, ...] | None:
-    """The value's columns, None without a usable schema; `metadata` are those beside them."""
+    """The value's columns, None without a usable schema; `metadata`: those beside them."""
     columns = read_schema(value.schema_, (*path, "schema"), findings)
     check_format(value, columns, path, findings, metadata)
     return columns
 
 
 def read_schema(ddl: str | None, path: KeyPath, findings: Problems) -> tuple[Column, ...] | None:
-    """Columns of a DDL text; a mistake in it is noted and None returned."""
+    """Columns of a DDL text; notes a mistake and returns None."""
     if ddl is None:
         return None
     try:

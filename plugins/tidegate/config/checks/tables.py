@@ -21,7 +21,7 @@ SUPPORTED_VALUES: dict[str, tuple[Any, ...]] = {"tables.strategy": ("merge",)}
 
 
 def refuse_unsupported(data: Any, findings: Problems, path: KeyPath = ()) -> None:
-    """Walk a pipeline model's plain data and note every value that only a later version can honour."""
+    """Note every value that only a later version can honour."""
     words = [part for part in path if isinstance(part, str)]
     for length in (1, 2, 3):
         allowed = SUPPORTED_VALUES.get(".".join(words[-length:]))
@@ -33,7 +33,7 @@ def refuse_unsupported(data: Any, findings: Problems, path: KeyPath = ()) -> Non
 
 
 def format_unsupported(*alternatives: Any) -> str:
-    """The message, with the values that work today."""
+    """With the values that work today."""
     words = [str(word) for word in alternatives if word not in (None, [])]
     words = [{"True": "true", "False": "false"}.get(word, word) for word in words]
     return f"not available in this version; {'use ' + ' or '.join(words) if words else 'leave it out'}"
@@ -51,7 +51,7 @@ NAMESPACE_PATTERN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*(\.[A-Za-z0-9_][A-Za-
 
 
 def check_templates(model: PipelineModel, findings: Problems) -> None:
-    """Note everything that is wrong with name templates, and their keys where there is none."""
+    """Problems of name templates, and of their keys where there is none."""
     template_count = 0
     for index, table in enumerate(model.tables):
         path: KeyPath = ("tables", index)
@@ -101,7 +101,7 @@ NAME_PART_PATTERN = re.compile(r"[^.`'\"/\\\s\x00-\x1f]+")
 def check_tables(
     pipeline: str, model: PipelineModel, catalogs: Mapping[str, Catalog | str], findings: Problems
 ) -> None:
-    """Note everything that is wrong with the tables. A catalog given as text is one whose declaration is broken."""
+    """A catalog given as text is one whose declaration is broken."""
     if not model.tables:
         findings.add(("tables",), "no table to write; add e.g. - name: lake.shop.orders")
     for index, table in enumerate(model.tables):
@@ -127,7 +127,7 @@ def check_tables(
 
 
 def check_table_name(name: str, path: KeyPath, catalogs: Mapping[str, Catalog | str], findings: Problems) -> None:
-    """Note a name that is no table's, or whose catalog cannot be used."""
+    """A name that is no table's, or whose catalog cannot be used."""
     plain_name = FIELD_PATTERN.sub("x", name)
     parts = plain_name.split(".")
     if is_template(plain_name) or len(parts) < 3 or not all(NAME_PART_PATTERN.fullmatch(part) for part in parts):
@@ -212,7 +212,6 @@ def _check_every_topic_is_used(model: PipelineModel, findings: Problems) -> None
 
 
 def _note_fault(check: Callable[[str], object], text: str, path: KeyPath, findings: Problems) -> None:
-    """Note what the check says against the text, if anything."""
     try:
         check(text)
     except ValueError as fault:
@@ -220,7 +219,6 @@ def _note_fault(check: Callable[[str], object], text: str, path: KeyPath, findin
 
 
 def _check_collisions(pipeline: str, model: PipelineModel, findings: Problems) -> None:
-    """One name, one purpose: no destination may be another one's, nor a table that the product makes beside it."""
     names = [table.name.casefold() for table in model.tables]
     product_tables = {
         name.casefold()

@@ -68,7 +68,7 @@ class BigQueryModel(CatalogModel):
 
 
 def _check_pipeline(model: PipelineModel, catalogs: Sequence[Catalog], findings: Problems) -> None:
-    """BigQuery itself has quotas of jobs, and places: a server that a catalog names by its endpoint has neither."""
+    # a server that a catalog names by its endpoint has no quotas of jobs, and no location
     served_catalogs = [catalog for catalog in catalogs if "endpoint" not in catalog.properties]
     if served_catalogs:
         _check_pace(model, findings)
@@ -106,7 +106,7 @@ def _check_table(
 
 
 def _check_history(model: PipelineModel, table: TableModel, path: KeyPath, findings: Problems) -> None:
-    """A row of history is made of several records, so that it has no partition by the time of one."""
+    # a row of history is made of several records: no record's time can place it
     by_ingestion = any(INGESTION_TIME_COLUMN in text.upper() for text in table.create.partition_by)
     if table.history != "none" and by_ingestion and model.merge.partition_time == "record":
         problem = (
@@ -117,7 +117,6 @@ def _check_history(model: PipelineModel, table: TableModel, path: KeyPath, findi
 
 
 def _check_limits(model: PipelineModel, table: TableModel, path: KeyPath, findings: Problems) -> None:
-    """Note what no BigQuery table can have; `table` is one of them."""
     key, key_path = (table.key, (*path, "key")) if table.key else (model.source.key, ("source", "key"))
     value_path = (*path, "value") if table.value else ("source", "value")
     columns_path = (*path, "select") if table.select is not None else (*value_path, "schema")
@@ -153,8 +152,8 @@ def _check_table_name(name: str, path: KeyPath, findings: Problems) -> None:
 
 
 def _check_sequence(kind: str, path: KeyPath, findings: Problems) -> None:
-    """Floating point has no order that BigQuery and Spark agree on, and what has parts has none in BigQuery."""
     data_type = parse_type(kind)
+    # BigQuery and Spark order floating point in different ways
     if _has_floats(data_type):
         findings.add(path, "floating point, by which BigQuery finds no rows; use DECIMAL or another type")
     elif not isinstance(data_type, Primitive):
@@ -162,12 +161,9 @@ def _check_sequence(kind: str, path: KeyPath, findings: Problems) -> None:
 
 
 def _check_partial_updates(table: TableModel, columns: Iterable[Column], path: KeyPath, findings: Problems) -> None:
-    """Note arrays and maps in partial updates. BigQuery stores a NULL array as an empty one, which is a value.
-
-    Columns of a sequence group are written whenever the sequence is newer, so that nothing depends on a NULL.
-    """
     if table.partial_updates is False:
         return
+    # columns of a sequence group are written whenever the sequence is newer: nothing depends on a NULL
     groups = {} if table.partial_updates is True else table.partial_updates.sequence_groups
     grouped_columns = {name.casefold() for members in groups.values() for name in members}
     arrays = [c.name for c in columns if c.type.startswith(("ARRAY<", "MAP<"))]
@@ -180,7 +176,6 @@ def _check_partial_updates(table: TableModel, columns: Iterable[Column], path: K
 
 
 def _check_pace(model: PipelineModel, findings: Problems) -> None:
-    """Note loads that come faster than BigQuery takes load jobs: staging is one for each table."""
     key = "merge" if model.stage.interval is None else "stage"
     interval = model.merge.interval if model.stage.interval is None else model.stage.interval
     if isinstance(interval, int) and 0 < interval < MIN_INTERVAL_SECONDS:
@@ -283,10 +278,10 @@ def _can_cluster(data_type: DataType) -> bool:
 
 
 def _open(catalogs: Sequence[Catalog], pipeline: Pipeline, resolve: Resolve, clients: OpenClients) -> OpenedDestination:
-    """The warehouse of each catalog; pipelines share it while its settings, secrets included, are the same."""
     from tidegate.adapters.bigquery.catalog import Warehouse
     from tidegate.adapters.bigquery.destination import open_bigquery
 
+    # pipelines share a warehouse while its settings, secrets included, are equal
     warehouses = dict[str, Warehouse]()
     for catalog in catalogs:
         settings = (catalog, resolve(catalog.connection) if catalog.connection else None)

@@ -27,9 +27,7 @@ class DeclaredColumn(NamedTuple):
 
 
 def find_table_columns(model: PipelineModel, table: TableModel, path: KeyPath) -> tuple[list[DeclaredColumn], bool]:
-    """The table's columns, and whether they are all; `path` is that of its entry. What is wrong with a schema or with
-    `select` is said where these are checked.
-    """
+    """The table's columns, and whether they are all; `path` is that of its entry."""
     record, is_whole = find_record_columns(model, table, path)
     if table.select is not None:
         columns, has_all_items = _select_columns(table.select, (declared.column for declared in record))
@@ -39,7 +37,7 @@ def find_table_columns(model: PipelineModel, table: TableModel, path: KeyPath) -
 
 
 def find_record_columns(model: PipelineModel, table: TableModel, path: KeyPath) -> tuple[list[DeclaredColumn], bool]:
-    """The columns of a decoded record: the key's, the value's and those of metadata; and whether they are all."""
+    """The columns of a decoded record (key, value and metadata), and whether they are all."""
     key, key_path = (table.key, (*path, "key")) if table.key else (model.source.key, ("source", "key"))
     value, value_path = (table.value, (*path, "value")) if table.value else (model.source.value, ("source", "value"))
     key_columns = try_parse_columns(key.schema_)
@@ -77,7 +75,6 @@ def _list_key_columns(key: KeyModel, typed_columns: Iterable[Column], path: KeyP
 def _list_product_columns(
     table: TableModel, columns: Iterable[DeclaredColumn], path: KeyPath
 ) -> Iterator[DeclaredColumn]:
-    """The flag of soft deletes, and what history adds."""
     if table.deletes == "soft":
         yield DeclaredColumn((*path, "deleted_column"), Column(table.deleted_column, "BOOLEAN"))
     if table.history == "none":
@@ -90,7 +87,6 @@ def _list_product_columns(
 
 
 def _select_columns(text: str, record: Iterable[Column]) -> tuple[list[Column], bool]:
-    """The columns that `select` makes of a record, and whether they are all: those of dimension tables are not told."""
     try:
         select = parse_select(text)
     except ValueError:
@@ -102,6 +98,7 @@ def _select_columns(text: str, record: Iterable[Column]) -> tuple[list[Column], 
         try:
             made_here = resolve_projection(replace(select, items=(item,)), fields, "")
         except ConfigurationError:
+            # the file does not tell columns of dimension tables
             is_whole = False
             continue
         columns += [Column(c.name, c.type, c.nullable) for c in made_here]
@@ -109,8 +106,9 @@ def _select_columns(text: str, record: Iterable[Column]) -> tuple[list[Column], 
 
 
 def find_type(struct: Struct, path: tuple[str, ...]) -> DataType | str | None:
-    """The type at the end of a path through structs; what is wrong where it leads on from another type, or to a field
-    that is not there; None where the file does not tell the first step.
+    """The type at the end of a path through structs; None where the first step is unknown.
+
+    A text says what is wrong: the path goes on below another type, or to a missing field.
     """
     data_type: DataType = struct
     for number, step in enumerate(path):
@@ -126,7 +124,7 @@ def find_type(struct: Struct, path: tuple[str, ...]) -> DataType | str | None:
 
 
 def try_parse_columns(ddl: str | None) -> tuple[Column, ...]:
-    """The columns of a schema; none of one that is wrong."""
+    """Empty for a wrong schema."""
     try:
         return parse_columns(ddl) if ddl is not None else ()
     except ValueError:

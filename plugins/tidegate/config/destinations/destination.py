@@ -30,18 +30,18 @@ class CatalogModel(StrictModel, ABC):
 
     @abstractmethod
     def to_shared_properties(self) -> dict[str, Any]:
-        """The properties under the names that the destination's client knows."""
+        """Under the names that the destination's client knows."""
 
 
 class CatalogProbe(Protocol):
-    """What an adapter shows of one catalog, by its cheapest reads; its errors name the way out."""
+    """Cheap reads of one catalog; its errors name the way out."""
 
     def connect(self) -> Iterator[Finding]:
         """Whether it answers and lets us in."""
         ...
 
     def check_namespace(self, namespace: str, scratch: str | None) -> Iterator[Finding]:
-        """Whether tables may be made there. Something of the name `scratch` is made and removed; None makes nothing."""
+        """Whether tables may be made there. Makes and removes something named `scratch`; None makes nothing."""
         ...
 
 
@@ -51,21 +51,21 @@ class DestinationType:
 
     - `name`, `title`: its word after `type:` in ``catalogs.yaml``, and its name in messages.
     - `model`: how a catalog is declared. `check_catalog` notes what is wrong with the declared properties.
-    - `check_table` notes what its tables cannot have. `check_pipeline` does so for a pipeline that writes such tables.
+    - `check_table` notes what its tables cannot have; `check_pipeline` what a pipeline cannot have that writes them.
     - `has_named_branches`: a table may be written on a branch of the user's.
     - `is_joinable`: `select` may join its tables, because Spark reads them.
     - `keeps_letters_of_others`: dead letters of tables in catalogs of other types may lie beside its own.
-    - `max_name_bytes`: how long a table's name may be, in UTF-8; where it makes a folder, as long as a folder's name.
+    - `max_name_bytes`: of a table's name in UTF-8; where the name makes a folder, of a folder's name.
     - `partition_columns`: columns that every table has without being declared, to be partitioned by.
-    - `open`: the ports over some of its catalogs, for one pipeline. Nothing is connected to before it is used.
-    - `build_spark_conf`: what a Spark session needs to know of a catalog. May hold secrets: never log it.
-    - `find_leftovers`: what pipelines that are not among these names have left in a catalog, and what was not readable.
-    - `open_sink_notes`: what other systems' sinks have left in a catalog's tables; None where nothing is read of them.
+    - `open`: the ports over some of its catalogs, for one pipeline. Connects at the first use only.
+    - `build_spark_conf`: a catalog's Spark settings. May hold secrets: never log them.
+    - `find_leftovers`: what pipelines without one of these names left in a catalog, and what was unreadable.
+    - `open_sink_notes`: what other systems' sinks left in a catalog's tables; None where nothing is read of them.
     - `probe`: for the doctor, whether a catalog is there and takes what a flush sends.
-    - `describe_dataset`: a table by the name that lineage services know it by, with its columns; None without a table.
-    - `open_snapshots`: the states of a catalog's tables, from which publications are made; None where there are none.
+    - `describe_dataset`: a table by its name in lineage services, with its columns; None without a table.
+    - `open_snapshots`: the states of a catalog's tables, for publications; None without any.
 
-    The libraries of a destination are imported by these functions, not by the module that describes it.
+    These functions import the destination's libraries; the module that describes it does not.
     """
 
     name: str

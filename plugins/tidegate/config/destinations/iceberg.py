@@ -56,7 +56,6 @@ class _Partition(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "_Partition":
-        """Read the entry as Spark spells it: `days(at)`, `bucket(4, id)`, or a column's name."""
         match = TRANSFORM_PATTERN.fullmatch(text.strip())
         if match is None:
             return cls("", text.strip(), 0)
@@ -65,18 +64,14 @@ class _Partition(NamedTuple):
 
     @property
     def path(self) -> tuple[str, ...]:
-        """The steps to the column."""
         return split_path(self.column)
 
     def fits(self, kind: str) -> bool:
-        """Whether Iceberg can partition by a column of this type so."""
         return kind in TYPES.get(self.word, {kind}) if self.word else kind not in NESTED
 
 
 def check_partitions(model: PipelineModel, table: TableModel, path: KeyPath, findings: Problems) -> None:
-    """Note partitions that Spark cannot read, by columns of other types, by one column twice, and with a number beyond
-    an INT.
-    """
+    """Partitions that Spark cannot read, of wrong types, by one column twice, or with a number beyond an INT."""
     columns, _ = find_table_columns(model, table, path)
     struct = to_struct(declared.column for declared in columns)
     used_families = set[tuple[str, tuple[str, ...]]]()
@@ -95,7 +90,7 @@ def check_partitions(model: PipelineModel, table: TableModel, path: KeyPath, fin
 
 
 def check_clusters(model: PipelineModel, table: TableModel, path: KeyPath, findings: Problems) -> None:
-    """Note columns that have no order, and parts of lists and maps."""
+    """Columns without an order, and parts of lists and maps."""
     columns, _ = find_table_columns(model, table, path)
     struct = to_struct(declared.column for declared in columns)
     for index, name in enumerate(table.create.cluster_by):
@@ -221,7 +216,6 @@ def _find_problem_of_property(name: str, value: str) -> str | None:
 
 
 def _check_names(model: PipelineModel, table: TableModel, path: KeyPath, findings: Problems) -> None:
-    """Note columns of the names of Iceberg's own, in tables that are merged into, and two columns of one full name."""
     key = table.key or model.source.key
     properties = table.create.properties
     is_merged = any(bool(key.fields) if setting is None else setting for setting in (table.upsert, table.delete))
@@ -243,7 +237,7 @@ def _check_names(model: PipelineModel, table: TableModel, path: KeyPath, finding
 
 
 def _check_folder(name: str, catalog: Catalog | None, path: KeyPath, findings: Problems) -> None:
-    """A database's catalog puts a table's files into a folder of its name; a REST server chooses it."""
+    # a database's catalog puts a table's files into a folder of its name; a REST server chooses it
     if catalog is not None and catalog.properties.get("type") == "sql" and any(end in name for end in PATH_ENDS):
         findings.add(path, "names a folder, and PyIceberg takes # and ? for the end of a path; use other characters")
 

@@ -1,4 +1,4 @@
-"""The types of destination that there are. A new one is registered here, and nowhere else."""
+"""All types of destination. A new one is registered here, and nowhere else."""
 
 from collections.abc import Callable
 
@@ -12,10 +12,10 @@ DESTINATIONS = {destination.name: destination for destination in (SPARK_DESTINAT
 
 
 def get_destination(catalog: Catalog | str | None) -> DestinationType:
-    """What a catalog's tables can do: those of a catalog that is declared wrongly, or not at all, as Spark's can."""
+    """For a catalog with a wrong declaration, or none, Spark's own type."""
     return DESTINATIONS[catalog.type] if isinstance(catalog, Catalog) else SPARK_DESTINATION
 
 
 def list_titles(can: Callable[[DestinationType], bool]) -> str:
-    """The names of the types that can do something, for a message."""
+    """Titles of the types that can do something, for a message."""
     return " or ".join(destination.title for destination in DESTINATIONS.values() if can(destination))

@@ -210,7 +210,7 @@ class ValueModel(StrictModel):
 
 
 def get_options(part: KeyModel | ValueModel, word: str) -> StrictModel | None:
-    """The options that stand under `word` beside the format, None where nothing does."""
+    """The options under `word` beside the format, or None."""
     options: StrictModel | None = getattr(part, "json_" if word == "json" else word)
     return options
 

@@ -44,7 +44,6 @@ def _parse_partition(value: object) -> object:
 
 
 def _refuse_repeats(parts: object) -> object:
-    """`0` and `'0'` are two keys for YAML, and one partition."""
     numbers = [str(partition) for partition in parts] if isinstance(parts, dict) else []
     if len(set(numbers)) < len(numbers):
         raise ValueError("a partition is given twice, with and without quotes; keep one")
@@ -313,6 +312,6 @@ class PipelineModel(SharedModel):
 
 
 def build_json_schema() -> dict[str, Any]:
-    """JSON Schema of a pipeline file, for editors."""
+    """For editors."""
     dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
     return dialect | PipelineModel.model_json_schema(by_alias=True) | {"title": "Tidegate pipeline"}

@@ -151,6 +151,6 @@ class PublicationModel(StrictModel):
 
 
 def build_publication_schema() -> dict[str, Any]:
-    """JSON Schema of a publication file, for editors."""
+    """For editors."""
     dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
     return dialect | PublicationModel.model_json_schema(by_alias=True) | {"title": "Tidegate publication"}

@@ -17,7 +17,7 @@ Groups = tuple[tuple[str, tuple[str, ...]], ...]
 
 
 def find_groups(table: TableModel) -> Groups:
-    """The sequence columns, each with the columns that follow it; none where there are no groups."""
+    """The sequence columns, each with the columns that follow it."""
     groups = table.partial_updates.sequence_groups if isinstance(table.partial_updates, GroupsModel) else {}
     return tuple((sequence, tuple(columns)) for sequence, columns in groups.items())
 
@@ -25,9 +25,9 @@ def find_groups(table: TableModel) -> Groups:
 def check_groups(
     table: TableModel, types: Mapping[str, str] | None, keys: list[str], path: KeyPath, findings: Problems
 ) -> None:
-    """Note columns that are not there, are in two groups or have no order.
+    """Columns that are missing, in two groups, or without an order.
 
-    `types` are those of the record's columns by names without case, None where the file does not tell them.
+    `types`: of the record's columns by names without case, None where the file does not tell them.
     """
     groups = find_groups(table)
     if isinstance(table.partial_updates, GroupsModel) and not groups:
@@ -57,8 +57,9 @@ def check_groups(
 
 
 def needs_no_offsets(table: TableModel, model: PipelineModel) -> bool:
-    """Whether nothing in the table is decided by offsets, which several topics do not share: all columns are in groups,
-    and there are no deletes."""
+    """Whether all columns are in groups and there are no deletes: no offset, which several topics do not share,
+    decides.
+    """
     groups = find_groups(table)
     value = table.value or model.source.value
     key = table.key or model.source.key
@@ -75,7 +76,7 @@ def needs_no_offsets(table: TableModel, model: PipelineModel) -> bool:
 
 
 def resolve_table_types(table: TableModel, types: Mapping[str, str]) -> dict[str, str]:
-    """The types of the columns that `select` makes, else the record's; STRING where they are not told here."""
+    """Types of the columns that `select` makes, else of the record's; STRING where unknown."""
     try:
         select = None if table.select is None else parse_select(table.select)
     except ValueError:
@@ -88,7 +89,7 @@ def resolve_table_types(table: TableModel, types: Mapping[str, str]) -> dict[str
 
 
 def find_name_problem(name: str, table_types: Mapping[str, str] | None, keys: list[str]) -> str | None:
-    """Why a key cannot list this column, if so. Without `table_types` the file does not tell the columns."""
+    """Why a key cannot list this column, or None. Without `table_types` the columns are unknown."""
     if name.casefold() in keys:
         return "a key column, which is the same in all records of a key; leave it out"
     if table_types is None or name.casefold() in table_types:

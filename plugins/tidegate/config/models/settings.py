@@ -30,7 +30,7 @@ MAX_TIMES = 100
 
 
 def parse_interval_or_cron(value: object) -> int | str:
-    """Whole seconds of a duration, or a cron expression with single spaces; ValueError for anything else."""
+    """Whole seconds of a duration, or a cron expression with single spaces; `ValueError` for anything else."""
     if not isinstance(value, str) or len(value.split()) == 1:
         return parse_duration_seconds(value)
     expression = " ".join(value.split())
@@ -46,7 +46,7 @@ def parse_interval_or_cron(value: object) -> int | str:
 
 
 def find_longest_pause(expression: str) -> int:
-    """The most seconds between two of its next times, counted over a year or a hundred times from a fixed day on."""
+    """The most seconds between two of its times, over a year or a hundred times from a fixed day on."""
     times = croniter(expression, FIRST_DAY)
     longest_pause = 0
     last = times.get_next(datetime)
@@ -64,14 +64,14 @@ TOPIC_PATTERN = re.compile(r"[A-Za-z0-9._-]+")
 
 
 def _to_property_text(value: object) -> object:
-    """Properties are text for everyone downstream; YAML's true and 5 mean the words, not Python's True."""
+    # properties are text downstream: YAML's true and 5 mean the words, not Python's True
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, int | float) else value
 
 
 def check_topic_name(name: str) -> str:
-    """The name, if Kafka takes it for a topic; ValueError says why it does not."""
+    """`ValueError` says why Kafka does not take it."""
     if not TOPIC_PATTERN.fullmatch(name):
         raise ValueError(f"not a topic name; letters, digits, dot, dash and underscore, at most {MAX_TOPIC_LETTERS}")
     if len(name) > MAX_TOPIC_LETTERS:
@@ -154,17 +154,15 @@ class Spelling:
     words: str
 
     def check(self, text: str) -> str:
-        """The text; ValueError says in words what is allowed."""
+        """`ValueError` says in words what is allowed."""
         if not re.fullmatch(self.pattern, text):
             raise ValueError(self.words)
         return text
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """For Pydantic: the text is checked after its type."""
         return no_info_after_validator_function(self.check, handler(source))
 
     def __get_pydantic_json_schema__(self, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """For Pydantic: the schema of its type, with the pattern."""
         return {**handler(core_schema), "pattern": self.pattern}
 
 

@@ -12,7 +12,7 @@ Tables = Mapping[str, Sequence[str]]  # the columns of each table by its alias; 
 
 
 def read_select(select: Select, record: Sequence[str]) -> StatementReads:
-    """What a `select` reads, of the record's columns, which a star stands for, and of the dimensions."""
+    """`record`: its columns, which a star stands for."""
     tables = {select.alias: [*record, *(f.name for f in RECORD_FIELDS if f.name not in record)]}
     tables |= {d.alias: [field.name for field in d.columns or ()] for d in select.dimensions}
     columns = dict[str, tuple[Read, ...]]()
@@ -35,7 +35,7 @@ def _read_text(sql: str, tables: Tables, transformation: Transformation) -> tupl
 
 
 def read_publication(sql: str, table: str, columns: Tables) -> tuple[StatementReads, dict[str, str]]:
-    """What a publication's SQL reads, and which table each alias in it stands for. `columns` are by full names."""
+    """What a publication's SQL reads, and the table of each alias in it. `columns`: by full table names."""
     from sqlglot import exp
 
     tree = parse_tree(sql)
@@ -55,7 +55,7 @@ def _read_tree(tree: Any, tables: Tables) -> StatementReads:
 
 
 def read_condition(sql: str, columns: Sequence[str]) -> tuple[str, ...]:
-    """The columns of a record that a condition looks at."""
+    """The columns of a record in a condition."""
     tree = parse_statement(f"SELECT 1 FROM record WHERE {sql}\n", "a condition")
     return tuple(read.column for read in _read_expression(tree.args["where"], tree, {"record": columns}))
 
@@ -108,12 +108,12 @@ def _read_clause(tree: Any, name: str, transformation: Transformation, tables: T
 def _read_expression(
     node: Any, tree: Any, tables: Tables, transformation: Transformation = Transformation.FILTER, depth: int = 0
 ) -> Iterator[Read]:
-    """The columns in an expression; a name that no table has is that of another item, or of a view that explodes."""
     from sqlglot import exp
 
     for column in node.find_all(exp.Column):
         steps = [part.name for part in column.parts]
         reads = list(_find_owner(steps, tables, transformation))
+        # a name that no table has is another item's, or of a view that explodes
         if not reads and depth == 0:
             for named_expression in _find_named(steps, tree):
                 yield from _read_expression(named_expression, tree, tables, transformation, depth + 1)
@@ -121,7 +121,6 @@ def _read_expression(
 
 
 def _find_owner(steps: Sequence[str], tables: Tables, transformation: Transformation) -> Iterable[Read]:
-    """Whose column it is: of the table that the first step names, else of the first one that has it."""
     folded = [step.casefold() for step in steps]
     for alias, columns in tables.items():
         if len(steps) > 1 and alias.casefold() == folded[0]:
@@ -132,6 +131,7 @@ def _find_owner(steps: Sequence[str], tables: Tables, transformation: Transforma
         for c in columns
         if c.casefold() == folded[0]
     ]
+    # the first table that has it
     return reads[:1]
 
 

@@ -37,7 +37,7 @@ AUDIT_EXAMPLE = "e.g. SELECT count(*) > 0 FROM {table}"
 
 @lru_cache(maxsize=1024)
 def parse_columns(ddl: str) -> tuple[Column, ...]:
-    """The columns of ``id BIGINT NOT NULL, name STRING`` in one canonical spelling. ValueError says what is wrong."""
+    """Columns of ``id BIGINT NOT NULL, name STRING`` in one canonical spelling. `ValueError` says what is wrong."""
     from sqlglot import exp
 
     statement = parse_statement(f"CREATE TABLE t ({ddl}\n)", COLUMNS_EXAMPLE)
@@ -67,12 +67,12 @@ def _parse_column(definition: Any) -> Column:
 
 
 def _is_nullable(definition: Any) -> bool:
-    """NOT NULL is understood, a COMMENT is for people; other constraints would be silently lost: refused."""
     from sqlglot import exp
 
     kinds = [constraint.kind for constraint in definition.args.get("constraints") or []]
     for kind in kinds:
         if not isinstance(kind, exp.NotNullColumnConstraint | exp.CommentColumnConstraint):
+            # other constraints would be silently lost
             raise ValueError(
                 f"column {definition.name} has {kind.sql('spark')}; only NOT NULL and COMMENT are understood"
             )
@@ -113,9 +113,9 @@ def _format_field(definition: Any) -> str:
 
 @lru_cache(maxsize=1024)
 def check_condition(sql: str, in_spark: bool = True) -> None:
-    """ValueError unless `sql` is one SQL condition on a single row: no statement, subquery, aggregate or window.
+    """`ValueError` unless `sql` is one SQL condition on a single row: no statement, subquery, aggregate or window.
 
-    Functions are those that Spark has, unless another engine runs it.
+    Functions are Spark's, unless another engine runs it.
     """
     from sqlglot import exp
 
@@ -133,9 +133,7 @@ def check_condition(sql: str, in_spark: bool = True) -> None:
 
 @lru_cache(maxsize=1024)
 def find_condition_paths(sql: str) -> tuple[tuple[str, ...], ...]:
-    """The paths to the columns, or fields of them, that a condition looks at, in its order; nothing of one that cannot
-    be read.
-    """
+    """Paths to the columns, or fields of them, in a condition, in its order; empty if it cannot be read."""
     from sqlglot import exp
 
     try:
@@ -152,7 +150,7 @@ def _is_call(column: Any) -> bool:
 
 @lru_cache(maxsize=1024)
 def check_audit(sql: str, in_spark: bool = True) -> None:
-    """ValueError unless `sql` is a condition on a row, or one query with `{table}` in it; in Spark's SQL or another."""
+    """`ValueError` unless `sql` is a condition on a row, or one query with `{table}`; in Spark's SQL or another."""
     from sqlglot import exp
 
     if PLACEHOLDER not in sql:

@@ -1,4 +1,4 @@
-"""Flink SQL's tokens: sqlglot finds them, with Flink's own quotes and escapes, and they keep what the user wrote."""
+"""Flink SQL's tokens: sqlglot finds them, with Flink's own quotes and escapes; each keeps the user's spelling."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class FlinkToken:
 
     @property
     def word(self) -> str:
-        """A keyword in capitals. A name in backquotes is none."""
+        """A keyword in capitals; empty for a name in backquotes."""
         return self.raw if self.kind in ("IDENTIFIER", "STRING") else self.raw.upper()
 
     @property
@@ -38,7 +38,6 @@ class FlinkToken:
 
 @cache
 def _build_tokenizer() -> Any:
-    """Flink's lexical rules: names in backquotes, texts in single quotes, where two quotes stand for one."""
     from sqlglot.tokens import Tokenizer
 
     rules = {
@@ -51,7 +50,7 @@ def _build_tokenizer() -> Any:
 
 
 def split_statements(script: str) -> Iterator[list[FlinkToken]]:
-    """The tokens of each statement; a hint is one of the kind HINT. ValueError for a quote that nothing closes."""
+    """The tokens of each statement; a hint is of the kind HINT. `ValueError` for an unclosed quote."""
     from sqlglot.errors import TokenError
 
     try:

@@ -1,4 +1,4 @@
-"""Collects everything that is wrong with one file, so that its author hears of all mistakes at once."""
+"""Collects everything that is wrong with one file, so that its author sees all mistakes at once."""
 
 import difflib
 import traceback
@@ -36,8 +36,9 @@ class Problems:
             self.entries.append(entry)
 
     def add_repeats(self, path: KeyPath, names: Sequence[str]) -> None:
-        """Note each entry of the list at `path` that stands before it, too: one problem for each. `names` are its
-        entries, folded where case does not tell them apart."""
+        """Note each entry of the list at `path` that occurs before. `names`: the entries, folded where case does not
+        count.
+        """
         for index, name in enumerate(names):
             if name in names[:index]:
                 self.add((*path, index), "listed twice; keep one")
@@ -54,22 +55,22 @@ class Problems:
         return line, f"{self.document.shown}:{line}: {place}{mask_addresses(message)}"
 
     def add_broken(self, path: KeyPath, message: str) -> None:
-        """Note that the value at `path` cannot be used at all: later checks of it would only repeat that."""
+        """Note that the value at `path` is unusable, and ignore later problems of it."""
         self.add(path, message)
         self.broken.append(path)
 
     def pass_over(self, path: KeyPath) -> None:
-        """Say nothing of `path`: what is wrong there follows from a problem that is noted elsewhere."""
+        """Ignore problems at `path`: they follow from one noted elsewhere."""
         self.broken.append(path)
 
     def raise_if_any(self) -> None:
-        """ConfigurationError with all problems in the order of their lines."""
+        """`ConfigurationError` with all problems in the order of their lines."""
         if self.entries:
             raise ConfigurationError(*(line for _, line in sorted(self.entries, key=lambda entry: entry[0])))
 
 
 def to_unexpected_problem(path: Path, error: Exception) -> ConfigurationError:
-    """The problem of a file over which Tidegate itself has failed, with the place in its code; no value is repeated."""
+    """For a file over which Tidegate itself failed, with the place in its code; repeats no value."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     return ConfigurationError(
         f"{format_path(path)}: an unexpected {type(error).__name__} ({Path(frame.filename).name}:{frame.lineno}) while "
@@ -83,7 +84,7 @@ def format_key_path(path: KeyPath) -> str:
 
 
 def get_value(data: Any, path: KeyPath) -> Any:
-    """What stands at `path` in YAML data; Ellipsis when nothing does."""
+    """The value at `path` in YAML data; Ellipsis for none."""
     for part in path:
         try:
             data = data[part]
@@ -111,7 +112,7 @@ def format_value(path: KeyPath, value: Any) -> str:
 
 
 def refuse_secrets(value: Any, path: KeyPath, findings: Problems, place: str) -> None:
-    """Note each secret in what stands at `path`, however deep it lies, and the `place` where it belongs."""
+    """Note each secret at or below `path`, and the `place` where it belongs."""
     if isinstance(value, dict | list):
         for part, item in value.items() if isinstance(value, dict) else enumerate(value):
             refuse_secrets(item, (*path, part), findings, place)
@@ -120,7 +121,7 @@ def refuse_secrets(value: Any, path: KeyPath, findings: Problems, place: str) ->
 
 
 def find_closest(word: object, allowed: Iterable[str]) -> list[str]:
-    """The one or two of `allowed` that may have been meant by `word`."""
+    """One or two of `allowed` that `word` may mean."""
     return difflib.get_close_matches(str(word).lower(), sorted(allowed), n=2, cutoff=0.55)
 
 
@@ -174,7 +175,7 @@ def read_model(model: type[M], data: dict[Any, Any], findings: Problems, root: K
 
 
 def _find_path(error: Any) -> KeyPath:
-    """The keys on the way to what does not fit, without pydantic's own words. An unknown key stays as it is written."""
+    """The keys on the way to what does not fit, without pydantic's own words."""
     around = error["loc"][:-1]
     last = error["loc"][-1:]
     is_users = error["type"] == "extra_forbidden"
@@ -190,13 +191,13 @@ def _is_pydantics(part: int | str) -> bool:
 def _pass_over_misspelled_keys(
     errors: Iterable[Any], model: type[BaseModel], findings: Problems, root: KeyPath
 ) -> None:
-    """Beside an unknown key that looks like one that is not there, nothing is said of the missing one."""
     for error in errors:
         if error["type"] == "extra_forbidden":
             *around, word = error["loc"]
             for key in find_closest(word, _list_allowed_keys(model, tuple(around))):
                 path = (*root, *around, key)
                 if get_value(findings.document.data, path) is ...:
+                    # the unknown key is reported: the missing one that it resembles is not
                     findings.pass_over(path)
 
 
@@ -219,7 +220,6 @@ def _format_message(error: Any, model: type[BaseModel], path: KeyPath) -> str:
 
 
 def _list_allowed_keys(model: type[BaseModel], path: KeyPath) -> list[str]:
-    """The keys that the mapping at `path` may have."""
     models = [model]
     for part in path:
         if isinstance(part, str):

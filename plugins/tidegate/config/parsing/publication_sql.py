@@ -66,7 +66,7 @@ FUNCTION_REMEDY = "use Spark's functions that answer from their arguments alone,
 
 
 def refuse_nondeterministic(tree: Any, called_functions: list[str]) -> None:
-    """ValueError for what answers differently each time, also where it is written without parentheses."""
+    """`ValueError` for functions whose answer changes, also written without parentheses."""
     from sqlglot import exp
 
     words = [name.casefold() for node in tree.find_all(exp.Func) for name in node.sql_names() if name]
@@ -77,7 +77,7 @@ def refuse_nondeterministic(tree: Any, called_functions: list[str]) -> None:
 
 
 def refuse_unknown(tree: Any, called_functions: list[str]) -> None:
-    """ValueError for a function or a clause of which it is not known that its answer follows from the rows."""
+    """`ValueError` for a function or clause not known to depend on the rows alone."""
     from sqlglot import exp
 
     unknown = sorted({*called_functions} - ALLOWED_FUNCTIONS)
@@ -122,7 +122,7 @@ WINDOW_STAND_IN = "_tidegate_window"
 
 
 def find_joined_tables(sql: str) -> tuple[str, ...]:
-    """The tables beside `{table}` that the SQL names in braces, in their order."""
+    """The tables in braces beside `{table}`, in their order."""
     return tuple(dict.fromkeys(JOINED_PATTERN.findall(sql)))
 
 
@@ -130,8 +130,8 @@ def find_joined_tables(sql: str) -> tuple[str, ...]:
 def parse_publication_sql(sql: str, key: tuple[str, ...]) -> Grouped | None:
     """How the groups of an aggregate are told; None for SQL that looks at one row at a time.
 
-    ValueError unless `sql` is one SELECT over `{table}`, and tables in braces that are joined to it, whose answer
-    depends on the rows and nothing else.
+    `ValueError` unless `sql` is one SELECT over `{table}`, and joined tables in braces, whose answer depends on rows
+    alone.
     """
     from sqlglot import exp
 
@@ -150,12 +150,11 @@ def parse_publication_sql(sql: str, key: tuple[str, ...]) -> Grouped | None:
 
 
 def name_stand_in(number: int) -> str:
-    """What stands in the parsed statement for one of the joined tables, in the order of `find_joined_tables`."""
+    """The name in the parsed statement for a joined table, by its order in `find_joined_tables`."""
     return JOINED_STAND_IN.format(number)
 
 
 def _replace_placeholders(sql: str) -> str:
-    """The SQL with names of their own for the tables in braces."""
     text = sql.replace(PLACEHOLDER, TABLE_STAND_IN)
     for number, name in enumerate(find_joined_tables(sql)):
         text = text.replace(f"{{{name}}}", name_stand_in(number))
@@ -163,7 +162,7 @@ def _replace_placeholders(sql: str) -> str:
 
 
 def parse_tree(sql: str) -> Any:
-    """The statement, with names of their own for the tables in braces; ValueError unless it can be followed."""
+    """The statement, with stand-ins for the tables in braces; `ValueError` unless its rows can be followed."""
     from sqlglot import exp
 
     if sql.count(PLACEHOLDER) != 1:
@@ -185,13 +184,13 @@ def parse_tree(sql: str) -> Any:
 
 
 def _check_joins(tree: Any) -> None:
-    """Each row of the result must come from one row of the table, so that untouched rows need not be looked at."""
     from sqlglot import exp
 
     if tree.find(exp.Subquery) or len(list(tree.find_all(exp.Select))) > 1:
         raise ValueError(f"subqueries are not supported; join the tables instead; {SELECT_EXAMPLE}")
     if tree.find(exp.From).this.name != TABLE_STAND_IN:
         raise ValueError(f"{PLACEHOLDER} must follow FROM, and the others JOIN; {SELECT_EXAMPLE}")
+    # each row of the result must come from one row of the table: untouched rows need not be looked at
     for join in tree.find_all(exp.Join):
         is_plain = (join.side or "").upper() in JOIN_SIDES and (join.kind or "").upper() in JOIN_KINDS
         if not is_plain or join.args.get("method"):
@@ -202,7 +201,6 @@ def _check_joins(tree: Any) -> None:
 
 
 def _build_grouped(tree: Any, key: tuple[str, ...], joined_tables: tuple[str, ...]) -> Grouped:
-    """The keys of the groups that some rows are in: the same SELECT without what looks at the rows of a group."""
     from sqlglot import exp
 
     group = tree.args.get("group")
@@ -217,6 +215,7 @@ def _build_grouped(tree: Any, key: tuple[str, ...], joined_tables: tuple[str, ..
         if item is None or is_aggregate(item):
             raise ValueError(f"key column {name} must stand in SELECT, as a group or a constant; {GROUP_EXAMPLE}")
         key_items.append(item)
+    # the same SELECT without what looks at the rows of a group
     keys = tree.copy()
     # also those that are no key: GROUP BY, and other columns, may name them by their aliases
     keys.set("expressions", [item.copy() for item in tree.selects if not is_aggregate(item)])

@@ -21,7 +21,7 @@ CAST_EXAMPLE = "write CAST(... AS TYPE) AS name"
 
 @lru_cache(maxsize=256)
 def parse_select(text: str) -> Select:
-    """The statement as `Select`. ValueError says what is wrong and what to write instead."""
+    """`ValueError` says what is wrong and what to write instead."""
     from sqlglot import exp
 
     tree = parse_statement(text, SELECT_EXAMPLE)
@@ -143,17 +143,16 @@ def _build_column_item(name: str, steps: tuple[str, ...], alias: str, aliases: S
 
 
 def _resolve_owner(steps: tuple[str, ...], alias: str, aliases: Sequence[str]) -> tuple[str, tuple[str, ...]]:
-    """Whose column it is; beside dimension tables every column says so, as nobody could tell otherwise."""
     owner = next((candidate for candidate in aliases if candidate.casefold() == steps[0].casefold()), None)
     if owner is not None and len(steps) > 1:
         return owner, steps[1:]
+    # beside dimension tables each column must name its table: the file does not tell their columns
     if len(aliases) > 1:
         raise ValueError(f"{'.'.join(steps)}: beside a join each column names its table, e.g. {alias}.{steps[0]}")
     return alias, steps
 
 
 def _list_steps(node: Any) -> tuple[str, ...] | None:
-    """The names on the way to a column or to a field of it; None for anything else."""
     from sqlglot import exp
 
     if isinstance(node, exp.Column):
@@ -165,7 +164,6 @@ def _list_steps(node: Any) -> tuple[str, ...] | None:
 
 
 def _find_reads(node: Any, alias: str, aliases: Sequence[str]) -> Iterator[str]:
-    """The record's columns in an expression."""
     from sqlglot import exp
 
     for column in node.find_all(exp.Column):
@@ -219,13 +217,11 @@ def _is_same_meaning(texts: list[str], nodes: list[Any]) -> bool:
 
 
 def _strip_alias(piece: str) -> str:
-    """An entry's expression: what stands before its last AS outside of brackets."""
     as_span = _find_last_as(piece)
     return piece if as_span is None else piece[: as_span[0]].strip()
 
 
 def _split_cast(sql: str) -> tuple[str, str]:
-    """The two parts of ``CAST(value AS TYPE)``."""
     inside = sql[sql.index("(") + 1 : sql.rindex(")")] if sql.rstrip().endswith(")") and "(" in sql else ""
     as_span = _find_last_as(inside)
     if as_span is None or not sql.upper().lstrip().startswith(("CAST", "TRY_CAST")):

@@ -12,9 +12,9 @@ TOO_DEEP = "brackets or functions nest too deeply to be read; write it flatter"
 
 
 def parse_statement(sql: str, example: str, placeholders: Mapping[str, str] | None = None) -> Any:
-    """The tree of one statement or expression. ValueError shows where it cannot be read, and ends with `example`.
+    """The tree of one statement or expression. `ValueError` shows where it is unreadable, and ends with `example`.
 
-    `placeholders` are the names that stand in `sql` for what the user wrote in braces, each with the user's word.
+    `placeholders`: names in `sql` that stand for the user's words in braces, each with that word.
     """
     import sqlglot
     from sqlglot.errors import SqlglotError
@@ -38,7 +38,6 @@ def parse_statement(sql: str, example: str, placeholders: Mapping[str, str] | No
 
 
 def split_words(text: str) -> frozenset[str]:
-    """The words of a text."""
     return frozenset(text.split())
 
 
@@ -118,9 +117,9 @@ WORD_PATTERN = re.compile(r"[^\W\d]\w*")
 
 
 def find_functions(text: str) -> list[str]:
-    """The functions that a text of Spark's SQL calls, as it writes them, in small letters.
+    """The functions in a text of Spark's SQL, as written, in small letters.
 
-    ValueError for a function with a namespace that is not Iceberg's.
+    `ValueError` for a function with a namespace that is not Iceberg's.
     """
     import sqlglot
 
@@ -143,7 +142,7 @@ def find_functions(text: str) -> list[str]:
 
 
 def find_known_functions(text: str, tree: Any) -> frozenset[str]:
-    """The functions that a text calls; ValueError for one that Spark does not have. `tree` is the text, parsed."""
+    """`ValueError` for a function that Spark does not have. `tree` is the parsed text."""
     from sqlglot import exp
 
     remedy = "write it with Spark's functions, which SHOW FUNCTIONS lists"
@@ -158,7 +157,7 @@ def find_known_functions(text: str, tree: Any) -> frozenset[str]:
 
 
 def refuse_nested_rows(tree: Any) -> None:
-    """ValueError for a function that makes several rows and stands inside of an expression."""
+    """`ValueError` for a function that makes several rows inside of an expression."""
     from sqlglot import exp
 
     for node in tree.find_all(exp.Func):

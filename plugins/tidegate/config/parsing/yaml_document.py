@@ -42,7 +42,7 @@ class Document:
 
 
 def read_document(path: Path) -> Document:
-    """Read one YAML file with safe tags only. ConfigurationError when it is unreadable or not YAML at all."""
+    """Safe tags only. `ConfigurationError` for an unreadable file, or one that is no YAML."""
     file = format_path(path)
     try:
         text = path.read_bytes().decode("utf-8-sig")
@@ -89,7 +89,6 @@ class _NodeWalker:
             self.loader.dispose()
 
     def visit(self, node: yaml.Node, path: KeyPath) -> None:
-        """Walk below `node`; a structure inside itself or grown by aliases without end is refused."""
         self.lines.setdefault(path, node.start_mark.line + 1)
         if id(node) in self.open or len(self.lines) > MAX_VALUES:
             raise yaml.MarkedYAMLError(problem="aliases nest without end", problem_mark=node.start_mark)
@@ -140,8 +139,8 @@ class _NodeWalker:
         return value
 
     def take_as_text(self, node: yaml.Node, path: KeyPath, problem: str) -> Any:
-        """Note what is wrong with a value, and go on with its text, so that the rest can still be checked."""
         key_text = ".".join(str(part) for part in path)
         self.problems.append((node.start_mark.line + 1, f"{key_text}: {problem}; put it in quotes"))
+        # so that the rest can still be checked
         node.tag = "tag:yaml.org,2002:str"
         return node.value
