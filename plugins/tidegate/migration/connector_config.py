@@ -59,10 +59,11 @@ class Choices:
 
 
 def read_config(text: str, origin: str, worker: str = "", connector: str = "") -> ConnectorConfig:
-    """Parse the configuration in `text`. `origin` names it in messages; `worker` is the text of a Connect worker's
-    properties; `connector` is the connector's name if the configuration lacks it.
+    """Parse the configuration in `text`; `origin` names it in messages.
 
-    `ConfigurationError` if it is no configuration, or one of an unknown sink. The message never repeats a value.
+    `worker`: text of a Connect worker's properties. `connector`: the name if the configuration lacks it.
+    `ConfigurationError` if
+    it is no configuration, or one of an unknown sink; the message never repeats a value.
     """
     stripped = text.lstrip("\ufeff \t\r\n")
     if not stripped:
@@ -87,7 +88,6 @@ def read_config(text: str, origin: str, worker: str = "", connector: str = "") -
 
 
 def _parse_json(text: str, origin: str) -> tuple[str, dict[str, str], tuple[str, ...]]:
-    """The connector's name, its settings, and those that are null."""
     try:
         data = json.loads(text)
     except ValueError as fault:
@@ -126,7 +126,6 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def _parse_entry(line: str) -> dict[str, str]:
-    """The name with its value; empty for a line that is no setting."""
     match = ENTRY_PATTERN.fullmatch(line)
     return {} if match is None else {_unescape(match[1]): _unescape(match[2])}
 
@@ -140,7 +139,7 @@ def _unescape(text: str) -> str:
 
 
 def _list_worker_converters(worker: str) -> dict[str, str]:
-    """The converters of the worker's properties: a connector without its own uses them."""
+    # a connector without its own converters uses the worker's
     return {k: v for k, v in parse_properties(worker).items() if k.startswith(("key.converter", "value.converter"))}
 
 

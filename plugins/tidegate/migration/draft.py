@@ -21,9 +21,10 @@ class ConnectionNote:
 class PositionSource:
     """Where a sink stores its position: consumer groups in order of precedence, and an Iceberg sink's control topic.
 
-    `reset` is where the sink begins in a partition without a committed offset. `reason` says why there is no group.
-    `from_begin`: the topics are then to be read from their begin. `ahead` says why the group's offsets may be ahead of
-    what is in the tables, and what to do first; then they are no position.
+    - `reset`: where the sink begins in a partition without a committed offset.
+    - `reason`: why there is no group.
+    - `from_begin`: the topics are then read from their begin.
+    - `ahead`: why the group's offsets, then no position, may be ahead of the tables, and what to do first.
     """
 
     groups: tuple[str, ...] = ()
@@ -39,7 +40,7 @@ class PositionSource:
 class Draft:
     """A draft of a pipeline file: `data` as in YAML, and `comments` by the path of their key.
 
-    `to_check` and `to_fill_in` are sentences for the report: what the user has to check, and what is missing.
+    `to_check` and `to_fill_in`: sentences for the report.
     """
 
     name: str
@@ -59,12 +60,12 @@ class Draft:
             self.connections.append(note)
 
     def check(self, path: KeyPath, text: str) -> None:
-        """Add a comment to the file and a line to the report: the user has to check it."""
+        """The user has to check it: a comment in the file and a line in the report."""
         self.comments[path] = f"{self.comments[path]} {text}" if path in self.comments else text
         self.to_check.append(text)
 
     def fill_in(self, path: KeyPath, text: str) -> None:
-        """Add a comment to the file and a line to the report: the file is incomplete without it."""
+        """The file is incomplete without it: a comment in the file and a line in the report."""
         self.comments[path] = f"FILL IN: {text}"
         self.to_fill_in.append(text)
 

@@ -29,7 +29,7 @@ class PositionState(StrEnum):
 class ConnectorPosition:
     """A sink's exact offsets, or why they cannot be used, and what to do.
 
-    `valid_through` is what an Iceberg sink's newest commit says, by table.
+    `valid_through`: by table, from an Iceberg sink's newest commit.
     """
 
     state: PositionState
@@ -40,7 +40,7 @@ class ConnectorPosition:
 
 
 def find_position(source: PositionSource, draft: Draft, world: World) -> ConnectorPosition:
-    """Find the sink's position. It is exact only if the sink has stopped and its tables contain all that it read."""
+    """It is exact only if the sink has stopped and its tables contain all that it read."""
     if not source.groups:
         state = PositionState.BEGIN if source.from_begin else PositionState.LOST
         return ConnectorPosition(state=state, reason=source.reason)
@@ -70,8 +70,8 @@ def find_position(source: PositionSource, draft: Draft, world: World) -> Connect
 
 
 def _complete_offsets(source: PositionSource, group: str, committed_offsets: Offsets, log: Log) -> "_Committed":
-    """Add the partitions without a commit, at the offset where the sink would begin."""
     missing = [f"{t} {p}" for t, p, _ in iterate_offsets(log.end) if get_offset(committed_offsets, t, p) is None]
+    # where the sink would begin
     first = log.end if source.reset == "latest" else log.begin
     return _Committed(group, merge_offsets(first, committed_offsets), missing)
 
@@ -93,14 +93,13 @@ def _list_topics(draft: Draft, world: World) -> tuple[str, ...]:
 
 
 def _choose_group(source: PositionSource, world: World, topics: tuple[str, ...]) -> tuple[str, GroupState]:
-    """Choose the first group with committed offsets; it counts as running if any of the groups is."""
     states = {group: world.read_group(group, topics) or GroupState(0, {}) for group in source.groups}
     chosen_group = next((group for group, state in states.items() if state.offsets), source.groups[0])
+    # it counts as running if any of the groups is
     return chosen_group, GroupState(max(state.members for state in states.values()), states[chosen_group].offsets)
 
 
 def _refuse_offsets(group: str, offsets: Offsets, log: Log, world: World, isolation: str) -> ConnectorPosition | None:
-    """Why the pipeline cannot begin at these offsets, now or ever; None if it can."""
     open_transaction = _find_open_transaction(offsets, log, world) if isolation == READ_COMMITTED else ""
     if open_transaction:
         return ConnectorPosition(state=PositionState.PENDING, group=group, reason=open_transaction)
@@ -109,9 +108,9 @@ def _refuse_offsets(group: str, offsets: Offsets, log: Log, world: World, isolat
 
 
 def _find_open_transaction(offsets: Offsets, log: Log, world: World) -> str:
-    """The reason why a sink is further than a committed read goes: it reads what no transaction has committed yet."""
     for topic, partition, offset in iterate_offsets(offsets):
         stable = get_offset(log.end, topic, partition)
+        # a sink of uncommitted records may be further than a committed read goes
         if stable is None or offset <= stable:
             continue
         whole_log = world.read_log((topic,), READ_UNCOMMITTED)
@@ -126,7 +125,6 @@ def _find_open_transaction(offsets: Offsets, log: Log, world: World) -> str:
 
 
 def _find_lost(group: str, offsets: Offsets, log: Log) -> str:
-    """The reason why the pipeline cannot continue at these offsets; empty if it can."""
     if not offsets:
         return (
             f"group={group} has committed no offset of topics={', '.join(log.end)}: the name is another one "
@@ -146,13 +144,13 @@ def _find_lost(group: str, offsets: Offsets, log: Log) -> str:
 
 
 def _check_tables(source: PositionSource, draft: Draft, world: World, committed_group: _Committed) -> ConnectorPosition:
-    """Check that the tables contain the announced files: an Iceberg sink commits offsets when it announces them."""
     notes: dict[str, CommitNote] = {}
     if source.control is not None:
         for table in draft.data["tables"]:
             note = world.read_commit_note(table["name"], source.control, table.get("branch", MAIN))
             if note is not None:
                 notes[table["name"]] = note
+        # an Iceberg sink commits offsets when it announces files, before its tables contain them
         waiting_tables = _list_waiting(source.control, draft, world, notes)
         if waiting_tables:
             first = waiting_tables[0]
@@ -180,7 +178,6 @@ def _check_tables(source: PositionSource, draft: Draft, world: World, committed_
 def _list_waiting(
     control: ControlTopic, draft: Draft, world: World, notes: dict[str, CommitNote]
 ) -> list[AnnouncedFiles]:
-    """List files that the sink has announced and its coordinator has not committed, by the sink's own rule."""
     done_offsets = (world.read_group(control.coordinator, (control.name,)) or GroupState(0, {})).offsets.get(
         control.name, {}
     )
@@ -188,6 +185,7 @@ def _list_waiting(
     waiting_announcements = []
     for announcement in world.read_announcements(control.name, done_offsets):
         note = notes.get(tables.get(announcement.table, ""))
+        # the sink's own rule
         is_committed = note is not None and announcement.offset < note.control_offsets.get(announcement.partition, 0)
         if announcement.group == control.group and announcement.files and not is_committed:
             waiting_announcements.append(announcement)
@@ -195,10 +193,7 @@ def _list_waiting(
 
 
 def apply_position(draft: Draft, position: ConnectorPosition) -> None:
-    """Write the position into the draft: the offsets, or the group that keeps them until the first flush.
-
-    If neither is known, the file is not valid until the user says where to begin: the default never repeats records.
-    """
+    """Write the position into the draft: the offsets, or the group that keeps them until the first flush."""
     source = draft.data["source"]
     if position.state == PositionState.EXACT:
         source["start"] = {"offsets": position.offsets}
@@ -207,6 +202,7 @@ def apply_position(draft: Draft, position: ConnectorPosition) -> None:
         source["start"] = "earliest"
         draft.comments[("source", "start")] = position.reason
     elif position.state in (PositionState.LOST, PositionState.AHEAD):
+        # the file is invalid until the user says where to begin: no default may repeat records
         source["start"] = "FILL-IN"
         draft.fill_in(("source", "start"), f"where to begin. {position.reason}")
     else:

@@ -16,21 +16,20 @@ What became of each setting is in the report of the command; how to switch, and 
 
 
 def format_pipeline_file(translation: Translation) -> str:
-    """The pipeline file's text."""
     draft = translation.draft
     return format_yaml(_order(draft), draft.comments, HEADER.format(kind=translation.kind))
 
 
 def _order(draft: Draft) -> dict[str, Any]:
-    """Order sections, and the keys of `source`, as docs/pipeline-file.md does."""
     words = ("kafka", "topics", "topic_pattern", "start", "isolation", "group", "key", "value", "metadata", "errors")
     source = draft.data["source"]
     ordered_source = {word: source[word] for word in words if word in source}
+    # as docs/pipeline-file.md orders them
     return {**draft.data, "source": {**ordered_source, **source}}
 
 
 def format_catalog_entry(draft: Draft) -> str:
-    """The catalog's entry in catalogs.yaml."""
+    """For catalogs.yaml."""
     comments = {(draft.catalog_name, *path): text for path, text in draft.catalog_comments.items()}
     return format_yaml({draft.catalog_name: draft.catalog}, comments)
 
@@ -38,9 +37,7 @@ def format_catalog_entry(draft: Draft) -> str:
 def describe_import(
     translation: Translation, position: ConnectorPosition, problems: Iterable[str], *, is_in_file: bool
 ) -> dict[str, Any]:
-    """The report as plain data; `problems` are those of `validate`, `is_in_file`: catalogs.yaml has the catalog
-    already.
-    """
+    """Plain data; `problems` come from `validate`, `is_in_file`: catalogs.yaml already has the catalog."""
     draft = translation.draft
     return {
         "kind": str(translation.kind),
@@ -68,7 +65,6 @@ def describe_import(
 
 
 def _describe_connections(draft: Draft) -> list[dict[str, Any]]:
-    """List each connection once, with all that it must contain."""
     holds: dict[str, list[str]] = {}
     for connection in draft.connections:
         holds.setdefault(connection.id, []).append(connection.content)
@@ -76,7 +72,7 @@ def _describe_connections(draft: Draft) -> list[dict[str, Any]]:
 
 
 def format_translation(data: dict[str, Any], settings: tuple[SettingReport, ...]) -> str:
-    """The report for people, without the files."""
+    """For people, without the files."""
     position = data["position"]
     connections = data["connections"]
     lines = [f"{data['connector'] or data['pipeline']}: {data['kind']}", ""]

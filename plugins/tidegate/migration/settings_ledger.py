@@ -17,9 +17,7 @@ class SettingOutcome(StrEnum):
 
 @dataclass(frozen=True)
 class SettingReport:
-    """One setting: the key of Tidegate's with its meaning, or why there is none. Without its value, which may be
-    secret.
-    """
+    """The key of Tidegate for a setting, or why there is none. Without its value, which may be secret."""
 
     name: str
     outcome: SettingOutcome
@@ -28,7 +26,7 @@ class SettingReport:
 
 
 class SettingsLedger:
-    """The settings of one connector, and what became of each.
+    """The settings of one connector, and what became of each. Reading a setting notes nothing.
 
     If a setting is noted more than once, the outcome that requires most of the user counts, and the texts are joined.
     """
@@ -38,19 +36,18 @@ class SettingsLedger:
         self._notes: dict[str, list[SettingReport]] = {}
 
     def get(self, name: str, default: str = "") -> str:
-        """The setting's text without blanks around it; `default` where it is not given. Notes nothing."""
+        """Without blanks around the text; `default` if it is not given."""
         return self._settings.get(name, default).strip()
 
     def is_true(self, name: str, *, default: bool = False) -> bool:
-        """Whether a switch is on. Notes nothing."""
         return self.get(name, str(default)).casefold() == "true"
 
     def list_items(self, name: str) -> list[str]:
-        """The parts of a list with commas. Notes nothing."""
+        """The parts of a list with commas."""
         return [part.strip() for part in self.get(name).split(",") if part.strip()]
 
     def read_number(self, name: str, default: str) -> int:
-        """A whole number. ConfigurationError for anything else. Notes nothing."""
+        """`ConfigurationError` for anything but a whole number."""
         text = self.get(name) or default
         try:
             return int(text)
@@ -58,15 +55,14 @@ class SettingsLedger:
             raise ConfigurationError(f"{name}={text}: not a whole number; correct the configuration") from None
 
     def has(self, name: str) -> bool:
-        """Whether the setting is given."""
         return name in self._settings
 
     def list_names(self, prefix: str) -> list[str]:
-        """The given settings that begin so, in order."""
+        """Given settings with this prefix, in order."""
         return sorted(name for name in self._settings if name.startswith(prefix))
 
     def map(self, name: str, target: str, reason: str = "") -> None:
-        """Note that `target` has the setting's meaning. Nothing where the setting is not given."""
+        """Note that `target` has the setting's meaning; nothing if it is not given."""
         self._note(SettingReport(name, SettingOutcome.MAPPED, target, reason))
 
     def drop(self, name: str, reason: str) -> None:
@@ -84,7 +80,7 @@ class SettingsLedger:
                 self.refuse(name, reason)
 
     def list_reports(self) -> tuple[SettingReport, ...]:
-        """One report for each setting, by name; those that nobody noted are not mapped."""
+        """One for each setting, by name; one that nobody noted is not mapped."""
         self.refuse_rest("Tidegate does not know this setting; look up what it does, and whether the table needs it")
         return tuple(_join_reports(self._notes[name]) for name in sorted(self._settings))
 

@@ -26,7 +26,6 @@ TRANSLATORS: dict[SourceKind, Callable[[ConnectorConfig, Choices, World], Transl
 
 
 def translate(config: ConnectorConfig, choices: Choices, world: World) -> Translation:
-    """Translate the configuration into the draft of a pipeline file and its catalog, and a report of each setting."""
     try:
         translation = TRANSLATORS[config.kind](config, choices, world)
     except re.error as fault:

@@ -16,7 +16,7 @@ Comments = Mapping[KeyPath, str]
 
 
 def format_yaml(data: Mapping[str, Any], comments: Comments, header: str = "") -> str:
-    """The whole document; a comment stands above the key of its path, `header` above all."""
+    """A comment stands above the key of its path, `header` above all."""
     lines = [*_format_comment(header, 0), *_format_mapping(data, comments, (), 0)]
     return "\n".join(lines) + "\n"
 
@@ -82,7 +82,7 @@ def _format_flow(value: Any) -> str:
 
 
 def format_scalar(value: Any) -> str:
-    """One value as YAML reads it back: text is quoted where it would be anything else, or part of the syntax."""
+    """Quotes a text where YAML would read it as anything else."""
     if value is None:
         return "null"
     if isinstance(value, bool):

@@ -47,7 +47,7 @@ class Numbers:
     has_exponent: bool = False
 
     def add(self, text: str) -> None:
-        """One number as it is written."""
+        """`text`: the number as written."""
         self.count += 1
         try:
             sign_digits = Decimal(text).as_tuple()
@@ -63,7 +63,6 @@ class Numbers:
         self.digits = max(self.digits, len("".join(map(str, sign_digits.digits)).rstrip("0")))
 
     def merge(self, other_numbers: "Numbers") -> None:
-        """Those that were seen elsewhere too."""
         scales = [numbers.least_scale for numbers in (self, other_numbers) if numbers.least_scale is not None]
         self.least_scale = min(scales, default=None)
         self.count += other_numbers.count
@@ -98,7 +97,7 @@ class Observed:
 
     @property
     def present(self) -> int:
-        """The number of values that are not null."""
+        """Without nulls."""
         return self.count - self.nulls
 
     def count_missing(self, name: str) -> int:
@@ -106,7 +105,6 @@ class Observed:
         return self.objects - self.fields[name].count
 
     def add(self, value: Any) -> None:
-        """One value more."""
         self.count += 1
         if value is None:
             self.nulls += 1
@@ -148,7 +146,6 @@ class Observed:
             self.texts[find_text_kind(value)] += 1
 
     def merge(self, other_numbers: "Observed") -> None:
-        """All that was seen elsewhere, as if it had been seen here."""
         for name in ("count", "nulls", "booleans", "integers", "floats", "not_finite", "blobs", "moments"):
             setattr(self, name, getattr(self, name) + getattr(other_numbers, name))
         self.fine_moments = self.fine_moments + other_numbers.fine_moments
@@ -169,7 +166,7 @@ class Observed:
 
 
 def find_text_kind(text: str) -> TextKind:
-    """What the text may represent, judged by its form alone."""
+    """By the text's form alone."""
     if not text:
         return TextKind.EMPTY
     if DATE_PATTERN.fullmatch(text):
@@ -234,7 +231,7 @@ class Guess:
     checks: tuple[str, ...] = ()
 
     def nest_in(self, name: str) -> "Guess":
-        """The same guess for a part of a column; each remark gets the part's name."""
+        """For a part of a column; each remark gets the part's name."""
         return Guess(
             self.type,
             tuple(f"{name}: {text}" for text in self.remarks),
@@ -303,7 +300,7 @@ def _guess_integer(observed: Observed, name: str) -> Guess:
 
 
 def _suspect_time(observed: Observed, name: str) -> tuple[str, ...]:
-    """Integers that may be times get a remark, and are never taken for times."""
+    """Remarks on integers that may be times: they are never taken for times."""
     least = observed.least or 0
     greatest = observed.greatest or 0
     is_called_so = TIME_NAME_PATTERN.search(name) is not None
@@ -398,7 +395,6 @@ def _is_map(observed: Observed) -> bool:
 
 
 def _join(parts: Iterable[Observed]) -> Observed:
-    """Combine the observations of several places into one."""
     observed = Observed()
     for part in parts:
         observed.merge(part)

@@ -40,23 +40,22 @@ class ProposedColumn:
 
     @property
     def ddl(self) -> str:
-        """As it stands in a schema."""
         return f"{quote_if_needed(self.name)} {self.type}"
 
 
 def quote_if_needed(name: str) -> str:
-    """The name as DDL, in backquotes if it is no plain word, or a word of the grammar."""
+    """In backquotes if it is no plain word, or a word of the grammar."""
     is_plain = PLAIN_NAME_PATTERN.fullmatch(name) and name.casefold() not in RESERVED
     return name if is_plain else quote(name)
 
 
 def render_ddl_type(data_type: DataType) -> str:
-    """The type as DDL, with backquotes only where they are needed."""
+    """With backquotes only where they are needed."""
     return format_type(data_type, quote_if_needed)
 
 
 def observe(rows: Iterable[Mapping[str, Any]]) -> Observed:
-    """Observe the values of rows, field by field."""
+    """Field by field."""
     observed = Observed()
     for row in rows:
         observed.add(dict(row))
@@ -66,8 +65,7 @@ def observe(rows: Iterable[Mapping[str, Any]]) -> Observed:
 def propose_columns(
     observed: Observed, stated: Mapping[str, Guess], *, keeps_text: bool, may_lack: bool = False
 ) -> tuple[list[ProposedColumn], list[str]]:
-    """Propose the columns of rows, in the order in which they first occur, and list problems of fields that have no
-    column.
+    """Columns in the order of their first occurrence, and problems of fields without a column.
 
     A type that the source states takes precedence over the sample. `may_lack`: a missing field is no finding.
     """
@@ -103,7 +101,7 @@ def _describe_presence(observed: Observed, name: str, part: Observed) -> list[st
 
 
 def read_cells(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Parse rows whose values are always sent as text into the values that the texts mean."""
+    """Parse rows whose values are always sent as text."""
     return [{name: read_cell(v) if isinstance(v, str) else v for name, v in row.items()} for row in rows]
 
 
@@ -127,7 +125,8 @@ class Proposal(NamedTuple):
 def propose_partitioning(
     sample: TopicSample, columns: Sequence[ProposedColumn], keys: Sequence[ProposedColumn]
 ) -> Proposal:
-    """Propose a partition transform, or none. Merges find rows by key; appended tables are mostly read by time."""
+    """A partition transform, or none."""
+    # merges find rows by key; appended tables are mostly read by time
     if sample.span < LARGE_LOG:
         return Proposal("", f"none: {count(sample.span, 'offset')} in the log; decide before the table grows large")
     if keys:
@@ -148,7 +147,7 @@ def propose_partitioning(
 
 
 def propose_interval(sample: TopicSample) -> Proposal:
-    """Propose the flush interval: one minute, or longer if records are rare."""
+    """One minute, or longer if records are rare."""
     times = [record.timestamp_ms for record in sample.records if record.timestamp_ms > 0]
     seconds = (max(times) - min(times)) / 1000 if times else 0.0
     if len(times) < 2 or seconds <= 0:

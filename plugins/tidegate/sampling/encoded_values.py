@@ -19,13 +19,13 @@ _FIXED_EXTENSIONS = {0xD4: 1, 0xD5: 2, 0xD6: 4, 0xD7: 8, 0xD8: 16}
 
 
 class Fraction(str):
-    """A number that has a fraction or an exponent, as it is written."""
+    """A number with a fraction or an exponent, as written."""
 
     __slots__ = ()
 
 
 def parse_json(text: str) -> Any:
-    """The value; `ValueError` for what is no JSON. NaN and infinities, which JSON does not have, are floats."""
+    """`ValueError` for no JSON. NaN and infinities, which JSON does not have, are floats."""
     try:
         return json.loads(text, parse_float=Fraction)
     except RecursionError as fault:
@@ -45,7 +45,7 @@ class Extension(NamedTuple):
 
 
 def parse_packed(data: bytes) -> Any:
-    """The one value that the bytes are; `ValueError` for anything else, also for bytes behind it."""
+    """`ValueError` for anything but one value, also for bytes behind it."""
     reader = _Reader(data)
     try:
         value = reader.read(0)
@@ -122,7 +122,7 @@ class _Reader:
         return Moment(seconds * 10**9 + nanoseconds)
 
     def _check_length(self, parts: int) -> None:
-        """A record that claims to hold billions takes no memory."""
+        # a record that claims to hold billions takes no memory
         if parts > len(self.data) - self.at:
             raise ValueError("it ends too early")
 

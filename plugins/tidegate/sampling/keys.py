@@ -1,4 +1,4 @@
-"""Proposes the key of a table: from the record's key, or from what a change event says of its source's primary key."""
+"""Proposes the key of a table: from the record's key, or from a change event's note of its source's primary key."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -20,9 +20,7 @@ NUMBER_TYPES = {8: "BIGINT", 4: "INT"}  # bytes of Kafka's serializers
 
 @dataclass(frozen=True)
 class ProposedKey:
-    """How the key is read. Without `fields` there is no key. `columns` are its schema if its types differ from the
-    value's.
-    """
+    """How the key is read; no key without `fields`. `columns`: its schema if its types differ from the value's."""
 
     fields: tuple[str, ...] = ()
     format: str = ""
@@ -35,14 +33,14 @@ class ProposedKey:
 
 
 def propose_named_key(fields: Sequence[str], row: Mapping[str, ProposedColumn], is_in_key: bool) -> ProposedKey:
-    """Propose the key that the user names: from the record's key if it has these fields, else from the value."""
+    """From the record's key if it has these fields, else from the value."""
     missing = [name for name in fields if name not in row]
     checks = (f"--key names {', '.join(missing)}, seen in no row",) if missing and not is_in_key else ()
     return ProposedKey(tuple(fields), from_value=not is_in_key, remarks=("named by --key",), checks=checks)
 
 
 def propose_event_key(recognised: Recognition | None, rows: Sequence[Row]) -> ProposedKey:
-    """Propose the key of messages with several rows: from what a message says of it, or from the record's key."""
+    """For messages with several rows: from what a message says of its key, or from the record's key."""
     look = rows[0].look
     layout = look.event.event if look.event else None
     if layout is None:
@@ -64,7 +62,7 @@ def propose_event_key(recognised: Recognition | None, rows: Sequence[Row]) -> Pr
 def propose_record_key(
     recognised: Recognition, rows: Sequence[Row], columns: Mapping[str, ProposedColumn]
 ) -> ProposedKey:
-    """Propose the key that the records have, as an object or as one bare value."""
+    """From the records' keys, each an object or one bare value."""
     look = recognised.look
     if isinstance(look.data, dict) and look.encoding in {Encoding.OBJECT, Encoding.PACKED}:
         return _propose_object(recognised, columns)
@@ -103,7 +101,7 @@ def _propose_object(recognised: Recognition, columns: Mapping[str, ProposedColum
 
 
 def _read_extended_key(objects: Sequence[dict[str, Any]], columns: Mapping[str, ProposedColumn]) -> ProposedKey | None:
-    """MongoDB's key: one field whose text is extended JSON."""
+    # MongoDB's key: one field whose text is extended JSON
     texts = [document["id"] for document in objects if set(document) == {"id"} and isinstance(document["id"], str)]
     if len(texts) < len(objects) or "_id" not in columns or "id" in columns:
         return None
@@ -117,7 +115,7 @@ def _read_extended_key(objects: Sequence[dict[str, Any]], columns: Mapping[str, 
 
 
 def _find_kind(text: str) -> str:
-    """The type of a key in extended JSON, as far as a column keeps it apart from others: texts go with ObjectIds."""
+    """The type of a key in extended JSON, as far as a column keeps it apart: texts go with ObjectIds."""
     try:
         value = parse_json(text)
     except ValueError:
@@ -133,8 +131,8 @@ def _find_kind(text: str) -> str:
 
 
 def _settle_types(key: ProposedKey, columns: Mapping[str, ProposedColumn]) -> ProposedKey:
-    """Key and value need one type for a column of the same name; otherwise the key's columns get a prefix."""
     folded = {name.casefold(): name for name in columns}
+    # key and value need one type for a column of one name; otherwise the key's columns get a prefix
     shared_columns = [column for column in key.columns if column.name.casefold() in folded]
     for column in shared_columns:
         value_column = columns.get(column.name)
@@ -176,7 +174,7 @@ def _propose_bytes(recognised: Recognition, columns: Mapping[str, ProposedColumn
 
 
 def _propose_bare(recognised: Recognition, rows: Sequence[Row], columns: Mapping[str, ProposedColumn]) -> ProposedKey:
-    """One value without a name: called like the column that has the same value in every record, where there is one."""
+    # a bare value gets the name of the column that equals it in every record, if there is one
     equal_column = _find_equal_column(recognised, rows, columns)
     data = [look.data for look in recognised.looks]
     is_json = recognised.look.kind == "a JSON text" or recognised.look.is_enveloped
@@ -200,7 +198,6 @@ def _propose_bare(recognised: Recognition, rows: Sequence[Row], columns: Mapping
 
 
 def _read_bare_type(recognised: Recognition) -> str:
-    """The type that the newest key's envelope states of a bare value; empty without one."""
     pairs = zip(recognised.records, recognised.looks, strict=True)
     stated = [(record.timestamp_ms, n, look) for n, (record, look) in enumerate(pairs) if look.schema]
     return render_ddl_type(read_connect_type(max(stated)[2].schema).type) if stated else ""

@@ -27,7 +27,7 @@ class ProposedPipeline:
 
     @property
     def source_column(self) -> str:
-        """A name that no column has, for the name of the source table."""
+        """A name that no column has, for the source table's name."""
         names = {c.name.casefold() for t in self.tables for c in (*t.value.columns, *t.key.columns)}
         return next(
             name for name in (SOURCE_COLUMN, *(f"{SOURCE_COLUMN}_{n}" for n in range(2, 99))) if name not in names
@@ -35,7 +35,7 @@ class ProposedPipeline:
 
     @property
     def checks(self) -> tuple[PlacedCheck, ...]:
-        """Every point that a person has to look at; with several tables by the table's name."""
+        """With several tables by the table's name."""
         several = len(self.tables) > 1
         return tuple(
             PlacedCheck(f"{table.name} {check.place}" if several else check.place, check.text)
@@ -45,7 +45,6 @@ class ProposedPipeline:
 
 
 def render_pipeline(proposal: ProposedPipeline) -> str:
-    """The file's text."""
     lines = _render_head(proposal)
     only = proposal.tables[0] if len(proposal.tables) == 1 else None
     topics = [*dict.fromkeys(table.sample.topic for table in proposal.tables)]
@@ -83,7 +82,6 @@ def _render_head(proposal: ProposedPipeline) -> list[str]:
 
 
 def _render_metadata(proposal: ProposedPipeline) -> list[str]:
-    """The column that tells records of several source tables apart."""
     words = {t.value.format.event.table_word for t in proposal.tables if t.source_table and t.value.format.event}
     lines = ["metadata:", *(f"  {proposal.source_column}: {word}" for word in sorted(words))]
     return lines if words else []
@@ -140,7 +138,6 @@ def _render_value(value: ProposedValue) -> list[str]:
 
 
 def _render_schema(columns: Sequence[ProposedColumn]) -> list[str]:
-    """The columns, one in each line, each with its remarks as a DDL comment."""
     if not columns:
         return []
     lines = ["schema: |"]
@@ -154,11 +151,9 @@ def _render_schema(columns: Sequence[ProposedColumn]) -> list[str]:
 
 
 def _render_checks(checks: Iterable[PlacedCheck], *places: str) -> list[str]:
-    """The checks whose place begins with one of these words, without those of single columns, which are at their
-    column.
-    """
     lines = []
     for check in checks:
+        # checks of single columns stand at their column
         if (not places or check.place.startswith(places)) and not re.match(r"\w+\.schema .", check.place):
             lines += _wrap(f"CHECK {check.text}", "# ", "#   ")
     return lines
@@ -175,17 +170,17 @@ def _wrap(text: str, first: str = "# ", more: str = "#   ") -> list[str]:
 
 
 def clean(text: str) -> str:
-    """Reduce a text to one printable line: names of fields may contain any character."""
+    """One printable line: names of fields may contain any character."""
     return " ".join("".join(character if character.isprintable() else " " for character in text).split())
 
 
 def render_comment(text: str) -> str:
-    """A YAML comment behind a value; nothing for no text."""
+    """Behind a value; empty for no text."""
     return f"  # {clean(text)}" if text else ""
 
 
 def render_scalar(value: object) -> str:
-    """A value as YAML has it: text without quotes only where it is a plain word."""
+    """Text without quotes only where it is a plain word."""
     if isinstance(value, str) and PLAIN_PATTERN.fullmatch(value) and value.casefold() not in YAML_WORDS:
         return value
     return json.dumps(value, ensure_ascii=not isinstance(value, str) or not value.isprintable())

@@ -92,7 +92,7 @@ class ProposedTable:
 def propose_tables(
     sample: TopicSample, name: str, lookup: Lookup, key_fields: Sequence[str] = ()
 ) -> tuple[ProposedTable, ...]:
-    """Propose the table `name`; for a topic with the changes of several source tables one for each beside that name."""
+    """The table `name`; for a topic with changes of several source tables one for each, named beside it."""
     samples = split_sample(sample)
     if not samples:
         return (propose_table(sample, name, lookup, key_fields),)
@@ -116,7 +116,7 @@ def propose_tables(
 
 
 def propose_table(sample: TopicSample, name: str, lookup: Lookup, key_fields: Sequence[str] = ()) -> ProposedTable:
-    """Propose a table. `GiveUp` if the sample allows no conclusion."""
+    """`GiveUp` if the sample allows no conclusion."""
     recognised = recognise(sample, "value")
     tombstones = sum(record.value is None for record in sample.records)
     if recognised is None:
@@ -172,7 +172,7 @@ def _propose_value(sample: TopicSample, recognised: Recognition, lookup: Lookup)
 
 
 def _propose_columns(rows: Sequence[Row], recognised: Recognition) -> tuple[list[ProposedColumn], list[str]]:
-    """Propose columns from rows that exist: deleted rows may have only the key."""
+    # deleted rows may have only the key
     live = [row for row in rows if not row.is_deleted] or rows
     look = recognised.look
     stated = read_stated_columns(live)
@@ -197,7 +197,6 @@ def _list_line_checks(sample: TopicSample, misfit_count: int, number: int, width
 
 
 def _list_event_checks(rows: Sequence[Row], record_format: RecordFormat) -> list[PlacedCheck]:
-    """Warn if a topic has the changes of several source tables: one table would mix their rows."""
     layout = record_format.event
     if layout is None:
         return []
@@ -212,7 +211,6 @@ def _list_event_checks(rows: Sequence[Row], record_format: RecordFormat) -> list
 
 
 def _list_opaque_checks(recognised: Recognition) -> list[PlacedCheck]:
-    """List values that are stored as they are, although they may contain more."""
     look = recognised.look
     looks = recognised.looks
     if look.encoding is Encoding.BYTES:
@@ -262,9 +260,9 @@ def _propose_key(
 
 
 def _settle_registered(key: ProposedKey, registered: Registered, value: ProposedValue) -> ProposedKey:
-    """A registered key's column and the value's column of that name need one type and spelling, or a prefix."""
     types = {column.name.casefold(): (column.name, column.type) for column in value.columns}
     for column in registered.columns:
+        # key and value need one type and spelling of a column, or the key gets a prefix
         value_column = types.get(column.name.casefold(), (column.name, column.type))
         if value_column != (column.name, column.type):
             check = f"{column.name} is {column.type} in the key and {value_column[0]} {value_column[1]} in the value"
@@ -297,7 +295,6 @@ def _list_sample_checks(table: ProposedTable) -> list[PlacedCheck]:
 
 
 def _list_key_checks(table: ProposedTable) -> list[PlacedCheck]:
-    """List effects of upserts or appends that the user may not intend."""
     sample = table.sample
     key = table.key
     checks = [PlacedCheck("key", check) for check in key.checks]

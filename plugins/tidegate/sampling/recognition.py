@@ -26,11 +26,11 @@ MAX_ID = 2**27  # registries count from 1; a greater number ahead of a value is 
 
 @dataclass(frozen=True)
 class Look:
-    """The format of one key or value. `kind` is the format by which looks are counted; `data` is the content without an
-    envelope.
+    """The format of one key or value. Looks are counted by `kind`; `data` is the content without an envelope.
 
-    `schema` is Kafka Connect's, beside the payload. `wire` and `schema_id` locate a registered schema's id. `text` is
-    the content if it is text.
+    `schema`: Kafka Connect's, beside the payload. `wire` and `schema_id` locate a registered schema's id. `text`: the
+    content
+    if it is text.
     """
 
     kind: str
@@ -46,7 +46,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Recognition:
-    """The format of most keys or values of a topic. `looks` are those, in the order of their records."""
+    """The format of most keys or values of a topic; `looks` in the order of their records."""
 
     look: Look
     looks: tuple[Look, ...]
@@ -88,7 +88,7 @@ def recognise(sample: TopicSample, part: str) -> Recognition | None:
 
 
 def _join_objects(groups: dict[str, list[tuple[KafkaRecord, Look]]]) -> None:
-    """Treat events with and without the envelope of a schema as one format."""
+    # with and without the envelope of a schema: one format
     for record_format in EVENT_FORMATS:
         plain = record_format.event.noun if record_format.event else ""
         if plain in groups and f"{plain} with its schema" in groups:
@@ -96,7 +96,7 @@ def _join_objects(groups: dict[str, list[tuple[KafkaRecord, Look]]]) -> None:
 
 
 def _join_numbers(groups: dict[str, list[tuple[KafkaRecord, Look]]], part: str) -> None:
-    """Treat numbers of eight bytes as one format: the first bytes of large ones look like the id of a schema."""
+    # the first bytes of a large number of eight bytes look like the id of a schema
     registered = groups.get(REGISTERED, [])
     parts = [(record, record.value if part == "value" else record.key) for record, _ in registered]
     ids = {look.schema_id for _, look in registered}
@@ -114,7 +114,7 @@ def _join_numbers(groups: dict[str, list[tuple[KafkaRecord, Look]]], part: str) 
 
 
 def _join_texts(groups: dict[str, list[tuple[KafkaRecord, Look]]], part: str) -> None:
-    """If some keys are no JSON, or some values are not, all of them are text."""
+    # if some keys are no JSON, or some values are not, all of them are text
     words = [kind for kind, entries in groups.items() if entries[0][1].encoding is Encoding.TEXT]
     if len(words) > 1 or part == "value":
         text_looks = [entry for kind in words for entry in groups.pop(kind)]
@@ -124,7 +124,7 @@ def _join_texts(groups: dict[str, list[tuple[KafkaRecord, Look]]], part: str) ->
 
 
 def look_at(data: bytes, headers: tuple[tuple[str, bytes | None], ...] = (), part: str = "value") -> Look:
-    """Recognise one key or value by itself."""
+    """One key or value by itself."""
     registered = _find_schema_id(data, dict(headers), part)
     if registered is not None:
         return registered
@@ -193,7 +193,7 @@ def _look_at_payload(envelope: dict[str, Any]) -> Look:
 
 
 def find_event_format(value: dict[str, Any]) -> RecordFormat | None:
-    """The format of change events that an object's fields show; None for a plain object."""
+    """By an object's fields; None for a plain object."""
     for record_format in EVENT_FORMATS:
         if record_format.event is not None and any(value.keys() >= {*words} for words in record_format.event.marks):
             return record_format
@@ -201,7 +201,7 @@ def find_event_format(value: dict[str, Any]) -> RecordFormat | None:
 
 
 def find_format(encoding: Encoding) -> RecordFormat:
-    """The plain format that is written so."""
+    """The plain format of this encoding."""
     return next(
         record_format
         for record_format in FORMATS.values()
@@ -210,7 +210,7 @@ def find_format(encoding: Encoding) -> RecordFormat:
 
 
 def find_delimiter(texts: Sequence[str]) -> tuple[str, int]:
-    """The character between the columns and their number, where nearly all texts are such lines; else none, and 0."""
+    """The columns' delimiter and number, where nearly all texts are such lines; else empty, and 0."""
     best = ("", 0, 0.0)
     for delimiter in DELIMITERS:
         widths = Counter(len(split_line(text, delimiter) or ()) for text in texts)
@@ -221,7 +221,7 @@ def find_delimiter(texts: Sequence[str]) -> tuple[str, int]:
 
 
 def split_line(line: str, delimiter: str) -> list[str] | None:
-    """The columns of one line by RFC 4180; None where it is no such line."""
+    """By RFC 4180; None where it is no such line."""
     body = line.removesuffix("\n").removesuffix("\r")
     try:
         rows = list(csv.reader([body], delimiter=delimiter, strict=True)) if "\n" not in body else []
@@ -245,7 +245,7 @@ _MARKED: dict[str, Callable[[Any], Any]] = {
 
 @dataclass(frozen=True)
 class Row:
-    """One row, with the record and the look that it was extracted from."""
+    """One row, with its record and look."""
 
     record: KafkaRecord
     look: Look
@@ -254,7 +254,7 @@ class Row:
 
 
 def list_rows(recognised: Recognition, delimiter: str = "", width: int = 0) -> list[Row]:
-    """The rows that the records hold; a record of an event may hold several, or none. Lines have columns c1, c2, …"""
+    """A record of an event may hold several rows, or none. Lines have columns c1, c2, …"""
     rows: list[Row] = []
     for record, look in zip(recognised.records, recognised.looks, strict=True):
         if delimiter:
@@ -271,7 +271,7 @@ def list_rows(recognised: Recognition, delimiter: str = "", width: int = 0) -> l
 
 
 def _read_event(record: KafkaRecord, look: Look, layout: EventLayout) -> Iterable[Row]:
-    """Read the newer state of an event; of a delete, what the event says of the deleted row."""
+    # a delete tells the deleted row, any other event the newer state
     is_deleted = look.data.get(layout.operation) in layout.deletes
     states = next((look.data[name] for name in layout.rows if look.data.get(name)), None)
     for document in states if isinstance(states, list) else [states]:
@@ -298,7 +298,7 @@ def read_cell(text: str) -> Any:
 
 
 def read_mongodb_document(text: str) -> Any:
-    """A document of MongoDB's extended JSON; None for a text that is none."""
+    """MongoDB's extended JSON; None for other texts."""
     try:
         return unwrap_extended(parse_json(text))
     except (ValueError, TypeError):
@@ -321,11 +321,7 @@ ODD_CHARACTERS_PATTERN = re.compile(r"[^\w-]+")
 
 
 def split_sample(sample: TopicSample) -> dict[str, TopicSample]:
-    """The records of each source table by its name; empty for a topic of one table, or of records that name none.
-
-    Also for a topic in which a name stands for several tables: to tell them apart takes more than the name. What the
-    source writes of itself is no table of anybody.
-    """
+    """Records by source table; empty for one table, or where records name none or a name stands for several."""
     recognised = recognise(sample, "value")
     layout = recognised.look.event.event if recognised and recognised.look.event else None
     if recognised is None or layout is None:
@@ -335,6 +331,7 @@ def split_sample(sample: TopicSample) -> dict[str, TopicSample]:
     for record, look in zip(recognised.records, recognised.looks, strict=True):
         name = find_in(look.data, layout.table)
         scope = tuple(str(find_in(look.data, path)) for path in layout.scopes)
+        # what the source writes of itself belongs to no table
         if isinstance(name, str) and name and not (layout.own_scope and layout.own_scope in scope):
             records.setdefault(name, []).append(record)
             scopes.setdefault(name, set()).add(scope)
@@ -352,12 +349,12 @@ def _has_rows(sample: TopicSample) -> bool:
 
 
 def to_table_name(source_table: str) -> str:
-    """The name of a destination for a source table, which may stand behind a schema."""
+    """A destination's name for a source table, which may stand behind a schema."""
     return ODD_CHARACTERS_PATTERN.sub("_", source_table.rpartition(".")[2])
 
 
 def find_in(data: Any, path: Sequence[str]) -> Any:
-    """What stands at the path in nested objects, None where nothing does."""
+    """The value at the path in nested objects, or None."""
     for name in path:
         data = data.get(name) if isinstance(data, dict) else None
     return data

@@ -21,7 +21,7 @@ class PlacedCheck(NamedTuple):
 
 @dataclass(frozen=True)
 class SampleLimits:
-    """Limits of the sample of one topic: about how many records, bytes of keys and values, and seconds."""
+    """Limits of one topic's sample: about how many records, bytes of keys and values, and seconds."""
 
     records: int = 1000
     bytes: int = 32 * 2**20
@@ -30,9 +30,7 @@ class SampleLimits:
 
 @dataclass(frozen=True)
 class TopicSample:
-    """Some of a topic's records. `begin` and `end` are offsets of the log by partition; `is_compacted` is the topic's
-    policy.
-    """
+    """Some of a topic's records. `begin`, `end`: the log's offsets by partition; `is_compacted`: the topic's policy."""
 
     topic: str
     records: tuple[KafkaRecord, ...]
@@ -48,7 +46,7 @@ class TopicSample:
 
     @property
     def size(self) -> str:
-        """How much was looked at, for comments."""
+        """For comments."""
         number = len(self.records)
         partitions = len({record.partition for record in self.records})
         of = f" of {self.span} offsets" if self.span > number else ""
@@ -61,7 +59,7 @@ def count(number: int, noun: str) -> str:
 
 
 def list_record_addresses(records: Iterable[KafkaRecord]) -> str:
-    """The first few records' places as `tidegate record --at` takes them."""
+    """The first few, as `tidegate record --at` takes them."""
     all_records = list(records)
     addresses = ", ".join(f"{record.topic}:{record.partition}:{record.offset}" for record in all_records[:MAX_EXAMPLES])
     return addresses + (" and others" if len(all_records) > MAX_EXAMPLES else "")

@@ -42,7 +42,7 @@ _MYSQL_PATTERN = re.compile(r"\s*(\w+)(?:\((\d+)(?:\s*,\s*(\d+))?\))?\s*(unsigne
 
 
 def read_stated_columns(rows: Sequence[Row]) -> dict[str, Guess]:
-    """The types that the source states, newest first: in the envelope's schema, or in a field of the message."""
+    """From the envelope's schema, or a field of the message; the newest first."""
     stated: dict[str, Guess] = {}
     for row in sorted(rows, key=lambda row: row.record.timestamp_ms, reverse=True):
         layout = row.look.event.event if row.look.event else None
@@ -59,7 +59,7 @@ def read_stated_columns(rows: Sequence[Row]) -> dict[str, Guess]:
 
 
 def _read_connect_columns(schema: Any, *path: str) -> dict[str, Guess]:
-    """The columns of Kafka Connect's struct, or of the struct in its first field of these names; empty without one."""
+    """The columns of Kafka Connect's struct, or of the struct at `path` in it; empty without one."""
     for name in path:
         fields = schema.get("fields") if isinstance(schema, dict) else None
         schema = next((field for field in fields or () if isinstance(field, dict) and field.get("field") == name), None)
@@ -69,7 +69,7 @@ def _read_connect_columns(schema: Any, *path: str) -> dict[str, Guess]:
 
 
 def read_connect_type(node: dict[str, Any]) -> Guess:
-    """The type of one field, or of a bare value, of Kafka Connect."""
+    """Of one field, or of a bare value."""
     name = str(node.get("name") or "")
     remarks = (f"{name.rpartition('.')[2]} in the schema beside it", *((_REMARKS[name],) if name in _REMARKS else ()))
     checks = (_REMARKS[name],) if name in (_VARIABLE, f"{DEBEZIUM}NanoTimestamp") else ()
@@ -103,7 +103,7 @@ def _to_decimal(parameters: dict[str, Any]) -> DataType:
 
 
 def read_mysql_type(text: str) -> Guess:
-    """The type for one of MySQL's; STRING for those that are text, and for all that have no counterpart."""
+    """STRING for texts, and for types without a counterpart."""
     match = _MYSQL_PATTERN.match(text)
     word = match[1].lower() if match else ""
     remark = (f"{text} in the source",)

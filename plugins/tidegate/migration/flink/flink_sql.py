@@ -47,7 +47,6 @@ NO_GROUP = (
 
 
 def translate_flink_sql(config: ConnectorConfig, choices: Choices, _: World) -> Translation:
-    """The script as a draft, with a report of each option, setting and statement."""
     script = parse_script(config.statements)
     ledger = SettingsLedger(_list_settings(script))
     inserts = _choose_inserts(script, ledger)
@@ -74,7 +73,6 @@ def translate_flink_sql(config: ConnectorConfig, choices: Choices, _: World) -> 
 
 
 def _list_settings(script: FlinkScript) -> dict[str, str]:
-    """Every option, setting and statement of the script as a setting with a name of its own."""
     settings = {f"TABLE {name}.{key}": v for name, table in script.tables.items() for key, v in table.options.items()}
     settings |= {f"CATALOG {name}.{key}": v for name, options in script.catalogs.items() for key, v in options.items()}
     settings |= {f"TABLE {name}.WATERMARK": "" for name, table in script.tables.items() if table.watermark}
@@ -151,7 +149,6 @@ def _plan_sink(
 
 
 def _plan_creation(ledger: SettingsLedger, sink: FlinkTable, prefix: str) -> dict[str, Any]:
-    """How a table is made that does not stand yet; accounts for each option of the sink's table."""
     properties: dict[str, str] = {}
     for name, value in sink.options.items():
         if name in ("write.upsert.enabled", "upsert-enabled"):
@@ -171,7 +168,6 @@ def _plan_creation(ledger: SettingsLedger, sink: FlinkTable, prefix: str) -> dic
 
 
 def _build_select(insert: FlinkInsert, sink: FlinkTable, source: FlinkTable) -> str:
-    """Flink inserts by place: each expression goes into the sink's column of the same number."""
     physical = [column for column in sink.columns if not column.is_computed]
     names = list(insert.columns) or [column.name for column in physical]
     types = {column.name: column.type for column in physical}
@@ -181,6 +177,7 @@ def _build_select(insert: FlinkInsert, sink: FlinkTable, source: FlinkTable) -> 
         if not names or names == read:
             return ""
         items = [FlinkItem(quote(name), column=name) for name in read]
+    # Flink inserts by place: each expression goes into the sink's column of that number
     columns = [
         _format_column(item, names[index] if index < len(names) else item.alias or item.column, types)
         for index, item in enumerate(items)
@@ -209,7 +206,7 @@ def _note_statements(ledger: SettingsLedger) -> None:
 
 
 def _plan_kafka_table(ledger: SettingsLedger, draft: Draft, table: FlinkTable, prefix: str) -> bool:
-    """Fill the draft's source; whether rows are upserted by a key."""
+    """Fill the draft's source; returns whether rows are upserted by a key."""
     options = table.options
     source = draft.data["source"]
     value_format = options.get("value.format") or options.get("format", "")
@@ -256,9 +253,9 @@ def _format_schema(table: FlinkTable, names: set[str], prefix: str) -> str:
 
 
 def _plan_part(ledger: SettingsLedger, draft: Draft, table: FlinkTable, prefix: str, side: str) -> dict[str, Any]:
-    """The format of keys or values with its options; without one of its own the key has JSON."""
     options = table.options
     word = f"{side}.format" if f"{side}.format" in options or side == "key" else "format"
+    # a key without a format of its own has JSON
     format_name = options.get(word, "json")
     name = FORMATS.get(format_name, format_name.removesuffix("-confluent"))
     part: dict[str, Any] = {"format": name if name in VALUE_FORMATS else "json"}
@@ -297,7 +294,6 @@ def _plan_registry(ledger: SettingsLedger, draft: Draft, prefix: str, side: str)
 
 
 def _note_rest(ledger: SettingsLedger, draft: Draft, table: FlinkTable, prefix: str) -> None:
-    """Account for the settings of Kafka's client and of Flink's connector, and for computed columns."""
     for name, value in table.options.items():
         setting = f"{prefix}{name}"
         word = name.removeprefix("properties.")

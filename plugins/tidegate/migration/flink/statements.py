@@ -1,7 +1,7 @@
 """Takes a Flink SQL script apart: tables, catalogs, inserts and settings, without running it.
 
-sqlglot finds the tokens. What the user wrote is cut out by their places: every name, number and text stays as it is.
-What cannot be read soundly is refused, by its statement.
+sqlglot finds the tokens. The user's text is cut out by their places: every name, number and text stays as it is. A
+statement that cannot be read with certainty is refused.
 """
 
 import re
@@ -33,7 +33,7 @@ ONE_ROW = "a pipeline makes one row of each record"
 
 
 class Tokens:
-    """Tokens in a row; those that were read are gone. ValueError where something else is expected than what comes."""
+    """A row of tokens; reading removes them. `ValueError` where something else is expected."""
 
     def __init__(self, tokens: list[FlinkToken]) -> None:
         self.rest = tokens
@@ -62,7 +62,7 @@ class Tokens:
         return ".".join(parts)
 
     def read_group(self, opening: str = "(") -> "Tokens":
-        """What stands in the next brackets."""
+        """The content of the next brackets."""
         if self.peek() != opening:
             raise ValueError(f"{opening} is missing before {self.peek() or 'its end'}")
         end = self._find_end(0, {**BRACKETS, "<": ">"}[opening])
@@ -71,7 +71,7 @@ class Tokens:
         return inner
 
     def read_until(self, word: str) -> "Tokens":
-        """What comes before a word, outside of brackets. `IS DISTINCT FROM` is no FROM."""
+        """The tokens before a word, outside of brackets. `IS DISTINCT FROM` is no FROM."""
         index = 0
         while index < len(self.rest):
             if self.rest[index].word == word and not (index and self.rest[index - 1].word == "DISTINCT"):
@@ -106,7 +106,6 @@ class Tokens:
         return is_first and self.rest[index].text == table and self.rest[index + 1].raw == "."
 
     def _skip(self, index: int) -> int:
-        """The index behind a token, or behind what its bracket holds."""
         word = self.rest[index].word
         is_type = word == "<" and index > 0 and self.rest[index - 1].word in NESTED_TYPES
         closing = ">" if is_type else BRACKETS.get(word)
@@ -146,7 +145,7 @@ class FlinkTable:
 
 @dataclass(frozen=True)
 class FlinkItem:
-    """One expression of a select list; `column` is the column that it is, empty for anything else."""
+    """One expression of a select list; `column` is the plain column that it is, or empty."""
 
     sql: str
     alias: str = ""
@@ -155,8 +154,9 @@ class FlinkItem:
 
 @dataclass(frozen=True)
 class FlinkInsert:
-    """One INSERT INTO ... SELECT from one table. `problem` says what makes it more than that, or what Spark would read
-    in another way; then nothing else counts.
+    """One INSERT INTO ... SELECT from one table.
+
+    `problem`: what makes it more than that, or what Spark would read otherwise; then the other fields do not count.
     """
 
     target: str
@@ -180,14 +180,14 @@ class FlinkScript:
     database: str = ""
 
     def complete(self, name: str) -> str:
-        """A table's name with the catalog and the database in use, where it has none of its own."""
+        """A table's name, completed by the catalog and database in use."""
         parts = name.split(".")
         before = [self.catalog, self.database][: 3 - len(parts)] if len(parts) < 3 else []
         return ".".join([part for part in before if part] + parts)
 
 
 def parse_script(text: str) -> FlinkScript:
-    """The script's statements. ConfigurationError names one that cannot be read, by its first words."""
+    """`ConfigurationError` names a statement that cannot be read, by its first words."""
     script = FlinkScript()
     for statement in _split_script(text):
         words = " ".join(token.raw for token in statement[:3])
@@ -264,7 +264,6 @@ def _parse_options(tokens: Tokens) -> dict[str, str]:
 
 
 def _read_assignment(tokens: Tokens) -> tuple[str, str]:
-    """``'name' = 'value'``; SET takes both without quotes, too."""
     left = tokens.read_until("=")
     name = left.read() if len(left.rest) == 1 else left.cut()
     if not tokens.take("="):
@@ -273,7 +272,6 @@ def _read_assignment(tokens: Tokens) -> tuple[str, str]:
 
 
 def _parse_columns(tokens: Tokens) -> tuple[tuple[FlinkColumn, ...], tuple[str, ...], bool]:
-    """Columns, the primary key, and whether there is a watermark."""
     columns: list[FlinkColumn] = []
     keys: tuple[str, ...] = ()
     watermark = False
@@ -314,7 +312,6 @@ def _parse_column(tokens: Tokens) -> tuple[FlinkColumn, bool]:
 
 
 def _parse_type(tokens: Tokens) -> str:
-    """One type in Spark's words. ValueError for a type that Spark does not have."""
     word = tokens.read().upper()
     if word in NESTED_TYPES:
         parts = [_parse_inner_type(part, is_field=word == "ROW") for part in tokens.read_group("<").split()]
@@ -342,7 +339,6 @@ def _parse_inner_type(tokens: Tokens, *, is_field: bool) -> str:
 
 
 def _parse_insert(tokens: Tokens) -> FlinkInsert:
-    """One table, one select list, at most one condition."""
     has_hint = any(token.kind == "HINT" for token in tokens.rest)
     names = [token.text for token in tokens.rest]
     target = tokens.read_name()

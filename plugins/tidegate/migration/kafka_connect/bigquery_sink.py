@@ -1,4 +1,4 @@
-"""The BigQuery sink of Kafka Connect: a table for each topic, its key, its partitions, and where it has come to."""
+"""The BigQuery sink of Kafka Connect: a table for each topic, its key, its partitions, and its position."""
 
 import re
 from typing import Any
@@ -52,7 +52,6 @@ WITHOUT_MEANING = {
 
 
 def translate_bigquery_sink(config: ConnectorConfig, choices: Choices, world: World) -> Translation:
-    """The sink's configuration as a draft, with a report of each setting."""
     ledger = SettingsLedger(config.settings)
     plan = RecordPlan()
     description = f"Imported from {config.name}: {config.kind}"
@@ -123,7 +122,6 @@ def _plan_topics(ledger: SettingsLedger, draft: Draft, choices: Choices, world: 
 
 
 def _plan_project(ledger: SettingsLedger, draft: Draft) -> None:
-    """The project as a catalog; Google's key stays in a connection."""
     project = escape_variables(ledger.get("project"))
     bucket = ledger.get("gcsBucketName")
     draft.catalog |= {"type": WAREHOUSE, "project": project or "FILL-IN", "connection": GOOGLE}
@@ -162,9 +160,9 @@ def _note_keys(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, choices: 
 
 
 def _plan_merge(ledger: SettingsLedger, draft: Draft, *, writes_keys: bool) -> None:
-    """A sink without keys writes as it reads: then the pipeline has its own default."""
     interval = ledger.read_number("mergeIntervalMs", "60000")
     records = ledger.read_number("mergeRecordsThreshold", "-1")
+    # a sink without keys writes as it reads: the pipeline has its own default
     if not writes_keys:
         interval = 60_000
         records = -1
@@ -210,7 +208,6 @@ def _refuse_options(ledger: SettingsLedger, draft: Draft) -> None:
 
 
 def _plan_tables(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, topics: list[str]) -> list[dict[str, Any]]:
-    """One table for each topic; topics that lead to one table share an entry."""
     tables: dict[str, list[str]] = {}
     for topic in topics:
         tables.setdefault(f"{draft.catalog_name}.{_name_table(ledger, plan, topic)}", []).append(topic)
@@ -223,6 +220,7 @@ def _plan_tables(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, topics:
             ("source", "topics"),
             "The topics that matched topics.regex. A new one needs a table of its own in this file.",
         )
+    # topics that lead to one table share an entry
     entries: list[dict[str, Any]] = []
     for index, (name, feeding) in enumerate(tables.items()):
         entries.append({"name": name} | ({"topics": feeding} if len(topics) > 1 else {}))
@@ -236,7 +234,6 @@ def _plan_tables(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, topics:
 
 
 def _name_table(ledger: SettingsLedger, plan: RecordPlan, topic: str) -> str:
-    """``dataset.table``, as the sink makes it of a topic."""
     mapped = dict(pair.partition(":")[::2] for pair in ledger.list_items("topic2TableMap"))
     table_name = topic
     for regex, replacement in plan.topic_renames:
@@ -259,7 +256,6 @@ def _sanitize(name: str) -> str:
 
 
 def _note_creation(ledger: SettingsLedger, draft: Draft, plan: RecordPlan) -> None:
-    """Partitions, clusters and evolution, the same for each table."""
     create: dict[str, Any] = {}
     if not ledger.is_true("autoCreateTables", default=True):
         create["enabled"] = False
@@ -294,7 +290,6 @@ def _note_creation(ledger: SettingsLedger, draft: Draft, plan: RecordPlan) -> No
 
 
 def _find_partition(ledger: SettingsLedger) -> str:
-    """Tables are partitioned by day of their ingestion unless a field, another length or NONE is named."""
     kind = ledger.get("timePartitioningType", "DAY").casefold()
     column = ledger.get("timestampPartitionFieldName") or INGESTION_TIME
     return "" if kind == "none" else f"{kind}s({column})"
@@ -309,7 +304,6 @@ def _read_properties(ledger: SettingsLedger, partition: str) -> dict[str, Any]:
 
 
 def _plan_key(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, choices: Choices, world: World) -> None:
-    """The key's columns: all of the record's key in one column, or what a transform or the user names."""
     column = ledger.get("kafkaKeyFieldName")
     ledger.map("kafkaKeyFieldName", f"source.key.into: {column}")
     is_bare = plan.key.get("format") in SINGLE_VALUE_FORMATS and not plan.key.get("from")
@@ -330,7 +324,6 @@ def _plan_key(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, choices: C
 
 
 def _read_key_fields(draft: Draft, world: World, column: str) -> list[str]:
-    """The fields of the struct that holds the key, where the table can be looked at."""
     shape = world.describe_table(draft.data["tables"][0]["name"]) if column else None
     types = (
         [parse_type(column_shape.type) for column_shape in shape.columns if column_shape.name == column]
@@ -341,7 +334,6 @@ def _read_key_fields(draft: Draft, world: World, column: str) -> list[str]:
 
 
 def _plan_kafka_data(ledger: SettingsLedger, plan: RecordPlan) -> None:
-    """A struct of topic, partition, offset and the time of the insert."""
     column = ledger.get("kafkaDataFieldName")
     if not column:
         return

@@ -1,4 +1,4 @@
-"""An Iceberg catalog's settings in Java's words: an entry of catalogs.yaml in PyIceberg's, without secrets."""
+"""An Iceberg catalog's settings for Java: an entry of catalogs.yaml with PyIceberg's, without secrets."""
 
 import re
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -47,9 +47,9 @@ WAYS_OUT = {
 def plan_catalog(
     ledger: SettingsLedger, draft: Draft, prefix: str, skipped_words: tuple[str, ...] = (), kind_word: str = "type"
 ) -> None:
-    """Fill the draft's catalog from the settings below `prefix`. `skipped_words` are no properties of the catalog.
+    """Fill the draft's catalog from the settings below `prefix`.
 
-    `kind_word` is the setting that says what kind of catalog it is.
+    `skipped_words` are no properties of the catalog; `kind_word` is the setting with the kind of catalog.
     """
     properties: dict[str, str] = {}
     draft.catalog |= {"type": SPARK_DESTINATION.name, "properties": properties}
@@ -102,7 +102,6 @@ def _plan_kind(ledger: SettingsLedger, draft: Draft, kind: str, place: tuple[str
 
 
 def _translate_jdbc(uri: str) -> str:
-    """JDBC's address as SQLAlchemy writes it; a log-in among its parameters is left out."""
     plain = uri.removeprefix("jdbc:")
     if plain.startswith("sqlite:"):
         path = plain.removeprefix("sqlite:").partition("?")[0]
@@ -125,7 +124,6 @@ def _plan_uri(ledger: SettingsLedger, draft: Draft, name: str, uri: str) -> None
 
 
 def _leave_out_secrets(uri: str) -> str:
-    """An address without its log-in and without options that hold a secret."""
     parts = urlsplit(uri)
     options = [
         (name, value)
@@ -158,7 +156,7 @@ def _plan_property(ledger: SettingsLedger, draft: Draft, word: str, name: str) -
 
 
 def escape_variables(text: str) -> str:
-    """A text of the connector's own config providers, ``${file:...}``, is not a variable of catalogs.yaml."""
+    """Escape ``${file:...}`` of the connector's config providers: it is no variable of catalogs.yaml."""
     return text.replace("${", "$${")
 
 

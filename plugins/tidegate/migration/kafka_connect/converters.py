@@ -42,7 +42,7 @@ ENCODINGS = {
 
 
 def plan_converter(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, side: Side) -> None:
-    """Add the format of keys or values to the plan, with where its schemas are."""
+    """Add the format of keys or values to the plan, with the place of its schemas."""
     name = f"{side}.converter"
     path = ("source", side, "format")
     converter = ledger.get(name).rpartition(".")[2]
@@ -74,7 +74,6 @@ def _is_typed(part: dict[str, Any]) -> bool:
 
 
 def _plan_options(ledger: SettingsLedger, draft: Draft, name: str, side: Side, converter: str) -> dict[str, Any]:
-    """The options below the format `name`, by that name; empty where it needs none."""
     prefix = f"{side}.converter."
     options = dict[str, Any]()
     if converter == "JsonConverter":
@@ -96,7 +95,6 @@ def _plan_options(ledger: SettingsLedger, draft: Draft, name: str, side: Side, c
 
 
 def _plan_envelope(ledger: SettingsLedger, side: Side) -> dict[str, Any]:
-    """JsonConverter expects an envelope unless it is told otherwise."""
     name = f"{side}.converter.schemas.enable"
     enveloped = ledger.is_true(name, default=True)
     if side == "key":
@@ -110,12 +108,12 @@ def _plan_envelope(ledger: SettingsLedger, side: Side) -> dict[str, Any]:
 
 
 def _plan_registry(ledger: SettingsLedger, draft: Draft, encoding: str, side: Side) -> dict[str, Any]:
-    """The registry's address stays in the file only where no login belongs to it."""
     prefix = f"{side}.converter."
     target = f"source.{side}.{encoding}"
     registry_settings = [name for name in ledger.list_names(prefix) if _belongs_to_registry(name.removeprefix(prefix))]
     urls = [name for name in registry_settings if name.endswith("registry.url")]
     url = ledger.get(urls[0]) if urls else ""
+    # the address stays in the file only where no login belongs to it
     plain = (
         bool(url) and len(registry_settings) == len(urls) and not has_secret(url) and "," not in url and "${" not in url
     )
@@ -135,7 +133,6 @@ def _belongs_to_registry(word: str) -> bool:
 
 
 def _name_client_word(word: str) -> str:
-    """A registry setting of the Java client, as the connection has to hold it."""
     if word.endswith("user.info"):
         return "the registry's user as login, its password as password"
     if "credentials.source" in word:
@@ -144,7 +141,6 @@ def _name_client_word(word: str) -> str:
 
 
 def _plan_wire_format(ledger: SettingsLedger, draft: Draft, side: Side) -> dict[str, str]:
-    """What names a record's schema: the subject, and the bytes or header before the record."""
     prefix = f"{side}.converter."
     options = dict[str, str]()
     target = f"source.{side}, beside registry:"

@@ -60,7 +60,6 @@ WITHOUT_MEANING = {
 
 
 def translate_debezium_server(config: ConnectorConfig, choices: Choices, world: World) -> Translation:
-    """The server's configuration as a draft, with a report of each setting."""
     ledger = SettingsLedger(config.settings)
     plan = RecordPlan(key={"format": "json"}, value={"format": "json"})
     kind = ledger.get(DEBEZIUM_SINK_TYPE)
@@ -96,7 +95,6 @@ def _list_sink_words(ledger: SettingsLedger) -> list[str]:
 
 
 def _plan_topics(ledger: SettingsLedger, draft: Draft, choices: Choices) -> list[str]:
-    """The topics that Debezium will produce to: its prefix, and each table of its list."""
     prefix = ledger.get("debezium.source.topic.prefix")
     tables = ledger.list_items("debezium.source.table.include.list")
     table_names = [name.replace("\\.", ".") for name in tables]
@@ -116,8 +114,8 @@ def _plan_topics(ledger: SettingsLedger, draft: Draft, choices: Choices) -> list
 
 
 def _plan_events(ledger: SettingsLedger, draft: Draft, plan: RecordPlan) -> None:
-    """The sink flattens events itself; in Kafka they lie whole, and the format reads them."""
     unwrap = Transform(ledger, "unwrap", "debezium.transforms.")
+    # the sink flattens events; in Kafka they are whole, and the format reads them
     use_change_events(unwrap, plan)
     fields = SettingsLedger({"debezium.transforms.unwrap.add.fields": DEFAULT_FIELDS})
     field_settings = (
@@ -137,7 +135,6 @@ def _plan_events(ledger: SettingsLedger, draft: Draft, plan: RecordPlan) -> None
 
 
 def _check_defaults(ledger: SettingsLedger, draft: Draft, plan: RecordPlan) -> None:
-    """Say what decides where a setting is not given."""
     for index in range(len(draft.data["tables"]) if not ledger.has(f"{SINK}upsert") else 0):
         draft.fill_in(("tables", index, "upsert"), UPSERT_IS_UNSET)
     name = f"{SINK}allow-field-addition"
@@ -166,7 +163,7 @@ def _plan_table(ledger: SettingsLedger, draft: Draft, topic: str, *, several: bo
 
 
 def _name_table(ledger: SettingsLedger, topic: str) -> str:
-    """As the sink's own mapper names it: the prefix, and the topic with its dots replaced."""
+    # as the sink's own mapper does
     table_name = topic
     if ledger.get(f"{SINK}destination-regexp"):
         replacement = re.sub(r"\$(\d+)", r"\\\1", ledger.get(f"{SINK}destination-regexp-replace"))
@@ -178,7 +175,6 @@ def _name_table(ledger: SettingsLedger, topic: str) -> str:
 
 
 def _plan_creation(ledger: SettingsLedger, draft: Draft, topic: str) -> dict[str, Any]:
-    """How the table is made and evolves: `create` and `evolve` of its entry, where they are not the default."""
     own_setting = f"{SINK}partition-by.{topic}"
     default = f"{SINK}partition-by"
     partitions = parse_partitions(ledger.get(own_setting) or ledger.get(default))
@@ -207,7 +203,6 @@ def _plan_creation(ledger: SettingsLedger, draft: Draft, topic: str) -> dict[str
 
 
 def _plan_keys(draft: Draft, plan: RecordPlan, choices: Choices, world: World) -> None:
-    """The key's columns are the table's identifier fields; one that differs stands beside its own table."""
     plan.key |= {"fields": list(choices.key_fields)}
     for index, table in enumerate(draft.data["tables"]):
         shape = None if choices.key_fields else world.describe_table(table["name"])
@@ -216,6 +211,7 @@ def _plan_keys(draft: Draft, plan: RecordPlan, choices: Choices, world: World) -
             draft.fill_in(("source", "key"), "fields: the primary key's columns (--key a,b); the table tells none.")
         elif index == 0:
             plan.key["fields"] = fields
+        # one that differs stands beside its own table
         elif fields != plan.key["fields"]:
             table["key"] = {"format": "json", "fields": fields}
 

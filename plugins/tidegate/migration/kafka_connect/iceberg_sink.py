@@ -40,7 +40,6 @@ SOURCE_OF_POSITION = "source.start: it names where the connector's position stan
 
 
 def translate_iceberg_sink(config: ConnectorConfig, choices: Choices, world: World) -> Translation:
-    """The sink's configuration as a draft, with a report of each setting."""
     ledger = SettingsLedger(config.settings)
     plan = RecordPlan()
     catalog = choices.catalog or choose_catalog_name(ledger.get("iceberg.catalog", ICEBERG_WORD), "lake")
@@ -107,25 +106,25 @@ def find_connect_group(ledger: SettingsLedger, name: str) -> str:
 
 
 def find_reset(ledger: SettingsLedger) -> str:
-    """Where the sink begins in a partition in which it has committed nothing."""
+    """Where the sink begins in a partition without a committed offset."""
     return ledger.get("consumer.override.auto.offset.reset", "earliest")
 
 
 def _list_groups(ledger: SettingsLedger, config: ConnectorConfig) -> tuple[str, ...]:
-    """Tabular's sink goes by its own group; Connect's is what it falls back to."""
     connect = _find_connect_group(ledger, config)
     own_group = _find_control(ledger, config).group
+    # Tabular's sink prefers its own group to Connect's
     return tuple(dict.fromkeys(group for group in (own_group, connect) if group))
 
 
 def _name_tables(
     ledger: SettingsLedger, draft: Draft, choices: Choices, world: World, control: ControlTopic
 ) -> list[str]:
-    """The tables, as ``namespace.table``. Records may name them; then the sink's notes in the catalog tell them."""
     ledger.map("iceberg.tables", "tables[].name")
     names = list(choices.tables) or ledger.list_items("iceberg.tables")
     if names:
         return names
+    # records may name the tables: then the sink's notes in the catalog tell them
     table_names = world.list_noted_tables(draft.catalog_name, control)
     if not table_names:
         raise ConfigurationError(
@@ -139,8 +138,8 @@ def _name_tables(
 
 
 def _plan_modes(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, choices: Choices, world: World) -> None:
-    """Both sinks append; Tabular's upserts if a setting says that records have a key."""
     cdc = ledger.get("iceberg.tables.cdc-field")
+    # both sinks append; Tabular's upserts if a setting says that records have a key
     upserts = ledger.is_true("iceberg.tables.upsert-mode-enabled") or bool(cdc)
     ledger.map("iceberg.tables.upsert-mode-enabled", f"tables[].upsert: {str(upserts).lower()}")
     _plan_cdc_field(ledger, draft, plan, cdc)
@@ -187,11 +186,9 @@ def _plan_cdc_field(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, cdc:
 
 
 def _find_sql(plan: RecordPlan, field: str) -> str:
-    """A field behind the transforms, with dots between its steps, as SQL over the record; empty if it is gone.
-
-    `when`, `route` and `delete_when` see the record before `select`.
-    """
+    """A field behind the transforms as SQL over the record; empty if it is gone."""
     first, *inner = field.split(".")
+    # when, route and delete_when see the record before select
     cell = plan.row.find(first)
     return ".".join([cell.sql, *map(quote, inner)]) if cell else ""
 
@@ -211,7 +208,6 @@ def _read_identifiers(world: World, table: str) -> list[str]:
 
 
 def _set_key(draft: Draft, plan: RecordPlan, index: int, columns: list[str]) -> None:
-    """The first table's key is the source's; one that differs stands beside its own table."""
     key: dict[str, Any] = {"from": "value", "fields": columns}
     if not columns:
         draft.fill_in(
@@ -219,12 +215,12 @@ def _set_key(draft: Draft, plan: RecordPlan, index: int, columns: list[str]) -> 
         )
     if index == 0:
         plan.key = key
+    # one that differs stands beside its own table
     elif key != plan.key:
         draft.data["tables"][index]["key"] = key
 
 
 def _plan_tables(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, names: list[str]) -> list[dict[str, Any]]:
-    """Make an entry for each table that the sink writes. A table without a route gets no records, so no entry."""
     field = ledger.get(ROUTE_FIELD)
     is_dynamic = ledger.is_true(DYNAMIC)
     ledger.map(ROUTE_FIELD, "tables[].route.field")
@@ -236,6 +232,7 @@ def _plan_tables(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, names: 
         ledger.map(f"iceberg.table.{name}.route-regex", "tables[].route.pattern")
         if field and not is_dynamic and not pattern:
             draft.to_check.append(f"The table {name} has no route-regex: no record reached it; it is left out.")
+            # a table without a route gets no records
             continue
         if field:
             entry |= _build_route(ledger, plan, (field, pattern), name)
@@ -295,7 +292,6 @@ def _plan_creation(ledger: SettingsLedger, name: str) -> dict[str, Any]:
 
 
 def _read_properties(ledger: SettingsLedger) -> dict[str, str]:
-    """Properties of new tables; those of the sink's writers become the table's, and so Spark's."""
     properties: dict[str, str] = {}
     for prefix in ("iceberg.tables.auto-create-props.", "iceberg.tables.write-props.", "iceberg.table.write-props."):
         for setting in ledger.list_names(prefix):
@@ -304,6 +300,7 @@ def _read_properties(ledger: SettingsLedger) -> dict[str, str]:
                 ledger.refuse(setting, "format 3 is not supported: the table must have format 2")
                 continue
             properties[word] = ledger.get(setting)
+            # the writers' properties become the table's, and so Spark's
             reason = "" if "auto-create" in prefix else "set it on a table that exists by ALTER TABLE"
             ledger.map(setting, f"tables[].create.properties.{word}", reason)
     return properties

@@ -1,4 +1,4 @@
-"""What the sources share of a table: its row made of the record, its partitions, and durations in YAML's words."""
+"""What the sources share of a table: its row made of the record, its partitions, and durations in YAML."""
 
 import re
 from typing import Any
@@ -21,7 +21,7 @@ NEW_FIELDS = (
 
 
 def format_milliseconds(milliseconds: int) -> str:
-    """A number of milliseconds as a duration of the pipeline file, rounded up to a second."""
+    """As a duration of the pipeline file, rounded up to a second."""
     number = max(milliseconds, SECOND_MS)
     for length, unit in ((HOUR_MS, "h"), (MINUTE_MS, "m")):
         if number % length == 0:
@@ -30,7 +30,7 @@ def format_milliseconds(milliseconds: int) -> str:
 
 
 def parse_partitions(text: str) -> list[str]:
-    """Partition fields in Iceberg's words, ``day(ts), bucket(id, 16)``, as a pipeline file has them."""
+    """From Iceberg's ``day(ts), bucket(id, 16)`` to the pipeline file's entries."""
     return [_translate_partition(part.strip()) for part in COMMA_OUTSIDE_PARENTHESES.split(text) if part.strip()]
 
 
@@ -43,7 +43,7 @@ def _translate_partition(part: str) -> str:
 
 
 def note_new_fields(ledger: SettingsLedger, plan: RecordPlan, name: str, target: str) -> None:
-    """Account for a switch with which the sink adds columns for fields that are new in a record."""
+    """Account for a switch with which the sink adds columns for new fields of a record."""
     if ledger.is_true(name) and not plan.row.is_typed:
         ledger.refuse(name, NEW_FIELDS)
     else:
@@ -73,10 +73,10 @@ def _build_part(part: dict[str, Any], column: str) -> dict[str, Any]:
 
 
 def _check_keys(draft: Draft, plan: RecordPlan) -> None:
-    """The key is the record's own: a row whose key the transforms have changed cannot be found again."""
     keys = [plan.key, *(table["key"] for table in draft.data["tables"] if "key" in table)]
     is_of_value = plan.key.get("from") == "value"
     names = plan.list_key_columns() if not is_of_value else [name for key in keys for name in key.get("fields", [])]
+    # a row whose key the transforms have changed cannot be found again
     for name in dict.fromkeys(names):
         cell = plan.row.find(name)
         if (cell is None and (is_of_value or plan.row.is_hidden(name))) or (cell and cell.field != name):
@@ -88,9 +88,7 @@ def _check_keys(draft: Draft, plan: RecordPlan) -> None:
 
 
 def _complete_table(draft: Draft, plan: RecordPlan, world: World, index: int) -> None:
-    """The SELECT of a table, and the value's fields where the format does not tell them: columns of the table that
-    the sink has filled from the value.
-    """
+    """Add the SELECT of a table, and the value's fields where the format lacks them: from the table's columns."""
     table = draft.data["tables"][index]
     if plan.missing:
         table["select"] = FILL_IN

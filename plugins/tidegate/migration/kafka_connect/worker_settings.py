@@ -45,7 +45,7 @@ TUNING = tuple(_TUNING.split())
 
 
 def note_worker_settings(ledger: SettingsLedger, draft: Draft) -> None:
-    """Note the framework's settings, and put into the draft what they say of the source."""
+    """Account for the framework's settings, and put into the draft what they say of the source."""
     for name, reason in WITHOUT_MEANING.items():
         ledger.drop(name, reason)
     ledger.map("name", "the pipeline's name, and the consumer group that holds the position")
@@ -91,9 +91,9 @@ def _note_client(ledger: SettingsLedger, draft: Draft, name: str, word: str) -> 
 def plan_topics(
     ledger: SettingsLedger, draft: Draft, choices: Choices, matching_topics: tuple[str, ...] | None
 ) -> list[str]:
-    """Put the topics into the draft; the list, empty where only a pattern is known.
+    """Put the topics into the draft and return them; empty where only a pattern is known.
 
-    `matching_topics` are the topics that match the pattern, None where no broker was asked.
+    `matching_topics`: topics that match the pattern, None where no broker was asked.
     """
     topics = ledger.list_items("topics")
     pattern = ledger.get("topics.regex")
@@ -109,7 +109,7 @@ def plan_topics(
 
 
 def start_draft(name: str, choices: Choices, description: str, catalog: str) -> Draft:
-    """A draft with the order of its sections, and the connection to Kafka."""
+    """With its sections in order, and the connection to Kafka."""
     inline = {"bootstrap.servers": choices.brokers} if choices.brokers and not choices.kafka else None
     source: dict[str, Any] = {"kafka": inline or choices.kafka or KAFKA}
     draft = Draft(choices.name or build_pipeline_name(name), {"description": description, "source": source}, catalog)
@@ -119,7 +119,7 @@ def start_draft(name: str, choices: Choices, description: str, catalog: str) -> 
 
 
 def build_pipeline_name(text: str) -> str:
-    """A connector's name as the name of a file: lower case, letters, digits, dash and underscore."""
+    """A connector's name as a file's: lower case, letters, digits, dash and underscore."""
     cleaned = "".join(
         letter if (letter.isalnum() and letter.isascii()) or letter in "_-" else "_" for letter in text.casefold()
     )

@@ -1,7 +1,7 @@
 """How a sink sees a record: formats of key and value, metadata columns, and the row that its transforms make of it.
 
 Transforms are folded one by one, in the connector's order: each changes what a column *is* at that moment. So a masked
-column is copied masked, a renamed one is left out under its new name, and one that was left out is no longer there.
+column is copied masked, a renamed one is left out under its new name, and a left out one is gone.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -21,9 +21,10 @@ NEEDS_SCHEMA = (
 class Cell:
     """What a column holds: SQL over the record's own columns.
 
-    `field` is the record's column that it is, unchanged; empty if it is computed. `type` is Spark's, where it is known.
-    `reads` are the record's columns, without case. `is_final`: how its field is read is decided, or the effect of a
-    transform is missing, so nothing more can be computed of it.
+    - `field`: the unchanged column of the record, empty if computed. `type`: Spark's, where known.
+    - `reads`: the record's columns, without case.
+    - `is_final`: nothing more can be computed of it: its field's reading is decided, or a transform's effect is
+      missing.
     """
 
     sql: str
@@ -34,7 +35,6 @@ class Cell:
 
 
 def compute(sql: str, kind: str, reads: Iterable[str] = ()) -> Cell:
-    """A computed cell of that type."""
     return Cell(f"CAST({sql} AS {kind})", type=kind, reads=frozenset(reads))
 
 
@@ -46,8 +46,9 @@ def build_own_cell(name: str, kind: str = "") -> Cell:
 class TransformedRow:
     """The columns after the transforms so far. Names are compared without case, as Spark does.
 
-    `cells` are the columns that some transform has named. With `has_rest` all other fields of the record are columns
-    too, but those that are hidden: fields that are no longer there under their own name.
+    `cells`: columns that some transform has named. With `has_rest` all other fields of the record are columns too,
+    except for
+    hidden ones, which are no longer there under their own name.
     """
 
     def __init__(self) -> None:
@@ -81,7 +82,7 @@ class TransformedRow:
         return name.casefold() in self._hidden
 
     def is_read_twice(self, cell: Cell) -> bool:
-        """Whether another column is made of the same field: what is said of the field would change both."""
+        """Whether another column is made of the field: a change of the field's reading would change both."""
         return sum(bool(cell.reads & other.reads) for other in self.cells.values()) > 1
 
     def put(self, name: str, cell: Cell) -> None:
@@ -99,7 +100,7 @@ class TransformedRow:
         self.cells[name] = cell
 
     def replace_fields(self, excluded: Collection[str], included: Collection[str], renamed: Mapping[str, str]) -> str:
-        """Leave out, keep and rename columns, all at once. Else the reason why it cannot be, and nothing is changed."""
+        """Leave out, keep and rename columns, all at once; else return why not, and change nothing."""
         for name in (*included, *renamed):
             self.find(name)
         left_out = {name.casefold() for name in excluded}
@@ -128,7 +129,7 @@ class TransformedRow:
         return ""
 
     def list_fields(self, columns: Mapping[str, str], made: Collection[str]) -> dict[str, str]:
-        """The value's fields with their types, from a table's `columns`; `made` are columns that no value holds."""
+        """The value's fields with their types, from a table's `columns`; `made`: columns that no value holds."""
         hidden = {name.casefold() for name in made}
         fields: dict[str, str] = {}
         types: dict[str, str] = {}
@@ -149,7 +150,7 @@ class TransformedRow:
     def render(self, keys: Iterable[str], metadata: Iterable[str], fields: Collection[str] | None) -> str:
         """The SELECT that makes the row; empty where the record is the row.
 
-        `keys` are the columns that a record's key adds. `fields` are the value's fields, None if they are not known.
+        `keys`: columns from the record's key. `fields`: the value's, None if unknown.
         """
         known = None if fields is None else {name.casefold() for name in (*fields, *metadata)}
         if not self.has_rest:
@@ -172,11 +173,7 @@ class TransformedRow:
         self._hidden[name.casefold()] = name
 
     def _may_come_back(self, name: str) -> bool:
-        """Whether a hidden name may be a field of the record.
-
-        A name that a transform has made is a field of no record with a schema: Kafka Connect refuses it twice. Without
-        a schema it may be one.
-        """
+        # Kafka Connect refuses a name twice in a record with a schema; without one it may be a field of it
         return not (self.is_typed and name.casefold() in self._made)
 
 
@@ -184,8 +181,9 @@ class TransformedRow:
 class RecordPlan:
     """What is known of the records so far; each converter and transform adds to it.
 
-    `topic_renames` are patterns with their replacements, in Java's syntax. `missing` are the transforms that leave out
-    or change columns, and that are not in the row: a file without them would show what the sink does not.
+    `topic_renames`: patterns with replacements, in Java's syntax. `missing`: transforms that leave out or change
+    columns and are
+    not in the row: without them the file would show what the sink does not.
     """
 
     key: dict[str, Any] = field(default_factory=dict)
@@ -201,7 +199,7 @@ class RecordPlan:
     is_change_event: bool = False
 
     def build_select(self, fields: Collection[str] | None = None) -> str:
-        """The SELECT that makes the row; empty where the record is the row. `fields`: the value's, None if unknown."""
+        """Empty where the record is the row. `fields`: the value's, None if unknown."""
         return self.row.render(self.list_key_columns(), self.metadata, fields)
 
     def list_key_columns(self) -> list[str]:

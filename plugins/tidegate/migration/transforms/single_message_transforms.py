@@ -1,7 +1,8 @@
 """Single-message transforms of Kafka Connect, folded one by one, in the order in which the connector applies them.
 
-What cannot be folded is named as not mapped. If it leaves columns out, or makes another row, the select is to be filled
-in: the file must not show what the sink does not.
+One that cannot be folded is reported as not mapped. If it leaves columns out, or makes another row, the user must fill
+in
+the select: the file must not show what the sink does not.
 """
 
 import re
@@ -72,10 +73,8 @@ def plan_insert_field(transform: Transform, plan: RecordPlan, _: Draft) -> None:
 
 
 def _insert_place(plan: RecordPlan, column: str, word: str) -> bool:
-    """A column of the record's topic, partition, offset or time; False where a field of that name hides it.
-
-    It is a metadata column, unless the record has, or had, a field of the column's name: that one would be read.
-    """
+    """A column of the record's topic, partition, offset or time; False where a field of that name hides it."""
+    # a metadata column would be read from a field of the column's name, if the record has, or had, one
     if not plan.row.is_known(column):
         plan.metadata[column] = word
         plan.row.put(column, build_own_cell(column, TYPES_OF_PLACE[word]))
@@ -190,9 +189,9 @@ def plan_cast(transform: Transform, plan: RecordPlan, _: Draft) -> None:
 
 
 def _leave_out(transform: Transform, plan: RecordPlan, columns: list[str], reason: str) -> None:
-    """Refuse a conversion; nothing more is computed of columns that lack it."""
     transform.refuse_all(f"{reason} cannot be converted here; write it in tables[].select")
     for column in columns:
+        # nothing more is computed of columns that lack the conversion
         cell = plan.row.find(column)
         if cell is not None:
             plan.row.put(column, replace(cell, is_final=True))
@@ -246,7 +245,6 @@ def plan_timestamp(transform: Transform, plan: RecordPlan, _: Draft) -> None:
 
 
 def _find_kind(target: str, pattern: str, *, is_typed: bool) -> str:
-    """The type that a field of the record must have, so that the transform can read it as a time."""
     if target == "string":
         return "TIMESTAMP" if is_typed else "BIGINT"
     if pattern:
@@ -255,7 +253,7 @@ def _find_kind(target: str, pattern: str, *, is_typed: bool) -> str:
 
 
 def _read_time(sql: str, kind: str, pattern: str, unit: str) -> str:
-    """SQL for the time that a column of that type holds; empty where its type does not say it."""
+    """SQL for the time in a column of that type; empty where the type does not tell it."""
     if kind in ("TIMESTAMP", "DATE"):
         return sql
     if kind == "STRING" and pattern:
@@ -264,7 +262,6 @@ def _read_time(sql: str, kind: str, pattern: str, unit: str) -> str:
 
 
 def _write_time(time: str, target: str, pattern: str, unit: str) -> tuple[str, str] | None:
-    """SQL and type of what becomes of a time."""
     if target in ("Timestamp", "Date"):
         return time, target.upper()
     if target == "unix" and unit in EPOCH_FUNCTIONS:
@@ -494,7 +491,7 @@ REASONS = ROUTERS | {
 
 
 def plan_transforms(ledger: SettingsLedger, draft: Draft, plan: RecordPlan) -> None:
-    """Add what the connector's transforms do to the plan, and note each of their settings."""
+    """Add the effects of the connector's transforms to the plan, and account for each of their settings."""
     aliases = ledger.list_items("transforms")
     ledger.map("transforms", "each transform below")
     for alias in aliases:
@@ -538,7 +535,6 @@ def _plan_transform(transform: Transform, plan: RecordPlan, draft: Draft) -> Non
 
 
 def _note_missing(transform: Transform, plan: RecordPlan, draft: Draft) -> None:
-    """Say which transform's effect is missing, and whether the file may be used without it."""
     if not transform.is_refused:
         return
     kind = transform.short_class

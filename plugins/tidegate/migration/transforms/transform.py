@@ -24,7 +24,6 @@ class Transform:
 
     @property
     def is_of_key(self) -> bool:
-        """Whether it changes the key."""
         return self.get("type").endswith("$Key")
 
     @property
@@ -35,11 +34,10 @@ class Transform:
 
     @property
     def options(self) -> list[str]:
-        """The options that are given."""
+        """The given ones."""
         return [name.removeprefix(self._prefix) for name in self._ledger.list_names(self._prefix)]
 
     def get(self, option: str, default: str = "") -> str:
-        """An option's text."""
         return self._ledger.get(f"{self._prefix}{option}", default)
 
     def get_predicate(self, option: str) -> str:
@@ -47,11 +45,9 @@ class Transform:
         return self._ledger.get(f"predicates.{self.get('predicate')}.{option}")
 
     def is_true(self, option: str, *, default: bool = False) -> bool:
-        """Whether an option is on."""
         return self._ledger.is_true(f"{self._prefix}{option}", default=default)
 
     def list_items(self, option: str) -> list[str]:
-        """An option's list."""
         return self._ledger.list_items(f"{self._prefix}{option}")
 
     def map(self, option: str, target: str, reason: str = "") -> None:
@@ -72,12 +68,12 @@ class Transform:
             self._ledger.refuse(f"{self._prefix}{option}", reason)
 
     def map_all(self, target: str, reason: str = "") -> None:
-        """Note all options that nobody has noted as mapped."""
+        """Note all open options as mapped."""
         for option in self._list_open():
             self.map(option, target, reason)
 
     def drop_all(self, reason: str) -> None:
-        """Note all options that nobody has noted as not needed."""
+        """Note all open options as not needed."""
         for option in self._list_open():
             self.drop(option, reason)
 
@@ -88,7 +84,7 @@ class Transform:
             self.refuse(option, reason)
 
     def refuse_rest(self, reason: str) -> None:
-        """Note what is left as not mapped."""
+        """Note open options as not mapped."""
         for option in self._list_open():
             self.refuse(option, reason)
 
