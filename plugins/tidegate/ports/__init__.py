@@ -1,4 +1,1 @@
-"""What the steps need from outside.
-
-Protocols of broker, destination, engine, SQL and schemas, and the context that carries them.
-"""
+"""What the steps need from outside: broker, destination, engine, SQL and schemas, and the session with all of them."""

@@ -11,52 +11,50 @@ class Broker(Protocol):
     """Kafka, as far as the steps need it.
 
     `isolation` is read_committed or read_uncommitted; times are milliseconds. Brokers that do not answer raise
-    `RetryLater`, a log-in that they refuse `GiveUp`. What reads changes nothing and may be called again.
+    `RetryLater`, a
+    refused log-in `GiveUp`. Reading changes nothing and may be repeated.
     """
 
     def list_topics(self, pattern: str) -> tuple[str, ...]:
-        """Names of the existing topics that match the whole pattern, in order; empty where none does."""
+        """Topics that match the whole pattern, in order; empty without one."""
         ...
 
     def read_log(self, topics: tuple[str, ...], isolation: str) -> Log:
-        """Cluster id, topic ids, and per partition the first offset kept and the one after the last.
+        """Cluster id, topic ids, leader epochs, and per partition the first offset kept and the one after the last.
 
-        Under read_committed the end is the last stable offset: a transaction that is open keeps it back. Besides, the
-        epochs of the leaders that said so.
-        `PositionLost` names the topics that do not exist; no topics give an empty log.
+        Under read_committed the end is the last stable offset: an open transaction keeps it back. `PositionLost` names
+        missing
+        topics; no topics give an empty log.
         """
         ...
 
     def read_topic_ids(self, topics: tuple[str, ...]) -> tuple[str, dict[str, str]]:
-        """Cluster id, and the id of each topic, as the brokers say now: never from what was read before.
-
-        `PositionLost` names the topics that do not exist.
-        """
+        """Cluster id and topic ids, as the brokers say now: never cached. `PositionLost` names missing topics."""
         ...
 
     def read_end_offsets(self, topics: tuple[str, ...], isolation: str) -> Offsets:
-        """End offsets alone, in one request; what is not there, or does not answer, is left out."""
+        """In one request; leaves out what is missing or does not answer."""
         ...
 
     def find_offsets_at(self, topics: tuple[str, ...], timestamp_ms: int) -> Offsets:
-        """Per partition the first offset whose record is at or after a time, the end where there is none."""
+        """Per partition the first offset whose record is at or after a time, or the end."""
         ...
 
     def filter_compacted(self, topics: tuple[str, ...]) -> tuple[str, ...]:
-        """Those of `topics`, in their order, whose `cleanup.policy` has `compact` in it."""
+        """The `topics`, in their order, whose `cleanup.policy` contains `compact`."""
         ...
 
     def read_timestamps(
         self, places: Collection[RecordAddress], isolation: str = "read_committed"
     ) -> dict[RecordAddress, int]:
-        """Times of the first records at or after these offsets, by place; all are asked for together.
+        """Times of the first records at or after these offsets, by place; one read for all.
 
-        Absent where none comes within the time that a look may take.
+        Absent where none comes within a look's time limit.
         """
         ...
 
     def read_record(self, topic: str, partition: int, offset: int, isolation: str) -> KafkaRecord | None:
-        """The record at exactly this offset; None where a reader of that isolation finds none there."""
+        """The record at exactly this offset; None where a reader of that isolation finds none."""
         ...
 
     def read_newest_timestamps(self, ends: Offsets) -> Offsets:
@@ -68,31 +66,32 @@ class Broker(Protocol):
         ...
 
     def read_group_retention(self) -> float | None:
-        """Seconds after its last commit at which an offset of a group is forgotten; None where they will not say."""
+        """Seconds from an offset's last commit to its expiry; None where the brokers do not say."""
         ...
 
     def send(self, topic: str, records: Sequence[Message]) -> None:
-        """Produce records to a topic, created with one partition if missing, and wait until the brokers have them.
+        """Produce and wait until the brokers have the records; creates a missing topic with one partition.
 
         `RetryLater` if some may not have arrived, `RecordRefused` for one that is too large. A repeat call produces all
-        of them again.
+        again.
         """
         ...
 
     def read_leader_epochs(self, ranges: Ranges, isolation: str) -> Epochs:
-        """For each partition where the brokers keep them: the (offset, epoch) at which each leader's epoch begins."""
+        """Per partition with epochs, the (offset, epoch) at which each leader's epoch begins."""
         ...
 
     def find_log_cuts(self, offsets: Offsets, epochs: Offsets) -> Offsets:
-        """Of the partitions in `epochs`, those whose log was cut before the offset, by where it was cut.
+        """Of the partitions in `epochs`, those whose log was cut before the offset, with the place of the cut.
 
-        An epoch is that of a leader whose log reached the offset; later leaders had less of it, and wrote other
-        records from there on. Partitions of which the brokers cannot tell are absent.
+        An epoch's leader had a log up to the offset; later leaders had less of it, and wrote other records from there
+        on. Absent
+        where the brokers cannot tell.
         """
         ...
 
     def sample_keys(self, ranges: Ranges) -> dict[tuple[str, int], list[bytes | None]]:
-        """Keys of a few records from all over the ranges; of large partitions, and only those that come at once."""
+        """Keys of a few records from all over the ranges; only of large partitions, and as far as they come at once."""
         ...
 
     def read_committed(self, group: str, topics: tuple[str, ...]) -> Offsets:
@@ -100,9 +99,10 @@ class Broker(Protocol):
         ...
 
     def commit(self, group: str, offsets: Offsets, beat_ms: int | None = None) -> int | None:
-        """Commit the offsets and read them back; returns the time of the heartbeat before this call, None without one.
+        """Commit the offsets and read them back; returns the time of the previous heartbeat, or None.
 
-        `beat_ms` replaces that time. `RetryLater` where the group then holds other offsets: another client commits to
-        it. A repeat call commits the same again, which keeps the offsets from expiring.
+        `beat_ms` replaces that time. `RetryLater` where the group then has other offsets: another client commits to it.
+        A repeat
+        call commits again, which keeps the offsets from expiring.
         """
         ...

@@ -31,60 +31,61 @@ from tidegate.sql.pruning import Bounds
 
 
 class TableStore(Protocol):
-    """Destination tables, and tables of our own beside them. Tables are named ``catalog.namespace.table``.
+    """Destination tables, and the product's own beside them, named ``catalog.namespace.table``.
 
-    The methods that do something here are those of a destination that looks after its files itself.
+    The methods with a body fit a destination that looks after its files itself.
     """
 
     def list_tables(self, namespace: str) -> list[str]:
-        """Names, without the namespace, of the tables in ``catalog.namespace``; none where there is no namespace."""
+        """Without the namespace; empty for a missing ``catalog.namespace``."""
         ...
 
     def read_state(self, table: str, pipeline: str) -> TableState | None:
-        """What stands there now; None where there is no table."""
+        """None without a table."""
         ...
 
     def evolve(self, table: str, columns: tuple[Column, ...], *, add: bool, widen: bool, relax: bool) -> list[str]:
-        """Make the table able to hold `columns`; additive only, idempotent; says what it changed."""
+        """Make the table able to hold `columns`; additive only, idempotent; returns a sentence for each change."""
         ...
 
     def find_bounds(self, table: str, values: MergeInput) -> Bounds:
-        """Where the rows lie that a merge filled with `values` can touch; in the snapshot that `at` names, if any."""
+        """Where the rows lie that a merge with `values` can touch; in the snapshot that `at` names, if any."""
         ...
 
     def claim(self, table: str, owner: Ownership) -> Mapping[str, str] | None:
-        """Properties of a table of our own, None where there is none. One that 0.1 made is marked; else `GiveUp`."""
+        """Properties of one of the product's tables, None without a table. Marks one that 0.1 made; else `GiveUp`."""
         ...
 
     def list_pipelines(self, table: str) -> tuple[str, ...]:
-        """Every pipeline that may have published into what is written of the table, this one among them."""
+        """Every pipeline that may have published into the written branch, this one among them."""
         ...
 
     def has_files(self, table: str) -> bool:
-        """Whether there is a table of this name whose files somebody has to look after. Measures nothing."""
+        """Whether the table exists and somebody must look after its files. Measures nothing."""
         return False
 
     def read_files(self, table: str, exact: bool = False) -> TableFiles | None:
-        """What the table consists of, from its metadata; None where there is no table.
+        """What the table consists of, from its metadata; None without a table.
 
-        Of a large table small files are those of its newest manifests; `exact` reads all, and costs what it has.
+        Of a large table small files are those of its newest manifests; `exact` reads all, whose cost grows with the
+        table.
         """
         return None
 
     def read_property(self, table: str, name: str) -> str | None:
-        """One property of a table; None where there is no such property or table."""
+        """None without such a property or table."""
         return None
 
     def list_folder_limits(self, table: str, partition_by: tuple[str, ...]) -> tuple[FolderLimit, ...]:
-        """How long values may be that name the folders of the table's files; of one to be made by `partition_by`."""
+        """The maximum length of values that name folders of the table's files; of a new table by `partition_by`."""
         return ()
 
     def count_rows(self, table: str) -> int | None:
-        """Rows by the table's own statistics; None where they are not exact."""
+        """By the table's own statistics; None where they are not exact."""
         ...
 
     def forget_deletes(self, deletes: str, before_ms: int, every_ms: int = 0) -> int:
-        """Remove remembered deletes of older records; returns how many. One that is dear may go `every_ms` only."""
+        """Remove remembered deletes of older records; returns how many. A costly removal may wait `every_ms`."""
         ...
 
 
@@ -94,20 +95,21 @@ NO_BRANCHES_REASON = "the destination has no branches: a merge is written by the
 class BranchCommits(Protocol):
     """Writes a batch into a destination table: on a branch where there are some, then by compare-and-swap.
 
-    The methods that do something here are those of a destination without branches, which writes nothing before it
-    publishes, and where nothing tells of a rollback.
+    The methods with a body fit a destination without branches, which writes nothing before it publishes and does not
+    tell of
+    a rollback.
     """
 
     def has_branches(self, table: str) -> bool:
-        """Whether a merge is written beside the table, and seen, before it is published; else the publish does both."""
+        """Whether a merge is written beside the table, visible before its publish; else the publish does both."""
         return False
 
     def seed(self, table: str, pipeline: str, position: Position) -> None:
-        """Give a table without snapshots its first one, empty, with the starting position; refused if it has one."""
+        """Give a table its first snapshot, empty, with the starting position; refused if it has one."""
         ...
 
     def start_branch(self, table: str, state: TableState, branch: str) -> None:
-        """Start `branch` at the snapshot that `state` was read from; `CommitRefused` if main has moved."""
+        """Start `branch` at the snapshot of `state`; `CommitRefused` if main has moved."""
         raise GiveUp(f"table={table}: {NO_BRANCHES_REASON}")
 
     def read_head(self, table: str, branch: str) -> Head | None:
@@ -125,14 +127,14 @@ class BranchCommits(Protocol):
     def reparent(
         self, table_commit: TableCommit, onto: int, keys: MergeInput | None, summary: dict[str, str] | None = None
     ) -> Head | None:
-        """Put a branch onto a newer main, None where a merge with `keys` might differ; `keys` None: it appends.
+        """Put a branch onto a newer main; None where a merge with `keys` might differ. Without `keys` it appends.
 
-        `summary` is what the snapshot tells beside what its writer counted; None leaves that as it is.
+        `summary`: the snapshot's entries beside what its writer counted; None leaves them.
         """
         return None
 
     def drop_branch(self, table: str, branch: str) -> None:
-        """Remove one branch; nothing happens where it is gone."""
+        """A missing branch is no error."""
         return
 
     def drop_branches(self, table: str, pipeline: str, up_to_batch: int, is_gone: Callable[[str], bool]) -> int:
@@ -143,24 +145,24 @@ class BranchCommits(Protocol):
         return 0
 
     def find_rollback(self, table: str, pipeline: str) -> Rollback | None:
-        """What a rollback took from this pipeline; None where nothing tells of one, or the last publish is gone."""
+        """What a rollback took from this pipeline; None without a trace of one, or if the last publish is gone."""
         return None
 
     def undo_rollback(self, table: str, pipeline: str, rollback: Rollback, properties: dict[str, str]) -> None:
         """Make the last published snapshot main again and set `properties`, in one commit.
 
-        `CommitRefused` unless main and the tag stand as in `rollback`; `OutcomeUnknown` when no answer came.
+        `CommitRefused` unless main and the tag stand as in `rollback`; `OutcomeUnknown` without an answer.
         """
         raise GiveUp(f"table={table}: {NO_BRANCHES_REASON}")
 
     def find_snapshots(self, table: str, attempt: str) -> list[int]:
-        """The snapshots, on whatever branch or on none, that this attempt wrote."""
+        """The snapshots of this attempt, on any branch or on none."""
         return []
 
     def list_rolled_back(self, table: str, name: str) -> frozenset[str]:
-        """What snapshots tell under this name in their summaries, where the table stands on none of them any more.
+        """Values of `name` in summaries of snapshots that the table no longer stands on; empty without a table.
 
-        A snapshot on which it may stand, as expiry took those in between, is none of them; none without a table.
+        Except for a snapshot that it may still stand on, behind expired ones.
         """
         return frozenset()
 
@@ -168,21 +170,22 @@ class BranchCommits(Protocol):
 class StagingStore(Protocol):
     """Intermediate tables, in which batches wait for their merge.
 
-    The methods that do something here are those of a destination that Spark writes itself, and of one that asks audits
-    in the transaction that publishes.
+    The methods with a body fit a destination that Spark writes itself, or that asks audits in the transaction that
+    publishes.
     """
 
     def find_landing_folder(self, intermediate: str, batch: int, attempt: str) -> str | None:
-        """The folder in which a stage job leaves this attempt's files; None where it writes the table itself."""
+        """The folder for this attempt's files; None where the stage job writes the table itself."""
         return None
 
     def complete_attempt(
         self, intermediate: str, batch: int, attempt: str, summary: dict[str, str]
     ) -> StageOutcome | None:
-        """Let what a stage job has left count: from here on, and not before, the attempt is staged. Returns its counts.
+        """Let an attempt count, from here on, and return its counts.
 
-        Files in its folder are brought into the table first. Without the counts that a job leaves last nothing is
-        done, and the answer is None. A repeat call changes nothing.
+        Loads the files in its folder first. Without the counts, which a job leaves last, does nothing and returns None.
+        A repeat
+        call changes nothing.
         """
         ...
 
@@ -191,47 +194,48 @@ class StagingStore(Protocol):
         return
 
     def list_signed_attempts(self, intermediate: str) -> list[SignedAttempt]:
-        """Attempts that are signed and whose files are still there."""
+        """Signed attempts whose files are still there."""
         return []
 
     def read_job_outcome(self, intermediate: str, batch: int, attempt: str) -> StageOutcome | None:
-        """The counts that a stage job left last in its landing folder; None if it did not finish."""
+        """The counts in a landing folder; None if the stage job did not finish."""
         return None
 
     def read_discovered_names(self, intermediate: str, batch: int, attempt: str) -> DiscoveredNames | None:
-        """The names that a job left last in its landing folder; None if it did not finish."""
+        """The names in a landing folder; None if the job did not finish."""
         return None
 
     def read_explanation(self, intermediate: str, batch: int, attempt: str) -> RecordExplanation | None:
-        """What a job that explains a record left, in the table or in its landing folder; None if it did not finish."""
+        """Of a record, from the table or the landing folder; None if the job did not finish."""
         ...
 
     def list_staged(self, intermediate: str, table: str) -> list[StagedBatch]:
-        """Complete batches that stand in the intermediate table, oldest first; highest attempt of each batch only."""
+        """Complete batches in the intermediate table, oldest first; the highest attempt of each batch only."""
         ...
 
     def holds_rows(self, intermediate: str, batches: Sequence[StagedBatch]) -> bool:
-        """Whether all rows of `batches`, as each was staged, can be read at the snapshot of the last of them.
+        """Whether all rows of `batches`, as staged, can be read at the snapshot of the last of them.
 
-        Not so where an attempt that was never merged has written over some of them, or they were removed, before that
-        snapshot. A destination that keeps the rows of all attempts side by side has them.
+        Not if an attempt that was never merged has written over some of them, or they were removed, before that
+        snapshot. A
+        destination that keeps the rows of all attempts side by side has them.
         """
         return True
 
     def read_staged_outcome(self, intermediate: str, attempt: str) -> StageOutcome | None:
-        """What the stage job of this attempt left behind (with its snapshot id), None if it did not finish."""
+        """The stage job's outcome with its snapshot id, None if it did not finish."""
         ...
 
     def read_staging(self, intermediate: str, table: str) -> Staging | None:
-        """What the newest snapshot holds, without batches whose newest attempt is unfinished; None if there is none."""
+        """What the newest snapshot holds, without batches whose newest attempt is unfinished; None without a table."""
         ...
 
     def find_highest_batch(self, intermediate: str) -> int:
-        """The highest batch number that was ever written there, 0 for none; not of attempts that are never merged."""
+        """The highest batch number ever written there, 0 for none; without attempts that are never merged."""
         ...
 
     def read_audit_answers(self, intermediate: str, attempt: str) -> AuditAnswers | None:
-        """What the last merge of this staged attempt found when it asked its audits; None if none did."""
+        """Of the last merge of this staged attempt; None if it asked no audits."""
         return None
 
     def clean_up(self, intermediate: str, up_to_batch: int) -> dict[str, int]:
@@ -239,7 +243,7 @@ class StagingStore(Protocol):
         ...
 
     def drop(self, intermediate: str) -> None:
-        """Drop an intermediate table with all its files, also of attempts that were killed; `GiveUp` if not ours."""
+        """With all its files, also of killed attempts; `GiveUp` for another product's table."""
         ...
 
 
@@ -247,37 +251,34 @@ class DeadLetterStore(Protocol):
     """Dead-letter tables: bad records, with their bytes, until they are replayed."""
 
     def read_dead_letters(self, name: str, limit: int) -> DeadLetters:
-        """What stands in a dead-letter table: counts, and the newest `limit` that wait, newest first."""
+        """Counts, and the newest `limit` that wait, newest first."""
         ...
 
     def list_waiting_letters(self, name: str, table: str) -> list[WaitingLetter]:
-        """Where each dead letter of `table` lies that was not replayed."""
+        """Places of the dead letters of `table` that were not replayed."""
         ...
 
     def list_replayed_letters(self, name: str, table: str, attempts: Collection[str]) -> list[WaitingLetter]:
-        """Where each dead letter of `table` lies that one of these staged attempts of replays has read."""
+        """Places of the dead letters of `table` that one of these staged attempts of replays has read."""
         ...
 
     def read_letters_of_attempt(self, name: str, table: str, attempt: str) -> list[DeadLetter]:
-        """The dead letters of `table` that one attempt left, with their bytes, in the order of their places."""
+        """The dead letters of `table` from one attempt, with their bytes, in the order of their places."""
         ...
 
     def copy_dead_letters(self, name: str, table: str, intermediate: str) -> str:
-        """Copy those that wait to files beside `intermediate`; their folder, empty where Spark reads them itself."""
+        """Copy those that wait to files beside `intermediate`; returns the folder, empty if Spark reads them itself."""
         return ""
 
     def count_letters_of_others(
         self, name: str, table: str, attempts: Sequence[str], ranges: Ranges
     ) -> Mapping[tuple[str, int], int]:
-        """Dead letters of `table` in these ranges that other attempts than `attempts` left, by topic and partition.
-
-        A partition without any is not among them.
-        """
+        """Dead letters of `table` in these ranges from other attempts, by topic and partition; absent without any."""
         ...
 
 
 class BatchCounts(TypedDict):
-    """What became of a batch: records up to `dead_lettered`, then rows, then the seconds that its merge took."""
+    """What became of a batch: records up to `dead_lettered`, then rows, then the seconds of its merge."""
 
     read: int
     staged: int
@@ -294,8 +295,8 @@ class BatchCounts(TypedDict):
 class HistoryRow(BatchCounts, CostCounts):
     """What one batch, or one slice of a backfill, did to one table.
 
-    `span` counts offsets. `ranges` is JSON, times end in ``_ms``.
-    `backfill` names the slice, None for a batch of the log.
+    `span` counts offsets. `ranges` is JSON, times end in ``_ms``. `backfill` names the slice, None for a batch of the
+    log.
     """
 
     batch: int
@@ -317,23 +318,23 @@ class BatchHistory(Protocol):
     """What was applied: batches, and the slices of backfills."""
 
     def append_history(self, control: str, row: HistoryRow) -> None:
-        """Append one row of history; created if missing."""
+        """Creates a missing history."""
         ...
 
     def read_history(self, control: str, limit: int) -> list[HistoryRow]:
-        """The newest rows of history, newest first."""
+        """Newest first."""
         ...
 
     def list_backfills(self, table: str, pipeline: str) -> list[str]:
-        """Of each backfill of `table` that has an intermediate table: what was noted when that was made."""
+        """The notes of the backfills of `table` that have an intermediate table."""
         ...
 
     def list_applied_slices(self, intermediate: str, shape: str) -> frozenset[int]:
-        """The slices that a backfill's table says are applied; none where there is no table of that shape."""
+        """The slices marked as applied; empty without a table of that shape."""
         ...
 
     def mark_applied(self, intermediate: str, number: int) -> None:
-        """Say in a backfill's table that a slice is applied; `CommitRefused` if others commit meanwhile."""
+        """`CommitRefused` if others commit meanwhile."""
         ...
 
     def forget_backfill(self, table: str, pipeline: str, backfill: str) -> None:

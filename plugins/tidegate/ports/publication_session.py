@@ -37,7 +37,7 @@ class TableHead:
 
 @dataclass(frozen=True)
 class SnapshotLag:
-    """How many snapshots changed rows since a snapshot, at most how many rows, and when the first of them was made."""
+    """Snapshots that changed rows since a snapshot, at most how many rows, and the time of the first."""
 
     snapshots: int = 0
     rows: int = 0
@@ -58,21 +58,19 @@ class Topics(Protocol):
     """Kafka, as far as a publication needs it."""
 
     def find_topics(self, publication: Publication) -> ExistingTopics:
-        """Find the topics that exist. `GiveUp` names one that is not compacted, unless the file allows that."""
+        """Leaves out missing topics. `GiveUp` names one that is not compacted, unless the file allows that."""
         ...
 
     def create(self, publication: Publication) -> None:
-        """Create missing topics, compacted, and the state topic with one partition for each part. A repeat creates
-        nothing.
-        """
+        """Create missing topics, compacted; the state topic has one partition per part. A repeat creates nothing."""
         ...
 
     def send(self, topic: str, records: Sequence[Message]) -> None:
-        """Produce to a topic that is created if it is missing, and wait for the brokers."""
+        """Produce and wait for the brokers; creates a missing topic."""
         ...
 
     def read_progress(self, publication: Publication, at_rest: bool = False) -> PartProgress:
-        """The newest record of each part; GiveUp when the state topic has another number of partitions.
+        """The newest record of each part; `GiveUp` when the state topic has another number of partitions.
 
         `at_rest` waits a little for transactions that are still being ended.
         """
@@ -83,7 +81,7 @@ class Snapshots(Protocol):
     """A table's history."""
 
     def read_table(self, name: str) -> TableHead | None:
-        """The table's current snapshot; None without a table."""
+        """None without a table."""
         ...
 
     def has_snapshot(self, name: str, snapshot_id: int) -> bool:
@@ -95,11 +93,11 @@ class Snapshots(Protocol):
         ...
 
     def measure_lag(self, name: str, old: int | None, new: int) -> SnapshotLag:
-        """What lies between the two, told from the snapshots' summaries; None stands for an empty table."""
+        """What lies between the two, from the snapshots' summaries; None stands for an empty table."""
         ...
 
     def list_ancestors(self, name: str, limit: int) -> list[TableSnapshot]:
-        """At most `limit` of the snapshots from the current one down its ancestors, newest first."""
+        """At most `limit`, from the current one down, newest first."""
         ...
 
     def find_touched_files(self, name: str, old: int, new: int) -> TouchedFiles | None:
@@ -107,15 +105,15 @@ class Snapshots(Protocol):
         ...
 
     def pin(self, name: str, snapshot_id: int, tag: str) -> None:
-        """Keep a snapshot from expiring by `tag`; one that is there stays as it is. `RetryLater` if others commit."""
+        """Keep a snapshot from expiring by `tag`; an existing tag stays. `RetryLater` if others commit."""
         ...
 
     def list_pins(self, name: str, prefix: str) -> list[str]:
-        """The names of the tags that begin with `prefix`, in order."""
+        """Tags with this prefix, in order."""
         ...
 
     def unpin(self, name: str, tags: list[str]) -> None:
-        """Remove these tags; those that are gone already are passed over, so it may be called again."""
+        """Missing tags are passed over, so a repeat call is harmless."""
         ...
 
 

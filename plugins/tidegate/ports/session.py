@@ -20,7 +20,7 @@ class Sql(Protocol):
     """The statements of ``include/sql``."""
 
     def render(self, statement: str, **values: Any) -> str:
-        """The text of ``<statement>.sql`` with `values` filled in; a value that it needs and lacks is an error."""
+        """The text of ``<statement>.sql`` with `values` filled in; a missing value is an error."""
         ...
 
 
@@ -31,10 +31,11 @@ class Engine(Protocol):
     """Spark."""
 
     def run(self, job: Job) -> None:
-        """Run one job to its end. What it produced is found in the destination, by attempt.
+        """Run one job to its end; its result is in the destination, by attempt.
 
-        An error does not say that nothing was produced: look there first. A repeat call runs the job a second time,
-        so each call is given an attempt of its own.
+        After an error the result may be there: look first. A repeat call runs the job a second time, so each call needs
+        an attempt
+        of its own.
         """
         ...
 
@@ -43,7 +44,7 @@ class Schemas(Protocol):
     """Where keys and values are described outside of the pipeline file."""
 
     def describe_table(self, table: Table) -> Table:
-        """`table` with columns and decoding options of its formats; the same answer for the life of this object."""
+        """`table` with columns and decoding options; the answer never changes in the life of this object."""
         ...
 
 
@@ -51,7 +52,6 @@ class DeclaredSchemas:
     """Implements `Schemas` for formats that the pipeline file or the destination describes."""
 
     def describe_table(self, table: Table) -> Table:
-        """The table as it is."""
         return table
 
 
@@ -59,12 +59,12 @@ class DeclaredSchemas:
 class Session:
     """Everything that a step may touch, for one pipeline.
 
-    - `broker`: Kafka. `schemas`: the schemas that a registry has.
-    - `tables`, `commits`: what destination tables tell, and the commits to them.
+    - `broker`: Kafka. `schemas`: a registry's.
+    - `tables`, `commits`: destination tables, and the commits to them.
     - `staging`, `dead_letters`, `history`: the pipeline's own tables beside them.
     - `engine`: runs jobs on Spark. `sql`: the statements. `dialects`: those of catalogs that need their own.
     - `now_ms`, `pause`, `new_attempt`: the clock, and the next attempt's UUID.
-    - `heartbeat_hook`: the user's function with a say in the committed offsets.
+    - `heartbeat_hook`: the user's function that may change the committed offsets.
     """
 
     pipeline: Pipeline
@@ -84,5 +84,5 @@ class Session:
     pause: Callable[[float], None] = time.sleep
 
     def get_sql(self, table: str) -> Sql:
-        """The statements in the dialect of the table's catalog; `sql` where that has none of its own."""
+        """The statements in the dialect of the table's catalog."""
         return self.dialects.get(table.split(".", 1)[0], self.sql)
