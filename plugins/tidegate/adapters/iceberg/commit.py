@@ -254,6 +254,7 @@ def _replace_branch_head(
 
 def _remove_files(table: Table, locations: Iterable[str]) -> None:
     for location in locations:
+        # a file that stays is an orphan, which maintenance removes
         with suppress(Exception):
             remove_file(table, location)
 

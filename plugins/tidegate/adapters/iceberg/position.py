@@ -140,6 +140,7 @@ def _read_total_records(snapshot: Snapshot | None) -> int | None:
     if snapshot is None:
         return 0
     total = read_summary(snapshot).get("total-records", "")
+    # some writers do not count rows
     return int(total) if total.isdecimal() else None
 
 

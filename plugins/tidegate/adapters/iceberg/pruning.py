@@ -202,6 +202,7 @@ def find_table_field(table: Table, key_range: KeyRange) -> NestedField | None:
 
 def _is_outside(file: DataFile, key_range: KeyRange, field: NestedField) -> bool:
     missing = (file.null_value_counts or {}).get(field.field_id)
+    # both may be NULL, where both have NULLs
     if key_range.nulls and missing != 0:
         return False
     low = _decode_bound(field.field_type, (file.lower_bounds or {}).get(field.field_id))

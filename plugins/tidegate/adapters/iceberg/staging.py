@@ -344,4 +344,5 @@ def _drop_counts(table: Table, up_to_batch: int, properties: list[str]) -> None:
 def _record_highest_batch(table: Table, number: int) -> list[TableUpdate]:
     if number <= int(table.metadata.properties.get(HIGHEST_BATCH_PROPERTY, "0")):
         return []
+    # the snapshot of a batch without rows may stay, without its counts
     return [SetPropertiesUpdate(updates={HIGHEST_BATCH_PROPERTY: str(number)})]

@@ -176,6 +176,7 @@ def _check_partial_updates(table: TableModel, columns: Iterable[Column], path: K
 
 
 def _check_pace(model: PipelineModel, findings: Problems) -> None:
+    # staging is one load job for each table
     key = "merge" if model.stage.interval is None else "stage"
     interval = model.merge.interval if model.stage.interval is None else model.stage.interval
     if isinstance(interval, int) and 0 < interval < MIN_INTERVAL_SECONDS:

@@ -290,6 +290,7 @@ def _note_creation(ledger: SettingsLedger, draft: Draft, plan: RecordPlan) -> No
 
 
 def _find_partition(ledger: SettingsLedger) -> str:
+    # by day of ingestion unless a field, another length or NONE is set
     kind = ledger.get("timePartitioningType", "DAY").casefold()
     column = ledger.get("timestampPartitionFieldName") or INGESTION_TIME
     return "" if kind == "none" else f"{kind}s({column})"
