@@ -96,6 +96,17 @@ tables:
   - name: lake.e2e.behind
 merge: {interval: '0 0 1 1 *', max_records: 20, catch_up_records: 50}
 """,
+    "clocks": """
+source:
+  topics: [clocks]
+  key: {format: json, fields: [id], schema: id BIGINT}
+  value: {format: json, schema: "id BIGINT, name STRING"}
+tables:
+  - name: lake.e2e.Clocks
+  - {name: lake.e2e.clock_names, select: "SELECT id, CAST(upper(name) AS STRING) AS name FROM record"}
+stage: {interval: 5s}
+merge: {interval: -1, records_threshold: 300}
+""",
     "letters": """
 description: Some of its records cannot be read
 source:
@@ -237,6 +248,7 @@ TOPICS = {
     "submitted": 2,
     "counted": 2,
     "behind": 1,
+    "clocks": 2,
     "letters": 2,
     "stopped": 2,
     "poisoned": 2,
