@@ -80,7 +80,7 @@ def run_plan(
     """
     from tidegate.flush.plan import plan
     from tidegate.flush.two_clocks import plan_stage
-    from tidegate.table.session import expand_template
+    from tidegate.table.template import expand_template
 
     with raise_airflow_errors():
         session = cap_batches(assemble_session(name), max_records)
@@ -101,7 +101,7 @@ def run_stage_ahead(
     called for.
     """
     from tidegate.flush.two_clocks import is_merge_called
-    from tidegate.table.session import expand_template
+    from tidegate.table.template import expand_template
 
     queues, refused = run_stage(name, planned, engine, watcher)
     with raise_airflow_errors():

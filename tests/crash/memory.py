@@ -16,7 +16,7 @@ from tidegate.model.offsets import Offsets
 from tidegate.ports.session import Session
 from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Pipeline, Stage
-from tidegate.table.session import expand_template
+from tidegate.table.template import expand_template
 
 from crash.points import Journey, Point, build_fault
 

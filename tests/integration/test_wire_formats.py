@@ -12,7 +12,7 @@ from protobuf_messages import build_classes, build_field, build_file, build_mess
 from schema_registry import SchemaRegistry
 from tidegate.adapters.schema_registry.schema_provider import RegistrySchemas
 from tidegate.errors import ConfigurationError
-from tidegate.flush.plan import can_keep_last_per_key
+from tidegate.flush.key_deduplication import can_keep_last_per_key
 from tidegate.spec.source import KeyFormat, ValueFormat
 from tidegate.spec.table import Table
 

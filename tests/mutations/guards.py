@@ -394,8 +394,8 @@ GUARDS = [
     Guard(
         "a plan reads the log after the positions",
         "plugins/tidegate/flush/plan.py",
-        "    log, missing = read_known_log(session)\n",
-        "    log, missing = read_known_log(session)\n    observed = observe_tables(session)\n",
+        "    kafka_log, missing = read_known_log(session)\n",
+        "    kafka_log, missing = read_known_log(session)\n    observed = observe_tables(session)\n",
         "tests/unit/tidegate/flush/test_plan.py::"
         "test_batch_that_another_run_publishes_during_the_plan_is_not_taken_for_a_log_cut_short",
     ),
@@ -453,7 +453,7 @@ GUARDS = [
     ),
     Guard(
         "records that count beside a key's last one are staged",
-        "plugins/tidegate/flush/plan.py",
+        "plugins/tidegate/flush/key_deduplication.py",
         "        and not table.folds_records\n",
         "",
         "tests/unit/scenarios/test_partial_updates.py::"

@@ -14,7 +14,7 @@ from tidegate.model.batch import Plan
 from tidegate.ports.session import Session
 from tidegate.table.log import list_row_topics
 from tidegate.table.progress import ObservedTable, observe_tables
-from tidegate.table.session import expand_template
+from tidegate.table.template import expand_template
 
 log = logging.getLogger(__name__)
 THREADS = 8  # catalogs are waited for side by side; what a thread computes beside that, Python does one at a time

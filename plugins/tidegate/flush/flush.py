@@ -11,12 +11,13 @@ from tidegate.errors import GiveUp, NothingToDo, PublishedElsewhere, SomeTables,
 from tidegate.flush.clean_up import CleanUpReport, clean_up
 from tidegate.flush.heartbeat import commit_offsets, heartbeat
 from tidegate.flush.merge import QueueResult, group_by_table, merge_queue
-from tidegate.flush.plan import format_refusals, plan
+from tidegate.flush.plan import plan
+from tidegate.flush.refusals import format_refusals
 from tidegate.flush.stage import stage_tables
 from tidegate.model.batch import Plan, PlanScope, PublishedBatch, Refusal, StagedBatch
 from tidegate.model.offsets import Offsets
 from tidegate.ports.session import Session
-from tidegate.table.session import expand_template
+from tidegate.table.template import expand_template
 
 log = logging.getLogger(__name__)
 

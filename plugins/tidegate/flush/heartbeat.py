@@ -17,8 +17,9 @@ from tidegate.table.log import list_ignored_topics, list_row_topics, read_known_
 from tidegate.table.pipeline_progress import measure_progress
 from tidegate.table.progress import ObservedTable, observe_tables
 from tidegate.table.risks import find_risks
-from tidegate.table.session import TableSession, expand_template
+from tidegate.table.session import TableSession
 from tidegate.table.start_offsets import resolve_latest_start
+from tidegate.table.template import expand_template
 from tidegate.table.watermark import (
     commit_to_group,
     compute_low_watermark,

@@ -1,24 +1,26 @@
 """plan: decide which offsets of the log become the next batch of each table. Changes nothing."""
 
 import logging
-import re
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 
-from tidegate.errors import GiveUp, NothingToDo, RetryLater, TidegateError, TooFewRecords, join_tables
+from tidegate.errors import GiveUp, NothingToDo, TidegateError, TooFewRecords
 from tidegate.flush.batch_size import BatchSizer, cap_at
+from tidegate.flush.key_deduplication import (
+    SAMPLED_MIN_RECORDS,
+    can_keep_last_per_key,
+    estimate_superseded_share,
+    is_deduplication_worth_it,
+)
+from tidegate.flush.refusals import Delay, to_refusals
 from tidegate.flush.staged import find_unfinished_batch
-from tidegate.formats.registry import get_format
-from tidegate.model.batch import Plan, PlannedBatch, PlanScope, Refusal
+from tidegate.model.batch import Plan, PlannedBatch, PlanScope
 from tidegate.model.kafka_log import Log
 from tidegate.model.offsets import (
     Offsets,
     Ranges,
     find_lowest,
-    format_names,
     get_offset,
     iterate_offsets,
     keep_partitions,
@@ -26,10 +28,7 @@ from tidegate.model.offsets import (
 )
 from tidegate.model.position import WatermarkSide
 from tidegate.ports.session import Session
-from tidegate.schema.wire_format import OTHER_IDS, WIRE
-from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.runtime import UseWhen
-from tidegate.spec.table import DeleteMode, Table, TableMode
 from tidegate.table.log import explain_no_row_topics, read_known_log
 from tidegate.table.position import check_truncates_are_ordered
 from tidegate.table.progress import ObservedTable, TableWithLog, attach_log, observe_tables
@@ -41,125 +40,10 @@ from tidegate.table.queue import (
     is_queue_full,
     publishes_without_rows,
 )
-from tidegate.table.session import expand_template
 from tidegate.table.start_offsets import resolve_batch_start
-
-# With these options the key's bytes alone do not identify it, or the last record of a key may make no row.
-BESIDE_BYTES = ("wire_format", "ignored_records", WIRE, OTHER_IDS)
-# Smaller batches are not sampled: choosing the last records of one takes less than a second.
-SAMPLED_MIN_RECORDS = 100_000
-MIN_SAMPLED_KEYS = 500  # fewer give no estimate
-FREQUENT_KEY_COUNT = 4  # a key seen so often in a sample is counted by itself, not extrapolated
-MIN_SUPERSEDED_SHARE = 0.5  # from here on the saved decoding, writing and merging pays for finding the last records
-
-
-def can_keep_last_per_key(pipeline: Pipeline, table: Table) -> bool:
-    """Whether staging only the last record of each raw key gives an equal table."""
-    return (
-        # the last record of a key, by offset, must decide alone; keys have several byte forms, so the merge chooses
-        # once more
-        table.last_per_key != UseWhen.NEVER
-        and table.mode == TableMode.UPSERT_DELETE
-        and table.deletes == DeleteMode.HARD
-        and not table.sequence_by
-        and table.history is None
-        and not get_format(table.value.format).holds_several_rows
-        and not any(set(BESIDE_BYTES) & set(part.options) for part in (table.key, table.value))
-        and not table.key.from_value
-        and not table.folds_records
-        and not table.value.applies_truncates
-        and _is_found_in_bytes(table.value.unavailable)
-        and table.when is None
-        and table.route is None
-        and table.naming is None
-        and table.delete_when is None
-        and pipeline.source.errors.max_dead_letters is None
-        and not pipeline.source.verify_integrity
-    )
-
-
-def _is_found_in_bytes(placeholder: str | None) -> bool:
-    # the job looks for the placeholder in the raw bytes, before it decodes a record
-    return placeholder is None or re.fullmatch("[A-Za-z0-9_]+", placeholder) is not None
-
-
-def is_deduplication_worth_it(share: float | None) -> bool:
-    return share is None or share >= MIN_SUPERSEDED_SHARE
-
-
-def estimate_superseded_share(keys: Mapping[tuple[str, int], Sequence[bytes | None]], ranges: Ranges) -> float | None:
-    """Estimate the share of records that a later record of their key supersedes; None if too few keys were sampled."""
-    spans = {(topic, partition): end - start for topic, partition, start, end in ranges}
-    # two records of a sample have one key as often as two records of the whole range
-    samples = {place: sample for place, sample in keys.items() if len(sample) >= MIN_SAMPLED_KEYS}
-    weight = sum(spans[place] for place in samples)
-    if not weight:
-        return None
-    shares = (spans[place] * _estimate_partition_share(sample, spans[place]) for place, sample in samples.items())
-    return round(sum(shares) / weight, 2)
-
-
-def _estimate_partition_share(sample: Sequence[bytes | None], span: int) -> float:
-    counts = Counter(key for key in sample if key is not None)
-    often = sum(count for count in counts.values() if count >= FREQUENT_KEY_COUNT)
-    rare_records = len(sample) - often
-    repeat_pairs = sum(count * (count - 1) for count in counts.values() if count < FREQUENT_KEY_COUNT)
-    rare_repeats = (
-        span * rare_records / len(sample) * repeat_pairs / (rare_records * (rare_records - 1))
-        if rare_records > 1
-        else 0.0
-    )
-    return (often + rare_records * rare_repeats / (1 + rare_repeats)) / len(sample)
-
+from tidegate.table.template import expand_template
 
 log = logging.getLogger(__name__)
-Failure = tuple[str, GiveUp]  # a table that cannot be staged, and why
-Delay = tuple[str, GiveUp | RetryLater]  # a table that cannot be planned, for good or for now, and why
-
-
-def to_refusals(session: Session, delays: Sequence[Delay], *, has_work: bool) -> tuple[Refusal, ...]:
-    """Return the refusals that a plan carries, so that the other tables go on.
-
-    Raises one reason if all tables are refused, and `SomeTables` if the other tables have no work.
-    """
-    if delays and len(delays) == len(session.pipeline.tables):
-        raise next((error for _, error in delays if isinstance(error, RetryLater)), delays[0][1])
-    refusals = note_refusals(delays)
-    if refusals and not has_work:
-        raise join_tables(format_refusals(session, refusals), [type(error) for _, error in delays])
-    return refusals
-
-
-@contextmanager
-def isolate_failure(table: str, failures: list[Failure]) -> Iterator[None]:
-    try:
-        yield
-    except GiveUp as error:
-        failures.append((table, error))
-
-
-def note_refusals(failures: Sequence[Delay]) -> tuple[Refusal, ...]:
-    for message in dict.fromkeys(str(error) for _, error in failures):
-        log.warning(message)
-    return tuple(Refusal(table, type(error).__name__, str(error)) for table, error in failures)
-
-
-def join_failures(failures: Sequence[Failure]) -> GiveUp:
-    first = failures[0][1]
-    words = dict.fromkeys(str(error) for _, error in failures)
-    return first if len(words) == 1 else type(first)("\n".join(words))
-
-
-def format_refusals(session: Session, refusals: Sequence[Refusal]) -> str:
-    tables = format_names([refusal.table for refusal in refusals])  # the reasons behind them shall be seen, too
-    reasons = dict.fromkeys(refusal.message for refusal in refusals)
-    head = (
-        f"pipeline={session.pipeline.name}: tables={tables} cannot go on and were left as they are, the others go on:"
-    )
-    return "\n".join([head, *reasons])
-
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -219,8 +103,8 @@ def plan_observed(
     `session` holds the tables that records have named.
     """
     # 2.
-    log, missing = read_known_log(session)
-    tables = [_cap_log(observed, stop_offsets) for observed in attach_log(observed_tables, log, missing)]
+    kafka_log, missing = read_known_log(session)
+    tables = [_cap_log(observed, stop_offsets) for observed in attach_log(observed_tables, kafka_log, missing)]
     wait_reason = _describe_full_queues(session, tables)
     sizer = BatchSizer(session)
     cuts_new = not wait_reason and _may_cut(session, tables, scope)
@@ -232,30 +116,30 @@ def plan_observed(
     if too_few:
         raise TooFewRecords(f"pipeline={session.pipeline.name}: {too_few}")
     if not batches:
-        raise NothingToDo(_explain_no_work(session, log, scope, wait_reason, stop_offsets))
+        raise NothingToDo(_explain_no_work(session, kafka_log, scope, wait_reason, stop_offsets))
     if wait_reason:
-        logger.warning(wait_reason)
+        log.warning(wait_reason)
     return Plan(
         tables=tuple(batches),
-        cluster_id=log.cluster_id,
-        topic_ids=log.topic_ids,
+        cluster_id=kafka_log.cluster_id,
+        topic_ids=kafka_log.topic_ids,
         wait_reason=wait_reason,
         refusals=refusals,
         offsets_left=remaining,
         size_reason=sizer.reason,
-        epochs=log.epochs,
+        epochs=kafka_log.epochs,
     )
 
 
 def _explain_no_work(
-    session: Session, log: Log, scope: PlanScope, wait_reason: str, stop_offsets: Offsets | None
+    session: Session, kafka_log: Log, scope: PlanScope, wait_reason: str, stop_offsets: Offsets | None
 ) -> str:
     place = f"pipeline={session.pipeline.name}"
     if scope == PlanScope.STAGED:
         return f"{place}: no staged batch waits for a merge"
     if wait_reason:  # nothing is resumed where only new batches count
         return wait_reason
-    if unread := explain_no_row_topics(session, log):
+    if unread := explain_no_row_topics(session, kafka_log):
         return unread
     end = "end of the log" if stop_offsets is None else "end that was asked for, or behind it"
     return f"{place}: every table stands at the {end}"
@@ -368,15 +252,15 @@ def _list_table_batches(observed: TableWithLog, fresh: PlannedBatch | None, scop
 
 def _plan_new_batch(session: Session, observed: TableWithLog, new: _NewBatches) -> PlannedBatch | None:
     table = observed.table
-    log = observed.log
-    check_truncates_are_ordered(observed, log)
+    kafka_log = observed.log
+    check_truncates_are_ordered(observed, kafka_log)
     start = resolve_batch_start(session, observed)
-    ranges = new.sizer.choose_ranges(start, log.end)
+    ranges = new.sizer.choose_ranges(start, kafka_log.end)
     if not ranges.span:
         return None
     highest = max([observed.state.highest_batch if observed.state else 0, *(batch.batch for batch in observed.queue)])
     # files that an earlier run left complete are taken over under their number
-    number, ranges = find_unfinished_batch(observed, start, log.end, highest) or (0, ranges)
+    number, ranges = find_unfinished_batch(observed, start, kafka_log.end, highest) or (0, ranges)
     if session.pipeline.has_several:
         # a missing schema fails this table here; later it would fail the tables that share its read too
         session.schemas.describe_table(table)

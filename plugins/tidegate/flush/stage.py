@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.flush.discover import advance_registry, build_name_finder, discover_tables
-from tidegate.flush.plan import Failure, isolate_failure, join_failures, note_refusals
+from tidegate.flush.refusals import Failure, isolate_failure, join_failures, note_refusals
 from tidegate.flush.stage_request import build_stage_table, drops_queue
 from tidegate.flush.staged import find_staged, read_staged_batch, run_or_take_over
 from tidegate.jobs.stage_job import StageJob, StageTable
@@ -16,7 +16,8 @@ from tidegate.ports.session import Session
 from tidegate.table.log import check_same_log
 from tidegate.table.position import check_not_overtaken
 from tidegate.table.progress import observe_tables
-from tidegate.table.session import expand_template, find_table, keep_known_tables, open_table
+from tidegate.table.session import find_table, keep_known_tables, open_table
+from tidegate.table.template import expand_template
 
 log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 
-from tidegate.flush.plan import can_keep_last_per_key
+from tidegate.flush.key_deduplication import can_keep_last_per_key
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.jobs.stage_job import UNUSUAL_BATCH_PROPERTY, StageTable
 from tidegate.model import resource_names
@@ -34,8 +34,9 @@ from tidegate.table.columns import (
     stages_kept_columns,
 )
 from tidegate.table.compatibility import check_adopted_types, check_compatible, list_key_limits, list_value_limits
+from tidegate.table.dimensions import format_pins, pin_dimensions
 from tidegate.table.queue import describe_shape
-from tidegate.table.session import TableSession, format_pins, open_table, pin_dimensions
+from tidegate.table.session import TableSession, open_table
 
 SKIPPED_PROPERTY = "skipped"
 MAX_SKIPPED_RECORDS = 100  # more of them say that the schema is wrong, not a record

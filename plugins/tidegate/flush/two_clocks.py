@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from tidegate.errors import NothingToDo, SomeTables, TidegateError, find_kind, join_tables
 from tidegate.flush.flush import FlushResult, flush_planned, plan_flush
 from tidegate.flush.heartbeat import heartbeat
-from tidegate.flush.plan import format_refusals, plan
+from tidegate.flush.plan import plan
+from tidegate.flush.refusals import format_refusals
 from tidegate.flush.stage import stage_tables
 from tidegate.model.batch import Plan, PlanScope, Refusal, StagedBatch
 from tidegate.ports.session import Session
@@ -19,7 +20,7 @@ from tidegate.spec.source import StartKind
 from tidegate.table.log import list_row_topics
 from tidegate.table.progress import observe_tables
 from tidegate.table.queue import count_staged_rows, is_queue_full
-from tidegate.table.session import expand_template
+from tidegate.table.template import expand_template
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from tidegate.table.history import find_last_advances
 from tidegate.table.log import read_known_log
 from tidegate.table.pipeline_progress import read_pipeline_progress
 from tidegate.table.risks import find_risks
-from tidegate.table.session import expand_template
+from tidegate.table.template import expand_template
 
 DEFAULT_GROUP_RETENTION_SECONDS = 7 * 86_400.0  # offsets.retention.minutes of a broker that nobody has set otherwise
 

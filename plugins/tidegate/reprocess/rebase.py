@@ -19,8 +19,9 @@ from tidegate.spec.table import Table
 from tidegate.table.history import add_action
 from tidegate.table.log import filter_table_log, read_log
 from tidegate.table.position import select_tables
-from tidegate.table.session import TableSession, expand_template
+from tidegate.table.session import TableSession
 from tidegate.table.start_offsets import check_target_topics, is_json, parse_offsets_target, resolve_target
+from tidegate.table.template import expand_template
 
 MAX_NAMED_MOVES = 10
 ACTION = "rebase"

@@ -29,7 +29,8 @@ from tidegate.runner.schedule import (
     build_publication_schedule,
     build_stage_schedule,
 )
-from tidegate.table.session import expand_template, has_table
+from tidegate.table.session import has_table
+from tidegate.table.template import expand_template
 from tidegate.wiring.pipeline import NoEngine, assemble_pipeline, find_file
 from tidegate.wiring.publication import assemble_loaded_publication
 

@@ -18,8 +18,8 @@ from tidegate.table.progress import (
     refuse_table,
 )
 from tidegate.table.queue import find_rowless_end
-from tidegate.table.session import expand_template
 from tidegate.table.start_offsets import resolve_batch_start, resolve_first_start
+from tidegate.table.template import expand_template
 
 
 def read_connector_heartbeat_ms(session: Session) -> int | None:

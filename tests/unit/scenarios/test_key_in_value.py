@@ -6,7 +6,7 @@ import pytest
 from fakes import World, build_pipeline, build_table
 from tidegate.errors import BadRecord, ConfigurationError
 from tidegate.flush.flush import flush
-from tidegate.flush.plan import can_keep_last_per_key
+from tidegate.flush.key_deduplication import can_keep_last_per_key
 from tidegate.schema.data_types import Column
 from tidegate.spec.table import Table
 from tidegate.table.columns import (

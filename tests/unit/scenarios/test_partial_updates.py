@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tidegate.errors import BadRecord, NothingToDo, RetryLater
 from tidegate.flush.flush import flush
-from tidegate.flush.plan import can_keep_last_per_key
+from tidegate.flush.key_deduplication import can_keep_last_per_key
 from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Pipeline
 from tidegate.table.columns import list_unavailable_columns, stages_kept_columns

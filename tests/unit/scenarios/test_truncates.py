@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tidegate.errors import GiveUp, NothingToDo, RetryLater, SomeTables
 from tidegate.flush.flush import flush
-from tidegate.flush.plan import can_keep_last_per_key
+from tidegate.flush.key_deduplication import can_keep_last_per_key
 from tidegate.reprocess.backfill_plan import BackfillRequest, propose_backfill
 from tidegate.reprocess.replay import replay_dead_letters
 from tidegate.schema.data_types import Column

@@ -12,10 +12,12 @@ from tidegate.publications.plan import observe_publication, refuse_lost_progress
 from tidegate.spec.table import Table
 from tidegate.table.columns import list_destination_columns
 from tidegate.table.compatibility import check_compatible
+from tidegate.table.dimensions import describe_table
 from tidegate.table.log import explain_no_row_topics, read_known_log
 from tidegate.table.progress import attach_log, observe_tables
 from tidegate.table.risks import find_lost_rows
-from tidegate.table.session import TableSession, describe_table, expand_template
+from tidegate.table.session import TableSession
+from tidegate.table.template import expand_template
 
 MAX_FUTURE_SECONDS = 60.0  # of the newest record
 

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 from fakes import World, build_pipeline, build_table
 from tidegate.cli import output
+from tidegate.flush.key_deduplication import can_keep_last_per_key, estimate_superseded_share
 from tidegate.flush.merge import merge
-from tidegate.flush.plan import can_keep_last_per_key, estimate_superseded_share, plan
+from tidegate.flush.plan import plan
 from tidegate.flush.stage import stage
 from tidegate.merge.write_mode import DISTINCT_KEYS_CONF
 from tidegate.model.batch import Plan
@@ -124,7 +125,7 @@ def test_few_keys_say_nothing() -> None:
 def large(monkeypatch: pytest.MonkeyPatch) -> World:
     """Batches of ten records are large ones."""
     monkeypatch.setattr("tidegate.flush.plan.SAMPLED_MIN_RECORDS", 10)
-    monkeypatch.setattr("tidegate.flush.plan.MIN_SAMPLED_KEYS", 10)
+    monkeypatch.setattr("tidegate.flush.key_deduplication.MIN_SAMPLED_KEYS", 10)
     world = World()
     world.broker.create("orders")
     return world

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tidegate.config.pipeline_file import load_pipeline
 from tidegate.errors import BadRecord, ConfigurationError, GiveUp, IncompatibleSchema, NothingToDo, RetryLater
 from tidegate.flush.flush import flush
-from tidegate.flush.plan import can_keep_last_per_key
+from tidegate.flush.key_deduplication import can_keep_last_per_key
 from tidegate.merge.owed import LetterFilter
 from tidegate.merge.scd2_statements import list_change_columns
 from tidegate.reprocess import rebase
