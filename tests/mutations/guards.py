@@ -52,14 +52,14 @@ GUARDS = [
     Guard(
         "compare-and-swap: main is still the cut",
         COMMIT,
-        "        *_require_branch_at(table, target, main),\n",
+        "        *_require_branch_at(table, target, expected_snapshot_id),\n",
         "",
         DESTINATION + "publish_is_refused_when_a_foreign_writer_moved_main[iceberg]",
     ),
     Guard(
         "compare-and-swap: another run's publish",
         COMMIT,
-        "        *_require_branch_at(table, target, main),\n",
+        "        *_require_branch_at(table, target, expected_snapshot_id),\n",
         "",
         DESTINATION + "publish_is_refused_when_another_publish_moved_the_position_or_the_table_was_replaced[iceberg]",
     ),

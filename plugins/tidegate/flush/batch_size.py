@@ -163,32 +163,32 @@ def resolve_stop_offsets(session: Session, stop_text: str) -> Offsets:
     Partitions that a group or `stop_text` does not name are not read: they end where their log begins.
     `ConfigurationError` for an unknown word, or if no partition is left to read.
     """
-    log, _ = read_known_log(session)
-    topics = tuple(log.begin)
+    kafka_log, _ = read_known_log(session)
+    topics = tuple(kafka_log.begin)
     if stop_text == "latest":
-        return log.end
+        return kafka_log.end
     if stop_text == "group":
         committed = session.broker.read_committed(session.pipeline.source.group, topics)
-        return merge_offsets(log.begin, keep_partitions(committed, log.begin))
+        return merge_offsets(kafka_log.begin, keep_partitions(committed, kafka_log.begin))
     if stop_text.startswith("group:"):
-        return merge_offsets(log.begin, _find_group_end(session, stop_text, log))
+        return merge_offsets(kafka_log.begin, _find_group_end(session, stop_text, kafka_log))
     if stop_text.lstrip().startswith("{"):
-        named = keep_partitions(_parse_stop_offsets(stop_text), log.begin)
-        if log.begin and not any(named.values()):
+        named = keep_partitions(_parse_stop_offsets(stop_text), kafka_log.begin)
+        if kafka_log.begin and not any(named.values()):
             raise ConfigurationError(
                 f"until={stop_text}: the pipeline reads none of these partitions; correct topic and partition, and "
                 f"{STOP_SYNTAX_HELP}"
             )
-        return merge_offsets(log.begin, named)
+        return merge_offsets(kafka_log.begin, named)
     return session.broker.find_offsets_at(topics, parse_timestamp_ms("until", stop_text, STOP_SYNTAX_HELP))
 
 
-def _find_group_end(session: Session, stop_text: str, log: Log) -> Offsets:
+def _find_group_end(session: Session, stop_text: str, kafka_log: Log) -> Offsets:
     group = stop_text.partition(":")[2]
     if not group.strip():
         raise ConfigurationError(f"until={stop_text}: no group is named; {STOP_SYNTAX_HELP}")
-    committed = keep_partitions(session.broker.read_committed(group, tuple(log.begin)), log.begin)
-    if log.begin and not any(committed.values()):
+    committed = keep_partitions(session.broker.read_committed(group, tuple(kafka_log.begin)), kafka_log.begin)
+    if kafka_log.begin and not any(committed.values()):
         raise ConfigurationError(
             f"until={stop_text}: the group has committed nothing for the pipeline's topics; correct its name, or let "
             "it commit first"

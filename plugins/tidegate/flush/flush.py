@@ -47,9 +47,8 @@ def flush(
     batches first, and reads no published record again. If a table fails, the others go on, and `SomeTables` is raised
     at the end. `PublishedElsewhere`: other runs have published all tables first. `NothingToDo`: the heartbeat has run.
     """
-    expanded_session = expand_template(
-        session
-    )  # the tables that records have named are looked for once, not by every step
+    # the tables that records have named are looked for once, not by every step
+    expanded_session = expand_template(session)
     flush_plan = plan_flush(expanded_session, stop_offsets=stop_offsets)
     report(flush_plan)
     return flush_planned(session, expanded_session, flush_plan, merges_at_once)
@@ -80,22 +79,23 @@ def flush_planned(
         _clean_up_behind_failure(expanded_session)  # attempts that nobody will merge
         raise
     refusals = [*flush_plan.refusals, *refused_staging]
-    session = (
-        expanded_session
-        if {batch.table for batch in staged_batches} <= {t.name for t in expanded_session.pipeline.tables}
-        else expand_template(session)
-    )
+    known_tables = {table.name for table in expanded_session.pipeline.tables}
+    staged_tables = {batch.table for batch in staged_batches}
+    # staging may have found names of new tables in the records
+    session = expanded_session if staged_tables <= known_tables else expand_template(session)
     flushed = replace(_merge_all(session, staged_batches, merges_at_once), offsets_left=flush_plan.offsets_left)
+    failure: TidegateError | None = None
     try:
         if flushed.published:
             with suppress(NothingToDo):  # a table that has not begun may keep the group where it is
                 commit_offsets(session)
         flushed = replace(flushed, clean_up_reports=tuple(clean_up(session)))
         heartbeat(session)
-    except TidegateError:
-        _raise_failures(session, flushed, refusals)  # those of tables go first: they also name what is published
-        raise
-    _raise_failures(session, flushed, refusals)
+    except TidegateError as error:
+        failure = error
+    # a failure of tables goes first: it also names what is published
+    if failure := _find_failure(session, flushed, refusals) or failure:
+        raise failure
     return flushed
 
 
@@ -133,18 +133,21 @@ def _merge_beside_each_other(session: Session, queues: list[list[StagedBatch]], 
         workers.shutdown(wait=is_awaited, cancel_futures=not is_awaited)
 
 
-def _raise_failures(session: Session, flushed: FlushResult, refusals: Sequence[Refusal]) -> None:
+def _find_failure(session: Session, flushed: FlushResult, refusals: Sequence[Refusal]) -> TidegateError | None:
+    """Return one error for all tables that failed or were refused; None if there is none that anybody must see."""
     failures = [error for _, error in flushed.failures]
     lost_only = all(isinstance(error, PublishedElsewhere) for error in failures)
     if failures and lost_only and flushed.published and not refusals:
         log.info("another run published first; nothing needs repair: %s", "; ".join(map(str, failures)))
-        return
+        return None
     if failures and not refusals and (not session.pipeline.has_several or lost_only):
-        raise failures[0]
-    messages = (
-        [f"pipeline={session.pipeline.name}: {len(failures)} tables failed:", *map(str, failures)] if failures else []
-    )
-    messages += [format_refusals(session, refusals)] if refusals else []
-    if messages:
-        kinds = [*map(type, failures), *(find_kind(refusal.kind) for refusal in refusals)]
-        raise join_tables("\n".join(messages), kinds, flushed.published)
+        return failures[0]
+    messages = list[str]()
+    if failures:
+        messages += [f"pipeline={session.pipeline.name}: {len(failures)} tables failed:", *map(str, failures)]
+    if refusals:
+        messages.append(format_refusals(session, refusals))
+    if not messages:
+        return None
+    kinds = [*map(type, failures), *(find_kind(refusal.kind) for refusal in refusals)]
+    return join_tables("\n".join(messages), kinds, flushed.published)

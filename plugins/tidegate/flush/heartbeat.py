@@ -197,23 +197,23 @@ def _renew_positions(session: Session, tables: Sequence[ObservedTable]) -> None:
 
 
 def _compute_offsets(session: Session, tables: Sequence[ObservedTable]) -> tuple[Offsets, GiveUp | None]:
-    quiet = _find_quiet_ends(session, tables)
+    ignored_ends = _find_ignored_ends(session, tables)
     own_offsets = compute_low_watermark(session, tables)
     own_offsets = merge_offsets(_find_empty_start(session, tables, own_offsets), own_offsets)
     try:
-        return apply_offset_hook(session, own_offsets, quiet), None
+        return apply_offset_hook(session, own_offsets, ignored_ends), None
     except GiveUp as refusal:
-        return merge_offsets(own_offsets, quiet), refusal
+        return merge_offsets(own_offsets, ignored_ends), refusal
 
 
-def _find_quiet_ends(session: Session, tables: Sequence[ObservedTable]) -> Offsets:
+def _find_ignored_ends(session: Session, tables: Sequence[ObservedTable]) -> Offsets:
     ignored_topics = list_ignored_topics(session)
     if not ignored_topics:
         return {}
-    log = session.broker.read_log(ignored_topics, session.pipeline.source.isolation)
+    kafka_log = session.broker.read_log(ignored_topics, session.pipeline.source.isolation)
     # the group is left alone if all tables were filled from another cluster
-    is_foreign = 0 < len(tables) == len(find_foreign_positions(tables, log.cluster_id))
-    return {} if is_foreign else log.end
+    is_foreign = 0 < len(tables) == len(find_foreign_positions(tables, kafka_log.cluster_id))
+    return {} if is_foreign else kafka_log.end
 
 
 def _find_empty_start(session: Session, tables: Sequence[ObservedTable], own_offsets: Offsets) -> Offsets:
@@ -221,20 +221,22 @@ def _find_empty_start(session: Session, tables: Sequence[ObservedTable], own_off
     if all(topic in own_offsets for topic in list_row_topics(session)):
         return {}
     # the brokers would forget the group's offsets without a commit, and the table would begin elsewhere
-    log = read_known_log(session)[0]
+    kafka_log = read_known_log(session)[0]
     kind = session.pipeline.source.start.kind
     # the group is left alone for a table that was filled from another cluster
-    foreign_topics = find_topics_of_other_clusters(tables, log.cluster_id)
-    unread_topics = tuple(topic for topic in log.begin if topic not in own_offsets and topic not in foreign_topics)
+    foreign_topics = find_topics_of_other_clusters(tables, kafka_log.cluster_id)
+    unread_topics = tuple(
+        topic for topic in kafka_log.begin if topic not in own_offsets and topic not in foreign_topics
+    )
     if kind == StartKind.LATEST:
-        start = resolve_latest_start(session, log)
+        start = resolve_latest_start(session, kafka_log)
         return {topic: start[topic] for topic in unread_topics}
-    empty = tuple(topic for topic in unread_topics if log.begin[topic] == log.end[topic])
+    empty = tuple(topic for topic in unread_topics if kafka_log.begin[topic] == kafka_log.end[topic])
     asked_topics = unread_topics if kind == StartKind.GROUP else empty
     committed_offsets = (
         session.broker.read_committed(session.pipeline.source.group, asked_topics) if asked_topics else {}
     )
-    return merge_offsets({topic: log.end[topic] for topic in empty}, committed_offsets)
+    return merge_offsets({topic: kafka_log.end[topic] for topic in empty}, committed_offsets)
 
 
 def _report_tables(session: Session, tables: Sequence[ObservedTable], offsets: Offsets) -> HeartbeatResult:

@@ -33,7 +33,7 @@ from tidegate.adapters.iceberg.position import (
     list_gone_backfill_branches,
     read_ref_head,
 )
-from tidegate.adapters.iceberg.pruning import find_key_ranges
+from tidegate.adapters.iceberg.pruning import KeyRange, find_key_ranges
 from tidegate.adapters.iceberg.pyiceberg_private import get_requirements, get_updates
 from tidegate.adapters.iceberg.reparent import NewParent, ReparentedSnapshot, WrittenFiles, find_written_files
 from tidegate.adapters.port_errors import format_one_line
@@ -106,14 +106,17 @@ class IcebergCommits(IcebergPort, BranchCommits):
         self, table_commit: TableCommit, onto: int, keys: MergeInput | None, summary: dict[str, str] | None = None
     ) -> Head | None:
         table = self._load_table(table_commit.table)
-        staging_table = self.catalogs.table(keys["source"]) if keys else None
-        ranges = find_key_ranges(staging_table, keys) if keys and staging_table is not None else ()
-        written_files = find_written_files(table, table_commit, onto, None if keys is None else ranges)
+        ranges = None if keys is None else self._find_ranges(keys)
+        written_files = find_written_files(table, table_commit, onto, ranges)
         if written_files is None:
             return None
         parent = NewParent(onto, summary or {})
         _replace_branch_head(table, table_commit, parent, written_files, self._branch(table_commit.table))
         return self.read_head(table_commit.table, table_commit.branch)
+
+    def _find_ranges(self, keys: MergeInput) -> tuple[KeyRange, ...]:
+        staging_table = self.catalogs.table(keys["source"])
+        return () if staging_table is None else find_key_ranges(staging_table, keys)
 
     @translate_iceberg_errors
     def drop_branch(self, table: str, branch: str) -> None:
@@ -221,22 +224,24 @@ def _require_branch_at(table: Table, target: str, snapshot_id: int) -> tuple[Tab
     return (main,) if target == MAIN else (main, AssertRefSnapshotId(ref=target, snapshot_id=None))
 
 
-def _require_unmoved(table: Table, table_commit: TableCommit, main: int, target: str) -> tuple[TableRequirement, ...]:
+def _require_unmoved(
+    table: Table, table_commit: TableCommit, expected_snapshot_id: int, target: str
+) -> tuple[TableRequirement, ...]:
     return (
         AssertTableUUID(uuid=UUID(table_commit.uuid)),
-        *_require_branch_at(table, target, main),
+        *_require_branch_at(table, target, expected_snapshot_id),
         AssertRefSnapshotId(ref=table_commit.branch, snapshot_id=table_commit.head),
         AssertCurrentSchemaId(current_schema_id=table_commit.schema_id),
     )
 
 
 def _replace_branch_head(
-    table: Table, table_commit: TableCommit, onto: NewParent, written_files: WrittenFiles, target: str
+    table: Table, table_commit: TableCommit, parent: NewParent, written_files: WrittenFiles, target: str
 ) -> None:
     head = table.metadata.snapshot_by_id(table_commit.head)
     assert head is not None
-    reparented = ReparentedSnapshot(table, head, onto, written_files)
-    requirements = _require_unmoved(table, table_commit, onto.snapshot_id, target)
+    reparented = ReparentedSnapshot(table, head, parent, written_files)
+    requirements = _require_unmoved(table, table_commit, parent.snapshot_id, target)
     updates = (
         reparented.write(),
         _build_reference(table_commit.branch, SnapshotRefType.BRANCH, reparented.snapshot_id),

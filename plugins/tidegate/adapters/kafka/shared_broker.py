@@ -97,11 +97,11 @@ class SharedBroker(KafkaBroker):
                 tuple(sorted(requested_topics.keys() & set(self._list_all_topics()))), isolation
             )
         self._raise_unavailable(topics)
-        log = self._logs[isolation]
-        if late := tuple(topic for topic in topics if topic not in log.end):
-            log = self._logs[isolation] = log.add_topics(self._read_available(late, isolation))
+        kafka_log = self._logs[isolation]
+        if late := tuple(topic for topic in topics if topic not in kafka_log.end):
+            kafka_log = self._logs[isolation] = kafka_log.add_topics(self._read_available(late, isolation))
             self._raise_unavailable(topics)
-        return _select_topics(log, topics)
+        return _select_topics(kafka_log, topics)
 
     def _raise_unavailable(self, topics: tuple[str, ...]) -> None:
         for topic in topics:
@@ -155,7 +155,7 @@ class SharedBroker(KafkaBroker):
 
     def find_log_cuts(self, offsets: Offsets, epochs: Offsets) -> Offsets:
         # It is asked once for as long as position and leaders stay: a later leader may cut too
-        leaders = [log.epochs.get(topic) for log in list(self._logs.values()) for topic in sorted(epochs)]
+        leaders = [kafka_log.epochs.get(topic) for kafka_log in list(self._logs.values()) for topic in sorted(epochs)]
         question = str((offsets, epochs, leaders))
         if question not in self._cuts:
             if len(self._cuts) > MAX_CACHED_CUTS:
@@ -212,15 +212,25 @@ class ReadAheadBroker(KafkaBroker):
 
     def read_log(self, topics: tuple[str, ...], isolation: str) -> Log:
         self._raise_failure()
-        log = self._logs.get(isolation, EMPTY_LOG)
-        return _select_topics(log, topics) if set(topics) <= log.end.keys() else super().read_log(topics, isolation)
+        kafka_log = self._logs.get(isolation, EMPTY_LOG)
+        return (
+            _select_topics(kafka_log, topics)
+            if set(topics) <= kafka_log.end.keys()
+            else super().read_log(topics, isolation)
+        )
 
     def _raise_failure(self) -> None:
         if self._failure is not None:
             raise self._failure
 
 
-def _select_topics(log: Log, topics: tuple[str, ...]) -> Log:
-    ids = {topic: log.topic_ids[topic] for topic in topics}
-    epochs = {topic: log.epochs[topic] for topic in topics if topic in log.epochs}
-    return Log(log.cluster_id, ids, {t: log.begin[t] for t in topics}, {t: log.end[t] for t in topics}, epochs=epochs)
+def _select_topics(kafka_log: Log, topics: tuple[str, ...]) -> Log:
+    ids = {topic: kafka_log.topic_ids[topic] for topic in topics}
+    epochs = {topic: kafka_log.epochs[topic] for topic in topics if topic in kafka_log.epochs}
+    return Log(
+        kafka_log.cluster_id,
+        ids,
+        {t: kafka_log.begin[t] for t in topics},
+        {t: kafka_log.end[t] for t in topics},
+        epochs=epochs,
+    )
