@@ -17,7 +17,7 @@ RETRY_SECONDS = 15.0
 
 
 class BacklogWatch:
-    """The thread that looks at one Kafka cluster. `list_calls` names what is watched, with whom to call for it."""
+    """The thread that looks at one Kafka cluster. `list_calls` returns what is watched, with the worker to call."""
 
     def __init__(
         self,
@@ -36,15 +36,14 @@ class BacklogWatch:
         self._thread = threading.Thread(target=self._loop, name="tidegate backlog", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
         self._thread.start()
 
     def retire(self) -> None:
-        """End, with the client of the brokers: no pipeline watches them any more."""
+        """End, and close the client of the brokers: no pipeline watches them any more."""
         self._retired.set()
 
     def join(self, seconds: float) -> bool:
-        """Wait for its end; whether that has come."""
+        """Wait for its end; return whether it has ended."""
         self._thread.join(seconds)
         return not self._thread.is_alive()
 

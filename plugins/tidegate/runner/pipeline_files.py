@@ -1,6 +1,4 @@
-"""All pipeline files of an include folder, or all publication files, read together: what is wrong may be that two need
-one table, or one topic.
-"""
+"""All pipeline or publication files of an include folder, read together: two may need one table, or one topic."""
 
 import threading
 import time
@@ -21,7 +19,7 @@ FileStamp = tuple[int, int] | None  # time in nanoseconds and bytes, None for a 
 
 
 class FilesReadTogether(Generic[Described]):
-    """They are read again when one of them has changed, and not for each one that asks."""
+    """Files that are read again when one of them has changed."""
 
     def __init__(
         self,
@@ -38,7 +36,7 @@ class FilesReadTogether(Generic[Described]):
         self._loaded: dict[str, Described | ConfigurationError] = {}
 
     def load(self, name: str) -> Described:
-        """The one of that name; ConfigurationError where its file is wrong, or needs what another one has."""
+        """Return the one of that name; `ConfigurationError` if its file is wrong, or needs what another one has."""
         with self._lock:
             self._reread(name)
             load_result = self._loaded.get(name)
@@ -52,7 +50,7 @@ class FilesReadTogether(Generic[Described]):
         return load_result
 
     def _reread(self, name: str) -> None:
-        """Read all, where the file of that name has changed, or one that all share; or, once a second, any other."""
+        """Read all if the file of that name or a shared one has changed; or, checked once a second, any other."""
         now = time.monotonic()
         known = self._stamps
         files = (self._include / f"{self._kind}s" / f"{name}.yaml", *self._list_shared())
@@ -69,21 +67,20 @@ class FilesReadTogether(Generic[Described]):
         return self._include.glob("*.yaml")
 
     def _list_files(self) -> Iterator[Path]:
-        """With the pipelines whose DAG a publication may be in the way of."""
         yield from self._list_shared()
         yield from (self._include / f"{self._kind}s").glob("*.y*ml")
         yield from (self._include / "pipelines").glob("publish_*.yaml")
 
 
 class PipelineFiles(FilesReadTogether[Pipeline]):
-    """The pipelines."""
+    """The pipelines of an include folder."""
 
     def __init__(self, include: Path) -> None:
         super().__init__(include, "pipeline", load_all_pipelines)
 
 
 class PublicationFiles(FilesReadTogether[Publication]):
-    """The publications."""
+    """The publications of an include folder."""
 
     def __init__(self, include: Path) -> None:
         super().__init__(include, "publication", load_publications)

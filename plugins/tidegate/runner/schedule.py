@@ -17,11 +17,11 @@ SPREAD_SHARE = 0.1
 
 @dataclass(frozen=True)
 class Schedule:
-    """Every so many seconds, or at the times of `cron`, in UTC, which wins. None of both: only when it is called for.
+    """When work is due: at the times of `cron` (UTC), else every `interval_seconds`, else only when called.
 
-    `at_least` records must wait where the time has come; where the work is called for, any number is enough. The first
-    start comes `delay_seconds` after the process began, and no change of a file brings it forward. What is only called
-    for is due once at the start too if `runs_at_start`: the call for it may have come to a process that has ended.
+    - `at_least`: records that must wait when the time has come; a call needs none.
+    - `delay_seconds`: of the first start after the process began.
+    - `runs_at_start`: due once at the start: the call for it may have come to a process that has ended.
     """
 
     interval_seconds: int | None = None
@@ -31,10 +31,9 @@ class Schedule:
     runs_at_start: bool = False
 
     def find_due(self, last: float | None, now: float, began: float = 0.0) -> float | None:
-        """The Unix time of the next start, which may be past; None for never.
+        """Return the Unix time of the next start, which may be past; None for never.
 
-        `last` is when it last ran, `began` when the process did. What has an interval, no delay, and has not run yet is
-        due at once.
+        `last` is when it last ran, `began` when the process did.
         """
         if self.cron is not None:
             after = datetime.fromtimestamp(now if last is None else last, UTC)
@@ -47,7 +46,7 @@ class Schedule:
 
 
 def build_flush_schedule(pipeline: Pipeline) -> Schedule:
-    """That of the pipeline file: its flushes, or merges beside a clock of staging, or the heartbeat alone."""
+    """For flushes, for merges beside a clock of staging, or for the heartbeat alone."""
     merge = pipeline.merge
     seconds = pipeline.timer_seconds
     if merge.cron is not None:
@@ -57,29 +56,26 @@ def build_flush_schedule(pipeline: Pipeline) -> Schedule:
 
 
 def build_stage_schedule(pipeline: Pipeline) -> Schedule:
-    """That of staging beside the merges; never due where a flush does both."""
+    """For staging beside the merges; never due if a flush does both."""
     return Schedule(pipeline.stage.interval_seconds, pipeline.stage.cron)
 
 
 def build_heartbeat_schedule(pipeline: Pipeline) -> Schedule:
-    """That of heartbeats beside the flushes; never due where flushes, each of which ends with one, come as often."""
+    """For heartbeats beside the flushes; never due if flushes, each of which ends with one, come as often."""
     pause_seconds = pipeline.heartbeat.pause_seconds
     return Schedule() if 0 < pipeline.timer_seconds <= pause_seconds else Schedule(pause_seconds)
 
 
 def build_maintenance_schedule(pipeline: Pipeline) -> Schedule:
-    """That of the pipeline file. A process that is started again and again does not maintain each time.
-
-    The first times of many pipelines are spread by their names, so that not all of them are due at once.
-    """
     seconds = pipeline.maintenance.interval_seconds
     place = crc32(pipeline.name.encode()) / 2**32
+    # spread by name, so that not all pipelines are due at once; a restarted process does not maintain each time
     delay_seconds = seconds * (FIRST_MAINTENANCE_SHARE + SPREAD_SHARE * place)
     return Schedule(seconds, delay_seconds=delay_seconds) if seconds > 0 else Schedule()
 
 
 def build_publication_schedule(publication: Publication) -> Schedule:
-    """That of the publication file; without an interval it follows its tables, or is run by hand."""
+    """Without an interval it follows its tables, or is run by hand."""
     if publication.interval_seconds > 0:
         return Schedule(publication.interval_seconds)
     return Schedule(runs_at_start=publication.on_table_change)

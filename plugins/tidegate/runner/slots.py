@@ -8,10 +8,9 @@ LOOK_SECONDS = 1.0  # seconds between two looks at whether to give up waiting
 
 
 class Slots:
-    """So many runs at once; who has waited longest is next.
+    """A number of runs at once; the one that has waited longest is next.
 
-    A `threading.Semaphore` lets in who comes by as a run ends: a few pipelines that always have work would keep all
-    others out.
+    Not a `threading.Semaphore`: a few pipelines that always have work would keep all others out.
     """
 
     def __init__(self, count: int) -> None:
@@ -21,7 +20,7 @@ class Slots:
         self._changed = threading.Condition()
 
     def acquire(self, must_end: Callable[[], bool]) -> bool:
-        """Wait for a slot; False where `must_end` says so meanwhile."""
+        """Wait for a slot; return False if `must_end` became true."""
         ticket = object()
         with self._changed:
             self._waiting.append(ticket)
@@ -37,7 +36,6 @@ class Slots:
                 self._changed.notify_all()
 
     def release(self) -> None:
-        """Give a slot back."""
         with self._changed:
             self._free += 1
             self._changed.notify_all()

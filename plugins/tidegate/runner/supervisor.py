@@ -22,7 +22,7 @@ BEATS_AT_ONCE = 4
 
 
 class Supervisor:
-    """All work of a process. `names` are pipelines and publications; none means all, also those that come later."""
+    """All work of a process. `names` are pipelines and publications; none means all, also later ones."""
 
     def __init__(self, place: Place, names: Sequence[str], shared: Shared) -> None:
         self._place = place
@@ -41,13 +41,13 @@ class Supervisor:
         self._watches: dict[str, BacklogWatch] = {}
 
     def check_names(self) -> None:
-        """ConfigurationError where a name is unknown or its file is wrong."""
+        """Raise `ConfigurationError` if a name is unknown or its file is wrong."""
         for name in self._names:
             for kind in self._list_kinds(name):
                 kind(self._place, name).read_schedule()
 
     def run(self) -> None:
-        """Until `stop` is set; then until the runs that are under way have ended."""
+        """Run until `stop` is set; then wait for the runs that are under way."""
         while not self._shared.stop.is_set():
             self._start_workers()
             self._start_watches()

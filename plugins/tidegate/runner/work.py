@@ -37,7 +37,7 @@ from tidegate.wiring.publication import assemble_loaded_publication
 
 @dataclass(frozen=True)
 class Place:
-    """Where files and connections are read; the same for all work of a process."""
+    """Where files and connections are read, for all work of a process."""
 
     include: Path
     resolve: Resolve
@@ -47,7 +47,7 @@ class Place:
     _locks: dict[str, Lock] = field(default_factory=dict)
 
     def get_group_lock(self, pipeline: str) -> Lock:
-        """Held while something of this process commits to the pipeline's group: two at once confuse each other."""
+        """Return the lock to hold while something commits to the pipeline's group."""
         return self._locks.setdefault(pipeline, Lock())
 
 
@@ -56,7 +56,7 @@ class RunOutcome:
     """What one run did.
 
     - `batches`: published ones. `staged_batches`: those that wait now.
-    - `is_behind`: more waits already, so that the next run need not wait for its time.
+    - `is_behind`: more waits already, so the next run need not wait for its time.
     - `calls_merge`: nor need the pipeline's next merge. `failure`: of the tables that stay behind.
     """
 
@@ -79,30 +79,26 @@ class Work(Protocol):
 
     @property
     def file(self) -> Path:
-        """The file that describes it; a change of it makes the next run due at once."""
+        """The file that describes it; a change makes the next run due at once."""
         ...
 
     @property
     def shared_files(self) -> tuple[Path, ...]:
-        """The other files that say when it is due; there or not."""
+        """Other files that say when it is due; they may be missing."""
         ...
 
-    def read_schedule(self) -> Schedule:
-        """ConfigurationError where the file is wrong."""
-        ...
+    def read_schedule(self) -> Schedule: ...
 
     def run(self, at_least: int) -> RunOutcome:
-        """Once. Raises what the steps raise; `NothingToDo` also where fewer than `at_least` records wait."""
+        """Run once. Raises what the steps raise; `NothingToDo` also if fewer than `at_least` records wait."""
         ...
 
     def digest_inputs(self) -> str:
-        """Changes with what a person would change to fix a failure; empty where a failure costs little to repeat."""
+        """Return a digest of what a person would change to fix a failure; empty if a failure costs little to repeat."""
         ...
 
 
 class _PipelineWork:
-    """What belongs to one pipeline: its file, and the session that is opened for each run."""
-
     def __init__(self, place: Place, pipeline: str, kind: str = "") -> None:
         self.name = f"pipeline={pipeline} {kind}".rstrip()
         self.pipeline = pipeline
@@ -119,17 +115,17 @@ class _PipelineWork:
         return assemble_pipeline(self._place.include, self.pipeline, self._place.resolve, clients=self._clients)
 
     def _digest_costly_inputs(self, *, is_planned: bool) -> str:
-        """Empty where nothing was asked of Spark, and for a pipeline of several tables, whose others go on."""
+        """Return the digest; empty if Spark was not needed, and for a pipeline of several tables."""
         session = self._assemble_session()
         is_cheap = not is_planned or session.pipeline.has_several
         return "" if is_cheap else digest_work_inputs(session, self._place.include)
 
 
 class Flush(_PipelineWork):
-    """The flushes of a pipeline, and the compaction behind every tenth one; with a clock of staging its merges alone.
+    """The flushes of a pipeline, with the compaction after every tenth; with a clock of staging its merges alone.
 
-    `monitored_backlog`: the Kafka connection, and what to monitor there; None if no number of records in the log starts
-    a flush. `read_schedule` sets it.
+    `monitored_backlog`: the Kafka connection, and what to monitor there, set by `read_schedule`; None if no number of
+    records starts a flush.
     """
 
     def __init__(self, place: Place, pipeline: str) -> None:
@@ -165,7 +161,7 @@ class Flush(_PipelineWork):
         return self._digest_costly_inputs(is_planned=self._is_planned)
 
     def writes(self, table: str) -> bool:
-        """Whether the pipeline's file names the table, or its records can; ConfigurationError where it is wrong."""
+        """Whether the pipeline writes the table; `ConfigurationError` if its file is wrong."""
         return has_table(self._place.files.load(self.pipeline), table)
 
 
@@ -238,8 +234,7 @@ class Maintain(_PipelineWork):
 class Publish:
     """The runs of a publication.
 
-    `awaited_tables`: the tables whose publish starts a run; empty if the publication has an interval. `read_schedule`
-    sets it.
+    `awaited_tables`: the tables whose publish starts a run, set by `read_schedule`; empty with an interval.
     """
 
     def __init__(self, place: Place, publication: str) -> None:
@@ -265,5 +260,5 @@ class Publish:
         return ""
 
     def follows(self, is_published: Callable[[str], bool]) -> bool:
-        """Whether it is to run when certain tables were published: asked behind each flush, and so without its file."""
+        """Whether it is to run when certain tables were published. Does not read its file."""
         return any(map(is_published, self.awaited_tables))

@@ -40,24 +40,18 @@ MISSING = -1
 
 
 class Reporter(Protocol):
-    """Who is told. Several threads call at once."""
+    """Reports runs to people. Several threads call at once."""
 
-    def report_run(self, work: Work, outcome: RunOutcome) -> None:
-        """A run did something."""
-        ...
+    def report_run(self, work: Work, outcome: RunOutcome) -> None: ...
 
-    def report_failure(self, work: Work, streak: FailureStreak) -> None:
-        """A run failed."""
-        ...
+    def report_failure(self, work: Work, streak: FailureStreak) -> None: ...
 
-    def report_recovery(self, work: Work, streak: FailureStreak) -> None:
-        """A run succeeded after failed ones."""
-        ...
+    def report_recovery(self, work: Work, streak: FailureStreak) -> None: ...
 
 
 @dataclass(frozen=True)
 class Shared:
-    """What all workers of a process share. `slots` bounds how many of them run at once; `now` tells Unix seconds."""
+    """What all workers of a process share. `slots` bounds how many run at once; `now` returns Unix seconds."""
 
     slots: Slots
     stop: threading.Event
@@ -66,7 +60,7 @@ class Shared:
 
 
 class Worker:
-    """One thing and its thread. It ends when `stop` is set or it is retired, behind the run that is under way."""
+    """One thing and its thread. It ends when `stop` is set or it is retired, after the run that is under way."""
 
     def __init__(self, work: Work, shared: Shared) -> None:
         self.work = work
@@ -87,21 +81,20 @@ class Worker:
         self._thread = threading.Thread(target=self._loop, name=f"tidegate {work.name}", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
         self._thread.start()
 
     def call(self) -> None:
-        """Run as soon as it can, whatever the time."""
+        """Run as soon as possible, whatever the time."""
         self._called.set()
         self._wake.set()
 
     def retire(self) -> None:
-        """End behind the run that is under way: its file is gone."""
+        """End after the run that is under way: its file is gone."""
         self._retired.set()
         self._wake.set()
 
     def join(self, seconds: float) -> bool:
-        """Wait for its end; whether that has come."""
+        """Wait for its end; return whether it has ended."""
         self._thread.join(seconds)
         return not self._thread.is_alive()
 
@@ -119,7 +112,7 @@ class Worker:
         return self._shared.stop.is_set() or self._retired.is_set()
 
     def step(self) -> float:
-        """Do what is due; the seconds until the next look."""
+        """Do what is due; return the seconds until the next look."""
         self._reread_schedule()
         if self._schedule is None:
             return LOOK_SECONDS
@@ -143,18 +136,14 @@ class Worker:
         return 0.0
 
     def _find_retry(self, now: float) -> float | None:
-        """When work that is only called for is tried again behind a run that left it undone; None behind others."""
+        """Return when work that is only called for is tried again after a run that left it undone; else None."""
         if not self._has_run or not (self._streak or self._was_late):
             return None
         self._last = min(self._last, now)  # the clock was set back
         return self._last + compute_pause(self._streak.runs if self._streak else 1)
 
     def _reread_schedule(self) -> None:
-        """Where a file has changed, or was wrong a while ago.
-
-        Work whose own file has changed is due at once; where a file that others share has, its time counts from the
-        last run on.
-        """
+        """Read the schedule again if a file has changed, or was wrong a while ago."""
         now = self._shared.now()
         changed_at = _read_mtime(self.work.file)
         shared_at = tuple(map(_read_mtime, self.work.shared_files))
@@ -169,6 +158,7 @@ class Worker:
         try:
             self._schedule = self.work.read_schedule()
             if self._schedule.cron is None:
+                # a change of its own file makes it due at once; a shared file only changes its times
                 self._has_run = self._has_run and (self._schedule.delay_seconds > 0 or not is_own)
             elif self._schedule.cron != self._cron:  # its times count from here on, not from each look or the last run
                 self._last = now
@@ -213,7 +203,6 @@ class Worker:
         self._note_failure(outcome.failure)
 
     def _is_early(self, now: float) -> bool:
-        """Whether the work failed before for what a person must fix, and nobody has changed anything yet."""
         streak = self._streak
         return streak is not None and bool(streak.inputs) and streak.must_wait(self._digest_inputs(), now)
 
@@ -252,7 +241,6 @@ class Worker:
 
 
 def _read_mtime(file: Path) -> int:
-    """When the file was changed, in nanoseconds."""
     try:
         return file.stat().st_mtime_ns
     except OSError:
