@@ -1,4 +1,4 @@
-"""An Avro schema as the columns it becomes: which type arrives for which, and what a decoder is given.
+"""An Avro schema as columns: which type arrives for which, and what a decoder is given.
 
 A schema is the decoded JSON; `Names` holds the named types met so far, by full name.
 """
@@ -52,7 +52,7 @@ VARIABLE_SCALE = "io.debezium.data.VariableScaleDecimal"  # a record of scale an
 
 
 def parse_schema(text: str) -> Any:
-    """A schema from its JSON text; a bare name such as ``string`` is one too."""
+    """Parse JSON text; a bare name such as ``string`` is a schema too."""
     try:
         return json.loads(text)
     except ValueError:
@@ -62,7 +62,7 @@ def parse_schema(text: str) -> Any:
 
 
 def to_columns(schema: Any) -> tuple[Column, ...]:
-    """The columns of a record schema. ConfigurationError names a type that has no counterpart."""
+    """Return the columns of a record schema. `ConfigurationError` names a type that has no counterpart."""
     if not is_record(schema):
         raise ConfigurationError(f"an Avro schema of type={get_type_name(schema)} is no record; give one with fields")
     names: Names = {}
@@ -75,7 +75,6 @@ def to_columns(schema: Any) -> tuple[Column, ...]:
 
 
 def to_spark_type(node: Any, names: Names, inside: tuple[str, ...] = ()) -> str:
-    """The Spark type that a value of this schema arrives as."""
     node = resolve_name(node, names)
     branch = list_branches(node)
     if len(branch) > 1:
@@ -111,7 +110,7 @@ def to_spark_type(node: Any, names: Names, inside: tuple[str, ...] = ()) -> str:
 
 
 def merge_number_types(nodes: list[Any]) -> str:
-    """The one type as which Spark reads a union of these; empty where each stays a member of its own."""
+    """Return the one type as which Spark reads a union of numbers; empty if each stays a member of its own."""
     words = {get_type_name(node) for node in nodes}
     merged_type = {frozenset({"int", "long"}): "BIGINT", frozenset({"float", "double"}): "DOUBLE"}.get(
         frozenset(words), ""
@@ -125,7 +124,6 @@ def merge_number_types(nodes: list[Any]) -> str:
 
 
 def _format_union(types: list[str], nodes: list[Any]) -> str:
-    """As Spark reads a union of more than one type and null."""
     merged_type = merge_number_types(nodes)
     if merged_type:
         return merged_type
@@ -133,12 +131,11 @@ def _format_union(types: list[str], nodes: list[Any]) -> str:
 
 
 def list_branches(node: Any) -> list[Any]:
-    """The types that a value may have beside null."""
     return [b for b in node if get_type_name(b) != "null"] if isinstance(node, list) else [node]
 
 
 def get_type_name(node: Any) -> str:
-    """``record``, ``long``, … or the name of a named type."""
+    """Return ``record``, ``long``, … or the name of a named type."""
     if isinstance(node, list):
         return "union"
     inner = node["type"] if isinstance(node, dict) else node
@@ -150,15 +147,11 @@ def get_type_name(node: Any) -> str:
 
 
 def is_record(schema: Any) -> bool:
-    """Whether a schema has fields."""
     return isinstance(schema, dict) and schema.get("type") in ("record", "error")
 
 
 def get_logical_type(node: Any) -> str:
-    """The key of `LOGICAL_TYPES` that says what a number or text means, by Avro's name or by Kafka Connect's.
-
-    Empty for none, and for one that stands on another type than its own.
-    """
+    """Return the key of `LOGICAL_TYPES`, by Avro's name or Kafka Connect's; empty if its base type is another one."""
     if not isinstance(node, dict):
         return ""
     meanings = (CONNECT_LOGICAL_TYPES.get(str(node.get("connect.name", ""))), node.get("logicalType"))
@@ -167,10 +160,7 @@ def get_logical_type(node: Any) -> str:
 
 
 def get_decimal(node: Any) -> tuple[int, int] | None:
-    """Precision and scale of a decimal; None for anything else, and for one that Avro's specification has ignored.
-
-    A precision beyond a table's (Kafka Connect's default is 64) is cut to that: a longer number is a bad record.
-    """
+    """Return precision and scale of a decimal; None for anything else, and for one that Avro ignores."""
     if not isinstance(node, dict) or node.get("logicalType") != "decimal":
         return None
     precision = node.get("precision")
@@ -181,11 +171,12 @@ def get_decimal(node: Any) -> tuple[int, int] | None:
         return None
     if scale > MAX_PRECISION:
         raise ConfigurationError(f"Avro decimal precision={precision} scale={scale} is beyond a table's DECIMAL(38)")
+    # Kafka Connect's default is 64; a number with more digits than a table holds is a bad record
     return min(precision, MAX_PRECISION), scale
 
 
 def _get_most_digits(node: Any) -> float:
-    """How many digits a decimal of this type may have: none but of bytes, and of a fixed what its bytes hold."""
+    """Return the most digits of a decimal: unlimited for bytes, and for a fixed what its bytes hold."""
     if get_type_name(node) == "fixed":
         size = node.get("size")
         return math.log10(2) * (8 * size - 1) if type(size) is int else 0
@@ -193,14 +184,13 @@ def _get_most_digits(node: Any) -> float:
 
 
 def get_cut_decimal(node: Any) -> tuple[int, int] | None:
-    """Precision and scale of a decimal of which Spark would read 64 bits alone, though its bytes may be more."""
+    """Return precision and scale of a decimal of which Spark would read only 64 bits."""
     decimal = get_decimal(node)
     may_be_longer = decimal and (get_type_name(node) != "fixed" or int(node["size"]) > LONG_BYTES)
     return decimal if decimal and may_be_longer and decimal[0] <= LONG_PRECISION else None
 
 
 def is_variable_scale(node: Any, names: Names) -> bool:
-    """Whether a field holds Debezium's VariableScaleDecimal, or null."""
     branches = [resolve_name(branch, names) for branch in list_branches(resolve_name(node, names))]
     if len(branches) != 1 or not is_record(branches[0]):
         return False
@@ -208,14 +198,14 @@ def is_variable_scale(node: Any, names: Names) -> bool:
 
 
 def get_full_name(node: Any) -> str:
-    """The name of a named type, with its own namespace where it states one."""
+    """Return the name of a named type, with its own namespace if it has one."""
     name = str(node.get("name", ""))
     space = node.get("namespace")
     return f"{space}.{name}" if space and "." not in name else name
 
 
 def resolve_name(node: Any, names: Names) -> Any:
-    """The definition that a name stands for; anything else as it is. Nested ``{"type": {...}}`` is opened."""
+    """Return the definition that a name stands for; anything else as it is. Nested ``{"type": {...}}`` is opened."""
     while isinstance(node, dict) and isinstance(node.get("type"), dict | list):
         node = node["type"]
     if isinstance(node, str) and node in names:
@@ -226,7 +216,6 @@ def resolve_name(node: Any, names: Names) -> Any:
 
 
 def _register_types(node: Any, names: Names, space: str) -> None:
-    """Enter the named types of a schema, under their full and their short names."""
     if isinstance(node, list):
         for branch in node:
             _register_types(branch, names, space)
@@ -244,13 +233,12 @@ def _register_types(node: Any, names: Names, space: str) -> None:
 
 
 def _split_name(node: Any, space: str) -> tuple[str, str]:
-    """The namespace of a named type, its own or the one around it, and its name without it."""
     stated, _, short = str(node["name"]).rpartition(".")
     return stated or str(node.get("namespace", space)), short
 
 
 def qualify_names(schema: Any) -> Any:
-    """A schema in which each type is named with its namespace where two of them have one name; else it is as given."""
+    """Name each type with its namespace if two types share one name; else return the schema as it is."""
     full_names: set[tuple[str, str]] = set()
     qualified = _qualify(schema, "", full_names)
     return qualified if len({short for _, short in full_names}) < len(full_names) else schema
@@ -276,14 +264,13 @@ def _qualify(node: Any, space: str, known_types: set[tuple[str, str]]) -> Any:
 
 
 def collect_named_types(schema: Any) -> Names:
-    """All named types that a schema defines."""
     names: Names = {}
     _register_types(schema, names, "")
     return names
 
 
 def inline_references(node: Any, named_types: Names, defined: set[str] | None = None) -> Any:
-    """A schema with the types that it refers to put in where each is first named; `named_types` by full name."""
+    """Insert referenced types where each is first named; `named_types` are by full name."""
     defined = set() if defined is None else defined
     if isinstance(node, str) and node in named_types and node not in defined:
         defined.add(node)

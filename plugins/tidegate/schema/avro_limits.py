@@ -18,7 +18,7 @@ def has_limits(java_options: str) -> bool:
 
 
 def add_limits(conf: Mapping[str, str]) -> dict[str, str]:
-    """Spark's configuration with the limits in the options of driver and executors; those that it states stay."""
+    """Add the limits to the options of driver and executors; existing ones stay."""
     return {**conf, **{name: _add_missing_options(conf.get(name, "")) for name in JAVA_OPTIONS}}
 
 

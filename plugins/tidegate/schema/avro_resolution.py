@@ -36,8 +36,8 @@ NUMBER_NAMES = {"int": "an int", "long": "a long", "float": "a float", "double":
 class AvroDecoding:
     """`reader` and `writers` are JSON texts; `writers` is empty for a fixed schema: bytes without an id.
 
-    `refused` says of a schema id why its records cannot be read without changing what they mean. `written` is the fixed
-    schema where the reader lacks fields of it, else empty.
+    `refused`: for a schema id, why its records cannot be read without changing what they mean. `written`: the fixed
+    schema if the reader lacks fields of it, else empty.
     """
 
     reader: str
@@ -53,10 +53,10 @@ def plan_decoding(
     kept: Collection[str] | None = None,
     find_row: Callable[[Any], Any] = lambda schema: schema,
 ) -> AvroDecoding:
-    """How records of these writers, the newest last, are read as `latest` with the fields that it dropped.
+    """Plan how records of these writers, the newest last, are read as `latest` with the fields that it dropped.
 
-    A writer that lacks one of the `key_fields` is refused: all of its records would have one key. ConfigurationError
-    names a type that no table holds, where the row is not to have only the `kept` fields; `find_row` finds the row.
+    A writer that lacks one of the `key_fields` is refused: all of its records would have one key. `ConfigurationError`
+    for a type that no table holds. With `kept`, the row, which `find_row` finds, drops such fields.
     """
     latest = qualify_names(latest)
     writers = {number: qualify_names(writer) for number, writer in writers.items()}
@@ -77,7 +77,7 @@ def plan_decoding(
 
 
 def find_missing_key_field(writer: Any, reader: Any, names: Sequence[str]) -> str:
-    """Which field of a key the writer's record does not have; empty where it has them all, or is a bare value."""
+    """Return the key field that the writer's record lacks; empty if it lacks none, or is a bare value."""
     if not is_record(reader) or not is_record(writer):
         return ""
     written_types = {field["name"]: field["type"] for field in writer["fields"]}
@@ -88,11 +88,8 @@ def find_missing_key_field(writer: Any, reader: Any, names: Sequence[str]) -> st
 
 
 def simplify_types(node: Any) -> Any:
-    """A schema as Spark reads it: without the logical types that the product converts itself, each int a long.
-
-    Both have the same bytes, and Avro would cut a number of more than 32 bits where it reads an int. So would Spark a
-    decimal of more than 64 bits whose precision is that of a long: it is told of one digit more, and reads all of them.
-    """
+    """Return a schema as Spark reads it: without logical types that the product converts itself, each int a long."""
+    # both have equal bytes, and Avro would cut a number of more than 32 bits where it reads an int
     if isinstance(node, list):
         holds_both = {"int", "long"} <= {get_type_name(branch) for branch in node}
         return [b if holds_both and get_type_name(b) == "int" else simplify_types(b) for b in node]
@@ -104,6 +101,7 @@ def simplify_types(node: Any) -> Any:
     if meaning != schema.get("logicalType") or meaning in CONVERTED_LOGICAL_TYPES:
         schema.pop("logicalType", None)
     if decimal:
+        # Spark would cut a decimal of more than 64 bits whose precision is that of a long
         schema["precision"] = LONG_PRECISION + 1 if get_cut_decimal(node) else decimal[0]
     if "fields" in schema:
         schema["fields"] = [{**f, "type": simplify_types(f["type"])} for f in schema["fields"]]
@@ -111,7 +109,7 @@ def simplify_types(node: Any) -> Any:
 
 
 def append_end_field(schema: Any) -> Any:
-    """A schema with one more field behind it, so that its last byte can be found; a bare value becomes a record."""
+    """Append a field, so that the last byte can be found; a bare value becomes a record."""
     end = {"name": END_FIELD, "type": {"type": "fixed", "name": f"{END_FIELD}_bytes", "size": len(END_BYTES) // 2}}
     if is_record(schema):
         return {**schema, "fields": [*schema["fields"], end]}
@@ -119,20 +117,18 @@ def append_end_field(schema: Any) -> Any:
 
 
 def find_lost_meaning(writer: Any, reader: Any) -> str:
-    """Why reading with another schema would silently change values: Avro resolves numbers, not what they count."""
+    """Return why reading with another schema would silently change values: Avro resolves numbers, not their units."""
     comparison = _MeaningComparison(collect_named_types(writer), collect_named_types(reader))
     return comparison.find_lost_meaning(writer, reader, "")
 
 
 @dataclass(frozen=True)
 class _MeaningComparison:
-    """The types that the writer's schema names, and those that the reader's does."""
-
     written: dict[str, Any]
     read: dict[str, Any]
 
     def find_lost_meaning(self, writer: Any, reader: Any, path: str) -> str:
-        """Why values of the writer's type would mean something else as the reader's; empty where they do not."""
+        """Return why values of the writer's type would mean something else as the reader's; empty if they do not."""
         pairs = pair_branches(_resolve_branches(writer, self.written), _resolve_branches(reader, self.read))
         return next((reason for old, new in pairs if (reason := self._find_lost_meaning_in_branch(old, new, path))), "")
 
@@ -144,7 +140,7 @@ class _MeaningComparison:
 
 
 def _list_common_parts(writer: Any, reader: Any, path: str) -> list[tuple[Any, Any, str]] | None:
-    """The parts of two records, lists or maps that hold the same, each with its path; None for what has no parts."""
+    """Return the common parts of two records, lists or maps, each with its path; None for what has no parts."""
     kind = get_type_name(reader)
     if is_record(reader) and is_record(writer):
         fields = {f["name"]: f["type"] for f in writer["fields"]}

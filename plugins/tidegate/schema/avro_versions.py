@@ -1,6 +1,6 @@
 """What a subject's latest Avro schema dropped and older records still have: optional fields, and symbols of enums.
 
-Without them an older record would lose its value in silence, and a newer one would leave the old value in its row.
+Without them an older record would lose its value silently, and a newer one would leave the old value in its row.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -28,10 +28,9 @@ PROMOTIONS = {
 
 
 def restore_dropped_fields(latest: Any, older: Iterable[Any]) -> Any:
-    """`latest` with each field that only older versions have, optional, behind its own; the first of `older` wins.
+    """Add to `latest` each field, and symbol of an enum, that only older versions have; the first of `older` wins.
 
-    So it is with symbols of enums. `latest` itself where nothing was dropped. What was renamed by an alias was not
-    dropped.
+    Returns `latest` itself if nothing was dropped. A rename by an alias is no drop.
     """
     inlined = merged_schema = _inline_types(latest, collect_named_types(latest))
     names_by_version = []
@@ -43,10 +42,7 @@ def restore_dropped_fields(latest: Any, older: Iterable[Any]) -> Any:
 
 
 def drop_unheld_fields(schema: Any, kept: Collection[str], find_row: Callable[[Any], Any]) -> Any:
-    """A schema whose row lacks the fields that no table can hold, but for those `kept`; `find_row` finds the row in it.
-
-    What no column is made of need not be a type of a table: a record that holds itself, or one without fields.
-    """
+    """Drop from the schema's row the fields that no table can hold, except those `kept`; `find_row` finds the row."""
     inlined = _inline_types(schema, collect_named_types(schema))
     row = find_row(inlined)
     if not is_record(row):
@@ -78,9 +74,9 @@ def _is_held(node: Any, names: Names, row_name: str) -> bool:
 
 
 def join_records(newest: Sequence[Any]) -> Any:
-    """The first of several record types with all of its fields, optional where another type lacks them.
+    """Return the first record type with the fields of all, optional if another type lacks them.
 
-    What only the others have is added as dropped fields are. ConfigurationError names a field of two types.
+    `ConfigurationError` names a field of two types.
     """
     schemas = [_inline_types(schema, collect_named_types(schema)) for schema in newest]
     fields_by_record = [{field["name"]: field for field in schema["fields"]} for schema in schemas]
@@ -101,7 +97,7 @@ def _make_optional(field: Any) -> Any:
 
 
 def _adopt_fields(newest: Any, older: Any) -> Any:
-    """`newest` with what `older` has more, at every depth; both with each type written out."""
+    """Add to `newest` what `older` has more, at every depth; both with each type written out."""
     if isinstance(newest, list) or isinstance(older, list):
         pairs = pair_branches(list_branches(older), list_branches(newest))
 
@@ -124,16 +120,16 @@ def _adopt_record_fields(newest: Any, older: Any) -> list[Any]:
 
 
 def find_written_type(field: Any, written_types: dict[str, Any]) -> Any:
-    """The type that a writer has for a reader's field, under its name or one of its aliases; None for none."""
+    """Return the type that a writer has for a reader's field, under its name or an alias; else None."""
     return next(
         (written_types[name] for name in (field["name"], *field.get("aliases", ())) if name in written_types), None
     )
 
 
 def pair_branches(writers: list[Any], readers: list[Any]) -> list[tuple[Any, Any]]:
-    """Each type that a writer has in a union, or alone, with the reader's type that Avro reads it as, if there is one.
+    """Pair each type that a writer has in a union, or alone, with the reader's type that Avro reads it as.
 
-    Nothing is null here, and no type a name of another. One type alone on both sides is always a pair.
+    Nothing is null here. One type alone on both sides is always a pair.
     """
     if len(writers) == len(readers) == 1:
         return [(writers[0], readers[0])]
@@ -142,7 +138,7 @@ def pair_branches(writers: list[Any], readers: list[Any]) -> list[tuple[Any, Any
 
 
 def _find_branch(writer: Any, branches: list[Any]) -> Any:
-    """Named types by name, else records by their kind; others by their kind, else the first that Avro promotes to."""
+    """Match named types by name, else records; others by kind, else the first that Avro promotes to."""
     word = get_type_name(writer)
     alike = [branch for branch in branches if get_type_name(branch) == word]
     if word not in NAMED_TYPES:
@@ -154,7 +150,7 @@ def _find_branch(writer: Any, branches: list[Any]) -> Any:
 
 
 def _list_names(node: Any) -> list[str]:
-    """The full name of a named type, and its aliases as they stand and in its namespace."""
+    """List the full name of a named type, and its aliases with and without its namespace."""
     aliases = [str(alias) for alias in node.get("aliases", ())]
     return [get_full_name(node), *aliases, *(get_full_name({**node, "name": alias}) for alias in aliases)]
 
@@ -164,7 +160,7 @@ def _shorten(name: str) -> str:
 
 
 def _join_symbols(node: Any, older: Sequence[Names]) -> Any:
-    """A schema whose enums have, behind their own symbols, those of the same enum in `older` versions."""
+    """Append to enums the symbols that only `older` versions have."""
     if isinstance(node, list):
         return [_join_symbols(branch, older) for branch in node]
     if not isinstance(node, dict):
@@ -177,7 +173,6 @@ def _join_symbols(node: Any, older: Sequence[Names]) -> Any:
 
 
 def _change_inner_types(node: dict[str, Any], change: Callable[[Any], Any]) -> dict[str, Any]:
-    """The schema with another type for its elements, its values, and each of its fields."""
     changed_node = {k: change(v) if k in ("items", "values") else v for k, v in node.items()}
     if "fields" in node:
         changed_node["fields"] = [{**f, "type": change(f["type"])} for f in node["fields"]]
@@ -190,7 +185,7 @@ def _list_dropped_fields(newest: Any, older: Any) -> list[Any]:
 
 
 def _inline_types(node: Any, names: dict[str, Any], space: str = "", inside: tuple[str, ...] = ()) -> Any:
-    """A schema with each named type written out where it is used, with its namespace, but for one inside itself."""
+    """Write out each named type where it is used, except one inside itself."""
     node = resolve_name(node, names)
     if isinstance(node, list):
         return [_inline_types(branch, names, space, inside) for branch in node]
@@ -206,7 +201,7 @@ def _inline_types(node: Any, names: dict[str, Any], space: str = "", inside: tup
 
 
 def _define_types_once(node: Any, defined: set[str]) -> Any:
-    """A schema with each named type written out where it is first used, and named by its full name afterwards."""
+    """Write out each named type where it is first used, and name it afterwards."""
     if isinstance(node, list):
         return [_define_types_once(branch, defined) for branch in node]
     if not isinstance(node, dict):

@@ -22,8 +22,8 @@ class Primitive:
 
     - `is_lenient`: a number may be written as text. `encoding`: how bytes are written, if not in base64.
     - `is_truncated`: what is finer than a microsecond is cut off a time. `counts_days`: a number is a date in days.
-    - `form`: a table's type that Spark lacks: texts that are a UUID, bytes of a fixed number, texts or bytes of a
-      greatest length, and decimals of any smaller scale.
+    - `form`: a table's type that Spark lacks: UUID texts, bytes of a fixed number, texts or bytes of a greatest length,
+      and decimals of any smaller scale.
     """
 
     name: str
@@ -35,7 +35,6 @@ class Primitive:
 
     @property
     def decimal(self) -> tuple[int, int] | None:
-        """Precision and scale of a decimal, None for other types."""
         if not self.name.startswith("DECIMAL"):
             return None
         precision, _, scale = self.name[len("DECIMAL") :].strip("() ").partition(",")
@@ -61,10 +60,10 @@ class Map:
 
 @dataclass(frozen=True)
 class Struct:
-    """Named fields in order; `required` are never NULL, `aliases` other names that a field is known by.
+    """Named fields in order; `required` are never NULL, `aliases` other names of a field.
 
-    `identifier_fields` are the required fields that are, or hold, a table's identifier fields: they can never be
-    optional. `defaulted_fields` are those that the table itself fills in a new row that does not name them.
+    `identifier_fields` (or parts of them) can never be optional. `defaulted_fields`: the table fills them if a new row
+    does not.
     """
 
     fields: tuple[tuple[str, "DataType"], ...]
@@ -74,7 +73,7 @@ class Struct:
     defaulted_fields: frozenset[str] = frozenset()
 
     def find_name(self, name: str) -> str | None:
-        """The field that goes by this name, without case: its own name before any other."""
+        """Return the field that goes by this name, without case: its own name before any other."""
         own_fields = {field.casefold(): field for field, _ in self.fields}
         fields_by_name = {alias.casefold(): field for alias, field in self.aliases} | own_fields
         return fields_by_name.get(name.casefold())
@@ -93,27 +92,27 @@ BINARY_NUMBERS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE")  # 
 
 
 def make_lenient(data_type: DataType) -> DataType:
-    """The type with numbers that may be sent as text, at every depth."""
+    """Let numbers be sent as text, at every depth."""
     return replace_leaves(data_type, lambda leaf: replace(leaf, is_lenient=leaf.name in BINARY_NUMBERS))
 
 
 def make_encoded(data_type: DataType, encoding: str) -> DataType:
-    """The type with bytes that are written in this encoding, at every depth."""
+    """Set the encoding of bytes, at every depth."""
     return replace_leaves(data_type, lambda leaf: replace(leaf, encoding=encoding) if leaf.name == "BINARY" else leaf)
 
 
 def make_truncated(data_type: DataType) -> DataType:
-    """The type with times that may be finer than it, at every depth."""
+    """Let times be finer than the type, at every depth."""
     return replace_leaves(data_type, lambda leaf: replace(leaf, is_truncated=leaf.name in MOMENTS))
 
 
 def make_counted(data_type: DataType) -> DataType:
-    """The type with dates that may be numbers of days, at every depth."""
+    """Let dates be numbers of days, at every depth."""
     return replace_leaves(data_type, lambda leaf: replace(leaf, counts_days=leaf.name == "DATE"))
 
 
 def replace_leaves(data_type: DataType, substitute: Callable[[Primitive], Primitive]) -> DataType:
-    """The type with `substitute(leaf)` in place of each primitive, at every depth; keys of maps stay as they are."""
+    """Replace each primitive by `substitute(leaf)`, at every depth; keys of maps stay."""
     match data_type:
         case Array(element):
             return replace(data_type, element=replace_leaves(element, substitute))
@@ -126,12 +125,12 @@ def replace_leaves(data_type: DataType, substitute: Callable[[Primitive], Primit
 
 
 def drop_forms(data_type: DataType) -> DataType:
-    """The type as Spark tells it."""
+    """Return the type as Spark has it."""
     return replace_leaves(data_type, lambda leaf: replace(leaf, form=None))
 
 
 def has_leaf(data_type: DataType, holds: Callable[[Primitive], bool]) -> bool:
-    """Whether `holds` is true of a primitive in the type, at any depth; keys of maps are not asked."""
+    """Whether `holds` is true of a primitive at any depth, except in keys of maps."""
     match data_type:
         case Array(element):
             return has_leaf(element, holds)
@@ -144,7 +143,7 @@ def has_leaf(data_type: DataType, holds: Callable[[Primitive], bool]) -> bool:
 
 
 def has_other_keys(data_type: DataType) -> bool:
-    """Whether a map in the type, at any depth, has keys that are no texts."""
+    """Whether a map at any depth has keys that are no texts."""
     match data_type:
         case Array(element):
             return has_other_keys(element)
@@ -157,7 +156,7 @@ def has_other_keys(data_type: DataType) -> bool:
 
 
 def list_full_names(data_type: DataType, path: str = "") -> Iterator[str]:
-    """The names of all parts of a type as Iceberg knows them: with dots between the steps, and without case."""
+    """Yield the names of all parts as Iceberg knows them: joined by dots, case-folded."""
     match data_type:
         case Struct(fields):
             steps: tuple[tuple[str, DataType], ...] = fields
@@ -174,7 +173,7 @@ def list_full_names(data_type: DataType, path: str = "") -> Iterator[str]:
 
 
 def find_full_name_twice(struct: Struct) -> str | None:
-    """A name that two parts have: `a.b` is both a column, and a field of the struct `a`."""
+    """Return a name that two parts have: `a.b` is both a column, and a field of the struct `a`."""
     return next((name for name, count in Counter(list_full_names(struct)).items() if count > 1), None)
 
 
@@ -210,7 +209,7 @@ def parse_type(text: str) -> DataType:
 
 
 def format_type(data_type: DataType, quote_name: Callable[[str], str] = quote) -> str:
-    """The type as Spark's text, without what is required in it; `quote_name` writes the name of a field."""
+    """Format as Spark's text, without what is required; `quote_name` writes the name of a field."""
     match data_type:
         case Array(element):
             return f"ARRAY<{format_type(element, quote_name)}>"
@@ -247,7 +246,6 @@ def _parse_field(text: str) -> tuple[str, DataType, bool]:
 
 
 def _split_fields(text: str) -> list[str]:
-    """Cut at commas that stand outside brackets and backquotes."""
     parts = []
     depth = 0
     quoted = False

@@ -1,7 +1,6 @@
 """How a destination's schema follows a pipeline's columns: what is added, widened and relaxed, and what is refused.
 
-Names are compared without case. A column that was renamed in the table is known by its old names too, as far as the
-table's name mapping lists them. Every change is additive: rows that are there, and other readers, keep what they have.
+Names are compared without case; the table's name mapping lists a renamed column's old names. Every change is additive.
 Identifier fields (Flink's PRIMARY KEY) stay required, as Iceberg wants them: a record with NULL there cannot be merged.
 """
 
@@ -42,7 +41,7 @@ class EvolutionRules:
 
 
 class ChangeKind(StrEnum):
-    """What becomes of a column: it is new, its type gets wider, or it need not be there any more."""
+    """A change of a column: it is new, its type gets wider, or it becomes optional."""
 
     ADD = "add"
     WIDEN = "widen"
@@ -69,8 +68,6 @@ class SchemaChange:
 
 @dataclass(frozen=True)
 class _Compared:
-    """The table's name for messages, what may be changed, and the names of all parts that the table has."""
-
     table: str
     rules: EvolutionRules
     full_names: frozenset[str]
@@ -82,19 +79,17 @@ class _Compared:
 
 
 def to_struct(columns: Iterable[Column]) -> Struct:
-    """Columns as one struct."""
     ready = tuple(columns)
     required_names = frozenset(c.name for c in ready if not c.nullable)
     return Struct(tuple((c.name, parse_type(c.type)) for c in ready), required_names)
 
 
 def replace_map_types(columns: Iterable[Column]) -> tuple[Column, ...]:
-    """The columns as a table has them that knows no maps: an array of key and value in place of each."""
+    """Replace each map by an array of key and value, for a table that knows no maps."""
     return tuple(Column(c.name, format_type(replace_map(parse_type(c.type))), c.nullable) for c in columns)
 
 
 def replace_map(data_type: DataType) -> DataType:
-    """The type with an array of key and value in place of each map."""
     match data_type:
         case Map(key, value):
             return Array(Struct((("key", replace_map(key)), ("value", replace_map(value)))))
@@ -108,9 +103,9 @@ def replace_map(data_type: DataType) -> DataType:
 def find_schema_changes(
     table: str, current: Struct, columns: Sequence[Column], rules: EvolutionRules
 ) -> tuple[SchemaChange, ...]:
-    """What makes a table of the `current` schema able to take `columns`; nothing where it can already.
+    """Return the changes that let a table of the `current` schema take `columns`.
 
-    `IncompatibleSchema` names the column, both types, and the way out, where no allowed change is enough.
+    `IncompatibleSchema` names the column, both types, and the way out, if no allowed change is enough.
     """
     compared = _Compared(table, rules, frozenset(list_full_names(current)))
     expected_struct = to_struct(columns)
@@ -208,14 +203,13 @@ def _is_wider(wide: DataType, narrow: DataType) -> bool:
 
 
 def _is_wider_decimal(wide: Primitive, narrow: Primitive) -> bool:
-    """Room for as many digits before the point, and the same scale; or a greater one, where the table has any."""
+    """Whether it has as many digits before the point, and an equal scale; a greater one, if the table has any."""
     (precision, scale), (other_precision, other_scale) = wide.decimal or (0, 0), narrow.decimal or (0, 0)
     has_scale = scale >= other_scale if ANY_SCALE_FORM in (wide.form, narrow.form) else scale == other_scale
     return has_scale and precision - scale >= other_precision - other_scale
 
 
 def _get_stored_type(name: str) -> str:
-    """Iceberg stores the small integers as INT."""
     return "INT" if name in ("TINYINT", "SMALLINT") else name
 
 
@@ -224,10 +218,7 @@ def _is_same_type(first_type: DataType, second_type: DataType) -> bool:
 
 
 def render_aligned(expr: str, staged_type: DataType, target: DataType) -> str:
-    """SQL text: `expr`, staged as one type, as the other: by the table's names and order, what is missing as NULL.
-
-    A UUID is the text that the table shows it as.
-    """
+    """Render `expr`, staged as one type, as another: by the table's names and order, what is missing as NULL."""
     if _is_same_type(staged_type, target) and not has_leaf(target, _is_uuid):
         return expr
     match staged_type, target:
@@ -255,9 +246,9 @@ def _render_aligned_struct(expr: str, staged_struct: Struct, target: Struct) -> 
 
 
 def render_aligned_field(expr: str, staged_struct: Struct, target: Struct, name: str) -> str | None:
-    """SQL text: the table's field `name` out of a staged struct, None where nothing of it is staged.
+    """Render the table's field `name` out of a staged struct, None if nothing of it is staged.
 
-    Under several of its names the field's own comes first, then the older ones.
+    Of several names the field's own comes first, then the older ones.
     """
     types = dict(target.fields)
     sources = [(n, t) for n, t in staged_struct.fields if target.find_name(n) == name]
@@ -267,7 +258,7 @@ def render_aligned_field(expr: str, staged_struct: Struct, target: Struct, name:
 
 
 def find_own_path(schema: Struct, path: Path) -> Path:
-    """The path to a field by the table's own names; what the table does not have stays as it is."""
+    """Return the path to a field by the table's own names; what the table lacks stays as it is."""
     if not path:
         return ()
     own_name = schema.find_name(path[0])
@@ -277,7 +268,7 @@ def find_own_path(schema: Struct, path: Path) -> Path:
 
 
 def add_old_names(schema: Struct) -> Struct:
-    """What a table holds, as records may be read into it: with every old name of a field beside its own."""
+    """Add every old name of a field beside its own, to read records into it."""
     fields = [(name, _add_names_in_type(inner)) for name, inner in schema.fields]
     types = dict(fields)
     own_names = {name.casefold() for name in types}

@@ -27,10 +27,10 @@ SIMPLE_TYPES = {"integer": "BIGINT", "number": "DOUBLE", "boolean": "BOOLEAN"}
 
 
 def to_columns(text: str, older: Iterable[str] = (), logical: bool = False) -> tuple[Column, ...]:
-    """The properties of an object, and those that only `older` versions have, the newest first: records still do.
+    """Return the properties of an object, and those that only `older` versions have, the newest first.
 
-    `logical` properties, and lists of such, are of the type that Connect means by them; see `describe_logical_types`.
-    ConfigurationError names a property that has no single type.
+    With `logical`, properties have the type that Connect means by them. `ConfigurationError` names a property that has
+    no single type.
     """
     columns: dict[str, Column] = {}
     for version in (text, *older):
@@ -45,8 +45,7 @@ def to_columns(text: str, older: Iterable[str] = (), logical: bool = False) -> t
 
 
 def describe_logical_types(text: str) -> dict[str, dict[str, Any]]:
-    """The properties that Connect's logical types stand behind: name and parameters, as in Connect's own schema, and
-    the same of a list's `items`, a map's `values` and a struct's `fields`."""
+    """Return the properties with Connect's logical types: their name and parameters, and those of their parts."""
     schema = _parse_schema(text)
     kinds_by_name = (
         (name, _describe_kinds(_Node(node, schema, (name,)))) for name, node in _find_properties(schema).items()
@@ -64,7 +63,7 @@ def _parse_schema(text: str) -> Any:
 
 
 def _find_properties(schema: Any) -> dict[str, Any]:
-    """The properties of the schema's object, which may be a definition in it, or a choice with null; empty without."""
+    """Return the properties of the schema's object, which may be a definition, or a choice with null; else empty."""
     try:
         node = _Node(schema, schema, ()).drop_null().node
     except ConfigurationError:
@@ -74,7 +73,7 @@ def _find_properties(schema: Any) -> dict[str, Any]:
 
 
 def _describe_kinds(schema: "_Node") -> dict[str, Any]:
-    """What is known of a value and of its parts; nothing where no logical type is named."""
+    """Describe a value and its parts; empty if no logical type is named."""
     try:
         place = schema.drop_null()
     except ConfigurationError:  # it holds itself, or nobody knows what: its columns are declared, or refused
@@ -95,7 +94,7 @@ def _describe_kinds(schema: "_Node") -> dict[str, Any]:
 
 
 def _find_logical_kind(node: Any) -> dict[str, Any] | None:
-    """The logical type that a schema names; None for others, which may have any title."""
+    """Return the logical type that a schema names; else None: others may have any title."""
     if not isinstance(node, dict) or "connect.type" not in node or node.get("title") not in (*LOGICAL, DECIMAL):
         return None
     parameters = node.get("connect.parameters") or {}
@@ -103,7 +102,7 @@ def _find_logical_kind(node: Any) -> dict[str, Any] | None:
 
 
 class _Node(NamedTuple):
-    """A schema inside of another, and the way to it: of names for people, and of references that were followed."""
+    """A schema inside another, and the way to it: of names for people, and of references that were followed."""
 
     node: Any
     root: Any
@@ -115,7 +114,7 @@ class _Node(NamedTuple):
         return self._replace(node=node, path=(*self.path, *path))
 
     def resolve(self) -> "_Node":
-        """The definition that a reference inside of the schema points to; ConfigurationError where there is none."""
+        """Return the definition that a reference points to; `ConfigurationError` if there is none."""
         if not isinstance(self.node, dict) or "$ref" not in self.node:
             return self
         reference = str(self.node["$ref"])
@@ -128,7 +127,7 @@ class _Node(NamedTuple):
         return self._replace(node=node, references=(*self.references, reference)).resolve()
 
     def drop_null(self) -> "_Node":
-        """What the value is where it is not null: the other one of a choice with null, or the one that stands alone."""
+        """Return what the value is if not null: the other one of a choice with null, or the one that stands alone."""
         place = self.resolve()
         node = place.node if isinstance(place.node, dict) else {}
         branches = [place.go_below(branch).resolve() for word in ("oneOf", "anyOf") for branch in node.get(word, ())]
@@ -167,7 +166,7 @@ def _to_type(schema_node: _Node) -> str:
 
 
 def _find_logical_type(place: _Node) -> str | None:
-    """The type that Connect means: of a property itself or a list's elements. Deeper ones stay what is sent."""
+    """Return the type that Connect means, of a property itself or a list's elements."""
     kind = _find_logical_kind(place.node)
     if kind is None:
         return "BINARY" if place.node.get("connect.type") == "bytes" and place.node.get("type") == "string" else None

@@ -1,8 +1,7 @@
-"""Protobuf's own language read: the text of a `.proto` file as its descriptor, for registries that give nothing else.
+"""Reads the text of a `.proto` file into its descriptor, for registries that give nothing else.
 
 The descriptor is plain data in Protobuf's JSON form. Types stay as the text names them: Protobuf's runtime looks them
-up, from the inside out, as its compiler does. Of the options only those of a field that change what its readers see are
-read; services and extensions hold no records.
+up from the inside out, as its compiler does. Only options that change what readers see are read.
 """
 
 import re
@@ -31,7 +30,7 @@ class ProtoSyntaxError(ValueError):
 
 
 def parse_proto(text: str) -> dict[str, Any]:
-    """The file's descriptor, in Protobuf's JSON form. ProtoSyntaxError for what is no such file, or of an edition."""
+    """Return the file's descriptor, in Protobuf's JSON form. `ProtoSyntaxError` also for a file of an edition."""
     words = _Words(text)
     file_descriptor: dict[str, Any] = {"syntax": "proto2", "dependency": [], "messageType": [], "enumType": []}
     while (word := words.take()) is not None:
@@ -56,8 +55,6 @@ def parse_proto(text: str) -> dict[str, Any]:
 
 
 class _Words:
-    """The words of a text, one after the other, comments left out."""
-
     def __init__(self, text: str) -> None:
         self.line = 1
         self._tokens = self._split(text)
@@ -75,24 +72,20 @@ class _Words:
             self.line += match.group().count("\n")
 
     def see(self) -> str | None:
-        """The word to come, None at the end."""
         return self._next
 
     def take(self) -> str | None:
-        """The next word, None at the end."""
         word = self._next
         self._next = next(self._tokens, None)
         return word
 
     def take_any(self) -> str:
-        """The next word, which must be there."""
         word = self.take()
         if word is None:
             raise ProtoSyntaxError(f"line={self.line}: the text ends too early")
         return word
 
     def expect(self, wanted_word: str) -> None:
-        """Take exactly this word."""
         if (word := self.take_any()) != wanted_word:
             raise ProtoSyntaxError(f"line={self.line}: {word!r} stands where {wanted_word!r} must")
 
@@ -140,7 +133,6 @@ def _read_message(words: _Words, syntax: str) -> dict[str, Any]:
 
 
 def _read_reserved(words: _Words, message: dict[str, Any]) -> None:
-    """Numbers that no new field may take; names are of no account, as a new field has a column's."""
     while (word := words.take_any()) != ";":
         if word.isdigit():
             last = int(word)
@@ -170,7 +162,7 @@ def _read_oneof(words: _Words, message: dict[str, Any]) -> None:
 
 
 def _read_map(words: _Words, message: dict[str, Any]) -> None:
-    """A map is a list of messages of a key and a value, whose type lies in the message itself."""
+    """Read a map as a list of messages of a key and a value, whose type lies in the message itself."""
     words.expect("<")
     key = words.take_any()
     words.expect(",")
@@ -187,7 +179,7 @@ def _read_map(words: _Words, message: dict[str, Any]) -> None:
 
 
 def _read_field(words: _Words, kind: str, label: str) -> dict[str, Any]:
-    """`name = number [options];` behind a type."""
+    """Read `name = number [options];` after a type."""
     if kind == "group":
         raise ProtoSyntaxError(f"line={words.line}: a group is not read here")
     field: dict[str, Any] = {"name": words.take_any(), "label": label, **_name_type(kind)}
@@ -200,7 +192,7 @@ def _read_field(words: _Words, kind: str, label: str) -> dict[str, Any]:
 
 
 def _read_options(words: _Words, kind: str) -> dict[str, Any]:
-    """What of a field's options its readers see: its default, its name in JSON, and whether its numbers are packed."""
+    """Read default, name in JSON, and packing of a field."""
     words.expect("[")
     options: dict[str, Any] = {}
     depth = 1
@@ -220,7 +212,6 @@ def _read_options(words: _Words, kind: str) -> dict[str, Any]:
 
 
 def _read_default(words: _Words, kind: str) -> str:
-    """The text of a default: of bytes as it is escaped, of a string without escapes."""
     texts = [words.take_any()]
     while texts[0][0] in QUOTES and (words.see() or " ")[0] in QUOTES:
         texts.append(words.take_any())

@@ -21,7 +21,7 @@ INTEGER_RANKS = {"INT": 0, "BIGINT": 1, "DECIMAL(20,0)": 2}
 
 
 def make_truncated_shape(shape: Shape) -> Shape:
-    """The shape with times that may be finer than a microsecond, at every depth."""
+    """Let times be finer than a microsecond, at every depth."""
     truncated_shape: dict[str, Any] = {
         word: make_truncated_shape(shape[word]) for word in ("element", "value") if word in shape
     }
@@ -33,7 +33,10 @@ def make_truncated_shape(shape: Shape) -> Shape:
 
 
 def to_column_type(shape: Shape) -> str:
-    """The Spark type that holds values of this shape. ConfigurationError names a message that no table holds."""
+    """Return the Spark type that holds values of this shape.
+
+    `ConfigurationError` names a message that no table holds.
+    """
     match shape["kind"]:
         case "recursive":
             raise _build_unheld_error(shape["name"], "holds itself")
@@ -59,7 +62,7 @@ def _build_unheld_error(message: str, fault: str) -> ConfigurationError:
 
 
 def drop_unheld_fields(shape: Shape, kept: Collection[str]) -> Shape:
-    """The message's shape without fields that no table can hold, but for those `kept`."""
+    """Drop fields that no table can hold, except those `kept`."""
     return {**shape, "fields": [f for f in shape["fields"] if f["name"] in kept or _is_held(f["shape"])]}
 
 
@@ -72,9 +75,9 @@ def _is_held(shape: Shape) -> bool:
 
 
 def restore_dropped_fields(newest: Shape, older: Shape) -> Shape:
-    """`newest` with each field, by its number, that only an older version has: records that hold it are still there.
+    """Add to `newest` each field, by its number, that only an older version has.
 
-    A dropped field whose name is taken by another one is left to `find_incompatibility`.
+    A dropped field whose name is taken is left to `find_incompatibility`.
     """
     match newest["kind"], older["kind"]:
         case "message", "message":
@@ -95,9 +98,9 @@ def restore_dropped_fields(newest: Shape, older: Shape) -> Shape:
 
 
 def find_incompatibility(written_shape: Shape, read: Shape, path: str = "") -> str:
-    """Why values of one shape cannot be read as another without changing what they mean; empty where they can.
+    """Return why values of one shape cannot be read as another without changing what they mean; else empty.
 
-    Fields are the same by their number. Each record is decoded with its own schema, so how a number is encoded is free.
+    Fields are matched by number. How a number is encoded is free: each record is decoded with its own schema.
     """
     if written_shape["kind"] == read["kind"] == "message":
         written_fields = {field["number"]: field["shape"] for field in written_shape["fields"]}
@@ -124,7 +127,7 @@ def find_incompatibility(written_shape: Shape, read: Shape, path: str = "") -> s
 
 
 def find_missing_field(written_shape: Shape, read: Shape, names: Sequence[str]) -> str:
-    """Which of the reader's fields of a key, by their `names`, the writer's message does not have; empty for none."""
+    """Return the key field of `names` that the writer's message lacks; empty if it lacks none."""
     numbers = {field["number"] for field in written_shape["fields"]}
     missing = (f["name"] for f in read["fields"] if f["name"] in names and f["number"] not in numbers)
     name = next(missing, None)

@@ -13,7 +13,7 @@ GUID_WIDTH = 17  # a byte 01 and the schema's GUID
 
 
 class Ids(Protocol):
-    """What a registry calls one version of a subject; None and empty where it does not tell."""
+    """The ids of one version of a subject; None or empty if the registry does not tell."""
 
     @property
     def id(self) -> int:
@@ -33,7 +33,7 @@ class Ids(Protocol):
 
 
 def lay_out(word: str, versions: Iterable[Ids]) -> dict[str, Any] | None:
-    """What the job is told of this wire format; None where the id stands before the bytes, as decoders expect it."""
+    """Describe this wire format to the job; None if the id stands before the bytes, as decoders expect it."""
     schema_ids = list(versions)
     if word == "confluent-header":
         guids = {f"01{v.guid.replace('-', '').upper()}": v.id for v in schema_ids if v.guid}
