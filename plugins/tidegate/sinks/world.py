@@ -13,7 +13,7 @@ from tidegate.schema.data_types import Column
 class ControlTopic:
     """The topic on which an Iceberg sink announces data files: `name`, and the `group` that its events carry.
 
-    `property` is where a snapshot notes how far the topic is in the table; `coordinator` commits its offsets.
+    `property`: the snapshot property with the topic's offsets; `coordinator` commits its offsets.
     """
 
     name: str
@@ -24,7 +24,7 @@ class ControlTopic:
 
 @dataclass(frozen=True)
 class TableShape:
-    """A table that stands: its columns with their Spark types, and the fields that identify a row."""
+    """An existing table: its columns with their Spark types, and the fields that identify a row."""
 
     columns: tuple[Column, ...]
     identifiers: tuple[str, ...] = ()
@@ -40,7 +40,7 @@ class GroupState:
 
 @dataclass(frozen=True)
 class CommitNote:
-    """What the newest snapshot with an Iceberg sink's note says: offsets of the control topic, and valid-through."""
+    """The note of an Iceberg sink on the newest snapshot: offsets of the control topic, and valid-through."""
 
     control_offsets: dict[int, int]
     valid_through: str = ""
