@@ -1,6 +1,6 @@
 """What the user asked for: a pipeline, its source, its tables. Read once from the pipeline file, never changed.
 
-Checked by `config/pipeline_file.py`: every value is good. Durations are whole seconds, `None` means "not given".
+Every value is checked. Durations are whole seconds, `None` means "not given".
 """
 
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ class Catalog:
 
 
 class RollbackPolicy(StrEnum):
-    """What a flush does with a table that was rolled back: stop, read the lost records again, or go on as it is."""
+    """What a flush does with a rolled back table: stop, read the lost records again, or go on as it is."""
 
     FAIL = "fail"
     REWIND = "rewind"
@@ -31,7 +31,7 @@ class RollbackPolicy(StrEnum):
 
 
 class RiskPolicy(StrEnum):
-    """What a flush does where the log may have changed what a table should hold: stop, or go on."""
+    """Whether a flush stops or goes on if the log may have changed what a table should hold."""
 
     FAIL = "fail"
     ACCEPT = "accept"
@@ -42,10 +42,9 @@ class Merge:
     """When a flush runs and how large a batch may be.
 
     - `interval_seconds`, `records_threshold`: what starts a flush; -1 disables one.
-    - `cron`: in UTC; it wins, and `interval_seconds` is then its longest pause.
-    - `max_records`: the most that a batch takes. `catch_up_records`: the same while more than `max_records` wait.
-    - `batch_seconds`, `max_bytes`: a batch takes less where, by what earlier ones took, it would run longer or stage
-      more; 0 for no limit.
+    - `cron`: in UTC; `interval_seconds` is then its longest pause.
+    - `max_records`: the most that a batch takes. `catch_up_records`: that while more than `max_records` wait.
+    - `batch_seconds`, `max_bytes`: by what earlier batches took; 0 for no limit.
     """
 
     interval_seconds: int = 60
@@ -59,27 +58,23 @@ class Merge:
 
     @property
     def is_timed(self) -> bool:
-        """Whether time alone makes a flush."""
+        """Whether time alone starts a flush."""
         return self.cron is not None or self.interval_seconds > 0
 
     def cap(self, backlog: int) -> int:
-        """The most records that a batch takes of what waits."""
+        """Return the most records that a batch takes of a backlog."""
         return self.max_records if backlog <= self.max_records else self.catch_up_records or self.max_records
 
 
 @dataclass(frozen=True)
 class Stage:
-    """The clock of staging beside that of merging: every so many seconds, or at the times of `cron`, which wins.
-
-    Without either, a flush stages and merges in one run.
-    """
+    """The clock of staging beside that of merging: `cron`, else an interval. Without either, a flush does both."""
 
     interval_seconds: int | None = None
     cron: str | None = None
 
     @property
     def has_clock(self) -> bool:
-        """Whether staging runs by itself."""
         return self.cron is not None or self.interval_seconds is not None
 
 
@@ -90,7 +85,7 @@ DEFAULT_BEAT_SECONDS = 600  # where `heartbeat.interval` is 0: offsets and posit
 class Heartbeat:
     """How often a position moves without rows; `interval_seconds` 0 disables. Ignored topics only advance offsets.
 
-    `produce`: records that tell the position go to `topic`. `hook` is a ``module:function`` with a say in the offsets.
+    `produce`: records with the position go to `topic`. `hook`: a ``module:function`` that may change the offsets.
     """
 
     interval_seconds: int = 600
@@ -101,20 +96,19 @@ class Heartbeat:
 
     @property
     def pause_seconds(self) -> int:
-        """The pause between two heartbeats, also where the interval is 0."""
         return self.interval_seconds or DEFAULT_BEAT_SECONDS
 
 
 @dataclass(frozen=True)
 class Notifier:
-    """Whom a failed run, or a recovery, is told to: the import path of a notifier of Airflow's, and its arguments."""
+    """The import path of a notifier of Airflow's, and its arguments."""
 
     path: str
     kwargs: dict[str, Any] = field(default_factory=dict)
 
 
 class FileDescription(TypedDict, total=False):
-    """What the file says of a pipeline to people: a part of each list of pipelines. Missing where it was never read."""
+    """What the file tells people of a pipeline. Missing if it was never read."""
 
     description: str
     tags: list[str]
@@ -126,9 +120,9 @@ UNKNOWN_FILE = FileDescription(description="", tags=[], fleet=None)
 
 @dataclass(frozen=True)
 class Pipeline:
-    """One pipeline file. `template` is the entry of `tables` whose name records fill in; there is at most one.
+    """One pipeline file. `template` is the entry of `tables` whose name records fill in.
 
-    `warnings` say what stands in the file and is probably not meant.
+    `warnings` name what stands in the file and is probably not meant.
     """
 
     name: str
@@ -153,26 +147,22 @@ class Pipeline:
     warnings: tuple[str, ...] = ()
 
     def describe_file(self) -> FileDescription:
-        """What the file alone says: known also while neither brokers nor catalog answer."""
+        """Return what the file alone says: known also while neither brokers nor catalog answer."""
         return {"description": self.description, "tags": list(self.tags), "fleet": self.fleet}
 
     @property
     def timer_seconds(self) -> int:
-        """The pause between two runs that time starts, below 1 for none; a cron expression wins.
-
-        Without an interval the heartbeat's is kept, so that what is committed never expires; such runs flush nothing.
-        """
+        """The pause between two timed runs, below 1 for none; a cron expression wins."""
+        # without an interval the heartbeat's, so that what is committed never expires; such runs flush nothing
         return self.merge.interval_seconds if self.merge.is_timed else self.heartbeat.interval_seconds
 
     @property
     def entries(self) -> tuple[Table, ...]:
-        """The destinations as the file names them, the template last."""
         own_tables = tuple(table for table in self.tables if table.naming is None)
         return own_tables if self.template is None else (*own_tables, self.template)
 
     @property
     def catalogs(self) -> tuple[str, ...]:
-        """The catalogs that are written to, and those of the dimension tables that are joined."""
         joined_tables = [d.table for table in self.entries if table.select for d in table.select.dimensions]
         return tuple(
             sorted({*(table.catalog for table in self.entries), *(name.split(".", 1)[0] for name in joined_tables)})
@@ -180,5 +170,4 @@ class Pipeline:
 
     @property
     def has_several(self) -> bool:
-        """Whether one table's failure may leave others to go on."""
         return self.template is not None or len(self.tables) > 1

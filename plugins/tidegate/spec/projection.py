@@ -31,7 +31,7 @@ RECORD_FIELDS = (
 class Dimension:
     """A table that is joined, of which a record sees at most one row. `columns` are None until they are looked up.
 
-    `snapshot_id` pins what is read; None reads nothing, as the table holds nothing.
+    `snapshot_id` pins what is read; None: the table is empty.
     """
 
     table: str
@@ -45,8 +45,8 @@ class Dimension:
 class Item:
     """One entry of the list. A star has no `name`; a column has a `path` in what `alias` names; else `sql` and `type`.
 
-    `is_checked` tells a value that its type cannot hold from NULL. `reads` are the record's columns that it is made of;
-    `is_joined` says that a dimension's are among the others.
+    `is_checked` tells a value that its type cannot hold from NULL. `reads`: the record's columns that it is made of;
+    `is_joined`: a dimension's are among the others.
     """
 
     name: str | None
@@ -62,7 +62,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Select:
-    """The user's statement, taken apart. `alias` is the record's name in it."""
+    """The user's statement in parts. `alias` is the record's name in it."""
 
     text: str
     items: tuple[Item, ...]
@@ -75,8 +75,7 @@ class Select:
 class Selected:
     """A column that is made: SQL over the record and the dimensions, and its type.
 
-    `is_computed` tells an expression, which may fail for a record, from a column as it stands. `reads` are the record's
-    columns that it is made of, where it is not one of them.
+    `is_computed`: an expression, which may fail for a record. `reads`: the record's columns that it is made of.
     """
 
     name: str
@@ -95,10 +94,9 @@ class Selected:
 
 @dataclass(frozen=True)
 class Projection:
-    """What the stage job is asked for. `keys` are the key's columns with the field of the key that each one is.
+    """The stage job's part of `select`. `keys` are the key's columns with the field of the key for each.
 
-    Records in which one of `list_unusable_columns` keeps its value are bad: something is made of it that cannot be
-    kept.
+    Records in which one of `unusable_columns` keeps its value are bad.
     """
 
     text: str
@@ -110,7 +108,6 @@ class Projection:
 
 
 def parse_projection(data: dict) -> Projection:  # type: ignore[type-arg]
-    """Inverse of `dataclasses.asdict`, after JSON."""
     dimensions = tuple(Dimension(**{**d, "columns": None}) for d in data["dimensions"])
     return Projection(
         text=data["text"],
@@ -123,9 +120,9 @@ def parse_projection(data: dict) -> Projection:  # type: ignore[type-arg]
 
 
 def resolve_projection(select: Select, record: Sequence[Field], place: str) -> tuple[Selected, ...]:
-    """The columns of the projection in its order. ConfigurationError for one that is not there, or is there twice.
+    """Return the columns in order. `ConfigurationError` for one that is missing, or is there twice.
 
-    `record` are the columns that a star stands for; what is known of every record may be named beside them.
+    `record` are the columns that a star stands for; what every record has may be named beside them.
     """
     columns = [column for item in select.items for column in _resolve_item(select, item, record, place)]
     names: set[str] = set()
@@ -137,7 +134,7 @@ def resolve_projection(select: Select, record: Sequence[Field], place: str) -> t
 
 
 def list_record_fields(record: Sequence[Field]) -> tuple[Field, ...]:
-    """What every record has, where no column of it is called the same."""
+    """Return what every record has, unless a column has that name."""
     names = {c.name.casefold() for c in record}
     return tuple(field for field in RECORD_FIELDS if field.name not in names)
 
@@ -184,7 +181,7 @@ def _format_path(alias: str, path: tuple[str, ...]) -> str:
 
 
 def list_passed_columns(select: Select, record: Sequence[Field]) -> set[str]:
-    """Names, without case, of the record's columns that are selected as they are, under their own name."""
+    """Return the record's columns, case-folded, that are selected under their own name."""
     names: set[str] = set()
     for item in select.items:
         if item.name is None:
@@ -195,13 +192,13 @@ def list_passed_columns(select: Select, record: Sequence[Field]) -> set[str]:
 
 
 def find_derived_columns(select: Select) -> dict[str, Item]:
-    """What `select` makes of the record alone, by names without case: records can be ordered by it, deletes too."""
+    """Return what `select` makes of the record alone, by case-folded names: records can be ordered by it."""
     items = (item for item in select.items if item.name is not None and not item.is_joined)
     return {item.name.casefold(): item for item in items if item.name and not _is_passed(select, item)}
 
 
 def list_unusable_columns(select: Select) -> tuple[str, ...]:
-    """The record's columns that something else is made of: another name, an expression, a join."""
+    """Return the record's columns of which something else is made: another name, an expression, a join."""
     made_of = [name for item in select.items if not _is_passed(select, item) for name in item.reads]
     return tuple(dict.fromkeys((*made_of, *select.reads)))
 

@@ -1,7 +1,4 @@
-"""What the user asked for on the way back: a publication, its table, its topic. Read once from its file.
-
-The file is validated elsewhere (`config/publication_file.py`); here every value is known to be good.
-"""
+"""What the user asked for on the way back: a publication, its table, its topic. Every value is checked."""
 
 import hashlib
 import json
@@ -18,7 +15,7 @@ NO_GUARANTEE = "none"
 
 @dataclass(frozen=True)
 class KeyOut:
-    """How a record's key is written: `fields` are columns of the result, `prefix` is taken off their names."""
+    """How a record's key is written: `fields` are columns of the result, `prefix` is removed from their names."""
 
     fields: tuple[str, ...]
     format: str = "json"
@@ -45,7 +42,6 @@ class MetadataOut:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Those that are given."""
         return tuple(name for name in (self.headers, self.timestamp, self.topic) if name is not None)
 
 
@@ -70,11 +66,9 @@ class Begin:
 
 @dataclass(frozen=True)
 class Grouped:
-    """How the groups of aggregating SQL are told: `keys_sql` gives the keys of the groups that some rows are in, and
-    maybe other columns.
+    """How aggregating SQL finds groups: `keys_sql` gives the keys of the groups that some rows are in.
 
-    A group is found by the key columns in `matched_keys`: those that follow from each of its rows alone. A session
-    window does not, as a row may join two of them.
+    `matched_keys`: the key columns that follow from each row alone. A session window does not: a row may join two.
     """
 
     keys_sql: str
@@ -87,8 +81,8 @@ class Publication:
 
     - `topics`: all topics that a record may go to; one, unless `metadata.topic` is set.
     - `joined_tables`: the other tables of the SQL.
-    - `parallelism`: into how many parts the keys are divided. Each part has its own progress and, with exactly-once,
-      its own transactional producer.
+    - `parallelism`: the number of parts of the keys. Each part has its own progress and, with exactly-once, its own
+      transactional producer.
     - `interval_seconds`: below 1 the tables' assets, or a person, start a run.
     """
 

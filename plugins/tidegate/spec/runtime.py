@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 class UseWhen(StrEnum):
-    """Whether something is done that costs work and saves some: where it pays, always, or never."""
+    """Whether something is done that costs work and saves some: if it pays, always, or never."""
 
     AUTO = "auto"
     ALWAYS = "always"
@@ -20,7 +20,7 @@ class SparkMode(StrEnum):
 
 
 class Period(StrEnum):
-    """A part of records' time, in UTC, of which downstream work wants to know when it is complete."""
+    """A period of records' time, in UTC, whose completeness is announced."""
 
     HOUR = "hour"
     DAY = "day"
@@ -30,8 +30,7 @@ class Period(StrEnum):
 class Maintenance:
     """How tables are kept small: `interval_seconds` below 1 disables the schedule.
 
-    After every `compact_every` batches a table's files are measured, and rewritten at once where they ask for it; below
-    1 they wait for the schedule.
+    After every `compact_every` batches a table's files are measured; below 1 they wait for the schedule.
     """
 
     interval_seconds: int = 86_400
@@ -43,7 +42,7 @@ class Maintenance:
 
     @property
     def follows_flushes(self) -> bool:
-        """Whether tables are compacted behind flushes, and not by the schedule alone."""
+        """Whether tables are compacted after flushes, and not by the schedule alone."""
         return self.compact != UseWhen.NEVER and self.compact_every > 0
 
 

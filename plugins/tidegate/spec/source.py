@@ -12,8 +12,8 @@ from tidegate.schema.data_types import Column
 class KeyFormat:
     """How a record's key is read. `fields` are key columns before the prefix; `columns` is None without a schema.
 
-    `options` are the format's own, never a secret. `into` names the one struct column that holds the whole key in place
-    of a column for each field. `from_value` takes the fields from the value, whatever the record's key is.
+    `options` are the format's own, never a secret. `into` names the one struct column of the whole key. `from_value`
+    takes the fields from the value, whatever the record's key is.
     """
 
     format: str = "json"
@@ -27,12 +27,12 @@ class KeyFormat:
 
 @dataclass(frozen=True)
 class ValueFormat:
-    """How a record's value is read. `timestamp_unit` says what integers count in columns that hold a time: seconds,
-    millis, micros or nanos, for all columns or for each by its name; None refuses them.
+    """How a record's value is read.
 
-    `options` are the format's own, never a secret. `unavailable` is what the source writes in place of a large value
-    that did not change, None for nothing. `nanoseconds` is what becomes of them in columns that hold a time, which have
-    no place for them: refuse or truncate, for all columns or for each by its name.
+    - `timestamp_unit`: what integers count in columns that hold a time, for all or by column; None refuses them.
+    - `options`: the format's own, never a secret.
+    - `unavailable`: what the source writes in place of a large value that did not change.
+    - `nanoseconds`: refuse or truncate them, for all columns or by column.
     """
 
     format: str = "json"
@@ -45,16 +45,14 @@ class ValueFormat:
 
     @property
     def applies_truncates(self) -> bool:
-        """Whether a truncate of the source table empties the destination."""
         return bool(self.options.get("truncate") == "apply")
 
     @property
     def time_rules(self) -> object:
-        """All that is said of columns that hold a time: the unit, with what becomes of nanoseconds if they are cut."""
+        """The rules of columns that hold a time."""
         return self.timestamp_unit if self.nanoseconds == "refuse" else (self.timestamp_unit, self.nanoseconds)
 
     def truncates(self, column: str) -> bool:
-        """Whether what is finer than a microsecond is cut off in this column."""
         nanoseconds = self.nanoseconds
         words = {} if isinstance(nanoseconds, str) else {name.casefold(): word for name, word in nanoseconds.items()}
         return (nanoseconds if isinstance(nanoseconds, str) else words.get(column.casefold())) == "truncate"
@@ -75,12 +73,12 @@ METADATA_TYPES = {word: kind for words in _ALL_WORDS for word, kind in words.ite
 
 
 def order_metadata(metadata: dict[str, str]) -> dict[str, str]:
-    """Column: word, the value format's ahead of Kafka's, else as the user wrote them."""
+    """Order the words of the value format before Kafka's, else as the user wrote them."""
     return dict(sorted(metadata.items(), key=lambda item: not item[1].startswith("value.")))
 
 
 def list_known_words(value_format: str) -> tuple[str, ...]:
-    """The words that a table with values of this format may use."""
+    """Return the metadata words that a table with values of this format may use."""
     return (*FORMATS[value_format].metadata, *KAFKA_TYPES)
 
 
@@ -113,7 +111,7 @@ class Errors:
 
     @property
     def max_dead_letters(self) -> int | None:
-        """The most bad records of one batch that are set aside, None where the first one fails the batch."""
+        """The most bad records of one batch that are set aside, None if the first one fails the batch."""
         return self.max_per_batch if self.tolerance == "all" else None
 
 

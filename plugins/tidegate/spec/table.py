@@ -20,12 +20,11 @@ class History:
 
     @property
     def columns(self) -> tuple[str, str, str]:
-        """All three."""
         return self.valid_from, self.valid_to, self.is_current
 
 
 class TableMode(StrEnum):
-    """What records do to a table; also how its merge statements are called."""
+    """What records do to a table; also the name of its merge statements."""
 
     UPSERT_DELETE = "upsert_delete"
     UPSERT = "upsert"
@@ -44,8 +43,8 @@ class DeleteMode(StrEnum):
 class Create:
     """How a missing destination is created; `partition_by` holds transforms such as ``days(created_at)``.
 
-    `force_optional` makes no column required, whatever the schema says. `partition_time` says at which time a row lies
-    where no column does: at its record's, or at its arrival's.
+    `force_optional`: no column is required, whatever the schema says. `partition_time`: the time of a row if no column
+    has one: its record's, or its arrival's.
     """
 
     enabled: bool = True
@@ -67,12 +66,12 @@ class Route:
 
 @dataclass(frozen=True)
 class Table:
-    """One destination: an entry of `tables` in the pipeline file, with what the source says for it filled in.
+    """One destination: an entry of `tables` in the pipeline file, with the source's settings filled in.
 
     - `topics`: the topics that feed it. `key`, `value`: the formats of their records.
-    - `naming`: of a table whose name records fill in, or that was found so. `namespaces`, `max_tables`: where such
-      tables may be, and how many.
-    - `target_schema`: the destination's columns, once it was looked at.
+    - `naming`: of a table whose name records fill in. `namespaces`, `max_tables`: where such tables may be, and how
+      many.
+    - `target_schema`: the destination's columns, once they were read.
     """
 
     name: str
@@ -110,12 +109,10 @@ class Table:
 
     @property
     def catalog(self) -> str:
-        """The part of `name` before the first dot: the key in ``catalogs.yaml``."""
         return self.name.split(".", 1)[0]
 
     @property
     def identifier(self) -> str:
-        """`name` without its catalog: ``namespace.table``."""
         return self.name.split(".", 1)[1]
 
     @property
@@ -125,7 +122,6 @@ class Table:
 
     @property
     def mode(self) -> TableMode:
-        """What its records do, by `upsert` and `delete`."""
         if self.upsert:
             return TableMode.UPSERT_DELETE if self.delete else TableMode.UPSERT
         return TableMode.DELETE if self.delete else TableMode.APPEND
@@ -142,7 +138,6 @@ class Table:
 
     @property
     def remembers(self) -> bool:
-        """Whether there is a table beside it that remembers deletes, or changes."""
         return self.remembers_deletes or self.history is not None
 
     @property

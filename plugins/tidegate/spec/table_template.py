@@ -1,7 +1,7 @@
 """Names of tables that records name themselves: a template such as ``lake.shop.{type}``, and what may stand in it.
 
-A value becomes part of a name in lower case, as catalogs and engines disagree about case. Anything else than letters,
-digits, dash and underscore is refused, so that a value can never name a table outside of the template.
+A value becomes part of a name in lower case. Anything but letters, digits, dash and underscore is refused, so that a
+value can never name a table outside of the template.
 """
 
 import re
@@ -33,7 +33,6 @@ class TableTemplate:
 
     @property
     def table(self) -> str:
-        """The template's last part."""
         return split_template(self.template)[1]
 
     @property
@@ -42,7 +41,7 @@ class TableTemplate:
         return tuple(dict.fromkeys(FIELD_PATTERN.findall(self.template)))
 
     def name_of(self, row: Mapping[str, Any]) -> str | None:
-        """``namespace.table`` for a row, None when its values make no such name. The job says the same in SQL."""
+        """Return ``namespace.table`` for a row, None if its values make no such name. The job computes it in SQL."""
         values = {field: row.get(field) for field in self.fields}
         if any(value is None or not re.fullmatch(VALUE_PATTERN, str(value).lower()) for value in values.values()):
             return None
@@ -53,7 +52,7 @@ class TableTemplate:
         return f"{namespace}.{table}"
 
     def makes(self, table: str) -> bool:
-        """Whether the template can make this table's name, the part behind the namespace."""
+        """Whether the template can make this table's name, without the namespace."""
         pattern = "".join(
             VALUE_PATTERN if n % 2 else re.escape(part) for n, part in enumerate(FIELD_PATTERN.split(self.table))
         )
@@ -65,12 +64,12 @@ class TableTemplate:
 
 
 def split_template(template: str) -> tuple[str, str]:
-    """Namespace and table of ``namespace.table``; dots in braces belong to a field's name."""
+    """Split ``namespace.table``; dots in braces belong to a field's name."""
     hidden_dots = FIELD_PATTERN.sub(lambda m: m[0].replace(".", "\0"), template)
     namespace, _, table = hidden_dots.rpartition(".")
     return namespace.replace("\0", "."), table.replace("\0", ".")
 
 
 def is_template(name: str) -> bool:
-    """Whether a table's name in a pipeline file is for records to fill in."""
+    """Whether records fill in a table's name."""
     return "{" in name or "}" in name

@@ -12,7 +12,7 @@ EXAMPLE = "2026-01-01T00:00:00Z"
 
 
 def parse_timestamp_ms(name: str, text: str, advice: str = f"not a time; write e.g. {EXAMPLE}") -> int:
-    """`text` as milliseconds; ConfigurationError calls it `name`, and tells what may stand there."""
+    """Parse `text` to milliseconds; `ConfigurationError` calls it `name`, and gives the `advice`."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
@@ -23,7 +23,7 @@ def parse_timestamp_ms(name: str, text: str, advice: str = f"not a time; write e
 
 
 def to_utc_datetime(milliseconds: int) -> datetime:
-    """The time in UTC, in the years 1 to 9999: a producer that writes microseconds as milliseconds goes beyond them."""
+    """Return the time in UTC, limited to the years 1 to 9999: microseconds written as milliseconds go beyond."""
     try:
         return EPOCH + timedelta(milliseconds=milliseconds)
     except OverflowError:
@@ -31,7 +31,7 @@ def to_utc_datetime(milliseconds: int) -> datetime:
 
 
 def format_utc(moment: datetime, timespec: str = "milliseconds") -> str:
-    """A time of UTC as ISO 8601 with a Z, to milliseconds or what `datetime.isoformat` calls its `timespec`."""
+    """Format as ISO 8601 with a Z, to milliseconds or to `timespec`."""
     return moment.isoformat(timespec=timespec).replace("+00:00", "Z")
 
 
@@ -42,7 +42,7 @@ MAX_DAYS = 36_500  # what lies longer ago, or is longer off, leaves the years th
 
 
 def parse_duration_seconds(value: object) -> int:
-    """Whole seconds of ``60s``, ``10m``, ``7d``, ``1h30m`` or a number of seconds; -1 stays -1; else ValueError."""
+    """Return whole seconds of ``60s``, ``10m``, ``7d``, ``1h30m`` or a number; -1 stays -1; else ValueError."""
     if isinstance(value, int) and not isinstance(value, bool):
         return _check_bounds(value)
     if not isinstance(value, str):

@@ -11,7 +11,7 @@ from tidegate.sql.conditions import reads_any
 
 
 class Conditional(Protocol):
-    """A table with the conditions that choose its records: one of the pipeline file, or as a job has it."""
+    """A table with the conditions that choose its records: of the pipeline file, or of a job."""
 
     @property
     def key(self) -> KeyFormat:
@@ -39,7 +39,7 @@ def is_tombstone_owned(
 ) -> bool:
     """Whether a record without a value shows all that chooses the table's records: its key and Kafka's metadata.
 
-    A table without conditions takes every record of its topics. `key_columns` are those that stand by themselves.
+    `key_columns` are those that stand by themselves.
     """
     if _ignores_record_types(table.value.options) and not _ignores_record_types(table.key.options):
         return False
@@ -53,5 +53,5 @@ def is_tombstone_owned(
 
 
 def _ignores_record_types(options: Mapping[str, Any]) -> bool:
-    """Whether records of other types lie in the topic, of which a tombstone shows none."""
+    """Whether records of other types lie in the topic; a tombstone does not show its type."""
     return bool(options.get("ignored_records") or options.get(OTHER_IDS))
