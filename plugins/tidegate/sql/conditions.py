@@ -1,7 +1,7 @@
 """Which parts of a condition in Spark's SQL look at columns of the row: a delete shows no row.
 
-The stage job asks this on Spark's side, where only the standard library may be imported, and it needs the user's own
-text of each part: so the text is cut by tokens here, and not parsed.
+The stage job uses this in Spark, with the standard library alone, and needs the user's own text of each part: so the
+text is cut by tokens, and not parsed.
 """
 
 import re
@@ -23,18 +23,17 @@ Token = tuple[str, str, int]  # kind, text, and where it begins
 
 
 def render_without(condition: str, columns: Collection[str]) -> str | None:
-    """Those parts of a condition that must all hold and look at none of `columns`; None where there are none."""
+    """Return those parts of a condition that must all hold and look at none of `columns`; None without any."""
     parts = [part for part in split_conjunction(condition) if not reads_any(part, columns)]
     return " AND ".join(f"(\n{part}\n)" for part in parts) or None
 
 
 def reads_any(condition: str, columns: Collection[str]) -> bool:
-    """Whether the condition looks at one of `columns`."""
     return _reads(condition, {name.casefold() for name in columns})
 
 
 def split_conjunction(condition: str) -> list[str]:
-    """The operands of the outermost ANDs; the condition as it is where it is anything else."""
+    """Return the operands of the outermost ANDs; else the condition as it is."""
     depth = 0
     in_between = 0
     start = 0
@@ -63,7 +62,7 @@ def _list_tokens(sql: str) -> Iterator[Token]:
 
 
 def _find_comment_end(sql: str, place: int) -> int:
-    """Where the comment ends that has begun before `place`; the end of the text for one that is not closed."""
+    """Return where the comment before `place` ends; the end of the text if it is not closed."""
     depth = 1
     for mark in _COMMENT_MARK_PATTERN.finditer(sql, place):
         depth += 1 if mark[0] == "/*" else -1
@@ -73,7 +72,6 @@ def _find_comment_end(sql: str, place: int) -> int:
 
 
 def _reads(sql: str, names: Collection[str]) -> bool:
-    """Whether one of these names stands in it, or a star for all of them."""
     before = ""
     for kind, text, _ in _list_tokens(sql):
         name = text[1:-1].replace("``", "`") if kind == "quoted" else text

@@ -12,24 +12,22 @@ def _escape(text: str, quote: str) -> str:
 
 
 def quote(name: str) -> str:
-    """One identifier in backquotes."""
     return f"`{_escape(name, '`')}`"
 
 
 def quote_name(table: str) -> str:
-    """A dotted table name, each part in backquotes. The project of a domain, ``example.com:name``, is one part."""
+    """Quote each part of a dotted table name. The project of a domain, ``example.com:name``, is one part."""
     domain, colon, path = table.rpartition(":")
     project, *parts = path.split(".")
     return ".".join(quote(part) for part in (f"{domain}{colon}{project}", *parts))
 
 
 def render_literal(text: str) -> str:
-    """A string literal."""
     return f"'{_escape(text, chr(39))}'"
 
 
 def render_constant(value: Any) -> str | None:
-    """A value as a constant that prunes partitions and blocks; None for types that are never compared with one."""
+    """Return a value as a constant that prunes partitions and blocks; None for types that are never compared."""
     match value:
         case bool() | None:
             constant = None
@@ -51,7 +49,6 @@ def render_constant(value: Any) -> str | None:
 
 
 def _is_big_numeric(value: Decimal) -> bool:
-    """Whether NUMERIC, with 29 digits before the point and 9 behind it, is too small."""
     _, digits, exponent = value.as_tuple()
     scale = max(0, -int(exponent))
     return scale > 9 or len(digits) + int(exponent) > 29

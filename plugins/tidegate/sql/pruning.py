@@ -8,10 +8,9 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Bound:
-    """Every row that a batch may change has one of these values at `path`, or none where `nulls` says so.
+    """Every row that a batch may change has one of these values at `path`, or NULL if `nulls`.
 
-    `ranges` are pairs of constants in the destination's SQL, both included. `values`, where there are any, are all the
-    values within them that count.
+    `ranges`: pairs of constants in the destination's SQL, both included. `values`, if any, are all values within them.
     """
 
     path: tuple[str, ...]
@@ -24,7 +23,7 @@ class Bound:
 class Overlap:
     """The files of a table, at one snapshot, that may hold a row within the bounds; none: no key of the batch is there.
 
-    `rows` are all that stand in those files, deleted ones included.
+    `rows` are all rows in those files, deleted ones included.
     """
 
     files: int = 0
@@ -44,12 +43,12 @@ class BatchPart:
 
 @dataclass(frozen=True)
 class Bounds:
-    """All that is known; `conditions` are empty where nothing is.
+    """Where in the destination a batch's rows may lie; `conditions` are empty if nothing is known.
 
-    `guards` are statements that fail where another writer came between the look at the destination and the merge, and
-    may have moved rows to where they are not looked for. `overlap` is None where the table's files were not looked at.
-    `parts` hold together all keys of a batch that changes more partitions than one statement may. `removals` are
-    statements that remove all rows of the table, ahead of a batch that replaces them.
+    - `guards`: statements that fail if another writer may have moved rows out of the bounds since.
+    - `overlap`: None if the table's files were not looked at.
+    - `parts`: hold together all keys of a batch that changes more partitions than one statement may.
+    - `removals`: statements that remove all rows, before a batch that replaces them.
     """
 
     conditions: tuple[Bound, ...] = ()
@@ -63,7 +62,7 @@ UNBOUNDED = Bounds()
 
 
 def join_intervals(intervals: Iterable[tuple[Any, Any]], step: Any, limit: int) -> tuple[tuple[Any, Any], ...]:
-    """Intervals, ends included, as at most `limit` that hold them all: neighbours are one, then those closest by.
+    """Return at most `limit` intervals, ends included, that hold all: neighbours become one, then those closest by.
 
     `step` is the distance from one value to the next.
     """
