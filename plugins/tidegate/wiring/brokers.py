@@ -9,10 +9,10 @@ from tidegate.connections import Resolve
 
 
 def open_read_ahead_broker(kafka: str | Mapping[str, str], resolve: Resolve) -> ReadAheadBroker:
-    """The same, for many pipelines whose logs are read together."""
+    """Open the brokers for many pipelines whose logs are read together."""
     return ReadAheadBroker(resolve_kafka_settings(kafka, resolve), describe_kafka_place(kafka))
 
 
 def open_broker(kafka: str | Mapping[str, str], resolve: Resolve) -> KafkaBroker:
-    """The brokers; nothing is connected to before it is used. ConfigurationError where the connection is wrong."""
+    """Open the brokers, without a connection yet. `ConfigurationError` if the settings are wrong."""
     return KafkaBroker(resolve_kafka_settings(kafka, resolve), describe_kafka_place(kafka))

@@ -29,10 +29,7 @@ from tidegate.wiring.publication import find_publication_file
 def trace_flush(
     include: Path, session: Session, resolve: Resolve, topics: Mapping[str, Collection[str]]
 ) -> TaskLineage:
-    """What was written into the tables that `topics` names, of the topics that it names for each.
-
-    Tables that are not there, as nothing was written to them yet, are left out.
-    """
+    """Return what was written into the tables that `topics` names, out of their topics. Missing tables are left out."""
     brokers = _find_broker_namespace(session.pipeline.source.kafka, resolve)
     inputs = dict[DatasetName, Dataset]()
     outputs = list[Dataset]()
@@ -51,7 +48,6 @@ def trace_flush(
 
 
 def trace_publication(include: Path, name: str, resolve: Resolve) -> TaskLineage:
-    """What a publication makes of its tables."""
     publication = load_publication(find_publication_file(include, name))
     tables = {table: _describe(include, resolve, table) for table in (publication.table, *publication.joined_tables)}
     found_datasets = {table: dataset for table, dataset in tables.items() if dataset is not None}
@@ -72,7 +68,7 @@ def _find_broker_namespace(kafka: str | Mapping[str, str], resolve: Resolve) -> 
 
 
 def read_table_statements(table: Table, metadata: dict[str, str]) -> tuple[StatementReads | None, tuple[str, ...]]:
-    """What a table's `select` reads, and the record's columns that its conditions and its route look at."""
+    """Return what a table's `select` reads, and the record's columns that its conditions and its route look at."""
     columns = [c.name for c in list_record_columns(table, metadata)]
     names = [*columns, *(field.name for field in RECORD_FIELDS if field.name not in columns)]
     conditions = [condition for condition in (table.when, table.delete_when) if condition]

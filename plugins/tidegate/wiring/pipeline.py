@@ -36,7 +36,7 @@ from tidegate.wiring.brokers import open_broker
 
 
 def build_hook(entry_point: str | None) -> Callable[..., Any] | None:
-    """A function that loads the entry point when it is first called; ConfigurationError then, if there is none."""
+    """Return a function that loads the entry point at its first call; `ConfigurationError` then, if there is none."""
     if entry_point is None:
         return None
 
@@ -68,17 +68,17 @@ class NoEngine:
     """The port `Engine` without Spark."""
 
     def run(self, job: object) -> None:
-        """Refuse: who only looks starts no job."""
+        """Refuse: this session must not start a job."""
         raise GiveUp("the doctor and the page start no jobs")
 
 
 def find_pipeline_file(include: Path, name: str) -> Path:
-    """The file of the pipeline of that name; ConfigurationError names those there are."""
+    """Return the pipeline's file; `ConfigurationError` lists those there are."""
     return find_file(include, "pipeline", name)
 
 
 def find_file(include: Path, kind: str, name: str) -> Path:
-    """The file of a pipeline or a publication; ConfigurationError names those there are."""
+    """Return the file of a pipeline or a publication; `ConfigurationError` lists those there are."""
     files = {path.stem: path for path in list_named_files(include / f"{kind}s")}
     if name not in files:
         raise ConfigurationError(f"{kind}={name}: no such {kind}; there are: {format_names(files) or 'none'}")
@@ -92,9 +92,9 @@ def assemble_pipeline(
     engine: Engine | None = None,
     clients: OpenClients | None = None,
 ) -> Session:
-    """One opened pipeline. Nothing is connected to before it is used.
+    """Open one pipeline. Nothing is connected to before it is used.
 
-    `engine` replaces the pipeline's own; `clients` are those of catalogs that other pipelines in this process use too.
+    `engine` replaces the pipeline's own; `clients` are shared with other pipelines of this process.
     """
     pipeline = load_pipeline(find_pipeline_file(include, name))
     broker = open_broker(pipeline.source.kafka, resolve)
@@ -114,12 +114,11 @@ class SharedParts:
 
     @cached_property
     def catalogs(self) -> Mapping[str, Catalog | str]:
-        """The catalogs by name, or what is wrong with one."""
         return read_catalogs(self.include)
 
 
 def assemble_loaded_pipeline(parts: SharedParts, pipeline: Pipeline, broker: Broker) -> Session:
-    """The same for a pipeline whose file was read already."""
+    """Open a pipeline whose file was read already."""
     catalogs = _select_catalogs(parts.catalogs, pipeline)
     destinations = _open_destinations(pipeline, catalogs, parts.resolve, parts.clients)
     destination = route_by_catalog({name: destination_spec.session for name, destination_spec in destinations.items()})
@@ -151,7 +150,7 @@ def assemble_loaded_pipeline(parts: SharedParts, pipeline: Pipeline, broker: Bro
 
 
 def assemble_checked_pipeline(include: Path, name: str, resolve: Resolve, engine: Engine | None = None) -> Session:
-    """The same for a command: first every other pipeline file is read, for tables that two of them need."""
+    """Open a pipeline for a command, and check every other file for tables that two of them need."""
     session = assemble_pipeline(include, name, resolve, engine)
     check_tables_of_others(include, name)
     return session
@@ -160,7 +159,6 @@ def assemble_checked_pipeline(include: Path, name: str, resolve: Resolve, engine
 def _open_destinations(
     pipeline: Pipeline, catalogs: list[Catalog], resolve: Resolve, clients: OpenClients
 ) -> dict[str, OpenedDestination]:
-    """The ports over the pipeline's catalogs, by each catalog's name; one type's catalogs share theirs."""
     destinations = dict[str, OpenedDestination]()
     for destination in {catalog.type: get_destination(catalog) for catalog in catalogs}.values():
         own_catalogs = [catalog for catalog in catalogs if catalog.type == destination.name]
@@ -171,7 +169,7 @@ def _open_destinations(
 
 
 def build_spark_conf(include: Path, pipeline: Pipeline, resolve: Resolve) -> dict[str, str]:
-    """What a job's session needs: the pipeline's own `spark.conf`, its catalogs and brokers. Never log it: secrets."""
+    """Return what a job's session needs. Never log it: it has secrets."""
     conf: dict[str, str] = dict(pipeline.spark.conf)
     for catalog in _select_catalogs(read_catalogs(include), pipeline):
         conf |= get_destination(catalog).build_spark_conf(catalog, resolve)
@@ -198,7 +196,7 @@ def _build_engine(pipeline: Pipeline, resolve: Resolve, conf: dict[str, str]) ->
 
 
 def resolve_spark_master(connection_id: str, resolve: Resolve) -> str:
-    """A Spark connection's master, as Airflow's spark-submit hook reads it."""
+    """Return a Spark connection's master, as Airflow's spark-submit hook reads it."""
     connection = require_connection(connection_id, resolve)
     host = connection.host or ""
     master = f"{host}:{connection.port}" if connection.port else host
@@ -208,12 +206,12 @@ def resolve_spark_master(connection_id: str, resolve: Resolve) -> str:
 
 
 def list_local_jars() -> str:
-    """The jars that ``make setup`` or ``tidegate jars`` brought, for --jars; empty where Spark has its own."""
+    """Return the jars of ``make setup`` or ``tidegate jars``, for --jars; empty if Spark has its own."""
     return ",".join(str(jar) for jar in sorted(find_jars_folder().glob("*.jar")))
 
 
 def find_all_leftovers(include: Path, resolve: Resolve) -> tuple[list[PipelineLeftovers], list[TidegateError]]:
-    """What pipelines without a file have left in the catalogs of an include folder; and what is not known."""
+    """Return what pipelines without a file have left in the catalogs of an include folder; and the errors."""
     pipeline_names = {name for name, _ in load_all_pipelines(include)}
     leftovers = list[PipelineLeftovers]()
     failures = list[TidegateError]()

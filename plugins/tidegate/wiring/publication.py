@@ -28,21 +28,21 @@ from tidegate.wiring.pipeline import find_file, list_local_jars, resolve_spark_m
 
 
 def find_publication_file(include: Path, name: str) -> Path:
-    """The file of the publication of that name; ConfigurationError names those there are."""
+    """Return the publication's file; `ConfigurationError` lists those there are."""
     return find_file(include, "publication", name)
 
 
 def assemble_publication(
     include: Path, name: str, resolve: Resolve, engine: Engine | None = None
 ) -> PublicationSession:
-    """One opened publication. Nothing is connected to before it is used. `engine` replaces the file's own."""
+    """Open one publication. Nothing is connected to before it is used. `engine` replaces the file's own."""
     return assemble_loaded_publication(include, load_publication(find_publication_file(include, name)), resolve, engine)
 
 
 def assemble_loaded_publication(
     include: Path, publication: Publication, resolve: Resolve, engine: Engine | None = None
 ) -> PublicationSession:
-    """The same for a publication whose file was read already."""
+    """Open a publication whose file was read already."""
     catalog = _select_catalog(include, publication)
     return PublicationSession(
         publication=publication,
@@ -57,7 +57,7 @@ def assemble_loaded_publication(
 def assemble_checked_publication(
     include: Path, name: str, resolve: Resolve, engine: Engine | None = None
 ) -> PublicationSession:
-    """The same where every other publication's file is read too, for topics that two of them name."""
+    """Open a publication, and check every other file for topics that two of them name."""
     session = assemble_publication(include, name, resolve, engine)
     check_topics_of_others(include, name)
     return session
@@ -71,7 +71,7 @@ def _open_snapshots(catalog: Catalog, resolve: Resolve) -> Snapshots:
 
 
 def build_publication_conf(include: Path, publication: Publication, resolve: Resolve) -> dict[str, str]:
-    """What a job's session needs: `spark.conf`, the catalog, consumer and producer. Never log it: secrets."""
+    """Return what a job's session needs. Never log it: it has secrets."""
     catalog = _select_catalog(include, publication)
     kafka = resolve_kafka_settings(publication.kafka, resolve)
     conf = dict(publication.spark.conf) | get_destination(catalog).build_spark_conf(catalog, resolve)

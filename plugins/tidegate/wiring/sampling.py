@@ -28,14 +28,13 @@ Kafka = str | dict[str, str]
 
 
 def list_topics(kafka: Kafka, resolve: Resolve) -> tuple[str, ...]:
-    """The cluster's topics without those that are Kafka's own."""
     return tuple(name for name in _open_broker(kafka, resolve).list_topics(".*") if not name.startswith("__"))
 
 
 def sample_topic(
     kafka: Kafka, resolve: Resolve, topic: str, limits: SampleLimits, report: Callable[[str], None]
 ) -> TopicSample:
-    """Records of every partition. `GiveUp` where the topic does not exist or holds none."""
+    """Read records of every partition. `GiveUp` if the topic does not exist or is empty."""
     broker = _open_broker(kafka, resolve)
     try:
         log = broker.read_log((topic,), ISOLATION)
@@ -72,13 +71,13 @@ def _open_broker(kafka: Kafka, resolve: Resolve) -> KafkaBroker:
 
 @dataclass(frozen=True)
 class RegistryLookup:
-    """Answers for registered schemas. `place` is a connection id or an address, None where none is known."""
+    """Looks up registered schemas. `place` is a connection id or an address, None if none is known."""
 
     place: str | None
     resolve: Resolve
 
     def __call__(self, sample: TopicSample, part: str, recognised: Recognition) -> Registered:
-        """Format, options and columns of keys or values; `GiveUp` where the registry cannot say."""
+        """Return format, options and columns of keys or values; `GiveUp` if the registry cannot tell."""
         look = recognised.look
         place = f"topic={sample.topic}: its {part}s stand {recognised.look.kind}"
         if self.place is None:
@@ -117,7 +116,7 @@ class RegistryLookup:
     def _describe_by_id(
         self, registry: Registry, sample: TopicSample, part: str, base: Mapping[str, object], ids: Sequence[int]
     ) -> Registered:
-        """The subject is not the topic's: record types are looked for, one for each id."""
+        """Look up record types, one for each id: the subject is not the topic's."""
         schema_texts = [registry.read_text(number) for number in ids]
         schemas = [parse_schema(text) for kind, text in schema_texts if kind == "AVRO"]
         names = sorted({get_full_name(schema) for schema in schemas if is_record(schema)})
@@ -162,7 +161,7 @@ class RegistryLookup:
         raise AssertionError("the plain format is tried last")
 
     def _read_bare_key(self, sample: TopicSample, options: Mapping[str, object], kind: str) -> ProposedColumn | None:
-        """A key that is no record has one column, without a name of its own."""
+        """Return the one column, without a name, of a key that is no record."""
         if kind != "AVRO" or "records" in options or is_apicurio(str(options["registry"])):
             return None
         registry = Registry(str(self.place), resolve_registry_settings(str(self.place), self.resolve))
@@ -178,7 +177,6 @@ def _has_subject(registry: Registry, subject: str) -> bool:
 
 
 def _find_format(kind: str, *, is_event: bool) -> RecordFormat:
-    """The format of this kind of schema; change events where there is such a format, and they are asked for."""
     if kind == "JSON":
         return FORMATS["json"]
     if kind.lower() not in list(SchemaKind):
@@ -193,21 +191,20 @@ def _find_format(kind: str, *, is_event: bool) -> RecordFormat:
 
 
 def _list_messages(recognised: Recognition, part: str) -> set[tuple[int, ...]]:
-    """The messages that the records hold, each by its place in the schema."""
     parts = [record.value if part == "value" else record.key for record in recognised.records]
     messages = {_read_indexes(data[HEADER_ID:]) for data in parts if data is not None}
     return messages - {()}  # of a record that ends before it says which
 
 
 def _choose_message(version: Version, messages: set[tuple[int, ...]]) -> dict[str, str]:
-    """The option that names the first of these messages; none for the first of the schema, which needs no word."""
+    """Return the option that names the first of these messages; empty for the first of the schema."""
     first = min(messages, default=(0,))
     name = name_message(version, first) if first != (0,) else None
     return {"message": name} if name else {}
 
 
 def _read_indexes(data: bytes) -> tuple[int, ...]:
-    """Confluent's way to a message inside of its schema: a number of indexes and the indexes, as zigzag varints."""
+    """Read Confluent's path to a message in its schema: a number of indexes and the indexes, as zigzag varints."""
     numbers = list[int]()
     at = 0
     while at < len(data) and (not numbers or len(numbers) <= numbers[0]):

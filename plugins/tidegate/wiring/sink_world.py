@@ -29,9 +29,9 @@ def is_declared(include: Path, catalog: str) -> bool:
 
 
 def check_files(include: Path, name: str, pipeline: str, entry: str) -> tuple[list[str], list[str]]:
-    """Problems and warnings of the pipeline's text, beside the include folder's other files and the new `entry`.
+    """Return problems and warnings of the pipeline's text, beside the other files and the new `entry`.
 
-    ConfigurationError for a name that no pipeline can have: it is a file's name, too.
+    `ConfigurationError` for a name that no pipeline can have.
     """
     if not PIPELINE_NAME_PATTERN.fullmatch(name):
         raise ConfigurationError(
@@ -59,9 +59,9 @@ def check_files(include: Path, name: str, pipeline: str, entry: str) -> tuple[li
 
 
 def write_files(include: Path, name: str, pipeline: str, entry: str, *, overwrite: bool) -> list[str]:
-    """Write the pipeline file, and add `entry` to catalogs.yaml unless it is empty; the paths that were written.
+    """Write the pipeline file, and add `entry` to catalogs.yaml unless it is empty; return the paths.
 
-    ConfigurationError where the pipeline's file is there, unless it may be overwritten. Catalogs are only ever added.
+    `ConfigurationError` if the file exists, unless it may be overwritten.
     """
     path = include / "pipelines" / f"{name}.yaml"
     catalogs = include / CATALOGS
@@ -81,7 +81,6 @@ def write_files(include: Path, name: str, pipeline: str, entry: str, *, overwrit
 
 
 def _replace_text(path: Path, text: str) -> None:
-    """All of it or nothing: a scheduler may read the folder at any moment."""
     temporary_file = path.with_name(f".{path.name}.import")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -98,7 +97,7 @@ ISOLATION = "read_committed"
 
 
 class SinkWorld:
-    """Implements `World`. `kafka` are librdkafka's settings, None where the brokers are not known."""
+    """Implements `World`. `kafka` are librdkafka's settings, None if the brokers are unknown."""
 
     def __init__(self, include: Path, resolve: Resolve, kafka: Mapping[str, str] | None) -> None:
         self._include = include
@@ -152,7 +151,6 @@ class SinkWorld:
         return read_catalogs(self._include) if (self._include / "catalogs.yaml").exists() else {}
 
     def _open_notes(self, table: str) -> SinkNotes | None:
-        """Of the table's catalog where it is declared already, and where its tables tell of sinks."""
         catalog = self._catalogs.get(table.partition(".")[0])
         destination = get_destination(catalog)
         if not isinstance(catalog, Catalog) or destination.open_sink_notes is None:

@@ -50,7 +50,7 @@ def has_airflow(environ: Mapping[str, str] | None = None) -> bool:
 
 
 def ask_airflow(triggered: list[str]) -> Iterator[Finding]:
-    """What it lacks, or why it does not start. `triggered` are the pipelines that a trigger waits for."""
+    """Yield what Airflow lacks, or why it does not start. `triggered` are the pipelines that a trigger waits for."""
     paths = [str(PACKAGE.parent), os.environ.get("PYTHONPATH", "")]
     completed = subprocess.run(
         [sys.executable, "-m", MODULE, json.dumps(triggered)],
@@ -95,8 +95,8 @@ def diagnose(
 ) -> Diagnosis:
     """Check everything that flushes of these pipelines and publications need; of all without names.
 
-    Unless it is read-only, a scratch table is made and removed in each namespace that is written.
-    ConfigurationError for a name that no file has.
+    Unless it is read-only, a scratch table is made and removed in each namespace that is written. `ConfigurationError`
+    for a name that no file has.
     """
     begin_seconds = time.monotonic()
     mask = SecretMask()
@@ -113,7 +113,7 @@ def diagnose(
 
 
 def _mark_connection(finding: Finding) -> Finding:
-    """The finding; that of a connection which is not here by a name of its own. Airflow may have it."""
+    """Give a missing connection a check name of its own: Airflow may have it."""
     match = CONNECTION_PATTERN.match(finding.cause)
     if match is None:
         return finding
@@ -125,8 +125,6 @@ def _mark_connection(finding: Finding) -> Finding:
 
 
 class _Probes:
-    """The probes of what the files need; a server that several of them name has one."""
-
     def __init__(self, include: Path, files: Files, resolve: Resolve, mask: SecretMask, *, is_read_only: bool) -> None:
         self._files = files
         self._resolve_unmasked = resolve
@@ -136,7 +134,6 @@ class _Probes:
         self._parts = SharedParts(include=include, resolve=self._resolve, engine=NoEngine(), clients=OpenClients())
 
     def add_all(self) -> dict[str, Probe]:
-        """All probes by their names."""
         for pipeline in self._files.pipelines:
             self._add_pipeline(pipeline)
         for publication in self._files.publications:
@@ -221,7 +218,6 @@ class _Probes:
         return check_submit(target.master or resolve_spark_master(target.connection, self._resolve))
 
     def _check_spark(self, target: SparkTarget, name: str | None = None) -> Findings:
-        """The server, or one catalog as its sessions see it."""
         import_server_facts()  # which takes its time before that of the server begins
         remote = resolve_spark_remote(target, self._resolve)
         place = describe_spark_place(target, self._resolve)

@@ -38,7 +38,6 @@ class Files:
 
 
 def check_folder(include: Path) -> Finding:
-    """The include folder: without it nothing else can be looked at."""
     if include.is_dir():
         return make_ok("files.environment", f"include={include}")
     advice = "set TIDEGATE_INCLUDE to one with catalogs.yaml and pipelines/"
@@ -46,7 +45,7 @@ def check_folder(include: Path) -> Finding:
 
 
 def read_files(include: Path, names: tuple[str, ...]) -> tuple[Files, list[Finding]]:
-    """What can be read, and what is wrong with the rest. ConfigurationError for a name that no file has."""
+    """Return what can be read, and the findings of the rest. `ConfigurationError` for a name that no file has."""
     files = Files()
     findings = [_make_problem("files.catalogs", problem) for problem in list_catalog_problems(include)]
     with suppress(ConfigurationError):
@@ -85,8 +84,8 @@ def _make_problem(check: str, problem: str) -> Finding:
 
 
 def check_consumer_groups(pipelines: list[Pipeline]) -> Iterator[Finding]:
-    """Two pipelines that commit the same topics to one consumer group: a table that begins at its offsets may begin
-    at those of the other pipeline, behind records that it has not read."""
+    """Warn of two pipelines that commit the same topics to one consumer group."""
+    # a table that begins at the group's offsets may begin behind records that it has not read
     for pipeline, other in combinations(pipelines, 2):
         source = pipeline.source
         is_one_group = (source.group, source.kafka) == (other.source.group, other.source.kafka)
@@ -99,7 +98,7 @@ def check_consumer_groups(pipelines: list[Pipeline]) -> Iterator[Finding]:
 
 
 def _list_common_topics(source: Source, other: Source) -> list[str]:
-    """Topics, or a pattern, that both read; topics that two different patterns match are not known here."""
+    """List topics, or a pattern, that both read; two different patterns are not compared."""
     common = set(source.topics) & set(other.topics)
     if source.topic_pattern == other.topic_pattern and source.topic_pattern is not None:
         common.add(source.topic_pattern)
@@ -109,7 +108,7 @@ def _list_common_topics(source: Source, other: Source) -> list[str]:
 
 
 def scan_for_secrets(include: Path, known_findings: list[Finding]) -> Iterator[Finding]:
-    """Lines of files with what looks like a secret, comments left out; those in `known_findings` are not repeated."""
+    """Find lines of files with what looks like a secret, comments left out, without the `known_findings`."""
     known = [finding.cause for finding in known_findings if finding.check == "files.secrets"]
     for path in walk_files(include):
         place = format_path(path)

@@ -23,7 +23,7 @@ MAX_FUTURE_SECONDS = 60.0  # of the newest record
 
 
 def check_topics(session: Session) -> Iterator[Finding]:
-    """The log's ends, the group's offsets, and the times of the newest records."""
+    """Check the log's ends, the group's offsets, and the times of the newest records."""
     source = session.pipeline.source
     log, missing = read_known_log(session)
     if reason := explain_no_row_topics(session, log):
@@ -46,7 +46,7 @@ def check_topics(session: Session) -> Iterator[Finding]:
 
 
 def check_table_columns(session: Session) -> Iterator[Finding]:
-    """The registry's schemas, the file's columns and the table's fit each other."""
+    """Check that the registry's schemas, the file's columns and the table's fit each other."""
     session = expand_template(session)
     tables = [table for table in session.pipeline.tables if not table.discovers_names]
     faults = list[Finding]()
@@ -74,7 +74,7 @@ def _check_table(session: Session, table: Table) -> None:
 
 
 def check_position(session: Session) -> Iterator[Finding]:
-    """What `plan` reads first, without the cutting of a batch; and what waits where no flush looks."""
+    """Check what `plan` reads first, without cutting a batch; and what waits where no flush looks."""
     session = expand_template(session)
     observed = observe_tables(session)
     log, missing = read_known_log(session)
@@ -86,7 +86,7 @@ def check_position(session: Session) -> Iterator[Finding]:
 
 
 def check_publication(session: PublicationSession) -> Iterator[Finding]:
-    """Topics that are compacted, and progress that still fits table and topics, as a run finds it."""
+    """Check that topics are compacted, and that progress fits table and topics."""
     name = session.publication.name
     try:
         table, topics, progress = observe_publication(session)
