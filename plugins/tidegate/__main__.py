@@ -14,23 +14,20 @@ PROBE_THREAD_PREFIX = "doctor "
 
 
 def _wait_for_servers() -> None:
-    """Wait for a server that is down: nobody would try the command again."""
     from tidegate.adapters.server_probe import COMMAND_PATIENCE_SECONDS, Patience
 
     Patience.seconds = COMMAND_PATIENCE_SECONDS
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
-    """End as by Ctrl-C, so that a command takes away what it left on this machine: a submitted job's secrets, say."""
+    """End as by Ctrl-C, so that a command cleans up, for example a submitted job's secrets."""
     raise KeyboardInterrupt
 
 
 def _prepare_streams() -> None:
-    """Open streams that the caller has closed, and let standard output take letters that its encoding lacks.
-
-    A closed one is missing in Python, and its number would go to the next file that is opened: a database's, say.
-    """
+    """Open streams that the caller has closed, and let standard output take letters that its encoding lacks."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        # the number of a closed stream would go to the next file that is opened, for example a database's
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 (as long as the process lives)
     if isinstance(sys.stdout, io.TextIOWrapper):

@@ -47,7 +47,7 @@ Resolve = Callable[[str], Connection | None]
 
 
 def cache_connections(resolve: Resolve) -> Resolve:
-    """The same, which looks each connection up once."""
+    """Return a resolver that looks each connection up once."""
     connections: dict[str, Connection | None] = {}
 
     def resolve_once(conn_id: str) -> Connection | None:
@@ -59,12 +59,12 @@ def cache_connections(resolve: Resolve) -> Resolve:
 
 
 def name_variable(conn_id: str) -> str:
-    """The environment variable that holds a connection: ``kafka_default`` -> ``AIRFLOW_CONN_KAFKA_DEFAULT``."""
+    """Return the variable that holds a connection: ``kafka_default`` -> ``AIRFLOW_CONN_KAFKA_DEFAULT``."""
     return f"AIRFLOW_CONN_{conn_id.upper()}"
 
 
 def read_connection_from_env(conn_id: str, environ: Mapping[str, str] | None = None) -> Connection | None:
-    """The connection of this id, None without its variable. ConfigurationError never shows the value."""
+    """Read a connection, None without its variable. `ConfigurationError` never shows the value."""
     text = (os.environ if environ is None else environ).get(name_variable(conn_id), "").strip()
     if not text:
         return None
@@ -76,12 +76,12 @@ def read_connection_from_env(conn_id: str, environ: Mapping[str, str] | None = N
 
 
 def build_unreadable_variable_error(conn_id: str) -> ConfigurationError:
-    """What to say of a connection's variable whose value is of no form; never the value."""
+    """Build the error for a connection's variable whose value has no known form; never shows the value."""
     return ConfigurationError(f"{name_variable(conn_id)}: cannot be read; {ACCEPTED_FORMS}")
 
 
 def require_connection(conn_id: str, resolve: Resolve) -> Connection:
-    """The connection of this id. ConfigurationError names the variable that would hold it."""
+    """Return the connection; `ConfigurationError` names the variable that would hold it."""
     connection = resolve(conn_id)
     if connection is None:
         variable = name_variable(conn_id)
@@ -93,13 +93,13 @@ def require_connection(conn_id: str, resolve: Resolve) -> Connection:
 
 
 def point_to_local_stack(variable: str) -> str:
-    """The end of a sentence about a missing variable, where a shell has not read the file of the stack that runs."""
+    """Say that a missing variable is in the running stack's file, if it is; else empty."""
     file = find_local_stack(variable)
     return "" if file is None else f"; the local stack has it: `source {format_path(file)}`"
 
 
 def normalize_type(conn_type: str) -> str:
-    """Airflow's spelling of a connection type: no dashes, and postgres for postgresql."""
+    """Spell a connection type as Airflow does: no dashes, and postgres for postgresql."""
     return "postgres" if conn_type == "postgresql" else conn_type.replace("-", "_")
 
 
@@ -139,7 +139,7 @@ def _from_uri(conn_id: str, text: str) -> Connection:
 
 
 def _parse_host(netloc: str) -> str | None:
-    """The host in lower case, as Airflow reads it; a path in its place keeps its case."""
+    """Return the host in lower case, as Airflow reads it; a path in its place keeps its case."""
     place = netloc.rpartition("@")[2]
     host = place[: place.index("]") + 1].strip("[]") if place.startswith("[") else place.partition(":")[0]
     name = unquote(host)
@@ -161,7 +161,7 @@ def _parse_json_or_text(value: str) -> Any:
 
 
 def parse_extra(extra: Any) -> dict[str, Any]:
-    """The object that a connection's extra is, as JSON text or decoded; without what is null, which sets nothing.
+    """Parse a connection's extra, as JSON text or decoded; without what is null.
 
     ValueError or TypeError, which quote it, for anything else.
     """

@@ -80,7 +80,7 @@ class PositionLost(GiveUp):
 
 
 class SomeTables(TidegateError):
-    """Some tables of a pipeline failed, or were refused; `published` is what became of the others."""
+    """Some tables of a pipeline failed, or were refused; `published` are the others' results."""
 
     def __init__(self, message: str, published: tuple[Any, ...] = ()) -> None:
         super().__init__(message)
@@ -88,11 +88,11 @@ class SomeTables(TidegateError):
 
 
 class SomeTablesFailed(SomeTables, GiveUp):
-    """None of the tables that failed succeeds by trying again."""
+    """None of the failed tables succeeds by trying again."""
 
 
 class SomeTablesDelayed(SomeTables, RetryLater):
-    """At least one of them failed in passing: the same call does its work, and finds that of the others done."""
+    """At least one of them failed in passing: a repeat call does its work."""
 
 
 class NothingToDo(TidegateError):
@@ -100,11 +100,11 @@ class NothingToDo(TidegateError):
 
 
 class TableRemoved(NothingToDo):
-    """The file of the pipeline names the table no more: what was planned or staged for it is left as it is."""
+    """The pipeline file no longer names the table: what was planned or staged for it stays."""
 
 
 class TooFewRecords(NothingToDo):
-    """Records wait, and too few of them to begin: a later run has the work."""
+    """Too few records wait to begin: a later run has the work."""
 
 
 class PublishedElsewhere(TidegateError):
@@ -112,7 +112,7 @@ class PublishedElsewhere(TidegateError):
 
 
 def find_kind(name: str) -> type[TidegateError] | None:
-    """The class of that name, for an error that came as text; None for one that is not ours."""
+    """Return the class of that name, for an error that came as text; None for a foreign one."""
     pending_kinds = [TidegateError]
     while pending_kinds:
         kind = pending_kinds.pop()
@@ -125,7 +125,7 @@ def find_kind(name: str) -> type[TidegateError] | None:
 def join_tables(
     message: str, kinds: Iterable[type[TidegateError] | None], published: tuple[Any, ...] = ()
 ) -> SomeTables:
-    """The error of several tables: to be tried again where that of one of them is."""
+    """Return the error of several tables: to be tried again if one of them is."""
     is_passing = any(kind is not None and issubclass(kind, RetryLater) for kind in kinds)
     return (SomeTablesDelayed if is_passing else SomeTablesFailed)(message, published)
 

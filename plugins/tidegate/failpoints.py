@@ -1,6 +1,5 @@
 """Named places between two effects of a job or an adapter, where a test may kill, fail or stop the process.
 
-The steps need none: what they do to the world goes through a port, and a test puts itself between them and the ports.
 Outside tests nothing is installed and `hit_failpoint` does nothing.
 """
 
@@ -11,7 +10,7 @@ _visit: Callable[[str], None] | None = None
 
 
 def hit_failpoint(point: str) -> None:
-    """Say that the effect before this line has happened and the one after it has not."""
+    """Mark that the effect before this line has happened and the one after it has not."""
     if _visit is not None:
         _visit(point)
 

@@ -1,6 +1,4 @@
-"""What is secret, by its name or its shape: settings that Spark shows as stars in its UI, its event log and the answers
-to SET, what no file may hold, and what no message shows.
-"""
+"""What is secret, by its name or its shape: in Spark's settings, in files, and in messages."""
 
 import re
 from collections.abc import Mapping
@@ -18,21 +16,19 @@ OPTIONS_REGEX = f"(?i)url|{SECRET_WORDS}"
 
 
 def redact_in_session(conf: Mapping[str, str]) -> dict[str, str]:
-    """`conf` with what a session may say: executions and SET hide secrets, whatever the server's own setting is."""
+    """Add to `conf` that executions and SET hide secrets, whatever the server's own setting is."""
     return {**conf, OPTIONS_REGEX_KEY: _combine_regexes(conf.get(OPTIONS_REGEX_KEY), OPTIONS_REGEX)}
 
 
 def redact_in_application(conf: Mapping[str, str]) -> dict[str, str]:
-    """The same for an application of its own, whose event log and environment page follow its own setting.
-
-    Spark writes an event that took it more than a second into its log with all settings as they are: not this one.
-    """
+    """Do so for an application of its own, whose event log and environment page follow its own setting."""
     regex = _combine_regexes(conf.get(CORE_REGEX_KEY), CORE_REGEX)
+    # Spark would log an event that took longer than a second with all settings as they are
     return {**redact_in_session(conf), CORE_REGEX_KEY: regex, SLOW_EVENTS_KEY: "false"}
 
 
 def _combine_regexes(old: str | None, regex: str) -> str:
-    """Both expressions; one that has the other already stays as it is."""
+    """Combine both expressions; one that has the other already stays as it is."""
     return regex if not old or old == regex else old if old.endswith(f"|{regex}") else f"{old}|{regex}"
 
 
@@ -74,9 +70,7 @@ def is_secret_name(name: object) -> bool:
 
 
 def has_secret(value: object) -> bool:
-    """Whether a text carries a secret inside: a log-in in an address, a password or a token among the parts of one, of
-    a JAAS entry or of Java's options, a private key, a bearer's header, the address of a web hook.
-    """
+    """Whether a text carries a secret: in an address, a JAAS entry, Java's options, a private key or a header."""
     if not isinstance(value, str):
         return False
     shapes = (LOGIN_TEXT_PATTERN, ASSIGNED_SECRET_PATTERN, PRIVATE_KEY_PATTERN, WEBHOOK_PATTERN)
@@ -84,16 +78,14 @@ def has_secret(value: object) -> bool:
 
 
 def mask_addresses(text: str) -> str:
-    """`text` with what is secret in its addresses replaced by ``***``: log-ins, passwords and tokens among their parts,
-    and the path of a web hook.
-    """
+    """Replace log-ins, passwords and tokens in the addresses of `text`, and the path of a web hook, by ``***``."""
     without_logins = LOGIN_PATTERN.sub(f"{SECRET_MASK}@", text)
     without_parts = ASSIGNED_SECRET_PATTERN.sub(rf"\1{SECRET_MASK}", without_logins)
     return WEBHOOK_PATTERN.sub(rf"\1{SECRET_MASK}", without_parts)
 
 
 def mask_secrets(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of `settings` for people, with every secret replaced by ``***``."""
+    """Return a copy of `settings` for people, with every secret replaced by ``***``."""
     return {name: SECRET_MASK if is_secret_name(name) or has_secret(v) else v for name, v in settings.items()}
 
 
@@ -116,7 +108,6 @@ class SecretMask:
                 self._values.add(str(value))
 
     def mask(self, text: str) -> str:
-        """The text without secrets."""
         for value in sorted(self._values, key=len, reverse=True):
             text = text.replace(value, SECRET_MASK)
         return TOKEN_PATTERN.sub(rf"\1{SECRET_MASK}", mask_addresses(text))

@@ -17,30 +17,26 @@ def is_checkout() -> bool:
 
 
 def find_product_folder() -> Path:
-    """The folder with the product's own ``include/sql``, ``jobs`` and ``local/jars``."""
+    """Return the folder with the product's own ``include/sql``, ``jobs`` and ``local/jars``."""
     return PACKAGE.parents[1] if is_checkout() else PACKAGED_FILES
 
 
 def find_home_folder() -> Path:
-    """The folder of the user's files: `TIDEGATE_HOME`; else the checkout; of an installed package Airflow's home."""
+    """Return the folder of the user's files: `TIDEGATE_HOME`, else the checkout, else Airflow's home."""
     if home := os.environ.get("TIDEGATE_HOME"):
         return _resolve_folder(home)
     return find_product_folder() if is_checkout() else find_airflow_home()
 
 
 def find_airflow_home() -> Path:
-    """`AIRFLOW_HOME`, or Airflow's own default."""
     return _resolve_folder(os.environ.get("AIRFLOW_HOME") or "~/airflow")
 
 
 def find_include_folder(environ: Mapping[str, str] | None = None) -> Path:
-    """The folder with ``pipelines/`` and ``catalogs.yaml``: `TIDEGATE_INCLUDE`, else ``include/`` of the home.
-
-    A link stays one: where somebody points it to another folder, as git-sync does, a process that lives for weeks
-    reads that one from then on.
-    """
+    """Return the folder with ``pipelines/`` and ``catalogs.yaml``: `TIDEGATE_INCLUDE`, else ``include/`` at home."""
     configured_folder = (os.environ if environ is None else environ).get("TIDEGATE_INCLUDE")
     if configured_folder:
+        # a link stays one: if git-sync points it elsewhere, a long-lived process reads that from then on
         return Path(os.path.abspath(os.path.expanduser(configured_folder)))
     return find_home_folder() / "include"
 
@@ -50,15 +46,14 @@ def _resolve_folder(name: str) -> Path:
 
 
 def _follow_links(path: Path) -> Path:
-    """Where `path` leads; of a link that leads to itself some path (pathlib raises an error for it)."""
+    """Return where `path` leads; of a link to itself some path (pathlib raises an error for it)."""
     return Path(os.path.realpath(path))
 
 
 def find_folder_around(file: Path) -> Path:
-    """The include folder that a pipeline's or publication's file lies in, one folder above its own; of a file that lies
-    in none, as a draft, that of the commands.
+    """Return the include folder of a pipeline's or publication's file; of a draft elsewhere, that of the commands.
 
-    A file, or its folder, that is a link into another folder belongs to the one that it is linked into.
+    A file, or its folder, that is a link belongs to the folder that it is linked into.
     """
     for folder in (Path(os.path.abspath(file)).parent, _follow_links(file).parent):
         if folder.name in NAMED_FOLDERS or (folder.parent / "catalogs.yaml").exists():
@@ -67,27 +62,24 @@ def find_folder_around(file: Path) -> Path:
 
 
 def list_named_files(folder: Path) -> list[Path]:
-    """The YAML files of a folder that are named after a pipeline or a publication, by name; right or wrong.
-
-    Hidden ones are an editor's, or a file system's, and are nobody's.
-    """
+    """List the YAML files of a folder by name; right or wrong, without hidden ones."""
     return sorted(file for file in folder.glob("*.yaml") if not file.name.startswith("."))
 
 
 def list_written_files(folder: Path) -> list[Path]:
-    """The same with files whose ending is another one, which are refused: of each name the right file comes last."""
+    """List them with refused files of another ending: of each name the right file comes last."""
     files = (file for file in folder.glob("*.y*ml") if not file.name.startswith("."))
     return sorted(files, key=lambda file: (file.stem, file.suffix == ".yaml", file.name))
 
 
 def list_unread_files(include: Path) -> list[Path]:
-    """The YAML files in folders below those that are read; hidden folders are a file system's."""
+    """List the YAML files in folders below those that are read."""
     files = (file for name in NAMED_FOLDERS for file in (include / name).glob("*/**/*.y*ml"))
     return sorted(file for file in files if not any(part.startswith(".") for part in file.relative_to(include).parts))
 
 
 def walk_files(folder: Path) -> Iterator[Path]:
-    """Every file below a folder, also behind links, each once; by name, hidden ones last."""
+    """Yield every file below a folder, also behind links, each once; by name, hidden ones last."""
     seen_places = set[str]()
     for place, folders, names in os.walk(folder, followlinks=True):
         folders[:] = [
@@ -109,12 +101,12 @@ def _is_new(path: str, seen_places: set[str]) -> bool:
 
 
 def find_jars_folder() -> Path:
-    """The folder of Spark's additional jars, as ``make setup`` and ``tidegate jars`` fill it."""
+    """Return the folder of Spark's additional jars, as ``make setup`` and ``tidegate jars`` fill it."""
     return find_home_folder() / ".cache" / "jars" / "spark"
 
 
 def find_local_stack(variable: str) -> Path | None:
-    """The file for shells in which a running `make up` has this variable; None where there is none."""
+    """Return the file for shells in which a running `make up` has this variable; else None."""
     file = Path(os.environ.get("TIDEGATE_RUN") or find_home_folder() / ".run") / "env"
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
@@ -124,12 +116,12 @@ def find_local_stack(variable: str) -> Path | None:
 
 
 def read_command_name() -> str:
-    """What a person types for the command line: `bin/tidegate` of a checkout says how it was called."""
+    """Return what a person types for the command line: `bin/tidegate` of a checkout says how it was called."""
     return os.environ.get("TIDEGATE_COMMAND") or "tidegate"
 
 
 def read_version() -> str:
-    """The version: pyproject.toml says it, and a wheel carries it in its metadata."""
+    """Return the version, from pyproject.toml or a wheel's metadata."""
     if is_checkout():
         project = tomllib.loads((find_product_folder() / "pyproject.toml").read_text(encoding="utf-8"))["project"]
         return str(project["version"])
@@ -139,19 +131,19 @@ def read_version() -> str:
 
 
 def format_path(path: Path) -> str:
-    """`path` as messages name it: relative to the home folder where it lies inside, else as it is."""
+    """Return `path` relative to the home folder if it lies inside, else as it is."""
     resolved_path = _follow_links(path)
     home = find_home_folder()
     return str(resolved_path.relative_to(home)) if resolved_path.is_relative_to(home) else str(path)
 
 
 def read_metrics_token(environ: Mapping[str, str] | None = None) -> str | None:
-    """The secret with which a scraper reads the metrics: `TIDEGATE_METRICS_TOKEN`; None lets only Airflow's users."""
+    """Return the scraper's secret, `TIDEGATE_METRICS_TOKEN`; None: only Airflow's users may read the metrics."""
     return (os.environ if environ is None else environ).get("TIDEGATE_METRICS_TOKEN", "").strip() or None
 
 
 def find_user() -> str:
-    """Who runs this process, for what is noted of a command: the user's name, of one without a name the number."""
+    """Return the user's name, or number, of this process."""
     try:
         return os.environ.get("SUDO_USER") or getpass.getuser()
     except (KeyError, OSError):  # a container may run as a number that has no name
