@@ -1,13 +1,11 @@
 """Spark entry point: ``spark-submit serve.py``, a Spark Connect server whose sessions share code and catalogs.
 
-Spark's own (``SparkConnectServer``) gives each session a class loader, for jars that a user may add, and lets nobody
-choose otherwise. Spark keeps generated code by class loader, and each job has a session of its own: every one
-generated, and the JVM compiled, what the one before it had: a third of the CPU of small flushes. No job adds jars.
+Spark's own server gives each session a class loader, and keeps generated code by class loader, so that each job
+generated and compiled anew what the one before it had: a third of the CPU of small flushes. No job adds jars.
 
-Spark also makes each session's catalogs anew, and never closes them, so that the connections of a JDBC catalog add up.
-Jobs name the class in `SharedCatalog.java` instead of Iceberg's own where the server says that it has it.
-What else a session or a flush would leave for as long as the server lives is switched off here, or let go of by
-`AllocatorPlugin.java` and `ShutdownHooks.java`.
+Spark also makes each session's catalogs anew, and never closes them: connections of a JDBC catalog add up. Jobs name
+the class in `SharedCatalog.java` instead, if the server has it. `AllocatorPlugin.java` and `ShutdownHooks.java` release
+what else a session would leave.
 """
 
 import os
@@ -63,7 +61,7 @@ MIN_FOLDER_AGE_SECONDS = 10.0
 
 
 def compile_class(jvm: Any, name: str, jar: Path) -> str:
-    """Give the server's class loader a class of this folder, compiled by Spark's own compiler; its full name."""
+    """Compile a class of this folder with Spark's own compiler into the server's class loader; return its full name."""
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
     compiler.setParentClassLoader(loader)
@@ -79,7 +77,7 @@ def compile_class(jvm: Any, name: str, jar: Path) -> str:
 
 
 def find_compiled(name: str, folder: Path) -> tuple[str, str]:
-    """The class and the jar that has it; empty on a server without Iceberg, or with one that has changed."""
+    """Return the class and the jar that has it; empty on a server without Iceberg, or with a changed one."""
     jar = folder / f"{name}.jar"
     try:
         return compile_class(SparkContext._jvm, name, jar), jar.as_uri()
@@ -90,7 +88,7 @@ def find_compiled(name: str, folder: Path) -> tuple[str, str]:
 
 
 def configure_classes(folder: Path) -> dict[str, str]:
-    """What the server's sessions and executors are told of the classes beside this file; executors fetch the jar."""
+    """Return the settings of sessions and executors for the classes beside this file; executors fetch the jar."""
     conf: dict[str, str] = {}
     catalog, _ = find_compiled(CATALOG, folder)
     if catalog:
@@ -109,7 +107,7 @@ def configure_classes(folder: Path) -> dict[str, str]:
 
 
 def find_hook_removal(folder: Path) -> Callable[[], object] | None:
-    """What removes the shutdown hooks of thread pools that have ended; None where the class cannot be had."""
+    """Return what removes the shutdown hooks of ended thread pools; None if the class cannot be had."""
     name, _ = find_compiled(HOOKS, folder)
     if not name:
         return None
@@ -121,7 +119,7 @@ def find_hook_removal(folder: Path) -> Callable[[], object] | None:
 
 
 def remove_hooks(removal: Callable[[], object] | None) -> Callable[[], object] | None:
-    """Call it; None, and a line that says why, where this JVM does not let its hooks be listed."""
+    """Remove the hooks; return None, after a line that says why, if this JVM does not let its hooks be listed."""
     try:
         if removal is not None:
             removal()
@@ -133,7 +131,7 @@ def remove_hooks(removal: Callable[[], object] | None) -> Callable[[], object] |
 
 
 def remove_empty_folders(parent: Path) -> None:
-    """Remove what sessions left there; nothing that has content, or that is just being made."""
+    """Remove the empty folders of sessions, except those that are just being made."""
     with suppress(FileNotFoundError):
         for folder in parent.iterdir():
             with suppress(OSError):
@@ -144,8 +142,7 @@ def remove_empty_folders(parent: Path) -> None:
 def serve(folder: Path, temporary: Path) -> None:
     """Run the server until its JVM ends; executors that start late fetch what is in the folder.
 
-    Connect's own plugin would take requests before there is a session that theirs could be made from, and answer each
-    with `No active or default Spark session found`.
+    Not by Connect's plugin: it would take requests before there is a session to make theirs from.
     """
     jvm = os.getppid()
     builder = SparkSession.builder.appName("Tidegate's Spark Connect server")

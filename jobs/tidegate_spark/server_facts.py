@@ -18,7 +18,7 @@ MAX_PROBLEM_CHARACTERS = 400
 
 
 def read_server_facts(remote: str, is_refused: Callable[[], bool]) -> dict[str, Any]:
-    """Facts by name, as plain values. `is_refused` says whether the server's port takes no connection now."""
+    """Return facts by name. `is_refused` says whether the server's port takes no connection now."""
     with ServerWatch(is_refused) as watch:
         spark = open_session(remote, watch)
         try:
@@ -38,7 +38,6 @@ def _get_setting(spark: SparkSession, name: str) -> str:
 
 
 def _list_jars(spark: SparkSession) -> list[str]:
-    """File names on the driver's class path, and of jars that the server was given."""
     paths = _call_static(spark, "java.lang.System", "getProperty", "java.class.path").split(":")
     paths += _get_setting(spark, "spark.jars").split(",")
     packages = [package.strip().split(":") for package in _get_setting(spark, "spark.jars.packages").split(",")]
@@ -47,7 +46,7 @@ def _list_jars(spark: SparkSession) -> list[str]:
 
 
 def _call_static(spark: SparkSession, name: str, method: str, *arguments: str) -> str:
-    """The answer of a static method of the server's; empty where there is no such class."""
+    """Return the answer of a static method of the server's; empty if there is no such class."""
     words = ", ".join(f"'{word}'" for word in (name, method, *arguments))
     try:
         return str(spark.sql(f"SELECT reflect({words})").collect()[0][0] or "")
@@ -60,7 +59,7 @@ def _has_class(spark: SparkSession, name: str) -> bool:
 
 
 def find_catalog_problem(remote: str, conf: Mapping[str, str], is_refused: Callable[[], bool], catalog: str) -> str:
-    """The first line of what Spark says against a catalog in a job's session; empty where it lists its namespaces."""
+    """Return the first line of Spark's error with a catalog in a job's session; empty if it lists its namespaces."""
     with ServerWatch(is_refused) as watch:
         spark = connect_session(remote, conf, watch)
         try:

@@ -33,7 +33,7 @@ class RetryWhileListening(DefaultPolicy):  # type: ignore[misc]  # pyspark's own
         self._refused_since: float | None = None
 
     def can_retry(self, e: BaseException) -> bool:
-        """Whether to ask again after this error: not where the server itself is gone."""
+        """Whether to ask again after this error: not if the server itself is gone."""
         return super().can_retry(e) and not self._is_gone()
 
     def _is_gone(self) -> bool:
@@ -46,13 +46,12 @@ class RetryWhileListening(DefaultPolicy):  # type: ignore[misc]  # pyspark's own
 
 
 class ServerWatch:
-    """Asks a session's server beside its job, and ends the session's requests where the server does not answer.
+    """Asks a session's server beside its job, and ends the session's requests if the server does not answer.
 
-    A job may say nothing for hours: Spark's client waits for it without a limit, and would wait as long for a server
-    that is frozen, or behind a network that drops packets. An answer to a small request shows whether it lives,
-    asked every half a minute. Rounds are counted, not time: this process may have been frozen itself.
+    A job may say nothing for hours, and Spark's client waits without a limit, also for a frozen server. A small request
+    every half a minute shows whether it lives. Rounds are counted, not time: this process may have been frozen itself.
 
-    `silent_seconds` is for how long nothing was answered when the requests were ended; 0 while they are not.
+    `silent_seconds`: for how long nothing was answered when the requests were ended; 0 while they are not.
     """
 
     silent_seconds = 0.0
@@ -68,7 +67,7 @@ class ServerWatch:
         self._ended.set()
 
     def begin(self, client: "SparkConnectClient") -> None:
-        """Watch over a client that has asked nothing yet: the server may go meanwhile."""
+        """Watch over a client that has asked nothing yet."""
         client.set_retry_policies([RetryWhileListening(self._is_refused)])
         threading.Thread(target=self._watch, args=(client,), name="watch", daemon=True).start()
 
@@ -86,7 +85,7 @@ class ServerWatch:
 
 
 def is_answering(client: "SparkConnectClient") -> bool:
-    """Whether the server answers a question about no setting, be it with an error; also where the session is closed."""
+    """Whether the server answers a small question, be it with an error; also if the session is closed."""
     question = client._config_request_with_metadata()
     question.operation.get.SetInParent()
     try:

@@ -63,14 +63,14 @@ def configure(spark: SparkSession, conf: Mapping[str, str]) -> None:
 
 
 def read_job_argument() -> str:
-    """The job of a submitted program: its argument or, where that would be too long, a value of its configuration."""
+    """Return the job of a submitted program: its argument or, if that is too long, a value of its configuration."""
     if len(sys.argv) > 1:
         return sys.argv[1]
     return str(SparkSession.builder.getOrCreate().conf.get(JOB_CONF))
 
 
 def open_submitted_session(name: str) -> SparkSession:
-    """The session of a job that runs under spark-submit; its catalogs come with the submit's properties file."""
+    """Open the session of a job that runs under spark-submit; its catalogs come with the properties file."""
     spark = SparkSession.builder.appName(name).getOrCreate()
     configure(spark, SESSION_CONF)
     return spark
@@ -78,7 +78,7 @@ def open_submitted_session(name: str) -> SparkSession:
 
 @contextmanager
 def record_failure() -> Iterator[None]:
-    """Leave the error of a submitted program in the file that the worker reads; without a session nothing is left."""
+    """Leave the error of a submitted program in the file that the worker reads."""
     try:
         yield
     except Exception as error:
@@ -90,15 +90,15 @@ def record_failure() -> Iterator[None]:
 
 
 def read_private_conf(spark: SparkSession, name: str) -> str:
-    """A setting that nobody may see: under its own name where the job is submitted, without ``spark.`` in a session."""
+    """Read a secret setting: under its own name if the job is submitted, without ``spark.`` in a session."""
     value = spark.conf.get(name.removeprefix("spark."), None)
     return str(spark.conf.get(name) if value is None else value)
 
 
 def connect_session(remote: str, conf: Mapping[str, str], watch: "ServerWatch | None" = None) -> SparkSession:
-    """A new session of a Spark Connect server; nothing of other sessions is seen in it.
+    """Open a new, isolated session of a Spark Connect server.
 
-    `watch` says how long the server is waited for; without one it is Spark's own: ten minutes, and for ever in a job.
+    `watch` limits how long the server is waited for; by default ten minutes, and for ever in a job.
     """
     spark = open_session(remote, watch)
     try:
@@ -110,7 +110,7 @@ def connect_session(remote: str, conf: Mapping[str, str], watch: "ServerWatch | 
 
 
 def open_session(remote: str, watch: "ServerWatch | None" = None) -> SparkSession:
-    """A new session as the server makes it; nothing is asked of the server yet."""
+    """Open a new session as the server makes it; sends no request yet."""
     # Airflow switches this logger on; every session that closes would be three warnings about its own end
     logging.getLogger("pyspark.sql.connect.logging").disabled = True
     spark = SparkSession.builder.remote(remote).create()
@@ -132,8 +132,9 @@ def _send_conf(spark: SparkSession, conf: Mapping[str, str]) -> None:
 
 
 def check_event_log(spark: SparkSession, conf: Mapping[str, str]) -> None:
-    """ConfigurationError for a server that would write a catalog's secret to its event log. `conf` is not set in the
-    session yet.
+    """Raise `ConfigurationError` for a server that would write a catalog's secret to its event log.
+
+    Call before `configure`.
     """
     secrets = [name for name in conf if name.startswith(CATALOG_PREFIX) and SECRET_PATTERN.search(name)]
     if not secrets or spark.conf.get("spark.eventLog.enabled", "false") != "true":
@@ -152,7 +153,7 @@ def check_event_log(spark: SparkSession, conf: Mapping[str, str]) -> None:
 def close(spark: SparkSession) -> None:
     """End a session on its server; one that is already gone is closed too.
 
-    A server that does not answer within `CLOSING_SECONDS` ends the session itself, when nobody has asked for an hour.
+    A server that does not answer within `CLOSING_SECONDS` ends the session itself, after an idle hour.
     """
     client = spark.client
     telling = threading.Thread(target=_end_on_server, args=(client,), name="close", daemon=True)
@@ -175,18 +176,18 @@ def _end_on_server(client: "SparkConnectClient") -> None:
 
 
 def _leave_open() -> None:
-    """What a session's finalizer calls in place of its client's `close`, which is called by ours alone.
+    """Replace the `close` that a session's finalizer calls.
 
-    The client's own takes a lock and waits for threads. A finalizer runs wherever the collector does: in a thread that
-    holds that lock, or in one that is waited for. Then the process stands still for ever.
+    The client's own takes a lock and waits for threads. A finalizer may run in a thread that holds that lock, or in one
+    that is waited for: the process would stand still for ever.
     """
 
 
 def release_results() -> None:
     """Wait until the server was told that the results of this process's statements have arrived.
 
-    The client tells it in the background. A session that ends before leaves its statements on the server as abandoned:
-    it keeps the plans of the last 10,000, each with the keys that a small batch names.
+    The client tells it in the background. A session that ends before leaves abandoned statements, with their plans, on
+    the server.
     """
     from pyspark.sql.connect.client.reattach import ExecutePlanResponseReattachableIterator as Results
 

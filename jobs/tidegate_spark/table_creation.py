@@ -12,9 +12,8 @@ QUOTED_PART_PATTERN = re.compile(r"`(?:[^`]|``)+`")
 
 
 def execute(spark: SparkSession, statement: str) -> None:
-    """Run one statement. One that makes what is missing is run again where it fails: another run may have made it.
+    """Run one statement. One that creates what is missing is run again if it fails: another run may have made it.
 
-    Spark looks first and then creates; of two runs the slower one is refused by the catalog, each in its own words.
     Some catalogs make no namespace in one that is missing: those above it are made first then.
     """
     try:
@@ -29,7 +28,6 @@ def execute(spark: SparkSession, statement: str) -> None:
 
 
 def _list_namespaces_above(statement: str) -> list[str]:
-    """The statements for the namespaces that the one of `statement` lies in, the outermost first."""
     if not statement.lstrip().startswith(NAMESPACE_PREFIX):
         return []
     parts = QUOTED_PART_PATTERN.findall(statement)

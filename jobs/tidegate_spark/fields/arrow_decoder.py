@@ -14,7 +14,7 @@ class DecodingError(Exception):
 
 
 class PartialRowError(DecodingError):
-    """A value that no column holds, in bytes of which the other columns of `row` could be read."""
+    """A value that no column holds; `row` has the other columns."""
 
     def __init__(self, problem: str, row: dict[str, Any]) -> None:
         super().__init__(problem)
@@ -24,9 +24,9 @@ class PartialRowError(DecodingError):
 def decode_or_explain(
     decode_row: Callable[[bytes], dict[str, Any]], value: bytes | None, unreadable: str
 ) -> tuple[dict[str, Any] | None, str | None] | None:
-    """The row, or the reason why there is none, with what could be read of it; None for no bytes.
+    """Return the row, or the reason why there is none, with what could be read of it; None for no bytes.
 
-    `unreadable` is the reason where the format's library raises: it has errors of several kinds for foreign bytes.
+    `unreadable` is the reason if the format's library raises, with whatever error.
     """
     if value is None:
         return None
@@ -43,9 +43,9 @@ def decode_or_explain(
 def build_arrow_decoder(
     open_decoder: Callable[[], Decode], get_row_type: Callable[[], Any], part: str
 ) -> Callable[[Any], Any]:
-    """A function of an Arrow array of bytes: an array of structs of `row` and `reason`, NULL where the row is good.
+    """Return a function of an Arrow array of bytes: an array of structs of `row` and `reason`, NULL if the row is good.
 
-    `open_decoder` is called for each batch, on the worker. By the hints Spark knows what kind of function it is.
+    `open_decoder` is called for each batch, on the worker. Spark needs the type hints.
     """
     import pyarrow as pa
 
@@ -73,7 +73,6 @@ def _replace_unstorable(row: Any, kind: Any, part: str) -> Any:
 
 
 def build_result_type(row_type: Any) -> Any:
-    """The Arrow type of what a decoder makes."""
     import pyarrow as pa
 
     return pa.struct([("row", row_type), ("reason", pa.string())])

@@ -38,7 +38,7 @@ LENGTH_CHECK_OPTION = "check_lengths"
 
 
 def guard_lengths(spark: Any, job: StageJob) -> StageJob:
-    """The job as this server can run it: where its JVMs lack Avro's limits, Avro records are walked through first."""
+    """Check lengths in Avro records before they are decoded, if the server's JVMs lack Avro's limits."""
     finder = [job.finder] if job.finder else []
     if not any(_is_avro(part) for table in (*job.tables, *finder) for part in (table.key, table.value)):
         return job
@@ -54,7 +54,6 @@ def guard_lengths(spark: Any, job: StageJob) -> StageJob:
 
 
 def add_length_check(table: StageTable) -> StageTable:
-    """The table with Avro records walked through before they are decoded."""
     key = table.key
     value = table.value
     if _is_avro(key):
@@ -82,15 +81,12 @@ LAST_DAY = 2_932_896
 
 
 def render_conversion(expr: str, node: Any, names: Names, truncates: bool = False) -> str:
-    """The value as its column's type; NULL where `render_is_lossy` says that it does not fit."""
+    """The value as its column's type; NULL if `render_is_lossy`."""
     return _walk_schema(expr, node, names, partial(_render_leaf, truncates=truncates), _combine_values) or expr
 
 
 def render_is_lossy(expr: str, node: Any, names: Names, truncates: bool = False) -> str:
-    """A condition: something in the value would be lost or changed; never NULL.
-
-    Where it `truncates`, what is finer than a microsecond may be.
-    """
+    """Whether something in the value would be lost or changed; never NULL. If it `truncates`, times may be."""
     leaf = partial(_render_is_leaf_lossy, truncates=truncates)
     condition = _walk_schema(expr, node, names, leaf, _combine_conditions)
     return f"coalesce({condition}, false)" if condition else "false"
@@ -99,7 +95,7 @@ def render_is_lossy(expr: str, node: Any, names: Names, truncates: bool = False)
 def _walk_schema(
     expr: str, node: Any, names: Names, leaf: Callable[[str, Any], str | None], combine: Callable[..., str | None]
 ) -> str | None:
-    """What `leaf` says of the leaves, combined up; None where it has nothing to say."""
+    """Combine what `leaf` says of the leaves; None if it says nothing."""
     branches = [resolve_name(branch, names) for branch in list_branches(resolve_name(node, names))]
     if len(branches) > 1:
         if merge_number_types(branches):
@@ -181,7 +177,7 @@ def _render_is_leaf_lossy(expr: str, node: Any, truncates: bool) -> str | None:
 
 
 def _render_narrowed(expr: str, node: Any) -> str | None:
-    """A number of which Spark was told that it is a larger one, so that it cuts none; None for what it was not."""
+    """Narrow a number that Spark reads as a larger type, so that it cuts none; else None."""
     decimal = get_cut_decimal(node)
     if decimal:
         return f"try_cast({expr} AS DECIMAL({decimal[0]},{decimal[1]}))"
@@ -189,7 +185,7 @@ def _render_narrowed(expr: str, node: Any) -> str | None:
 
 
 def _render_zoned_time(text: str) -> str:
-    """A text of a time with its zone as a moment; NULL outside of the years 1 to 9999, and where it is not certain."""
+    """Parse a time with its zone; NULL outside of the years 1 to 9999, and if it is not certain."""
     full_text = render_with_seconds(text)
     cast_sql = f"try_cast({full_text} AS TIMESTAMP)"
     within = f"{cast_sql} BETWEEN TIMESTAMP'0001-01-01' AND TIMESTAMP'{LAST_TIME}'"
@@ -202,15 +198,12 @@ def _is_native(node: Any) -> bool:
 
 
 def render_date(number: str) -> str:
-    """A count of days since 1970 as a date; NULL outside of the years 1 to 9999."""
+    """Convert days since 1970 to a date; NULL outside of the years 1 to 9999."""
     return f"CASE WHEN {number} BETWEEN {FIRST_DAY} AND {LAST_DAY} THEN date_from_unix_date(CAST({number} AS INT)) END"
 
 
 def render_timestamp(number: str, unit: str, kind_of_column: str, truncates: bool = False) -> str:
-    """A count since 1970 as a time; NULL outside of the years 1 to 9999, or finer than microseconds.
-
-    One that `truncates` gives the microsecond that a finer time lies in, before 1970 too.
-    """
+    """Convert a count since 1970; NULL outside of the years 1 to 9999, or if finer than microseconds."""
     first = FIRST_DAY * 86_400 * UNITS_PER_SECOND[unit]
     last = (LAST_DAY + 1) * 86_400 * UNITS_PER_SECOND[unit] - 1
     if unit == "nanos":
@@ -223,7 +216,7 @@ def render_timestamp(number: str, unit: str, kind_of_column: str, truncates: boo
 
 
 def render_time(number: str, unit: str) -> str:
-    """A count since midnight as ``HH:MM:SS`` and as many digits as its unit has; NULL outside of one day."""
+    """Convert a count since midnight to ``HH:MM:SS`` and as many digits as its unit has; NULL outside of one day."""
     per_second, digits = {"millis": (1_000, 3), "micros": (1_000_000, 6), "nanos": (1_000_000_000, 9)}[unit]
     seconds = f"CAST({number} AS BIGINT) div {per_second}"
     remainder = f"CAST({number} AS BIGINT) % {per_second}"

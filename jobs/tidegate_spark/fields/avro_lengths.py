@@ -1,8 +1,7 @@
-"""Lengths and counts in Avro bytes, held to what can be true before a decoder reserves memory for them.
+"""Checks lengths and counts in Avro bytes before a decoder reserves memory for them.
 
-The module travels to the workers by value, so it imports nothing of the product; `pyarrow` is there.
-Avro's Java decoder reserves what a record announces: ten corrupt bytes ask for gigabytes and end the JVM, for every
-pipeline of that server.
+The module travels to the workers by value, so it imports nothing of the product; `pyarrow` is there. Avro's Java
+decoder reserves what a record announces: ten corrupt bytes ask for gigabytes and end the JVM, for every pipeline.
 """
 
 import json
@@ -22,10 +21,7 @@ class _LengthError(Exception):
 
 
 def build_length_checker(schemas: dict[str, str]) -> Callable[[Any], Any]:
-    """A function of an Arrow array of bytes: whether each fits the schema of its id; `""` is for bytes without one.
-
-    By its hints Spark knows what kind of function it is.
-    """
+    """Return a function of an Arrow array of bytes: whether each fits the schema of its id (`""` for bytes without one)."""
     import pyarrow as pa
 
     def check(values: pa.Array) -> pa.Array:
@@ -36,7 +32,7 @@ def build_length_checker(schemas: dict[str, str]) -> Callable[[Any], Any]:
 
 
 def fits_schema(value: bytes, walks: dict[str, Skip]) -> bool:
-    """Whether every length and count in the bytes is covered by bytes that follow; what follows the record is free."""
+    """Whether every length and count is covered by bytes that follow; what follows the record does not matter."""
     walk = walks.get("")
     at = 0
     if walk is None:
@@ -51,7 +47,7 @@ def fits_schema(value: bytes, walks: dict[str, Skip]) -> bool:
 
 
 def compile_skip(schema: Any, skips: dict[str, Skip] | None = None) -> Skip:
-    """A function that steps over one value of the schema: (bytes, offset) to the offset behind it."""
+    """Return a function that steps over one value of the schema: (bytes, offset) to the offset behind it."""
     skips = {} if skips is None else skips
     if isinstance(schema, list):
         return _compile_union([compile_skip(branch, skips) for branch in schema])
@@ -142,7 +138,6 @@ def _skip_varint(data: bytes, at: int) -> int:
 
 
 def read_long(data: bytes, at: int) -> tuple[int, int]:
-    """A zigzag number and the offset behind it."""
     number = 0
     for place in range(MAX_VARINT_BYTES):
         if at >= len(data):

@@ -1,7 +1,6 @@
-"""Numbers that are sent as something else: as text where that is asked for, or as unscaled bytes and a scale.
+"""Numbers that are sent as text, or as unscaled bytes and a scale (Connect's Decimal, Debezium's VariableScaleDecimal).
 
-The bytes are those of Kafka Connect's Decimal and Debezium's VariableScaleDecimal; they become a DECIMAL, or the
-number's text, exactly. Every function returns SQL text.
+Every function returns SQL text.
 """
 
 from tidegate.schema.data_types import Primitive
@@ -23,7 +22,7 @@ NUMBER_PATTERN = r"^[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?\z"
 
 
 def render_lenient_number(variant: str, leaf: Primitive) -> str:
-    """A JSON number, or a text that is a number and nothing else, as the type; NULL for anything else.
+    """Read a JSON number, or a text that is a number and nothing else; NULL for anything else.
 
     A whole number has digits alone, as in JSON: neither a point nor an exponent.
     """
@@ -38,10 +37,9 @@ def render_lenient_number(variant: str, leaf: Primitive) -> str:
 
 
 def render_is_rounded(text: str, name: str) -> str:
-    """A condition: the text of a number became another one as a FLOAT or DOUBLE: zero, or a whole number next to it.
+    """Whether the text of a number became another one as a FLOAT or DOUBLE: zero, or a whole number next to it.
 
-    Fractions are the nearest number. So is a whole number that the type itself prints in these digits: other languages
-    write their floating-point numbers so.
+    Not if the type itself prints the whole number in these digits: other languages write their numbers so.
     """
     value = f"try_cast({text} AS {name})"
     digits = f"try_cast({text} AS DECIMAL(38,0))"
@@ -58,7 +56,7 @@ def render_is_rounded(text: str, name: str) -> str:
 
 
 def render_decimal_places(text: str) -> str:
-    """How many places a number has behind its point, without zeros at the end; an exponent moves the point."""
+    """Count a number's places behind its point, without zeros at the end; an exponent moves the point."""
     mantissa, power = (f"split_part(upper({text}), 'E', {part})" for part in (1, 2))
     plain = f"length(rtrim('0', split_part({text}, '.', 2)))"
     behind = f"length(split_part({mantissa}, '.', 2))"
@@ -68,16 +66,16 @@ def render_decimal_places(text: str) -> str:
 
 
 def render_variable_scale(text: str, leaf: Primitive) -> str:
-    """Debezium's VariableScaleDecimal, as a JSON object of scale and unscaled bytes; NULL for any other object."""
+    """Read Debezium's VariableScaleDecimal, a JSON object of scale and unscaled bytes; NULL for any other object."""
     scale = f"try_cast(get_json_object({text}, '$.scale') AS INT)"
     number = render_decimal(f"try_to_binary(get_json_object({text}, '$.value'), 'base64')", scale, leaf)
     return f"CASE WHEN size(json_object_keys({text})) = 2 THEN {number} END"
 
 
 def render_decimal(unscaled_bytes: str, scale: str, leaf: Primitive) -> str:
-    """A big-endian two's complement number, divided by a power of ten; NULL where `leaf` cannot hold it exactly.
+    """Read a big-endian two's complement number, divided by a power of ten; NULL if `leaf` cannot hold it exactly.
 
-    Avro has such numbers too, behind their length: Spark's reader of it is exact, where Spark's arithmetic is not.
+    Reads it as Avro: Spark's reader of that is exact, and its arithmetic is not.
     """
     length = "unhex(lpad(hex(2 * length(b)), 2, '0'))"
     whole = f"from_avro(concat({length}, b), {render_literal(UNSCALED_SCHEMA)}, map('mode', 'PERMISSIVE'))"
@@ -92,7 +90,7 @@ def render_decimal(unscaled_bytes: str, scale: str, leaf: Primitive) -> str:
 
 
 def _render_plain_number(whole: str, scale: str) -> str:
-    """The number with all of its places and without an exponent, as Java's `toPlainString` has it."""
+    """Write the number with all of its places and without an exponent, as Java's `toPlainString` does."""
     digits = f"ltrim('-', {whole})"
     padded = f"lpad({digits}, greatest(length({digits}), {scale} + 1), '0')"
     sign = f"CASE WHEN {whole} LIKE '-%' THEN '-' ELSE '' END"
@@ -105,5 +103,4 @@ def _render_plain_number(whole: str, scale: str) -> str:
 
 
 def _render_once(value: str, expression: str) -> str:
-    """`expression`, SQL over `b`, of a value that is worked out once."""
     return f"get(transform(array({value}), b -> {expression}), 0)"

@@ -1,8 +1,7 @@
 """JSON leaves read without loss: what Spark would round, cut or wrap is read as text first and converted under guard.
 
 Every function returns SQL text. `format_parsed_type` is how a type is parsed, `render_conversion` makes the declared
-type of what was parsed (NULL where it cannot), and `render_is_lossy` is true where that conversion would change or
-lose something.
+type of what was parsed (NULL if it cannot), and `render_is_lossy` is true if that would change or lose something.
 """
 
 from collections.abc import Callable
@@ -61,12 +60,12 @@ class VariantDecimal(Primitive):
 
 
 def add_variants(data_type: DataType) -> DataType:
-    """The same type, whose decimals are parsed as VARIANT."""
+    """Let decimals be parsed as VARIANT."""
     return replace_leaves(data_type, lambda leaf: VariantDecimal(leaf.name) if leaf.decimal else leaf)
 
 
 def format_parsed_type(data_type: DataType) -> str:
-    """The DDL that a JSON parser is given: guarded leaves are STRING, or a larger integer."""
+    """Return the DDL that a JSON parser is given: guarded leaves are STRING, or a larger integer."""
     match data_type:
         case Array(element):
             return f"ARRAY<{format_parsed_type(element)}>"
@@ -80,7 +79,7 @@ def format_parsed_type(data_type: DataType) -> str:
 
 
 def render_conversion(expr: str, data_type: DataType, unit: str | None) -> str:
-    """`expr`, parsed as `format_parsed_type`, as the declared type."""
+    """Convert `expr`, parsed as `format_parsed_type`, to the declared type."""
     if not has_leaf(data_type, _is_guarded):
         return expr
     if isinstance(data_type, Primitive):
@@ -89,7 +88,7 @@ def render_conversion(expr: str, data_type: DataType, unit: str | None) -> str:
 
 
 def render_inner_values(expr: str, data_type: Array | Map | Struct, render: Callable[[str, DataType], str]) -> str:
-    """The array, map or struct `expr` with `render` of each value in it; keys of maps stay, and NULL stays NULL."""
+    """Apply `render` to each value in an array, map or struct; keys of maps stay, and NULL stays NULL."""
     match data_type:
         case Array(element):
             return f"transform({expr}, e -> {render('e', element)})"
@@ -117,10 +116,10 @@ def _render_leaf_conversion(expr: str, leaf: Primitive, unit: str | None) -> str
 def render_is_lossy(
     expr: str, data_type: DataType, unit: str | None, text: str | None = None, conversion: str | None = None
 ) -> str | None:
-    """A condition that is true where `render_conversion` would lose something; None where it never can.
+    """Whether `render_conversion` would lose something; None if it never can.
 
-    `text` is the JSON that was parsed: it says what the parser has changed before. `conversion` is where
-    `render_conversion` has been worked out already.
+    `text` is the JSON that was parsed: it shows what the parser has changed. `conversion`: the result of
+    `render_conversion`, if it was computed.
     """
     if not _is_checked(data_type, text is not None):
         return None
@@ -139,13 +138,12 @@ def render_is_lossy(
 
 
 def render_has_bad_key(expr: str, text: str) -> str:
-    """A condition: a key stands twice in the map that was parsed from `text`, or the parser changed one."""
+    """Whether a key stands twice in the map that was parsed from `text`, or the parser changed one."""
     changed_key = render_is_changed("k", "STRING", text)
     return f"{render_has_key_twice(expr)} OR exists(map_keys({expr}), k -> contains(k, '?') AND ({changed_key}))"
 
 
 def render_has_key_twice(expr: str) -> str:
-    """A condition: a key stands twice in the parsed map."""
     return f"size(array_distinct(map_keys({expr}))) < size({expr})"
 
 
@@ -168,17 +166,17 @@ def _render_is_leaf_lossy(expr: str, leaf: Primitive, unit: str | None, text: st
 
 
 def render_text(expr: str, leaf: Primitive) -> str:
-    """A leaf, parsed as `format_parsed_type`, as text; NULL where it is null."""
+    """Return a leaf, parsed as `format_parsed_type`, as text; NULL if it is null."""
     return f"try_variant_get({expr}, '$', 'STRING')" if _is_variant(leaf) else expr
 
 
 def render_is_null(expr: str, data_type: DataType) -> str:
-    """A condition: nothing was parsed, or null."""
+    """Whether nothing was parsed, or null."""
     return f"{render_text(expr, data_type) if isinstance(data_type, Primitive) else expr} IS NULL"
 
 
 def render_lacks_required(expr: str, data_type: DataType) -> str | None:
-    """A condition: something inside of the value is NULL and must not be; None where everything may be."""
+    """Whether something inside of the value is NULL and must not be; None if everything may be."""
     match data_type:
         case Array(element):
             return _render_any_lacks(expr, element, data_type.required)
@@ -196,13 +194,13 @@ def render_lacks_required(expr: str, data_type: DataType) -> str | None:
 
 
 def render_first_reason(*cases: str) -> str:
-    """SQL text: the reason of the first `WHEN … THEN …` that holds, NULL where none does; empty cases are left out."""
+    """Return the reason of the first `WHEN … THEN …` that holds, else NULL; empty cases are left out."""
     given_cases = [case for case in cases if case]
     return f"CASE {' '.join(given_cases)} END" if given_cases else "CAST(NULL AS STRING)"
 
 
 def render_lacking_part_case(subject: str, column: Column, expr: str, data_type: DataType) -> str:
-    """`WHEN … THEN …` for a value with NULL in a part that is NOT NULL; empty where it has no such part."""
+    """Return `WHEN … THEN …` for a value with NULL in a part that is NOT NULL; empty if it has no such part."""
     condition = render_lacks_required(expr, data_type)
     reason = render_literal(f"{subject} field {column.name} lacks a part that is NOT NULL in {column.type}")
     return f"WHEN {condition} THEN {reason}" if condition else ""
@@ -215,7 +213,7 @@ def _render_any_lacks(values: str, inner: DataType, is_required: bool) -> str | 
 
 
 def render_text_conversion(text: str, leaf: Primitive, unit: str | None) -> str:
-    """A text as a guarded type; NULL where it is none."""
+    """Convert a text to a guarded type; NULL if it is none."""
     cast = f"try_cast({text} AS {leaf.name})"
     if leaf.name in ("TIMESTAMP", "TIMESTAMP_NTZ"):
         number = f"try_cast({text} AS BIGINT)"
@@ -249,9 +247,9 @@ def render_text_conversion(text: str, leaf: Primitive, unit: str | None) -> str:
 
 
 def _render_within_years(value: str, kind: str, text: str | None = None) -> str:
-    """`value`, NULL outside of the years 1 to 9999: files may hold such times, and readers fail on them.
+    """Return `value`, NULL outside of the years 1 to 9999: readers of files fail on such times.
 
-    A `text` that begins with a year well inside of them is not compared: the value would be worked out three times.
+    A `text` that begins with a year well inside of them is not compared, so that the value is computed once.
     """
     last = LAST_DATES.get(kind, LAST_TIMESTAMP)
     usual = f"WHEN {_render_has_usual_year(text)} THEN {value} " if text else ""
@@ -263,9 +261,9 @@ def _render_has_usual_year(text: str) -> str:
 
 
 def render_is_text_lossy(text: str, leaf: Primitive, unit: str | None, conversion: str | None = None) -> str:
-    """A condition: `render_text_conversion` is NULL for a text that is there, or lost something of it.
+    """Whether `render_text_conversion` is NULL for a text that is there, or lost something of it.
 
-    `conversion` is where `render_text_conversion` has been worked out already.
+    `conversion`: the result of `render_text_conversion`, if it was computed.
     """
     value = conversion or render_text_conversion(text, leaf, unit)
     if leaf.decimal:

@@ -1,12 +1,8 @@
 """MessagePack maps decoded in batches of Arrow, on Spark's Python workers.
 
-The module travels to the workers by value, so it imports nothing of the product; `msgpack` and `pyarrow` are there.
-
-A record is read along the shape of its columns: of containers their header alone, so that neither a count nor a
-nesting that no record has takes memory.
-
-Times and decimals become text, which Spark's SQL converts by the rules that all formats share; as keys of maps they
-become what they are.
+The module travels to the workers by value, so it imports nothing of the product; `msgpack` and `pyarrow` are there. Of
+containers only the header is read, so that neither a false count nor false nesting takes memory. Times and decimals
+become text, which Spark's SQL converts by the rules of all formats.
 """
 
 import re
@@ -39,15 +35,15 @@ NUMBER_PATTERN = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]
 
 
 def build_decoder(shape: Shape, part: str) -> Callable[[Any], Any]:
-    """A function of an Arrow array of bytes: an array of structs of `row` and `reason`, NULL where the row is good."""
+    """Return a function of an Arrow array of bytes to structs of `row` and `reason`, NULL if the row is good."""
     return build_arrow_decoder(lambda: MapDecoder(shape, part).decode, lambda: to_arrow_type(shape), part)
 
 
 class MapDecoder:
     """Reads records by the shape of their columns.
 
-    Beside its `fields` the shape of a whole record says which other names are `known`, that all of the fields `must`
-    be there, because they are a key's, and that one of them may stand alone (`bare`).
+    The shape of a whole record also has `known`, other names; `must`, if all fields must be there, as a key's; and
+    `bare`, if one of them may stand alone.
     """
 
     def __init__(self, shape: Shape, part: str) -> None:
@@ -55,7 +51,7 @@ class MapDecoder:
         self._part = part
 
     def decode(self, value: bytes | None) -> tuple[dict[str, Any] | None, str | None] | None:
-        """The row, or the reason why there is none; None for no bytes."""
+        """Return the row, or the reason why there is none; None for no bytes."""
         return decode_or_explain(self._decode_row, value, f"the {self._part} is not MessagePack")
 
     def _decode_row(self, value: bytes) -> dict[str, Any]:
@@ -87,8 +83,6 @@ class MapDecoder:
 
 
 class _Reader:
-    """One record's bytes from the front to the back."""
-
     def __init__(self, value: bytes, part: str) -> None:
         self._value = value
         self._part = part
@@ -109,15 +103,12 @@ class _Reader:
 
     @property
     def is_at_end(self) -> bool:
-        """Whether all bytes were read."""
         return bool(self._tell() == len(self._value))
 
     def peek(self) -> int:
-        """The byte that says of which kind the next value is."""
         return int(self._value[self._tell()])
 
     def read(self, shape: Shape) -> Any:
-        """The next value, as the column of that shape holds it."""
         first = self._value[self._tell()]
         kind = shape["kind"]
         if first == NIL:
@@ -137,9 +128,9 @@ class _Reader:
         raise self._build_error(shape, f"is not a {shape['type']} without loss")
 
     def read_fields(self, shape: Shape, problems: list[DecodingError] | None = None) -> tuple[dict[str, Any], set[str]]:
-        """A map as the struct of that shape, and the names of all fields that it has.
+        """Read a map as the struct of that shape; return also the names of all fields that it has.
 
-        Fields that no column holds are left out and noted as `problems`; without such a list they end the reading.
+        Fields that no column holds are noted as `problems`; without such a list they end the reading.
         """
         fields = shape["fields"]
         names = set[str]()
@@ -164,7 +155,7 @@ class _Reader:
         return row, names
 
     def _read_or_note(self, name: str, shape: Shape, problems: list[DecodingError]) -> Any:
-        """The next value, None for one that the column does not hold: what follows it is read all the same."""
+        """Read the next value, None for one that the column does not hold: what follows it is still read."""
         start = self._tell()
         try:
             return self.read(shape)
@@ -185,7 +176,7 @@ class _Reader:
             raise DecodingError(f"the {self._part} field {name[:MAX_NAME_CHARACTERS]} {problem}") from None
 
     def _refuse_other_spelling(self, shape: Shape, names: set[str]) -> None:
-        """A column whose name differs only in case would be NULL without an error."""
+        """Refuse names that differ from a column's only in case: the column would be NULL without an error."""
         missing = {name.casefold(): name for name in shape["fields"] if name not in names}
         for name in sorted(names - set(shape["fields"])) if missing else ():
             if name.casefold() in missing:
@@ -217,7 +208,6 @@ class _Reader:
 
 
 def to_arrow_type(shape: Shape) -> Any:
-    """The Arrow type of what a shape's values become."""
     import pyarrow as pa
 
     kind = shape["type"]
@@ -240,7 +230,7 @@ def to_arrow_type(shape: Shape) -> Any:
 
 
 def _convert_leaf(value: Any, shape: Shape) -> Any:  # noqa: PLR0911 (one for each kind of column)
-    """A scalar as the column holds it, or as the text that becomes it; None where something would be lost."""
+    """Convert a scalar as the column holds it, or to the text that becomes it; None if something would be lost."""
     kind = shape["type"]
     match kind:
         case "BOOLEAN":
@@ -268,7 +258,7 @@ def _to_integer(value: Any, kind: str) -> int | None:
 
 
 def _to_float(value: Any, kind: str) -> float | None:
-    """The number itself: one that was rounded to the column would be another one."""
+    """Return the number itself, not a rounded one."""
     if not isinstance(value, float) and not _is_integer(value):
         return None
     number = float(value)
@@ -282,7 +272,7 @@ def _to_float(value: Any, kind: str) -> float | None:
 
 
 def _format_decimal(value: Any) -> str | None:
-    """All digits of a number. A text is one too, where nothing but a number stands in it."""
+    """Return all digits of a number, or of a text that is one."""
     if isinstance(value, float):
         return format(Decimal(value), "f") if isfinite(value) else None
     if isinstance(value, str):
@@ -291,7 +281,7 @@ def _format_decimal(value: Any) -> str | None:
 
 
 def _format_moment(value: Any) -> str | None:
-    """The text of a time, with its nanoseconds; a count since 1970 as digits, which no text may be."""
+    """Return the text of a time, with its nanoseconds; a count since 1970 as digits, which no text may be."""
     if isinstance(value, str):
         return None if WHOLE_NUMBER_PATTERN.fullmatch(value) else value
     if _is_integer(value):
@@ -339,6 +329,5 @@ def _to_decimal_key(value: Any, kind: str) -> Decimal | None:
 
 
 def _split_decimal(kind: str) -> tuple[int, int]:
-    """Precision and scale of a decimal's type."""
     precision, _, scale = kind.removeprefix("DECIMAL").strip("() ").partition(",")
     return int(precision), int(scale or 0)

@@ -15,10 +15,7 @@ PRINTABLE_PATTERN = r'^"[ !#-\[\]-~]*"\z'
 
 
 def render_plain_key(columns: tuple[Column, ...], text: str) -> str | None:
-    """SQL: the one column's value where `text` spells it plainly, else NULL; None for keys that are never plain.
-
-    What it finds is what the parser would find: a number that is written as Spark writes it, a text without escapes.
-    """
+    """Return the one column's value if `text` spells it plainly, else NULL; None for keys that are never plain."""
     if len(columns) != 1:
         return None
     (column,) = columns
@@ -35,13 +32,13 @@ def render_plain_key(columns: tuple[Column, ...], text: str) -> str | None:
 
 
 def render_key_struct(columns: tuple[Column, ...], struct: str) -> str:
-    """SQL: a struct of the one column, from `PLAIN_KEY_COLUMN` or else from the object at `struct`."""
+    """Return a struct of the one column, from `PLAIN_KEY_COLUMN` or else from the object at `struct`."""
     name = quote(columns[0].name)
     return f"struct(coalesce({PLAIN_KEY_COLUMN}, {struct}.{name}) AS {name})"
 
 
 def _render_lone_field(name: str, text: str) -> str:
-    """What stands behind the field's name in an object of one field, or all of a bare value; NULL for other objects."""
+    """Return what stands behind the field's name in an object of one field, or all of a bare value; else NULL."""
     opening = f"{{{json.dumps(name)}:"
     is_lone = f"startswith({text}, {render_literal(opening)}) AND endswith({text}, '}}')"
     field = f"trim(substring({text}, {len(opening) + 1}, length({text}) - {len(opening) + 1}))"

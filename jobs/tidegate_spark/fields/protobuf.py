@@ -1,8 +1,7 @@
 """What the bytes of a message say beside what Protobuf's own decoder makes of them.
 
-That decoder takes a field of another wire type, and a number that a closed enum does not name, for unknown fields, so
-that they look as if they had not been sent; and it cuts a number of more bits than its field has. The module travels to
-the workers by value.
+The decoder puts aside, as unknown, a field of another wire type and a number that a closed enum does not name; and it
+cuts a number of more bits than its field has. The module travels to the workers by value.
 """
 
 import base64
@@ -31,7 +30,7 @@ BITS_64 = 1 << 64
 
 
 def read_varint(value: bytes, at: int) -> tuple[int, int]:
-    """A number of up to 64 bits and where it ends; ValueError where it is longer, IndexError where it is cut off."""
+    """Read a number of up to 64 bits and where it ends; ValueError if it is longer, IndexError if it is cut off."""
     number = shift = 0
     for at in range(at, at + MAX_VARINT_BYTES):  # noqa: B020, PLR1704 (it ends where the number does)
         byte = value[at]
@@ -43,7 +42,6 @@ def read_varint(value: bytes, at: int) -> tuple[int, int]:
 
 
 def read_zigzag(value: bytes, at: int) -> tuple[int, int]:
-    """A zigzag number and where it ends."""
     number, end = read_varint(value, at)
     return (number >> 1) ^ -(number & 1), end
 
@@ -57,9 +55,9 @@ class MisreadField:
 
 
 def find_misread_field(body: bytes, descriptor: Any, numbers: frozenset[int] | None = None) -> MisreadField | None:
-    """The first field that the decoder has put aside or cut, although its schema names it; None where all are whole.
+    """Return the first field that the decoder has put aside or cut, although its schema names it; else None.
 
-    `body` is a message that the decoder has read. Only the fields of these `numbers` are looked at, or all.
+    Only fields of these `numbers`, or all.
     """
     at = 0
     while at < len(body):
@@ -100,7 +98,7 @@ def _fits(number: int, kind: str | None) -> bool:
 
 
 def _find_end(body: bytes, at: int, tag: int) -> tuple[int, int]:
-    """Where the content of a field begins and ends; that of a group ends before its closing tag."""
+    """Return where the content of a field begins and ends; that of a group ends before its closing tag."""
     wire = tag & 7
     if wire == VARINT:
         return at, read_varint(body, at)[1]
@@ -122,7 +120,7 @@ def _find_group_end(body: bytes, at: int) -> int:
 
 
 def _get_trailing_bytes(body: bytes, end: int, tag: int) -> int:
-    """How many bytes the closing tag of a group takes; 0 for other fields."""
+    """Return the length of the closing tag of a group; 0 for other fields."""
     return read_varint(body, end)[1] - end if tag & 7 == GROUP else 0
 
 
@@ -141,13 +139,13 @@ MESSAGE_KINDS = ("message", "timestamp", "duration", "json", "empty")
 
 
 def build_decoder(options: dict[str, Any], part: str) -> Callable[[Any], Any]:
-    """A function of an Arrow array of messages: an array of structs of `row` and `reason`, one of them NULL."""
+    """Return a function of an Arrow array of messages: an array of structs of `row` and `reason`, one of them NULL."""
     shape = options["shape"]
     return build_arrow_decoder(lambda: MessageDecoder(options, part).decode, lambda: to_arrow_type(shape), part)
 
 
 class MessageDecoder:
-    """Reads messages of all schema ids; classes are made when the first record of their id comes."""
+    """Reads messages of all schema ids; a class is made at the first record of its id."""
 
     def __init__(self, options: dict[str, Any], part: str) -> None:
         self._options = options
@@ -157,7 +155,7 @@ class MessageDecoder:
         self._classes: dict[tuple[str, tuple[int, ...]], Any] = {}
 
     def decode(self, value: bytes | None) -> tuple[dict[str, Any] | None, str | None] | None:
-        """The row, or the reason why there is none; None for no bytes."""
+        """Return the row, or the reason why there is none; None for no bytes."""
         return decode_or_explain(self._decode_row, value, f"the {self._part} is not a Protobuf message of its schema")
 
     def _decode_row(self, value: bytes) -> dict[str, Any]:
@@ -227,7 +225,7 @@ class MessageDecoder:
 
 
 def convert_message(message: Any, shape: dict[str, Any], path: str) -> dict[str, Any]:
-    """The message as a dictionary, by the reader's names; fields that the writer does not know are None."""
+    """Convert to a dictionary, by the reader's names; fields that the writer does not know are None."""
     writer_fields = message.DESCRIPTOR.fields_by_number
     row = {}
     for field in shape["fields"]:
@@ -279,7 +277,7 @@ def _convert_value(value: Any, writer_field: Any, shape: dict[str, Any], path: s
 
 
 def _unwrap(shape: dict[str, Any], writer_field: Any, value: Any) -> tuple[dict[str, Any], Any, Any]:
-    """The shape, the field and the value inside of a wrapper; a version without one is read as one with it."""
+    """Return shape, field and value inside of a wrapper; a version without one is read as one with it."""
     shape = shape["value"] if shape["kind"] == "wrapper" else shape
     if writer_field.message_type is None or shape["kind"] in MESSAGE_KINDS:
         return shape, writer_field, value
@@ -314,7 +312,6 @@ def _to_micros(value: Any, shape: dict[str, Any], path: str) -> int:
 
 
 def to_arrow_type(shape: dict[str, Any]) -> Any:
-    """The Arrow type of the shape's column."""
     import pyarrow as pa
 
     match shape["kind"]:

@@ -18,10 +18,9 @@ MAX_ROW_CHARACTERS = 4000  # the explanation travels as a property of a table
 
 
 def build_explanation(records: DataFrame, table: StageTable, decode: Decode) -> RecordExplanation:
-    """What is to be told of the one record, if there is one.
+    """Explain the one record, if there is one.
 
-    The verdicts are those of `decode` alone: for the whole record, and for those columns that it can be asked about
-    one by one. What a field holds is what the same decoder reads where the column is a text.
+    The verdicts are those of `decode`: for the whole record, and for columns that it can be asked about one by one.
     """
     rows = decode(records, table).selectExpr(
         "row_number", "fate", "reason", "failed_stage", "op", "key_reason",
@@ -52,7 +51,7 @@ def build_explanation(records: DataFrame, table: StageTable, decode: Decode) -> 
 
 
 def _strip_rules(table: StageTable) -> StageTable:
-    """The table without what looks at several columns: conditions, a projection, metadata and an order."""
+    """Remove what looks at several columns: conditions, a projection, metadata and an order."""
     return replace(
         table, metadata={}, when=None, route=None, delete_when=None, naming=None, select=None, verified=(), sequence=(),
         unchanged=(), stages_kept=False, grouped=(), has_history=False, retracts=(),
@@ -60,8 +59,6 @@ def _strip_rules(table: StageTable) -> StageTable:
 
 
 class _FieldExplanation:
-    """Asks the decoder about some columns of one row of the record."""
-
     def __init__(self, records: DataFrame, table: StageTable, decode: Decode, row_number: int) -> None:
         self._records = records
         self._table = table
@@ -71,14 +68,14 @@ class _FieldExplanation:
     def explain(
         self, part: str, columns: Sequence[Column], reason: str | None, row: dict[str, Any] | None
     ) -> list[FieldExplanation]:
-        """One entry for each column; `accepted` is None where nothing can be told of a column by itself."""
+        """Return one entry for each column; `accepted` is None if a column cannot be judged by itself."""
         texts = self._read_texts(part, columns)
         suspects = [c for c in columns if texts is None or texts[c.name] is not None or not c.nullable]
         reasons = self._find_reasons(part, suspects) if reason else {}
         return [_describe_field(part, column, texts, reasons, row if reason is None else None) for column in columns]
 
     def _read_texts(self, part: str, columns: Sequence[Column]) -> dict[str, str | None] | None:
-        """What each field holds, as text; None where the decoder gives no texts."""
+        """Return what each field holds, as text; None if the decoder gives no texts."""
         texts = tuple(Column(column.name, "STRING") for column in columns)
         try:
             row = self._decode_row(part, texts, f"{part}_struct AS struct")
@@ -89,7 +86,7 @@ class _FieldExplanation:
         return dict(zip((column.name for column in columns), row.struct, strict=True))
 
     def _find_reasons(self, part: str, columns: Sequence[Column]) -> dict[str, str] | None:
-        """Why single columns are refused, found by halves; None where the decoder cannot be asked about some."""
+        """Return why single columns are refused, found by halves; None if the decoder cannot be asked about some."""
         if not columns:
             return {}
         try:

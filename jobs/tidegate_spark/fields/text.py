@@ -1,4 +1,4 @@
-"""Plain text as a declared type, for formats that know no types: converted without loss, or told that it cannot be.
+"""Plain text as a declared type, for formats that know no types: converted without loss, or refused.
 
 Every function returns SQL text over `text`, a STRING expression; NULL stays NULL.
 """
@@ -17,7 +17,7 @@ NOT_FINITE_PATTERN = r"^[+-]?(NaN|Infinity|inf)\z"
 
 
 def render_conversion(text: str, kind: str, encoding: str | None = None) -> str:
-    """`text` as `kind`; NULL where it does not fit. `encoding` is that of bytes, base64 where it says nothing."""
+    """Convert `text` to `kind`; NULL if it does not fit. `encoding` is that of bytes, base64 by default."""
     leaf = parse_type(kind)
     if leaf == Primitive("STRING"):
         return text
@@ -38,10 +38,7 @@ def render_conversion(text: str, kind: str, encoding: str | None = None) -> str:
 
 
 def render_is_lossy(text: str, kind: str, encoding: str | None = None, truncates: bool = False) -> str:
-    """A condition: there is a text, and it is not a `kind` without loss.
-
-    One that `truncates` lets times be finer than microseconds.
-    """
+    """Whether there is a text, and it is not a `kind` without loss. If it `truncates`, times may be finer."""
     leaf = parse_type(kind)
     if leaf == Primitive("STRING"):
         return "false"

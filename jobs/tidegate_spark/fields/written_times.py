@@ -1,8 +1,7 @@
 """Times that are written as text, with the zone that stands behind them, 2026-03-29T02:30:00 Europe/Berlin.
 
-Of names, only those that mean one zone to everybody are read: Java takes BST for Asia/Dhaka and AST for Alaska. Clocks
-that are put forward skip an hour, and Java moves a time in it by that hour in silence: such a time is no moment. A time
-that clocks show twice is the earlier one, as in Java. Every function returns SQL text.
+Only names that mean one zone to everybody are read: Java takes BST for Asia/Dhaka. A time in an hour that clocks skip
+is no moment; one that they show twice is the earlier one, as in Java. Every function returns SQL text.
 """
 
 from tidegate.sql.spark import render_literal
@@ -21,17 +20,17 @@ SKIPPED_NOTE = ": the clocks of its zone skip that time"
 
 
 def render_ends_without_name(text: str) -> str:
-    """A condition: the text ends as times do that name no zone: with two digits, or with one and a letter, Z."""
+    """Whether the text ends as times do that name no zone: with two digits, or with one and a letter, Z."""
     return f"substring({text}, -2, 1) BETWEEN '0' AND '9'"
 
 
 def render_with_seconds(text: str) -> str:
-    """The text of a time, with seconds where a zone stands behind its minutes: Spark reads it with those alone."""
+    """Add seconds if a zone stands behind the minutes: Spark reads it with those alone."""
     return f"regexp_replace({text}, '{MINUTES_PATTERN}', '$1:00')"
 
 
 def render_certain_time(moment: str, text: str) -> str:
-    """`moment`, a TIMESTAMP that was read from `text`; NULL where the zone that it names is uncertain, or skips it."""
+    """Return `moment`, a TIMESTAMP that was read from `text`; NULL if its zone is uncertain, or skips it."""
     name = _render_zone_name(text)
     local_time = f"CAST(from_utc_timestamp({moment}, {name}) AS TIMESTAMP_NTZ)"
     return (
@@ -46,7 +45,7 @@ def _render_zone_name(text: str) -> str:
 
 
 def render_misfit_reason(reason: str, text: str, kind: str) -> str:
-    """The reason why `text` is no value of a column's type, and for a time whether it is because of its zone."""
+    """Return why `text` is no value of a column's type, and for a time whether it is because of its zone."""
     if kind.strip().upper() != "TIMESTAMP":
         return render_literal(reason)
     text = render_with_seconds(text)

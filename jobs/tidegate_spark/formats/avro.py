@@ -45,7 +45,6 @@ HEADER_BYTES = 5  # the magic byte and four bytes of schema id
 
 
 def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
-    """A key: a record with the key's fields, or one bare value."""
     options = table.key.options
     decoded = decode_record(records, "key", options, "ka")
     schema = json.loads(options["reader"])
@@ -81,22 +80,18 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
 
 
 class AvroFields(NamedTuple):
-    """The fields of a record schema by name, the named types that they may refer to, and the columns, by their names
-    without case, in which times are cut to microseconds."""
+    """The fields of a record schema by name, its named types, and the columns, case-folded, in which times are cut."""
 
     by_name: dict[str, Any]
     names: Names
     truncated: frozenset[str] = frozenset()
 
     def truncates(self, column: Column) -> bool:
-        """Whether times in this column are cut."""
         return column.name.casefold() in self.truncated
 
 
 def decode_fields(records: DataFrame, table: StageTable, places: tuple[str, str], fields: AvroFields) -> DecodedValue:
-    """Row and key out of the decoded records at `places`, in this order: NULL keys where the schema lacks one of their
-    columns.
-    """
+    """Read row and key out of the decoded records at `places`: NULL keys if the schema lacks a column."""
     at, key_at = places
     fields = fields._replace(truncated=list_truncated_names(table))
     values, conditions = render_fields(at, table.value_columns, fields)
@@ -120,19 +115,18 @@ def decode_fields(records: DataFrame, table: StageTable, places: tuple[str, str]
 
 
 def get_field_schemas(schema: Any) -> dict[str, Any]:
-    """The fields of a record schema by name."""
     return {field["name"]: field["type"] for field in schema["fields"]}
 
 
 def render_fields(at: str, columns: Sequence[Column], fields: AvroFields) -> tuple[list[str], list[tuple[str, str]]]:
-    """Each column as SQL under its name, and for each why it may not fit."""
+    """Return each column as SQL under its name, and for each why it may not fit."""
     values = [f"{sql} AS {quote(name)}" for name, sql in render_values(at, columns, fields).items()]
     places = ((c, f"{at}.{quote(c.name)}") for c in columns)
     return values, [(c.name, _render_is_column_lossy(sql, c, fields)) for c, sql in places]
 
 
 def _render_is_column_lossy(sql: str, column: Column, fields: AvroFields) -> str:
-    """A condition: the value would be lost or changed; a declared decimal may have fewer digits than the schema's."""
+    """Whether the value would be lost or changed; a declared decimal may have fewer digits than the schema's."""
     number = _render_variable_scale(sql, column, fields)
     if number:
         return f"({sql} IS NOT NULL AND ({number}) IS NULL)"
@@ -144,7 +138,7 @@ def _render_is_column_lossy(sql: str, column: Column, fields: AvroFields) -> str
 
 
 def _render_variable_scale(sql: str, column: Column, fields: AvroFields) -> str | None:
-    """The number in Debezium's record of scale and bytes, for a column that is declared as one; None for others."""
+    """Return the number in Debezium's record of scale and bytes, for a column that is declared as one; else None."""
     leaf = Primitive(column.type)
     if not (leaf.decimal or leaf.name == "STRING") or not is_variable_scale(fields.by_name[column.name], fields.names):
         return None
@@ -152,7 +146,6 @@ def _render_variable_scale(sql: str, column: Column, fields: AvroFields) -> str 
 
 
 def render_values(at: str, columns: Sequence[Column], fields: AvroFields) -> dict[str, str]:
-    """Each column's SQL by its name."""
     places = ((c, f"{at}.{quote(c.name)}") for c in columns)
     column_values = ((c, _render_variable_scale(p, c, fields) or _render_converted(p, c, fields)) for c, p in places)
     # what does not fit is a bad record by `_render_is_column_lossy`, and must not end the batch before it is
@@ -167,8 +160,7 @@ def _render_converted(sql: str, column: Column, fields: AvroFields) -> str:
 def decode_record(records: DataFrame, part: str, options: dict[str, Any], name: str) -> DataFrame:
     """Add the decoded bytes of `part` as the struct `name`, whose field `END_FIELD` is right only for a whole record.
 
-    Each record is decoded with the bytes of `END_BYTES` behind it, as one more field: what is shorter than its schema
-    says, and what goes on behind it, has other bytes there.
+    `END_BYTES` follow the record's bytes as one more field: in bytes that are too short or too long it holds others.
     """
     if options.get(LENGTH_CHECK_OPTION):
         schemas = options["writers"] or {"": _get_fixed_schema(options)}
@@ -193,12 +185,10 @@ def _render_row(part: str, options: dict[str, Any]) -> str:
 
 
 def _get_fixed_schema(options: dict[str, Any]) -> str:
-    """The schema that bytes without an id are written with."""
     return str(options.get("written") or options["reader"])
 
 
 def _list_writers(options: dict[str, Any]) -> list[tuple[str, str]]:
-    """Each schema id with its schema, which ends with the field that shows a whole record."""
     return [(n, json.dumps(append_end_field(json.loads(s)))) for n, s in options["writers"].items()]
 
 
@@ -215,7 +205,7 @@ def _format_header(number: str) -> str:
 
 
 def render_undecodable_cases(part: str, decoded: str, options: dict[str, Any]) -> str:
-    """`WHEN … THEN …` for bytes that are not Avro of a known schema."""
+    """Return `WHEN … THEN …` for bytes that are not Avro of a known schema."""
     is_whole = f"coalesce({decoded}.{END_FIELD} = X'{END_BYTES}', false)"
     broken = f"WHEN NOT {is_whole} THEN 'the {part} cannot be decoded with its Avro schema'"
     if "refused" not in options:

@@ -29,17 +29,11 @@ Cells = tuple[tuple[Column, str, str | None], ...]  # with the encoding of bytes
 
 @dataclass(frozen=True)
 class _LineShape:
-    """How many columns a line has, and how it is spelled."""
-
     columns: int
     options: Mapping[str, Any]
 
     def render_is_no_line(self, text: str, part_name: str) -> str:
-        """A condition: Spark would take the text of a key or value for a line, and guess what it means.
-
-        It keeps a quote that is neither opened nor closed, and makes a row of NULLs of nothing at all. Of one column
-        nothing at all is a value that may be NULL, or an empty text where another one is NULL; it is no key of NULL.
-        """
+        """Whether Spark would guess what the text means: an unclosed quote, or nothing at all."""
         words = to_spark_options(self.options)
         sep, quote, escape = (rf"\x{{{ord(words[name][0]):x}}}" for name in ("sep", "quote", "escape"))
         escape_pattern = quote * 2 if escape == quote else rf"{escape}."
@@ -48,12 +42,13 @@ class _LineShape:
         suspect = rf"[{quote}\r\n]"
         line = _render_without_ending(text)
         strange = f"{text} RLIKE {render_literal(suspect)} AND NOT {line} RLIKE {render_literal(whole)}"
+        # of one column nothing at all is a value that may be NULL; it is no key of NULL
         needs_text = self.columns > 1 or (part_name == "key" and not self.options.get("null_literal"))
         return f"({strange} OR {line} = '')" if needs_text else f"({strange})"
 
 
 def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
-    """A key: the columns of key.fields in their order."""
+    """The key's columns are those of key.fields in their order."""
     columns = list_key_fields(table).columns
     parsed_records = records.selectExpr("*", f"{_render_from_csv('key_text', columns, table.key.options)} AS kc")
     cells = _list_cells("kc", columns, table.key.options)
@@ -62,7 +57,7 @@ def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
 
 
 def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
-    """A value: the columns of value.schema in their order; no value is a delete."""
+    """The value's columns are those of value.schema in their order; no value is a delete."""
     columns = table.value_columns
     keys = list_key_fields(table).columns
     options = table.value.options
@@ -90,7 +85,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
 
 
 def to_spark_options(options: Mapping[str, str | None]) -> dict[str, str]:
-    """Spark's options for lines that are spelled by the format's, to read and to write them."""
+    """Return Spark's options to read and write lines of this spelling."""
     delimiter = options.get("delimiter") or DEFAULT_DELIMITER
     quote = options.get("quote") or DEFAULT_QUOTE
     sep = BACKSLASH * 2 if delimiter == BACKSLASH else delimiter  # alone it begins the name of another character
@@ -98,7 +93,6 @@ def to_spark_options(options: Mapping[str, str | None]) -> dict[str, str]:
 
 
 def _render_without_ending(text: str) -> str:
-    """The text without the end of its line."""
     return (
         f"CASE WHEN endswith({text}, '\\n') THEN regexp_replace({text}, {render_literal(LINE_ENDING_PATTERN)}, '') "
         f"ELSE {text} END"
@@ -119,7 +113,7 @@ def _render_from_csv(text: str, columns: tuple[Column, ...], options: dict[str, 
 
 
 def _list_cells(struct: str, columns: tuple[Column, ...], options: dict[str, Any]) -> Cells:
-    """Each column with its text, an empty one NULL unless another text is, and how its bytes are written.
+    """Return each column with its text, an empty one NULL unless another text is, and how its bytes are written.
 
     An empty one in quotes is the empty text, in columns that have such a value.
     """
@@ -140,7 +134,6 @@ def _render_values(cells: Cells) -> list[str]:
 
 
 def _render_reason(subject: str, struct: str, cells: Cells, line: _LineShape) -> str:
-    """Why a line does not hold a key."""
     loss = _render_loss_reason(subject, struct, cells, line)
     return f"coalesce({loss}, {_render_lack_reason(subject, cells)})"
 
@@ -148,7 +141,7 @@ def _render_reason(subject: str, struct: str, cells: Cells, line: _LineShape) ->
 def _render_loss_reason(
     part_name: str, struct: str, cells: Cells, line: _LineShape, truncated: frozenset[str] = frozenset()
 ) -> str:
-    """Why the bytes are no line, or hold what their columns cannot."""
+    """Return why the bytes are no line, or hold what their columns cannot."""
     is_no_line = line.render_is_no_line(f"{part_name}_text", part_name)
     cases = [
         f"WHEN NOT is_valid_utf8({part_name}_text) THEN 'the {part_name} is not valid UTF-8'",
@@ -163,7 +156,7 @@ def _render_loss_reason(
 
 
 def _render_doubts(cells: Cells, line: _LineShape, truncated: frozenset[str]) -> dict[str, str]:
-    """For each column a condition: the line is none, or holds something else there."""
+    """Return for each column the condition that the line is none, or holds something else there."""
     no_line = f"NOT is_valid_utf8(value_text) OR c IS NULL OR c.{CORRUPT_COLUMN} IS NOT NULL"
     no_line += f" OR {line.render_is_no_line('value_text', 'value')}"
     doubts = {}
@@ -174,7 +167,6 @@ def _render_doubts(cells: Cells, line: _LineShape, truncated: frozenset[str]) ->
 
 
 def _render_lack_reason(part_name: str, cells: Cells) -> str:
-    """Why a line lacks what must be there."""
     required_texts = ((column.name, text) for column, text, _ in cells if not column.nullable)
     reasons = (
         (text, render_literal(f"the {part_name} column {name} is required and missing"))

@@ -1,8 +1,7 @@
 """What a format decodes of a record: SQL over the columns that it added, and why the record cannot be used.
 
-A value format is a function `decode_value(records, table) -> DecodedValue`, a key format
-`decode_key(records, table) -> DecodedKey`.
-`records` are the Kafka source's columns with `key_text` and `value_text` beside the bytes.
+A value format is a function `decode_value(records, table) -> DecodedValue`, a key format `decode_key(records, table) ->
+DecodedKey`. `records` are the Kafka source's columns with `key_text` and `value_text` beside the bytes.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +27,7 @@ NO_REASON = "CAST(NULL AS STRING)"
 
 @dataclass(frozen=True)
 class DecodedKey:
-    """The key in the key's bytes: `struct` of the key's columns, and `reason`, NULL where it is good."""
+    """The key in the key's bytes: `struct` of the key's columns, and `reason`, NULL if it is good."""
 
     records: DataFrame
     struct: str
@@ -39,29 +38,26 @@ class DecodedKey:
 class DecodedValue:
     """The rows in the value's bytes. Everything but `records` and `has_several_rows` is SQL.
 
-    - `records`: the records, with two columns more: `change` (c, r, u, d, or nothing) and `located_reason`.
-    - `has_several_rows`: one record may hold several rows, each with its own key.
-    - `columns`: each value column under its name. `row_number`: the number of a row within its record.
+    - `records`: with two columns more: `change` (c, r, u, d, or nothing) and `located_reason`.
+    - `has_several_rows`: one record may hold several rows, each with its own key; `row_number` numbers them.
+    - `columns`: each value column under its name.
     - `reason`: why a row does not fit the columns; the SQL may refer to them as `ROW`.
-    - `null_reason`: which column, or part of one, is NULL and must not be. It does not count if a
-      condition of the pipeline file makes the row a delete.
-    - `key`, `key_reason`: the key's columns for records whose key has no bytes. `key_presence`: whether the value has
-      them.
+    - `null_reason`: which column, or part of one, is NULL and must not be; not counted for a row that a condition makes
+      a delete.
+    - `key`, `key_reason`: the key's columns for records whose key has no bytes. `key_presence`: the value has them.
     - `previous_key`: the struct of the row's former key, if the record changes the key; else NULL.
     - `columns_before`: columns of the row that a delete shows.
     - `absent_columns`: for each column that an update may leave out, the condition that it is left out.
-    - `truncate_condition`: true for records that say that the source table was emptied, if the destination is to be
-      emptied too. Such records look like deletes of no row.
-    - `metadata`: the format's own metadata, by its word. `lossy_metadata`: for each word, the condition that the
-      column's type cannot hold the record's value.
-    - `is_tombstone`: a condition that the record has no value, in a format whose events say what was deleted.
+    - `truncate_condition`: true for a truncate that the destination applies. Such records look like deletes of no row.
+    - `metadata`: the format's own, by its word. `lossy_metadata`: the conditions that columns cannot hold them.
+    - `is_tombstone`: the record has no value, in a format whose events say what was deleted.
     - `row_count`: how many rows the record holds, or would hold if it were good.
-    - `concerns_all`: a condition that the record is for every table, whichever it names.
-    - `doubts`: for each column the condition that its value is not what the record holds, whatever the others are. No
-      column that is not named here can be trusted in a bad record.
-    - `columns_of_unlocated`: each column of a record with a `located_reason`, where `ROW` has nothing of it.
-    - `add_ordered_row`: adds a struct `ordered_row` to the records: columns of the row, or of the row before a delete,
-      where they are parsed for a sequence only.
+    - `concerns_all`: the record is for every table, whichever it names.
+    - `doubts`: for each column the condition that its value is not what the record holds. In a bad record, columns that
+      are not named here cannot be trusted.
+    - `columns_of_unlocated`: each column of a record with a `located_reason`.
+    - `add_ordered_row`: adds a struct `ordered_row`: columns of the row, or of the row before a delete, that are parsed
+      for a sequence only.
     """
 
     records: DataFrame
@@ -88,7 +84,7 @@ class DecodedValue:
 
 
 def render_keyless_cases(options: Mapping[str, Any]) -> str:
-    """`WHEN … THEN …` for values of schema versions that lack a field of the key."""
+    """Return `WHEN … THEN …` for values of schema versions that lack a field of the key."""
     return " ".join(
         f"WHEN hex(substring(value, 1, 5)) = '00{int(number):08X}' "
         f"THEN {render_literal(f'the value has schema id={number}, whose {reason}')}"
@@ -97,13 +93,12 @@ def render_keyless_cases(options: Mapping[str, Any]) -> str:
 
 
 def locate_columns(at: str, columns: Sequence[Column]) -> dict[str, str]:
-    """Where each column's value is in SQL, by the column's name: a field of the struct `at`."""
+    """Return each column's SQL by its name: a field of the struct `at`."""
     return {c.name: f"{at}.{quote(c.name)}" for c in columns}
 
 
 def render_required_cases(subject: str, columns: Sequence[Column], places: Mapping[str, str]) -> str:
-    """`WHEN … THEN …` for each column without a value that is NOT NULL, its own or a part's inside of it; `places` says
-    where each one is in SQL, by the column's name."""
+    """Return `WHEN … THEN …` for each NOT NULL column, or part of one, without a value; `places` is its SQL by name."""
     cases = []
     for c in columns:
         if not c.nullable:
@@ -114,12 +109,12 @@ def render_required_cases(subject: str, columns: Sequence[Column], places: Mappi
 
 
 def render_cast_type(column: Column) -> str:
-    """The column's type to cast to: Spark casts nothing to what is NOT NULL inside; that is looked at on its own."""
+    """Return the type to cast to: Spark casts nothing to what is NOT NULL inside, which is checked separately."""
     return format_type(parse_type(column.type))
 
 
 def render_null_fields(columns: Sequence[Column]) -> str:
-    """A struct's fields for a key that the value does not show."""
+    """Return a struct's fields for a key that the value does not show."""
     return ", ".join(f"CAST(NULL AS {render_cast_type(c)}) AS {quote(c.name)}" for c in columns)
 
 
@@ -127,16 +122,16 @@ REFUSAL = "empty the table too, then set value.truncate: ignore, or have the tab
 
 
 def render_truncate_reason(table: StageTable, operation: str = "") -> str:
-    """Why a truncate is a bad record, NULL where it is ignored or applied; `operation` is how the event names it."""
+    """Return why a truncate is a bad record, NULL if it is ignored or applied; `operation` is the event's word."""
     if _is_ignored(table) or table.value.applies_truncates:
         return NO_REASON
     return render_literal(f"the source table was truncated{operation}: {REFUSAL}")
 
 
 def render_truncate_case(is_truncate: str, table: StageTable) -> str:
-    """`WHEN … THEN …` for what a truncate changes; nothing where it is a bad record.
+    """Return `WHEN … THEN …` for what a truncate changes; nothing if it is a bad record.
 
-    One that is applied goes the way of a delete, which shows no row, until its batch is written.
+    One that is applied looks like a delete, which shows no row, until its batch is written.
     """
     if _is_ignored(table):
         return f"WHEN {is_truncate} THEN '{NO_CHANGE}'"

@@ -51,7 +51,7 @@ KEY_TEXT_COLUMN = "key_json"  # the key's own object
 
 
 def get_units(table: StageTable, part: str = "value") -> Units | ReadingRules:
-    """What whole numbers count in columns that hold a time, and what else is said of how the `part` is written."""
+    """Return what whole numbers count in columns that hold a time, and how the `part` is written."""
     units = table.value.timestamp_unit
     options = (table.key if part == "key" else table.value).options
     rules = ReadingRules(
@@ -65,28 +65,26 @@ def get_units(table: StageTable, part: str = "value") -> Units | ReadingRules:
 
 
 def list_truncated_names(table: StageTable) -> frozenset[str]:
-    """The columns, without case, in which times are cut to microseconds: none of the key's, where two would be one."""
+    """Return the columns, case-folded, in which times are cut: none of the key's, where two would become one."""
     keys = {column.name.removeprefix(table.key.prefix).casefold() for column in table.key_columns}
     names = (column.name for column in table.value_columns if table.value.truncates(column.name))
     return frozenset(name.casefold() for name in names) - keys
 
 
 def list_key_fields(table: StageTable, text: str = "value_text") -> Fields:
-    """The key's columns by their names in the record, without the prefix."""
+    """Return the key's columns by their names in the record, without the prefix."""
     columns = (replace(c, name=c.name.removeprefix(table.key.prefix)) for c in table.key_columns)
     return Fields(tuple(columns), get_units(table, "key" if text == KEY_TEXT_COLUMN else "value"), text)
 
 
 def list_known_fields(table: StageTable) -> Fields:
-    """All that a value may hold: its columns, and those of the key, which it may repeat."""
+    """Return all that a value may hold: its columns, and those of the key, which it may repeat."""
     names = {c.name for c in table.value_columns}
     return Fields((*table.value_columns, *(c for c in list_key_fields(table).columns if c.name not in names)))
 
 
 def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
-    """A value is an upsert, no value is a delete; in an envelope the payload is the row, and a null payload is a
-    delete.
-    """
+    """A value is an upsert, no value is a delete; in an envelope a null payload is a delete."""
     options = table.value.options
     if "ids" in options:
         records = records.withColumn("value_text", strip_header("value"))
@@ -122,7 +120,6 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
 
 
 def _build_decoded_value(changes: DataFrame, fields: Fields, keys: Fields, key_reason: str) -> DecodedValue:
-    """What is read at `row`, and the key in the value at `kv`."""
     return DecodedValue(
         records=changes,
         columns=tuple(fields.render_values("row")),
@@ -144,7 +141,7 @@ def takes_extended_key(table: StageTable) -> bool:
 def render_key_reason(
     keys: Fields, struct: str, text: str, places: tuple[str, ...] = ("",), *, has_key_problem: bool = False
 ) -> str:
-    """Why the key's fields at `struct`, out of the object `text` in the value, are no key."""
+    """Return why the key's fields at `struct`, out of the object `text` in the value, are no key."""
     # of a value that does not fit its own columns that is said first
     misfits = keys.render_misfit_cases(text, struct, "located_reason IS NULL")
     inside = render_inner_reason(struct, keys, "the key", places, keys.render_reason(struct, "the key"))
@@ -155,7 +152,6 @@ def render_key_reason(
 
 
 def _decode_enveloped(records: DataFrame, table: StageTable) -> DecodedValue:
-    """The same in Kafka Connect's envelope: the payload is the row, its schema says what the fields mean."""
     keys = ConnectFields(list_key_fields(table).columns, get_units(table))
     fields = ConnectFields(table.value_columns, get_units(table), other_columns=keys.columns)
     payload = render_part("value_text", "$.payload")
@@ -182,7 +178,7 @@ def _decode_enveloped(records: DataFrame, table: StageTable) -> DecodedValue:
 
 
 def render_is_null_payload(event: str, struct: str) -> str:
-    """A condition: Kafka Connect's tombstone, an envelope around null."""
+    """Whether it is Kafka Connect's tombstone, an envelope around null."""
     fields = render_keys("value_text")
     only = f"array_contains({fields}, 'payload') AND forall({fields}, k -> k IN ('schema', 'payload'))"
     is_read = f"{event} IS NOT NULL AND {struct}.{CORRUPT_COLUMN} IS NULL AND {event}.payload IS NULL"
@@ -190,7 +186,7 @@ def render_is_null_payload(event: str, struct: str) -> str:
 
 
 def render_is_key_in_value(table: StageTable) -> str:
-    """A condition: the record's key is to be taken from its value."""
+    """Whether the record's key is to be taken from its value."""
     return "true" if table.key.from_value else "key IS NULL"
 
 
@@ -214,7 +210,6 @@ class _KeyObject:
 
     @classmethod
     def build(cls, table: StageTable) -> "_KeyObject":
-        """The object of the table's keys."""
         fields = list_key_fields(table, KEY_TEXT_COLUMN)
         names = {c.name.lower() for c in fields.columns}
         enveloped = "payload" not in names
@@ -233,13 +228,13 @@ class _KeyObject:
 
 
 def _has_counts(fields: Fields) -> bool:
-    """Whether the key's numbers or bytes may be times or decimals, which an envelope's schema tells from each other."""
+    """Whether the key's numbers or bytes may be times or decimals, which only an envelope's schema tells."""
     types = (parse_type(column.type) for column in fields.columns)
     return any(has_leaf(kind, lambda leaf: leaf.name in MOMENTS or leaf.decimal is not None) for kind in types)
 
 
 def add_key_object(records: DataFrame, table: StageTable) -> DataFrame:
-    """Add the key's object, parsed where it is not plain: beside the value's, so that Spark copies the record once."""
+    """Add the key's object, parsed if it is not plain: beside the value's, so that Spark copies the record once."""
     if "ids" in table.key.options:
         records = records.withColumn("key_text", strip_header("key"))
     if table.key.options.get("extended"):
@@ -257,7 +252,7 @@ def add_key_object(records: DataFrame, table: StageTable) -> DataFrame:
 
 
 def _render_plain_key(key: _KeyObject) -> str | None:
-    """`render_plain_key`, None too where the parser reads another type than the column's."""
+    """Return `render_plain_key`, None too if the parser reads another type than the column's."""
     is_read_so = not any(
         isinstance(kind, Primitive) and kind.is_lenient for kind in map(key.fields.get_type, key.fields.columns)
     )
@@ -265,7 +260,7 @@ def _render_plain_key(key: _KeyObject) -> str | None:
 
 
 def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
-    """A key: an object, with or without Kafka Connect's envelope, or one bare value; it is parsed already."""
+    """Read an object, with or without Kafka Connect's envelope, or one bare value; it is parsed already."""
     key = _KeyObject.build(table)
     fields = key.fields
     kinds = key.kinds
@@ -297,12 +292,12 @@ def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
 
 
 def strip_header(part: str) -> Column:
-    """The text behind a magic byte and a schema id."""
+    """Return the text behind a magic byte and a schema id."""
     return F.expr(f"CAST(substring({part}, 6) AS STRING)")
 
 
 def render_header_cases(part: str, options: dict[str, Any]) -> str:
-    """`WHEN … THEN …` for bytes without a magic byte and a known schema id; nothing where no registry is asked."""
+    """Return `WHEN … THEN …` for bytes without a magic byte and a known schema id; nothing without a registry."""
     if "ids" not in options:
         return ""
     headers = ", ".join(render_literal(f"00{number:08X}") for number in options["ids"])

@@ -22,17 +22,16 @@ FAR_VERSION_REASON = (
 
 
 def render_is_unkept(source: str, conversion: str, kind: str = "") -> str:
-    """A condition: `source` is not NULL, and what is `conversion` of it is; of a decimal, or not the same number."""
+    """Whether `source` is not NULL, and its `conversion` is; of a decimal, or not the same number."""
     leaf = Primitive(kind) if kind else None
     rounded = f" OR {render_is_text_lossy(source, leaf, None)}" if leaf is not None and leaf.decimal else ""
     return f"({source} IS NOT NULL AND (({conversion}) IS NULL{rounded}))"
 
 
 def render_unkept_reason(decoded_value: DecodedValue, table: StageTable) -> str:
-    """SQL text: which of the table's metadata columns cannot hold what the record shows, NULL where all can; empty
-    where each of them always can.
+    """Return which metadata columns cannot hold what the record shows, else NULL; empty if each always can.
 
-    A delete has no row, and so none of them but those that order it.
+    A delete has no row, so only columns that order it count.
     """
     cases = list(_list_cases(decoded_value, table))
     return f"CASE {' '.join(cases)} END" if cases else ""
@@ -60,9 +59,7 @@ def _list_cases(decoded_value: DecodedValue, table: StageTable) -> Iterable[str]
 
 
 def _find_ordering_columns(table: StageTable) -> tuple[set[str], set[str]]:
-    """The record's columns that order it as they are, under their own name or one of `select`, and those of which its
-    sequence is made in any way; without case.
-    """
+    """Return the columns that order a record as they are, and those of which its sequence is made; case-folded."""
     columns = table.select.columns if table.select is not None else ()
     derived_columns = {c.name: c for c in columns if c.is_derived}
     as_they_are = set[str]()

@@ -24,7 +24,7 @@ NO_TEXT = ""  # there is no text beside the fields that says how they are writte
 
 
 def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
-    """A key: a map with the key's fields; a lone one may come bare."""
+    """Read a map with the key's fields; a lone one may come bare."""
     keys = list_key_fields(table, NO_TEXT)
     decoded = records.withColumn("kp", _decode_part("key", F.col("key"), _build_key_shape(keys)))
     reason = f"CASE WHEN kp.reason IS NOT NULL THEN kp.reason ELSE {keys.render_reason('kp.row', 'the key')} END"
@@ -32,7 +32,6 @@ def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
 
 
 def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
-    """A value is an upsert, no value is a delete."""
     fields = Fields(table.value_columns, get_units(table), NO_TEXT)
     keys = list_key_fields(table, NO_TEXT)
     shape = {**_build_shape(fields), "known": [column.name for column in list_known_fields(table).columns]}
@@ -62,7 +61,6 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
 
 
 def _decode_part(part: str, data: Column, shape: Shape) -> Any:
-    """The map in the bytes: a struct of `row`, with just these columns, and `reason`."""
     # as a text it would be sent to the server to be read
     result_type = from_arrow_type(arrow_decoder.build_result_type(msgpack.to_arrow_type(shape)))
     return F.arrow_udf(msgpack.build_decoder(shape, part), result_type)(data)
@@ -77,7 +75,7 @@ def _build_key_shape(keys: Fields) -> Shape:
 
 
 def build_shape(data_type: DataType, path: str = "", is_key: bool = False) -> Shape:
-    """The type as the decoder reads it, at a `path` of names for messages; `is_key` in keys of maps."""
+    """Return the type as the decoder reads it, at a `path` of names for messages; `is_key` in keys of maps."""
     match data_type:
         case Array(element):
             shape: Shape = {"kind": "list", "element": build_shape(element, path, is_key)}

@@ -24,7 +24,7 @@ PLAIN_TYPES = ("BOOLEAN", "INT", "BIGINT", "FLOAT", "DOUBLE", "STRING", "DATE", 
 
 
 def can_read_plainly(table: StageTable) -> bool:
-    """Whether values are JSON objects of flat columns, and keys, where they are read, one value of a plain type."""
+    """Whether values are JSON objects of flat columns, and keys, if they are read, one value of a plain type."""
     formats = (table.key, table.value)
     return (
         all(get_format(format_name.format).has_plain_pass and not format_name.options for format_name in formats)
@@ -41,7 +41,7 @@ def _is_plain(column: Column) -> bool:
 
 
 def decode_plain_value(records: DataFrame, table: StageTable) -> DecodedValue:
-    """The rows that the format would find, with `UNUSUAL` as the reason of records that it has to look at itself."""
+    """Decode the rows that the format would find, with `UNUSUAL` as the reason of all other records."""
     fields = Fields(table.value_columns, get_units(table))
     keys = list_key_fields(table).columns
     plain_key = [f"{render_plain_key(keys, 'key_text')} AS {PLAIN_KEY_COLUMN}"] if keys else []
@@ -74,7 +74,6 @@ def decode_plain_value(records: DataFrame, table: StageTable) -> DecodedValue:
 
 
 def decode_plain_key(records: DataFrame, table: StageTable) -> DecodedKey:
-    """The lone key that was read off its text with the value."""
     name = quote(list_key_fields(table).columns[0].name)
     reason = f"CASE WHEN {PLAIN_KEY_COLUMN} IS NULL THEN '{UNUSUAL}' END"
     return DecodedKey(records, f"struct({PLAIN_KEY_COLUMN} AS {name})", reason)

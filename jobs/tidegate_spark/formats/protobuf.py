@@ -33,7 +33,6 @@ cloudpickle.register_pickle_by_value(protobuf)
 
 
 def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
-    """A key: a message with the key's fields."""
     columns = list_key_fields(table).columns
     decoded = records.withColumn("kp", _decode_part("key", table.key.options, columns))
     reason = f"coalesce(kp.reason, {_render_required_reason('key', 'kp.row', columns)})"
@@ -68,7 +67,6 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
 def _decode_part(
     part: str, options: dict[str, Any], columns: tuple[Column, ...], truncated: frozenset[str] = frozenset()
 ) -> Any:
-    """The message in the bytes of `part`: a struct of `row`, with just these columns, and `reason`."""
     names = {column.name for column in columns}
     fields = [
         {**field, "shape": make_truncated_shape(field["shape"])} if field["name"].casefold() in truncated else field

@@ -18,14 +18,13 @@ FLOATING_TYPES = ("FLOAT", "DOUBLE")
 
 
 def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
-    """A key: one column; bytes of another length than its type has are bad."""
+    """Read one column; bytes of another length than its type has are bad."""
     column = list_key_fields(table).columns[0]
     options = table.key.options
     return DecodedKey(records, f"struct({_render_value('key', column, options)})", _render_reason("key", column))
 
 
 def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
-    """A value: one column; no value is a delete."""
     column = table.value_columns[0]
     options = table.value.options
     return decode_whole_value(records, table, _render_value("value", column, options), _render_reason("value", column))
@@ -36,7 +35,7 @@ def _render_value(part: str, column: Column, options: dict[str, Any]) -> str:
 
 
 def render_number(part: str, kind: str, endianness: str) -> str:
-    """SQL: the bytes of `part` as a `kind`; NULL where they are none."""
+    """Return the bytes of `part` as a `kind`; NULL if they are none."""
     if kind not in TYPE_BYTES:
         return part
     width = TYPE_BYTES[kind]

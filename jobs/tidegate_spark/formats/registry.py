@@ -16,7 +16,7 @@ DecodeValue = Callable[[DataFrame, StageTable], DecodedValue]
 
 
 def add_key_object(records: DataFrame, table: StageTable) -> DataFrame:
-    """Parse the key before the value is, where that saves a copy of each record; its format reads it from there."""
+    """Parse the key before the value, if that saves a copy of each record; its format reads it from there."""
     is_read = bool(table.key_columns) and not table.key.from_value
     if not is_read or get_format(table.value.format).holds_several_rows:
         return records
@@ -26,17 +26,16 @@ def add_key_object(records: DataFrame, table: StageTable) -> DataFrame:
 
 
 def get_key_decoder(table: StageTable) -> DecodeKey:
-    """The function that reads the table's keys; KeyError for a format that is not registered."""
+    """Return the function that reads the table's keys; KeyError for a format that is not registered."""
     decode: DecodeKey = find_decoder(table.key.format).decode_key
     return decode
 
 
 def get_value_decoder(table: StageTable) -> DecodeValue:
-    """The function that locates the rows in the table's values."""
     decode: DecodeValue = find_decoder(table.value.format).decode_value
     return decode
 
 
 def find_decoder(name: str) -> ModuleType:
-    """The module with a format's `decode_key` and `decode_value`; it is imported with the first call."""
+    """Import and return the module with a format's `decode_key` and `decode_value`."""
     return import_module(f"{FORMATS_PACKAGE}.{get_format(name).module}")

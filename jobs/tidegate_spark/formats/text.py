@@ -12,7 +12,6 @@ from tidegate_spark.formats.json import list_key_fields
 
 
 def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
-    """A key of format string: one column."""
     column = list_key_fields(table).columns[0]
     return DecodedKey(
         records, f"struct({_render_value('key_text', column)})", _render_reason("key", "key_text", column)
@@ -20,7 +19,6 @@ def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
 
 
 def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
-    """A value of format string: one column; no value is a delete."""
     column = table.value_columns[0]
     return decode_whole_value(
         records,
@@ -31,7 +29,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
 
 
 def decode_whole_value(records: DataFrame, table: StageTable, column: str, reason: str) -> DecodedValue:
-    """The decoded value where the whole value is one column, `column` in SQL; no value is a delete."""
+    """Decode a value that is one column, `column` in SQL; no value is a delete."""
     kind = f"CASE WHEN value IS NULL THEN '{DELETE}' ELSE '{UPSERT}' END AS change"
     changes = records.selectExpr("*", kind, "CAST(NULL AS STRING) AS located_reason")
     return DecodedValue(

@@ -1,7 +1,6 @@
 """Where a record's schema id lies: behind the magic byte in its bytes, or in a header. Decoders only know the former.
 
-What other serializers write is brought into that form before it is decoded, and taken back to the record's own bytes
-afterwards: dead letters hold what was sent.
+Other forms are brought into that one before a record is decoded, and back afterwards: dead letters hold what was sent.
 """
 
 from typing import Any
@@ -22,9 +21,9 @@ RECORD_PARTS = ("key", "value")
 
 
 def normalize_wire_format(records: DataFrame, table: StageTable) -> DataFrame:
-    """The records with the magic byte and four bytes of schema id before the bytes of key and value.
+    """Put the magic byte and four bytes of schema id before the bytes of key and value.
 
-    Bytes whose schema nobody knows are left out, and `<part>_wire` says why: a value of no bytes stays no value.
+    Bytes whose schema is unknown are left out, and `<part>_wire` says why.
     """
     wire_options = {part: _get_wire_options(table, part) for part in RECORD_PARTS}
     if not any(wire_options.values()):
@@ -41,7 +40,7 @@ def normalize_wire_format(records: DataFrame, table: StageTable) -> DataFrame:
 
 
 def restore_sent_bytes(decoded: DataFrame, table: StageTable) -> DataFrame:
-    """The records with the bytes that were sent, and with what was wrong about their schema ids."""
+    """Put back the bytes that were sent, and add what was wrong about their schema ids."""
     if not any(_get_wire_options(table, part) for part in RECORD_PARTS):
         return decoded
     sent_columns = {part: F.col(f"{part}{SENT_SUFFIX}") for part in RECORD_PARTS}
@@ -50,7 +49,7 @@ def restore_sent_bytes(decoded: DataFrame, table: StageTable) -> DataFrame:
 
 
 def ignore_other_schemas(records: DataFrame, table: StageTable) -> DataFrame:
-    """Found records of which those with the schema of another record type, which the table ignores, change nothing."""
+    """Let records with the schema of another record type, which the table ignores, change nothing."""
     conditions = [
         _render_is_other(part, _get_options(table, part))
         for part in RECORD_PARTS
@@ -77,7 +76,7 @@ def _get_wire_options(table: StageTable, part: str) -> dict[str, Any]:
 
 
 def _render_bytes(part: str, wire: dict[str, Any]) -> str:
-    """The bytes with a magic byte and a narrow id; NULL where the schema is not known."""
+    """Return the bytes with a magic byte and a narrow id; NULL if the schema is unknown."""
     if wire["format"] == "apicurio":
         is_wide = f"startswith({part}, X'0000000000') AND length({part}) >= {WIDE_HEADER_BYTES}"
         return f"CASE WHEN {is_wide} THEN concat(X'00', substring({part}, {NARROW_HEADER_BYTES + 1})) END"
@@ -108,22 +107,22 @@ def _render_reason(part: str, wire: dict[str, Any]) -> str:
 
 
 def _list_headers(part: str, wire: dict[str, Any]) -> list[tuple[str, dict[str, int]]]:
-    """The headers that may name a schema, the first that is there counts; and the ids by what stands in them."""
+    """Return the headers that may name a schema, the first that is there counts; and the ids by their values."""
     return [(name.format(part=part), ids) for name, ids in wire["headers"].items()]
 
 
 def _render_header(name: str) -> str:
-    """The last header of the name, as Kafka's clients take it; NULL where there is none."""
+    """Return the last header of the name, as Kafka's clients do; NULL if there is none."""
     return f"try_element_at(transform(filter(headers, h -> h.key = {render_literal(name)}), h -> h.value), -1)"
 
 
 def _render_schema_id(header: str, ids: dict[str, int]) -> str:
-    """The magic byte and the id of the schema that the header names by its first bytes; NULL where nobody knows it."""
+    """Return the magic byte and the id of the schema that the header names; NULL if it is unknown."""
     length = len(next(iter(ids), "")) // 2
     cases = " ".join(f"WHEN {render_literal(text)} THEN X'00{number:08X}'" for text, number in ids.items())
     return f"CASE hex(substring({header}, 1, {length})) {cases} END" if cases else "CAST(NULL AS BINARY)"
 
 
 def _render_message_index(name: str, wire: dict[str, Any]) -> str:
-    """What stands behind the schema in the header: which message of a Protobuf schema it is."""
+    """Return what stands behind the schema in the header: which message of a Protobuf schema it is."""
     return f"substring({_render_header(name)}, {wire['width'] + 1})" if wire.get("width") else "X''"

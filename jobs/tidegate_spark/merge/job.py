@@ -36,7 +36,7 @@ def _run_audits(spark: SparkSession, audits: Audits, place: str) -> None:
 
 
 def _ask(spark: SparkSession, question: str, place: str) -> int | None:
-    """The question's number; `AuditFailed` where Spark says that it has no answer, whenever it is asked."""
+    """Return the question's number; `AuditFailed` if Spark has no answer, whenever it is asked."""
     try:
         answer: int | None = spark.sql(question).collect()[0][0]
         return answer

@@ -13,7 +13,7 @@ LONGEST_REASON = 300  # characters of a procedure's failure
 def run(spark: SparkSession, job: MaintainJob) -> None:
     """Run the job's statements in order and leave their outcome, with the attempt, in the table's property.
 
-    One that fails, as when a flush was faster, does not stop those behind it: its reason stands in the outcome.
+    One that fails, for example because a flush was faster, does not stop the others.
     """
     steps = {name: _run_procedure(spark, statement) for name, statement in job.statements.items()}
     if steps.get(ORPHANS, ProcedureOutcome()).rows:
@@ -24,7 +24,7 @@ def run(spark: SparkSession, job: MaintainJob) -> None:
 
 
 def _run_procedure(spark: SparkSession, statement: str) -> ProcedureOutcome:
-    """The procedure's own numbers, and how many rows it returned: one for each file, where it lists files."""
+    """Return the procedure's own numbers, and how many rows it returned: one for each file, if it lists files."""
     try:
         rows = [row.asDict() for row in spark.sql(statement).collect()]
     except PySparkException as error:
@@ -35,7 +35,7 @@ def _run_procedure(spark: SparkSession, statement: str) -> ProcedureOutcome:
 
 
 def _remove_what_stayed(spark: SparkSession, statement: str, first: ProcedureOutcome) -> ProcedureOutcome:
-    """Remove orphans once more: Iceberg lists also those that the store did not delete, which only its log tells."""
+    """Remove orphans once more: Iceberg also lists those that the store did not delete."""
     outcome = _run_procedure(spark, statement)
     if not outcome.rows:
         return first if outcome.failed is None else outcome

@@ -25,11 +25,7 @@ INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 
 
 def describe_key_form(spark: SparkSession, key: RecordPart) -> str:
-    """A text that is another one where the same key would have other bytes.
-
-    With a registry it is what stands before each key: the id of its schema. Else it is the columns' types, as far as
-    they show: a whole number is the same text whatever its type is, one of a `FLOAT` is another one as a `DOUBLE`.
-    """
+    """Return a text that changes if an equal key would get other bytes: the schema's id, or the columns' types."""
     header = build_part_header(spark, key)
     if header is not None:
         return header.hex()
@@ -38,7 +34,7 @@ def describe_key_form(spark: SparkSession, key: RecordPart) -> str:
 
 
 def refuse_other_keys(job: PublishJob, form: str) -> None:
-    """GiveUp where keys that are in the topics have another form: those would stay there beside the new ones."""
+    """Raise `GiveUp` if keys in the topics have another form: they would stay there beside the new ones."""
     earlier_form = next((part.key_form for part in job.parts if part.key_form not in ("", form)), None)
     if earlier_form is None or job.position.mode == RunMode.TOPIC:
         return
@@ -75,19 +71,22 @@ def run(spark: SparkSession, job: PublishJob) -> None:
     """Produce the job's changes.
 
     1. Compare the two states, key by key; keep the result, because it is used twice.
-    2. Check all of it: nothing is produced of a run in which one record would be wrong, or each would have a new key.
+    2. Check all of it: one bad record, or another form of keys, stops the run before anything is produced.
     3. Give each part its changes in the order of their keys, and an empty row, so that parts without changes advance.
     4. Produce, part by part. The state topic records what was done.
     """
     persisted_frames: list[DataFrame] = []
     try:
+        # 1. and 2.
         changes = _compare_states(spark, job, persisted_frames)
         key_form = describe_key_form(spark, find_key(spark, job))
         refuse_other_keys(job, key_form)
         hit_failpoint("job.compared")
         parts = [part.number for part in job.parts]
+        # 3.
         rows = _split_into_parts(spark, changes, job).where(f"part IN ({', '.join(map(str, parts))})")
         ordered_rows = rows.repartition(job.parallelism, "part").sortWithinPartitions("part", "key", "topic")
+        # 4.
         plan = build_plan(job, json.loads(read_private_conf(spark, PRODUCER_CONF)), key_form)
         outcomes = ordered_rows.mapInArrow(producer.build_producer(plan), "part INT, outcome STRING").collect()
         hit_failpoint("job.produced")
@@ -98,7 +97,7 @@ def run(spark: SparkSession, job: PublishJob) -> None:
 
 
 def _compare_states(spark: SparkSession, job: PublishJob, persisted_frames: list[DataFrame]) -> DataFrame:
-    """The changes, checked. ConfigurationError where Spark cannot read the SQL over the columns that there are."""
+    """Return the changes, checked. `ConfigurationError` if Spark cannot read the SQL over the existing columns."""
     try:
         changes = find_changed_rows(spark, job, persisted_frames).persist()
         persisted_frames.append(changes)
@@ -121,9 +120,7 @@ def _split_into_parts(spark: SparkSession, changes: DataFrame, job: PublishJob) 
 
 
 def _check_changes(changes: DataFrame, job: PublishJob) -> None:
-    """BadRecord where a row makes no record, a key has several rows, or is none, or its row cannot be told from a
-    delete, or has no topic.
-    """
+    """Raise `BadRecord` if a row makes no record, has no topic or a key that is not unique, or looks like a delete."""
     # a job of its own, before the first record is sent
     wrong = {
         "copies > 1": "has several rows; correct key.fields, or the SQL",
@@ -145,7 +142,7 @@ def _check_changes(changes: DataFrame, job: PublishJob) -> None:
 
 
 def raise_refusal(job: PublishJob, outcomes: list[str]) -> None:
-    """BadRecord for a record that the brokers never accept, GiveUp where the user lacks a right."""
+    """Raise `BadRecord` for a record that the brokers never accept, `GiveUp` if the user lacks a right."""
     refusal = next((text for text in outcomes if text.startswith(producer.REFUSAL_PREFIX)), None)
     if refusal is None:
         return
@@ -176,7 +173,7 @@ def _render_topics(job: PublishJob) -> str:
 
 
 def build_plan(job: PublishJob, settings: dict[str, str], key_form: str = "") -> dict[str, Any]:
-    """What the functions in the executors are told; `settings` are librdkafka's, secrets included."""
+    """Return what the functions in the executors are told; `settings` are librdkafka's, secrets included."""
     return {
         "settings": settings,
         "delivery": job.delivery,

@@ -3,9 +3,9 @@
 These functions travel to the executors by value: they may use the standard library, pyarrow and confluent_kafka only.
 
 With exactly-once a part has a transactional id of its own, and its progress is written in the transaction of the
-changes before it. A new attempt first fences the earlier one by that id, then reads the part's newest progress: only
-if that is still what the run was planned on does it produce, and it goes on after the last key that is committed. So a
-killed, repeated or late attempt neither repeats nor loses a change for readers with ``read_committed``.
+changes before it. A new attempt first fences the earlier one by that id, then reads the part's newest progress: only if
+that is still what the run was planned on does it produce, after the last key that is committed. So a killed, repeated
+or late attempt neither repeats nor loses a change for readers with ``read_committed``.
 """
 
 import json
@@ -60,9 +60,9 @@ class BrokerRefusal(Exception):
 
 
 def build_producer(plan: dict[str, Any]) -> Callable[[Batches], Batches]:
-    """The function for ``mapInArrow``: batches of one or more parts, each in the order of its keys; what became of it.
+    """Return the function for ``mapInArrow``: batches of one or more parts, each in the order of its keys, to outcomes.
 
-    Each part begins with a row without a key. The first part that is refused for good is the last one of the task.
+    Each part begins with a row without a key. The first part that is refused for good ends the task.
     """
 
     def run(batches: Batches) -> Batches:
@@ -77,7 +77,7 @@ def build_producer(plan: dict[str, Any]) -> Callable[[Batches], Batches]:
 
 
 def _produce_part(number: int, plan: dict[str, Any], rows: Iterator[dict[str, Any]]) -> str:
-    """Produce one part; what became of it. What ends it early aborts what is open."""
+    """Produce one part; return its outcome. What ends it early aborts what is open."""
     part: _PartProducer | None = None
     try:
         part = _PartProducer(number, plan)
@@ -100,10 +100,9 @@ def _build_outcome_batch(number: int, outcome: str) -> pyarrow.RecordBatch:
 
 
 def read_newest_state(settings: dict[str, str], topic: str, partition: int) -> str | None:
-    """The last committed record of one partition of the state topic, as text; None where it is empty.
+    """Return the last committed record of one partition of the state topic, as text; None if it is empty.
 
-    Reads the partition from its beginning, so it is for small topics. TimeoutError where the brokers do not answer,
-    KafkaException for an error that no later try would end.
+    Reads the partition from its beginning. TimeoutError if the brokers do not answer.
     """
     consumer = kafka.Consumer({**settings, **CONSUMER_CONF})
     record: str | None = None
@@ -126,8 +125,6 @@ def read_newest_state(settings: dict[str, str], topic: str, partition: int) -> s
 
 
 class _PartProducer:
-    """One part of the keys in one attempt."""
-
     def __init__(self, number: int, plan: dict[str, Any]) -> None:
         self.number = number
         self._plan = plan
@@ -158,7 +155,6 @@ class _PartProducer:
             self._superseded = True
 
     def _begin(self) -> None:
-        """Fence earlier attempts, and see where the part stands."""
         if self._is_transactional:
             self._retry(lambda: self._producer.init_transactions(ANSWER_TIMEOUT_SECONDS))
         record = self._read_newest()
@@ -203,7 +199,7 @@ class _PartProducer:
         self._counts[row["kind"]] = self._counts.get(row["kind"], 0) + 1
 
     def finish(self) -> str:
-        """Commit what is left with the part's final progress; what became of the part."""
+        """Commit what is left with the part's final progress; return the outcome."""
         self._guard(lambda: self._advance(None))
         return "superseded" if self._superseded else "produced"
 
@@ -276,7 +272,7 @@ class _PartProducer:
             )
 
     def _retry(self, call: Callable[[], None]) -> None:
-        """A call of the transactional producer; what may pass is tried again."""
+        """Call the transactional producer; what may pass is tried again."""
         deadline = time.monotonic() + ANSWER_TIMEOUT_SECONDS
         while True:
             try:
@@ -287,7 +283,7 @@ class _PartProducer:
                     raise self._to_error(error) from error
 
     def _handle_error(self, error: Any) -> None:
-        """The client's own word on what went wrong for good; later calls only say that something did."""
+        """Keep the client's own word on what went wrong for good; later calls only say that something did."""
         self._is_fenced = self._is_fenced or error.code() in FENCED_CODES
 
     def _to_error(self, error: Exception) -> Exception:

@@ -26,9 +26,9 @@ RecordFields = list[tuple[str, str]]  # a column of the result, and its name in 
 
 
 def encode_rows(spark: SparkSession, rows: DataFrame, job: PublishJob) -> DataFrame:
-    """Columns topic, key, value, headers, timestamp (milliseconds), and `problem`: why a row makes no record, or NULL.
+    """Return topic, key, value, headers, timestamp (milliseconds), and `problem`: why a row makes no record, or NULL.
 
-    ConfigurationError names a missing column.
+    `ConfigurationError` names a missing column.
     """
     names = {name.lower(): name for name in rows.schema.names}
     for name in (*job.key.fields, *job.metadata.columns):
@@ -60,7 +60,6 @@ def encode_rows(spark: SparkSession, rows: DataFrame, job: PublishJob) -> DataFr
 
 
 def describe_key(rows: DataFrame, job: PublishJob) -> RecordPart:
-    """The key of the records of these rows."""
     return _describe_part(rows, job, "key", [(name, name.removeprefix(job.key.prefix)) for name in job.key.fields])
 
 
@@ -72,7 +71,7 @@ def _describe_part(rows: DataFrame, job: PublishJob, name: str, fields: RecordFi
 
 
 def _render_headers(rows: DataFrame, column: str | None) -> str:
-    """A list of key and value in bytes: a map's entries in the order of their keys, a list as it is."""
+    """Return a list of key and value in bytes: a map's entries in the order of their keys, a list as it is."""
     nothing = "CAST(NULL AS ARRAY<STRUCT<key: STRING, value: BINARY>>)"
     if column is None:
         return nothing
@@ -92,7 +91,7 @@ def _render_headers(rows: DataFrame, column: str | None) -> str:
 
 
 def _render_header_problem(rows: DataFrame, column: str | None) -> str:
-    """SQL text: what is wrong with the row's headers, NULL where nothing is."""
+    """Return what is wrong with the row's headers, else NULL."""
     if column is None:
         return render_problem(())
     is_map = isinstance(_get_type(rows, column), MapType)
@@ -108,15 +107,11 @@ def _render_header_problem(rows: DataFrame, column: str | None) -> str:
 
 
 def _get_type(rows: DataFrame, column: str) -> DataType:
-    """The type of a column, whose name is compared without case."""
     return next(field.dataType for field in rows.schema if field.name.lower() == column.lower())
 
 
 def _render_timestamp(rows: DataFrame, column: str | None) -> str:
-    """Milliseconds since 1970. Kafka's client takes 0 for now: the first of them stands for it.
-
-    ConfigurationError for a column of another type: of a number nobody says what it counts.
-    """
+    """Return milliseconds since 1970. `ConfigurationError` for a number: its unit is unknown."""
     if column is None:
         return "CAST(NULL AS BIGINT)"
     kind = _get_type(rows, column)

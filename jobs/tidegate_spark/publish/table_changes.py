@@ -20,9 +20,9 @@ WIDENED_TYPES = {("int", "bigint"), ("float", "double")}  # what Iceberg lets a 
 
 
 def render_table_as_of(spark: SparkSession, table: str, snapshot: int, newest: int) -> str:
-    """A SELECT of the table's rows as of `snapshot`, in the columns and types that it has as of `newest`.
+    """Select the table's rows as of `snapshot`, in the columns and types that it has as of `newest`.
 
-    A column or field of the same name whose type cannot have become the newer one was another: NULL too.
+    A field whose type cannot have become the newer one was another field: it is NULL too.
     """
     target_schema = spark.sql(f"SELECT * FROM {_render_table_at(table, newest)}").schema
     snapshot_types = {
@@ -38,7 +38,7 @@ def render_table_as_of(spark: SparkSession, table: str, snapshot: int, newest: i
 
 
 def render_widening(value: str, source: DataType, target: DataType, depth: int = 0) -> str:
-    """A value of one type as one of another, field by field."""
+    """Convert a value of one type to another, field by field."""
     if render_spark_type(source) == render_spark_type(target):
         return value
     if isinstance(source, StructType) and isinstance(target, StructType):
@@ -69,7 +69,7 @@ def render_widening(value: str, source: DataType, target: DataType, depth: int =
 
 
 def render_spark_type(kind: DataType) -> str:
-    """A type as SQL writes it, whatever its fields are called."""
+    """Return a type as SQL, whatever its fields are called."""
     if isinstance(kind, StructType):
         return (
             f"STRUCT<{', '.join(f'{quote(field.name)}: {render_spark_type(field.dataType)}' for field in kind.fields)}>"
@@ -104,11 +104,10 @@ VALUES_DIFFER = "((new IS NULL) <> (old IS NULL) OR NOT (new.value <=> old.value
 
 
 def find_changed_rows(spark: SparkSession, job: PublishJob, persisted_frames: list[DataFrame]) -> DataFrame:
-    """Rows of topic, key, value, headers, timestamp, problem, kind (inserted, updated, deleted) and copies.
+    """Return rows of topic, key, value, headers, timestamp, problem, kind (inserted, updated, deleted) and copies.
 
-    A key that moves to another topic is deleted in one and inserted in the other. Rows that are the same in both
-    states are left out, so a snapshot that only rewrites files has no changes. DataFrames that stay in memory are in
-    `persisted_frames`.
+    A key that moves to another topic is deleted in one and inserted in the other. Rows that are equal in both states
+    are left out. DataFrames that stay in memory are added to `persisted_frames`.
     """
     until = job.position.until or job.position.to
     new_state = _read_state(
@@ -138,16 +137,12 @@ def find_changed_rows(spark: SparkSession, job: PublishJob, persisted_frames: li
 
 
 def _persist_rows(rows: DataFrame, persisted_frames: list[DataFrame]) -> DataFrame:
-    """The rows, which are used twice, in memory."""
     persisted_frames.append(rows.persist())
     return persisted_frames[-1]
 
 
 def _read_current_rows(spark: SparkSession, job: PublishJob, changed_keys: DataFrame) -> DataFrame:
-    """The same keys with their rows in the whole table as of `position.to`, and how many there are.
-
-    Only some files were compared, and a key may have another row in a file that was not: then it is not gone.
-    """
+    """Read these keys' rows in the whole table as of `position.to`, and how many there are."""
     rows = _read_state(spark, job, _TableState(job.position.to, job.position.joined, is_limited=False))
     changed_keys = changed_keys.alias("changed")
     is_same_key = F.expr("whole.topic <=> changed.topic AND whole.key <=> changed.key")
@@ -188,13 +183,13 @@ class _TableState:
 
 
 def find_key(spark: SparkSession, job: PublishJob) -> RecordPart:
-    """The key of the records, with the types that its columns have as of `position.to`."""
+    """Return the key of the records, with the types that its columns have as of `position.to`."""
     source = _render_source(spark, job, job.position.to, None)
     return describe_key(spark.sql(_render_query(spark, job, job.sql, source, job.position.joined)), job)
 
 
 def _read_state(spark: SparkSession, job: PublishJob, side: _TableState) -> DataFrame:
-    """The publication's rows as of a snapshot, as they stand in a topic; an aggregate's only of touched groups."""
+    """Read the publication's rows as of a snapshot, as they stand in a topic; an aggregate's only of touched groups."""
     position = job.position
     source = _render_source(spark, job, side.snapshot, None if job.grouped else side.files)
     rows = spark.sql(_render_query(spark, job, job.sql, source, side.joined))
@@ -212,7 +207,7 @@ def _read_state(spark: SparkSession, job: PublishJob, side: _TableState) -> Data
 
 
 def _find_touched_groups(spark: SparkSession, job: PublishJob) -> DataFrame:
-    """The keys of the groups that a row has left or joined. Rows that only moved to another file have done neither."""
+    """Return the keys of the groups that a row has left or joined, not of rows that only moved to another file."""
     assert job.grouped is not None
     assert job.position.origin is not None
     old_files, new_files = (job.touched.old, job.touched.new) if job.touched else (None, None)
@@ -232,7 +227,7 @@ def _find_touched_groups(spark: SparkSession, job: PublishJob) -> DataFrame:
 
 
 def _render_query(spark: SparkSession, job: PublishJob, sql: str, rows: str, joined_snapshots: dict[str, int]) -> str:
-    """The SQL with `rows` in the table's place, and each other table as of its snapshot."""
+    """Return the SQL with `rows` in the table's place, and each other table as of its snapshot."""
     for name, snapshot in joined_snapshots.items():
         rows_there = render_table_as_of(spark, name, snapshot, job.position.joined[name])
         sql = sql.replace(f"{{{name}}}", f"({rows_there})")
@@ -240,7 +235,6 @@ def _render_query(spark: SparkSession, job: PublishJob, sql: str, rows: str, joi
 
 
 def _render_source(spark: SparkSession, job: PublishJob, snapshot: int, files: tuple[str, ...] | None) -> str:
-    """The table's rows as of a snapshot, in some files only."""
     source = render_table_as_of(spark, job.table, snapshot, job.position.to)
     if files is None:
         return source
@@ -248,7 +242,7 @@ def _render_source(spark: SparkSession, job: PublishJob, snapshot: int, files: t
 
 
 def _read_topic_state(spark: SparkSession, ranges: Ranges) -> DataFrame | None:
-    """The last record of each key that the topics hold, without those that are deleted; None for empty topics."""
+    """Read the last record of each key that the topics hold, without deleted ones; None for empty topics."""
     if ranges.span == 0:
         return None
     options = {**build_client_options(spark, "read_committed"), **build_offsets_options(ranges, RECORDS_PER_TASK)}

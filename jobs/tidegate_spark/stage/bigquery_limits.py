@@ -18,10 +18,7 @@ YEAR_RANGE_REASON = "outside of the years 1 to 9999, which BigQuery cannot hold"
 
 
 def add_limit_reasons(decoded: DataFrame, table: StageTable) -> DataFrame:
-    """Give records a `key_reason` or a `value_reason` that hold what the destination has no room for.
-
-    What BigQuery has none for only in rows that are left as files; and of all rows only in those that are wanted.
-    """
+    """Give records a `key_reason` or a `value_reason` that hold what the destination has no room for."""
     if table.naming is not None and table.naming.name is None:  # names are looked for, and nothing is staged
         return decoded
     keys = [*table.key_limits]
@@ -48,7 +45,7 @@ def _list_values(table: StageTable) -> list[tuple[str, str]]:
 
 
 def _list_record_faults(table: StageTable) -> Iterator[tuple[str, str]]:
-    """What is staged beside a record's key: its row, its time, and the sequence, which a delete has without a row."""
+    """Check what is staged beside a record's key: its row, its time, and the sequence, which also a delete has."""
     yield from list_faults("timestamp", Primitive("TIMESTAMP"), "timestamp")
     values = _list_values(table)
     yield from _list_struct_faults("value_struct", values)
@@ -64,7 +61,7 @@ def _list_record_faults(table: StageTable) -> Iterator[tuple[str, str]]:
 
 
 def render_storable_time(time: str) -> str:
-    """SQL for a record's own time as a column of files: one that BigQuery cannot hold is of a bad record."""
+    """Return a record's own time as a column of files; one that BigQuery cannot hold is of a bad record."""
     return (
         f"CASE WHEN {time} NOT BETWEEN {_render_year_range('TIMESTAMP')} THEN TIMESTAMP'{LAST_TIMES['TIMESTAMP']}' "
         f"ELSE {time} END"
@@ -86,7 +83,7 @@ def _render_case(faults: Iterable[tuple[str, str]]) -> str:
 
 
 def list_faults(value: str, kind: DataType, name: str, depth: int = 0) -> Iterator[tuple[str, str]]:
-    """Reasons, which begin with the column's name, each with SQL that is true where it holds, else false or NULL."""
+    """Yield reasons, which begin with the column's name, each with SQL that is true if it holds, else false or NULL."""
     each = f"e{depth}"
     match kind:
         case Array(element):

@@ -11,7 +11,7 @@ DEAD_LETTER_DISPOSITION = "dead_lettered"
 
 
 def render_bad_disposition(table: StageTable) -> str:
-    """SQL text: what becomes of a record that cannot be decoded."""
+    """Return what becomes of a record that cannot be decoded."""
     if table.skips is not None:
         places = [
             f"WHEN topic = {render_literal(topic)} AND partition = {partition} AND offset = {offset} "
@@ -23,14 +23,14 @@ def render_bad_disposition(table: StageTable) -> str:
 
 
 def render_failed_stage() -> str:
-    """SQL text: which part of the record could not be decoded, NULL for a good one."""
+    """Return which part of the record could not be decoded, NULL for a good one."""
     return "CASE WHEN key_reason IS NOT NULL THEN 'key' WHEN value_reason IS NOT NULL THEN 'value' END"
 
 
 def add_bad_column(columns: Sequence[str], table: StageTable) -> list[str]:
-    """The intermediate row's `columns`, given as `expression AS name` or names, in the form that holds bad records too.
+    """Extend the intermediate row's `columns` (`expression AS name`, or names) to hold bad records too.
 
-    A bad record has its bytes and the reason in `bad`, and neither key nor value; a row has no `bad`.
+    A bad record has its bytes and the reason in `bad`, and neither key nor value.
     """
     if table.set_aside is None:
         return list(columns)

@@ -1,9 +1,8 @@
 """Records that cannot be used, and that the table's conditions leave to another table: none of this table's bad ones.
 
-One topic may hold the records of many tables, and this table's columns and key fit only its own. So of a record that is
-bad each part of the conditions is asked once more, if all that this part reads could be read: Kafka's metadata, what
-the message tells of itself, or fields of the row, whatever the other fields hold. A part that reads anything else says
-nothing, and a record of which every part says nothing stays bad.
+One topic may hold the records of many tables, and this table's columns and key fit only its own. So of a bad record
+each part of the conditions is asked once more, if all that it reads could be read; a record of which no part can be
+asked stays bad.
 """
 
 from dataclasses import dataclass
@@ -22,8 +21,6 @@ RECORD = "_tidegate"
 
 @dataclass(frozen=True)
 class _Part:
-    """A condition that holds of the table's own records, with the columns that it reads."""
-
     sql: str
     row_columns: tuple[str, ...]
     key_columns: tuple[str, ...]
@@ -31,7 +28,6 @@ class _Part:
 
 
 def has_conditions(table: StageTable) -> bool:
-    """Whether the table leaves records to others."""
     return bool(_list_parts(table))
 
 
@@ -49,7 +45,7 @@ def mark_foreign_records(judged: DataFrame, decoded_value: DecodedValue, table: 
 
 
 def _list_parts(table: StageTable) -> list[_Part]:
-    """What must hold of the table's own records; `when` of a table that takes the others as deletes says nothing."""
+    """Return what must hold of the table's own records; not `when`, if the table takes the others as deletes."""
     conditions = split_conjunction(table.when) if table.when is not None and not table.retracts else []
     route = render_route(table.route)
     conditions += [route] if route else []
@@ -60,7 +56,7 @@ def _list_parts(table: StageTable) -> list[_Part]:
 
 
 def _list_shown_columns(decoded_value: DecodedValue, table: StageTable) -> dict[str, str]:
-    """SQL of all columns that conditions see, by name: what the value leaves out of the key's is that of the key."""
+    """Return all columns that conditions see, as SQL by name."""
     metadata = render_metadata(decoded_value, table)
     keys = locate_key_columns(table)
     columns = keys | {name: metadata[word] for name, word in table.metadata.items()}
@@ -72,16 +68,16 @@ def _list_shown_columns(decoded_value: DecodedValue, table: StageTable) -> dict[
 
 
 def _render_own_value(name: str, decoded_value: DecodedValue) -> str:
-    """The column of the record's row; of one that was not located, as far as it was read."""
+    """Return the column of the record's row; of one that was not located, as far as it was read."""
     located = decoded_value.columns_of_unlocated.get(name)
     own_value = f"{ROW}.{quote(name)}"
     return f"CASE WHEN located_reason IS NULL THEN {own_value} ELSE {located} END" if located else own_value
 
 
 def _render_is_known(part: _Part, decoded_value: DecodedValue, table: StageTable) -> str:
-    """A condition: what the part reads is what the record holds.
+    """Whether what the part reads is what the record holds.
 
-    A message that was not located may still show some of it, but NULL there may be what could not be read.
+    A message that was not located may show some of it, but NULL there may be what could not be read.
     """
     conditions = ["reason IS NOT NULL", f"NOT {decoded_value.concerns_all}"]
     if part.row_columns:
@@ -106,12 +102,12 @@ def _render_is_known(part: _Part, decoded_value: DecodedValue, table: StageTable
 
 
 def _render_is_key_known(decoded_value: DecodedValue, table: StageTable) -> str:
-    """A condition: the key is good; one that is taken from the value only if that can be read."""
+    """Whether the key is good; one that is taken from the value only if that can be read."""
     is_own = "false" if table.key.from_value or decoded_value.has_several_rows else "key IS NOT NULL"
     return f"(key_reason IS NULL AND ({is_own} OR located_reason IS NULL))"
 
 
 def _render_verdict(part: _Part, is_known: str) -> str:
-    """A condition: the part is known not to hold of the record; a delete shows no row, so it must be false."""
+    """Whether the part is known not to hold of the record; a delete shows no row, so it must be false."""
     answer = f"CASE WHEN {is_known} THEN {render_attempt(part.sql)} END"
     return f"coalesce({answer} IN ('false', CASE WHEN {RECORD}.change <> '{DELETE}' THEN 'null' END), false)"

@@ -40,24 +40,25 @@ def run(spark: SparkSession, job: StageJob) -> None:
 
     1. Create the intermediate tables that are missing, or that hold rows of another shape.
     2. Read the records once; several tables share the read.
-    3. Take the last record of each raw key where the table allows it, decode, count in the same pass, and overwrite
-       batch N of each table.
+    3. Decode, count in the same pass, and overwrite batch N of each table.
     4. Leave the counts, or the first bad record, in a table property named by the attempt.
 
-    A repeat call overwrites batch N under another attempt. A batch with a bad record is written without that record and
-    recorded as bad, so it is never merged. If the table sets bad records aside, they are staged beside its rows in the
-    same pass; too many of them make the batch bad.
+    A repeat call overwrites batch N under another attempt. A batch with a bad record is written without it and recorded
+    as bad, so it is never merged; bad records that the table sets aside are staged beside its rows.
     """
     job = guard_lengths(spark, job)
+    # 1.
     for table in (*job.tables, *([job.finder] if job.finder else [])):
         for statement in table.create:
             execute(spark, statement)
             hit_failpoint("job.created")
+    # 2.
     records = read_records(spark, job)
     is_shared = len(job.tables) + (job.finder is not None) > 1
     shared = records.persist() if is_shared else records
     try:
         for table in job.tables:
+            # 3. and 4.
             _stage_table(spark, job, table, shared)
         if job.finder is not None:
             write_names(spark, job.finder, decode(add_texts(keep_every_record(shared)), job.finder))
@@ -122,7 +123,6 @@ def _write_batch(job: StageJob, table: StageTable, records: DataFrame, *, is_pla
 
 
 def _list_columns(job: StageJob, table: StageTable) -> list[str]:
-    """The intermediate row, in the order of its columns."""
     batch_columns = [
         f"{render_as_data(f'{job.batch}L')} AS batch_number",
         f"{render_literal(table.attempt)} AS attempt",

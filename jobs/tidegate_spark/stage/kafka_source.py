@@ -32,9 +32,7 @@ HEADER_METADATA = {"headers", "header-list"}
 
 
 def read_records(spark: SparkSession, job: StageJob) -> DataFrame:
-    """The records of the job's ranges as the source gives them; of a replay those of the dead-letter table, in the same
-    columns. Nothing is read before the DataFrame is used.
-    """
+    """Return the records of the job's ranges, lazily; of a replay those of the dead-letter table, in these columns."""
     if job.letters is not None:
         return _read_dead_letters(spark, job.letters, job.ranges)
     finder = [job.finder] if job.finder else []
@@ -47,13 +45,13 @@ def read_records(spark: SparkSession, job: StageJob) -> DataFrame:
 
 
 def build_client_options(spark: SparkSession, isolation: str) -> dict[str, str]:
-    """The source's options for whom it asks and how: the connection's, which may name another wait of a fetch."""
+    """Return the source's options of the client: the connection's, which may name another wait of a fetch."""
     settings = json.loads(read_private_conf(spark, KAFKA_CONF))
     return {"kafka.fetch.max.wait.ms": FETCH_WAIT_MS, **settings, "kafka.isolation.level": isolation}
 
 
 def build_offsets_options(ranges: Ranges, records_per_task: int) -> dict[str, str]:
-    """The source's options for exactly these ranges: empty ones are left out, and lost offsets fail the job."""
+    """Return the source's options for exactly these ranges: empty ones are left out, and lost offsets fail the job."""
     busy = [(topic, partition, start, end) for topic, partition, start, end in ranges if end > start]
     return {
         "assign": json.dumps(_group_partitions((t, p) for t, p, _, _ in busy)),
@@ -67,9 +65,7 @@ def build_offsets_options(ranges: Ranges, records_per_task: int) -> dict[str, st
 
 
 def compute_records_per_task(spark: SparkSession, job: StageJob) -> int:
-    """How many offsets a task reads at most. Where records are deduplicated by their key, large batches get few large
-    tasks.
-    """
+    """Return how many offsets a task reads at most. Deduplicated large batches get few large tasks."""
     is_small = job.ranges.span <= TASKS_PER_SLOT * RECORDS_PER_TASK  # a single core's tasks would not be larger
     if is_small or not any(table.last_per_raw_key for table in job.tables):
         return RECORDS_PER_TASK
@@ -79,14 +75,14 @@ def compute_records_per_task(spark: SparkSession, job: StageJob) -> int:
 
 
 def _count_slots(spark: SparkSession) -> int:
-    """How many tasks run at once: into so many parts Spark divides a range of numbers, and its plan says so; else 0."""
+    """Count how many tasks run at once, by Spark's plan of a range of numbers; else 0."""
     plan = spark.sql("EXPLAIN SELECT * FROM range(1)").collect()[0][0]
     match = re.search(r"splits=(\d+)", plan)
     return int(match[1]) if match else 0
 
 
 def _read_dead_letters(spark: SparkSession, letters: DeadLetterSource, ranges: Ranges) -> DataFrame:
-    """Records from their own bytes, with the columns that the Kafka source gives; how they were stamped is not kept."""
+    """Read records from their own bytes, with the Kafka source's columns; how they were stamped is not kept."""
     within = [
         f"(topic = {render_literal(topic)} AND partition = {partition} AND offset >= {start} AND offset < {end} "
         f"AND topic_id {_render_same_id(letters.topic_ids.get(topic))})"
@@ -103,7 +99,7 @@ def _render_same_id(topic_id: str | None) -> str:
 
 
 def wants_headers(table: StageTable) -> bool:
-    """Whether the table has use for a record's headers: the source gives them only where one is asked for."""
+    """Whether the table needs a record's headers: the source gives them only if asked."""
     are_read = any(has_schema_ids_in_headers(part.options) for part in (table.key, table.value))
     are_needed = are_read or bool(HEADER_METADATA & set(table.metadata.values()))
     return are_needed or table.set_aside is not None or reads_old_key_header(table)

@@ -15,7 +15,7 @@ KEY_NOT_IN_VALUE_REASON = "key.from is value, and the record has no value that s
 
 
 def add_key(decoded_value: DecodedValue, table: StageTable, decode_key: DecodeKey | None = None) -> DataFrame:
-    """Add `key_struct` and `key_reason` (NULL when the key is good) to the records of a decoded value.
+    """Add `key_struct` and `key_reason` (NULL if the key is good) to the records of a decoded value.
 
     Keys of their own bytes are read by `decode_key`, else as their format is.
     """
@@ -43,8 +43,7 @@ def add_key(decoded_value: DecodedValue, table: StageTable, decode_key: DecodeKe
 def check_verified_fields(decoded: DataFrame, table: StageTable) -> DataFrame:
     """Give `value_reason` to records whose `key_struct` and `row_struct` differ in a field of `verified`.
 
-    A field that the value leaves out is NULL there, and so differs from one that the key has. A delete, or a record
-    without a key, has nothing to compare.
+    A field that the value leaves out is NULL there. A delete, or a record without a key, has nothing to compare.
     """
     if not table.verified:
         return decoded
@@ -64,14 +63,14 @@ LATEST_TIME_COLUMN = "latest"
 
 
 def keep_every_record(records: DataFrame) -> DataFrame:
-    """Each record for itself, with the columns that a deduplicated one has: it stands for one, its own latest."""
+    """Add the columns of a deduplicated record: each stands for one, its own latest."""
     return records.selectExpr("*", f"1L AS {COUNT_COLUMN}", f"timestamp AS {LATEST_TIME_COLUMN}")
 
 
 def keep_last_per_key(records: DataFrame, table: StageTable) -> DataFrame:
-    """Of each key's bytes, the record with the highest offset; records without a key stay for themselves.
+    """Keep, of each key's bytes, the record with the highest offset; records without a key all stay.
 
-    So do records whose value holds the place of an unchanged one: the records before them say what it stands for.
+    So do records with a placeholder of an unchanged value: earlier records hold the value.
     """
     words = set(table.metadata.values())
     columns = ["value", "timestamp", *(["timestampType"] if "timestamp-type" in words else [])]
@@ -90,7 +89,6 @@ def keep_last_per_key(records: DataFrame, table: StageTable) -> DataFrame:
 
 
 def _render_has_placeholder(table: StageTable) -> str:
-    """Bytes in the value that may be the placeholder of an unchanged column."""
     if table.value.unavailable is None:
         return ""
     lists = any(c.type.startswith("ARRAY") for c in table.value_columns if c.name in table.unchanged)

@@ -16,7 +16,7 @@ BIGQUERY_PARQUET_CONF = {
 
 
 def write_rows(rows: DataFrame, table: StageTable) -> DataFrame:
-    """Return what was written below the attempt's folder: one file where each is uploaded by a load job of its own."""
+    """Return what was written below the attempt's folder: one file, if each is uploaded by a load job of its own."""
     files = replace_map_values(rows)
     files = files.repartition(1) if table.folder.startswith("file:") else files
     files.write.mode("overwrite").parquet(f"{table.folder}/rows")
@@ -32,9 +32,7 @@ def write_counts(spark: SparkSession, folder: str, outcome: str) -> None:
 
 
 def render_outcome(table: StageTable, outcome: str, properties: dict[str, str] | None = None) -> str:
-    """The statement that keeps what a job did in a property of the intermediate table, under the attempt's name, and
-    other `properties` beside it. The outcome is JSON.
-    """
+    """Return the statement that keeps a job's outcome (JSON) in a property of the intermediate table, by attempt."""
     properties_to_set = {table.property: outcome, **(properties or {})}
     assigned = ", ".join(
         f"{render_literal(name)} = {render_literal(value)}" for name, value in properties_to_set.items()
@@ -43,14 +41,13 @@ def render_outcome(table: StageTable, outcome: str, properties: dict[str, str] |
 
 
 def replace_map_values(rows: DataFrame) -> DataFrame:
-    """The rows with every map as an array of its entries, wherever it lies: BigQuery has no maps."""
+    """Replace every map by an array of its entries, at any depth: BigQuery has no maps."""
     return rows.selectExpr(
         *(f"{_render_without_maps(quote(f.name), f.dataType)} AS {quote(f.name)}" for f in rows.schema)
     )
 
 
 def _render_without_maps(value: str, kind: DataType, depth: int = 0) -> str:
-    """SQL for a value without maps; what holds none is taken as it is."""
     if not _has_map(kind):
         return value
     each = f"e{depth}"

@@ -58,7 +58,6 @@ def project_rows(decoded: DataFrame, table: StageTable) -> DataFrame:
 
 
 def _list_record_columns(table: StageTable, select: Projection) -> list[str]:
-    """The columns of a decoded row as `select` sees them."""
     keys = [f"{RECORD}.key_struct{f'.{quote(f)}' if f is not None else ''} AS {quote(name)}" for name, f in select.keys]
     key_names = {name.casefold() for name, _ in select.keys}
     names = [c.name for c in table.value_columns] + list(table.metadata)
@@ -71,7 +70,6 @@ def _list_record_columns(table: StageTable, select: Projection) -> list[str]:
 
 
 def _read_dimension(decoded: DataFrame, dimension: Dimension) -> DataFrame:
-    """The dimension's rows at the pinned snapshot."""
     pinned = dimension.snapshot_id
     version = "WHERE false" if pinned is None else f"VERSION AS OF {pinned}"
     session = decoded.sparkSession
@@ -79,7 +77,7 @@ def _read_dimension(decoded: DataFrame, dimension: Dimension) -> DataFrame:
 
 
 def _count_matches(rows: DataFrame) -> DataFrame:
-    """One row for each row of the record, with the number of rows that the joins made of it."""
+    """Return one row for each row of the record, with the number of rows that the joins made of it."""
     place = ", ".join(f"{RECORD}.{name}" for name in ("topic", "partition", "offset", "row_number"))
     counted_rows = rows.withColumns(
         {
@@ -95,17 +93,16 @@ def _format_ambiguity(select: Projection) -> str:
 
 
 def render_selected_column(column: Selected) -> str:
-    """SQL text: the column's value as its type, NULL where that cannot hold it; so is a part of it."""
+    """Return the column's value as its type, NULL if that cannot hold it; so is a part of it."""
     return f"try_cast((\n{column.sql}\n) AS {_format_cast_type(column)})"
 
 
 def _format_cast_type(column: Selected) -> str:
-    """The type without what is NOT NULL inside: Spark casts nothing to that."""
     return format_type(parse_type(column.type))
 
 
 def render_failure(columns: Iterable[Selected]) -> str:
-    """SQL text: the first expression that Spark cannot work out for a record, as a reason; NULL where it can all."""
+    """Return the first expression that fails for a record, as a reason; else NULL."""
     computed = (column for column in columns if column.is_computed)
     cases = (
         f"WHEN {render_attempt(c.sql)} IS NULL THEN {render_literal(f'select: {c.name} {FAILURE_TEXT}')}"
@@ -116,7 +113,7 @@ def render_failure(columns: Iterable[Selected]) -> str:
 
 
 def render_misfit_cases(columns: Iterable[Selected]) -> str:
-    """Cases, each with its reason, for values that are there and that their type, or that of a part, cannot hold."""
+    """Return cases, each with its reason, for values that their type, or that of a part, cannot hold."""
     cases = []
     for column in columns:
         kind = parse_type(column.type)
@@ -130,7 +127,7 @@ def render_misfit_cases(columns: Iterable[Selected]) -> str:
 
 
 def render_fault_reason(columns: Iterable[Selected], struct: str, record_time: str = "") -> str:
-    """SQL text: what readers of tables could not read of the computed columns in the `struct`, as a reason; or NULL.
+    """Return what readers of tables could not read of the computed columns in the `struct`, as a reason; or NULL.
 
     A column's own times and texts were judged when the record was decoded; the `record_time` was not.
     """
@@ -147,7 +144,6 @@ def render_fault_reason(columns: Iterable[Selected], struct: str, record_time: s
 
 
 def _render_is_far(value: str, leaf: Primitive) -> str | None:
-    """A condition: a time that no reader of tables has."""
     if leaf.name not in MOMENTS:
         return None
     last = LAST_DATES.get(leaf.name, LAST_TIMESTAMP)
@@ -161,7 +157,7 @@ def _render_is_no_text(value: str, leaf: Primitive) -> str | None:
 def _render_any_leaf(
     value: str, kind: DataType, judge: Callable[[str, Primitive], str | None], depth: int = 0
 ) -> str | None:
-    """A condition: `judge` holds for the value, or for a leaf in it; None where it judges none."""
+    """Whether `judge` holds for the value, or for a leaf in it; None if it judges none."""
     each = f"_tidegate_{depth}"
     match kind:
         case Primitive():
@@ -179,8 +175,9 @@ def _render_any_leaf(
 
 
 def _render_is_misfit(column: Selected, kind: DataType) -> str:
-    """A condition on a value that is there. Of a list, a map or a struct Spark's `try_cast` makes one with NULL in it:
-    only its `CAST` fails then.
+    """Whether a value does not fit.
+
+    For a list, a map or a struct `try_cast` gives one with NULL in it; only `CAST` fails.
     """
     if isinstance(kind, Primitive):
         return f"{render_selected_column(column)} IS NULL"

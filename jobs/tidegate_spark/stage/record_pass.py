@@ -60,8 +60,8 @@ WRITTEN_CONDITION = f"fate IN ('staged', '{DEAD_LETTER_DISPOSITION}')"
 class PassCounts:
     """The aggregates of one pass: `observe` the records, write them, `read` from what was written.
 
-    Through Connect an `Observation` would ask the server whether the records are a stream, for which it analyses the
-    whole plan: a sixth of what a small stage costs. By name the counts come with the answer to the write.
+    By name the counts come with the answer to the write. An `Observation` would let the server analyse the whole plan
+    once more: a sixth of the cost of a small stage.
     """
 
     def __init__(self) -> None:
@@ -69,11 +69,11 @@ class PassCounts:
         self._observation = None if is_remote() else Observation(self._name)
 
     def observe(self, records: DataFrame, aggregates: Sequence[Column]) -> DataFrame:
-        """The records, with `aggregates` computed over all of them while they pass; read them after the action."""
+        """Return the records, with `aggregates` computed while they pass; read them after the action."""
         return records.observe(self._observation or self._name, *aggregates)
 
     def read(self, written_rows: DataFrame) -> dict[str, Any]:
-        """The counts, after `written_rows` of these records were written; empty if the server lost the counts."""
+        """Return the counts, after `written_rows` were written; empty if the server lost them."""
         if self._observation is not None:
             return dict(self._observation.get)
         execution = written_rows.executionInfo
@@ -83,7 +83,7 @@ class PassCounts:
 def build_pass(
     ranges: Ranges, table: StageTable, records: DataFrame, *, is_plain: bool
 ) -> tuple[PassCounts, DataFrame]:
-    """The rows of these records, not computed yet, and the counts that are filled when the rows are written.
+    """Return the rows of these records, lazily, and the counts that are filled when the rows are written.
 
     A plain pass also counts the records that it cannot decode, as `UNUSUAL`.
     """
@@ -97,15 +97,15 @@ def build_pass(
 
 
 def add_texts(records: DataFrame) -> DataFrame:
-    """Key and value as texts beside their bytes."""
+    """Add key and value as texts beside their bytes."""
     return records.selectExpr("*", "CAST(key AS STRING) AS key_text", "CAST(value AS STRING) AS value_text")
 
 
 def decode(records: DataFrame, table: StageTable, *, is_plain: bool = False) -> DataFrame:
     """Add key, value, op and `fate`: bad, dead_lettered, filtered, ignored (a delete that is not taken), staged.
 
-    `is_plain`: the short expressions of `can_read_plainly`; records that they cannot decode get the reason `UNUSUAL`.
-    A record that names no table is bad if names are collected; else it is filtered.
+    `is_plain`: the short expressions of `can_read_plainly`; records that they cannot decode get the reason `UNUSUAL`. A
+    record that names no table is bad if names are collected; else it is filtered.
     """
     is_name_registry = table.naming is not None and table.naming.name is None
     unnamed = "name_reason" if is_name_registry else "NULL"
@@ -146,10 +146,7 @@ def decode(records: DataFrame, table: StageTable, *, is_plain: bool = False) -> 
 
 
 def _judge_owner(reasoned: DataFrame, decoded_value: DecodedValue, table: StageTable, *, is_plain: bool) -> DataFrame:
-    """Leave bad records to the tables that they are for: they are not wanted here, and have no `reason`.
-
-    A plain pass does not tell: with one such record the batch is read once more.
-    """
+    """Leave bad records to the tables that they are for: they are not wanted here, and have no `reason`."""
     if not has_conditions(table):
         return reasoned
     if is_plain:
@@ -165,7 +162,7 @@ def _judge_owner(reasoned: DataFrame, decoded_value: DecodedValue, table: StageT
 
 
 def _spoil_whole_records(judged: DataFrame) -> DataFrame:
-    """One bad row makes its whole record bad: with the reason of the first bad row, and without its other rows."""
+    """Let one bad row make its whole record bad: with the reason of the first bad row, and without its other rows."""
     is_bad = f"fate IN ('bad', '{DEAD_LETTER_DISPOSITION}')"
     spoilt = f"min(CASE WHEN {is_bad} THEN row_number END) OVER (PARTITION BY {RECORD_PLACE}) AS spoilt_by"
     columns = {
@@ -176,7 +173,7 @@ def _spoil_whole_records(judged: DataFrame) -> DataFrame:
 
 
 def _render_record_disposition(decoded_value: DecodedValue) -> str:
-    """What is counted: a record of several rows is bad when any of them is, else staged when any of them is."""
+    """Return what is counted: a record is bad if any of its rows is, else staged if any of them is."""
     if not decoded_value.has_several_rows:
         return "fate"
     rank = "CASE fate WHEN 'staged' THEN 2 WHEN 'filtered' THEN 1 WHEN 'ignored' THEN 0 ELSE 3 END"
@@ -184,7 +181,7 @@ def _render_record_disposition(decoded_value: DecodedValue) -> str:
 
 
 def list_row_columns(table: StageTable) -> list[str]:
-    """A decoded row, in the order of an intermediate table's columns; `i` numbers the rows of one record."""
+    """Return a decoded row's columns in the order of an intermediate table; `i` numbers the rows of one record."""
     return [
         "key_struct AS key", f"{_render_value(table)} AS value", *(["sequence"] if table.sequence else []),
         *([KEPT_COLUMN] if table.stages_kept else []),
@@ -200,12 +197,8 @@ def _list_times(table: StageTable) -> list[str]:
 
 
 def render_as_data(constant: str) -> str:
-    """SQL for a number or a time that is another one in each batch.
-
-    A literal becomes part of the code that Spark generates, so each batch would have to be compiled again. An element
-    of an array does not. Spark folds neither array nor index into a literal, because the index is computed from a
-    column: the remainder of a division by 1.
-    """
+    """Return SQL for a number or a time that differs from batch to batch."""
+    # a literal becomes part of generated code, which Spark would compile for each batch; it does not fold this index
     return f"array({constant})[pmod(partition, 1)]"
 
 
@@ -220,7 +213,7 @@ def _render_value(table: StageTable) -> str:
 
 
 def _list_aggregates(ranges: Ranges, table: StageTable) -> list[Column]:
-    """Aggregates of the one pass: records by fate, the first bad one, the latest timestamp of each partition."""
+    """Return the aggregates of the pass: records by fate, the first bad one, each partition's latest timestamp."""
     failing = "reason IS NOT NULL" if table.skips is None else "fate = 'bad'"
     bad_place = f"CASE WHEN {failing} THEN struct(topic, partition, offset) END"
     fates = {fate: f"count_if(record_fate = '{fate}' AND row_number = 0)" for fate in (*DISPOSITIONS, "bad")}
@@ -250,14 +243,12 @@ def _list_observed_partitions(ranges: Ranges) -> list[tuple[str, int]]:
 
 
 def _list_extra_counts(table: StageTable) -> tuple[str, ...]:
-    """What is counted beside the fates, for tables in which it makes a difference."""
     rows = (ROW_COUNT,) if table.folder else ()
     unchanged = UNCHANGED_COUNTS if table.stages_kept else ()
     return (*rows, *(DELETE_COUNTS if table.sequence else ()), *unchanged)
 
 
 def build_outcome(observed: dict[str, Any], ranges: Ranges, table: StageTable) -> StageOutcome:
-    """What a pass counted, for the worker."""
     timestamps: dict[str, dict[int, int]] = {}
     for index, (topic, partition) in enumerate(_list_observed_partitions(ranges)):
         latest = observed[f"timestamp_{index}"]

@@ -24,11 +24,10 @@ SOURCES_COLUMN = "its_sources"
 
 
 def add_sequence(decoded: DataFrame, decoded_value: DecodedValue, table: StageTable) -> DataFrame:
-    """Add `sequence` to decoded records, for tables that are ordered by one; it is NULL for a delete that carries none.
+    """Add `sequence` to decoded records, for tables that are ordered by one; NULL for a delete that carries none.
 
-    An upsert always has one, be its columns NULL. A delete has one if its record shows at least one of the columns that
-    come from the value, the event's own metadata among them, or if all are of Kafka's metadata. A lone tombstone shows
-    none of the value. Where `select` makes a column, what it is made of is looked at.
+    An upsert always has one, be its columns NULL. A delete has one if its record shows a column of the value, or if all
+    columns are of Kafka's metadata; a lone tombstone shows none.
     """
     if not table.sequence:
         return decoded
@@ -54,13 +53,12 @@ def add_sequence(decoded: DataFrame, decoded_value: DecodedValue, table: StageTa
 
 
 def _find_computed_columns(table: StageTable) -> dict[str, Selected]:
-    """The columns of the sequence that `select` makes."""
     columns = table.select.columns if table.select is not None else ()
     return {c.name: c for c in columns if c.is_derived and c.name in table.sequence}
 
 
 def _list_needed_columns(table: StageTable) -> tuple[str, ...]:
-    """The record's columns of which the sequence is made, key columns and what is beside them apart."""
+    """Return the record's columns of which the sequence is made."""
     derived_columns = _find_computed_columns(table)
     keys = {name.casefold() for name, _ in table.select.keys} if table.select is not None else set()
     columns = {name.casefold(): name for name in (*(c.name for c in table.value_columns), *table.metadata)}
@@ -73,7 +71,7 @@ def _render_struct(parts: dict[str, str]) -> str:
 
 
 def _add_sequence_column(sourced: DataFrame, table: StageTable, has_sources: str) -> DataFrame:
-    """Add `sequence` out of `its_sources`, where `has_sources`; what cannot be made is a `value_reason`."""
+    """Add `sequence` out of `its_sources`, if `has_sources`; what cannot be made is a `value_reason`."""
     derived_columns = _find_computed_columns(table)
     if not derived_columns or table.select is None:
         names = ", ".join(f"{SOURCES_COLUMN}.{quote(name)} AS {quote(name)}" for name in table.sequence)
@@ -103,11 +101,7 @@ def _add_sequence_column(sourced: DataFrame, table: StageTable, has_sources: str
 
 
 def _require_version_time(ordered_records: DataFrame, table: StageTable) -> DataFrame:
-    """Of records whose first column of `sequence` is the time of a version, an upsert has one.
-
-    The row before a delete says when that one began, so it is left out: the delete has no time of its own unless
-    metadata tell it.
-    """
+    """Require the time of a version of upserts: the first column of `sequence`."""
     first = table.sequence[0]
     reason = render_literal(f"{first} is NULL, and with history it says from when on a row holds")
     is_row = f"op <> '{DELETE}' AND change <> '{NO_CHANGE}' AND is_wanted"
@@ -116,7 +110,7 @@ def _require_version_time(ordered_records: DataFrame, table: StageTable) -> Data
 
 
 def _render_shown_column(name: str, decoded_value: DecodedValue) -> str:
-    """A column of the row that a record shows: a delete may show the one before it."""
+    """Return a column of the row that a record shows: a delete may show the one before it."""
     row = f"row_struct.{quote(name)}"
     return (
         f"CASE WHEN change = '{DELETE}' THEN {decoded_value.columns_before[name]} ELSE {row} END"
@@ -126,7 +120,6 @@ def _render_shown_column(name: str, decoded_value: DecodedValue) -> str:
 
 
 def _list_value_fields(table: StageTable, needed: tuple[str, ...]) -> ConnectFields:
-    """Those of the columns that come from the value."""
     types = {c.name: c.type for c in table.value_columns}
     columns = tuple(Column(name, types[name]) for name in needed if name not in table.metadata)
     return ConnectFields(columns, get_units(table))

@@ -15,7 +15,7 @@ UNNAMED_ROW_COUNT = 4  # of records without a name: bad, dead_lettered, filtered
 
 
 def render_table_name(naming: TableTemplate) -> str:
-    """SQL text: ``namespace.table`` as `Naming.name_of` makes it, NULL where a record's values make no such name."""
+    """Return ``namespace.table`` as `Naming.name_of` makes it, NULL if a record's values make no such name."""
     valid = render_literal(rf"\A{VALUE_PATTERN}\z")
     fields = " AND ".join(f"regexp_like({_render_value(f)}, {valid})" for f in naming.fields)
     namespace = _render_template(naming.namespace)
@@ -30,7 +30,7 @@ def render_table_name(naming: TableTemplate) -> str:
 
 
 def render_name_reason(naming: TableTemplate) -> str:
-    """SQL text: why a record names no table."""
+    """Return why a record names no table."""
     values = ", ' ', ".join(
         f"{render_literal(field + '=')}, "
         f"coalesce(to_json(struct(substr(CAST({quote(field)} AS STRING), 1, 100) AS v)), '')"

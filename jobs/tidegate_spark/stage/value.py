@@ -32,13 +32,13 @@ KAFKA_METADATA = {
 
 
 def render_metadata(decoded_value: DecodedValue, table: StageTable) -> dict[str, str]:
-    """SQL of each metadata word that the table's columns may use."""
+    """Return SQL of each metadata word that the table's columns may use."""
     value_metadata = {f"value.{name}": sql for name, sql in decoded_value.metadata.items()}
     return {**KAFKA_METADATA, "leader-epoch": _render_leader_epoch(table), **value_metadata}
 
 
 def _render_leader_epoch(table: StageTable) -> str:
-    """By partition and offset, as the worker found them; NULL where the broker has none."""
+    """Return the epoch by partition and offset, as the worker found it; NULL if the broker has none."""
     cases = [
         f"WHEN topic = {render_literal(topic)} AND partition = {partition} AND offset >= {offset} THEN {epoch}"
         for topic, partitions in table.epochs.items()
@@ -49,7 +49,7 @@ def _render_leader_epoch(table: StageTable) -> str:
 
 
 def add_value(records: DataFrame, decoded_value: DecodedValue, table: StageTable) -> DataFrame:
-    """Add `op` (c, r, u or d), `value_struct` (NULL for a delete) and `value_reason` (NULL when the value is good).
+    """Add `op` (c, r, u or d), `value_struct` (NULL for a delete) and `value_reason` (NULL if the value is good).
 
     `records` are those of `decoded_value`, with the key beside them.
     """
@@ -122,7 +122,7 @@ def _apply_conditions(decoded: DataFrame, table: StageTable, metadata: dict[str,
 
 
 def _render_lack_reason(table: StageTable) -> str:
-    """What the row lacks; a row that is a delete may lack what a row must have, but for what orders it."""
+    """Return what the row lacks; a row that is a delete may lack all but what orders it."""
     ordering = {name.casefold() for name in table.sequence}
     required_names = (c.name for c in table.value_columns if not c.nullable and c.name.casefold() in ordering)
     is_unordered = " OR ".join(f"{ROW}.{quote(name)} IS NULL" for name in required_names) or "false"
@@ -130,9 +130,7 @@ def _render_lack_reason(table: StageTable) -> str:
 
 
 def _list_row_columns(table: StageTable) -> list[str]:
-    """The columns of key and value that conditions see: what the value leaves out of the key's is that of the key, as
-    in the row that is written. A delete shows the columns of its key that are none of the value's.
-    """
+    """Return the columns of key and value that conditions see. A delete shows those of its key that the value lacks."""
     keys = locate_key_columns(table)
     names = {c.name.casefold() for c in table.value_columns}
     columns = [f"{sql} AS {quote(name)}" for name, sql in keys.items() if name.casefold() not in names]
@@ -148,14 +146,14 @@ def _list_row_columns(table: StageTable) -> list[str]:
 
 
 def locate_key_columns(table: StageTable) -> dict[str, str]:
-    """SQL of each key column by its name in the destination."""
+    """Return SQL of each key column by its name in the destination."""
     if table.key.into is not None and table.key_columns:
         return {table.key.into: "key_struct"}
     return {c.name: f"key_struct.{quote(c.name.removeprefix(table.key.prefix))}" for c in table.key_columns}
 
 
 def _list_columns_beside_value(table: StageTable, metadata: dict[str, str], keys: Iterable[str] = ()) -> list[str]:
-    """The columns that conditions see beside the value's and `keys`: those of a delete's record are not in its row."""
+    """Return the columns that conditions see beside the value's and `keys`."""
     metadata_columns = [
         f"CASE WHEN change = '{DELETE}' THEN {metadata[key]} ELSE row_struct.{quote(name)} END AS {quote(name)}"
         for name, key in table.metadata.items()
@@ -165,7 +163,7 @@ def _list_columns_beside_value(table: StageTable, metadata: dict[str, str], keys
 
 
 def _judge_old_keys(decoded: DataFrame, table: StageTable, metadata: dict[str, str]) -> DataFrame:
-    """Add `is_old_key_wanted`: whether a delete by this record, of which no value is shown, would be for this table."""
+    """Add `is_old_key_wanted`: whether a delete by this record, which shows no value, would be for this table."""
     hidden_columns = [*locate_key_columns(table), *(c.name for c in table.value_columns)]
     beside_value = None if table.retracts or table.when is None else render_without(table.when, hidden_columns)
     conditions = (beside_value, render_route(table.route))
@@ -178,16 +176,16 @@ def _judge_old_keys(decoded: DataFrame, table: StageTable, metadata: dict[str, s
 
 
 def render_attempt(expression: str) -> str:
-    """What the expression gives, as text: of a condition true, false, null; NULL where it fails for the record.
+    """Return what the expression gives, as text: of a condition true, false, null; NULL if it fails for the record.
 
-    The lambda keeps Spark from working out a part of it elsewhere, where its failure would end the job.
+    The lambda keeps Spark from computing a part of it elsewhere, where its failure would end the job.
     """
     answer = f"coalesce(CAST((\n{expression}\n) AS STRING), 'null')"
     return f"CAST(try_to_binary(get(transform(array(0), _tidegate_0 -> {answer}), 0), 'utf-8') AS STRING)"
 
 
 def _render_answer(word: str, conditions: dict[str, str]) -> str:
-    """The condition's answer. One that says nothing lets a delete pass, and everything where it is not given."""
+    """Return the condition's answer. An unknown one lets a delete pass; a missing condition lets everything pass."""
     if word not in conditions:
         return "false" if word == "delete_when" else "true"
     if word == "delete_when":
@@ -196,19 +194,18 @@ def _render_answer(word: str, conditions: dict[str, str]) -> str:
 
 
 def _render_is_retracted(table: StageTable) -> str:
-    """Whether the condition's answer makes the record a delete of its key."""
     answers = ", ".join(render_literal(answer) for answer in table.retracts)
     return f"coalesce(_tidegate_when IN ({answers}), false)" if answers else "false"
 
 
 def _render_condition_reason(conditions: dict[str, str]) -> str:
-    """Why a record cannot be judged; one that cannot is bad, so it counts as wanted."""
+    """Return why a record cannot be judged; one that cannot is bad, so it counts as wanted."""
     cases = " ".join(f"WHEN _tidegate_{word} IS NULL THEN '{word} {FAILURE_TEXT}'" for word in conditions)
     return f"CASE {cases} END" if cases else "CAST(NULL AS STRING)"
 
 
 def _render_is_wanted_table(naming: TableTemplate | None) -> str:
-    """A condition: the record names the one table that is wanted, or is a delete, which shows no name."""
+    """Whether the record names the one table that is wanted, or is a delete, which shows no name."""
     if naming is None or naming.name is None:
         return "true"
     return (
@@ -218,7 +215,7 @@ def _render_is_wanted_table(naming: TableTemplate | None) -> str:
 
 
 def render_route(route: Route | None) -> str | None:
-    """A condition: the field's text is one of the names, or matches the whole pattern; NULL where there is no text."""
+    """Whether the field's text is one of the names, or matches the whole pattern; NULL if there is no text."""
     if route is None:
         return None
     text = f"CAST({quote(route.field)} AS STRING)"

@@ -26,10 +26,7 @@ NON_FINITE_WORDS = ("NaN", *(f"{sign}{word}" for sign in ("", "-", "+") for word
 
 
 def render_is_quoted(digits: str, expr: str, text: str) -> str:
-    """A condition: digits at `expr` stand in quotes in the JSON `text`, so that no unit is meant for them.
-
-    Where the field has a name, it is looked for in front of them; else the same digits in quotes anywhere will do.
-    """
+    """Whether digits at `expr` stand in quotes in the JSON `text`, so that no unit is meant for them."""
     quotes = f"contains({text}, concat('\"', {digits}, '\"'))"
     name = _render_field_pattern(expr)
     if name is None:
@@ -39,7 +36,7 @@ def render_is_quoted(digits: str, expr: str, text: str) -> str:
 
 
 def _render_field_pattern(expr: str) -> str | None:
-    """A pattern of the field's name in a JSON text, up to its value; None for what is in a list or a map itself."""
+    """Return a pattern of the field's name in a JSON text, up to its value; None inside of a list or a map."""
     name = FIELD_NAME.search(expr)
     if name is None:
         return None
@@ -48,7 +45,7 @@ def _render_field_pattern(expr: str) -> str | None:
 
 
 def render_is_changed(expr: str, name: str, text: str) -> str:
-    """A condition: the parser made something else of what stands in `text`."""
+    """Whether the parser made something else of what stands in `text`."""
     if name == "STRING":
         words = ", ".join(render_literal(f'"{word}"') for word in NON_FINITE_WORDS)
         is_word = f"{expr} IN ({words}) AND {_render_has_bare_word(expr, text)}"
@@ -58,9 +55,9 @@ def render_is_changed(expr: str, name: str, text: str) -> str:
 
 
 def _render_has_bare_word(expr: str, text: str) -> str:
-    """A condition: a word such as NaN stands in no quotes in the JSON `text`: the parser puts it into quotes.
+    """Whether a word such as NaN stands without quotes in the JSON `text`: the parser puts it into quotes.
 
-    Where the field at `expr` has a name, it is looked for in front of the word; else any such word will do.
+    The field's name, if it has one, is looked for before the word.
     """
     name = _render_field_pattern(expr)
     if name is not None:
@@ -70,12 +67,11 @@ def _render_has_bare_word(expr: str, text: str) -> str:
 
 
 def render_is_infinite(expr: str) -> str:
-    """A condition: the number is infinite."""
     return f"abs({expr}) = CAST('Infinity' AS DOUBLE)"
 
 
 def render_may_overflow(text: str) -> str:
-    """A condition: the JSON `text` has a word for infinity, and a number that a FLOAT or a DOUBLE may not hold."""
+    """Whether `text` has a word for infinity, or a number that a FLOAT or a DOUBLE may not hold."""
     has_word = f"(contains({text}, 'Infinity') OR contains({text}, 'INF'))"
     patterns = (f"{text} RLIKE {render_literal(pattern)}" for pattern in (INFINITE_PATTERN, HUGE_NUMBER_PATTERN))
     return f"{has_word} AND {' AND '.join(patterns)}"

@@ -1,8 +1,7 @@
 """JSON fields whose meaning stands in Kafka Connect's schema envelope: Debezium's and Connect's logical types, exactly.
 
-`kinds` is a MAP from a field's name to its schema, STRUCT<name, parameters> with the same of what is inside of a list
-(`items`), a map (`values`) and a struct (`fields`), NULL without an envelope. What has no entry there is read by its
-declared type alone.
+`kinds` is a MAP from a field's name to its schema, STRUCT<name, parameters> with that of a list's `items`, a map's
+`values` and a struct's `fields`, NULL without an envelope. A field without an entry is read by its declared type.
 """
 
 import json
@@ -45,9 +44,9 @@ LOGICAL_TYPE_DDL = "name: STRING, parameters: MAP<STRING, STRING>"
 
 @dataclass(frozen=True)
 class ConnectFields(Fields):
-    """`Fields` that read each record by its own envelope where it has one, at `kinds`.
+    """`Fields` that read each record by its own envelope if it has one, at `kinds`.
 
-    `other_columns` are other columns that are read by the same `kinds`.
+    `other_columns` are read by these `kinds` too.
     """
 
     kinds: str = "kinds"
@@ -59,28 +58,25 @@ class ConnectFields(Fields):
 
     @property
     def kind_schema(self) -> str:
-        """What of a field's schema is parsed; that of its parts only where the columns have such."""
+        """The parsed part of a field's schema; that of its parts only if the columns have such."""
         return _format_kind_schema(
             [self.get_type(column) for column in (*self.columns, *self.other_columns)], "field: STRING"
         )
 
     @property
     def row_schema(self) -> str:
-        """What of a row's schema is parsed."""
         return f"STRUCT<fields: ARRAY<{self.kind_schema}>>"
 
     @property
     def event_schema(self) -> str:
-        """What of a change event's schema is parsed."""
         return f"STRUCT<fields: ARRAY<STRUCT<field: STRING, {self.row_schema.removeprefix('STRUCT<')}>>"
 
     def render_kinds(self, fields: str) -> str:
-        """The MAP of a schema's fields."""
         named_fields = f"filter({fields}, f -> f.field IS NOT NULL)"
         return f"map_from_entries(transform({named_fields}, f -> struct(f.field, f)))"
 
     def render_registered_kinds(self, kinds: Mapping[str, Mapping[str, Any]], part: str) -> str:
-        """The same for records behind a schema id, by the id; NULL for ids without such fields."""
+        """Return `kinds` for records behind a schema id; NULL for ids without such fields."""
         schema_id = f"conv(hex(substring({part}, 2, 4)), 16, 10)"
         schema = render_literal(f"MAP<STRING, {self.kind_schema}>")
         cases = [
@@ -133,7 +129,6 @@ class ConnectFields(Fields):
 
 
 def _format_kind_schema(types: Sequence[DataType], head: str = "") -> str:
-    """The DDL of what is parsed of the schemas of fields of these types."""
     parts = [*([head] if head else []), LOGICAL_TYPE_DDL]
     elements = [t.element for t in types if isinstance(t, Array) and _has_cases(t)]
     values = [t.value for t in types if isinstance(t, Map) and _has_cases(t)]
@@ -145,12 +140,11 @@ def _format_kind_schema(types: Sequence[DataType], head: str = "") -> str:
 
 
 def _has_cases(data_type: DataType) -> bool:
-    """Whether a schema may say more of a value of this type, or of a part of it, than the type does."""
     return has_leaf(data_type, lambda leaf: bool(_list_cases("", "", leaf)))
 
 
 def _render_field_entry(entry: str, name: str) -> str:
-    """What the schema says of a field of a struct; NULL where it does not name it."""
+    """Return the schema of a field of a struct; NULL if it is not named."""
     return f"get(filter({entry}.fields, f -> f.field = {render_literal(name)}), 0)"
 
 
@@ -177,7 +171,6 @@ def _render_conversion(expr: str, entry: str, data_type: DataType, unit: str | N
 
 
 def _list_cases(expr: str, entry: str, leaf: Primitive) -> list[tuple[str, str]]:
-    """(condition, value) for each logical type that a leaf of this type may hold."""
     number = f"try_cast({expr} AS BIGINT)"
     name = f"{entry}.name"
     if leaf.name in ("TIMESTAMP", "TIMESTAMP_NTZ"):
@@ -202,12 +195,12 @@ def _render_is_one_of(name: str, known: Iterable[str]) -> str:
 
 
 def _build_misfit_case(name: str, type_names: Iterable[str], leaf: Primitive) -> tuple[str, str]:
-    """A record that says that its number counts something else: the pipeline file's unit is not for it."""
+    """Refuse a record that says that its number counts something else than the pipeline file's unit."""
     return _render_is_one_of(name, (*type_names, *OTHER_COUNTS)), f"CAST(NULL AS {leaf.name})"
 
 
 def _render_timestamp_in_unit(number: str, name: str, leaf: Primitive) -> str:
-    """A count since 1970 in the unit that `name` states; NULL where it is none of a year that tables can hold."""
+    """Convert a count since 1970 in the unit that `name` states; NULL outside of the years of tables."""
     cases = " ".join(
         f"WHEN {render_literal(word)} THEN {render_timestamp(number, unit, leaf.name, leaf.is_truncated)}"
         for word, unit in TIMESTAMP_UNITS.items()

@@ -1,8 +1,7 @@
-"""What a parsed object does not tell of its inner parts: names that differ only in case, and numbers that were rounded.
+"""What a parsed object does not show of its inner parts: names that differ only in case, and numbers that were rounded.
 
-Spark's parser compares names as they are, and makes the nearest number. What it made raises a doubt, by values alone:
-a NULL inside of a struct, a zero, a number too large for all of its digits. Only then the text is taken apart once
-more, with numbers as they are written. Every function returns SQL text.
+Parsed values raise a doubt: a NULL inside of a struct, a zero, a number too large for all of its digits. Only then the
+text is taken apart once more, with numbers as they are written. Every function returns SQL text.
 """
 
 import json
@@ -34,7 +33,7 @@ ANY_ESCAPE_PATTERN = r"\\u"
 def render_inner_reason(
     struct: str, fields: Fields, subject: str, places: tuple[str, ...] = ("",), otherwise: str = NO_REASON
 ) -> str:
-    """Why an object has a part that `struct` does not hold as it is written; `otherwise` where it has none.
+    """Return why an object has a part that `struct` does not hold as it is written; else `otherwise`.
 
     The object is at the first of `places` in the fields' text that has one; the empty place is the text itself.
     """
@@ -53,7 +52,7 @@ def _render_object_reason(fields: Fields, subject: str, places: tuple[str, ...])
 
 
 def render_inner_doubt(struct: str, fields: Fields) -> str:
-    """A condition on the parsed values, true for every object with something to say of; empty where there is none."""
+    """Return a condition on the parsed values, true for every object that may be misread; empty if there is none."""
     types = [(f"{struct}.{quote(c.name)}", fields.get_type(c)) for c in fields.columns]
     nulls, empties = ([_render_has_null(at, t, word) for at, t in types] for word in (" OR ", " AND "))
     zeros, large = (
@@ -69,7 +68,7 @@ def render_inner_doubt(struct: str, fields: Fields) -> str:
 
 
 def render_any(conditions: list[str | None]) -> str:
-    """A condition: one of these holds; what is NULL does not, and of none it is false."""
+    """Whether one of the conditions holds; NULL does not."""
     return " OR ".join(f"coalesce({condition}, false)" for condition in conditions if condition) or "false"
 
 
@@ -79,7 +78,7 @@ def _render_has_tiny_number(text: str) -> str:
 
 
 def _render_has_null(expr: str, data_type: DataType, word: str) -> str | None:
-    """A condition: a struct at `expr`, or inside of it, has one field that is NULL (OR), or all of them (AND)."""
+    """Whether a struct at `expr`, or inside of it, has one field that is NULL (OR), or all of them (AND)."""
     match data_type:
         case Array(element):
             inside = _render_has_null("e", element, word)
@@ -108,7 +107,7 @@ def _render_number(expr: str, leaf: Primitive) -> str:
 
 
 def _build_other_case_pattern(types: list[DataType]) -> str:
-    """A pattern of a text that may hold the name of a struct's field in another case."""
+    """Return a pattern of a text that may hold the name of a struct's field in another case."""
     names = sorted({name for data_type in types for name in _list_inner_names(data_type)})
     spellings: dict[str, list[str]] = {}
     for name in names:
@@ -134,12 +133,12 @@ def _list_inner_names(data_type: DataType) -> list[str]:
 
 
 def _render_entries(text: str) -> str:
-    """An object's fields as a MAP of texts, a name that stands twice in it twice."""
+    """Return an object's fields as a MAP of texts, a name that stands twice in it twice."""
     return f"from_json({text}, 'MAP<STRING, STRING>')"
 
 
 def _render_part(text: str, place: str) -> str:
-    """What stands at the place, as text with the numbers as they are: `get_json_object` would print them anew."""
+    """Return what stands at the place, with the numbers as they are: `get_json_object` would print them anew."""
     for name in place.split(".") if place else ():
         text = f"try_element_at({_render_entries(text)}, {render_literal(name)})"
     return text
@@ -150,12 +149,11 @@ def _render_first(reasons: list[str]) -> str:
 
 
 def _render_any_reason(values: str, inside: str) -> str:
-    """The first reason of those that `inside`, over `x`, has for the values."""
     return f"get(filter(transform({values}, x -> {inside}), r -> r IS NOT NULL), 0)"
 
 
 def _render_reason(text: str, data_type: DataType, path: str, subject: str) -> str | None:
-    """Why the part of the text is not what was parsed of it, NULL where it is; None where it always is."""
+    """Return why the part of the text is not what was parsed of it, NULL if it is; None if it always is."""
     match data_type:
         case Array(element):
             inside = _render_reason("x", element, path, subject)
@@ -178,7 +176,6 @@ def _render_reason(text: str, data_type: DataType, path: str, subject: str) -> s
 
 
 def _list_field_reasons(struct: Struct, begin: str, subject: str) -> list[str]:
-    """The reasons of the struct's fields, over its entries `b`."""
     reasons = []
     for name, inner in struct.fields:
         inside = _render_reason("x", inner, f"{begin}{name}", subject)
@@ -188,7 +185,7 @@ def _list_field_reasons(struct: Struct, begin: str, subject: str) -> list[str]:
 
 
 def _list_name_reasons(struct: Struct, path: str, subject: str) -> list[str]:
-    """The reasons of a struct's names, over its entries `b`: one that differs only in case, or none of them."""
+    """Return the reasons of a struct's names: one differs only in case, or none is there."""
     names = ", ".join(render_literal(name) for name, _ in struct.fields)
     spelling = " ".join(f"WHEN {render_literal(n.lower())} THEN {render_literal(n)}" for n, _ in struct.fields)
     own_name = f"CASE lower(k) {spelling} END"

@@ -9,7 +9,7 @@ from tidegate_spark.fields.json.text import render_once, render_text_of_numbers,
 
 
 def render_key_object(fields: Fields, is_enveloped: bool) -> str:
-    """The key as an object: a lone key column may come as a bare value, 42 or "abc" instead of {"id": 42}."""
+    """Return the key as an object: a lone key column may come as a bare value, 42 or "abc" instead of {"id": 42}."""
     if len(fields.columns) != 1:
         return "key_text"
     name = render_literal(json.dumps(fields.columns[0].name))
@@ -24,9 +24,9 @@ def render_key_object(fields: Fields, is_enveloped: bool) -> str:
 
 
 def _render_bare_payload(name: str) -> str:
-    """Kafka Connect's envelope around a bare value, as of a primitive key, laid out as that of a struct of one field.
+    """Lay out Kafka Connect's envelope around a bare value as that of a struct of one field; NULL for another envelope.
 
-    NULL for another envelope. Numbers stand there as texts behind a mark: a VARIANT would print them anew.
+    Numbers stand there as texts behind a mark: a VARIANT would print them anew.
     """
     schema = "to_json(b.schema)"
     payload = "to_json(b.payload)"
@@ -40,5 +40,4 @@ def _render_bare_payload(name: str) -> str:
 
 
 def render_is_object_text(text: str) -> str:
-    """A condition: the text begins as an object does."""
     return f"({text} LIKE '{{%' OR ltrim({BLANK_CHARACTERS}, {text}) LIKE '{{%')"

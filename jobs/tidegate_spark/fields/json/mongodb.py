@@ -47,8 +47,10 @@ _DATE_PATTERN = _build_wrapper_pattern("date", "(-?[0-9]++)")
 
 
 def render_plain_json(text: str) -> str:
-    """SQL: the extended JSON at `text` as plain JSON. Dates that are counted become texts in UTC, as far as tables hold
-    such times."""
+    """Render the extended JSON at `text` as plain JSON.
+
+    Counted dates become texts in UTC, within the years of tables.
+    """
     for pattern, value in _WRAPPER_PATTERNS:
         text = f"regexp_replace({text}, {render_literal(pattern)}, {render_literal(value)})"
     parts = f"split(b, {render_literal(_DATE_PATTERN)}, -1)"
@@ -62,7 +64,7 @@ def render_plain_json(text: str) -> str:
 
 
 def render_is_one_value(text: str) -> str:
-    """A condition: the text is one JSON value, with nothing behind it."""
+    """Whether the text is one JSON value, with nothing behind it."""
     elements = f"from_json(concat('{{\"e\":[', {text}, ',null]}}'), 'e ARRAY<VARIANT>').e"
     return f"coalesce(size({elements}) = 2, false)"
 
@@ -111,7 +113,7 @@ def unwrap_documents(records: DataFrame, table: StageTable) -> DataFrame:
 
 
 def render_has_text_row() -> str:
-    """A condition: a row of the event is a text; only to be asked of events that fit no columns."""
+    """Whether a row of the event is a text; only for events that fit no columns."""
     paths = [f"$.{path}{row}" for path in ("", "payload.") for row in ROW_FIELDS]
     rows = (f"try_variant_get(try_parse_json(value_text), '{path}', 'VARIANT')" for path in paths)
     return f"({' OR '.join(map(_render_is_text, rows))})"
@@ -125,7 +127,7 @@ def unwrap_key(records: DataFrame, table: StageTable) -> DataFrame:
 
 
 def _render_document_key(table: StageTable) -> str:
-    """SQL: the key's text with the document in its one field; it may be called `_id`, as in the row, too."""
+    """Return the key's text with the document in its one field, which may be called `_id`."""
     fields = table.key.fields
     name = render_literal(f'{{"{"_id" if fields == ("_id",) else KEY_FIELD}":')
     body = "coalesce(get_json_object(key_text, '$.payload'), key_text)"
@@ -136,7 +138,7 @@ def _render_document_key(table: StageTable) -> str:
 
 
 def render_key_problem(table: StageTable, text: str) -> str:
-    """Why a field of the key in the extended JSON `text` is not kept apart from one of another type, NULL where it is.
+    """Return why a field of the key is not kept apart from one of another type, NULL if it is.
 
     MongoDB has `1004` beside `"1004"`, and an ObjectId beside its text: as one column they would be one row.
     """
@@ -162,7 +164,7 @@ def _render_field_problem(text: str, name: str, kind: DataType) -> str:
 
 
 def _render_word(variant: str) -> str:
-    """What the value is: the word of extended JSON that wraps it, or its kind."""
+    """Return the word of extended JSON that wraps the value, or its kind."""
     type_name = f"schema_of_variant({variant})"
     keys = f"json_object_keys(to_json({variant}))"
     wrapper = f"CASE WHEN get({keys}, 0) LIKE '$%' THEN get({keys}, 0) END"
@@ -174,7 +176,7 @@ def _render_word(variant: str) -> str:
 
 
 def _render_keeps_apart(variant: str, kind: DataType) -> str:
-    """A condition: no value of another type has the value's place in a column of this type."""
+    """Whether no value of another type has the value's place in a column of this type."""
     word = _render_word(variant)
     own_type = "false"
     if isinstance(kind, Struct):
@@ -199,7 +201,7 @@ def _render_is_own_type(variant: str, kind: Primitive) -> str:
 
 
 def _render_is_plain_binary(variant: str) -> str:
-    """A condition: bytes without a type of their own, or 16 that are a UUID."""
+    """Whether bytes have no type of their own, or are 16 that are a UUID."""
     subtype = _render_first_text(variant, "$['$type']", "$['$binary'].subType")
     data = _render_first_text(variant, "$['$binary'].base64", "$['$binary']")
     is_uuid = f"length({data}) = 24 AND {data} LIKE '%=='"
@@ -216,7 +218,7 @@ def _render_field(variant: str, name: str) -> str:
 
 
 def _list_words(kind: Primitive) -> tuple[str, ...]:
-    """What a column of the type takes: numbers are equal in MongoDB however they are written."""
+    """Return what a column of the type takes: numbers are equal in MongoDB however they are written."""
     if kind.name == "BOOLEAN":
         return (TRUTH,)
     return ("$date",) if kind.name == "DATE" or kind.name in MOMENTS else (NUMBER, *NUMBER_WORDS)
@@ -231,7 +233,6 @@ def _render_is_text(variant: str) -> str:
 
 
 def _render_document(variant: str) -> str:
-    """The row as an object's text; NULL where it is a text of something else."""
     text = f"try_variant_get({variant}, '$', 'STRING')"
     whole = render_once(
         text,

@@ -45,9 +45,8 @@ BLANK_CHARACTERS = "' \\t\\r\\n'"  # what may stand around a JSON text
 class Fields:
     """Columns as they stand in a JSON object that was parsed from `text`.
 
-    `units` says what whole numbers count in columns that hold a time: one unit for all, or one for each by its name;
-    they are refused where it says nothing. `ReadingRules` say more of what may stand there. Fields that another format
-    has parsed are of no `text`: it is empty.
+    `units`: what whole numbers count in columns that hold a time: one unit for all, or by name; else they are refused.
+    `ReadingRules` say more. Fields that another format has parsed have an empty `text`.
     """
 
     columns: tuple[Column, ...]
@@ -55,11 +54,11 @@ class Fields:
     text: str = "value_text"
 
     def get_unit(self, column: Column) -> str | None:
-        """The unit of whole numbers in this column; None refuses them."""
+        """Return the unit of whole numbers in this column; None refuses them."""
         return find_word(self.units.units if isinstance(self.units, ReadingRules) else self.units, column)
 
     def get_type(self, column: Column) -> DataType:
-        """The column's type, with marks of what may stand there in another way than usual."""
+        """Return the column's type, with marks of how its values may be written."""
         kind = parse_type(column.type)
         return self.units.mark_type(kind, column) if isinstance(self.units, ReadingRules) else kind
 
@@ -68,20 +67,19 @@ class Fields:
 
     @property
     def text_struct(self) -> str:
-        """The type to parse the object with."""
         return f"STRUCT<{self.inner}>"
 
     @property
     def inner(self) -> str:
-        """`text_struct` without its brackets: the columns alone."""
+        """`text_struct` without its brackets."""
         return ", ".join(f"{quote(c.name)}: {format_parsed_type(t)}" for c, t in self._list_types())
 
     def render_parsed_struct(self, struct: str) -> str:
-        """A struct of just these columns out of a larger one, still unconverted."""
+        """Return a struct of just these columns out of a larger one, still unconverted."""
         return f"struct({', '.join(f'{struct}.{quote(c.name)}' for c in self.columns)})"
 
     def render_values(self, struct: str) -> list[str]:
-        """`value AS name` for each column of the object at `struct`."""
+        """Return `value AS name` for each column of the object at `struct`."""
         types = self._list_types()
         return [
             f"{render_conversion(f'{struct}.{quote(c.name)}', t, self.get_unit(c))} AS {quote(c.name)}"
@@ -89,11 +87,10 @@ class Fields:
         ]
 
     def render_struct(self, struct: str) -> str:
-        """One struct of all columns."""
         return f"struct({', '.join(self.render_values(struct))})"
 
     def render_reason(self, struct: str, subject: str, conversion: str | None = None) -> str:
-        """SQL text: why the object at `struct` cannot be used, NULL when it can; converted it is at `conversion`."""
+        """Return why the object at `struct` cannot be used, NULL if it can; converted it is at `conversion`."""
         cases: list[str] = []
         for column in self.columns:
             cases.append(self._render_loss_case(struct, subject, column, conversion))
@@ -101,20 +98,20 @@ class Fields:
         return render_first_reason(*cases)
 
     def render_loss_reason(self, struct: str, subject: str, conversion: str | None = None) -> str:
-        """The part of `render_reason` about fields that hold what their columns cannot."""
+        """Return the part of `render_reason` about fields that hold what their columns cannot."""
         return render_first_reason(
             *(self._render_loss_case(struct, subject, column, conversion) for column in self.columns)
         )
 
     def render_lack_reason(self, struct: str, subject: str) -> str:
-        """The part of `render_reason` about fields, or parts of them, that are NULL and must not be."""
+        """Return the part of `render_reason` about fields, or parts of them, that are NULL and must not be."""
         return render_first_reason(*(self._render_lack_cases(struct, subject, column) for column in self.columns))
 
     def render_doubts(self, struct: str, conversion: str | None = None) -> dict[str, str]:
-        """For each column a condition: the object at `struct` may hold something else in its field.
+        """Return for each column the condition that the object at `struct` may hold something else in its field.
 
-        Of an object that does not fit its columns only what has no parts, is no fraction, and was not printed anew is
-        taken as it was read: nobody has looked further.
+        Of an object that does not fit its columns, only values without parts, fractions or anew printed text are
+        trusted.
         """
         doubts = {}
         for column, kind in self._list_types():
@@ -139,7 +136,7 @@ class Fields:
         return f"{inside} {null_case}".strip()
 
     def render_is_lossy(self, struct: str, column: Column, conversion: str | None = None) -> str | None:
-        """A condition: the column's field would lose something; None where it never can."""
+        """Whether the column's field would lose something; None if it never can."""
         return render_is_lossy(
             f"{struct}.{quote(column.name)}",
             self.get_type(column),
@@ -149,18 +146,17 @@ class Fields:
         )
 
     def render_is_null(self, struct: str, column: Column) -> str:
-        """A condition: the object at `struct` lacks the column's field, or has null there."""
+        """Whether the object at `struct` lacks the column's field, or has null there."""
         return render_is_null(f"{struct}.{quote(column.name)}", self.get_type(column))
 
     def render_is_empty(self, struct: str) -> str:
-        """A condition: the object at `struct` has none of the columns, or nothing in them."""
+        """Whether the object at `struct` has none of the columns, or nothing in them."""
         return " AND ".join(self.render_is_null(struct, column) for column in self.columns)
 
     def render_is_reprinted(self, struct: str, *, is_flat: bool = False) -> str | None:
-        """A condition: a text in the object at `struct` may not be what was written; None where there are no texts.
+        """Whether a text in the object at `struct` may not be what was written; None if there are no texts.
 
-        Columns that are `is_flat`, with nothing inside of them, are asked whether a number is infinite, before a word
-        for it is looked for in the text.
+        With `is_flat`, numbers are asked for infinity before the text is searched for a word for it.
         """
         whole = Struct(tuple((c.name, t) for c, t in self._list_types()))
         long = render_is_reprinted(struct, whole)
@@ -175,11 +171,11 @@ class Fields:
         return " OR ".join([*([long] if long else []), *unkept, *too_large]) or None
 
     def render_is_column_name(self, name: str) -> str:
-        """A condition: `name` is a column's, compared without case."""
+        """Whether `name` is a column's, compared without case."""
         return f"lower({name}) IN ({', '.join(render_literal(c.name.lower()) for c in self.columns)})"
 
     def render_misfit_cases(self, text: str, struct: str, condition: str) -> str:
-        """`WHEN … THEN …` for each field that is in the object `text` and could not be parsed, if `condition` holds."""
+        """Return `WHEN … THEN …` for each field in the object `text` that could not be parsed, if `condition` holds."""
         cases = []
         for column in self.columns:
             reason = render_literal(f"the key field {column.name} is not a {column.type}")
@@ -188,7 +184,7 @@ class Fields:
         return " ".join(cases)
 
     def render_misfits(self, text: str, struct: str, paths: tuple[str, ...]) -> str:
-        """SQL text: the names of fields that hold something and could not be parsed; only for records known bad."""
+        """Return the names of fields that hold something and could not be parsed; only for records known bad."""
         cases = []
         for column, data_type in self._list_types():
             has_field = " OR ".join(_render_is_there(text, path, column) for path in paths)
@@ -204,16 +200,16 @@ class Fields:
 
 
 def _render_is_there(text: str, path: str, column: Column) -> str:
-    """A condition: the object at `path` of the JSON `text` has something in the column's field."""
+    """Whether the object at `path` of the JSON `text` has something in the column's field."""
     step = "'" + column.name.replace("'", "\\'") + "'"
     return f"get_json_object({text}, {render_literal(f'{path}[{step}]')}) IS NOT NULL"
 
 
 def render_from_json(text: str, fields: str) -> str:
-    """Parse `text` into a struct of which `render_object` is one; `CORRUPT_COLUMN` says when anything does not fit.
+    """Parse `text` into a struct of which `render_object` is one; `CORRUPT_COLUMN` says if anything does not fit.
 
-    Spark stops where what it reads is complete, and fields that nobody asked for are passed over. So the text is parsed
-    as the first of two elements, the other NULL: of a text that closes what it did not open there are not two.
+    Parsed as the first of two elements: Spark stops where what it reads is complete, and a text that closes what it did
+    not open does not give two.
     """
     schema = render_literal(f"STRUCT<{ELEMENTS_FIELD}: ARRAY<STRUCT<{fields}>>, {quote(CORRUPT_COLUMN)}: STRING>")
     options = (
@@ -223,7 +219,6 @@ def render_from_json(text: str, fields: str) -> str:
 
 
 def render_elements(text: str) -> str:
-    """The text as the first of two elements of an array, the other NULL."""
     return f"concat('{{\"{ELEMENTS_FIELD}\":[', {text}, ',null]}}')"
 
 
@@ -232,8 +227,8 @@ def read_objects(
 ) -> DataFrame:
     """Add `name`: what `render_from_json` makes of the text, with the texts at `places` as they are written.
 
-    Each place is the fields that are wanted and the path to their object, empty for the object itself; all of them are
-    of one text. Where a `condition` is given and not true, nothing is parsed.
+    Each place is the wanted fields and the path to their object, empty for the object itself. Nothing is parsed unless
+    the `condition` is true.
     """
     text = places[0][0].text
     first = f"{name}_first"
@@ -248,9 +243,9 @@ def read_objects(
 
 
 def read_row_object(records: DataFrame, name: str, row: str, fields: Fields) -> DataFrame:
-    """`read_objects` of the text's own object, which is added as `row`; `name` tells what did not fit in it.
+    """Read the text's own object and add it as `row`; `name` shows what did not fit in it.
 
-    Both in one step: Spark copies the whole record for each. A row that is NULL where `name` has an object holds a
+    Both in one step: Spark copies the whole record for each. A row that is NULL although `name` has an object holds a
     number that is too large.
     """
     parsed_records = records.selectExpr("*", f"{render_from_json(fields.text, fields.inner)} AS {name}")
@@ -263,14 +258,14 @@ def read_row_object(records: DataFrame, name: str, row: str, fields: Fields) -> 
 
 
 def _render_is_reprinted(struct: str, places: Sequence[tuple[Fields, str]]) -> str:
-    """A condition: a text at one of the places may not be what was written; empty where there are no texts."""
+    """Whether a text at one of the places may not be what was written; empty if there are no texts."""
     doubts = [fields.render_is_reprinted(f"{render_object(struct)}{path}") for fields, path in places]
     doubt = " OR ".join(f"coalesce({doubt_sql}, false)" for doubt_sql in doubts if doubt_sql)
     return f"{struct}.{CORRUPT_COLUMN} IS NULL AND ({doubt})" if doubt else ""
 
 
 def render_exact_from_json(text: str, inner: str) -> str:
-    """The same as `render_from_json`, with numbers in texts as they are written; one beyond its type does not fit."""
+    """Parse as `render_from_json` does, with numbers in texts as they are written; one beyond its type does not fit."""
     elements = parse_type(f"ARRAY<STRUCT<{inner}>>")
     fields = format_marked_type(parse_type(f"STRUCT<{inner}>")).removeprefix("STRUCT<").removesuffix(">")
     elements_sql = f"b.{ELEMENTS_FIELD}"
@@ -284,11 +279,11 @@ def render_exact_from_json(text: str, inner: str) -> str:
 
 
 def render_object(struct: str) -> str:
-    """The object in what `render_from_json` made of a text; NULL where the text is not one object."""
+    """Return the object out of `render_from_json`; NULL if the text is not one object."""
     return f"(CASE WHEN size({struct}.{ELEMENTS_FIELD}) = 2 THEN get({struct}.{ELEMENTS_FIELD}, 0) END)"
 
 
 def render_is_not_object(text: str) -> str:
-    """A condition: the text is not one JSON object. Spark would take the first element of an array for it."""
+    """Whether the text is not one JSON object. Spark would take the first element of an array for it."""
     begins = f"({text} LIKE '{{%' OR ltrim({BLANK_CHARACTERS}, {text}) LIKE '{{%')"  # a trim copies the text
     return f"NOT ({begins} AND ({text} LIKE '%}}' OR rtrim({BLANK_CHARACTERS}, {text}) LIKE '%}}'))"

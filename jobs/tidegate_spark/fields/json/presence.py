@@ -25,14 +25,14 @@ FORMAT_HINTS = (
 
 
 def render_keys(text: str) -> str:
-    """The names of the object's own fields; NULL where the text is no object. Text out of a larger one is strict."""
+    """Return the names of the object's own fields; NULL if the text is no object."""
     return f"json_object_keys({render_strict_text(text) if text.isidentifier() else text})"
 
 
 def render_no_column_case(
     text: str, struct: str, fields: Fields, known_fields: Fields, subject: str = "the value"
 ) -> str:
-    """`WHEN … THEN …` for an object that has fields and none of the known columns; `text` is the object."""
+    """Return `WHEN … THEN …` for an object that has fields and none of the known columns; `text` is the object."""
     empty = fields.render_is_empty(struct) if fields.columns else "false"
     keys = render_keys(text)
     begin = render_literal(f"{subject} has none of the columns; its fields are ")
@@ -42,7 +42,6 @@ def render_no_column_case(
 
 
 def _render_format_hint() -> str:
-    """SQL text over the names `b`: what an object that has them looks like."""
     cases = []
     for words, like in FORMAT_HINTS:
         condition = " AND ".join(f"array_contains(b, {render_literal(word)})" for word in words)
@@ -51,9 +50,9 @@ def _render_format_hint() -> str:
 
 
 def render_is_respelled(text: str, struct: str, fields: Fields, *, is_named: bool = False) -> str:
-    """A condition: a column has no value, and the object `text` has its field under a name in another case (ID, id).
+    """Whether a column has no value, and the object `text` has its field under a name in another case (ID, id).
 
-    `is_named`: only of a column whose own name stands somewhere else in the fields' text.
+    `is_named`: only for a column whose own name stands somewhere else in the fields' text.
     """
     if not fields.columns:
         return "false"
@@ -66,15 +65,13 @@ def render_is_respelled(text: str, struct: str, fields: Fields, *, is_named: boo
 
 
 def _render_is_unnamed(text: str, column: Column) -> str:
-    """A condition: the column's name stands nowhere in the text."""
     return f"NOT contains({text}, {render_literal(json.dumps(column.name, ensure_ascii=False))})"
 
 
 def _render_may_be_respelled(text: str, column: Column) -> str:
-    """A condition: a column that is NULL may have its field under a name in another case.
+    """Whether a column that is NULL may have its field under a name in another case.
 
-    Most such columns are null under their own name, and no other spelling stands anywhere: these objects need not be
-    taken apart.
+    A cheap test: most such columns are null under their own name, and these objects need not be taken apart.
     """
     name = json.dumps(column.name, ensure_ascii=False)
     is_null = " OR ".join(f"contains({text}, {render_literal(f'{name}:{blank}null')})" for blank in ("", " "))
@@ -84,7 +81,6 @@ def _render_may_be_respelled(text: str, column: Column) -> str:
 
 
 def _render_has_respelled(text: str, fields: Fields) -> str:
-    """A condition: the object has a column's name in another case alone."""
     exact = ", ".join(render_literal(c.name) for c in fields.columns)
     is_respelled = f"{fields.render_is_column_name('k')} AND k NOT IN ({exact})"
     has_own_name = f"exists(b, o -> o IN ({exact}) AND lower(o) = lower(k))"
@@ -93,7 +89,7 @@ def _render_has_respelled(text: str, fields: Fields) -> str:
 
 
 def render_respelled_case(text: str, struct: str, fields: Fields, *, is_named: bool = False) -> str:
-    """`WHEN … THEN …` for an object whose names differ from columns' only in case: see `render_is_respelled`."""
+    """Return `WHEN … THEN …` for an object of which `render_is_respelled` is true."""
     reason = render_literal(
         "the value has field names that differ from column names only in upper and lower case; "
         "declare the columns as the records spell them"
@@ -102,9 +98,9 @@ def render_respelled_case(text: str, struct: str, fields: Fields, *, is_named: b
 
 
 def apply_own_spelling(records: DataFrame, names: tuple[Fields, Fields], condition: str | None = None) -> DataFrame:
-    """The records with the columns' own spelling in the text of an object whose names are compared without case.
+    """Write the columns' own spelling into the text of an object whose names are compared without case.
 
-    `names` are the fields that are read, and all that are known. Only a text without a column's name is looked at.
+    `names` are the fields that are read, and all that are known. Only a text without a column's name is changed.
     """
     fields, known_fields = names
     if not fields.columns:
@@ -118,12 +114,9 @@ def apply_own_spelling(records: DataFrame, names: tuple[Fields, Fields], conditi
 
 
 def render_takes_own_spelling(fields: Fields, known_fields: Fields, struct: str | None = None) -> str:
-    """A condition: `apply_own_spelling` writes the text anew.
+    """Whether `apply_own_spelling` writes the text anew: a column's name is missing there, and another case is present.
 
-    A column's name is missing there, and a name that differs from it only in case is present.
-
-    Where the object was parsed already, a name is looked for only if its column is NULL there: a field that was found
-    has its column's own spelling, and goes before another one.
+    With the parsed object at `struct`, only names of columns that are NULL there are looked for.
     """
     if struct is not None:
         return render_is_respelled(fields.text, struct, fields)
@@ -132,10 +125,9 @@ def render_takes_own_spelling(fields: Fields, known_fields: Fields, struct: str 
 
 
 def render_own_spelling(text: str, fields: Fields) -> str:
-    """The object's text with the columns' own spelling of its fields' names; a field that has it already goes first.
+    """Return the object's text with the columns' own spelling of its fields' names; a field that has it goes first.
 
-    A text that is not one object, or that cannot be taken apart, becomes one that no parser reads: never NULL, which
-    would be a delete, and never an object without what stood behind it.
+    A text that is not one object becomes one that no parser reads: never NULL, which would be a delete.
     """
     cases = " ".join(f"WHEN {render_literal(c.name.lower())} THEN {render_literal(c.name)}" for c in fields.columns)
     name = f"coalesce(CASE lower(x.key) {cases} END, x.key)"
@@ -148,7 +140,7 @@ def render_own_spelling(text: str, fields: Fields) -> str:
 
 
 def render_missing_cases(text: str, struct: str, fields: Fields, subject: str) -> str:
-    """`WHEN … THEN …` for each field that the object `text` does not have at all; null is not missing."""
+    """Return `WHEN … THEN …` for each field that the object `text` does not have at all; null is not missing."""
     cases = []
     for c in fields.columns:
         has_field = f"coalesce(array_contains({render_keys(text)}, {render_literal(c.name)}), false)"

@@ -13,9 +13,10 @@ Words = str | Mapping[str, str] | None  # for all columns, or for each by its na
 
 @dataclass(frozen=True)
 class ReadingRules:
-    """How values are read: what whole numbers count in columns that hold a time, where `numbers` may be sent as text
-    (lenient), how bytes are written, the columns in which times are `truncated`, by their names without case, and
-    whether dates may be numbers of days."""
+    """How values are read: the unit of times, whether numbers may be text (lenient), how bytes are written.
+
+    `truncated`: columns, case-folded, whose times are cut. Dates may be numbers of days.
+    """
 
     units: Units
     numbers: Words = None
@@ -24,7 +25,7 @@ class ReadingRules:
     counts_days: bool = False
 
     def mark_type(self, data_type: DataType, column: Column) -> DataType:
-        """The column's type, with what may stand there in another way than usual."""
+        """Return the column's type, with marks of how its values may be written."""
         marked_type = make_lenient(data_type) if find_word(self.numbers, column) == "lenient" else data_type
         encoding = find_word(self.binary, column)
         marked_type = make_encoded(marked_type, encoding) if encoding and encoding != BASE64 else marked_type
@@ -33,7 +34,6 @@ class ReadingRules:
 
 
 def find_word(words: Words, column: Column) -> str | None:
-    """What is said of this column."""
     if words is None or isinstance(words, str):
         return words
     return {name.casefold(): word for name, word in words.items()}.get(column.name.casefold())

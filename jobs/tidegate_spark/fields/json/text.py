@@ -1,8 +1,7 @@
-"""JSON read once more where Spark's parser re-prints what a STRING column is to keep: numbers stay as they are written.
+"""JSON read once more if Spark's parser re-prints what a STRING column is to keep: numbers stay as they are written.
 
 Spark makes a double of a number with a point or an exponent before it prints it: `19.90` becomes `19.9`. In the second
-reading such numbers stand in quotes behind a mark, a control character; the mark itself is written twice. Only a record
-that holds what may be such a print is read again.
+reading such numbers stand in quotes behind a mark, a control character; the mark itself is written twice.
 """
 
 from collections.abc import Callable
@@ -39,9 +38,9 @@ NESTED_NUMBER_PATTERN = "[.][0-9]|Infinity|NaN"
 
 
 def render_is_reprinted(expr: str, data_type: DataType) -> str | None:
-    """A condition: a text at `expr`, or inside of it, looks like a number or an object that was printed anew.
+    """Whether a text at `expr`, or inside of it, looks like a number or an object that was printed anew.
 
-    Of decimals it says only which are too long; `has_fraction` says which other ones may have been.
+    Of decimals only those that are too long; see `has_fraction`.
     """
     match data_type:
         case Primitive():
@@ -69,7 +68,7 @@ def _suspect_leaf(expr: str, leaf: Primitive) -> str | None:
 
 
 def has_fraction(expr: str, data_type: DataType) -> str | None:
-    """A condition: `expr` is a decimal that was printed with a point, or may hold one; None where it never does."""
+    """Whether `expr` is a decimal that was printed with a point, or may hold one; None if it never does."""
     match data_type:
         case Primitive():
             return f"{expr} LIKE '%.%'" if data_type.decimal and not isinstance(data_type, VariantDecimal) else None
@@ -81,7 +80,7 @@ def has_fraction(expr: str, data_type: DataType) -> str | None:
 
 
 def has_zero(expr: str, data_type: DataType) -> str | None:
-    """A condition: `expr` is a text that may be a zero, or an object or a list with one; None where it never is."""
+    """Whether `expr` is a text that may be a zero, or an object or a list with one; None if it never is."""
     match data_type:
         case Primitive(name):
             is_text = name == "STRING" and not data_type.is_lenient
@@ -99,7 +98,7 @@ def has_binary_fraction(data_type: DataType) -> bool:
 
 
 def render_has_overflow(expr: str, data_type: DataType) -> str | None:
-    """A condition: what was parsed as `to_marked_type` holds digits where `data_type` has no room for their number."""
+    """Whether what was parsed as `to_marked_type` holds digits for which `data_type` has no room."""
 
     def judge(at: str, leaf: Primitive) -> str | None:
         overflow = f"{at} RLIKE '[0-9]' AND {render_is_infinite(_render_number(at, leaf.name))}"
@@ -109,7 +108,7 @@ def render_has_overflow(expr: str, data_type: DataType) -> str | None:
 
 
 def render_any_number(expr: str, data_type: DataType, judge: Callable[[str, Primitive], str | None]) -> str | None:
-    """A condition: `judge` holds for a FLOAT or DOUBLE at any depth; None where it judges none."""
+    """Whether `judge` holds for a FLOAT or DOUBLE at any depth; None if it judges none."""
     match data_type:
         case Primitive(name):
             return judge(expr, data_type) if name in BINARY_FRACTIONS else None
@@ -125,12 +124,12 @@ def render_any_number(expr: str, data_type: DataType, judge: Callable[[str, Prim
 
 
 def render_marked_text(text: str) -> str:
-    """The JSON text with each number that has a point or an exponent in quotes, behind the mark."""
+    """Put each number that has a point or an exponent into quotes, behind the mark."""
     return _render_quoted_numbers(text, _BEFORE_NUMBER_PATTERN)
 
 
 def render_text_of_numbers(text: str) -> str:
-    """The JSON text with each number in quotes, behind the mark."""
+    """Put each number into quotes, behind the mark."""
     return _render_quoted_numbers(text, _BEFORE_ANY_NUMBER_PATTERN)
 
 
@@ -140,30 +139,30 @@ def _render_quoted_numbers(text: str, prefix: str) -> str:
 
 
 def render_strict_text(text: str) -> str:
-    """The JSON text with words such as NaN in quotes: Spark's functions of JSON read no text that has them bare."""
+    """Put words such as NaN into quotes: Spark's functions of JSON read no text that has them bare."""
     has_word = " OR ".join(f"contains({text}, '{word}')" for word in ("NaN", "Infinity", "INF"))
     pattern = render_literal(f"{_BEFORE_WORD_PATTERN}({NON_FINITE_PATTERN})")
     return f"CASE WHEN {has_word} THEN regexp_replace({text}, {pattern}, '$1\"$2\"') ELSE {text} END"
 
 
 def render_part(text: str, path: str) -> str:
-    """What stands at `path` of the JSON text, as text; NULL where nothing does. Words such as NaN are in quotes."""
+    """Return what stands at `path` of the JSON text, as text; NULL if nothing does. Words such as NaN are in quotes."""
     return f"get_json_object({render_strict_text(text)}, {render_literal(path)})"
 
 
 def render_unmarked_text(text: str) -> str:
-    """A JSON text with its numbers as they were before `render_marked_text`, or `render_text_of_numbers`."""
+    """Undo `render_marked_text`, or `render_text_of_numbers`."""
     pattern = render_literal(rf'"\\u0016({NUMBER_PATTERN})"|\\u0016(\\u0016)')
     return f"regexp_replace({text}, {pattern}, '$1$2')"
 
 
 def to_marked_type(data_type: DataType) -> DataType:
-    """What a marked text is parsed with, instead of `data_type`."""
+    """Return what a marked text is parsed with, instead of `data_type`."""
     return replace_leaves(data_type, lambda leaf: Primitive("STRING") if leaf.name in MARKED_NUMBERS else leaf)
 
 
 def render_unmarked_value(expr: str, data_type: DataType) -> str:
-    """`expr`, parsed as `to_marked_type`, as it would have been parsed from the text without marks."""
+    """Return `expr`, parsed as `to_marked_type`, as if parsed from the text without marks."""
     if isinstance(data_type, Primitive):
         return _render_unmarked_leaf(expr, data_type.name)
     unmarked_values = render_inner_values(expr, data_type, render_unmarked_value)
@@ -171,10 +170,7 @@ def render_unmarked_value(expr: str, data_type: DataType) -> str:
 
 
 def _render_unmarked_keys(expr: str, conversion: str) -> str:
-    """The map `conversion` of that at `expr`, with its keys as they were: in them, too, the mark stands twice.
-
-    One in which a key stands twice is bad, and stays: Spark makes no such map.
-    """
+    """Remove the marks from the keys of the map `conversion`. One in which a key stands twice is bad, and stays."""
     keys = f"transform(map_keys({expr}), k -> replace(k, '{NUMBER_MARK}{NUMBER_MARK}', '{NUMBER_MARK}'))"
     has_mark = f"exists(map_keys({expr}), k -> contains(k, '{NUMBER_MARK}')) AND NOT {render_has_key_twice(expr)}"
     return f"CASE WHEN {has_mark} THEN map_from_arrays({keys}, map_values({conversion})) ELSE {conversion} END"
@@ -203,15 +199,13 @@ def _render_unmarked_leaf(expr: str, name: str) -> str:
 
 
 def _render_number(expr: str, name: str) -> str:
-    """A number of the text that `to_marked_type` makes of it."""
     return f"""try_cast(translate({expr}, '{NUMBER_MARK}"', '') AS {name})"""
 
 
 def _render_unmarked_string(expr: str) -> str:
-    """A text without marks; inside of an object or a list, the numbers without their quotes.
+    """Remove marks from a text; inside of an object or a list, also the quotes of numbers.
 
-    A word for a number stands in quotes, as in the first reading: it is no text. What begins as an object does may be a
-    text: in that the mark itself stands twice, and in an object that was printed it is written with an escape.
+    What begins as an object does may be a text: there the mark stands twice, and in a printed object it is escaped.
     """
     inside = f"replace({render_unmarked_text(expr)}, '{NUMBER_MARK}{NUMBER_MARK}', '{NUMBER_MARK}')"
     return (
@@ -222,10 +216,9 @@ def _render_unmarked_string(expr: str) -> str:
 
 
 def render_once(value: str, expression: str) -> str:
-    """`expression`, SQL over `b`, of a value that is worked out once, however often `b` stands in it."""
+    """Compute `expression`, SQL over `b`, once, however often `b` stands in it."""
     return f"get(transform(array({value}), b -> {expression}), 0)"
 
 
 def format_marked_type(data_type: DataType) -> str:
-    """The DDL of a marked text's type."""
     return format_type(to_marked_type(data_type))

@@ -1,6 +1,6 @@
 """Why a JSON text could not be read: it is no object, is beyond a limit of Spark's parser, or does not fit its columns.
 
-The parser reads nothing of a text that is beyond one of its limits, whichever field is. Every function returns SQL.
+Every function returns SQL.
 """
 
 from tidegate.sql.spark import render_literal
@@ -27,7 +27,7 @@ NOT_DIGITS_PATTERN = "[.eE+-]"
 
 
 def render_unreadable_cases(struct: str, misfits: str) -> str:
-    """`WHEN … THEN …` for a value text that is not an object which fits its columns."""
+    """Return `WHEN … THEN …` for a value text that is not an object which fits its columns."""
     problem = f"{struct}.{CORRUPT_COLUMN}"
     unreadable = (
         f"CASE WHEN {render_object(struct)} IS NULL THEN 'the value is not one JSON object' "
@@ -45,12 +45,12 @@ def render_unreadable_cases(struct: str, misfits: str) -> str:
 
 
 def render_is_marked(text: str) -> str:
-    """A condition: the text begins with a byte-order mark, which nobody sees who looks at it."""
+    """Whether the text begins with an invisible byte-order mark."""
     return f"{text} LIKE {render_literal(f'{BYTE_ORDER_MARK}%')}"
 
 
 def render_limit_reason(text: str, subject: str) -> str:
-    """Which limit the JSON text is beyond, NULL where it is beyond none; only for texts that could not be parsed."""
+    """Return which limit of the parser the JSON text is beyond, else NULL; only for texts that could not be parsed."""
     quoted = (
         ("text", MAX_TEXT_CHARACTERS, _render_has_longer(text, "", MAX_TEXT_CHARACTERS)),
         ("name", MAX_NAME_CHARACTERS, _render_has_longer(text, r"[ \t\r\n]*:", MAX_NAME_CHARACTERS)),
@@ -73,13 +73,13 @@ def _render_case(condition: str, problem: str) -> str:
 
 
 def _render_has_longer(text: str, behind: str, limit: int) -> str:
-    """A condition: something in quotes, with the pattern `behind` it, has more characters than the limit."""
+    """Whether something in quotes, with the pattern `behind` it, has more characters than the limit."""
     quoted = f"regexp_extract_all({text}, {render_literal(f'({STRING_PATTERN}){behind}')}, 1)"
     return f"length({text}) > {limit} AND exists({quoted}, q -> length(q) > {limit + QUOTES})"
 
 
 def _render_depth(text: str) -> str:
-    """How deep brackets are nested in a text without anything in quotes."""
+    """Return how deep brackets are nested in a text without anything in quotes."""
     brackets = f"split(regexp_replace({text}, {render_literal(NOT_BRACKETS_PATTERN)}, ''), '')"
     step = "CASE WHEN c IN ('[', '{') THEN 1 WHEN c = '' THEN 0 ELSE -1 END"
     return (

@@ -103,7 +103,7 @@ class TextFields(Fields):
 
 
 def _render_parsed_message(text: str, inside: str) -> str:
-    """The message; one with numbers that Spark prints anew, which Canal itself does not write, as it is written."""
+    """Parse the message; numbers that Spark prints anew, which Canal itself does not write, as written."""
     has_number = f"{text} RLIKE {render_literal(BARE_NUMBER_PATTERN)}"
     return (
         f"CASE WHEN {has_number} THEN {render_exact_from_json(text, inside)} ELSE {render_from_json(text, inside)} END"
@@ -115,13 +115,12 @@ def _is_bytes(column: Column) -> bool:
 
 
 def _render_converted(text: str, column: Column) -> str:
-    """Canal writes each byte as the character of ISO-8859-1 that it is."""
+    """Convert a value. Canal writes each byte as its character of ISO-8859-1."""
     latin = f"CASE WHEN {text} RLIKE {render_literal(LATIN)} THEN encode({text}, 'ISO-8859-1') END"
     return latin if _is_bytes(column) else render_conversion(text, column.type)
 
 
 def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
-    """`type` decides, for all rows of the message."""
     rules = ReadingRules(None, truncated=list_truncated_names(table))
     fields = TextFields(list_all_columns(table), rules)
     keys = TextFields(list_key_fields(table).columns)

@@ -32,7 +32,6 @@ from tidegate_spark.formats.metadata import render_is_unkept
 
 
 def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
-    """`op` decides what a record is; a tombstone is a delete."""
     options = table.value.options
     schema = json.loads(options["reader"])
     decoded = decode_record(records, "value", options, "a").selectExpr("*", "a.op AS event_op")
@@ -58,7 +57,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
 
 
 def _render_old_key_of_row(table: StageTable, fields: AvroFields) -> str | None:
-    """The key in `before`, where a record whose key is taken from the value changes a field of it.
+    """Return the key in `before`, if a record whose key is taken from the value changes a field of it.
 
     A row of the key alone has NULL in its other fields, so NULL there says nothing.
     """
@@ -71,7 +70,7 @@ def _render_old_key_of_row(table: StageTable, fields: AvroFields) -> str | None:
 
 
 def _render_unkept(schema: dict[str, Any]) -> dict[str, str]:
-    """A condition for each word whose field is there and whose column's type cannot hold it."""
+    """Return a condition for each word whose field is there and whose column's type cannot hold it."""
     rendered = _render_metadata(schema)
     source_fields = _find_source_fields(schema)
     words = {"source.timestamp": (source_fields.get("ts_ms"), "TIMESTAMP")}
@@ -86,7 +85,6 @@ def _render_unkept(schema: dict[str, Any]) -> dict[str, str]:
 
 
 def _find_source_fields(schema: dict[str, Any]) -> dict[str, str]:
-    """SQL of each field of `source` by its name."""
     names = collect_named_types(schema)
     fields = get_field_schemas(schema)
     sources = [resolve_name(branch, names) for branch in list_branches(fields.get("source", []))]
@@ -95,7 +93,7 @@ def _find_source_fields(schema: dict[str, Any]) -> dict[str, str]:
 
 
 def _render_metadata(schema: dict[str, Any]) -> dict[str, str]:
-    """What the event tells about itself, as far as its schema has the fields."""
+    """Return what the event says of itself, as far as its schema has the fields."""
     fields = get_field_schemas(schema)
     source_fields = _find_source_fields(schema)
     tables = [source_fields[name] for name in ("table", "collection") if name in source_fields]

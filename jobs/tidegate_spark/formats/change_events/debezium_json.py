@@ -90,7 +90,6 @@ KEY_PRESENCE = (
 
 
 def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
-    """`op` decides what a record is; a tombstone is a delete."""
     keys = ConnectFields(list_key_fields(table).columns, get_units(table))
     fields = ConnectFields(table.value_columns, get_units(table), other_columns=keys.columns)
     metadata = _render_source_fields(table)
@@ -134,7 +133,6 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
 
 
 def _render_located_reason(fields: ConnectFields, table: StageTable) -> str:
-    """Why no row is found in an event."""
     misfits = fields.render_misfits("value_text", "row", ("$.after", "$.payload.after"))
     return (
         f"CASE WHEN value IS NULL OR {render_is_null_payload('e', 'j')} THEN NULL "
@@ -148,7 +146,7 @@ def _render_located_reason(fields: ConnectFields, table: StageTable) -> str:
 
 
 def _render_sparse_case() -> str:
-    """`WHEN … THEN …` for an update of which nobody can tell whether a column is NULL or was left out."""
+    """Return `WHEN … THEN …` for an update in which a missing column may be NULL or left out."""
     kinds = ", ".join(map(render_literal, SPARSE_CAPTURE_TYPES))
     paths = ("$.source.value_capture_type", "$.payload.source.value_capture_type")
     kind_paths = ", ".join(f"get_json_object(value_text, '{path}')" for path in paths)
@@ -159,14 +157,14 @@ def _render_sparse_case() -> str:
 
 
 def _list_places(fields: Fields, metadata: str) -> list[tuple[Fields, str]]:
-    """Where an event holds what is read as it is written: the row, and what is asked of its source."""
+    """List where an event holds what is read as it is written: the row, and what is needed of its source."""
     sources = Fields((SOURCE_COLUMN,))
     rows = [(fields, ".after"), (fields, ".payload.after")]
     return [*rows, (sources, ""), (sources, ".payload")] if "source: " in metadata else rows
 
 
 def _render_old_key_of_row(keys: Fields, table: StageTable) -> str | None:
-    """The key in `before`, where a record whose key is taken from the value changes a field of it."""
+    """Return the key in `before`, if a record whose key is taken from the value changes a field of it."""
     if not keys.columns:
         return None
     pairs = zip(keys.columns, keys.render_values("kvb"), keys.render_values("kv"), strict=True)
@@ -181,8 +179,10 @@ def _render_has_field(text: str, name: str) -> str:
 
 
 def render_old_key(parts: Sequence[tuple[str, str, str, str]], before: str, table: StageTable) -> str:
-    """A struct of the old key where an update changes a key that is taken from the value: for each field its name, the
-    old and the new value, and whether the row before the update shows the field at all."""
+    """Return a struct of the old key if an update changes a key that is taken from the value.
+
+    `parts`: for each field its name, old and new value, and whether the row before shows the field.
+    """
     changed_keys = " OR ".join(
         f"(NOT ({old} <=> {new}) AND ({old} IS NOT NULL OR {shows}))" for _, old, new, shows in parts
     )
@@ -224,14 +224,14 @@ UNKEPT = {
 
 
 def _render_source_fields(table: StageTable) -> str:
-    """What of the event's own fields the metadata columns need: nothing is parsed for nobody."""
+    """Return the event's own fields that the metadata columns need."""
     words = {key.removeprefix("value.") for key in table.metadata.values() if key.startswith("value.")}
     source = f", source: {SOURCE_COLUMN.type}" if any(key.startswith("source.") for key in words) else ""
     return source + (", ts_ms: BIGINT" if "ingestion-timestamp" in words else "")
 
 
 def render_change(table: StageTable) -> str:
-    """What a record does to its row: see `get_tombstone_change`."""
+    """Return what a record does to its row: see `get_tombstone_change`."""
     return (
         f"CASE WHEN value IS NULL THEN '{get_tombstone_change(table)}' {render_truncate_case(IS_TRUNCATE, table)} "
         f"ELSE coalesce(nullif(event_op, '{NO_CHANGE}'), '{UPSERT}') END"  # an op of that name is unknown, too
@@ -239,16 +239,14 @@ def render_change(table: StageTable) -> str:
 
 
 def get_tombstone_change(table: StageTable) -> str:
-    """What a record without a value does: a delete by the record's key; nothing where that is another key, or where
-    the key does not say whose it is, because then the delete event before it says which row is gone."""
+    """Return what a record without a value does: a delete by its key; nothing if that is not the row's key."""
     keys = [] if table.key.into else [column.name for column in table.key_columns]
     is_owned = is_tombstone_owned(table, [column.name for column in table.value_columns], keys, table.metadata)
     return DELETE if is_owned and not table.key.from_value else NO_CHANGE
 
 
 def render_unknown_event_cases(row: str, table: StageTable, *, is_json: bool = False) -> str:
-    """`WHEN … THEN …` for an event whose `event_op` is missing or unknown, or that has no row. Where `is_json`
-    MongoDB's say what to do."""
+    """Return `WHEN … THEN …` for an event whose `event_op` is missing or unknown, or that has no row."""
     advice = _render_no_document_advice() if is_json else "''"
     operations = ", ".join(f"'{op}'" for op in (*UPSERT_OPERATIONS, DELETE, TRUNCATE))
     return (
@@ -261,8 +259,7 @@ def render_unknown_event_cases(row: str, table: StageTable, *, is_json: bool = F
 
 
 def _render_no_document_advice() -> str:
-    """SQL: what to do about an event of MongoDB without a document, known by its connector or by how it tells a change;
-    nothing for other sources."""
+    """Return what to do about an event of MongoDB without a document; nothing for other sources."""
     paths = ("$", "$.payload")
     connectors = (f"get_json_object(value_text, '{path}.source.connector') = 'mongodb'" for path in paths)
     changes = (f"get_json_object(value_text, '{path}.updateDescription') IS NOT NULL" for path in paths)

@@ -34,7 +34,7 @@ METADATA_FIELDS = {"primary-key-columns": "primary_key_columns: ARRAY<STRING>"}
 
 
 def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
-    """`type` decides; a record without a value changes nothing, because its row is not known."""
+    """`type` decides; a record without a value changes nothing, because its row is unknown."""
     fields = Fields(list_all_columns(table), get_units(table))
     keys = Fields(list_key_fields(table).columns, get_units(table))
     old = f", old: {keys.text_struct}" if keys.columns else ""

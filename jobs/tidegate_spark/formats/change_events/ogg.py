@@ -54,7 +54,7 @@ METADATA_FIELDS = {
 
 
 def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
-    """`op_type` decides; a record without a value changes nothing, because its row is not known."""
+    """`op_type` decides; a record without a value changes nothing, because its row is unknown."""
     fields = Fields(tuple(replace(c, nullable=True) for c in list_all_columns(table)), get_units(table))
     keys = Fields(list_key_fields(table).columns, get_units(table))
     words = {word.removeprefix("value.") for word in table.metadata.values()}
@@ -91,7 +91,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
 
 
 def _render_unkept(table: StageTable) -> dict[str, str]:
-    """A condition for each of the operation's times that its column would cut, or that is none."""
+    """Return a condition for each of the operation's times that its column would cut, or that is none."""
     texts = {"ingestion-timestamp": "e.current_ts", "event-timestamp": "e.op_ts"}
     columns = {word.removeprefix("value."): name for name, word in table.metadata.items()}
     leaves = {w: replace(TIMESTAMP_TYPE, is_truncated=table.value.truncates(columns[w])) for w in texts if w in columns}
@@ -102,7 +102,7 @@ def _render_unkept(table: StageTable) -> dict[str, str]:
 
 
 def _render_is_absent(name: str) -> str:
-    """A condition: the update leaves the column out, which says that it did not change."""
+    """Whether the update leaves the column out, so that it did not change."""
     return f"event_op = '{UPDATE}' AND NOT array_contains(sent, {render_literal(name)})"
 
 
@@ -117,8 +117,7 @@ def _render_unknown_cases(table: StageTable) -> str:
 
 
 def _render_required_cases(table: StageTable, fields: Fields) -> str:
-    """`WHEN … THEN …` for a row without a NOT NULL column; an update may leave it out, and a delete tells no more than
-    the key."""
+    """Return `WHEN … THEN …` for a row without a NOT NULL column; an update, or a delete, may leave it out."""
     cases = []
     for column in (c for c in table.value_columns if not c.nullable):
         presence = (
@@ -130,7 +129,7 @@ def _render_required_cases(table: StageTable, fields: Fields) -> str:
 
 
 def _render_condition_cases(table: StageTable) -> str:
-    """`WHEN … THEN …` for an update without a column by which the record is chosen: it would be taken for NULL."""
+    """Return `WHEN … THEN …` for an update without a column of the conditions: it would be taken for NULL."""
     route = table.route.field if table.route else ""
     naming = table.naming.template if table.naming else ""
     settings = {"when": table.when, "delete_when": table.delete_when, "route": route, "the table's name": naming}
@@ -144,7 +143,7 @@ def _render_condition_cases(table: StageTable) -> str:
 
 
 def _render_partial_move_case(table: StageTable, keys: Fields) -> str:
-    """`WHEN … THEN …` for an update to another key without all columns: the row of that key does not have them."""
+    """Return `WHEN … THEN …` for an update to another key without all columns: that key's row does not have them."""
     if not keys.columns or not table.unchanged:
         return ""
     lacks = " OR ".join(_render_is_absent(name) for name in table.unchanged)

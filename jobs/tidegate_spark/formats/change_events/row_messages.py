@@ -31,7 +31,7 @@ class MessageFields(NamedTuple):
 
 
 def list_all_columns(table: StageTable) -> tuple[Column, ...]:
-    """The value's columns, and the key's that the value lacks."""
+    """Return the value's columns, and the key's that the value lacks."""
     names = {column.name for column in table.value_columns}
     return (*table.value_columns, *(column for column in list_key_fields(table).columns if column.name not in names))
 
@@ -43,11 +43,10 @@ def decode_row_messages(
     metadata: Mapping[str, str],
     is_truncate: str = "false",
 ) -> DecodedValue:
-    """What is found once `event_op`, `datas`, `olds` and `own_reason` stand beside each record.
+    """Decode records that have `event_op`, `datas`, `olds` and `own_reason` beside them.
 
     `datas` and `olds` are arrays of raw rows. An update that moves a row to another key deletes the old one too. A
-    record with one bad row is bad as a whole. `is_truncate` is a condition for messages that say that the source table
-    was emptied.
+    record with one bad row is bad as a whole. `is_truncate` is a condition.
     """
     rows, keys, old_rows = fields
     reasons = (
@@ -84,7 +83,6 @@ def decode_row_messages(
 
 
 def _render_row_change(is_truncate: str, table: StageTable) -> str:
-    """A bad record changes nothing, and still must not be taken for one that does not want to."""
     truncates = render_truncate_case(is_truncate, table)
     return (
         f"CASE WHEN located_reason IS NOT NULL THEN '{UPDATE}' {truncates} ELSE coalesce(found.op, '{NO_CHANGE}') END"
@@ -94,8 +92,9 @@ def _render_row_change(is_truncate: str, table: StageTable) -> str:
 def render_lacking_cases(
     text: str, row: str, fields: tuple[Fields, Fields], places: tuple[str, ...], other_cases: str = ""
 ) -> str:
-    """The last of `WHEN … THEN …` for a row, in the object `text`, that has none of the columns, or lacks a field of
-    the key; `other_cases` stand behind. `fields` are those of all columns and of the key. Each reason is planned once.
+    """Return the last of `WHEN … THEN …` for a row, in the object `text`, that lacks all columns, or a key's field.
+
+    `fields` are those of all columns and of the key.
     """
     rows, keys = fields
     alien = f"{render_no_column_case(text, row, rows, rows)} {render_respelled_case(text, row, rows)}"
@@ -106,7 +105,7 @@ def render_lacking_cases(
 
 
 def _render_key_reason(keys: Fields, row: str) -> str:
-    """SQL text: which NOT NULL field of the key the row has no value for, NULL where it has all."""
+    """Return which NOT NULL field of the key the row lacks, else NULL."""
     required_columns = [column for column in keys.columns if not column.nullable]
     reasons = ((c, render_literal(f"the key field {c.name} is required and missing")) for c in required_columns)
     cases = " ".join(f"WHEN {keys.render_is_null(row, column)} THEN {text}" for column, text in reasons)
@@ -114,9 +113,7 @@ def _render_key_reason(keys: Fields, row: str) -> str:
 
 
 def _add_old_keys(records: DataFrame, keys: Fields, old_rows: str) -> DataFrame:
-    """Add `moved_from`: `olds`, never NULL, so that it can be laid beside `datas`; and the names that each one shows,
-    for messages with NULL in one.
-    """
+    """Add `moved_from`: `olds`, never NULL, so that it can be zipped with `datas`; and each one's names."""
     if not keys.columns:
         return records
     return records.selectExpr(
@@ -128,7 +125,7 @@ def _add_old_keys(records: DataFrame, keys: Fields, old_rows: str) -> DataFrame:
 
 
 def _render_changes(rows: Fields, keys: Fields) -> str:
-    """ARRAY<STRUCT<op, row>> of a message; NULL for one that changes no row."""
+    """Return ARRAY<STRUCT<op, row>> of a message; NULL for one that changes no row."""
     if not keys.columns:
         each = f"transform(datas, d -> {_render_change('event_op', 'd')})"
         return f"CASE WHEN event_op IS NOT NULL THEN {each} END"
@@ -150,10 +147,7 @@ def _render_changes(rows: Fields, keys: Fields) -> str:
 
 
 def render_keys_differ(keys: Fields, old: str, new: str, old_names: str) -> str:
-    """A condition: the row at `old` shows another key than the one at `new`.
-
-    NULL there says something only of a field that is among the `old_names`: what is left out did not change.
-    """
+    """Whether the row at `old` shows another key than the one at `new`. A field not in `old_names` did not change."""
     pairs = zip(keys.columns, keys.render_values(old), keys.render_values(new), strict=True)
     value_pairs = ((c.name, strip_alias(before, c.name), strip_alias(after, c.name)) for c, before, after in pairs)
     return " OR ".join(

@@ -23,11 +23,7 @@ def reads_old_key_header(table: StageTable) -> bool:
 
 
 def mark_unavailable_values(decoded: DataFrame, decoded_value: DecodedValue, table: StageTable) -> DataFrame:
-    """Add `kept`, the names of the columns whose place is held or that are left out, and put NULL in `value_struct`.
-
-    Where `sequence_by` or a sequence group orders the records, or each is a version, such a record is bad: what the
-    column would keep may arrive later. So is one whose row had another key: that row has what would be kept.
-    """
+    """Add `kept`, the names of the columns that hold a placeholder or are left out, and put NULL in `value_struct`."""
     if not table.unchanged:
         return decoded
     types = {column.name: column.type for column in table.value_columns}
@@ -43,6 +39,7 @@ def mark_unavailable_values(decoded: DataFrame, decoded_value: DecodedValue, tab
     if refusals:
         cases = " ".join(f"WHEN {condition} THEN {reason}" for condition, reason in refusals)
         decoded = decoded.withColumn("value_reason", F.expr(f"coalesce(value_reason, CASE {cases} END)"))
+    # such a record is bad: what the column would keep may arrive later
     if is_ordered:
         return decoded
     names = [*(column.name for column in table.value_columns), *table.metadata]
@@ -61,7 +58,7 @@ def mark_unavailable_values(decoded: DataFrame, decoded_value: DecodedValue, tab
 def _list_refusals(
     conditions: dict[str, str], decoded_value: DecodedValue, table: StageTable, *, is_ordered: bool
 ) -> list[tuple[str, str]]:
-    """What makes a record bad whose columns by `conditions` hold no value: a condition, and the reason as SQL."""
+    """Return what makes a record bad whose columns by `conditions` hold no value: condition and reason."""
     refusals = [
         (sql, _render_refusal(name))
         for name, sql in conditions.items()
@@ -79,7 +76,7 @@ def _render_available(name: str, conditions: dict[str, str]) -> str:
 
 
 def _render_is_moved(decoded_value: DecodedValue, table: StageTable) -> str:
-    """A condition: the row had another key before; empty where no event tells that."""
+    """Whether the row had another key before, which would have the kept values; empty if no event tells that."""
     header = f"exists(headers, h -> h.key = '{OLD_KEY_HEADER}')"
     conditions = [f"coalesce({header}, false)"] if reads_old_key_header(table) else []
     conditions += [f"({decoded_value.previous_key}) IS NOT NULL"] if decoded_value.previous_key else []
@@ -101,7 +98,6 @@ def _render_refusal(name: str) -> str:
 
 
 def render_is_placeholder(value: str, kind: str, placeholder: str) -> str:
-    """A condition: `value`, of the column type `kind`, is the placeholder."""
     text = render_literal(placeholder)
     codes = ", ".join(map(str, placeholder.encode()))
     as_object = render_literal(json.dumps({placeholder: placeholder}, separators=(",", ":")))
@@ -119,9 +115,9 @@ def render_is_placeholder(value: str, kind: str, placeholder: str) -> str:
 
 
 def list_placeholder_bytes(placeholder: str, lists: bool, encoded: bool = False) -> tuple[bytes, ...]:
-    """What the bytes of a record that holds it contain: JSON's forms and Avro's; `lists` adds those of lists.
+    """Return what the bytes of a record with the placeholder contain: JSON's forms and Avro's.
 
-    `encoded` adds the other ways of writing bytes than base64.
+    `lists` adds those of lists, `encoded` the other ways of writing bytes than base64.
     """
     utf8 = placeholder.encode()
     text = (utf8, *(_list_encoded_bytes(utf8) if encoded else (base64.b64encode(utf8),)))
@@ -136,19 +132,17 @@ def list_placeholder_bytes(placeholder: str, lists: bool, encoded: bool = False)
 
 
 def _list_encoded_bytes(data: bytes) -> tuple[bytes, ...]:
-    """The bytes as each way of writing them as text has them."""
     digits = data.hex().encode()
     return tuple(dict.fromkeys((base64.b64encode(data), base64.urlsafe_b64encode(data), digits, digits.upper())))
 
 
 def hash_placeholder(placeholder: str) -> str:
-    """The placeholder as the UUID that Java makes of its bytes."""
+    """Return the UUID that Java makes of the placeholder's bytes."""
     digest = hashlib.md5(placeholder.encode(), usedforsecurity=False).digest()
     return str(UUID(bytes=digest, version=3))
 
 
 def _encode_zigzag(number: int) -> bytes:
-    """A number below 128 as Avro writes it."""
     twice = 2 * number
     return bytes([twice]) if twice < 0x80 else bytes([twice & 0x7F | 0x80, twice >> 7])
 
@@ -156,8 +150,8 @@ def _encode_zigzag(number: int) -> bytes:
 def add_old_key_deletes(fated: DataFrame, decoded_value: DecodedValue, table: StageTable) -> DataFrame:
     """Add the deletes of old keys, each with its record's place and sequence, as the record's second row.
 
-    They pass every condition that looks at the row, as deletes of missing rows do nothing; a record whose new row is
-    filtered counts as staged by them. Tables that take no deletes keep the old row.
+    They pass every condition on the row, as deletes of missing rows do nothing. Tables that take no deletes keep the
+    old row.
     """
     if table.ignore_deletes:
         return fated

@@ -37,7 +37,7 @@ def encode(spark: SparkSession, part: RecordPart) -> Column:
 
 
 def build_header(spark: SparkSession, part: RecordPart) -> bytes:
-    """The zero byte and the id of the schema, which is registered; nothing where the options have the schema."""
+    """Register the schema; return the zero byte and its id, or nothing if the options have the schema."""
     if part.options.get("schema"):
         return b""
     number = register_schema(read_registry_settings(spark, part), part.subjects, _render_schema(part))
@@ -49,7 +49,7 @@ def _render_schema(part: RecordPart) -> str:
 
 
 def list_problems(_: SparkSession, part: RecordPart) -> list[Problem]:
-    """The rows that a given schema cannot hold. ConfigurationError names a column for which it has no room."""
+    """Return the rows that a given schema cannot hold. `ConfigurationError` names a column for which it has no room."""
     configured_schema = part.options.get("schema")
     return avro_schema_fit.list_problems(part, configured_schema) if configured_schema else []
 
@@ -57,10 +57,9 @@ def list_problems(_: SparkSession, part: RecordPart) -> list[Problem]:
 def build_record_schema(
     name: str, fields: list[tuple[str, T.DataType]], taken_names: set[str] | None = None
 ) -> dict[str, Any]:
-    """A record of nullable fields, whose default is null, so that a column may come and go (backward and forward).
+    """Return a record of nullable fields with default null, so that columns may come and go (full compatibility).
 
-    A record inside is called by the way to it; where two ways read alike, the later one gets an underscore more.
-    ConfigurationError for a name or a type that Avro does not have.
+    A record inside is named by its path. `ConfigurationError` for a name or a type that Avro does not have.
     """
     taken_names = set() if taken_names is None else taken_names
     while name in taken_names:
@@ -79,7 +78,6 @@ def build_record_schema(
 
 
 def _build_schema(kind: T.DataType, name: str, taken_names: set[str]) -> Any:
-    """The schema of a value; `name` is what a record in it is called, by the way to it."""
     if isinstance(kind, T.StructType):
         return build_record_schema(name, [(field.name, field.dataType) for field in kind], taken_names)
     if isinstance(kind, T.ArrayType):

@@ -1,6 +1,6 @@
 """avro with a given schema: whether it has room for the columns, and which rows it cannot hold without loss.
 
-Spark finds out record by record, in words of its own, and cuts what is finer than a millisecond without any.
+Spark would fail record by record, and silently cut what is finer than a millisecond.
 """
 
 import json
@@ -41,7 +41,7 @@ class _Place(NamedTuple):
 
 
 def list_problems(part: RecordPart, schema_text: str) -> list[Problem]:
-    """The rows that the schema cannot hold. ConfigurationError names a column for which it has no room."""
+    """Return the rows that the schema cannot hold. `ConfigurationError` names a column for which it has no room."""
     schema = parse_schema(schema_text)
     if not is_record(schema):
         raise ConfigurationError(f"{part.part}.avro.schema is no record; give one with a field for each column")
@@ -52,7 +52,7 @@ def list_problems(part: RecordPart, schema_text: str) -> list[Problem]:
 
 
 class _SchemaFit:
-    """The walk over columns and schema; `what` is how the schema is called."""
+    """The walk over columns and schema; `what` is the schema's name in messages."""
 
     def __init__(self, part_name: str, names: Names) -> None:
         self._part_name = part_name
@@ -61,7 +61,6 @@ class _SchemaFit:
     def list_field_problems(
         self, kind: T.StructType, record: Any, places: dict[str, _Place], path: str
     ) -> list[Problem]:
-        """The problems of a struct's fields, which are at `places`."""
         nodes = {field["name"].lower(): field["type"] for field in record["fields"]}
         known = {field.name.lower() for field in kind}
         unfilled = next((f["name"] for f in record["fields"] if self._needs(f, known)), None)

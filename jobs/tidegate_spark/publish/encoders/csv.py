@@ -16,7 +16,7 @@ KEEPS_BLANKS = {"ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": 
 def encode(_: SparkSession, part: RecordPart) -> Column:
     """UTF-8; NULL is `null_literal`, or nothing between two delimiters; bytes are base64.
 
-    ConfigurationError for a column of parts.
+    `ConfigurationError` for a column of parts.
     """
     check_has_text(part)
     row = f"named_struct({', '.join(map(_render_field, part.columns))})"
@@ -24,7 +24,7 @@ def encode(_: SparkSession, part: RecordPart) -> Column:
 
 
 def list_problems(_: SparkSession, part: RecordPart) -> list[Problem]:
-    """The rows with a value whose text is the word for NULL: readers would take it for NULL."""
+    """Return the rows with a value whose text is the word for NULL: readers would take it for NULL."""
     null = part.options.get("null_literal")
     if not null:  # an empty text stands in quotes
         return []
@@ -44,7 +44,6 @@ def _render_line(part: RecordPart, row: str) -> str:
 
 
 def _render_text(part: RecordPart, column: WrittenColumn) -> str:
-    """What stands for the column in the line, without quotes; NULL for NULL."""
     value = quote(column.name)
     if isinstance(column.type, StringType):
         return value

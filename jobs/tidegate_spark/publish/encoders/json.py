@@ -22,7 +22,7 @@ KEYS_OF_PARTS = (T.ArrayType, T.MapType, T.StructType)
 def encode(_: SparkSession, part: RecordPart) -> Column:
     """UTF-8, without white space between fields; keys of maps are written as values of their type are.
 
-    ConfigurationError for keys of parts.
+    `ConfigurationError` for keys of parts.
     """
     fields = (
         f"{render_literal(c.name_in_record)}, {_render_with_text_keys(quote(c.name), c.type, c.name)}"
@@ -33,12 +33,11 @@ def encode(_: SparkSession, part: RecordPart) -> Column:
 
 
 def render_json(row: str) -> str:
-    """A struct as text that tells all of it."""
     return f"to_json({row}, {render_map(JSON_OPTIONS)})"
 
 
 def _render_with_text_keys(value: str, kind: T.DataType, path: str, depth: int = 0) -> str:
-    """The value with texts as the keys of its maps, at every depth, where Spark would not write them as values."""
+    """Write the keys of maps as texts, at every depth, if Spark would not write them as values."""
     if not _has_other_keys(kind):
         return value
     element = f"_tidegate_{depth}"

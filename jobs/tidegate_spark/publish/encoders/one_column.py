@@ -13,11 +13,11 @@ from tidegate_spark.publish.encoders.record_part import RecordPart, check_has_te
 
 
 def encode(_: SparkSession, part: RecordPart) -> Column:
-    """The column's bytes, those of text in UTF-8; NULL stays NULL.
+    """Return the column's bytes, those of text in UTF-8; NULL stays NULL.
 
-    A number is written in `string` as its text, in `raw` as Kafka's own serializers do, the highest byte first, and as
-    a pipeline reads it. ConfigurationError for several columns, for parts, and for bytes in `string`: a pipeline takes
-    its text for base64, and would read other bytes.
+    A number is written in `string` as its text, in `raw` the highest byte first, as Kafka's serializers do.
+    `ConfigurationError` for several columns, for parts, and for bytes in `string`, which a pipeline would read as
+    base64.
     """
     if len(part.columns) != 1:
         raise ConfigurationError(

@@ -43,7 +43,7 @@ TypedFields = list[tuple[str, T.DataType]]
 
 @dataclass(frozen=True)
 class _Message:
-    """The message that is written: its file, name and index there, and the id of the newest schema where it has it."""
+    """The message that is written: its file, name and index there, and the id of the newest schema if it has it."""
 
     file: bytes
     name: str
@@ -54,8 +54,8 @@ class _Message:
 def encode(spark: SparkSession, part: RecordPart) -> Column:
     """Confluent's form: a zero byte, the schema's id in four, the message's index, then the message.
 
-    The newest schema of the first subject is used where it has every column; else it is extended, and registered.
-    ConfigurationError for a name or type that Protobuf lacks, or a column that the known message cannot hold.
+    The newest schema of the first subject is used if it has every column; else it is extended, and registered.
+    `ConfigurationError` for a name or type that Protobuf lacks, or a column that the known message cannot hold.
     """
     description = _describe_message(spark, part)
     header = _register_message(spark, part, description)
@@ -65,7 +65,7 @@ def encode(spark: SparkSession, part: RecordPart) -> Column:
 
 
 def build_header(spark: SparkSession, part: RecordPart) -> bytes:
-    """What stands before each message: the zero byte, the schema's id, the message's index."""
+    """Return what stands before each message: the zero byte, the schema's id, the message's index."""
     return _register_message(spark, part, _describe_message(spark, part))
 
 
@@ -97,7 +97,7 @@ def _describe_message(spark: SparkSession, part: RecordPart) -> _Message:
 
 
 def list_problems(spark: SparkSession, part: RecordPart) -> list[Problem]:
-    """The rows that the message cannot hold: see `list_value_problems`, and NULL in a field that has no presence."""
+    """Return `list_value_problems`, and the rows with NULL in a field that has no presence."""
     return _list_all_problems(part, _describe_message(spark, part))
 
 
@@ -106,7 +106,7 @@ def _list_all_problems(part: RecordPart, description: _Message) -> list[Problem]
 
 
 def list_value_problems(part: RecordPart) -> list[Problem]:
-    """The rows with a NULL in a list or a map, or a time outside of the years 1 to 9999: no message holds those."""
+    """Return the rows with a NULL in a list or a map, or a time outside of the years 1 to 9999."""
     return [problem for c in part.columns for problem in _list_problems(quote(c.name), c.type, c.name, 0)]
 
 

@@ -44,10 +44,10 @@ class BuiltDescriptor(NamedTuple):
 def build_descriptor(
     name: str, fields: list[dict[str, Any]], registered_file: bytes | None, message_name: str | None
 ) -> BuiltDescriptor:
-    """The registered file, or a new one, with a message of these fields.
+    """Return the registered file, or a new one, with a message of these fields.
 
     Registered fields keep their numbers, also those without a column; new ones get the next. Each has a presence of its
-    own, so that NULL differs from 0. IncompatibleColumn for a column that the registered message cannot hold.
+    own, so that NULL differs from 0. `IncompatibleColumn` for a column that the registered message cannot hold.
     """
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
@@ -84,7 +84,7 @@ def build_descriptor(
 
 
 def _name_message(file: Any, message_name: str | None, own_name: str) -> str:
-    """The full name of the message that is written, with a dot ahead; it may be given without its package."""
+    """Return the message's full name with a dot ahead; it may be given without its package."""
     package = _render_package(file)
     if message_name is None:
         return f"{package}.{file.message_type[0].name if file.message_type else own_name}"
@@ -103,9 +103,9 @@ def _render_package(file: Any) -> str:
 
 
 def serialize_description(description: dict[str, Any]) -> bytes:
-    """A file's descriptor in bytes, with the full names of its types, from Protobuf's JSON form.
+    """Return a descriptor in bytes, with the full names of its types, from Protobuf's JSON form.
 
-    ValueError where it is no descriptor. A file that imports others than Protobuf's own is not looked into.
+    ValueError if it is no descriptor. Imports of others than Protobuf's own files are not followed.
     """
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
     from google.protobuf.json_format import ParseDict, ParseError
@@ -122,14 +122,13 @@ def serialize_description(description: dict[str, Any]) -> bytes:
 
 
 class FileMessages(NamedTuple):
-    """The messages of a file by their full names with a dot ahead, inner ones too; and whether its syntax is proto3."""
+    """The messages of a file by full name with a dot ahead, inner ones too; and whether its syntax is proto3."""
 
     by_name: dict[str, Any]
     is_proto3: bool
 
 
 def describe_messages(file: bytes) -> FileMessages:
-    """Read the messages out of a file's descriptor."""
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
     file_descriptor = FileDescriptorProto.FromString(file)
@@ -137,7 +136,6 @@ def describe_messages(file: bytes) -> FileMessages:
 
 
 def _index_messages(file: Any) -> dict[str, Any]:
-    """Every message of a file's descriptor by its full name with a dot ahead."""
     pending_messages = [(_render_package(file), message) for message in file.message_type]
     by_name = {}
     while pending_messages:
@@ -153,7 +151,6 @@ def _list_messages(file: Any) -> list[bytes]:
 
 
 def _extend_message(file: Any, path: str, fields: list[dict[str, Any]]) -> None:
-    """Add the fields that the message at `path` lacks, those of inner ones too."""
     message = _index_messages(file)[path]
     registered_fields = {field.name: field for field in message.field}
     names = {field["name"] for field in fields}
@@ -182,7 +179,7 @@ def _extend_message(file: Any, path: str, fields: list[dict[str, Any]]) -> None:
 
 
 def _add_field(file: Any, message: Any, field: dict[str, Any], path: str) -> Any:
-    """A new field behind all numbers that were ever given, which can say that it is not set."""
+    """Add a field behind all numbers that were ever given, which can say that it is not set."""
     json_name = _to_json_name(field["name"])
     alike = next((f.name for f in message.field if _to_json_name(f.name) == json_name), None)
     if alike is not None:
@@ -203,7 +200,7 @@ def _add_field(file: Any, message: Any, field: dict[str, Any], path: str) -> Any
 
 
 def _choose_number(message: Any) -> int:
-    """The number of a new field: no one that a field has or had, or that is kept for others."""
+    """Return a number that no field has or had, and that is not reserved."""
     reserved_ranges = [*message.reserved_range, *message.extension_range]
     number: int = 1 + max(
         [0, *(f.number for f in message.field), *(r.end - 1 for r in reserved_ranges if r.end <= MAX_NUMBER)]
@@ -244,7 +241,6 @@ def _to_camel_case(name: str) -> str:
 
 
 def _to_json_name(name: str) -> str:
-    """What a field is called in JSON, by default."""
     head, *tail = name.split("_")
     return head + "".join(part[:1].upper() + part[1:] for part in tail)
 

@@ -22,9 +22,7 @@ class _Value(NamedTuple):
 
 
 def list_presence_problems(file: bytes, message: str, columns: Sequence[WrittenColumn]) -> list[Problem]:
-    """The rows with NULL in a field of the `message` in `file` without presence, which readers take for 0 or nothing,
-    or in one that is required; and those with values in two fields of a `oneof`, which holds one.
-    """
+    """Return the rows with NULL in a field that cannot hold it, and those with two values of a `oneof`."""
     file_messages = describe_messages(file)
     values = [_Value(c.name_in_record, c.type, quote(c.name), c.name) for c in columns]
     return _list_problems(values, file_messages.by_name[f".{message}"], file_messages, 0)
@@ -47,7 +45,7 @@ def _list_problems(values: Sequence[_Value], message: Any, file: FileMessages, d
 
 
 def _list_choice_problems(values: Sequence[_Value], message: Any) -> list[Problem]:
-    """The rows with more than one value in the fields of a `oneof`: the last of them would take the others away."""
+    """Return the rows with more than one value in a `oneof`: the last of them would take the others away."""
     indexes = {
         field.name: field.oneof_index
         for field in message.field

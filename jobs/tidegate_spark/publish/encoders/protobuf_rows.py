@@ -10,10 +10,7 @@ TIMESTAMP_NAME = "google.protobuf.Timestamp"
 
 
 def build_encoder(file: bytes, message: str, header: bytes) -> Callable[[Any], Any]:
-    """A function of an Arrow array of structs: an array of `header` and the message in bytes, always the same ones.
-
-    NULL stays NULL.
-    """
+    """Return a function of an Arrow array of structs: an array of `header` and the message in bytes. Deterministic."""
     import pyarrow as pa
 
     message_classes: list[Any] = []
@@ -30,7 +27,7 @@ def build_encoder(file: bytes, message: str, header: bytes) -> Callable[[Any], A
 
 
 def build_class(file: bytes, message: str) -> Any:
-    """The class of the message of that full name. TypeError where the file's descriptor is none."""
+    """Return the class of the message of that full name. TypeError if the file's descriptor is none."""
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
     from google.protobuf.message_factory import GetMessageClass
 
@@ -38,7 +35,7 @@ def build_class(file: bytes, message: str) -> Any:
 
 
 def build_pool(file: Any) -> Any:
-    """A pool of the file and of those of Protobuf's own that it imports. TypeError where its descriptor is none."""
+    """Return a pool of the file and of Protobuf's own that it imports. TypeError if its descriptor is none."""
     from importlib import import_module
 
     from google.protobuf.descriptor_pb2 import FileDescriptorProto

@@ -23,8 +23,8 @@ class WrittenColumn:
 class RecordPart:
     """What an encoder is given.
 
-    `part` is key or value, `format` its word in the publication file, `options` are the format's own without a secret,
-    `topics` all that a record may go to, `columns` those of the result, one at least.
+    `part` is key or value, `options` are the format's own without a secret, `topics` all that a record may go to,
+    `columns` those of the result, one at least.
     """
 
     part: str
@@ -35,22 +35,20 @@ class RecordPart:
 
     @property
     def typed_fields(self) -> list[tuple[str, T.DataType]]:
-        """The fields' names in the record, with Spark's types."""
         return [(column.name_in_record, column.type) for column in self.columns]
 
     @property
     def subjects(self) -> list[str]:
-        """Where a registry keeps the schema: the subject that is given, or one for each topic."""
+        """Where a registry keeps the schema: the given subject, or one for each topic."""
         subject = self.options.get("subject")
         return [subject] if subject else [f"{topic}-{self.part}" for topic in self.topics]
 
     def build_record_name(self) -> str:
-        """What a schema calls the record: letters, digits and underscores, as Avro and Protobuf have it."""
+        """Return the schema's name of the record: letters, digits and underscores, as Avro and Protobuf have it."""
         topic = self.topics[0]
         return "_" * (not topic[0].isalpha()) + re.sub(r"[^A-Za-z0-9_]", "_", f"{topic}_{self.part}")
 
     def render_struct(self) -> str:
-        """SQL of one struct with the record's fields."""
         fields = (f"{render_literal(column.name_in_record)}, {quote(column.name)}" for column in self.columns)
         return f"named_struct({', '.join(fields)})"
 
@@ -63,12 +61,12 @@ class Problem(NamedTuple):
 
 
 def put_inside(elements: str, name: str, problems: Sequence[Problem]) -> list[Problem]:
-    """The problems of `name`, an element, as those of the list of `elements`."""
+    """Return the problems of `name`, an element, as those of the list of `elements`."""
     return [Problem(f"exists({elements}, {name} -> {problem.condition})", problem.reason) for problem in problems]
 
 
 def list_text_problems(part: RecordPart) -> list[Problem]:
-    """The rows with a text, at any depth, whose bytes are no UTF-8: formats of text write other characters for them."""
+    """Return the rows with a text, at any depth, that is no UTF-8: text formats would write other characters."""
     return [problem for c in part.columns for problem in _list_text_problems(quote(c.name), c.type, c.name, 0)]
 
 
@@ -93,18 +91,18 @@ def _list_text_problems(at: str, kind: T.DataType, path: str, depth: int) -> lis
 
 
 def render_problem(problems: Sequence[Problem]) -> str:
-    """SQL text: the first of the problems that a row has, NULL where it has none."""
+    """Return the first of the problems that a row has, else NULL."""
     cases = " ".join(f"WHEN {problem.condition} THEN {render_literal(problem.reason)}" for problem in problems)
     return f"CASE {cases} END" if cases else "CAST(NULL AS STRING)"
 
 
 def render_good(problems: Sequence[Problem], value: str) -> str:
-    """`value` of the rows that have none of the problems; it is not worked out for the others."""
+    """Return `value` of the rows without problems; it is not computed for the others."""
     return f"CASE WHEN ({render_problem(problems)}) IS NULL THEN {value} END" if problems else value
 
 
 def check_has_text(part: RecordPart) -> None:
-    """ConfigurationError for a column of parts: the text that Spark makes of it may be that of another one, too."""
+    """Raise `ConfigurationError` for a column of parts: Spark's text of it may be that of another value, too."""
     for column in part.columns:
         if isinstance(column.type, T.ArrayType | T.MapType | T.StructType):
             raise ConfigurationError(
@@ -114,5 +112,5 @@ def check_has_text(part: RecordPart) -> None:
 
 
 def render_map(options: dict[str, str]) -> str:
-    """SQL of a map of texts, as Spark's writers take their options."""
+    """Return a map of texts, as Spark's writers take their options."""
     return f"map({', '.join(f'{render_literal(name)}, {render_literal(value)}' for name, value in options.items())})"

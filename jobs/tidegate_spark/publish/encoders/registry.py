@@ -12,17 +12,17 @@ ENCODERS_PACKAGE = "tidegate_spark.publish.encoders"
 
 
 def encode_part(spark: SparkSession, part: RecordPart) -> Column:
-    """The key or value in bytes, NULL for no row, and for one that `render_part_problem` names.
+    """Return the key or value in bytes, NULL for no row, and for one that `render_part_problem` names.
 
-    A schema that a registry has to know is registered here, on the driver; a second call finds it there. Errors:
-    ConfigurationError for columns that the format cannot hold, GiveUp where the registry refuses the schema.
+    Registers a schema if needed, on the driver; a second call finds it there. `ConfigurationError` for columns that the
+    format cannot hold, `GiveUp` if the registry refuses the schema.
     """
     encoded: Column = _import_encoder(part).encode(spark, part)
     return encoded
 
 
 def render_part_problem(spark: SparkSession, part: RecordPart) -> str:
-    """SQL text: why the format cannot write the row, NULL where it can."""
+    """Return why the format cannot write the row, NULL if it can."""
     list_problems = getattr(_import_encoder(part), "list_problems", None)
     own_problems = list_problems(spark, part) if list_problems is not None else ()
     keeps_bytes = get_format(part.format).only_column == "BINARY"
@@ -30,7 +30,7 @@ def render_part_problem(spark: SparkSession, part: RecordPart) -> str:
 
 
 def build_part_header(spark: SparkSession, part: RecordPart) -> bytes | None:
-    """What stands before each key or value of a format with a registry, b"" without one; None for other formats."""
+    """Return what stands before each key or value of a format with a registry, b"" without one; else None."""
     build_header = getattr(_import_encoder(part), "build_header", None)
     return None if build_header is None else bytes(build_header(spark, part))
 

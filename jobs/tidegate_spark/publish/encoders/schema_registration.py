@@ -17,13 +17,13 @@ ACCESS_STATUS_CODES = (401, 403)
 
 
 def read_registry_settings(spark: SparkSession, part: RecordPart) -> dict[str, Any]:
-    """How the registry of the key or the value is reached, with its secrets: for the driver alone."""
+    """Return how the registry of key or value is reached, with its secrets: for the driver alone."""
     settings: dict[str, Any] = json.loads(read_private_conf(spark, REGISTRY_CONF))[part.part]
     return settings
 
 
 def register_schema(settings: dict[str, Any], subjects: list[str], schema: str, kind: str = "AVRO") -> int:
-    """The schema's id, the same under each subject. GiveUp with the registry's own word where it is refused."""
+    """Register and return the schema's id, equal under each subject. `GiveUp` if the registry refuses."""
     from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
     from confluent_kafka.schema_registry.error import SchemaRegistryError
 
@@ -45,9 +45,9 @@ def register_schema(settings: dict[str, Any], subjects: list[str], schema: str, 
 
 
 def read_newest_schema(settings: dict[str, Any], subject: str) -> tuple[int, bytes] | None:
-    """Id and description of the newest Protobuf schema of a subject; None where it has none.
+    """Return id and description of the newest Protobuf schema of a subject; None if it has none.
 
-    GiveUp where the registry refuses, or the subject holds schemas of another kind.
+    `GiveUp` if the registry refuses, or the subject holds schemas of another kind.
     """
     from confluent_kafka.schema_registry import SchemaRegistryClient
     from confluent_kafka.schema_registry.error import SchemaRegistryError
@@ -68,7 +68,7 @@ def read_newest_schema(settings: dict[str, Any], subject: str) -> tuple[int, byt
 
 
 def _explain_refusal(subject: str, fault: Any, right: str) -> GiveUp | None:
-    """The error of a log-in or a right that the registry refused; None where it refused something else."""
+    """Return the error of a log-in or a right that the registry refused; None if it refused something else."""
     if fault.http_status_code not in ACCESS_STATUS_CODES:
         return None
     return GiveUp(
@@ -79,7 +79,7 @@ def _explain_refusal(subject: str, fault: Any, right: str) -> GiveUp | None:
 
 
 def _read_description(place: str, text: str) -> bytes:
-    """The serialized form that was asked for; some registries give the text of the language anyway."""
+    """Read the serialized form that was asked for; some registries give the text of the language anyway."""
     try:
         return base64.b64decode(text, validate=True)
     except ValueError:
