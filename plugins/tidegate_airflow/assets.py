@@ -15,22 +15,25 @@ MAIN = "main"
 
 
 def build_asset_alias(pipeline: str) -> AssetAlias:
-    """What a pipeline's merge declares: which tables were published is only known when it has run."""
+    """Return the outlet of a pipeline's merge: which tables were published is only known after it has run."""
     return AssetAlias(f"tidegate_{pipeline}")
 
 
 def build_own_alias(pipeline: Pipeline) -> AssetAlias:
-    """The same for tasks that change a table's rows beside the flushes, which may be those of a fleet."""
+    """Return the outlet of tasks that change a table's rows beside the flushes, which may be those of a fleet."""
     return build_asset_alias(pipeline.name if pipeline.fleet is None else name_fleet(pipeline.fleet))
 
 
 def build_backlog_asset(pipeline: str, watchers: list[AssetWatcher] | None = None) -> Asset:
-    """What starts a pipeline's flush beside its schedule. Its state in Airflow's store is what runs tell later ones."""
+    """Return the asset that starts a pipeline's flush beside its schedule.
+
+    Its state in Airflow's store is for later runs.
+    """
     return Asset(_format_backlog_name(pipeline), watchers=watchers or [])
 
 
 def build_backlog_alias(pipeline: str) -> AssetAlias:
-    """What the last task of a run declares, so that it may call for the next run."""
+    """Return the outlet of a run's last task, so that it may call for the next run."""
     return AssetAlias(_format_backlog_name(pipeline))
 
 
@@ -41,21 +44,17 @@ def emit_backlog_event(context: Context, pipeline: str, asked: Mapping[str, Any]
 
 
 def build_table_asset(name: str) -> Asset:
-    """The asset of a table, or of what is told of one. Where Airflow's metadata lie in MySQL its names must be ASCII:
-    other letters are percent-encoded there, and a task would fail behind its publish, and DAGs would not be read.
-    """
+    """Return the asset of a table, or of what is reported of one."""
     try:
         return Asset(name)
+    # if Airflow's metadata lie in MySQL, names must be ASCII: a task would fail after its publish
     except ValueError:
         return Asset(re.sub(r"[^\x00-\x7f]+", lambda letters: quote(letters[0]), name))
 
 
 def build_complete_asset(table: str, period: str, branch: str = MAIN) -> Asset:
-    """The asset whose events are the complete hours or days of a table, each with its partition key.
-
-    Not the table's own: a DAG that is scheduled on partitions would note every event without one as a mistake. A named
-    branch has its own, too: what is complete there says nothing of main.
-    """
+    """Return the asset whose events are the complete hours or days of a table, each with its partition key."""
+    # not the table's own: a DAG that is scheduled on partitions notes every event without one as a mistake
     return build_table_asset(f"{table}/{period}" if branch == MAIN else f"{table}/{branch}/{period}")
 
 
@@ -64,7 +63,7 @@ def _format_backlog_name(pipeline: str) -> str:
 
 
 def emit_asset_event(context: Context, published_batch: Mapping[str, Any], pipeline: str) -> None:
-    """Update the asset of a published table, named like the table, with batch, rows and valid-through time."""
+    """Update the asset of a published table with batch, rows and valid-through time."""
     if published_batch["snapshot_id"] is None:
         return
     valid = published_batch["valid_through_ms"]
@@ -76,7 +75,7 @@ def emit_asset_event(context: Context, published_batch: Mapping[str, Any], pipel
 def emit_change_event(context: Context, cause: str, change_report: Mapping[str, Any]) -> None:
     """Update the asset of a table whose rows a task has changed beside the flushes; `cause` says by what.
 
-    There is no batch, and no word of how complete the table is; what is not known of snapshot and rows is None.
+    There is no batch and no valid-through time; unknown snapshot and rows are None.
     """
     alias = next(outlet for outlet in context["outlets"] if isinstance(outlet, AssetAlias))
     numbers = {key: change_report.get(key) for key in ("snapshot_id", "inserted", "updated", "deleted")}

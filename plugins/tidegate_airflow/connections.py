@@ -8,9 +8,9 @@ from tidegate.errors import ConfigurationError, RetryLater
 
 
 def resolve_connection(conn_id: str) -> Connection | None:
-    """The connection of that id wherever Airflow keeps it, None without one.
+    """Return the connection wherever Airflow keeps it, None if there is none.
 
-    RetryLater where that cannot be told now, ConfigurationError where it is kept and cannot be read.
+    `RetryLater` if that is unknown now, `ConfigurationError` if it is kept and cannot be read.
     """
     from airflow.exceptions import AirflowNotFoundException
     from airflow.sdk import Connection as AirflowConnection
@@ -38,7 +38,7 @@ def resolve_connection(conn_id: str) -> Connection | None:
 
 
 def _read_extra(conn_id: str, connection: Any) -> dict[str, Any]:
-    """The decoded object. Airflow gives an empty one for what it cannot decode, and what is no object as it is."""
+    """Decode the extra. Airflow gives an empty object for what it cannot decode, and what is no object as it is."""
     try:
         extra = parse_extra(connection.extra)
     except (ValueError, TypeError):  # the fault's own text quotes the value
@@ -50,13 +50,10 @@ def _read_extra(conn_id: str, connection: Any) -> dict[str, Any]:
 
 
 def _require_missing(conn_id: str) -> None:
-    """RetryLater, or ConfigurationError, unless each place where Airflow keeps connections says that it has none.
-
-    Airflow goes on to the next place when one does not answer, or has what it cannot read, and says in the end that
-    there is no such connection. A task would fail without a retry for that, or act as somebody else.
-    """
+    """Raise `RetryLater` or `ConfigurationError` unless each place where Airflow keeps connections lacks this one."""
     from airflow.secrets.environment_variables import EnvironmentVariablesBackend
 
+    # if one does not answer, Airflow asks the next, and says in the end that there is no such connection
     for backend in _list_backends():
         try:
             is_found = _ask(backend, conn_id)
@@ -83,7 +80,6 @@ def _list_backends() -> Iterator[Any]:
 
 
 def _ask(backend: Any, conn_id: str) -> Any:
-    """What the place has; None for nothing. Raises what it raises."""
     from airflow.sdk.execution_time.secrets import ExecutionAPISecretsBackend
 
     if isinstance(backend, ExecutionAPISecretsBackend):
@@ -95,7 +91,7 @@ def _ask(backend: Any, conn_id: str) -> Any:
 
 
 def _ask_api_server(conn_id: str) -> Any:
-    """What the task's supervisor hears of Airflow's API server, which may be away, or without its database."""
+    """Ask Airflow's API server, through the task's supervisor; the server may be away, or without its database."""
     from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
     from airflow.sdk.execution_time.comms import ErrorResponse, GetConnection
     from airflow.sdk.execution_time.task_runner import SUPERVISOR_COMMS

@@ -18,7 +18,7 @@ Dags = dict[str, Any]
 
 
 def check_airflow_version() -> None:
-    """AirflowException where Airflow is too old: each task would fail behind its work, with a word of Python's."""
+    """Raise `AirflowException` if Airflow is too old: each task would fail after its work."""
     import airflow
 
     if is_too_old(airflow.__version__):
@@ -29,7 +29,7 @@ def check_airflow_version() -> None:
 
 
 def build_all_dags() -> Dags:
-    """Every DAG by its id; for the process of one task no more than it takes to find its own."""
+    """Build every DAG by its id; for the process of one task no more than it takes to find its own."""
     dags = Dags()
     needed = get_parsing_context().dag_id
     for build in (build_pipeline_dags, build_maintenance_dags, build_publication_dags):
@@ -40,7 +40,7 @@ def build_all_dags() -> Dags:
 
 
 def build_pipeline_dags() -> Dags:
-    """The DAGs of each pipeline file that is right, but maintenance, and those of fleets."""
+    """Build the DAGs of each valid pipeline file, except maintenance, and those of fleets."""
     check_airflow_version()
     needed = find_needed_fleet()
     if needed is not None:  # its task's process needs no file to find its DAG
@@ -56,7 +56,7 @@ def build_pipeline_dags() -> Dags:
 
 
 def build_own_dags(name: str, pipeline: Pipeline) -> Dags:
-    """The DAGs of one pipeline; a fleet flushes its members."""
+    """Build the DAGs of one pipeline; a fleet flushes its members."""
     from tidegate_airflow.dags.actions import build_actions_dag
     from tidegate_airflow.dags.backfill import build_backfill_dag
     from tidegate_airflow.dags.flush import build_flush_dag, build_stage_dag
@@ -73,16 +73,13 @@ def build_own_dags(name: str, pipeline: Pipeline) -> Dags:
 
 
 def build_fleet_dags(fleets: Mapping[str, Sequence[Pipeline]]) -> Dags:
-    """A DAG for each fleet, over its members."""
     from tidegate_airflow.dags.flush import build_fleet_dag
 
     return {format_fleet_dag_id(fleet): build_fleet_dag(fleet, members) for fleet, members in fleets.items()}
 
 
 def build_maintenance_dags() -> Dags:
-    """One maintenance DAG for each pipeline file that is right, the janitor's for the files that are gone, and that of
-    heartbeats, if a pipeline needs it.
-    """
+    """Build a maintenance DAG for each valid pipeline file, the janitor's, and that of heartbeats, if needed."""
     check_airflow_version()
     from tidegate_airflow.dags.heartbeats import build_heartbeats_dag
     from tidegate_airflow.dags.maintenance import build_janitor_dag, build_maintenance_dag
@@ -101,7 +98,6 @@ def build_maintenance_dags() -> Dags:
 
 
 def build_publication_dags() -> Dags:
-    """A DAG for each publication file that is right."""
     check_airflow_version()
     from tidegate.config.publication_file import load_publications
     from tidegate.spec.publication import Publication
@@ -118,7 +114,7 @@ def build_publication_dags() -> Dags:
 
 
 def raise_refused_files() -> None:
-    """Airflow's own error with all that is wrong in the files, which it shows as the import error of the caller."""
+    """Raise one error with all that is wrong in the files, which Airflow shows as the caller's import error."""
     from tidegate.config.pipeline_file import load_all_pipelines
     from tidegate.config.publication_file import load_publications
 

@@ -9,50 +9,45 @@ HEARTBEATS_DAG_ID = "tidegate-heartbeats"
 
 
 def format_flush_dag_id(pipeline: str) -> str:
-    """The DAG that flushes a pipeline."""
     return DAG_ID_PREFIX + pipeline
 
 
 def name_stage(pipeline: str) -> str:
-    """What staging on a clock of its own is called by: in the ids of its DAG and of its backlog."""
+    """Name staging on a clock of its own: in the ids of its DAG and of its backlog."""
     return f"{pipeline}_stage"
 
 
 def name_fleet(fleet: str) -> str:
-    """What a fleet is called where else a pipeline's name stands: in the ids of its DAG, its alias and its backlog."""
+    """Name a fleet where else a pipeline's name stands: in the ids of its DAG, its alias and its backlog."""
     return f"fleet_{fleet}"
 
 
 def format_fleet_dag_id(fleet: str) -> str:
-    """The DAG that flushes the pipelines of a fleet."""
     return DAG_ID_PREFIX + name_fleet(fleet)
 
 
 def find_fleet_of_dag(dag_id: str, pipelines: Collection[str]) -> str | None:
-    """The fleet that a DAG flushes, None for any other DAG: a pipeline's name may begin as a fleet's DAG does."""
+    """Return the fleet that a DAG flushes, or None. A pipeline's name may begin as a fleet's DAG does."""
     if not dag_id.startswith(format_fleet_dag_id("")) or find_pipeline(dag_id, pipelines) is not None:
         return None
     return dag_id.removeprefix(format_fleet_dag_id(""))
 
 
 def format_publish_dag_id(publication: str) -> str:
-    """The DAG that runs a publication."""
     return f"{DAG_ID_PREFIX}publish_{publication}"
 
 
 def list_dag_ids(pipeline: str, fleet: str | None = None) -> dict[str, str]:
-    """Every DAG that a pipeline may have, by what it does; that of its fleet flushes it, if it is in one."""
+    """Return every DAG that a pipeline may have, by what it does."""
     flush = format_flush_dag_id(pipeline) if fleet is None else format_fleet_dag_id(fleet)
     return {"flush": flush, **{kind: f"{DAG_ID_PREFIX}{pipeline}_{kind}" for kind in DAG_KINDS}}
 
 
 def find_publication(dag_id: str, publications: Collection[str]) -> str | None:
-    """The publication that a DAG runs, None for any other DAG."""
     return next((name for name in publications if format_publish_dag_id(name) == dag_id), None)
 
 
 def find_pipeline(dag_id: str, pipelines: Collection[str]) -> str | None:
-    """The pipeline that a DAG works for, None for any other DAG."""
     if not dag_id.startswith(DAG_ID_PREFIX):
         return None
     name = dag_id.removeprefix(DAG_ID_PREFIX)

@@ -1,7 +1,7 @@
 """What Airflow lacks for the DAGs, for ``tidegate doctor``: findings as a line of JSON, the last of standard output.
 
-A process of its own, because Airflow takes seconds to import. Its argument is a list of pipelines that a trigger waits
-for, as JSON.
+A process of its own, because Airflow takes seconds to import. Its argument is a JSON list of pipelines that a trigger
+waits for.
 """
 
 import json
@@ -30,12 +30,11 @@ MAX_REASON_CHARACTERS = 300
 
 
 def is_too_old(version: str) -> bool:
-    """Whether an Airflow of this version cannot run the DAGs."""
     return tuple(map(int, version.split(".")[:2])) < MIN_VERSION
 
 
 def check_airflow(triggered: tuple[str, ...]) -> Iterator[Finding]:
-    """Everything that Airflow lacks, by its configuration, its plugins and its database."""
+    """Yield everything that Airflow lacks, by its configuration, its plugins and its database."""
     import airflow
     from airflow import plugins_manager
     from airflow.configuration import AIRFLOW_HOME, conf
@@ -76,7 +75,6 @@ def _check_dags(session: Any, folder: Path) -> Iterator[Finding]:
 
 
 def has_dags(folder: Path) -> bool:
-    """Whether one of the folder's files makes the product's DAGs."""
     return any(_makes_dags(path) for path in folder.rglob("*.py") if path.is_file())
 
 
@@ -88,7 +86,7 @@ def _makes_dags(file: Path) -> bool:
 
 
 def _check_services(session: Any, limit_seconds: float, triggered: tuple[str, ...]) -> Iterator[Finding]:
-    """Without a triggerer only pipelines that wait for a number of records are not flushed."""
+    """Check the services. Without a triggerer, only pipelines that wait for a number of records are not flushed."""
     from airflow.jobs.job import Job
 
     for name, command in SERVICES.items():
@@ -104,7 +102,7 @@ def _check_services(session: Any, limit_seconds: float, triggered: tuple[str, ..
 
 
 def main() -> None:
-    """Print the findings; whatever Airflow prints when it starts stands before them."""
+    """Print the findings last, after whatever Airflow prints when it starts."""
     findings = [asdict(finding) for finding in check_airflow(tuple(json.loads(sys.argv[1])))]
     sys.stdout.flush()
     print(json.dumps(findings), flush=True)

@@ -19,8 +19,7 @@ MAX_MESSAGE_CHARACTERS = 2000
 def raise_airflow_errors() -> Iterator[None]:
     """Translate the core's errors, with their text.
 
-    NothingToDo and PublishedElsewhere skip the task (AirflowSkipException), GiveUp fails it without a retry
-    (AirflowFailException), every other TidegateError is retried (AirflowException).
+    `NothingToDo` and `PublishedElsewhere` skip the task, `GiveUp` fails it without a retry, others are retried.
     """
     try:
         with _record_failure_reason():
@@ -35,7 +34,7 @@ def raise_airflow_errors() -> Iterator[None]:
 
 @contextmanager
 def _record_failure_reason() -> Iterator[None]:
-    """A failed task leaves its reason as the result `error`, where the operator's page and people find it."""
+    """Store the reason of a failed task as its result `error`, for the operator's page and people."""
     try:
         yield
     except (NothingToDo, PublishedElsewhere):
@@ -46,7 +45,7 @@ def _record_failure_reason() -> Iterator[None]:
 
 
 def describe_failure(problem: Exception) -> dict[str, Any]:
-    """Why a task fails, or one pipeline in it: what is not ours may quote anything, and its text stands in the log."""
+    """Describe why a task fails. The text of a foreign error may quote anything, and stays in the log."""
     text = str(problem) if isinstance(problem, TidegateError) else "see the log of this task"
     return {"error": type(problem).__name__, "message": text[:MAX_MESSAGE_CHARACTERS]}
 
@@ -54,7 +53,7 @@ def describe_failure(problem: Exception) -> dict[str, Any]:
 def raise_joined(kind: str, messages: Iterable[str], *, is_passing: bool = False, **more: Any) -> NoReturn:
     """Fail the task for several reasons, with these lines as its text and its result `error`.
 
-    AirflowException where another try may help (`is_passing`), else AirflowFailException.
+    `AirflowException` if another try may help (`is_passing`), else `AirflowFailException`.
     """
     message = "\n".join(messages)
     push_failure_reason({"error": kind, "message": message[:MAX_MESSAGE_CHARACTERS], **more})
@@ -62,7 +61,7 @@ def raise_joined(kind: str, messages: Iterable[str], *, is_passing: bool = False
 
 
 def push_failure_reason(reason: dict[str, Any]) -> None:
-    """Leave why the task fails as its result `error`: the error's class and its text, for people and the page.
+    """Store the error's class and text as the task's result `error`, for people and the page.
 
     A run that does not try adds as `tasks` those that failed before it.
     """
@@ -73,14 +72,12 @@ def push_failure_reason(reason: dict[str, Any]) -> None:
 
 
 def read_form_words(context: Context) -> dict[str, Any]:
-    """What a run was asked for; AirflowFailException where Airflow holds back what it was given.
-
-    The form's own values would be taken in place of that: all dead letters for those that were chosen.
-    """
+    """Return what a run was asked for; `AirflowFailException` if Airflow holds back what it was given."""
     words = dict(context["params"])
     run_conf = getattr(context.get("dag_run"), "conf", None) or {}
     foreign_words = sorted(word for word, value in run_conf.items() if word not in words or words[word] != value)
     with raise_airflow_errors():
+        # the form's own values would be used instead: all dead letters for those that were chosen
         if foreign_words:
             raise ConfigurationError(
                 f"{', '.join(f'{word}={run_conf[word]}' for word in foreign_words)}: the run was given these words, "
@@ -91,7 +88,7 @@ def read_form_words(context: Context) -> dict[str, Any]:
 
 
 def require_result(result: Any, task: str) -> None:
-    """AirflowFailException where nothing is left of the task before: a person has marked it as success, or cleaned."""
+    """Raise `AirflowFailException` if the result of the task before is gone: marked as success, or cleaned."""
     with raise_airflow_errors():
         if result is None:
             raise GiveUp(

@@ -11,24 +11,21 @@ BACKEND_OPTIONS = ("statsd_on", "statsd_datadog_enabled", "otel_on")
 
 
 def has_backend() -> bool:
-    """Whether Airflow sends its metrics anywhere."""
     from airflow.configuration import conf
 
     return any(conf.getboolean("metrics", backend, fallback=False) for backend in BACKEND_OPTIONS)
 
 
 def send_pipeline_metrics(pipeline: str, values: Mapping[str, float], table: str | None = None) -> None:
-    """One gauge for each value: ``tidegate.<name>`` with the pipeline, and the table, as tags.
+    """Send one gauge for each value: ``tidegate.<name>`` with the pipeline, and the table, as tags.
 
-    Plain StatsD knows no tags, and one pipeline's gauge would overwrite the other's: so the same stands under
-    ``tidegate.<name>.<pipeline>[.<table>]``, too; dots of the table's name are underscores, and so is what StatsD does
-    not take.
+    Plain StatsD knows no tags, so each is also sent as ``tidegate.<name>.<pipeline>[.<table>]``.
     """
     _send_gauges({"pipeline": pipeline} | ({} if table is None else {"table": table}), values)
 
 
 def send_publication_metrics(publication: str, values: Mapping[str, float]) -> None:
-    """The same of a publication: ``tidegate.publish.<name>`` with the publication as its tag."""
+    """Send ``tidegate.publish.<name>`` with the publication as its tag."""
     _send_gauges({"publication": publication}, {f"publish.{name}": value for name, value in values.items()})
 
 

@@ -10,10 +10,7 @@ from tidegate_airflow.dag_ids import find_fleet_of_dag, find_pipeline, find_publ
 
 
 def load_needed_pipelines() -> list[tuple[str, Pipeline]]:
-    """The pipelines whose file is right, by name. With hundreds, reading the others would cost each task a second.
-
-    None of them for the task of a publication.
-    """
+    """Load the pipelines whose file is valid; in the process of a task only those that it needs."""
     include = find_include_folder()
     names = list_pipeline_names()
     own_name = find_pipeline(get_parsing_context().dag_id or "", names)
@@ -27,16 +24,15 @@ def load_needed_pipelines() -> list[tuple[str, Pipeline]]:
 
 
 def find_needed_publication() -> str | None:
-    """The publication whose task this process runs; None in every other process."""
+    """Return the publication whose task this process runs; None in every other process."""
     names = [path.stem for path in list_named_files(find_include_folder() / "publications")]
     return find_publication(get_parsing_context().dag_id or "", names)
 
 
 def find_needed_fleet() -> str | None:
-    """The fleet whose task this process runs; None in every other process."""
+    """Return the fleet whose task this process runs; None in every other process."""
     return find_fleet_of_dag(get_parsing_context().dag_id or "", list_pipeline_names())
 
 
 def list_pipeline_names() -> set[str]:
-    """The pipelines that have a file, right or wrong."""
     return {path.stem for path in list_named_files(find_include_folder() / "pipelines")}

@@ -18,8 +18,7 @@ _made_for: list[object] = []  # how `catalogs.yaml` stood when this process last
 def on_starting(component: Any) -> None:
     """Make the pools that are missing. A task in a pool that does not exist would wait for ever.
 
-    Called by the scheduler, the triggerer and the DAG processor, which cannot be separated this early; whichever comes
-    first makes them.
+    Called by scheduler, triggerer and DAG processor; whichever comes first makes them.
     """
     if type(component).__name__ == "Job":
         make_pools()
@@ -27,17 +26,14 @@ def on_starting(component: Any) -> None:
 
 @hookimpl
 def on_dag_run_running(dag_run: Any) -> None:
-    """Make the pools of catalogs that came, or became right, since Airflow started.
-
-    In a thread of its own: the scheduler, which calls, has changed its database and not committed yet, and on SQLite
-    nobody else writes until then.
-    """
+    """Make the pools of catalogs that came, or became valid, since Airflow started."""
     if dag_run.dag_id.startswith(DAG_ID_PREFIX) and _made_for != [_read_stamp()]:
+        # the scheduler, which calls, has not committed yet, and on SQLite nobody else writes until then
         threading.Thread(target=make_pools, daemon=True, name="tidegate-pools").start()
 
 
 def make_pools() -> None:
-    """Make the pools that are missing. Where that fails it is told, and tried again when the next run starts."""
+    """Make the pools that are missing. A failure is logged; the next run tries again."""
     from tidegate.config.catalogs_file import read_catalogs
     from tidegate.errors import ConfigurationError
     from tidegate.settings import find_include_folder

@@ -27,17 +27,17 @@ log = logging.getLogger(__name__)
 
 
 class TaskWatcher(Watcher, Protocol):
-    """A `Watcher` that may put the task aside: it keeps the step's checkpoint, and has that of a task put aside."""
+    """A `Watcher` that may defer the task: it keeps the step's checkpoint, and has that of a deferred task."""
 
     payload: Mapping[str, Any]
 
     def set_checkpoint_source(self, read_checkpoint: Callable[[], Data]) -> None:
-        """The step's checkpoint is read when the task is put aside."""
+        """The step's checkpoint is read when the task is deferred."""
         ...
 
 
 def assemble_session(name: str, engine: Engine | None = None, watcher: Watcher | None = None) -> Session:
-    """One opened pipeline, with Airflow's connections; `watcher` is told of BigQuery's jobs."""
+    """Open one pipeline with Airflow's connections; `watcher` is told of BigQuery's jobs."""
     from tidegate.adapters.open_clients import OpenClients
     from tidegate.settings import find_include_folder
     from tidegate.wiring.pipeline import assemble_pipeline
@@ -48,7 +48,6 @@ def assemble_session(name: str, engine: Engine | None = None, watcher: Watcher |
 
 
 def read_pipeline(name: str) -> Pipeline:
-    """The pipeline as its file says; nothing is connected to."""
     from tidegate.config.pipeline_file import load_pipeline
     from tidegate.settings import find_include_folder
     from tidegate.wiring.pipeline import find_pipeline_file
@@ -58,10 +57,7 @@ def read_pipeline(name: str) -> Pipeline:
 
 
 def read_inputs(name: str, tables: Iterable[str] = ()) -> str:
-    """A digest of what a person would change to fix a failed run: the pipeline's files, and these tables, or else all.
-
-    Raises what reading these raises.
-    """
+    """Return a digest of what a person would change to fix a failed run: files, and these tables, or all."""
     from tidegate.monitoring.failure_streak import digest_work_inputs
     from tidegate.settings import find_include_folder
 
@@ -74,9 +70,9 @@ def run_plan(
     count_required: Callable[[Pipeline], int] = lambda _: 0,
     scope: PlanScope = PlanScope.ALL,
 ) -> Data:
-    """plan: the next batch of each table, of both clocks or of one; skipped when there is nothing to do.
+    """Plan the next batch of each table, of both clocks or of one; skipped if there is nothing to do.
 
-    `max_records` replaces the pipeline file's; `count_required` says how many records of the pipeline must wait.
+    `max_records` replaces the pipeline file's; `count_required`: how many records must wait.
     """
     from tidegate.flush.plan import plan
     from tidegate.flush.two_clocks import plan_stage
@@ -90,16 +86,14 @@ def run_plan(
 
 
 def read_queues(name: str, planned: Mapping[str, Any]) -> list[Data]:
-    """The queues of a plan that holds staged batches alone, as `run_stage` returns them."""
+    """Return the queues of a plan that holds staged batches alone, as `run_stage` does."""
     return run_stage(name, planned)[0]
 
 
 def run_stage_ahead(
     name: str, planned: Mapping[str, Any], engine: Engine | None = None, watcher: TaskWatcher | None = None
 ) -> tuple[list[Data], list[Data], bool]:
-    """stage, beside the merges: what was staged for each table, the tables that it refuses, and whether a merge is
-    called for.
-    """
+    """Stage beside the merges: return each table's batches, refused tables, and whether a merge is called for."""
     from tidegate.flush.two_clocks import is_merge_called
     from tidegate.table.template import expand_template
 
@@ -112,7 +106,7 @@ def run_stage_ahead(
 
 
 def cap_batches(session: Session, max_records: int | None) -> Session:
-    """One opened pipeline whose batches take at most so many records, as a run was asked for."""
+    """Limit the pipeline's batches to as many records as a run was asked for."""
     if max_records is None:
         return session
     merge = replace(
@@ -124,9 +118,9 @@ def cap_batches(session: Session, max_records: int | None) -> Session:
 def run_stage(
     name: str, planned: Mapping[str, Any], engine: Engine | None = None, watcher: TaskWatcher | None = None
 ) -> tuple[list[Data], list[Data]]:
-    """stage: one queue of staged batches for each table of the plan, oldest first; and the tables that it refuses.
+    """Return one queue of staged batches for each table of the plan, oldest first; and the tables that it refuses.
 
-    `watcher` may put the task aside with the step's checkpoint, and has that of a task put aside.
+    `watcher` may defer the task with the step's checkpoint.
     """
     from tidegate.flush.merge import group_by_table
     from tidegate.flush.stage import stage_tables
@@ -151,9 +145,9 @@ def run_merge(
     watcher: TaskWatcher | None = None,
     keep_part: Keep | None = None,
 ) -> Data:
-    """merge: one table's queue, published as far as it goes; the totals, or why the rest waits.
+    """Publish one table's queue as far as it goes; return the totals, or raise why the rest waits.
 
-    `watcher` is as for stage. `keep_part` gets the totals of what was published ahead of a failure.
+    `keep_part` gets the totals of what was published before a failure.
     """
     from tidegate.flush.merge import MergeCheckpoint, merge_queue
     from tidegate.model.batch import StagedBatch
@@ -173,12 +167,11 @@ def run_merge(
 
 
 def unwrap_queue(staged: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """The queue of one merge: mapped tasks are given one, the task of a pipeline's only table a list of one."""
+    """Return the queue of one merge: the task of a pipeline's only table gets a list of one."""
     return staged if isinstance(staged, Mapping) else staged[0]
 
 
 def run_commit_offsets(name: str) -> Data:
-    """commit_offsets: the low watermark over all tables, reported to the consumer group."""
     from tidegate.flush.heartbeat import commit_offsets
 
     with raise_airflow_errors():
@@ -187,7 +180,6 @@ def run_commit_offsets(name: str) -> Data:
 
 
 def run_clean_up(name: str) -> list[Data]:
-    """clean_up: published batches leave the intermediate tables, bytes included."""
     from tidegate.flush.clean_up import clean_up
 
     with raise_airflow_errors():
@@ -195,7 +187,6 @@ def run_clean_up(name: str) -> list[Data]:
 
 
 def run_compact(name: str, cleaned: Iterable[Data], engine: Engine | None = None) -> list[Data]:
-    """compact: what flushes have worn, of the tables that clean_up found due."""
     from tidegate.flush.clean_up import compact, list_tables_to_compact
 
     require_result(cleaned, "clean_up")
@@ -205,7 +196,6 @@ def run_compact(name: str, cleaned: Iterable[Data], engine: Engine | None = None
 
 
 def run_heartbeat(name: str) -> Data:
-    """heartbeat: every partition's committed offset stays alive, whatever happened before."""
     from tidegate.flush.heartbeat import heartbeat
 
     with raise_airflow_errors():
@@ -214,14 +204,14 @@ def run_heartbeat(name: str) -> Data:
 
 
 def run_measure(name: str) -> Data:
-    """How the pipeline stands, as plain data; empty where nobody asks for it."""
+    """Return how the pipeline stands; empty if nobody asks for it."""
     with raise_airflow_errors():
         measured = measure_where_asked(assemble_session(name))
     return {} if measured is None else vars(measured)
 
 
 def measure_where_asked(session: Session) -> "RunMetrics | None":
-    """How the pipeline stands, sent with Airflow's metrics; None where nobody asks for it."""
+    """Measure the pipeline and send that with Airflow's metrics; None if nobody asks for it."""
     from tidegate.monitoring.overview import measure_pipeline
 
     if session.pipeline.freshness_target_seconds is None and not metrics.has_backend():
@@ -232,7 +222,7 @@ def measure_where_asked(session: Session) -> "RunMetrics | None":
 
 
 def run_complete(name: str, table: str) -> tuple[int, int]:
-    """complete: when the table has begun, and up to when everything is in it, in milliseconds; skipped if unknown."""
+    """Return when the table has begun, and up to when it is complete, in milliseconds; skipped if unknown."""
     from tidegate.flush.complete import read_completeness
 
     with raise_airflow_errors():
@@ -240,7 +230,6 @@ def run_complete(name: str, table: str) -> tuple[int, int]:
 
 
 def run_tables(name: str) -> list[str]:
-    """The full names of the tables that a pipeline maintains: its destinations, and its own beside them."""
     from tidegate.flush.maintain import list_maintained_tables
 
     with raise_airflow_errors():
@@ -248,7 +237,6 @@ def run_tables(name: str) -> list[str]:
 
 
 def run_maintain(name: str, table: str, engine: Engine | None = None) -> Data:
-    """maintain: one table kept small; what changed, with its files before and after. A repeat finds less to do."""
     from tidegate.flush.maintain import maintain
 
     with raise_airflow_errors():
@@ -256,7 +244,7 @@ def run_maintain(name: str, table: str, engine: Engine | None = None) -> Data:
 
 
 def run_backfill_plan(name: str, run_params: Mapping[str, Any]) -> Data:
-    """backfill, plan: what would be applied, and one entry for each batch; none for a dry run."""
+    """Return what would be applied, and one entry for each batch; none for a dry run."""
     from tidegate.reprocess.backfill_plan import parse_request, propose_backfill
 
     with raise_airflow_errors():
@@ -272,7 +260,6 @@ def run_backfill_plan(name: str, run_params: Mapping[str, Any]) -> Data:
 def run_backfill_slice(
     name: str, backfill: Mapping[str, Any], piece: Mapping[str, Any], engine: Engine | None = None
 ) -> list[Data]:
-    """backfill, batch: one slice, staged and applied to each table that has one."""
     from tidegate.model.backfill import Backfill
     from tidegate.reprocess.backfill import apply_slice
 
@@ -282,7 +269,7 @@ def run_backfill_slice(
 
 
 def run_backfill_clean_up(name: str, backfill: Mapping[str, Any]) -> list[str]:
-    """backfill, clean_up: everything that the backfill kept is dropped; what that was. A repeat drops what is left."""
+    """Drop everything that the backfill kept, and return what that was. A repeat drops what is left."""
     from tidegate.reprocess.backfill import drop_backfill
 
     with raise_airflow_errors():
@@ -292,10 +279,7 @@ def run_backfill_clean_up(name: str, backfill: Mapping[str, Any]) -> list[str]:
 def run_replay(
     name: str, run_params: Mapping[str, Any], engine: Engine | None = None, keep_part: Keep = lambda _: None
 ) -> list[Data]:
-    """replay: the dead letters of each table, or those that the form chooses, decoded again; one result for each table.
-
-    A letter is applied once. `keep_part` gets the result of each part that is published.
-    """
+    """Replay the dead letters that the form chooses; return one result for each table. A letter is applied once."""
     from tidegate.actions.request import build_letter_filter
     from tidegate.reprocess.replay import replay_dead_letters
 
@@ -308,7 +292,7 @@ def run_replay(
 
 
 def run_publish(name: str, run_params: Mapping[str, Any], engine: Engine | None = None) -> Data:
-    """publish: a table's changes to its topic; skipped when there are none. `run_params` are those of the form."""
+    """Publish a table's changes to its topic; skipped if there are none. `run_params` are those of the form."""
     from tidegate.publications.publish import publish
     from tidegate.publications.republish import read_republish_request
     from tidegate.settings import find_include_folder
@@ -330,7 +314,7 @@ def run_publish(name: str, run_params: Mapping[str, Any], engine: Engine | None 
 
 
 def _measure_publication(session: PublicationSession) -> None:
-    """How the publication stands after a run, however that went; a failure here must not hide the run's own."""
+    """Measure the publication after a run; a failure here must not hide the run's own."""
     from tidegate.errors import TidegateError
     from tidegate.publications.status import read_publication_status, to_metrics
 

@@ -27,7 +27,7 @@ KIND_TITLES = {
 
 
 def build_actions_dag(pipeline: Pipeline) -> DAG:
-    """The DAG ``tidegate_<pipeline>_actions``. It has no schedule, so it need not be unpaused first."""
+    """Build the DAG ``tidegate_<pipeline>_actions``. It has no schedule, so it need not be unpaused first."""
     settings = build_dag_settings(pipeline.name, [pipeline], "actions")
     settings["default_args"] = {**settings["default_args"], "retries": RETRIES}
     settings["on_failure_callback"] = None  # who asked for it looks at the answer, and nobody is woken
@@ -49,7 +49,7 @@ def build_actions_dag(pipeline: Pipeline) -> DAG:
 
 
 def build_form_task(pipeline: Pipeline, verb: str, doc: str, step: Callable[[], Any]) -> None:
-    """The one task of a DAG whose form says what to do: `step`, or `verb` beside a Spark that is submitted to."""
+    """Build the one task of a DAG with a form: `step`, or `verb` if Spark is submitted to."""
     settings = {**build_job_task_settings(pipeline, verb, doc), "outlets": [build_own_alias(pipeline)]}
     if not is_submitted(pipeline):
         task(**settings)(step)()
@@ -61,7 +61,6 @@ def build_form_task(pipeline: Pipeline, verb: str, doc: str, step: Callable[[], 
 
 
 def _build_form(pipeline: Pipeline) -> dict[str, Param]:
-    """What the trigger form asks for; Airflow refuses what does not fit before a run begins."""
     topic = next(iter(pipeline.source.topics), "topic")
     return {
         "action": Param(
@@ -114,7 +113,6 @@ def _build_action_words(topic: str) -> dict[str, Param]:
 
 
 def build_letter_words(topic: str) -> dict[str, Param]:
-    """Which table, and which dead letters, a form means."""
     return {
         "table": _build_text("Table", "Only this one; empty for each that it concerns.", "lake.shop.orders"),
         "topic": _build_text("Topic", "Dead letters: only those of this topic.", topic),

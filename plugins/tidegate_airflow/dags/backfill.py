@@ -30,7 +30,7 @@ TIME_PATTERN = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d"
 
 
 def build_backfill_dag(pipeline: Pipeline) -> DAG:
-    """The DAG ``tidegate_<pipeline>_backfill``. No connection is opened and nothing heavy is imported here."""
+    """Build the DAG ``tidegate_<pipeline>_backfill``. Opens no connection and imports nothing heavy."""
     with DAG(
         dag_id=f"tidegate_{pipeline.name}_backfill",
         description=f"Apply a part of the log of {pipeline.name} again, never over what is newer",
@@ -44,7 +44,6 @@ def build_backfill_dag(pipeline: Pipeline) -> DAG:
 
 
 def _build_form(pipeline: Pipeline) -> dict[str, Param]:
-    """What the trigger form asks for; Airflow refuses what does not fit before a run begins."""
     topic = next(iter(pipeline.source.topics), "topic")
     tables = [table.name for table in pipeline.entries]
     return {
@@ -109,9 +108,7 @@ def _build_tasks(pipeline: Pipeline) -> None:
 
 
 def plan_batches(name: str, form_words: dict[str, Any]) -> dict[str, Any]:
-    """The plan; AirflowFailException where it has more batches than Airflow maps tasks over, as it would only fail the
-    task behind its work, in each try.
-    """
+    """Plan the batches; `AirflowFailException` for more than Airflow maps tasks over."""
     with raise_airflow_errors():
         refuse_strange_words(form_words, FORM_WORDS)
     proposal = tasks.run_backfill_plan(name, form_words)
@@ -127,7 +124,7 @@ def plan_batches(name: str, form_words: dict[str, Any]) -> dict[str, Any]:
 
 
 def drop_backfill_tables(name: str, backfill: dict[str, Any] | None) -> list[str]:
-    """clean_up; a GiveUp that says so where Airflow's database was cleaned since the plan."""
+    """Run clean_up; `GiveUp` if Airflow's database was cleaned since the plan."""
     require_result(backfill, "plan")
     return tasks.run_backfill_clean_up(name, backfill or {})
 

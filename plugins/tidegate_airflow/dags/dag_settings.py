@@ -24,10 +24,7 @@ RETRY_ARGS: dict[str, Any] = {
 
 
 def build_dag_settings(name: str, members: Sequence[Pipeline], kind: str) -> dict[str, Any]:
-    """Arguments of `DAG` for a DAG that does `kind` for these pipelines: ``flush``, ``maintenance`` and so on.
-
-    `name` is the pipeline's, or what the fleet's DAG is called by.
-    """
+    """Return arguments of `DAG` for ``flush``, ``maintenance`` and so on. `name` is the pipeline's or the fleet's."""
     catalogs = sorted({table.catalog for member in members for table in member.entries})
     tags = [tag for member in members for tag in member.tags]
     return {
@@ -41,7 +38,7 @@ def build_dag_settings(name: str, members: Sequence[Pipeline], kind: str) -> dic
 
 
 def build_job_task_settings(pipeline: Pipeline, task_id: str, doc: str) -> dict[str, Any]:
-    """Arguments of a task that runs a job on Spark, or waits for one, however long: in its catalog's pool."""
+    """Return arguments of a task that runs a job on Spark, or waits for one, however long: in its catalog's pool."""
     return {
         "task_id": task_id,
         "doc_md": doc,
@@ -50,15 +47,15 @@ def build_job_task_settings(pipeline: Pipeline, task_id: str, doc: str) -> dict[
 
 
 def format_pool_name(pipeline: Pipeline) -> str:
-    """The pool of the destination's catalog: it saves wasted work, and correctness never depends on it."""
+    """Name the pool of the destination's catalog. It saves wasted work; correctness never depends on it."""
     return f"tidegate_{pipeline.entries[0].catalog}"
 
 
 def format_stage_pool_name(pipeline: Pipeline) -> str:
-    """That of staging on a clock of its own: it does not wait for the slots of long merges."""
+    """Name the pool of staging on a clock of its own: it does not wait for the slots of long merges."""
     return f"{format_pool_name(pipeline)}_stage"
 
 
 def is_submitted(pipeline: Pipeline) -> bool:
-    """Whether a Spark connection is submitted to; a pipeline's own `spark.master` is run as a plain process."""
+    """Whether a Spark connection is submitted to; a pipeline's own `spark.master` runs as a plain process."""
     return pipeline.spark.mode == SparkMode.SUBMIT and pipeline.spark.master is None

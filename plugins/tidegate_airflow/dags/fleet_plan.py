@@ -1,8 +1,7 @@
 """The task `plan` of a fleet: one look at all members, and an entry for each that has work, or that must be red.
 
-It leaves out the members that other runs of the fleet are working on, so that a slow one holds up nobody: `plan` notes
-which members it takes on. Whether their tasks have ended is asked of Airflow, and so a run that is killed, removed or
-ended by a person keeps no member out.
+It notes which members it takes on, and leaves out those of other runs, so that a slow one delays no other. Airflow
+tells whether their tasks have ended, so a run that is killed, removed or ended by a person keeps no member out.
 """
 
 import logging
@@ -50,9 +49,9 @@ LAST_TASK = "compact"
 
 @dataclass(frozen=True)
 class Taken:
-    """That a run has taken a member on: in its mapped tasks of the index `place`, at a Unix time in seconds.
+    """A run has taken a member on: in its mapped tasks of the index `place`, at a Unix time in seconds.
 
-    `is_over`: nothing of that goes on any more.
+    `is_over`: no task of that runs any more.
     """
 
     run_id: str
@@ -62,10 +61,7 @@ class Taken:
 
 
 def find_members_at_work(context: Context, taken: Mapping[str, Taken]) -> tuple[set[str], dict[str, Taken]]:
-    """The members that other runs work on; and what was taken, with what is over by now.
-
-    Where Airflow does not tell, nobody is at work: two runs of one pipeline do no harm.
-    """
+    """Return the members that other runs work on; and what was taken, with what is over by now."""
     others = {name: entry for name, entry in taken.items() if not entry.is_over and not _is_own(context, entry)}
     runs = sorted({entry.run_id for entry in others.values()})
     if not runs:
@@ -74,6 +70,7 @@ def find_members_at_work(context: Context, taken: Mapping[str, Taken]) -> tuple[
     try:
         tasks = [ROW_TASK, SHARED_TASK, LAST_TASK]
         all_states = task_instance.get_task_states(dag_id=context["dag_run"].dag_id, run_ids=runs, task_ids=tasks)
+    # nobody is at work then: two runs of one pipeline do no harm
     except Exception as fault:
         log.warning("what other runs are working on is not known; all are flushed: %s", type(fault).__name__)
         return set(), dict(taken)
@@ -93,7 +90,7 @@ def _is_own(context: Context, entry: Taken) -> bool:
 
 
 def _list_busy(places: Mapping[str, int], states: States, list_compacted: Callable[[], Sequence[str]]) -> set[str]:
-    """The members of one run that are at work; of a run that Airflow does not know any more nobody."""
+    """List the members of one run that are at work; none of a run that Airflow does not know any more."""
     if not states:
         return set()
     unmerged = {name for name, place in places.items() if not _has_ended(states, ROW_TASK, place)}
@@ -107,19 +104,18 @@ def _list_busy(places: Mapping[str, int], states: States, list_compacted: Callab
 
 
 def _has_ended(states: States, task: str, place: int = -1) -> bool:
-    """Of a mapped task that Airflow has not expanded yet, the state of the whole; none is left of one that is gone."""
+    """Whether a task has ended; of a mapped task that is not expanded yet, by the state of the whole."""
     whole = states.get(task, "removed")
     return (whole if place < 0 else states.get(f"{task}_{place}", whole)) in ENDED_STATES
 
 
 def _pull_compacted(context: Context, run_id: str) -> list[str]:
-    """The members that are compacted in another run, in the order of its mapped tasks."""
     compactions = context["ti"].xcom_pull(task_ids=SHARED_TASK, map_indexes=-1, run_id=run_id)
     return [compaction["pipeline"] for compaction in compactions or []]
 
 
 def read_taken_members(fleet: str, context: Context) -> dict[str, Taken]:
-    """Which run has taken which member on last; nothing of what another version has left."""
+    """Read which run has taken which member on last; ignores what another version has left."""
     try:
         return {name: Taken(**entry) for name, entry in read_state(name_fleet(fleet), context, TAKEN_KEY).items()}
     except TypeError:
@@ -130,10 +126,11 @@ def read_taken_members(fleet: str, context: Context) -> dict[str, Taken]:
 class FleetLook:
     """What plan leaves for the tasks that run once, beside the entries of the members that have work.
 
-    `looked`: the members that the run looked at; `attended`: those for which clean_up and heartbeat run; `idle`: those
-    without work, `postponed` those with too little, or whose heartbeat waits for its next try; `inputs` by pipeline:
-    what would have to change for a try to end otherwise; `later`: members whose work did not fit into this run;
-    `at_work`: those that it leaves to another run, which works on them; `at`: Unix time in seconds.
+    - `looked`: the members that the run looked at. `attended`: those for which clean_up and heartbeat run.
+    - `idle`: without work. `postponed`: with too little, or whose heartbeat waits for its next try.
+    - `inputs`: by pipeline, what would have to change for a try to end otherwise.
+    - `later`: members whose work did not fit into this run. `at_work`: members that another run works on.
+    - `at`: Unix time in seconds.
     """
 
     looked: list[str] = field(default_factory=list)
@@ -148,8 +145,6 @@ class FleetLook:
 
 @dataclass(frozen=True)
 class _Run:
-    """One run of the fleet, as its plan sees it."""
-
     context: Context
     include: Path
     members: Mapping[str, Pipeline]
@@ -159,7 +154,7 @@ class _Run:
     at_work: Collection[str]  # their own run ends with a heartbeat; two at once would find each other's offsets
 
     def hold_back(self, entry: Data, session: Session, look: FleetLook) -> Data:
-        """The entry, without what must wait behind a failure; with the reason where nothing is left of it."""
+        """Return the entry without what must wait after a failure; with the reason if nothing is left of it."""
         from tidegate.monitoring.failure_streak import digest_work_inputs
 
         name = entry["pipeline"]
@@ -174,10 +169,9 @@ class _Run:
 
 
 def plan_fleet(fleet: str) -> list[Data]:
-    """An entry for each member that has work, waits after a failure, or could not be planned; the rest costs no task.
+    """Return an entry for each member that has work, waits after a failure, or could not be planned.
 
-    Members that another run works on are left out. Where nothing is to be done, and in a dry run, every other task is
-    skipped.
+    Members that another run works on are left out. Without work, and in a dry run, every other task is skipped.
     """
     from tidegate.fleet.members import check_refused_members, load_members, open_members
 
@@ -239,12 +233,10 @@ def _look_at(
 
 
 def _read_planned_at(fleet: str, context: Context) -> Data:
-    """When the members that are not due in each run were last looked at by time."""
     return read_state(name_fleet(fleet), context, PLANNED_AT_KEY)
 
 
 def _note_planned(fleet: str, context: Context, request: FleetRequest, members: Collection[str], now: float) -> None:
-    """Keep when the members that are not due in each run were looked at; of pipelines that are gone nothing."""
     if request.self_timed_members:
         planned_at = {name: at for name, at in _read_planned_at(fleet, context).items() if name in members}
         planned_at |= dict.fromkeys(request.self_timed_members, now)
@@ -252,7 +244,6 @@ def _note_planned(fleet: str, context: Context, request: FleetRequest, members: 
 
 
 def _note_taken(run: _Run, fleet: str, before: Mapping[str, Taken], names: Sequence[str]) -> None:
-    """Keep which members this run has taken on; of pipelines that are gone nothing."""
     run_id = run.context["dag_run"].run_id
     own = {name: Taken(run_id, place, run.now) for place, name in enumerate(names)}
     taken = {name: entry for name, entry in before.items() if name in run.members} | own
@@ -292,6 +283,6 @@ def _build_entries(run: _Run, member: "OpenedMembers", looks: "Sequence[MemberLo
 
 
 def _skip_others(context: Context) -> NoReturn:
-    """End the run here, green: DownstreamTasksSkipped."""
+    """End the run here, green."""
     task = context["task"]
     raise DownstreamTasksSkipped(tasks=[name for name in task.dag.task_ids if name != task.task_id])

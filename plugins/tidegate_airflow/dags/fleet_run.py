@@ -53,19 +53,18 @@ PLAN_MARKED = (
 
 
 def pull_look(context: Context) -> Data:
-    """What plan has found, empty where it failed."""
+    """Return what plan has found, empty if it failed."""
     return context["ti"].xcom_pull(task_ids="plan", key=LOOK_KEY, map_indexes=-1) or {}
 
 
 def pull_entries(context: Context) -> list[Data]:
-    """The members with work, in the order of their mapped tasks."""
     return context["ti"].xcom_pull(task_ids="plan", map_indexes=-1) or []
 
 
 def run_step_for(
     fleet: str, names: Collection[str], step: Callable[[Session], Result]
 ) -> tuple[dict[str, Pipeline], StepOutcomes[Result]]:
-    """Run a step for these members of the fleet; one whose file is gone, or wrong by now, is left out."""
+    """Run a step for these members of the fleet, without those whose file is gone, or wrong by now."""
     from tidegate.fleet.attend import attend_members
     from tidegate.fleet.members import load_members, open_members
 
@@ -75,7 +74,7 @@ def run_step_for(
 
 
 def commit_offsets_of_members(fleet: str) -> Data:
-    """commit_offsets, of each member that has staged something: by pipeline, what was committed."""
+    """Run commit_offsets for each member that has staged something; return by pipeline what was committed."""
     from tidegate.flush.heartbeat import commit_offsets
 
     context = get_current_context()
@@ -91,15 +90,14 @@ def commit_offsets_of_members(fleet: str) -> Data:
 
 
 def clean_up_members(fleet: str) -> list[Data]:
-    """clean_up, of each member that had work or whose heartbeat is due; returns those with tables to compact.
+    """Run clean_up for each member that had work or whose heartbeat is due; return those with tables to compact.
 
-    It tells of tables that were published by a merge which failed for another table of its pipeline. And it calls for
-    the next run. Airflow drops the events of a task that fails, so this one does not fail for a member: the heartbeat
-    does, with its reason.
+    Also emits events of tables that a merge published before it failed, and calls for the next run.
     """
     from tidegate.flush.clean_up import clean_up, list_tables_to_compact
 
     context = get_current_context()
+    # Airflow drops the events of a task that fails, so this one does not fail for a member: the heartbeat does
     members, outcome = run_step_for(fleet, pull_look(context).get("attended", []), clean_up)
     cleaned = {name: [report.to_dict() for report in reports] for name, reports in outcome.results.items()}
     context["ti"].xcom_push(key=CLEANED_KEY, value=cleaned)
@@ -120,9 +118,7 @@ def clean_up_members(fleet: str) -> list[Data]:
 
 
 def call_next_run(fleet: str, context: Context, look: Data) -> list[str]:
-    """Let the next run begin at once for the members that this one leaves behind, first for those that it had no room
-    for; returns them.
-    """
+    """Let the next run begin at once for the members that this one leaves behind; return them."""
     params = read_run_params(context)
     later = look.get("later", [])
     behind = _list_behind(context) if params["until_current"] else []
@@ -132,7 +128,6 @@ def call_next_run(fleet: str, context: Context, look: Data) -> list[str]:
 
 
 def _list_behind(context: Context) -> list[str]:
-    """The members whose batch left records behind, and was merged."""
     behind_names = {result["pipeline"] for result in pull_mapped(context, "stage") if result.get("left")}
     if not behind_names:
         return []
@@ -145,13 +140,13 @@ def _list_behind(context: Context) -> list[str]:
 
 
 def note_member_failures(context: Context, failures: Mapping[str, Exception]) -> None:
-    """Leave the reason of each member for the heartbeat, which is red for it."""
+    """Store the reason of each member for the heartbeat, which is red for it."""
     failure_descriptions = {name: describe_failure(problem) for name, problem in failures.items()}
     context["ti"].xcom_push(key=FAILED_MEMBERS_KEY, value=failure_descriptions)
 
 
 def read_outcomes(context: Context, entries: list[Data], states: Mapping[str, str]) -> dict[str, PipelineOutcome]:
-    """The outcome of each member that had a mapped task, or failed in a task that runs for all."""
+    """Return the outcome of each member that had a mapped task, or failed in a task that runs for all."""
     outcomes = {entry["pipeline"]: PipelineOutcome(entry["pipeline"]) for entry in entries}
     for number, entry in enumerate(entries):
         task_states = {verb: states.get(f"{verb}_{number}", "") for verb in ("stage", "merge")}
@@ -189,7 +184,6 @@ def _read_tasks(
 
 
 def _add_failure(outcome: PipelineOutcome, task: FailedTask) -> None:
-    """A task of its own failed, or its part of a task that runs for all."""
     outcome.failed_tasks.append(task)
     outcome.messages.append(
         f"pipeline={outcome.pipeline}: {task.task} failed: {task.message or 'see the log of the task'}"
@@ -197,10 +191,7 @@ def _add_failure(outcome: PipelineOutcome, task: FailedTask) -> None:
 
 
 def finish_fleet_run(fleet: str) -> Data:
-    """The heartbeat of each member that had work, or whose interval is over; red if a member failed, with all names.
-
-    The last task colours the run.
-    """
+    """Run the heartbeat of each member that had work, or whose interval is over; red if a member failed."""
     context = get_current_context()
     keeper = FailureKeeper(name_fleet(fleet), context)
     states = read_task_states(context)
@@ -239,7 +230,7 @@ def _keep(keeper: FailureKeeper, context: Context, members: Mapping[str, Pipelin
 
 
 def beat(session: Session) -> Data:
-    """The heartbeat of one member, and how it stands, where somebody wants to know."""
+    """Run the heartbeat of one member, and measure it if its metrics are used."""
     result = heartbeat(session)
     return {
         "beat": {"group": session.pipeline.source.group, **result.to_dict()},
@@ -248,10 +239,7 @@ def beat(session: Session) -> Data:
 
 
 def _list_overtaken(fleet: str, context: Context, look: Data, now: float) -> set[str]:
-    """The members that a later run has taken on while this one waited for others: it tells what became of them.
-
-    Not in a run that a person has cleared, which is asked for what it knows.
-    """
+    """List the members that a later run has taken on while this one waited: it reports their outcome."""
     if was_cleared(context):
         return set()
     taken = read_taken_members(fleet, context)
@@ -261,7 +249,7 @@ def _list_overtaken(fleet: str, context: Context, look: Data, now: float) -> set
 def _note_members(
     keeper: FailureKeeper, look: Data, outcomes: Mapping[str, PipelineOutcome], members: Mapping[str, Pipeline]
 ) -> list[str]:
-    """Note how each of these members ended; why the run is red."""
+    """Note how each of these members ended; return why the run is red."""
     messages = list[str]()
     for name in dict.fromkeys((*look["looked"], *outcomes)):
         outcome = outcomes.get(name)
@@ -277,7 +265,7 @@ def _note_members(
 
 
 def _note_freshness(keeper: FailureKeeper, results: Mapping[str, Data], members: Mapping[str, Pipeline]) -> list[str]:
-    """`freshness_target` of the members that were measured; the others have no record that waits."""
+    """Check `freshness_target` of the members that were measured; the others have no record that waits."""
     reasons = list[str]()
     for name, result in results.items():
         target = members[name].freshness_target_seconds

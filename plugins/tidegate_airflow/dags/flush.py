@@ -1,8 +1,8 @@
 """The DAG that flushes: plan → stage → merge → commit_offsets → clean_up → heartbeat, and compact.
 
-One builder for a pipeline that flushes alone, whose merges are mapped over its tables, and for a fleet, whose stage and
-merge are mapped over the pipelines with work. With `stage.interval` there are two DAGs: plan → stage → finish, and the
-one above without its stage. No connection is opened and nothing heavy is imported here.
+One builder for a pipeline, whose merges are mapped over its tables, and for a fleet, whose stage and merge are mapped
+over the pipelines with work. With `stage.interval` there are two DAGs: plan → stage → finish, and the one above without
+its stage. Opens no connection and imports nothing heavy.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -58,9 +58,9 @@ MAPPED = {"map_index_template": "{{ task.given['pipeline'] }}"}  # known before 
 class _Flow:
     """What flushes in one DAG: a pipeline, or the members of a fleet, none in the process of its task.
 
-    `name` is what DAG, aliases and backlog are called by, `subject` what the tasks are given, `clock` when it runs.
-    `steps` and `docs` are those of the tasks of which a run has one each. `calls_next`: the task that calls for the
-    next run. `timeout`: of commit_offsets and heartbeat; those of a fleet limit each member by itself.
+    - `name`: of DAG, aliases and backlog. `subject`: what the tasks get. `clock`: when it runs.
+    - `steps`, `docs`: of the tasks of which a run has one each. `calls_next`: the task that calls for the next run.
+    - `timeout`: of commit_offsets and heartbeat; those of a fleet limit each member by itself.
     """
 
     name: str
@@ -74,18 +74,17 @@ class _Flow:
 
     @property
     def pool(self) -> str:
-        """That of the destination's catalog."""
         return format_pool_name(self.members[0]) if self.members else DEFAULT_POOL
 
     @property
     def backlog(self) -> Asset:
-        """The backlog with what watches it. The DAG names it so everywhere: Airflow takes the last one's watchers."""
+        """The backlog with its watchers. The DAG names it so everywhere: Airflow takes the last one's watchers."""
         watchers = [watcher for member in self.members for watcher in _build_watchers(member)]
         return build_backlog_asset(self.name, watchers)
 
 
 def build_flush_dag(pipeline: Pipeline) -> DAG:
-    """The DAG ``tidegate_<pipeline>``; of merges alone, if staging has a clock of its own."""
+    """Build the DAG ``tidegate_<pipeline>``; of merges alone, if staging has a clock of its own."""
     merges_alone = pipeline.stage.has_clock
     steps = {
         "plan": flush_run.plan_merges if merges_alone else flush_run.plan_as_requested,
@@ -136,7 +135,7 @@ def build_flush_dag(pipeline: Pipeline) -> DAG:
 
 
 def build_stage_dag(pipeline: Pipeline) -> DAG:
-    """The DAG ``tidegate_<pipeline>_stage``, which stages beside the merges of the other one."""
+    """Build the DAG ``tidegate_<pipeline>_stage``, which stages beside the merges of the other one."""
     flow = _Flow(
         name=name_stage(pipeline.name), subject=pipeline.name, members=[pipeline],
         clock=Clock(pipeline.stage.interval_seconds or 0, pipeline.stage.cron),
@@ -162,17 +161,13 @@ def build_stage_dag(pipeline: Pipeline) -> DAG:
 
 
 def _build_settings(flow: _Flow, pipeline: Pipeline, kind: str, tag: str) -> dict[str, Any]:
-    """Arguments of the DAG; `tag` says when it runs."""
     settings = build_dag_settings(flow.name, [pipeline], kind)
     settings["tags"].append(tag if len(tag) <= MAX_TAG_LETTERS else f"{tag[: MAX_TAG_LETTERS - 1]}…")
     return settings
 
 
 def build_fleet_dag(fleet: str, members: Sequence[Pipeline]) -> DAG:
-    """The DAG ``tidegate_fleet_<fleet>``.
-
-    The process of a task needs no members: its tasks are the same, and what it is given names the pipeline.
-    """
+    """Build the DAG ``tidegate_fleet_<fleet>``. The process of a task needs no members."""
     from tidegate_airflow.dags import fleet_plan, fleet_run
 
     steps = {
@@ -211,14 +206,17 @@ def build_fleet_dag(fleet: str, members: Sequence[Pipeline]) -> DAG:
 
 
 def to_params_dict(form: Mapping[str, Param]) -> ParamsDict:
-    """A DAG's form, for when its tasks are there: each would copy it, and that takes longer than all the rest."""
+    """Return a DAG's form.
+
+    Set it after the tasks are there: each would copy it, and that takes longer than all the rest.
+    """
     return ParamsDict(dict(form))
 
 
 def _build_tasks(flow: _Flow, build_rows: Callable[[Any], Any], build_behind: Callable[[Any], None]) -> Any:
-    """The tasks of which a run has one each, around those that bring rows in; returns the heartbeat.
+    """Build the tasks of which a run has one each; return the heartbeat.
 
-    `build_rows` makes stage and merge behind the plan, `build_behind` what follows clean_up beside the heartbeat.
+    `build_rows` makes stage and merge after the plan, `build_behind` what follows clean_up beside the heartbeat.
     """
     memory: dict[str, Any] = {"inlets": [flow.backlog], **ONE_IN_ALL_RUNS}  # of the failed runs before
     flush_plan = _build_task(flow, "plan", execution_timeout=SHORT_TIMEOUT, **memory)
@@ -289,7 +287,7 @@ def _build_merge_task(pipeline: Pipeline, stage_output: Any) -> Any:
 
 
 def _build_member_tasks(flow: _Flow, entries: Any) -> Any:
-    """A group for each entry of the plan: a merge begins behind its own stage, whatever the others do."""
+    """Build a group for each entry of the plan: a merge begins after its own stage, whatever the others do."""
 
     @task_group(group_id="rows", prefix_group_id=False, tooltip="From the log into the tables, for each pipeline")
     def flush_member(entry: Any) -> None:
@@ -308,11 +306,10 @@ def _build_member_tasks(flow: _Flow, entries: Any) -> Any:
 
 
 def build_complete_tasks(pipeline: Pipeline, cleaned: Any, settings: dict[str, Any]) -> None:
-    """The task `complete` of each table, if asked for, whatever became of the run: each table's position says by itself
-    what is in it, and one that stands still keeps no other's hours back. The heartbeat beside them colours the run.
-    """
+    """Build the task `complete` of each table, if asked for."""
     if pipeline.complete is None:
         return
+    # whatever became of the run: each table's position says what is in it, and one that stands still delays no other
     for number, table in enumerate(pipeline.tables):
         asset = build_complete_asset(table.name, pipeline.complete, table.branch)
         cleaned >> task(
@@ -327,7 +324,7 @@ def build_complete_tasks(pipeline: Pipeline, cleaned: Any, settings: dict[str, A
 
 
 def _build_compact_task(pipeline: Pipeline, cleaned: Any) -> None:
-    """Skipped by clean_up, on which it alone depends, where no table is due."""
+    """Build compact. clean_up, on which it alone depends, skips it if no table is due."""
     settings = {
         **build_job_task_settings(pipeline, "compact", task_docs.COMPACT),
         "retries": 0,
@@ -342,7 +339,7 @@ def _build_compact_task(pipeline: Pipeline, cleaned: Any) -> None:
 
 
 def _build_schedule(flow: _Flow) -> Any:
-    """The clock, or an event of the backlog, whichever comes first."""
+    """Return the clock, or an event of the backlog, whichever comes first."""
     clock = flow.clock
     timetable: Any = None
     if clock.cron is not None:
@@ -353,7 +350,6 @@ def _build_schedule(flow: _Flow) -> Any:
 
 
 def _build_watchers(pipeline: Pipeline) -> list[AssetWatcher]:
-    """What calls for a flush when enough records wait."""
     from tidegate_airflow.triggers.backlog import BacklogTrigger
 
     if pipeline.merge.records_threshold <= 0 or pipeline.stage.has_clock:
@@ -363,7 +359,7 @@ def _build_watchers(pipeline: Pipeline) -> list[AssetWatcher]:
 
 
 def describe_schedule(pipeline: Pipeline) -> str:
-    """When it flushes, in a few words, as a tag: Airflow's list shows no time of a DAG that an asset may start."""
+    """Describe when it flushes, as a tag: Airflow's list shows no time of a DAG that an asset may start."""
     merge = pipeline.merge
     words = [describe_clock(Clock(merge.interval_seconds, merge.cron))] if merge.is_timed else []
     kind = "staged records" if pipeline.stage.has_clock else "records"
@@ -372,7 +368,6 @@ def describe_schedule(pipeline: Pipeline) -> str:
 
 
 def describe_clock(clock: Clock) -> str:
-    """When time starts it."""
     return f"every {_format_seconds(clock.seconds)}" if clock.cron is None else f"cron {clock.cron}"
 
 

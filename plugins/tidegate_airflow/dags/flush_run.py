@@ -1,6 +1,4 @@
-"""The tasks of a pipeline without a fleet: what a run of its flush was asked to do, or of one of its two clocks, and
-the task that colours it.
-"""
+"""The tasks of a pipeline without a fleet: what a run was asked to do, and the task that colours it."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -51,16 +49,16 @@ BEGUN_KEY = "begun_ms"
 
 
 def report_complete_periods(name: str, table: str, period: str, branch: str) -> list[str]:
-    """Add the keys of complete periods that were not reported to the task's event; skipped where there is none.
+    """Add the keys of newly complete periods to the task's event; skipped if there is none.
 
-    The asset's events are the reported hours: Airflow stores them together with the task's success, so a task that dies
-    has reported nothing, and a repeated one finds what was reported. AirflowSkipException makes no event.
+    Airflow stores the event together with the task's success, so a task that dies has reported nothing.
     """
     context = get_current_context()
     asset = build_complete_asset(table, period, branch)
     begun_ms, through_ms = tasks.run_complete(name, table)
     last = find_last_reported_period(context, asset, Period(period))
     keys = list_complete_periods(Period(period), last, _remember_begin(context, asset, begun_ms), through_ms)
+    # a skipped task makes no event
     if not keys:
         raise AirflowSkipException(f"pipeline={name} table={table}: no {period} has become complete")
     context["outlet_events"][asset].extra = {"pipeline": name, "table": table, "valid_through_ms": through_ms}
@@ -69,16 +67,14 @@ def report_complete_periods(name: str, table: str, period: str, branch: str) -> 
 
 
 def find_last_reported_period(context: Context, asset: Any, period: Period) -> str | None:
-    """The newest key of the last run that reported any; the events of one run have no order.
-
-    Somebody may add an event by hand, with a key of another form or with none: it does not count as a report.
-    """
+    """Return the newest key of the last run that reported any; the events of one run have no order."""
     events = context["inlet_events"][asset].ascending(False).limit(MAX_PERIODS)
+    # somebody may add an event by hand, with a key of another form or none
     return max((event.partition_key for event in events if is_key(period, event.partition_key)), default=None)
 
 
 def _remember_begin(context: Context, asset: Any, begun_ms: int) -> int:
-    """When the table has begun, as the first run saw it; it counts until a first event is there."""
+    """Return when the table has begun, as the first run saw it; it counts until there is a first event."""
     store = context["asset_state_store"][asset]
     known = store.get(BEGUN_KEY)
     if known is None:
@@ -97,27 +93,24 @@ PLANNED_AT_KEY = "planned_at"  # behind a failure and in a run that was cleared:
 
 
 def plan_as_requested(name: str) -> dict[str, Any]:
-    """plan, of as many records as the run was asked for, as plain data.
-
-    A dry run ends here: AirflowSkipException, with the plan as the result `planned`.
-    """
+    """Plan as many records as the run was asked for. A dry run is skipped here, with the plan as result `planned`."""
     return _plan_run(name, name, PARAM_NAMES, PlanScope.ALL)
 
 
 def plan_staging(name: str) -> dict[str, Any]:
-    """plan, of new batches alone, where staging has a clock of its own."""
+    """Plan new batches alone, if staging has a clock of its own."""
     return _plan_run(name, name_stage(name), PARAM_NAMES, PlanScope.NEW)
 
 
 def plan_merges(name: str) -> list[dict[str, Any]]:
-    """plan, of what is staged alone: the queue of each table, with at most as many as Airflow maps tasks over."""
+    """Plan what is staged alone; return the queue of each table, at most as many as Airflow maps tasks over."""
     flush_plan = _plan_run(name, name, tuple(build_merge_form()), PlanScope.STAGED)
     get_current_context()["ti"].xcom_push(key=PLAN_KEY, value=flush_plan)
     return limit_queues(tasks.read_queues(name, flush_plan), conf.getint("core", "max_map_length"))
 
 
 def _plan_run(name: str, memory_name: str, known_words: Sequence[str], scope: PlanScope) -> dict[str, Any]:
-    """`memory_name` is that of the DAG, under which its runs keep their failures."""
+    """Plan a run. `memory_name` is that of the DAG, under which its runs keep their failures."""
     context = get_current_context()
     check_run_words(context, *known_words)
     words = read_run_params(context)
@@ -143,7 +136,7 @@ def _plan_run(name: str, memory_name: str, known_words: Sequence[str], scope: Pl
 
 
 def _hold_back(name: str, memory_name: str, context: Context, flush_plan: dict[str, Any]) -> dict[str, Any]:
-    """The plan without what must wait behind a failure; AirflowFailException where nothing is left of it."""
+    """Return the plan without what must wait after a failure; `AirflowFailException` if nothing is left of it."""
     streak = read_memory(memory_name, context).streaks.get(name, FLUSH_KEY)
     if streak is None:
         return flush_plan
@@ -158,10 +151,9 @@ def _hold_back(name: str, memory_name: str, context: Context, flush_plan: dict[s
 
 
 def clean_up_unless_dry(name: str) -> list[dict[str, Any]]:
-    """clean_up, in every run that may write; what it found of each table.
+    """Run clean_up in every run that may write; return what it found of each table.
 
-    `compact`, which follows it, is skipped where no table is due: DownstreamTasksSkipped, with the same result kept.
-    Tables that a merge published before it failed are events of their assets here.
+    `compact` is skipped if no table is due. Emits the events of tables that a merge published before it failed.
     """
     from tidegate.flush.clean_up import list_tables_to_compact
 
@@ -178,16 +170,14 @@ def clean_up_unless_dry(name: str) -> list[dict[str, Any]]:
 
 
 def report_complete_unless_dry(name: str, table: str, period: str, branch: str) -> list[str]:
-    """complete, in every run that may write."""
     _skip_if_dry(get_current_context())
     return report_complete_periods(name, table, period, branch)
 
 
 def finish_run(name: str) -> dict[str, Any]:
-    """The heartbeat, whatever happened before; then red if a task failed, or plan or stage refused a table.
+    """Run the heartbeat, whatever happened before; then red if a task failed, or plan or stage refused a table.
 
-    The last task colours the run. Where the batch left records behind, the next run is called for: it begins at once,
-    without waiting for its time.
+    Calls for the next run if the batch left records behind.
     """
 
     def beat_and_check(context: Context, states: Mapping[str, str]) -> dict[str, Any]:
@@ -203,10 +193,9 @@ def finish_run(name: str) -> dict[str, Any]:
 
 
 def finish_staging(name: str) -> dict[str, Any]:
-    """The end of a run of staging: red if a task failed, or plan or stage refused a table.
+    """End a run of staging: red if a task failed, or plan or stage refused a table.
 
-    It commits nothing, as the group's offsets move with merges. Where the batch left records behind, the next run is
-    called for.
+    Commits nothing, as the group's offsets move with merges. Calls for the next run if the batch left records behind.
     """
 
     def check(context: Context, states: Mapping[str, str]) -> dict[str, Any]:
@@ -221,7 +210,7 @@ def finish_staging(name: str) -> dict[str, Any]:
 def _finish(
     name: str, memory_name: str, end_run: Callable[[Context, Mapping[str, str]], dict[str, Any]]
 ) -> dict[str, Any]:
-    """`end_run` raises where the run is red, given the states of the tasks before."""
+    """End the run; `end_run` raises if it is red, given the states of the tasks before."""
     context = get_current_context()
     _skip_if_dry(context)
     all_states = read_task_states(context)
@@ -244,7 +233,6 @@ def _finish(
 
 
 def _note_success(name: str, memory_name: str, context: Context, kind: str, known_at: float | None) -> None:
-    """The runs of a pipeline do not overlap: only one that a person has cleared may be older than the failures."""
     keeper = FailureKeeper(memory_name, context)
     if keeper.memory.streaks.get(name, kind) is not None:
         keeper.note_success(name, kind, known_at if was_cleared(context) else None)
@@ -258,20 +246,19 @@ def _keep(keeper: FailureKeeper, pipeline: Pipeline, context: Context) -> None:
 
 
 def _pull_plan(context: Context) -> dict[str, Any]:
-    """What the run has planned, whether its result or a part beside that; without tables if it has not."""
+    """Return what the run has planned; without tables if it has not."""
     result = context["ti"].xcom_pull(task_ids="plan")
     planned = result if isinstance(result, dict) else context["ti"].xcom_pull(task_ids="plan", key=PLAN_KEY)
     return planned or {"tables": [], "refused": [], "left": 0}
 
 
 def _pull_queues(context: Context) -> list[dict[str, Any]]:
-    """What merges were mapped over: the result of stage, or of a plan of merges alone."""
+    """Return what merges were mapped over: the result of stage, or of a plan of merges alone."""
     queues = context["ti"].xcom_pull(task_ids="stage")
     return (context["ti"].xcom_pull(task_ids="plan") if queues is None else queues) or []
 
 
 def _read_outcome(name: str, context: Context, message: str, states: Mapping[str, str]) -> PipelineOutcome:
-    """What became of the run's tasks, by their states and by what they have left."""
     outcome = PipelineOutcome(name, messages=[message])
     planned = _pull_plan(context)
     failed_names = sorted(task for task, state in states.items() if state == "failed")
@@ -294,7 +281,7 @@ def _read_outcome(name: str, context: Context, message: str, states: Mapping[str
 
 
 def _describe_trouble(context: Context, states: Mapping[str, str]) -> list[str]:
-    """Which tasks failed, and which tables plan or stage refused; empty where all is well."""
+    """Describe failed tasks, and tables that plan or stage refused; empty if all is well."""
     refusals = [*_pull_plan(context)["refused"]]
     refusals += context["ti"].xcom_pull(task_ids="stage", key=REFUSED_TABLES_KEY) or []
     return [
@@ -304,14 +291,13 @@ def _describe_trouble(context: Context, states: Mapping[str, str]) -> list[str]:
 
 
 def _call_for_rest(memory_name: str, context: Context) -> None:
-    """Let the next run begin at once, where the batch has left records behind."""
     params = read_run_params(context)
     if _pull_plan(context)["left"] and params["until_current"]:
         emit_backlog_event(context, memory_name, params)
 
 
 def _describe_failed_tasks(states: Mapping[str, str]) -> list[str]:
-    """Which tasks failed, those first that have a log; or which could not begin though none has failed."""
+    """Name the tasks that failed, those with a log first; or those that could not begin though none has failed."""
     failed_tasks = sorted(task for task, state in states.items() if state == "failed")
     blocked = sorted(task for task, state in states.items() if state == "upstream_failed")
     if failed_tasks:
@@ -353,13 +339,13 @@ def _skip_if_dry(context: Context) -> None:
 
 
 def pull_mapped(context: Context, task_id: str, key: str = "return_value") -> list[dict[str, Any]]:
-    """What a task has left, or its mapped tasks, one call for all."""
+    """Return what a task, or its mapped tasks, have left, in one call."""
     value = context["ti"].xcom_pull(task_ids=task_id, key=key)
     return [value] if isinstance(value, dict) else [item for item in value or [] if item is not None]
 
 
 def read_task_states(context: Context) -> dict[str, str]:
-    """The states of this run's tasks by task id; a mapped task's id ends in its index."""
+    """Return the states of this run's tasks by task id; a mapped task's id ends in its index."""
     run = context["dag_run"]
     states = context["ti"].get_task_states(dag_id=run.dag_id, run_ids=[run.run_id])[run.run_id]
     return {name: str(state) for name, state in states.items()}

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 def build_heartbeats_dag(pipelines: Mapping[str, Pipeline]) -> DAG:
-    """It runs at the shortest `heartbeat.interval` of these pipelines; the process of its task needs none of them.
+    """Build the DAG that runs at the shortest `heartbeat.interval` of these pipelines.
 
     Not paused at first, as it leaves alone the pipelines whose own DAG is.
     """
@@ -46,9 +46,9 @@ def build_heartbeats_dag(pipelines: Mapping[str, Pipeline]) -> DAG:
 
 
 def send_heartbeats() -> Data:
-    """The heartbeat of each pipeline that flushes seldom: by pipeline, what it did; red if one failed, with its name.
+    """Run the heartbeat of each pipeline that flushes seldom; return its result by pipeline. Red if one failed.
 
-    Left alone are pipelines whose DAG is paused, and those that a run is flushing, as it ends with a heartbeat.
+    Leaves alone pipelines whose DAG is paused, and those that a run is flushing, as it ends with a heartbeat.
     """
     from tidegate.config.pipeline_file import load_all_pipelines
     from tidegate.fleet.attend import attend_members
@@ -79,7 +79,7 @@ def send_heartbeats() -> Data:
 
 
 def hasten_beat(pipeline: Pipeline, seconds: int) -> Pipeline:
-    """The pipeline with an interval that is over where the next run, so many seconds later, would be too late."""
+    """Return the pipeline with an interval that is over now, if the next run, `seconds` later, would be too late."""
     interval_seconds = pipeline.heartbeat.interval_seconds
     if interval_seconds <= 0:
         return pipeline
@@ -87,7 +87,7 @@ def hasten_beat(pipeline: Pipeline, seconds: int) -> Pipeline:
 
 
 def _may_beat(context: Context, pipeline: Pipeline) -> bool:
-    """Not beside a run that commits to the same group: each of them would find the offsets of the other."""
+    """Whether no run commits to the group: each of them would find the offsets of the other."""
     dag_id = list_dag_ids(pipeline.name, pipeline.fleet)["flush"]
     task_instance = context["ti"]
     try:

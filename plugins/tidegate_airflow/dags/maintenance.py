@@ -23,7 +23,7 @@ from tidegate_airflow.operators.maintain import list_table_groups, maintain_tabl
 
 
 def build_maintenance_dag(pipeline: Pipeline) -> DAG:
-    """The DAG ``tidegate_<pipeline>_maintenance``; without an interval it is there to be started by hand."""
+    """Build the DAG ``tidegate_<pipeline>_maintenance``; without an interval it is started by hand."""
     seconds = pipeline.maintenance.interval_seconds
     with DAG(
         dag_id=f"tidegate_{pipeline.name}_maintenance",
@@ -62,7 +62,7 @@ log = logging.getLogger(__name__)
 
 
 def build_janitor_dag() -> DAG:
-    """One DAG for all catalogs, once a day; a run that finds nothing ends as skipped. It changes nothing."""
+    """Build one DAG for all catalogs, once a day. It changes nothing."""
     with DAG(
         dag_id=JANITOR_DAG_ID,
         description="Reports what pipelines without a file have left behind",
@@ -79,11 +79,7 @@ def build_janitor_dag() -> DAG:
 
 
 def report_leftovers() -> list[Data]:
-    """What pipelines without a file have left in the catalogs, with what removes it; skipped when there is nothing.
-
-    Where a catalog, or a table, cannot be read, the others are the task's result all the same, and it fails or tries
-    again.
-    """
+    """Return what pipelines without a file have left in the catalogs, with what removes it; skipped if nothing."""
     from tidegate.errors import NothingToDo, join_tables
     from tidegate.settings import find_include_folder
     from tidegate.wiring.pipeline import find_all_leftovers
@@ -94,6 +90,7 @@ def report_leftovers() -> list[Data]:
             log.warning("left behind: pipeline=%s: %s", leftover.pipeline, "; ".join(leftover.remove))
         leftovers = [vars(entry) for entry in pipelines]
         if failures:
+            # a catalog, or a table, that cannot be read hides no other
             get_current_context()["ti"].xcom_push(BaseXCom.XCOM_RETURN_KEY, leftovers)
             reasons = "\n".join(map(str, failures))
             raise join_tables(

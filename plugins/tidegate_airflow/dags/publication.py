@@ -42,7 +42,7 @@ FORM_PARAMS = {
 
 
 def build_publication_dag(publication: Publication) -> DAG:
-    """The DAG ``tidegate_publish_<publication>``. No connection is opened and nothing heavy is imported here."""
+    """Build the DAG ``tidegate_publish_<publication>``. Opens no connection and imports nothing heavy."""
     with DAG(
         dag_id=f"tidegate_publish_{publication.name}",
         description=publication.description or f"{publication.table} to {', '.join(publication.topics)}",

@@ -13,14 +13,12 @@ from tidegate_airflow.operators.action import run_replay_form
 
 
 def can_replay(pipeline: Pipeline) -> bool:
-    """Whether the pipeline sets bad records aside, and each of its tables has a name of its own: else nothing can be
-    replayed.
-    """
+    """Whether the pipeline sets bad records aside, and each of its tables has a name of its own."""
     return pipeline.template is None and any(table.errors.max_dead_letters is not None for table in pipeline.tables)
 
 
 def build_replay_dag(pipeline: Pipeline) -> DAG:
-    """The DAG ``tidegate_<pipeline>_replay``. It has no schedule, so it need not be unpaused first."""
+    """Build the DAG ``tidegate_<pipeline>_replay``. It has no schedule, so it need not be unpaused first."""
     with DAG(
         dag_id=f"tidegate_{pipeline.name}_replay",
         description=f"Decode the dead letters of {pipeline.name} again, and bring in what can be read now",

@@ -17,7 +17,7 @@ NOT_ASKED = {"max_records": None, "until_current": False, "dry_run": False}  # o
 
 
 def build_form() -> dict[str, Param]:
-    """What the trigger form asks for; Airflow refuses what does not fit before a run begins."""
+    """Return what the trigger form asks for; Airflow refuses what does not fit before a run begins."""
     return {
         "max_records": Param(
             None,
@@ -42,12 +42,12 @@ def build_form() -> dict[str, Param]:
 
 
 def build_merge_form() -> dict[str, Param]:
-    """What the form of merges asks for, where staging has a clock of its own: they read no record."""
+    """Return the form of merges, if staging has a clock of its own: they read no record."""
     return {"dry_run": build_form()["dry_run"]}
 
 
 def check_run_words(context: Context, *known_words: str) -> None:
-    """AirflowFailException for a word that the form has not, or that Airflow holds back: a dry run would flush.
+    """Raise `AirflowFailException` for a word that is not in the form, or that Airflow holds back.
 
     `known_words` are the form's; those of a flush, if none are given.
     """
@@ -57,7 +57,7 @@ def check_run_words(context: Context, *known_words: str) -> None:
 
 
 def read_run_params(context: Context) -> dict[str, Any]:
-    """What this run was asked for: by its form, or by the run before it that could not finish."""
+    """Return what this run was asked for: by its form, or by the run before it that could not finish."""
     words = {**NOT_ASKED, **{word: context["params"][word] for word in PARAM_NAMES if word in context["params"]}}
     for events in dict(context.get("triggering_asset_events") or {}).values():
         for event in events:
@@ -75,7 +75,6 @@ class FleetRequest:
     """What a run of a fleet does.
 
     - `names`: the members that it looks at, in the order in which they get a place in the run.
-    - `params`: those of the form.
     - `self_timed_members`: members with an interval of their own, whose last run must be remembered.
     """
 
@@ -85,12 +84,11 @@ class FleetRequest:
 
     @property
     def max_records(self) -> int | None:
-        """Instead of those of the pipeline files."""
         number: int | None = self.params["max_records"]
         return number
 
     def leave_out(self, names: Collection[str]) -> "FleetRequest":
-        """The same of the other members; those that are left out are due again."""
+        """Leave out some members; they are due again."""
         return replace(
             self,
             names=tuple(name for name in self.names if name not in names),
@@ -99,13 +97,13 @@ class FleetRequest:
 
 
 def compute_min_records(pipeline: Pipeline, context: Context) -> int:
-    """How many records must wait in this run: as many as start a flush, if only the heartbeat was due."""
+    """Return how many records must wait in this run: as many as start a flush, if only the heartbeat was due."""
     beats_only = not pipeline.merge.is_timed and context["dag_run"].run_type == "scheduled"
     return pipeline.merge.records_threshold if beats_only else 0
 
 
 def build_fleet_form(names: list[str]) -> dict[str, Param]:
-    """A flush's form, and the members to choose from; in the process of a task nobody chooses."""
+    """Return a flush's form, and the members to choose from."""
     items: dict[str, Any] = {"type": "string", **({"enum": names} if names else {})}
     pipelines_param = Param(
         [],
@@ -121,10 +119,7 @@ def build_fleet_form(names: list[str]) -> dict[str, Param]:
 def read_fleet_request(
     context: Context, members: Mapping[str, Pipeline], planned_at: Mapping[str, float], now: float
 ) -> FleetRequest:
-    """Time has started the run: the members that are due. Their backlog has: those. A person: those that were picked.
-
-    Other DAGs and events without a pipeline mean all.
-    """
+    """Return the members that are due, or whose backlog called, or that a person picked; else all."""
     check_run_words(context, PICKED, *PARAM_NAMES)
     params = read_run_params(context)
     kind = context["dag_run"].run_type
@@ -150,7 +145,7 @@ def read_fleet_request(
 
 
 def _list_called(context: Context) -> list[str]:
-    """The members whose backlog called for the run, and those that the run before it could not finish."""
+    """List the members whose backlog called for the run, and those that the run before it could not finish."""
     called_names: list[str] = []
     for events in dict(context.get("triggering_asset_events") or {}).values():
         for event in events:

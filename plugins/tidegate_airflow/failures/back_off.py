@@ -17,9 +17,11 @@ AUTOMATIC_RUN_TYPES = {"scheduled", "asset_triggered"}
 
 @dataclass(frozen=True)
 class HeldPlan:
-    """A plan without what must wait. `plan` is None where nothing is left of it: then `failure` says why, as the result
-    `error` of the task that fails for it. `inputs` is a digest of what would have to change for a try to end otherwise,
-    empty where nothing failed before or it is not known.
+    """A plan without what must wait.
+
+    `plan` is None if nothing is left of it: then `failure` is the task's result `error`.
+
+    `inputs`: a digest of what would have to change for a try to end otherwise, empty if unknown.
     """
 
     plan: Data | None
@@ -30,10 +32,10 @@ class HeldPlan:
 def hold_back(
     context: Context, streak: FailureStreak | None, planned: Data, digest_inputs: Callable[[], str], now: float
 ) -> HeldPlan:
-    """The plan of one pipeline without what has failed before and must wait.
+    """Return one pipeline's plan without what has failed before and must wait.
 
-    Tables that have other work go on: those that failed in `stage` are left out, listed under `refused`. A run that a
-    person or another DAG triggers tries all, and so does a task that a person has cleared.
+    Tables that failed in `stage` are left out, listed under `refused`. A run that a person or another DAG triggers
+    tries all, and so does a task that a person has cleared.
     """
     if streak is None:
         return HeldPlan(planned)
@@ -53,7 +55,7 @@ def hold_back(
 
 
 def _leave_out(planned: Data, streak: FailureStreak) -> Data:
-    """The plan of the other tables. One whose merge failed stays: what is staged for it does not expire in Kafka."""
+    """Return the plan of the other tables. One whose merge failed stays: what is staged does not expire in Kafka."""
     left_out = [batch["table"] for batch in planned["tables"] if batch["table"] in streak.unstaged_tables]
     reasons = {table: task.message for task in streak.failed for table in task.tables}
     waiting = [

@@ -15,7 +15,7 @@ def _is_echo(task_id: str) -> bool:
 
 
 def describe_failures(suspects: list[Data], errors: list[Data]) -> dict[str, str]:
-    """By DAG: what failed in these runs; the newest wins, and tasks that are red because another is come last."""
+    """Describe by DAG what failed in these runs; the newest wins, and tasks that only follow another come last."""
     failure_texts = {run["dag_id"]: f"run {run['run_id']} failed" for run in suspects if run["state"] == "failed"}
     oldest_first = errors[::-1]
     for error in sorted(oldest_first, key=lambda error: not _is_echo(error["task_id"])):
@@ -27,7 +27,7 @@ def describe_failures(suspects: list[Data], errors: list[Data]) -> dict[str, str
 
 
 def find_refused_position(dag_id: str, errors: list[Data]) -> float | None:
-    """When the DAG's last run refused the position in `plan`, where no other task failed by itself."""
+    """Return when the DAG's last run refused the position in `plan`, if no other task failed by itself."""
     own_errors = [error for error in errors if error["dag_id"] == dag_id and not _is_echo(error["task_id"])]
     if not own_errors or any(
         (error["task_id"], error["error"]) != ("plan", PositionLost.__name__) for error in own_errors
@@ -37,9 +37,9 @@ def find_refused_position(dag_id: str, errors: list[Data]) -> float | None:
 
 
 def is_fixed(dag_id: str, errors: list[Data], succeeded: Mapping[str, Collection[str]]) -> bool:
-    """Whether each task that failed in the last finished run has succeeded in the one under way, where nothing failed.
+    """Whether each task that failed in the last finished run has succeeded in the one under way, without a new failure.
 
-    `succeeded` are the tasks of the DAG by the run under way. A run that did not try names those that failed before it.
+    `succeeded`: the tasks of the DAG by the run under way.
     """
     own_errors = [error for error in errors if error["dag_id"] == dag_id]
     if not succeeded or not own_errors or any(error["run_id"] in succeeded for error in own_errors):

@@ -1,8 +1,7 @@
 """What runs of a DAG keep for later ones of each pipeline: its failures and heartbeats; and who is told at a run's end.
 
-One for a pipeline alone and for a fleet. Airflow's store of the state of the DAG's backlog has one entry for all
-pipelines of the DAG, so that a run reads it once. Where the store cannot be read or written, runs try, and tell, as if
-each were the first.
+Airflow's store of the backlog's state has one entry for all pipelines of the DAG, so that a run reads it once. If the
+store cannot be read or written, runs try, and tell, as if each were the first.
 """
 
 import logging
@@ -31,35 +30,33 @@ FRESHNESS_KEY = "freshness_failures"
 
 @dataclass
 class Memory:
-    """By pipeline: the time of its last heartbeat (`beats`), and of the last that failed (`failed_beats`), which only a
-    fleet needs; and its failures.
-    """
+    """By pipeline: its failures, and for a fleet the times of its last heartbeat and its last failed one."""
 
     beats: dict[str, float] = field(default_factory=dict)
     failed_beats: dict[str, float] = field(default_factory=dict)
     streaks: Streaks = field(default_factory=Streaks)
 
     def forget_others(self, names: Collection[str]) -> None:
-        """Forget pipelines that are not among these: their files are gone."""
+        """Keep only these pipelines: the files of the others are gone."""
         self.beats = {name: at for name, at in self.beats.items() if name in names}
         self.failed_beats = {name: at for name, at in self.failed_beats.items() if name in names}
         self.streaks.forget_others(names)
 
     def to_dict(self) -> Data:
-        """Plain data for Airflow's store; empty if there is nothing to keep."""
+        """Return plain data for Airflow's store; empty if there is nothing to keep."""
         data = {"beats": self.beats, "failed_beats": self.failed_beats, "streaks": self.streaks.to_dict()}
         return data if any(data.values()) else {}
 
 
 def read_memory(name: str, context: Context) -> Memory:
-    """What earlier runs left; `name` is that of the pipeline, or what the fleet's DAG is called by."""
+    """Read what earlier runs left; `name` is the pipeline's, or the fleet's DAG's."""
     kept = read_state(name, context, MEMBERS_KEY)
     streaks = Streaks(kept.get("streaks"))
     return Memory(dict(kept.get("beats", {})), dict(kept.get("failed_beats", {})), streaks)
 
 
 def read_state(name: str, context: Context, key: str) -> Data:
-    """An entry of the store, empty where there is none."""
+    """Read an entry of the store, empty if there is none."""
     try:
         value = _open_store(name, context).get(key)
     except Exception as fault:  # whatever the store does, the run goes on
@@ -71,7 +68,7 @@ def read_state(name: str, context: Context, key: str) -> Data:
 
 
 def write_state(name: str, context: Context, key: str, value: Mapping[str, Any]) -> bool:
-    """Keep an entry for later runs, or delete it where it is empty; whether that was done."""
+    """Keep an entry for later runs, or delete it if it is empty; return whether that worked."""
     try:
         store = _open_store(name, context)
         if value:
@@ -93,8 +90,7 @@ def _open_store(name: str, context: Context) -> Any:
 class FailureKeeper:
     """The end of one run: which pipelines failed, for the first time or again, and which are well.
 
-    `failures` is what notifiers' templates see as `failure`, of each pipeline that is red. Nothing is kept, and nobody
-    told, before `keep`.
+    `failures`: what notifiers' templates see as `failure`. Nothing is kept, and nobody told, before `keep`.
     """
 
     def __init__(self, name: str, context: Context) -> None:
@@ -108,7 +104,7 @@ class FailureKeeper:
         self._recoveries = list[tuple[str, FailureStreak]]()
 
     def note_outcome(self, outcome: PipelineOutcome, *, has_several: bool, tried_inputs: str) -> None:
-        """A pipeline's run is red; where it did not try, what failed before stays as it is."""
+        """Note that a pipeline's run is red; if it did not try, what failed before stays as it is."""
         streak = self.memory.streaks.get(outcome.pipeline, FLUSH_KEY)
         failure = outcome.to_failure(streak, has_several=has_several, tried_inputs=tried_inputs)
         if failure is not None:
@@ -117,22 +113,19 @@ class FailureKeeper:
             self.failures.append(_describe_streak(outcome.pipeline, streak, is_new=False))
 
     def note_failure(self, pipeline: str, kind: str, failure: Failure) -> None:
-        """One more run failed."""
         streak = self.memory.streaks.note_failure(pipeline, kind, failure, self._run)
         self.failures.append(_describe_streak(pipeline, streak, is_new=streak.is_new))
 
     def note_success(self, pipeline: str, kind: str, known_at: float | None) -> None:
-        """The pipeline is well, as this run saw it at `known_at`; None where it cannot be older than the failures."""
+        """Note that the pipeline was well at `known_at`; None if the run cannot be older than the failures."""
         over = self.memory.streaks.note_success(pipeline, kind, self._run, known_at)
         if over is not None:
             self._recoveries.append((pipeline, over))
 
     def keep(self, pipelines: Mapping[str, Pipeline]) -> None:
-        """Keep what later runs must know, and tell who is to hear that one of these pipelines is well again.
-
-        Where it cannot be kept, nobody is told: the next run that succeeds does it.
-        """
+        """Keep what later runs must know, and tell who is to hear that one of these pipelines is well again."""
         kept = self.memory.to_dict()
+        # nobody is told: the next run that succeeds does it
         if kept != self._before and not write_state(self._name, self._context, MEMBERS_KEY, kept):
             return
         for name, streak in self._recoveries:
@@ -142,12 +135,12 @@ class FailureKeeper:
 
 
 def was_cleared(context: Context) -> bool:
-    """Whether a person has cleared tasks of the run, some or all."""
+    """Whether a person has cleared tasks of the run."""
     return bool(context["dag_run"].clear_number)
 
 
 def read_failed_task(context: Context, task_id: str, number: int | None, tables: Collection[str]) -> FailedTask:
-    """What a failed task left of its reason; `number` is that of a mapped task, `tables` are what it worked on."""
+    """Read the reason of a failed task; `number` is that of a mapped task, `tables` are what it worked on."""
     mapped: Data = {} if number is None else {"map_indexes": number}
     error = context["ti"].xcom_pull(task_ids=task_id, key=ERROR_KEY, **mapped)
     reason = error if isinstance(error, dict) else {}
@@ -156,7 +149,7 @@ def read_failed_task(context: Context, task_id: str, number: int | None, tables:
 
 
 def describe_lateness(pipeline: str, behind: float | None, target: int) -> str | None:
-    """Why records of a pipeline wait longer than its `freshness_target`; None where they do not."""
+    """Say why records of a pipeline wait longer than its `freshness_target`; None if they do not."""
     if behind is not None and behind <= target:
         return None
     age = "nobody can tell how long" if behind is None else f"behind={behind:.0f}s"
@@ -167,7 +160,6 @@ def describe_lateness(pipeline: str, behind: float | None, target: int) -> str |
 
 
 def format_seconds(moment: float) -> str:
-    """Unix seconds as people read them."""
     return format_utc(datetime.fromtimestamp(moment, UTC), "seconds")
 
 

@@ -28,8 +28,9 @@ Calls = dict[str, dict[str, bool]]
 
 @dataclass
 class MissedCalls:
-    """The calls of one DAG's notifiers. `calls` is by pipeline and notifier: whether the notifier was called since the
-    pipeline failed; None where nobody can tell. A pipeline that is not among them misses no call.
+    """The calls of one DAG's notifiers, by pipeline and notifier: whether it was called since the pipeline failed.
+
+    None: unknown. A pipeline that is not in `calls` misses no call.
     """
 
     variable: str
@@ -37,7 +38,6 @@ class MissedCalls:
 
     @classmethod
     def read(cls, name: str) -> "MissedCalls":
-        """Those of the DAG whose backlog has this name."""
         variable = f"{DAG_ID_PREFIX}{name}{VARIABLE_SUFFIX}"
         try:
             return cls(variable, _parse_calls(Variable.get(variable, default="{}")))
@@ -48,21 +48,19 @@ class MissedCalls:
             return cls(variable, None)
 
     def includes(self, pipeline: str, notifier: Notifier) -> bool:
-        """Whether the notifier was not called for the pipeline's failure. One whose arguments were corrected since is
-        another one, and was not.
-        """
+        """Whether the notifier was not called for the failure. Corrected arguments make it another notifier."""
         made = (self.calls or {}).get(pipeline)
         return made is not None and not made.get(_identify(notifier))
 
     @contextmanager
     def note_call(self, pipeline: str, notifier: Notifier, others: Sequence[Notifier]) -> Iterator[None]:
-        """Around the call: it is missed until it has succeeded. `others` are all notifiers of the pipeline."""
+        """Wrap the call: it is missed until it has succeeded. `others` are all notifiers of the pipeline."""
         self._note(pipeline, notifier, others, is_made=False)
         yield
         self._note(pipeline, notifier, others, is_made=True)
 
     def keep(self, pipelines: Collection[str]) -> None:
-        """Forget the others: their files are gone. It is written with the next call."""
+        """Forget the other pipelines: their files are gone. Written with the next call."""
         if self.calls is not None:
             self.calls = {name: made for name, made in self.calls.items() if name in pipelines}
 
@@ -87,7 +85,7 @@ class MissedCalls:
 
 
 def _parse_calls(text: str) -> Calls:
-    """What was written; nothing of what somebody has changed into something else."""
+    """Parse what was written; ignore what somebody has changed."""
     try:
         return {name: {**made} for name, made in json.loads(text).items()}
     except (AttributeError, TypeError, ValueError):
@@ -95,18 +93,15 @@ def _parse_calls(text: str) -> Calls:
 
 
 def _identify(notifier: Notifier) -> str:
-    """Its class and a digest of its arguments, which may be secrets."""
     digest = hashlib.sha256(json.dumps(notifier.kwargs, sort_keys=True, default=str).encode()).hexdigest()
     return f"{notifier.path} {digest[:8]}"
 
 
 def build_failure_callbacks(name: str, members: Sequence[Pipeline]) -> list[Callable[[Context], None]]:
-    """The DAG's callback, none without notifiers: it tells those of each pipeline that failed for a new reason.
+    """Return the DAG's callback, if it has notifiers: it tells those of each pipeline that failed for a new reason.
 
-    `name` is that of the DAG's pipeline, or what the fleet's DAG is called by. Classes of notifiers are imported when
-    they are called, not when the DAG is read. A call that failed is made again with the next failed run. A failure of
-    no pipeline (a fleet's plan failed), and a run that noted nothing, as its last task was killed or its DAG notes
-    nothing, is told to all.
+    A call that failed is made again with the next failed run. A failure of no pipeline, and a run that noted nothing,
+    is told to all. Classes of notifiers are imported at the call.
     """
     own = {pipeline.name: pipeline.on_failure for pipeline in members if pipeline.on_failure}
     notifiers = {**own, NO_PIPELINE: _list_distinct(own.values())}
@@ -147,7 +142,7 @@ def _list_distinct(notifiers: Iterable[Sequence[Notifier]]) -> list[Notifier]:
 
 
 def _read_failures(context: Context) -> list[dict[str, Any]]:
-    """What the run's tasks noted of its failures, each with its `pipeline`; none where they could not."""
+    """Return what the run's tasks noted of its failures, each with its `pipeline`."""
     try:
         pull = context["ti"].xcom_pull
         noted = [pull(task_ids=task, key=FAILURE_KEY, map_indexes=-1) for task in COLOURING_TASKS]
@@ -159,7 +154,7 @@ def _read_failures(context: Context) -> list[dict[str, Any]]:
 
 
 def notify_of_recovery(notifiers: tuple[Notifier, ...], context: Context, failure: dict[str, Any]) -> None:
-    """Tell everybody of `on_recovery`. One that cannot be told is logged: the run has succeeded."""
+    """Tell everybody of `on_recovery`. A failed call is only logged: the run has succeeded."""
     for notifier in notifiers:
         try:
             _call_notifier("on_recovery", notifier, context, failure)

@@ -43,9 +43,9 @@ def _look() -> None:
 
 
 def remove_missed_calls(session: "Session", now: datetime) -> list[str]:
-    """Delete the missed calls of each DAG that Airflow no longer has, from whichever bundle; the variables' names.
+    """Delete the missed calls of each DAG that Airflow no longer has; return the variables' names.
 
-    A DAG is gone if it was deleted, or if no file has had it for seven days. Variables that others made stay.
+    A DAG is gone if it was deleted, or if no file has had it for seven days. Variables of others stay.
     """
     from airflow.models.dag import DagModel
     from airflow.models.variable import Variable

@@ -26,11 +26,10 @@ ENDED_KEY = "ended"  # how often the run had been cleared when its task came to 
 
 
 def forget_ended_tries(context: Context) -> None:
-    """Forget what the run's tries have done if a person has cleared it after its task came to its end. Not for another
-    try of a task whose success Airflow did not hear of: that try tells of the same once more.
-    """
+    """Forget what the run's tries have done if a person has cleared it after its task ended."""
     store = context["task_state_store"]
     ended = store.get(ENDED_KEY)
+    # not for another try of a task whose success Airflow did not hear of
     if ended is not None and ended != context["dag_run"].clear_number:
         for key in (PROGRESS_KEY, CHANGED_KEY, ENDED_KEY):  # the last one last: until then it is done again
             store.delete(key)
@@ -47,9 +46,7 @@ def note_end(context: Context) -> None:
 
 
 def read_action_progress(context: Context) -> ActionProgress | None:
-    """What the tries of this run before this one have done; None if none of them began to change a table, and for a run
-    that a person has cleared since it ended.
-    """
+    """Return what earlier tries of this run have done; None if none began to change a table."""
     try:
         forget_ended_tries(context)
         data = context["task_state_store"].get(PROGRESS_KEY)
@@ -64,10 +61,7 @@ def read_action_progress(context: Context) -> ActionProgress | None:
 def perform_with_notes(
     context: Context, proposed: ProposedAction, by: str, progress: ActionProgress | None = None
 ) -> ActionProgress:
-    """Do it, and keep for another try what is begun and done; how far it has come.
-
-    A table is changed only if it is noted before: without that note the next try could do it twice.
-    """
+    """Perform the action, and keep for another try what is begun and done."""
     progress = progress or ActionProgress.start(proposed)
 
     def begin(table: str) -> None:
@@ -80,6 +74,7 @@ def perform_with_notes(
                 f"for table={table}; it is tried again"
             ) from fault
 
+    # a table is changed only if it was noted before: else the next try could do it twice
     proposed.perform(by, progress.done, begin)
     progress.begun = None
     try:
@@ -93,10 +88,10 @@ def perform_with_notes(
 
 
 def run_action(context: Context, pipeline: str, engine: Any = None) -> dict[str, Any]:
-    """Show what the form asks for, and do it unless only a preview is wanted; what was done, by whom.
+    """Show what the form asks for, and do it unless only a preview is wanted; return what was done, by whom.
 
-    Refused if the action would do something else than the preview whose digest is given as `previewed`, and if a person
-    clears a run without such a digest. If an earlier try of the run has changed some tables, this one does the rest.
+    Refused if it would differ from the preview whose digest is `previewed`, and if a person clears a run without one.
+    If an earlier try has changed some tables, this one does the rest.
     """
     from tidegate.actions.request import FORM_WORDS, check_unchanged, refuse_strange_words, refuse_unseen_repeat
 
@@ -127,7 +122,7 @@ def run_action(context: Context, pipeline: str, engine: Any = None) -> dict[str,
 
 
 def _propose_action(context: Context, session: "Session", params: Mapping[str, Any], by: str) -> "ProposedAction":
-    """What the form asks for, in the log and as the result `preview`, also if there is nothing to do."""
+    """Propose what the form asks for, in the log and as the result `preview`, also if there is nothing to do."""
     from tidegate.actions.request import propose_action
     from tidegate.errors import NothingToDo
 
@@ -142,15 +137,13 @@ def _propose_action(context: Context, session: "Session", params: Mapping[str, A
 
 
 def run_replay_form(context: Context, pipeline: str, engine: Any = None) -> list[dict[str, Any]]:
-    """Replay the dead letters that the form chooses; a table into which some came is an event of its asset.
-
-    Airflow drops the events of a try that fails, and a letter comes in once: the task's state keeps them for the next.
-    """
+    """Replay the dead letters that the form chooses; emit an event for each table that got some."""
     from tidegate.actions.request import LETTER_WORDS, refuse_strange_words
 
     words = read_form_words(context)
     with raise_airflow_errors():
         refuse_strange_words(words, LETTER_WORDS)
+    # Airflow drops the events of a try that fails, and a letter comes in once: the task's state keeps them
     changed = ChangedTables.read(context)
     results = tasks.run_replay(pipeline, words, engine, changed.add)
     for table in changed.tables.values():
@@ -168,7 +161,7 @@ class ChangedTables:
 
     @classmethod
     def read(cls, context: Context) -> "ChangedTables":
-        """Those of the tries before this one; none if a person has cleared the run since it ended."""
+        """Read those of earlier tries; none if a person has cleared the run since it ended."""
         try:
             forget_ended_tries(context)
             return cls(context, dict(context["task_state_store"].get(CHANGED_KEY) or {}))
@@ -180,7 +173,6 @@ class ChangedTables:
             return cls(context)
 
     def add(self, part: Mapping[str, Any]) -> None:
-        """A part of a table's dead letters was published."""
         if not part["replayed"]:
             return
         before = self.tables.get(part["table"], {})
@@ -202,7 +194,7 @@ FORM_STEPS = {"act": run_action, "replay": run_replay_form}  # what a DAG's form
 
 
 def _find_user(context: Context) -> str:
-    """Who started the run, as Airflow knows them; runs that a program of nobody starts are Airflow's own."""
+    """Return who started the run; runs that a program starts are Airflow's own."""
     return str(context["dag_run"].triggering_user_name or "airflow")
 
 

@@ -17,7 +17,7 @@ PUBLISH_WORDS = ("resynchronise", "again", "from", "to")
 
 
 def check_publish_words(context: Context) -> None:
-    """AirflowFailException for a word that the form of a publication has not, or that Airflow holds back."""
+    """Raise `AirflowFailException` for a word that is not in a publication's form, or that Airflow holds back."""
     from tidegate.actions.request import refuse_strange_words
 
     words = read_form_words(context)
@@ -26,7 +26,7 @@ def check_publish_words(context: Context) -> None:
 
 
 def trace_job(verb: str, subject: str, work_item: Any, backfill: Mapping[str, Any] | None = None) -> TaskLineage:
-    """What a task has read and written, by its verb: that of a merge is a table's queue, that of a backfill a slice."""
+    """Return what a task has read and written; of a merge a table's queue, of a backfill a slice."""
     if verb == "merge":
         return lineage.trace_flushed_tables(subject, lineage.find_topics_of_queue(tasks.unwrap_queue(work_item)))
     if verb == "backfill" and backfill is not None:
@@ -37,8 +37,9 @@ def trace_job(verb: str, subject: str, work_item: Any, backfill: Mapping[str, An
 def run_slice(
     context: Context, pipeline: str, backfill: Any, work_item: Any, engine: Any = None
 ) -> list[dict[str, Any]]:
-    """Apply one slice of a backfill; what was done to each table. A table that got rows is an event of its asset, also
-    where an earlier try has published them.
+    """Apply one slice of a backfill; return what was done to each table.
+
+    A table that got rows is an event of its asset, also if an earlier try has published them.
     """
     context["slice"] = work_item["slice"]
     applied_slices = tasks.run_backfill_slice(pipeline, backfill, work_item, engine)
@@ -60,7 +61,6 @@ class SliceOperator(ReportsLineage, BaseOperator):
         self.backfill = backfill
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
-        """Returns what was done to each table."""
         return run_slice(context, self.pipeline, self.backfill, self.given)
 
     def trace_lineage(self) -> TaskLineage:
@@ -75,7 +75,6 @@ class PublishOperator(ReportsLineage, BaseOperator):
         self.publication = publication
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Returns what was published."""
         check_publish_words(context)
         return tasks.run_publish(self.publication, dict(context["params"]))
 

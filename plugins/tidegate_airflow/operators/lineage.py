@@ -1,7 +1,4 @@
-"""Tells Airflow's OpenLineage provider, where it is installed, what a task has read and written, column by column.
-
-Nothing here is called, and nothing of OpenLineage imported, where the provider is not installed.
-"""
+"""Tells Airflow's OpenLineage provider, if it is installed, what a task has read and written, column by column."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -12,25 +9,22 @@ Topics = Mapping[str, Iterable[str]]  # of each table, those that it was read fr
 
 
 class ReportsLineage:
-    """Mixed into an operator: the provider asks it once its task has ended, in a process beside the task's.
+    """Mixed into an operator: the provider asks it once its task has ended, in another process.
 
-    Whatever fails here is the provider's to log; the task has succeeded by then. A failed task reports nothing.
+    The provider logs any failure here. A failed task reports nothing.
     """
 
     def get_openlineage_facets_on_failure(self, task_instance: Any) -> None:
-        """Nothing: without this the provider asks what a task that has succeeded would be asked."""
+        """Return nothing: without this method the provider asks as for a success."""
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
-        """What the provider adds to the task's event."""
         return to_operator_lineage(self.trace_lineage())
 
     def trace_lineage(self) -> TaskLineage:
-        """What the task has read and written."""
         raise NotImplementedError
 
 
 def trace_flushed_tables(pipeline: str, topics: Topics) -> TaskLineage:
-    """What a flush or a backfill wrote into tables, of these topics."""
     from tidegate.settings import find_include_folder
     from tidegate.wiring.lineage import trace_flush
     from tidegate.wiring.pipeline import assemble_pipeline
@@ -43,7 +37,6 @@ def trace_flushed_tables(pipeline: str, topics: Topics) -> TaskLineage:
 
 
 def trace_published_topics(publication: str) -> TaskLineage:
-    """What a publication made of its tables."""
     from tidegate.settings import find_include_folder
     from tidegate.wiring.lineage import trace_publication
 
@@ -53,7 +46,7 @@ def trace_published_topics(publication: str) -> TaskLineage:
 
 
 def find_topics_of_queue(queue: Mapping[str, Any]) -> Topics:
-    """Of a table's queue of staged batches, as the task stage gives it: the topics that they were read from."""
+    """Return the topics of a table's queue of staged batches, as the task stage gives it."""
     from tidegate.model.batch import StagedBatch
 
     batches = [StagedBatch.from_dict(batch) for batch in queue["batches"]]
@@ -61,7 +54,7 @@ def find_topics_of_queue(queue: Mapping[str, Any]) -> Topics:
 
 
 def find_topics_of_slice(backfill: Mapping[str, Any], number: int) -> Topics:
-    """Of one slice of a backfill: the topics of each table that has such a slice."""
+    """Return the topics of each table that has this slice of a backfill."""
     from tidegate.model.backfill import Backfill
 
     request = Backfill.from_dict(backfill)
@@ -74,7 +67,6 @@ def find_topics_of_slice(backfill: Mapping[str, Any], number: int) -> Topics:
 
 
 def to_operator_lineage(lineage: TaskLineage) -> Any:
-    """The same in OpenLineage's classes."""
     from airflow.providers.openlineage.extractors import OperatorLineage
     from openlineage.client.event_v2 import InputDataset, OutputDataset
 

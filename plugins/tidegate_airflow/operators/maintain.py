@@ -21,13 +21,12 @@ def list_table_groups(name: str) -> list[str | list[str]]:
 
 
 def group_tables(names: Sequence[str], limit: int) -> list[str | list[str]]:
-    """At limit so many entries: the names, or lists of them as short as that permits."""
     size = -(-len(names) // limit)
     return list(names) if size <= 1 else [list(names[at : at + size]) for at in range(0, len(names), size)]
 
 
 def maintain_tables(pipeline: str, table_names: str | list[str], engine: Engine | None = None) -> Data | list[Data]:
-    """Maintain the table, or each of several; a failure does not stop the others. Returns what changed."""
+    """Maintain the table, or each of several; a failure does not stop the others. Return what changed."""
     names = [table_names] if isinstance(table_names, str) else table_names
     get_current_context()["table"] = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
     if len(names) == 1:

@@ -21,10 +21,10 @@ from tidegate_airflow.operators.step import STEPS, JobLink
 
 
 class SubmitOperator(ReportsLineage, SparkSubmitOperator):
-    """A step whose Spark job is submitted: `given` is the plan for stage, a table's queue for merge, a table's name
-    for maintain, what clean_up returned for compact, what the form says for publish.
+    """A step whose Spark job is submitted.
 
-    The operator is the step's engine: a step may run more than one job, and each is one spark-submit.
+    `given`: the plan for stage, a table's queue for merge, a table's name for maintain, the result of clean_up for
+    compact, the form's words for publish. The operator is the step's engine: each job of the step is one spark-submit.
     """
 
     template_fields = (*SparkSubmitOperator.template_fields, "given", "backfill")
@@ -39,14 +39,10 @@ class SubmitOperator(ReportsLineage, SparkSubmitOperator):
         self.backfill = backfill
 
     def execute(self, context: Context) -> Any:
-        """Run the step; returns what the step returns."""
         return self.resume_step(context, {})
 
     def resume_step(self, context: Context, memory: Mapping[str, Any], event: Any = None) -> Any:
-        """Run the step, or go on with one that went to wait for a job of BigQuery's: `memory` is what it kept then.
-
-        GiveUp for a verb that is not submitted.
-        """
+        """Run the step, or resume one that waited for a job of BigQuery's: `memory` is what it kept then."""
         self._context = context
         if self.verb in STEPS:
             return STEPS[self.verb](context, self.pipeline, self.given, memory, self)
@@ -65,7 +61,7 @@ class SubmitOperator(ReportsLineage, SparkSubmitOperator):
         raise GiveUp(f"verb={self.verb}: nothing is submitted for it")
 
     def run(self, job: Job) -> None:
-        """The port `Engine`: submit one job and wait for it; the error that ended it keeps its kind."""
+        """Submit one job and wait for it; the error that ended it keeps its kind."""
         from tidegate.adapters.spark.entry_points import get_verb
         from tidegate.adapters.spark.submit import (
             CONNECT_VARIABLES,

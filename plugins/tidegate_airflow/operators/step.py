@@ -1,7 +1,7 @@
 """The steps whose jobs BigQuery runs: a task that would wait long for one gives its slot back and wakes when it ends.
 
-A job gets its name before it is sent. Whatever is lost between sending, waiting and waking, no second job is sent: the
-step is run again, finds the job by its name, and reads its result from BigQuery.
+A job gets its name before it is sent. If anything is lost, no second job is sent: the step runs again, finds the job by
+its name, and reads its result from BigQuery.
 """
 
 import logging
@@ -46,19 +46,18 @@ class JobLink(BaseOperatorLink):
 
     @property
     def name(self) -> str:
-        """What stands on the button."""
         return "BigQuery job"
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
-        """The address that the task left when it sent the job; empty for a task that sent none."""
+        """Return the address that the task left when it sent the job; empty for a task that sent none."""
         return str(BaseXCom.get_value(ti_key=ti_key, key=self.xcom_key) or "")
 
 
 class DeferringWatcher:
     """A `Watcher` that leaves each job's address for people, and defers the task for one that takes long.
 
-    `payload` is what an earlier run of the task has stored for this one: the step's checkpoint, and the job: `job_id`,
-    `job` (its name for people) and `since` (Unix time in seconds).
+    `payload`: what an earlier run of the task has stored: the step's checkpoint, and the job: `job_id`, `job` (its
+    name) and `since` (Unix time in seconds).
     """
 
     def __init__(self, context: Context, payload: Mapping[str, Any]) -> None:
@@ -68,7 +67,6 @@ class DeferringWatcher:
         self.deferred_job_id: str = payload.get("job_id", "")
 
     def set_checkpoint_source(self, read_checkpoint: Callable[[], Data]) -> None:
-        """The step's checkpoint is read when the task is deferred."""
         self._read_checkpoint = read_checkpoint
 
     def report_sent(self, job: SentJob) -> None:
@@ -94,7 +92,7 @@ class DeferringWatcher:
 def run_stage_step(
     context: Context, pipeline: str, flush_plan: Any, memory: Mapping[str, Any], engine: Engine | None = None
 ) -> list[Data]:
-    """Run the step stage, or go on with it; the tables that it refuses colour the run in the end."""
+    """Run the step stage, or resume it; the tables that it refuses colour the run in the end."""
     require_result(flush_plan, "plan")
     queues, refusals = tasks.run_stage(pipeline, flush_plan, engine, DeferringWatcher(context, memory))
     context["ti"].xcom_push(key=REFUSED_TABLES_KEY, value=refusals)
@@ -104,7 +102,7 @@ def run_stage_step(
 def run_mapped_stage_step(
     context: Context, pipeline: str, flush_plan: Any, memory: Mapping[str, Any], engine: Engine | None = None
 ) -> list[Data]:
-    """The same, with at most as many queues as Airflow maps tasks over; the others stay staged for the next run."""
+    """Stage, with at most as many queues as Airflow maps tasks over; the others stay staged for the next run."""
     return limit_queues(
         run_stage_step(context, pipeline, flush_plan, memory, engine), conf.getint("core", "max_map_length")
     )
@@ -113,7 +111,7 @@ def run_mapped_stage_step(
 def run_stage_ahead_step(
     context: Context, pipeline: str, flush_plan: Any, memory: Mapping[str, Any], engine: Engine | None = None
 ) -> list[Data]:
-    """Run the step stage beside the merges; a queue that is long enough calls for the next merge at once."""
+    """Stage beside the merges; a queue that is long enough calls for the next merge at once."""
     require_result(flush_plan, "plan")
     watcher = DeferringWatcher(context, memory)
     staged_batches, refusals, calls_merge = tasks.run_stage_ahead(pipeline, flush_plan, engine, watcher)
@@ -124,7 +122,7 @@ def run_stage_ahead_step(
 
 
 def limit_queues(queues: list[Data], limit: int) -> list[Data]:
-    """At most `limit` queues: those whose first batch has waited longest."""
+    """Return at most `limit` queues: those whose first batch has waited longest."""
     if len(queues) <= limit:
         return queues
     log.warning("tables=%s have a batch; [core] max_map_length=%s of them are merged in this run", len(queues), limit)
@@ -136,8 +134,7 @@ def run_merge_step(
 ) -> Data:
     """Run the step merge for one table's queue, or resume it. `memory`: empty, or what the deferred task stored.
 
-    The asset event is sent after the publish; a repeat publishes nothing twice. Where a later batch fails, clean_up
-    sends the event of those before it.
+    A repeat publishes nothing twice. If a later batch fails, clean_up sends the event of those before it.
     """
     operator = context.get("task")
     require_result(queues, next(iter(operator.upstream_task_ids if operator is not None else ()), "stage"))
@@ -165,16 +162,16 @@ STEPS = {"stage": run_mapped_stage_step, "stage_ahead": run_stage_ahead_step, "m
 
 
 def run_member_stage(context: Context, fleet: str, entry: Data, memory: Mapping[str, Any]) -> Data:
-    """stage, of one pipeline: `entry` is its entry in the fleet's plan. Returns a queue for each table.
+    """Stage one pipeline: `entry` is its entry in the fleet's plan. Returns a queue for each table.
 
-    An entry with a `failure` fails: the pipeline waits. One without a plan could not be planned together with the
-    others: it is planned here, so that its failure and its retries are its own. `left` counts the offsets that no batch
-    reached, 0 where a table is refused: such a run calls for no next one.
+    An entry with a `failure` fails: the pipeline waits. `left`: the offsets that no batch reached, 0 if a table is
+    refused.
     """
     require_result(entry, "plan")
     if entry["failure"]:
         push_failure_reason(entry["failure"])
         raise AirflowFailException(entry["failure"]["message"])
+    # one that could not be planned together with the others: its failure and its retries are its own
     flush_plan = entry["plan"] or _plan_alone(context, entry, memory)
     queues = run_stage_step(context, entry["pipeline"], flush_plan, memory)
     return {"pipeline": entry["pipeline"], "queues": queues, "left": _count_left(context, flush_plan)}
@@ -209,7 +206,7 @@ class MergeWatcher(DeferringWatcher):
 
 
 def run_member_merge(context: Context, fleet: str, stage_result: Data, memory: Mapping[str, Any]) -> Data:
-    """merge, of one pipeline: its tables one after the other. One that fails leaves the others to go on."""
+    """Merge one pipeline: its tables one after the other. One that fails leaves the others to go on."""
     require_result(stage_result, "stage")
     merge_report: Data = {"published": [], "failed": [], "parts": [], **memory.get(MERGED_KEY, {})}
     done_tables = {table_report["table"] for table_report in (*merge_report["published"], *merge_report["failed"])}
@@ -238,7 +235,6 @@ def run_member_merge(context: Context, fleet: str, stage_result: Data, memory: M
 
 
 def _describe_problem(problem: AirflowException) -> Data:
-    """`kind` is the class of the core's error; `passing`: a try may succeed."""
     is_passing = not isinstance(problem, AirflowFailException | AirflowSkipException)
     return {"message": str(problem), "kind": type(problem.__cause__ or problem).__name__, "passing": is_passing}
 
@@ -248,10 +244,8 @@ def _list_own_failures(failures: list[Data]) -> list[Data]:
 
 
 def _raise_failures(failures: list[Data], *, has_published: bool) -> None:
-    """Fail the task if a table failed. Skip it if no table was published and none failed.
-
-    No failure are tables that another run has published, and tables that the file no longer names.
-    """
+    """Fail the task if a table failed. Skip it if no table was published and none failed."""
+    # not those that another run has published, nor those that the file no longer names
     own_failures = _list_own_failures(failures)
     if not own_failures:
         if failures and not has_published:
@@ -266,7 +260,7 @@ def _raise_failures(failures: list[Data], *, has_published: bool) -> None:
 
 
 def run_member_compact(context: Context, fleet: str, compaction: Data, memory: Mapping[str, Any]) -> list[Data]:
-    """compact, of the tables of one pipeline that clean_up found due."""
+    """Compact the tables of one pipeline that clean_up found due."""
     require_result(compaction, "clean_up")
     return tasks.run_compact(compaction["pipeline"], compaction["tables"])
 
@@ -275,7 +269,7 @@ MEMBER_STEPS = {"stage": run_member_stage, "merge": run_member_merge, "compact":
 
 
 class StepOperator(ReportsLineage, BaseOperator):
-    """stage: `given` is the plan; merge: it is a table's queue."""
+    """Runs stage, whose `given` is the plan, or merge, whose `given` is a table's queue."""
 
     steps: ClassVar[Mapping[str, Callable[..., Any]]] = STEPS
     template_fields = ("given",)
@@ -288,23 +282,19 @@ class StepOperator(ReportsLineage, BaseOperator):
         self.given = given
 
     def execute(self, context: Context) -> Any:
-        """Run the step; returns what the step returns."""
         return self.resume_step(context, {})
 
     def resume_step(self, context: Context, memory: Mapping[str, Any], event: Any = None) -> Any:
-        """Resume after the job has ended for which the task was deferred. `memory`: what the task stored.
-
-        `event` is ignored: the step asks BigQuery for the job.
-        """
+        """Resume after the awaited job has ended. `memory`: what the task stored; `event` is ignored."""
         return self.steps[self.verb](context, self.pipeline, self.given, memory)
 
     def trace_lineage(self) -> TaskLineage:
-        """Of stage nothing, as what it writes is the product's own."""
+        """Return nothing for stage: what it writes is the product's own."""
         return trace_job(self.verb, self.pipeline, self.given)
 
 
 class MemberOperator(StepOperator):
-    """One step of one pipeline of a fleet; `given` names it. `fleet` is what the fleet's alias is called by."""
+    """One step of one pipeline of a fleet; `given` names it. `fleet` is the name of the fleet's alias."""
 
     steps = MEMBER_STEPS
 
@@ -312,7 +302,6 @@ class MemberOperator(StepOperator):
         super().__init__(pipeline=fleet, **kwargs)
 
     def trace_lineage(self) -> TaskLineage:
-        """Of a merge the tables of the pipeline."""
         if self.verb != "merge":
             return TaskLineage()
         topics = {

@@ -23,8 +23,7 @@ _monitored_pipelines: dict[Hashable, dict[int, MonitoredPipeline]] = {}
 class BacklogTrigger(BaseEventTrigger):
     """Fires when `threshold` records of a pipeline wait beyond what its group has committed.
 
-    `kafka` is what the pipeline file says, a connection id or settings without secrets; `watch` is a
-    `MonitoredPipeline` as data.
+    `kafka`: a connection id or settings without secrets. `watch`: a `MonitoredPipeline` as data.
     """
 
     def __init__(self, kafka: str | dict[str, str], watch: dict[str, Any]) -> None:
@@ -33,18 +32,18 @@ class BacklogTrigger(BaseEventTrigger):
         self.watch = watch
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """How the triggerer makes it again; never a secret."""
+        """Return how the triggerer makes it again; never a secret."""
         return f"{__name__}.{type(self).__name__}", {"kafka": self.kafka, "watch": self.watch}
 
     def shared_stream_key(self) -> Hashable:
-        """The brokers: pipelines that name the same ones share a poller."""
+        """Return the brokers: pipelines that name the same ones share a poller."""
         return _format_broker_key(self.kafka)
 
     @classmethod
     async def open_shared_stream(cls, kwargs: dict[str, Any]) -> AsyncIterator[dict[str, int]]:
-        """Look every second at all that have entered themselves; yield the pipelines that are to flush.
+        """Poll every second for all entered pipelines; yield those that are to flush.
 
-        Never ends: a fault, also of the connection, is logged, and the connection is looked up anew after a while.
+        Never ends: a fault is logged, and the connection is looked up anew after a while.
         """
         key = _format_broker_key(kwargs["kafka"])
         lookout = BacklogMonitor(time.monotonic)
@@ -82,7 +81,7 @@ class BacklogTrigger(BaseEventTrigger):
             entered.pop(id(self), None)
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """The same with a poller of its own, where triggers are not shared."""
+        """Run with a poller of its own, if triggers are not shared."""
         async for event in self.filter_shared_stream(self.open_shared_stream(self.serialize()[1])):
             yield event
 

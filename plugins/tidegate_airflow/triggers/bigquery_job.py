@@ -20,8 +20,7 @@ FIRST_POLL_SECONDS = 10.0
 class JobTrigger(BigQueryInsertJobTrigger):
     """Fires when the job has ended, well or not: the task reads the rest itself.
 
-    The job is asked for as the worker asks: by the catalog's connection, else by the machine's own identity, at the
-    catalog's endpoint. It is never cancelled from here: what a publish has begun is found by its name.
+    Connects as the worker does. Never cancels the job: a publish finds it again by its name.
     """
 
     def __init__(self, catalog: dict[str, Any], project_id: str, location: str, job_id: str) -> None:
@@ -36,12 +35,11 @@ class JobTrigger(BigQueryInsertJobTrigger):
         self.catalog = catalog
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """How the triggerer makes it again; a catalog holds no secret."""
+        """Return how the triggerer makes it again; a catalog holds no secret."""
         job_reference = {"project_id": self.project_id, "location": self.location or "", "job_id": self.job_id}
         return f"{__name__}.{type(self).__name__}", {"catalog": self.catalog, **job_reference}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Wait a while, then look until the job has ended."""
         await asyncio.sleep(FIRST_POLL_SECONDS)
         async for event in super().run():
             yield event

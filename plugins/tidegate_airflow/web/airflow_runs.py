@@ -28,10 +28,7 @@ Data = dict[str, Any]
 
 @dataclass(frozen=True)
 class DagStatus:
-    """One DAG. `failed` says what failed in the last finished run, or is being tried again in the one under way.
-
-    `refused_at`, `is_fixed`, `stalled`: see `ScheduleState`.
-    """
+    """One DAG. `failed`: what failed in the last finished run, or is being tried again in the one under way."""
 
     dag_id: str
     paused: bool
@@ -45,7 +42,7 @@ class DagStatus:
 
 
 def to_schedule_state(dag: DagStatus | None) -> ScheduleState:
-    """What of a DAG tells how its pipeline or publication is; without a DAG nothing is paused, failed or running."""
+    """Return the part of a DAG's status that tells how its pipeline or publication is."""
     if dag is None:
         return ScheduleState()
     return ScheduleState(
@@ -59,14 +56,14 @@ def to_schedule_state(dag: DagStatus | None) -> ScheduleState:
 
 
 def join_clocks(flush: DagStatus, stage: DagStatus | None) -> DagStatus:
-    """The DAG of a pipeline's flushes, or merges; red too where only that of its staging is."""
+    """Join the statuses of flushes, or merges, and of staging: red if one is."""
     if stage is None or stage.failed is None or flush.failed is not None:
         return flush
     return replace(flush, failed=stage.failed, refused_at=stage.refused_at, is_fixed=stage.is_fixed)
 
 
 def describe_dag(dag: DagStatus | None) -> Data:
-    """The DAG's part of a row; nothing is known while Airflow has not read its file."""
+    """Return the DAG's part of a row; unknown while Airflow has not read its file."""
     return {
         "dag_id": dag.dag_id if dag else None,
         "paused": dag.paused if dag else None,
@@ -75,7 +72,7 @@ def describe_dag(dag: DagStatus | None) -> Data:
 
 
 def read_dag_statuses(dag_ids: Collection[str]) -> dict[str, DagStatus]:
-    """The DAGs of these ids that Airflow has, with a handful of queries however many there are."""
+    """Read the DAGs of these ids that Airflow has, with a handful of queries however many there are."""
     from airflow.models.dag import DagModel
     from airflow.utils.session import create_session
     from sqlalchemy import select
@@ -129,7 +126,7 @@ def _to_run_row(run: Any) -> Data:
 
 
 def read_runs(dag_ids: Collection[str], limit: int) -> list[Data]:
-    """The newest `limit` runs of these DAGs together, newest first, from the metadata database."""
+    """Read the newest `limit` runs of these DAGs together, newest first."""
     from airflow.models.dagrun import DagRun
     from airflow.utils.session import create_session
     from sqlalchemy import select
@@ -148,10 +145,9 @@ class FleetPart:
 
 
 def read_errors(dag_ids: Collection[str], limit: int, member: FleetPart | None = None) -> list[Data]:
-    """The newest failed tasks of these DAGs with what they left behind about the reason, newest first.
+    """Read the newest failed tasks of these DAGs with their reasons, newest first.
 
-    Of the mapped tasks of a fleet's DAG only those of the `member`. Of DAGs with more than a thousand failed tasks, it
-    reads the newest runs, some at a time, until it has `limit` tasks, and no more than a thousand runs.
+    Of a fleet's DAG only the mapped tasks of the `member`.
     """
     from airflow.utils.session import create_session
 
@@ -170,7 +166,6 @@ def read_errors(dag_ids: Collection[str], limit: int, member: FleetPart | None =
 
 
 def _has_many_failures(session: Any, dag_ids: Collection[str]) -> bool:
-    """Whether these DAGs have more failed tasks than are sorted by their time."""
     from airflow.models.taskinstance import TaskInstance as Instance
     from sqlalchemy import func, select
 
@@ -230,9 +225,9 @@ def _to_error_row(instance: Any, error_value: Any) -> Data:
 
 
 def read_newest_results(dag_id: str, task_id: str, *, result_key: str, limit: int) -> list[Data]:
-    """What a task last returned for each value of its field `result_key`, with when and in which run, newest first.
+    """Read what a task last returned for each value of its field `result_key`, newest first.
 
-    Looks at no more than the newest `limit` runs, and so many of their tasks: a DAG may have thousands.
+    Reads no more than the newest `limit` runs, and so many of their tasks: a DAG may have thousands.
     """
     from airflow.models.dagrun import DagRun
     from airflow.models.taskinstance import TaskInstance as Instance
@@ -271,7 +266,7 @@ def _describe_task(instance: Any) -> Data:
 
 
 def read_last_commit(dag_id: str) -> datetime | None:
-    """When a run last committed the group's offsets, in UTC, also by a heartbeat that was red; None where none did."""
+    """Return when a run last committed the group's offsets, in UTC, also by a red heartbeat; None if none did."""
     from airflow.utils.session import create_session
 
     with create_session() as session:
@@ -279,7 +274,7 @@ def read_last_commit(dag_id: str) -> datetime | None:
 
 
 def read_asset_ids(tables: Collection[str]) -> dict[str, int]:
-    """Airflow's number of each table's asset; none before its first publish."""
+    """Return Airflow's number of each table's asset; none before its first publish."""
     from airflow.models.asset import AssetModel
     from airflow.utils.session import create_session
     from sqlalchemy import select
@@ -290,5 +285,5 @@ def read_asset_ids(tables: Collection[str]) -> dict[str, int]:
 
 
 def format_time(moment: datetime | None) -> str | None:
-    """ISO 8601 with milliseconds, Z for UTC; None for None."""
+    """Format as ISO 8601 with milliseconds, Z for UTC; None for None."""
     return None if moment is None else format_utc(moment)

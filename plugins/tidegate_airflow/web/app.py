@@ -39,7 +39,6 @@ SECURITY_HEADERS = {
 
 @cache
 def get_pipelines_view() -> PipelinesView:
-    """The view of all pipelines, one for this process."""
     from tidegate.settings import find_include_folder
 
     from tidegate_airflow.connections import resolve_connection
@@ -52,7 +51,6 @@ def get_pipelines_view() -> PipelinesView:
 
 @cache
 def get_publications_view() -> PublicationsView:
-    """The view of all publications, one for this process."""
     from tidegate.settings import find_include_folder
 
     from tidegate_airflow.connections import resolve_connection
@@ -66,7 +64,7 @@ api = APIRouter(prefix="/api")
 
 
 def build_application() -> FastAPI:
-    """The page, as Airflow mounts it."""
+    """Build the page, as Airflow mounts it."""
     app = FastAPI(title="Tidegate", docs_url=None, redoc_url=None, openapi_url=None)
     app.mount("/static", StaticFiles(directory=STATIC_FOLDER), name="static")
     app.include_router(api)
@@ -90,19 +88,18 @@ async def _answer_problem(request: Request, problem: Exception) -> JSONResponse:
 
 
 def _list_pipelines(pipelines: PipelinesView, user: Any | None) -> list[str]:
-    """The pipelines that the user may see; all of them for the scraper, which is no user."""
+    """List the pipelines that the user may see; all of them for the scraper, which is no user."""
     names = pipelines.sources.list_names()
     return names if user is None else filter_visible(user, names, pipelines.find_flush_dag_id)
 
 
 def _list_publications(publications: PublicationsView, user: Any | None) -> list[str]:
-    """The publications that the user may see; all of them for the scraper, which is no user."""
     names = publications.list_names()
     return names if user is None else filter_visible(user, names, format_publish_dag_id)
 
 
 def _check_visible(pipelines: PipelinesView, user: Any, name: str) -> str:
-    """The name of a pipeline that the user may see; what may not be seen does not exist."""
+    """Return the name of a pipeline that the user may see; what may not be seen does not exist."""
     is_there = name in pipelines.sources.list_names()
     if not is_there or name not in filter_visible(user, [name], pipelines.find_flush_dag_id):
         raise _build_not_there(name)
@@ -115,7 +112,7 @@ def _build_not_there(name: str) -> HTTPException:
 
 @api.get("/pipelines")
 def get_overview(pipelines: PipelinesDep, publications: PublicationsDep, user: GetUserDep) -> dict[str, Any]:
-    """Every pipeline and publication that the user may see, the worst first; of many parts of one the worst."""
+    """Return every pipeline and publication that the user may see, the worst first; of many parts of one the worst."""
     published = publications.get_overview(_list_publications(publications, user))
     rows = pipelines.get_overview(_list_pipelines(pipelines, user))
     return {
@@ -127,9 +124,7 @@ def get_overview(pipelines: PipelinesDep, publications: PublicationsDep, user: G
 
 @api.get("/pipelines/{name}")
 def get_pipeline(name: str, pipelines: PipelinesDep, user: GetUserDep) -> dict[str, Any]:
-    """One pipeline with everything that is known about it, and what the user may trigger. Of its DAGs those that the
-    user may read.
-    """
+    """Return everything that is known about one pipeline, and what the user may trigger and read."""
     all_dags = pipelines.list_dag_ids(_check_visible(pipelines, user, name))
     details = pipelines.get_pipeline(name, {kind: dag for kind, dag in all_dags.items() if can_read(user, dag)})
     if details is None:
@@ -143,7 +138,7 @@ def get_pipeline(name: str, pipelines: PipelinesDep, user: GetUserDep) -> dict[s
 
 @api.get("/publications/{name}")
 def get_publication(name: str, publications: PublicationsDep, user: GetUserDep) -> dict[str, Any]:
-    """One publication with everything that is known about it, and whether the user may start it."""
+    """Return one publication with everything that is known about it, and whether the user may start it."""
     if name not in publications.list_names() or name not in filter_visible(user, [name], format_publish_dag_id):
         raise HTTPException(404, f"publication={name}: there is none that you may see")
     details = publications.get_publication(name)
@@ -157,7 +152,6 @@ def get_publication(name: str, publications: PublicationsDep, user: GetUserDep) 
 
 @api.get("/pipelines/{name}/dead-letters")
 def get_dead_letters(name: str, pipelines: PipelinesDep, user: GetUserDep, page: int = 1) -> dict[str, Any]:
-    """One page of a pipeline's dead letters."""
     letters = pipelines.get_dead_letters(_check_visible(pipelines, user, name), page)
     if "error" in letters:
         raise HTTPException(503, letters["error"])
@@ -166,7 +160,6 @@ def get_dead_letters(name: str, pipelines: PipelinesDep, user: GetUserDep, page:
 
 @api.get("/runbook/{page}")
 def get_runbook_page(page: str, user: GetUserDep) -> dict[str, str]:
-    """One page of the runbook, as Markdown."""
     text = read_page(page)
     if text is None:
         raise HTTPException(404, f"page={page}: the runbook has none of that name")
@@ -178,7 +171,7 @@ pages = APIRouter()
 
 @pages.get("/metrics")
 def get_metrics(pipelines: PipelinesDep, publications: PublicationsDep, user: ScraperDep) -> PlainTextResponse:
-    """OpenMetrics: for a user what they may see, for the scraper's token everything."""
+    """Return OpenMetrics: for a user what they may see, for the scraper's token everything."""
     rows = pipelines.get_overview(_list_pipelines(pipelines, user))
     published = publications.get_overview(_list_publications(publications, user))
     return PlainTextResponse(render_openmetrics(rows, published), media_type=CONTENT_TYPE)
@@ -188,7 +181,7 @@ def get_metrics(pipelines: PipelinesDep, publications: PublicationsDep, user: Sc
 def redirect_from_dag(
     dag_id: str, pipelines: PipelinesDep, publications: PublicationsDep, user: GetUserDep
 ) -> Response:
-    """The tab on a DAG: its pipeline's or publication's page, the members of a fleet, or one line for other DAGs."""
+    """Redirect the tab on a DAG to its pipeline, publication or fleet; one line for other DAGs."""
     home = f"{read_root_path().rstrip('/')}{PAGE_PATH}"
     published = find_publication(dag_id, publications.list_names())
     if published is not None:
@@ -209,7 +202,7 @@ def redirect_from_dag(
 @pages.get("/publications/{name}")
 @pages.get("/runbook/{name}")
 def get_page(name: str = "") -> Response:
-    """The page itself: it holds no data, which it asks for with the user's own rights."""
+    """Return the page itself: it holds no data, which it asks for with the user's own rights."""
     return _render_page()
 
 

@@ -13,7 +13,7 @@ from tidegate_airflow.dag_ids import format_flush_dag_id
 
 
 def filter_visible(user: Any, names: list[str], dag_of: Callable[[str], str] = format_flush_dag_id) -> list[str]:
-    """Of these pipelines, those that the user may see, as Airflow's auth manager decides.
+    """Return those of the pipelines that the user may see, as Airflow's auth manager decides.
 
     A pipeline's flush DAG decides, or the one that `dag_of` names. A file that is too wrong for a DAG is seen by
     whoever may see import errors.
@@ -38,19 +38,16 @@ def _read_known_dag_ids(dag_ids: list[str]) -> set[str]:
 
 
 def can_read(user: Any, dag_id: str) -> bool:
-    """Whether the user may see this DAG with its runs."""
     return _is_authorized(user, dag_id, method="GET")
 
 
 def can_trigger(user: Any, dag_id: str) -> bool:
-    """Whether the user may start a run of this DAG."""
     from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
 
     return _is_authorized(user, dag_id, method="POST", access_entity=DagAccessEntity.RUN)
 
 
 def can_pause(user: Any, dag_id: str) -> bool:
-    """Whether the user may pause this DAG, and let it run again."""
     return _is_authorized(user, dag_id, method="PUT")
 
 
@@ -66,7 +63,7 @@ def _is_authorized(user: Any, dag_id: str, **access: Any) -> bool:
 async def _authenticate_scraper(
     request: Request, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer_scheme)]
 ) -> Any:
-    """None for whoever shows the deployment's token for metrics, else a user of Airflow; 401 for nobody."""
+    """Return None for the deployment's token for metrics, else a user of Airflow; 401 for nobody."""
     token = read_metrics_token()
     if token and credentials and hmac.compare_digest(credentials.credentials.encode(), token.encode()):
         return None

@@ -1,7 +1,4 @@
-"""What Airflow knows of the pipelines of a fleet: each one's part of the DAG that they share.
-
-What failed is what the fleet's runs noted for later ones: a run looks at some members only, and is red for any of them.
-"""
+"""What Airflow knows of the pipelines of a fleet: each one's part of the DAG that they share."""
 
 import json
 from collections.abc import Collection, Mapping
@@ -23,7 +20,7 @@ Data = dict[str, Any]
 
 
 def read_member_statuses(dag_of: Mapping[str, str]) -> dict[str, DagStatus]:
-    """The status of each pipeline's part of its fleet's DAG; `dag_of` are the DAGs by pipeline."""
+    """Read the status of each pipeline's part of its fleet's DAG; `dag_of` are the DAGs by pipeline."""
     statuses = read_dag_statuses(set(dag_of.values()))
     if not statuses:
         return {}
@@ -37,7 +34,7 @@ def read_member_statuses(dag_of: Mapping[str, str]) -> dict[str, DagStatus]:
 
 
 def narrow_status(dag: DagStatus, streaks: Mapping[str, object], *, is_busy: bool) -> DagStatus:
-    """The fleet's status as one member's: red for its own failures alone. `streaks` are by kind of failure."""
+    """Narrow the fleet's status to one member: red for its own failures alone. `streaks` are by kind of failure."""
     member_streaks = [streak for streak in map(FailureStreak.from_dict, streaks.values()) if streak is not None]
     failure_text = "; ".join(streak.reason for streak in member_streaks) or None
     return replace(
@@ -46,7 +43,6 @@ def narrow_status(dag: DagStatus, streaks: Mapping[str, object], *, is_busy: boo
 
 
 def _find_refusal(dag: DagStatus, streaks: list[FailureStreak]) -> float | None:
-    """When the last run ended, where all that failed is that plan refused the position."""
     failed_tasks = [task for streak in streaks for task in streak.failed]
     run_end = (dag.last or {}).get("ended")
     if (
@@ -59,13 +55,13 @@ def _find_refusal(dag: DagStatus, streaks: list[FailureStreak]) -> float | None:
 
 
 def read_last_beat(dag_id: str, pipeline: str) -> datetime | None:
-    """When the fleet last committed this member's offsets, in UTC; None where nobody knows."""
+    """Return when the fleet last committed this member's offsets, in UTC; None if unknown."""
     beat = _read_memory(dag_id, "beats").get(pipeline)
     return datetime.fromtimestamp(beat, UTC) if isinstance(beat, int | float) else None
 
 
 def _read_memory(dag_id: str, part: str) -> Data:
-    """What the last runs noted by pipeline; nothing where it cannot be read. `part`: streaks, by kind; beats."""
+    """Read what the last runs noted by pipeline; empty if it cannot be read. `part`: streaks, by kind; beats."""
     from airflow.models.asset import AssetModel
     from airflow.models.asset_state_store import AssetStateStoreModel
     from airflow.utils.session import create_session
@@ -83,7 +79,7 @@ def _read_memory(dag_id: str, part: str) -> Data:
 
 
 def _read_busy_members(dag_ids: Collection[str]) -> set[tuple[str, str]]:
-    """DAG and pipeline of the mapped tasks that are under way, as soon as Airflow knows whose they are."""
+    """Return DAG and pipeline of the mapped tasks that are under way."""
     from airflow.models.taskinstance import TaskInstance as Instance
     from airflow.utils.session import create_session
     from sqlalchemy import select

@@ -12,7 +12,7 @@ MAX_MESSAGE_CHARACTERS = 2000
 
 
 def describe_problem(problem: BaseException) -> str:
-    """One problem for people; secrets in it are hidden."""
+    """Describe one problem for people; secrets in it are hidden."""
     text = str(problem).strip()
     if not isinstance(problem, TidegateError):
         text = f"{type(problem).__name__}: {text}" if text else type(problem).__name__
@@ -20,7 +20,7 @@ def describe_problem(problem: BaseException) -> str:
 
 
 def hide_secrets(text: str) -> str:
-    """`text` with the user part of addresses, values of settings that are secrets, and what Airflow knows, hidden."""
+    """Hide log-ins in addresses, values of secret settings, and what Airflow knows as secret."""
     masked_text = SECRET_SETTING_PATTERN.sub(rf"\1{SECRET_MASK}", mask_addresses(text))
     return str(_redact_known_secrets(masked_text))
 

@@ -7,13 +7,12 @@ Send = Callable[[Any], Awaitable[None]]
 
 
 class LazyApplication:
-    """An ASGI application that becomes the page when somebody knocks."""
+    """An ASGI application that becomes the page at the first request."""
 
     def __init__(self) -> None:
         self._page: Any = None
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Any, send: Send) -> None:
-        """Every request goes to the page."""
         if self._page is None:
             from tidegate_airflow.web.app import build_application
 

@@ -42,7 +42,7 @@ FAMILIES = (
 
 
 def render_openmetrics(rows: Iterable[PipelineRow], publications: Iterable[PublicationRow] = ()) -> str:
-    """The text of all metrics; `publications` are their status, with `state` and maybe an `error`."""
+    """Render all metrics; `publications` are their status, with `state` and maybe an `error`."""
     families = {name: GaugeMetricFamily(name, description, unit=unit) for name, unit, description in FAMILIES}
     for name, labels, value in (
         *chain.from_iterable(map(_sample_pipeline, rows)),
@@ -103,9 +103,8 @@ def _sample_table(labels: dict[str, Any], table: TableOverview) -> Iterable[Samp
 
 
 def _join_tables_of_templates(tables: Iterable[TableOverview]) -> Iterable[TableOverview]:
-    """The tables, and in place of all that records name one with the template's name: each of its numbers is the worst
-    of theirs. Records make thousands of tables, and each would be time series for ever.
-    """
+    """Replace all tables of a template by one with the template's name and the worst of their numbers."""
+    # records make thousands of tables, and each would be time series for ever
     named_by_records: dict[str, list[TableOverview]] = {}
     for table in tables:
         if table["template"] is None:
@@ -128,7 +127,7 @@ def _join_tables_of_templates(tables: Iterable[TableOverview]) -> Iterable[Table
 
 
 def _sample_known(name: str, labels: dict[str, Any], value: float | None) -> Iterable[Sample]:
-    """A sample that is left out where nobody knows: a gap is seen, a zero would look well."""
+    """Yield a sample unless it is unknown: a gap is seen, a zero would look well."""
     if value is not None:
         yield name, labels, value
 

@@ -39,27 +39,25 @@ SILENT_SECONDS = 10.0
 
 
 class ContextSource(Protocol):
-    """Where the pipelines come from."""
+    """The source of the pipelines."""
 
-    def list_names(self) -> list[str]:
-        """The pipelines there are."""
-        ...
+    def list_names(self) -> list[str]: ...
 
     def find_place(self, name: str) -> Place:
-        """The names of what one pipeline connects to; nothing is looked up."""
+        """Return the names of what one pipeline connects to; nothing is looked up."""
         ...
 
     def get_context(self, name: str) -> PipelineContext:
-        """One pipeline's session and group; its connections are looked up, by a secrets backend that may hang."""
+        """Return one pipeline's session and group. Looks connections up, in a secrets backend that may hang."""
         ...
 
     def report_failure(self, name: str) -> None:
-        """It could not be read by these ports."""
+        """Say that the pipeline could not be read by these ports."""
         ...
 
 
 class OverviewCache:
-    """Rows by pipeline, of `build_overview` and `read_recent`, with `read_at`, and `error` where nobody answers."""
+    """Rows by pipeline, of `build_overview` and `read_recent`, with `read_at`, and `error` if nobody answers."""
 
     def __init__(self, sources: ContextSource) -> None:
         self._sources = sources
@@ -76,9 +74,9 @@ class OverviewCache:
         self._looked = 0.0
 
     def get_rows(self, patience: float = 3.0) -> dict[str, PipelineRow]:
-        """What is known now; a new reading begins of each place whose last is old.
+        """Return what is known now, and begin a new reading of each place whose last is old.
 
-        Waits, for at most `patience` seconds, for what was never read, and after a while without a look for all.
+        Waits at most `patience` seconds for what was never read, and, after a while without a look, for all.
         """
         names = self._sources.list_names()
         with self._changed:
@@ -95,7 +93,7 @@ class OverviewCache:
             return {name: self._get_row(name) for name in names}
 
     def get_interval_seconds(self, name: str) -> int:
-        """The pause between two flushes, as the pipeline was last opened; 0 where there is none, or it is not known."""
+        """Return the pause between two flushes, as the pipeline was last opened; 0 if there is none."""
         return self._intervals.get(name, 0)
 
     def _forget_others(self, names: list[str]) -> None:
@@ -118,7 +116,7 @@ class OverviewCache:
         return row
 
     def _start_reading(self, names: list[str]) -> None:
-        """Each place is opened and read by a thread of its own: one that does not answer delays no other."""
+        """Open and read each place in a thread of its own: one that does not answer delays no other."""
         places: dict[Place, list[str]] = defaultdict(list)
         for name in names:
             places[self._sources.find_place(name)].append(name)
@@ -166,7 +164,7 @@ class OverviewCache:
         return groups
 
     def _read_group(self, members: list[Session]) -> None:
-        """1. what connectors vouch for and every table, 2. the log, 3. the age of what waits, 4. a row for each."""
+        """Read 1. connectors' heartbeats and every table, 2. the log, 3. the age of what waits; 4. build the rows."""
         broker = cast("SharedBroker", members[0].broker)  # the sources open no other
         broker.forget()
         readings: list[PipelineProgress] = []
@@ -205,7 +203,7 @@ class OverviewCache:
         return readings
 
     def _get_recent(self, session: Session, row: PipelineOverview) -> RecentActivity:
-        """History and dead letters, read again when a table was published, or after a while."""
+        """Return history and dead letters, read again when a table was published, or after a while."""
         batches = tuple(table["batch"] for table in row["tables"])
         entry = self._recent.get(row["pipeline"])
         if entry is None or entry[0] != batches or time.monotonic() - entry[1] > RECENT_FRESH_SECONDS:

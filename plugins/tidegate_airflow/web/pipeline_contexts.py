@@ -1,7 +1,7 @@
-"""Every pipeline for onlookers: opened once, kept while the files stay; what they connect to is shared.
+"""Every pipeline for the page: opened once, kept while the files stay; what they connect to is shared.
 
-A destination is each pipeline's own, as it knows the branches that the pipeline writes; pipelines share the clients of
-their catalogs while the settings of these, secrets included, are the same.
+Each pipeline has its own destination, which knows its branches; pipelines share the clients of their catalogs while the
+settings, secrets included, are equal.
 """
 
 import os
@@ -54,7 +54,7 @@ class PipelineContexts:
         self._clients = OpenClients()
 
     def list_names(self) -> list[str]:
-        """The pipelines there are. Of those that went nothing is kept: no client of brokers either."""
+        """List the pipelines. Closes what belongs to those that are gone."""
         names = [path.stem for path in list_named_files(self._include / "pipelines")]
         with self._lock:
             for name in {*self._cached_contexts, *self._fleets} - set(names):
@@ -73,9 +73,7 @@ class PipelineContexts:
         return {group: broker for group, broker in self._brokers.items() if group in in_use}
 
     def get_context(self, name: str) -> PipelineContext:
-        """One pipeline's; raises what is wrong with its file, by itself or beside the others, its catalog or its
-        connections.
-        """
+        """Return one pipeline's context; raises what is wrong with its file, its catalog or its connections."""
         entry = self._find_cached(name)
         if entry is None:
             with self._find_opening(name):
@@ -86,7 +84,7 @@ class PipelineContexts:
         return entry[2]
 
     def find_place(self, name: str) -> Place:
-        """The names of what a pipeline connects to, which are not looked up; its own name where its file is wrong."""
+        """Return the names of what a pipeline connects to, without a look-up; its own name if its file is wrong."""
         pipeline = self._load(name)
         if isinstance(pipeline, TidegateError):
             return (name,)
@@ -121,7 +119,7 @@ class PipelineContexts:
             return problem
 
     def get_fleet(self, name: str) -> str | None:
-        """The fleet that the pipeline's file names, whatever else is wrong with the file."""
+        """Return the fleet that the pipeline's file names, whatever else is wrong with the file."""
         with self._lock:
             stamp = self._read_stamp(name)
             entry = self._fleets.get(name)
@@ -130,7 +128,7 @@ class PipelineContexts:
             return entry[1]
 
     def report_failure(self, name: str) -> None:
-        """The pipeline could not be read: its connections are looked up again soon."""
+        """Look the pipeline's connections up again soon."""
         with self._lock:
             self._failed.add(name)
 
@@ -160,7 +158,7 @@ class PipelineContexts:
 
 
 def read_file_stamp(*files: Path) -> Stamp:
-    """A value that changes when one of the files does: time in nanoseconds and bytes, None for a missing one."""
+    """Return a value that changes when one of the files does: time in nanoseconds and bytes, None for a missing one."""
     return tuple((s.st_mtime_ns, s.st_size) if (s := _stat_file(file)) else None for file in files)
 
 

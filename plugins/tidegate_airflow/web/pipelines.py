@@ -39,7 +39,7 @@ PartName = tuple[str, str]  # whose page it is, and the part of it
 
 
 class PartReader:
-    """Reads the parts of pages beside each other, each once at a time, with so many threads for all who look."""
+    """Reads the parts of pages in parallel, each once at a time, with a fixed number of threads."""
 
     def __init__(self, threads: int) -> None:
         self._workers = ThreadPoolExecutor(threads, thread_name_prefix="tidegate-page")
@@ -47,7 +47,7 @@ class PartReader:
         self._readings: dict[PartName, Future[Any]] = {}
 
     def read_parts(self, name: str, readers: Mapping[str, Callable[[], Any]]) -> Data:
-        """What each returns; `error` of one that fails, or that does not answer in time. `name` is that of the page."""
+        """Return what each reader returns; `error` for one that fails, or that does not answer in time."""
         futures = {part: self._begin_reading((name, part), read) for part, read in readers.items()}
         wait(futures.values(), ANSWER_TIMEOUT_SECONDS)
         for future in futures.values():
@@ -55,10 +55,7 @@ class PartReader:
         return {part: _get_result(future) for part, future in futures.items()}
 
     def _begin_reading(self, part: PartName, read: Callable[[], Any]) -> "Future[Any]":
-        """The reading of a part that is under way, or a new one.
-
-        Whoever looks asks again every few seconds: what is slow would take all workers.
-        """
+        """Return the reading of a part that is under way, or begin a new one."""
         with self._lock:
             if part not in self._readings:
                 future = self._readings[part] = self._workers.submit(read)
@@ -72,7 +69,7 @@ class PartReader:
 
 
 class PipelinesView:
-    """One for the web server's process."""
+    """All pipelines of the page, one for the web server's process."""
 
     def __init__(self, sources: PipelineContexts, watch: OverviewCache) -> None:
         self.sources = sources
@@ -80,14 +77,13 @@ class PipelinesView:
         self._parts = PartReader(MAX_PARTS_AT_ONCE)
 
     def get_overview(self, pipelines: list[str]) -> list[PipelineRow]:
-        """A row for each of these pipelines, the worst first."""
         rows = self._watch.get_rows()
         dags = self._read_statuses(pipelines)
         overview = [self._to_row(rows[name], dags.get(name)) for name in pipelines if name in rows]
         return sorted(overview, key=lambda row: (WORST_FIRST.index(row["state"]), row["pipeline"]))
 
     def _read_statuses(self, pipelines: list[str]) -> dict[str, DagStatus]:
-        """The DAG that flushes each pipeline, red also where staging fails; of a fleet's, the pipeline's part."""
+        """Read the DAG that flushes each pipeline, red also if staging fails; of a fleet's, the pipeline's part."""
         fleets = {name: self.sources.get_fleet(name) for name in pipelines}
         own_dags = {name: list_dag_ids(name) for name, fleet in fleets.items() if fleet is None}
         statuses = airflow_runs.read_dag_statuses([dags[kind] for dags in own_dags.values() for kind in CLOCKS])
@@ -99,11 +95,10 @@ class PipelinesView:
         } | read_member_statuses(members)
 
     def list_dag_ids(self, name: str) -> dict[str, str]:
-        """The DAGs of a pipeline by what they do."""
         return list_dag_ids(name, self.sources.get_fleet(name))
 
     def find_flush_dag_id(self, name: str) -> str:
-        """The DAG that flushes a pipeline: its own, or its fleet's."""
+        """Return the DAG that flushes a pipeline: its own, or its fleet's."""
         return self.list_dag_ids(name)["flush"]
 
     def _to_row(self, row: PipelineRow, dag: DagStatus | None) -> PipelineRow:
@@ -120,8 +115,9 @@ class PipelinesView:
         return cast("PipelineRow", {**row, **known, **counts, **schedule})
 
     def get_pipeline(self, name: str, dags: Mapping[str, str]) -> Data | None:
-        """Everything about one pipeline, None where its file has gone; a part that fails or takes too long says so in
-        its own place. `dags` are those of its DAGs that the user may read, by kind.
+        """Return everything about one pipeline, None if its file is gone; a part that fails holds its `error`.
+
+        `dags` are those of its DAGs that the user may read, by kind.
         """
         row = next(iter(self.get_overview([name])), None)
         if row is None:
@@ -165,7 +161,7 @@ class PipelinesView:
         }
 
     def get_dead_letters(self, name: str, page: int) -> Data:
-        """One page of the dead letters that wait, the newest first, or `error`; `page` counts from 1."""
+        """Return one page of the waiting dead letters, the newest first, or `error`; `page` counts from 1."""
         page = min(max(1, page), MAX_PAGES)
         part = f"dead letters, page {page}"
         answer: Data = self._parts.read_parts(name, {part: lambda: self._read_dead_letters(name, page)})[part]
@@ -187,9 +183,7 @@ class PipelinesView:
 
 
 def list_worst_parts(row: PipelineRow) -> PipelineRow:
-    """The row with the partitions that are farthest behind, those of known age first, and with the worst of the tables
-    that records name.
-    """
+    """Reduce the row to the partitions that are farthest behind, and the worst tables of templates."""
     partitions = row.get("partitions", [])
     tables = row.get("tables", [])
     if len(partitions) > MAX_LISTED_PARTS:
@@ -211,7 +205,7 @@ def _get_result(future: "Future[Any]") -> Any:
 
 
 def _compute_expiry(parts: Data) -> str | None:
-    """When the committed offsets are forgotten, if no heartbeat follows the last."""
+    """Return when the committed offsets are forgotten, if no heartbeat follows the last."""
     last_heartbeat = parts["airflow"].get("last_heartbeat")
     seconds = parts["group_retention"].get("seconds")
     if last_heartbeat is None:
@@ -222,5 +216,5 @@ def _compute_expiry(parts: Data) -> str | None:
 
 
 def format_now() -> str:
-    """The server's time: ages on the page are counted from it, whatever the browser's clock says."""
+    """Return the server's time: ages on the page are counted from it, whatever the browser's clock says."""
     return str(format_time(datetime.now(UTC)))

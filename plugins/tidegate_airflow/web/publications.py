@@ -56,7 +56,7 @@ class PublicationsView:
         self._cached_sessions: dict[str, tuple[object, float, PublicationSession]] = {}
 
     def list_names(self) -> list[str]:
-        """The publications there are. Of those that went nothing is kept."""
+        """List the publications. Closes what belongs to those that are gone."""
         names = [path.stem for path in list_named_files(self._include / "publications")]
         with self._changed:
             by_name: tuple[dict[str, Any], ...] = (self._readings, self._answered, self._due, self._cached_sessions)
@@ -66,7 +66,7 @@ class PublicationsView:
         return names
 
     def get_session(self, name: str) -> PublicationSession:
-        """One publication's; raises what is wrong with its file, its catalog or its connections."""
+        """Return one publication's session; raises what is wrong with its file, its catalog or its connections."""
         from tidegate.wiring.pipeline import NoEngine
         from tidegate.wiring.publication import assemble_loaded_publication
 
@@ -80,9 +80,9 @@ class PublicationsView:
         return entry[2]
 
     def get_readings(self, names: list[str], patience: float = 3.0) -> dict[str, PublicationReading]:
-        """What is known of these now; readings that are old begin anew.
+        """Return what is known of these now, and begin again readings that are old.
 
-        Waits, for at most `patience` seconds, for what was never read, and after a while without a look for all.
+        Waits at most `patience` seconds for what was never read, and, after a while without a look, for all.
         """
         with self._changed:
             now = time.monotonic()
@@ -119,14 +119,13 @@ class PublicationsView:
             self._changed.notify_all()
 
     def get_overview(self, names: list[str]) -> list[PublicationRow]:
-        """A row for each of these, the worst first."""
         readings = self.get_readings(names)
         dags = airflow_runs.read_dag_statuses([format_publish_dag_id(name) for name in names])
         overview = [_to_row(readings[name], dags.get(format_publish_dag_id(name))) for name in names]
         return sorted(overview, key=lambda row: (WORST_FIRST.index(row["state"]), row["publication"]))
 
     def get_publication(self, name: str) -> dict[str, Any]:
-        """Everything about one publication; what does not answer says so in its own place."""
+        """Return everything about one publication; a part that does not answer holds its `error`."""
         row = self.get_overview([name])[0]
         dag = format_publish_dag_id(name)
         airflow = {
@@ -146,12 +145,11 @@ class PublicationsView:
 
 
 def _to_id_text(number: int | None) -> str | None:
-    """As text: browsers round numbers of this size."""
+    """Return as text: browsers round numbers of this size."""
     return None if number is None else str(number)
 
 
 def _to_row(reading: PublicationReading, dag: DagStatus | None) -> PublicationRow:
-    """One publication as the page and its metrics have it, for JSON."""
     state, reason = describe_publication_state(reading, to_schedule_state(dag))
     unread_row: dict[str, Any] = {"publication": reading.publication, "read_at": None}
     known = reading.status.to_dict() if reading.status else unread_row

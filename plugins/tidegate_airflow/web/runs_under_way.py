@@ -1,6 +1,4 @@
-"""The runs that say how a DAG is: the last that tried its work, and the one under way: which of its tasks have
-succeeded, and what it waits for where nothing moves; and when one last committed offsets.
-"""
+"""The runs that tell how a DAG is: the last that tried its work, the one under way, and the last that committed."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
@@ -23,16 +21,13 @@ Data = dict[str, Any]
 
 
 def find_newest_runs(session: Any, dag_ids: Collection[str], *states: str, filters: Collection[Any] = ()) -> list[Any]:
-    """The newest run of each DAG, of those in one of these states if any are named, and of those that the filters let
-    through.
-
-    First among the newest runs of all DAGs: Airflow may keep a million of each, and the page asks often.
-    """
+    """Return the newest run of each DAG, of those in one of these states, if any, that the filters let through."""
     from airflow.models.dagrun import DagRun
     from sqlalchemy import func, select
 
     newest_runs = dict[str, Any]()
     newest_id = session.scalar(select(func.max(DagRun.id))) or 0
+    # first among the newest runs of all DAGs: Airflow may keep a million of each, and the page asks often
     for above_id in (newest_id - RECENT_RUNS, 0):
         missing = [name for name in dag_ids if name not in newest_runs]
         newest_ids = select(func.max(DagRun.id)).where(DagRun.dag_id.in_(missing), DagRun.id > above_id, *filters)
@@ -44,9 +39,7 @@ def find_newest_runs(session: Any, dag_ids: Collection[str], *states: str, filte
 
 
 def find_last_tries(session: Any, dag_ids: Collection[str]) -> list[Any]:
-    """The newest finished run of each DAG that tried its work. A dry run, and one of Airflow's own backfill, ends well
-    whatever failed before it.
-    """
+    """Return the newest finished run of each DAG that tried its work: no dry run, and no backfill of Airflow's."""
     from airflow.models.dagrun import DagRun
     from sqlalchemy import or_
 
@@ -62,7 +55,7 @@ def find_last_tries(session: Any, dag_ids: Collection[str]) -> list[Any]:
 
 
 def read_successes(session: Any, runs: Collection[Data]) -> dict[str, dict[str, set[str]]]:
-    """By DAG and run: the tasks that succeeded, without those of which there is one for each table."""
+    """Return by DAG and run the tasks that succeeded, without those of which there is one for each table."""
     from airflow.models.taskinstance import TaskInstance as Instance
 
     task_ids: dict[str, dict[str, set[str]]] = {run["dag_id"]: {run["run_id"]: set()} for run in runs}
@@ -74,17 +67,16 @@ def read_successes(session: Any, runs: Collection[Data]) -> dict[str, dict[str, 
 
 
 def find_last_commit(session: Any, dag_id: str) -> datetime | None:
-    """When one of the DAG's newest runs that committed offsets did so; None if no run has.
+    """Return when one of the DAG's newest runs committed offsets; None if none has.
 
-    It reads some runs at a time, newest first, and stops at the first that committed: a DAG may have a million. A run
-    that a person cleared counts where it was created.
+    A cleared run counts where it was created.
     """
     all_moments = (_list_commits(session, dag_id, runs) for runs in iterate_newest_runs(session, [dag_id]))
     return next((max(moments) for moments in all_moments if moments), None)
 
 
 def iterate_newest_runs(session: Any, dag_ids: Collection[str]) -> Iterator[list[Any]]:
-    """The runs of these DAGs as rows of id, DAG and run id, newest first: some at a time, and then more."""
+    """Yield the runs of these DAGs as rows of id, DAG and run id, newest first: some at a time, and then more."""
     from airflow.models.dagrun import DagRun
     from sqlalchemy import select
 
@@ -99,7 +91,7 @@ def iterate_newest_runs(session: Any, dag_ids: Collection[str]) -> Iterator[list
 
 
 def _list_commits(session: Any, dag_id: str, runs: Collection[Any]) -> list[datetime]:
-    """When these runs committed; a heartbeat that is red for what failed before it has left a word of its commit."""
+    """List when these runs committed, also of a heartbeat that is red for what failed before it."""
     from airflow.models.taskinstance import TaskInstance as Instance
     from airflow.models.xcom import XComModel
     from sqlalchemy import select
@@ -120,7 +112,7 @@ def _list_commits(session: Any, dag_id: str, runs: Collection[Any]) -> list[date
 
 
 def find_stalled(session: Any, runs: Collection[Data], now: datetime) -> dict[str, str]:
-    """By DAG: what its run waits for, of runs in which no task is at work and nothing has moved for minutes."""
+    """Return by DAG what its run waits for, if no task is at work and nothing has moved for minutes."""
     from airflow.models.taskinstance import TaskInstance as Instance
     from airflow.models.trigger import Trigger
 
@@ -137,8 +129,9 @@ def find_stalled(session: Any, runs: Collection[Data], now: datetime) -> dict[st
 
 
 class _Wait(NamedTuple):
-    """A run in which nothing moves; `task` and `pool` are those of a task that waits for a worker, or empty: then for
-    a triggerer, if there is a task.
+    """A run in which nothing moves; `task` and `pool` are those of a task that waits for a worker, or empty.
+
+    Without a pool the task waits for a triggerer.
     """
 
     run: str
@@ -156,9 +149,9 @@ def _select_tasks(runs: Collection[Data], *columns: Any) -> Any:
 
 
 def _find_wait(run: Data, tasks: Collection[Any], now: datetime, triggerer_at: datetime | None) -> _Wait | None:
-    """What a run waits for since when; None where a task is at work, or has ended or begun to wait a moment ago.
+    """Return what a run waits for since when; None if a task is at work, or something moved a moment ago.
 
-    `triggerer_at` is when a triggerer last said that it runs.
+    `triggerer_at`: when a triggerer last said that it runs.
     """
     if any(task.state in MOVING_STATES for task in tasks):
         return None
