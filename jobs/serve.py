@@ -131,7 +131,6 @@ def remove_hooks(removal: Callable[[], object] | None) -> Callable[[], object] |
 
 
 def remove_empty_folders(parent: Path) -> None:
-    """Remove the empty folders of sessions, except those that are just being made."""
     with suppress(FileNotFoundError):
         for folder in parent.iterdir():
             with suppress(OSError):

@@ -46,7 +46,6 @@ def _list_jars(spark: SparkSession) -> list[str]:
 
 
 def _call_static(spark: SparkSession, name: str, method: str, *arguments: str) -> str:
-    """Return the answer of a static method of the server's; empty if there is no such class."""
     words = ", ".join(f"'{word}'" for word in (name, method, *arguments))
     try:
         return str(spark.sql(f"SELECT reflect({words})").collect()[0][0] or "")

@@ -78,7 +78,6 @@ def open_submitted_session(name: str) -> SparkSession:
 
 @contextmanager
 def record_failure() -> Iterator[None]:
-    """Leave the error of a submitted program in the file that the worker reads."""
     try:
         yield
     except Exception as error:
@@ -110,7 +109,6 @@ def connect_session(remote: str, conf: Mapping[str, str], watch: "ServerWatch | 
 
 
 def open_session(remote: str, watch: "ServerWatch | None" = None) -> SparkSession:
-    """Open a new session as the server makes it; sends no request yet."""
     # Airflow switches this logger on; every session that closes would be three warnings about its own end
     logging.getLogger("pyspark.sql.connect.logging").disabled = True
     spark = SparkSession.builder.remote(remote).create()

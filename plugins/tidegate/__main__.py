@@ -20,12 +20,11 @@ def _wait_for_servers() -> None:
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
-    """End as by Ctrl-C, so that a command cleans up, for example a submitted job's secrets."""
+    # as by Ctrl-C, so that a command cleans up, for example a submitted job's secrets
     raise KeyboardInterrupt
 
 
 def _prepare_streams() -> None:
-    """Open streams that the caller has closed, and let standard output take letters that its encoding lacks."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         # the number of a closed stream would go to the next file that is opened, for example a database's
         if getattr(sys, name) is None:
@@ -35,7 +34,6 @@ def _prepare_streams() -> None:
 
 
 def run_and_exit() -> NoReturn:
-    """Run one command and end the process with its exit code."""
     _prepare_streams()
     signal.signal(signal.SIGTERM, _interrupt)
     code = main(prepare=_wait_for_servers)

@@ -47,7 +47,6 @@ Resolve = Callable[[str], Connection | None]
 
 
 def cache_connections(resolve: Resolve) -> Resolve:
-    """Return a resolver that looks each connection up once."""
     connections: dict[str, Connection | None] = {}
 
     def resolve_once(conn_id: str) -> Connection | None:
@@ -81,7 +80,6 @@ def build_unreadable_variable_error(conn_id: str) -> ConfigurationError:
 
 
 def require_connection(conn_id: str, resolve: Resolve) -> Connection:
-    """Return the connection; `ConfigurationError` names the variable that would hold it."""
     connection = resolve(conn_id)
     if connection is None:
         variable = name_variable(conn_id)
@@ -139,7 +137,7 @@ def _from_uri(conn_id: str, text: str) -> Connection:
 
 
 def _parse_host(netloc: str) -> str | None:
-    """Return the host in lower case, as Airflow reads it; a path in its place keeps its case."""
+    # as Airflow reads it; a path in its place keeps its case
     place = netloc.rpartition("@")[2]
     host = place[: place.index("]") + 1].strip("[]") if place.startswith("[") else place.partition(":")[0]
     name = unquote(host)

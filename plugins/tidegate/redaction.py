@@ -28,7 +28,6 @@ def redact_in_application(conf: Mapping[str, str]) -> dict[str, str]:
 
 
 def _combine_regexes(old: str | None, regex: str) -> str:
-    """Combine both expressions; one that has the other already stays as it is."""
     return regex if not old or old == regex else old if old.endswith(f"|{regex}") else f"{old}|{regex}"
 
 
@@ -85,7 +84,6 @@ def mask_addresses(text: str) -> str:
 
 
 def mask_secrets(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of `settings` for people, with every secret replaced by ``***``."""
     return {name: SECRET_MASK if is_secret_name(name) or has_secret(v) else v for name, v in settings.items()}
 
 

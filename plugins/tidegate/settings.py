@@ -46,7 +46,7 @@ def _resolve_folder(name: str) -> Path:
 
 
 def _follow_links(path: Path) -> Path:
-    """Return where `path` leads; of a link to itself some path (pathlib raises an error for it)."""
+    # pathlib raises an error for a link to itself
     return Path(os.path.realpath(path))
 
 
@@ -101,7 +101,6 @@ def _is_new(path: str, seen_places: set[str]) -> bool:
 
 
 def find_jars_folder() -> Path:
-    """Return the folder of Spark's additional jars, as ``make setup`` and ``tidegate jars`` fill it."""
     return find_home_folder() / ".cache" / "jars" / "spark"
 
 
@@ -121,7 +120,6 @@ def read_command_name() -> str:
 
 
 def read_version() -> str:
-    """Return the version, from pyproject.toml or a wheel's metadata."""
     if is_checkout():
         project = tomllib.loads((find_product_folder() / "pyproject.toml").read_text(encoding="utf-8"))["project"]
         return str(project["version"])
@@ -143,7 +141,6 @@ def read_metrics_token(environ: Mapping[str, str] | None = None) -> str | None:
 
 
 def find_user() -> str:
-    """Return the user's name, or number, of this process."""
     try:
         return os.environ.get("SUDO_USER") or getpass.getuser()
     except (KeyError, OSError):  # a container may run as a number that has no name

@@ -38,7 +38,7 @@ def resolve_connection(conn_id: str) -> Connection | None:
 
 
 def _read_extra(conn_id: str, connection: Any) -> dict[str, Any]:
-    """Decode the extra. Airflow gives an empty object for what it cannot decode, and what is no object as it is."""
+    # Airflow gives an empty object for what it cannot decode, and what is no object as it is
     try:
         extra = parse_extra(connection.extra)
     except (ValueError, TypeError):  # the fault's own text quotes the value
@@ -50,7 +50,6 @@ def _read_extra(conn_id: str, connection: Any) -> dict[str, Any]:
 
 
 def _require_missing(conn_id: str) -> None:
-    """Raise `RetryLater` or `ConfigurationError` unless each place where Airflow keeps connections lacks this one."""
     from airflow.secrets.environment_variables import EnvironmentVariablesBackend
 
     # if one does not answer, Airflow asks the next, and says in the end that there is no such connection
@@ -91,7 +90,7 @@ def _ask(backend: Any, conn_id: str) -> Any:
 
 
 def _ask_api_server(conn_id: str) -> Any:
-    """Ask Airflow's API server, through the task's supervisor; the server may be away, or without its database."""
+    # through the task's supervisor; the server may be away, or without its database
     from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
     from airflow.sdk.execution_time.comms import ErrorResponse, GetConnection
     from airflow.sdk.execution_time.task_runner import SUPERVISOR_COMMS

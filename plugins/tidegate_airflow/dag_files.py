@@ -40,7 +40,6 @@ def build_all_dags() -> Dags:
 
 
 def build_pipeline_dags() -> Dags:
-    """Build the DAGs of each valid pipeline file, except maintenance, and those of fleets."""
     check_airflow_version()
     needed = find_needed_fleet()
     if needed is not None:  # its task's process needs no file to find its DAG
@@ -56,7 +55,6 @@ def build_pipeline_dags() -> Dags:
 
 
 def build_own_dags(name: str, pipeline: Pipeline) -> Dags:
-    """Build the DAGs of one pipeline; a fleet flushes its members."""
     from tidegate_airflow.dags.actions import build_actions_dag
     from tidegate_airflow.dags.backfill import build_backfill_dag
     from tidegate_airflow.dags.flush import build_flush_dag, build_stage_dag

@@ -38,7 +38,6 @@ def format_publish_dag_id(publication: str) -> str:
 
 
 def list_dag_ids(pipeline: str, fleet: str | None = None) -> dict[str, str]:
-    """Return every DAG that a pipeline may have, by what it does."""
     flush = format_flush_dag_id(pipeline) if fleet is None else format_fleet_dag_id(fleet)
     return {"flush": flush, **{kind: f"{DAG_ID_PREFIX}{pipeline}_{kind}" for kind in DAG_KINDS}}
 

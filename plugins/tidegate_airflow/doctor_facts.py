@@ -34,7 +34,6 @@ def is_too_old(version: str) -> bool:
 
 
 def check_airflow(triggered: tuple[str, ...]) -> Iterator[Finding]:
-    """Yield everything that Airflow lacks, by its configuration, its plugins and its database."""
     import airflow
     from airflow import plugins_manager
     from airflow.configuration import AIRFLOW_HOME, conf
@@ -86,7 +85,7 @@ def _makes_dags(file: Path) -> bool:
 
 
 def _check_services(session: Any, limit_seconds: float, triggered: tuple[str, ...]) -> Iterator[Finding]:
-    """Check the services. Without a triggerer, only pipelines that wait for a number of records are not flushed."""
+    # without a triggerer, only pipelines that wait for a number of records are not flushed
     from airflow.jobs.job import Job
 
     for name, command in SERVICES.items():

@@ -34,7 +34,6 @@ def raise_airflow_errors() -> Iterator[None]:
 
 @contextmanager
 def _record_failure_reason() -> Iterator[None]:
-    """Store the reason of a failed task as its result `error`, for the operator's page and people."""
     try:
         yield
     except (NothingToDo, PublishedElsewhere):

@@ -86,7 +86,6 @@ def run_plan(
 
 
 def read_queues(name: str, planned: Mapping[str, Any]) -> list[Data]:
-    """Return the queues of a plan that holds staged batches alone, as `run_stage` does."""
     return run_stage(name, planned)[0]
 
 
@@ -106,7 +105,6 @@ def run_stage_ahead(
 
 
 def cap_batches(session: Session, max_records: int | None) -> Session:
-    """Limit the pipeline's batches to as many records as a run was asked for."""
     if max_records is None:
         return session
     merge = replace(
@@ -204,7 +202,6 @@ def run_heartbeat(name: str) -> Data:
 
 
 def run_measure(name: str) -> Data:
-    """Return how the pipeline stands; empty if nobody asks for it."""
     with raise_airflow_errors():
         measured = measure_where_asked(assemble_session(name))
     return {} if measured is None else vars(measured)
@@ -244,7 +241,6 @@ def run_maintain(name: str, table: str, engine: Engine | None = None) -> Data:
 
 
 def run_backfill_plan(name: str, run_params: Mapping[str, Any]) -> Data:
-    """Return what would be applied, and one entry for each batch; none for a dry run."""
     from tidegate.reprocess.backfill_plan import parse_request, propose_backfill
 
     with raise_airflow_errors():
@@ -292,7 +288,6 @@ def run_replay(
 
 
 def run_publish(name: str, run_params: Mapping[str, Any], engine: Engine | None = None) -> Data:
-    """Publish a table's changes to its topic; skipped if there are none. `run_params` are those of the form."""
     from tidegate.publications.publish import publish
     from tidegate.publications.republish import read_republish_request
     from tidegate.settings import find_include_folder
@@ -314,7 +309,7 @@ def run_publish(name: str, run_params: Mapping[str, Any], engine: Engine | None 
 
 
 def _measure_publication(session: PublicationSession) -> None:
-    """Measure the publication after a run; a failure here must not hide the run's own."""
+    # a failure here must not hide the run's own
     from tidegate.errors import TidegateError
     from tidegate.publications.status import read_publication_status, to_metrics
 

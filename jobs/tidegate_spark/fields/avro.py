@@ -95,7 +95,6 @@ def render_is_lossy(expr: str, node: Any, names: Names, truncates: bool = False)
 def _walk_schema(
     expr: str, node: Any, names: Names, leaf: Callable[[str, Any], str | None], combine: Callable[..., str | None]
 ) -> str | None:
-    """Combine what `leaf` says of the leaves; None if it says nothing."""
     branches = [resolve_name(branch, names) for branch in list_branches(resolve_name(node, names))]
     if len(branches) > 1:
         if merge_number_types(branches):
@@ -177,7 +176,6 @@ def _render_is_leaf_lossy(expr: str, node: Any, truncates: bool) -> str | None:
 
 
 def _render_narrowed(expr: str, node: Any) -> str | None:
-    """Narrow a number that Spark reads as a larger type, so that it cuts none; else None."""
     decimal = get_cut_decimal(node)
     if decimal:
         return f"try_cast({expr} AS DECIMAL({decimal[0]},{decimal[1]}))"
@@ -185,7 +183,6 @@ def _render_narrowed(expr: str, node: Any) -> str | None:
 
 
 def _render_zoned_time(text: str) -> str:
-    """Parse a time with its zone; NULL outside of the years 1 to 9999, and if it is not certain."""
     full_text = render_with_seconds(text)
     cast_sql = f"try_cast({full_text} AS TIMESTAMP)"
     within = f"{cast_sql} BETWEEN TIMESTAMP'0001-01-01' AND TIMESTAMP'{LAST_TIME}'"

@@ -21,7 +21,7 @@ class _LengthError(Exception):
 
 
 def build_length_checker(schemas: dict[str, str]) -> Callable[[Any], Any]:
-    """Return a function of an Arrow array of bytes: whether each fits the schema of its id (`""` for bytes without one)."""
+    """Return a function of an Arrow array of bytes: whether each fits the schema of its id; `""`: bytes without one."""
     import pyarrow as pa
 
     def check(values: pa.Array) -> pa.Array:

@@ -90,7 +90,6 @@ def render_decimal(unscaled_bytes: str, scale: str, leaf: Primitive) -> str:
 
 
 def _render_plain_number(whole: str, scale: str) -> str:
-    """Write the number with all of its places and without an exponent, as Java's `toPlainString` does."""
     digits = f"ltrim('-', {whole})"
     padded = f"lpad({digits}, greatest(length({digits}), {scale} + 1), '0')"
     sign = f"CASE WHEN {whole} LIKE '-%' THEN '-' ELSE '' END"

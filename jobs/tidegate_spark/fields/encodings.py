@@ -11,7 +11,6 @@ URL_SAFE_PATTERN = r"^(?:[A-Za-z0-9_-]{4})*+(?:[A-Za-z0-9_-]{2}(?:==)?|[A-Za-z0-
 
 
 def render_bytes(text: str, encoding: str) -> str:
-    """Decode a text; NULL for a text that is not of this encoding."""
     if encoding == "hex":
         return f"CASE WHEN {text} RLIKE {render_literal(HEX_PATTERN)} THEN unhex({text}) END"
     if encoding == "base64-url-safe":
@@ -21,6 +20,5 @@ def render_bytes(text: str, encoding: str) -> str:
 
 
 def render_variant_bytes(variant: str, encoding: str) -> str:
-    """Decode a JSON value, which has to be a text."""
     text = f"try_variant_get({variant}, '$', 'STRING')"
     return f"CASE WHEN schema_of_variant({variant}) = 'STRING' THEN {render_bytes(text, encoding)} END"

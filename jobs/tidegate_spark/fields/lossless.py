@@ -60,7 +60,6 @@ class VariantDecimal(Primitive):
 
 
 def add_variants(data_type: DataType) -> DataType:
-    """Let decimals be parsed as VARIANT."""
     return replace_leaves(data_type, lambda leaf: VariantDecimal(leaf.name) if leaf.decimal else leaf)
 
 
@@ -79,7 +78,6 @@ def format_parsed_type(data_type: DataType) -> str:
 
 
 def render_conversion(expr: str, data_type: DataType, unit: str | None) -> str:
-    """Convert `expr`, parsed as `format_parsed_type`, to the declared type."""
     if not has_leaf(data_type, _is_guarded):
         return expr
     if isinstance(data_type, Primitive):
@@ -166,12 +164,10 @@ def _render_is_leaf_lossy(expr: str, leaf: Primitive, unit: str | None, text: st
 
 
 def render_text(expr: str, leaf: Primitive) -> str:
-    """Return a leaf, parsed as `format_parsed_type`, as text; NULL if it is null."""
     return f"try_variant_get({expr}, '$', 'STRING')" if _is_variant(leaf) else expr
 
 
 def render_is_null(expr: str, data_type: DataType) -> str:
-    """Whether nothing was parsed, or null."""
     return f"{render_text(expr, data_type) if isinstance(data_type, Primitive) else expr} IS NULL"
 
 
@@ -213,7 +209,6 @@ def _render_any_lacks(values: str, inner: DataType, is_required: bool) -> str | 
 
 
 def render_text_conversion(text: str, leaf: Primitive, unit: str | None) -> str:
-    """Convert a text to a guarded type; NULL if it is none."""
     cast = f"try_cast({text} AS {leaf.name})"
     if leaf.name in ("TIMESTAMP", "TIMESTAMP_NTZ"):
         number = f"try_cast({text} AS BIGINT)"
@@ -247,10 +242,7 @@ def render_text_conversion(text: str, leaf: Primitive, unit: str | None) -> str:
 
 
 def _render_within_years(value: str, kind: str, text: str | None = None) -> str:
-    """Return `value`, NULL outside of the years 1 to 9999: readers of files fail on such times.
-
-    A `text` that begins with a year well inside of them is not compared, so that the value is computed once.
-    """
+    # readers of files fail on such times; a text that begins with a year well inside is not compared
     last = LAST_DATES.get(kind, LAST_TIMESTAMP)
     usual = f"WHEN {_render_has_usual_year(text)} THEN {value} " if text else ""
     return f"CASE {usual}WHEN {value} BETWEEN {kind}'{FIRST_DATE}' AND {kind}'{last}' THEN {value} END"

@@ -51,7 +51,6 @@ class MapDecoder:
         self._part = part
 
     def decode(self, value: bytes | None) -> tuple[dict[str, Any] | None, str | None] | None:
-        """Return the row, or the reason why there is none; None for no bytes."""
         return decode_or_explain(self._decode_row, value, f"the {self._part} is not MessagePack")
 
     def _decode_row(self, value: bytes) -> dict[str, Any]:
@@ -155,7 +154,7 @@ class _Reader:
         return row, names
 
     def _read_or_note(self, name: str, shape: Shape, problems: list[DecodingError]) -> Any:
-        """Read the next value, None for one that the column does not hold: what follows it is still read."""
+        # what follows a value that the column does not hold is still read
         start = self._tell()
         try:
             return self.read(shape)
@@ -176,7 +175,7 @@ class _Reader:
             raise DecodingError(f"the {self._part} field {name[:MAX_NAME_CHARACTERS]} {problem}") from None
 
     def _refuse_other_spelling(self, shape: Shape, names: set[str]) -> None:
-        """Refuse names that differ from a column's only in case: the column would be NULL without an error."""
+        # the column would be NULL without an error
         missing = {name.casefold(): name for name in shape["fields"] if name not in names}
         for name in sorted(names - set(shape["fields"])) if missing else ():
             if name.casefold() in missing:
@@ -230,7 +229,6 @@ def to_arrow_type(shape: Shape) -> Any:
 
 
 def _convert_leaf(value: Any, shape: Shape) -> Any:  # noqa: PLR0911 (one for each kind of column)
-    """Convert a scalar as the column holds it, or to the text that becomes it; None if something would be lost."""
     kind = shape["type"]
     match kind:
         case "BOOLEAN":
@@ -258,7 +256,7 @@ def _to_integer(value: Any, kind: str) -> int | None:
 
 
 def _to_float(value: Any, kind: str) -> float | None:
-    """Return the number itself, not a rounded one."""
+    # a rounded number would be another one
     if not isinstance(value, float) and not _is_integer(value):
         return None
     number = float(value)
@@ -272,7 +270,6 @@ def _to_float(value: Any, kind: str) -> float | None:
 
 
 def _format_decimal(value: Any) -> str | None:
-    """Return all digits of a number, or of a text that is one."""
     if isinstance(value, float):
         return format(Decimal(value), "f") if isfinite(value) else None
     if isinstance(value, str):
@@ -281,7 +278,7 @@ def _format_decimal(value: Any) -> str | None:
 
 
 def _format_moment(value: Any) -> str | None:
-    """Return the text of a time, with its nanoseconds; a count since 1970 as digits, which no text may be."""
+    # a count since 1970 as digits, which no text may be
     if isinstance(value, str):
         return None if WHOLE_NUMBER_PATTERN.fullmatch(value) else value
     if _is_integer(value):

@@ -38,7 +38,6 @@ def render_key_struct(columns: tuple[Column, ...], struct: str) -> str:
 
 
 def _render_lone_field(name: str, text: str) -> str:
-    """Return what stands behind the field's name in an object of one field, or all of a bare value; else NULL."""
     opening = f"{{{json.dumps(name)}:"
     is_lone = f"startswith({text}, {render_literal(opening)}) AND endswith({text}, '}}')"
     field = f"trim(substring({text}, {len(opening) + 1}, length({text}) - {len(opening) + 1}))"

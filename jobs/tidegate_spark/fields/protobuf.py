@@ -98,7 +98,7 @@ def _fits(number: int, kind: str | None) -> bool:
 
 
 def _find_end(body: bytes, at: int, tag: int) -> tuple[int, int]:
-    """Return where the content of a field begins and ends; that of a group ends before its closing tag."""
+    # the content of a group ends before its closing tag
     wire = tag & 7
     if wire == VARINT:
         return at, read_varint(body, at)[1]
@@ -120,7 +120,6 @@ def _find_group_end(body: bytes, at: int) -> int:
 
 
 def _get_trailing_bytes(body: bytes, end: int, tag: int) -> int:
-    """Return the length of the closing tag of a group; 0 for other fields."""
     return read_varint(body, end)[1] - end if tag & 7 == GROUP else 0
 
 
@@ -155,7 +154,6 @@ class MessageDecoder:
         self._classes: dict[tuple[str, tuple[int, ...]], Any] = {}
 
     def decode(self, value: bytes | None) -> tuple[dict[str, Any] | None, str | None] | None:
-        """Return the row, or the reason why there is none; None for no bytes."""
         return decode_or_explain(self._decode_row, value, f"the {self._part} is not a Protobuf message of its schema")
 
     def _decode_row(self, value: bytes) -> dict[str, Any]:
@@ -277,7 +275,7 @@ def _convert_value(value: Any, writer_field: Any, shape: dict[str, Any], path: s
 
 
 def _unwrap(shape: dict[str, Any], writer_field: Any, value: Any) -> tuple[dict[str, Any], Any, Any]:
-    """Return shape, field and value inside of a wrapper; a version without one is read as one with it."""
+    # a version without a wrapper is read as one with it
     shape = shape["value"] if shape["kind"] == "wrapper" else shape
     if writer_field.message_type is None or shape["kind"] in MESSAGE_KINDS:
         return shape, writer_field, value

@@ -51,7 +51,6 @@ def build_explanation(records: DataFrame, table: StageTable, decode: Decode) -> 
 
 
 def _strip_rules(table: StageTable) -> StageTable:
-    """Remove what looks at several columns: conditions, a projection, metadata and an order."""
     return replace(
         table, metadata={}, when=None, route=None, delete_when=None, naming=None, select=None, verified=(), sequence=(),
         unchanged=(), stages_kept=False, grouped=(), has_history=False, retracts=(),
@@ -75,7 +74,6 @@ class _FieldExplanation:
         return [_describe_field(part, column, texts, reasons, row if reason is None else None) for column in columns]
 
     def _read_texts(self, part: str, columns: Sequence[Column]) -> dict[str, str | None] | None:
-        """Return what each field holds, as text; None if the decoder gives no texts."""
         texts = tuple(Column(column.name, "STRING") for column in columns)
         try:
             row = self._decode_row(part, texts, f"{part}_struct AS struct")
@@ -86,7 +84,6 @@ class _FieldExplanation:
         return dict(zip((column.name for column in columns), row.struct, strict=True))
 
     def _find_reasons(self, part: str, columns: Sequence[Column]) -> dict[str, str] | None:
-        """Return why single columns are refused, found by halves; None if the decoder cannot be asked about some."""
         if not columns:
             return {}
         try:

@@ -119,14 +119,13 @@ def get_field_schemas(schema: Any) -> dict[str, Any]:
 
 
 def render_fields(at: str, columns: Sequence[Column], fields: AvroFields) -> tuple[list[str], list[tuple[str, str]]]:
-    """Return each column as SQL under its name, and for each why it may not fit."""
     values = [f"{sql} AS {quote(name)}" for name, sql in render_values(at, columns, fields).items()]
     places = ((c, f"{at}.{quote(c.name)}") for c in columns)
     return values, [(c.name, _render_is_column_lossy(sql, c, fields)) for c, sql in places]
 
 
 def _render_is_column_lossy(sql: str, column: Column, fields: AvroFields) -> str:
-    """Whether the value would be lost or changed; a declared decimal may have fewer digits than the schema's."""
+    # a declared decimal may have fewer digits than the schema's
     number = _render_variable_scale(sql, column, fields)
     if number:
         return f"({sql} IS NOT NULL AND ({number}) IS NULL)"
@@ -138,7 +137,6 @@ def _render_is_column_lossy(sql: str, column: Column, fields: AvroFields) -> str
 
 
 def _render_variable_scale(sql: str, column: Column, fields: AvroFields) -> str | None:
-    """Return the number in Debezium's record of scale and bytes, for a column that is declared as one; else None."""
     leaf = Primitive(column.type)
     if not (leaf.decimal or leaf.name == "STRING") or not is_variable_scale(fields.by_name[column.name], fields.names):
         return None

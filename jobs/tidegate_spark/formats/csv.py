@@ -85,7 +85,6 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
 
 
 def to_spark_options(options: Mapping[str, str | None]) -> dict[str, str]:
-    """Return Spark's options to read and write lines of this spelling."""
     delimiter = options.get("delimiter") or DEFAULT_DELIMITER
     quote = options.get("quote") or DEFAULT_QUOTE
     sep = BACKSLASH * 2 if delimiter == BACKSLASH else delimiter  # alone it begins the name of another character
@@ -141,7 +140,6 @@ def _render_reason(subject: str, struct: str, cells: Cells, line: _LineShape) ->
 def _render_loss_reason(
     part_name: str, struct: str, cells: Cells, line: _LineShape, truncated: frozenset[str] = frozenset()
 ) -> str:
-    """Return why the bytes are no line, or hold what their columns cannot."""
     is_no_line = line.render_is_no_line(f"{part_name}_text", part_name)
     cases = [
         f"WHEN NOT is_valid_utf8({part_name}_text) THEN 'the {part_name} is not valid UTF-8'",
@@ -156,7 +154,6 @@ def _render_loss_reason(
 
 
 def _render_doubts(cells: Cells, line: _LineShape, truncated: frozenset[str]) -> dict[str, str]:
-    """Return for each column the condition that the line is none, or holds something else there."""
     no_line = f"NOT is_valid_utf8(value_text) OR c IS NULL OR c.{CORRUPT_COLUMN} IS NOT NULL"
     no_line += f" OR {line.render_is_no_line('value_text', 'value')}"
     doubts = {}

@@ -93,7 +93,6 @@ def render_keyless_cases(options: Mapping[str, Any]) -> str:
 
 
 def locate_columns(at: str, columns: Sequence[Column]) -> dict[str, str]:
-    """Return each column's SQL by its name: a field of the struct `at`."""
     return {c.name: f"{at}.{quote(c.name)}" for c in columns}
 
 
@@ -114,7 +113,6 @@ def render_cast_type(column: Column) -> str:
 
 
 def render_null_fields(columns: Sequence[Column]) -> str:
-    """Return a struct's fields for a key that the value does not show."""
     return ", ".join(f"CAST(NULL AS {render_cast_type(c)}) AS {quote(c.name)}" for c in columns)
 
 

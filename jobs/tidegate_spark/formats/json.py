@@ -72,7 +72,6 @@ def list_truncated_names(table: StageTable) -> frozenset[str]:
 
 
 def list_key_fields(table: StageTable, text: str = "value_text") -> Fields:
-    """Return the key's columns by their names in the record, without the prefix."""
     columns = (replace(c, name=c.name.removeprefix(table.key.prefix)) for c in table.key_columns)
     return Fields(tuple(columns), get_units(table, "key" if text == KEY_TEXT_COLUMN else "value"), text)
 
@@ -178,7 +177,6 @@ def _decode_enveloped(records: DataFrame, table: StageTable) -> DecodedValue:
 
 
 def render_is_null_payload(event: str, struct: str) -> str:
-    """Whether it is Kafka Connect's tombstone, an envelope around null."""
     fields = render_keys("value_text")
     only = f"array_contains({fields}, 'payload') AND forall({fields}, k -> k IN ('schema', 'payload'))"
     is_read = f"{event} IS NOT NULL AND {struct}.{CORRUPT_COLUMN} IS NULL AND {event}.payload IS NULL"
@@ -186,12 +184,11 @@ def render_is_null_payload(event: str, struct: str) -> str:
 
 
 def render_is_key_in_value(table: StageTable) -> str:
-    """Whether the record's key is to be taken from its value."""
     return "true" if table.key.from_value else "key IS NULL"
 
 
 def _add_key_of_value(records: DataFrame, keys: Fields, table: StageTable) -> DataFrame:
-    """Add `kv`: the key's fields as the value has them, parsed only for records whose key is taken from there."""
+    # parsed only for records whose key is taken from there
     if not keys.columns:
         return records.selectExpr("*", "CAST(NULL AS STRING) AS kv")
     return read_objects(records, "kvj", keys.inner, [(keys, "")], render_is_key_in_value(table)).selectExpr(
@@ -228,7 +225,6 @@ class _KeyObject:
 
 
 def _has_counts(fields: Fields) -> bool:
-    """Whether the key's numbers or bytes may be times or decimals, which only an envelope's schema tells."""
     types = (parse_type(column.type) for column in fields.columns)
     return any(has_leaf(kind, lambda leaf: leaf.name in MOMENTS or leaf.decimal is not None) for kind in types)
 
@@ -252,7 +248,6 @@ def add_key_object(records: DataFrame, table: StageTable) -> DataFrame:
 
 
 def _render_plain_key(key: _KeyObject) -> str | None:
-    """Return `render_plain_key`, None too if the parser reads another type than the column's."""
     is_read_so = not any(
         isinstance(kind, Primitive) and kind.is_lenient for kind in map(key.fields.get_type, key.fields.columns)
     )
@@ -292,7 +287,6 @@ def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
 
 
 def strip_header(part: str) -> Column:
-    """Return the text behind a magic byte and a schema id."""
     return F.expr(f"CAST(substring({part}, 6) AS STRING)")
 
 
@@ -310,5 +304,4 @@ def render_header_cases(part: str, options: dict[str, Any]) -> str:
 
 
 def reads_envelope(table: StageTable) -> bool:
-    """Whether Kafka Connect's schema beside the payload decides how fields are read."""
     return get_format(table.value.format).is_enveloped or bool(table.value.options.get("envelope"))

@@ -59,7 +59,6 @@ def _list_cases(decoded_value: DecodedValue, table: StageTable) -> Iterable[str]
 
 
 def _find_ordering_columns(table: StageTable) -> tuple[set[str], set[str]]:
-    """Return the columns that order a record as they are, and those of which its sequence is made; case-folded."""
     columns = table.select.columns if table.select is not None else ()
     derived_columns = {c.name: c for c in columns if c.is_derived}
     as_they_are = set[str]()

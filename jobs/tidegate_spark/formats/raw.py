@@ -35,7 +35,6 @@ def _render_value(part: str, column: Column, options: dict[str, Any]) -> str:
 
 
 def render_number(part: str, kind: str, endianness: str) -> str:
-    """Return the bytes of `part` as a `kind`; NULL if they are none."""
     if kind not in TYPE_BYTES:
         return part
     width = TYPE_BYTES[kind]

@@ -26,7 +26,6 @@ def add_key_object(records: DataFrame, table: StageTable) -> DataFrame:
 
 
 def get_key_decoder(table: StageTable) -> DecodeKey:
-    """Return the function that reads the table's keys; KeyError for a format that is not registered."""
     decode: DecodeKey = find_decoder(table.key.format).decode_key
     return decode
 
@@ -37,5 +36,4 @@ def get_value_decoder(table: StageTable) -> DecodeValue:
 
 
 def find_decoder(name: str) -> ModuleType:
-    """Import and return the module with a format's `decode_key` and `decode_value`."""
     return import_module(f"{FORMATS_PACKAGE}.{get_format(name).module}")

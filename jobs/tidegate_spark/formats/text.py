@@ -29,7 +29,6 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
 
 
 def decode_whole_value(records: DataFrame, table: StageTable, column: str, reason: str) -> DecodedValue:
-    """Decode a value that is one column, `column` in SQL; no value is a delete."""
     kind = f"CASE WHEN value IS NULL THEN '{DELETE}' ELSE '{UPSERT}' END AS change"
     changes = records.selectExpr("*", kind, "CAST(NULL AS STRING) AS located_reason")
     return DecodedValue(

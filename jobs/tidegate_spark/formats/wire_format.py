@@ -76,7 +76,6 @@ def _get_wire_options(table: StageTable, part: str) -> dict[str, Any]:
 
 
 def _render_bytes(part: str, wire: dict[str, Any]) -> str:
-    """Return the bytes with a magic byte and a narrow id; NULL if the schema is unknown."""
     if wire["format"] == "apicurio":
         is_wide = f"startswith({part}, X'0000000000') AND length({part}) >= {WIDE_HEADER_BYTES}"
         return f"CASE WHEN {is_wide} THEN concat(X'00', substring({part}, {NARROW_HEADER_BYTES + 1})) END"
@@ -107,22 +106,19 @@ def _render_reason(part: str, wire: dict[str, Any]) -> str:
 
 
 def _list_headers(part: str, wire: dict[str, Any]) -> list[tuple[str, dict[str, int]]]:
-    """Return the headers that may name a schema, the first that is there counts; and the ids by their values."""
     return [(name.format(part=part), ids) for name, ids in wire["headers"].items()]
 
 
 def _render_header(name: str) -> str:
-    """Return the last header of the name, as Kafka's clients do; NULL if there is none."""
+    # the last one, as Kafka's clients do
     return f"try_element_at(transform(filter(headers, h -> h.key = {render_literal(name)}), h -> h.value), -1)"
 
 
 def _render_schema_id(header: str, ids: dict[str, int]) -> str:
-    """Return the magic byte and the id of the schema that the header names; NULL if it is unknown."""
     length = len(next(iter(ids), "")) // 2
     cases = " ".join(f"WHEN {render_literal(text)} THEN X'00{number:08X}'" for text, number in ids.items())
     return f"CASE hex(substring({header}, 1, {length})) {cases} END" if cases else "CAST(NULL AS BINARY)"
 
 
 def _render_message_index(name: str, wire: dict[str, Any]) -> str:
-    """Return what stands behind the schema in the header: which message of a Protobuf schema it is."""
     return f"substring({_render_header(name)}, {wire['width'] + 1})" if wire.get("width") else "X''"

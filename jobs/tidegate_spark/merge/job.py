@@ -36,7 +36,6 @@ def _run_audits(spark: SparkSession, audits: Audits, place: str) -> None:
 
 
 def _ask(spark: SparkSession, question: str, place: str) -> int | None:
-    """Return the question's number; `AuditFailed` if Spark has no answer, whenever it is asked."""
     try:
         answer: int | None = spark.sql(question).collect()[0][0]
         return answer

@@ -24,7 +24,6 @@ def run(spark: SparkSession, job: MaintainJob) -> None:
 
 
 def _run_procedure(spark: SparkSession, statement: str) -> ProcedureOutcome:
-    """Return the procedure's own numbers, and how many rows it returned: one for each file, if it lists files."""
     try:
         rows = [row.asDict() for row in spark.sql(statement).collect()]
     except PySparkException as error:
@@ -35,7 +34,7 @@ def _run_procedure(spark: SparkSession, statement: str) -> ProcedureOutcome:
 
 
 def _remove_what_stayed(spark: SparkSession, statement: str, first: ProcedureOutcome) -> ProcedureOutcome:
-    """Remove orphans once more: Iceberg also lists those that the store did not delete."""
+    # Iceberg also lists those that the store did not delete
     outcome = _run_procedure(spark, statement)
     if not outcome.rows:
         return first if outcome.failed is None else outcome

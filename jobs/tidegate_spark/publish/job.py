@@ -97,7 +97,6 @@ def run(spark: SparkSession, job: PublishJob) -> None:
 
 
 def _compare_states(spark: SparkSession, job: PublishJob, persisted_frames: list[DataFrame]) -> DataFrame:
-    """Return the changes, checked. `ConfigurationError` if Spark cannot read the SQL over the existing columns."""
     try:
         changes = find_changed_rows(spark, job, persisted_frames).persist()
         persisted_frames.append(changes)
@@ -120,7 +119,6 @@ def _split_into_parts(spark: SparkSession, changes: DataFrame, job: PublishJob) 
 
 
 def _check_changes(changes: DataFrame, job: PublishJob) -> None:
-    """Raise `BadRecord` if a row makes no record, has no topic or a key that is not unique, or looks like a delete."""
     # a job of its own, before the first record is sent
     wrong = {
         "copies > 1": "has several rows; correct key.fields, or the SQL",
@@ -173,7 +171,6 @@ def _render_topics(job: PublishJob) -> str:
 
 
 def build_plan(job: PublishJob, settings: dict[str, str], key_form: str = "") -> dict[str, Any]:
-    """Return what the functions in the executors are told; `settings` are librdkafka's, secrets included."""
     return {
         "settings": settings,
         "delivery": job.delivery,

@@ -77,7 +77,6 @@ def build_producer(plan: dict[str, Any]) -> Callable[[Batches], Batches]:
 
 
 def _produce_part(number: int, plan: dict[str, Any], rows: Iterator[dict[str, Any]]) -> str:
-    """Produce one part; return its outcome. What ends it early aborts what is open."""
     part: _PartProducer | None = None
     try:
         part = _PartProducer(number, plan)
@@ -181,7 +180,6 @@ class _PartProducer:
             raise self._to_error(error) from error
 
     def send(self, row: dict[str, Any]) -> None:
-        """Produce one change, unless an earlier attempt did."""
         key = row["key"]
         last = self._last
         if self._superseded or (self._after is not None and key <= self._after):
@@ -199,7 +197,6 @@ class _PartProducer:
         self._counts[row["kind"]] = self._counts.get(row["kind"], 0) + 1
 
     def finish(self) -> str:
-        """Commit what is left with the part's final progress; return the outcome."""
         self._guard(lambda: self._advance(None))
         return "superseded" if self._superseded else "produced"
 
@@ -245,7 +242,6 @@ class _PartProducer:
             self._failed_rank = rank
 
     def _advance(self, last_key: str | None) -> None:
-        """Write the part's progress behind its changes: up to `last_key`, or None when they are all produced."""
         if not self._is_transactional:
             self._flush()
         state = {"after": last_key, "counts": self._counts, "at_ms": int(time.time() * 1000)}
@@ -272,7 +268,6 @@ class _PartProducer:
             )
 
     def _retry(self, call: Callable[[], None]) -> None:
-        """Call the transactional producer; what may pass is tried again."""
         deadline = time.monotonic() + ANSWER_TIMEOUT_SECONDS
         while True:
             try:
@@ -283,7 +278,7 @@ class _PartProducer:
                     raise self._to_error(error) from error
 
     def _handle_error(self, error: Any) -> None:
-        """Keep the client's own word on what went wrong for good; later calls only say that something did."""
+        # later calls only say that something went wrong for good
         self._is_fenced = self._is_fenced or error.code() in FENCED_CODES
 
     def _to_error(self, error: Exception) -> Exception:
@@ -297,7 +292,7 @@ class _PartProducer:
         return BrokerRefusal(json.dumps(refusal))
 
     def give_up(self) -> None:
-        """Abort what is open, so that readers need not wait for the next attempt to do so."""
+        # readers need not wait for the next attempt to abort what is open
         if self._is_transactional and not self._is_fenced:
             with suppress(Exception):  # the failure that led here is what must be reported
                 self._producer.abort_transaction(10)

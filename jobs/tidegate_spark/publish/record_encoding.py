@@ -71,7 +71,7 @@ def _describe_part(rows: DataFrame, job: PublishJob, name: str, fields: RecordFi
 
 
 def _render_headers(rows: DataFrame, column: str | None) -> str:
-    """Return a list of key and value in bytes: a map's entries in the order of their keys, a list as it is."""
+    # a map's entries in the order of their keys, a list as it is
     nothing = "CAST(NULL AS ARRAY<STRUCT<key: STRING, value: BINARY>>)"
     if column is None:
         return nothing
@@ -91,7 +91,6 @@ def _render_headers(rows: DataFrame, column: str | None) -> str:
 
 
 def _render_header_problem(rows: DataFrame, column: str | None) -> str:
-    """Return what is wrong with the row's headers, else NULL."""
     if column is None:
         return render_problem(())
     is_map = isinstance(_get_type(rows, column), MapType)

@@ -38,7 +38,6 @@ def render_table_as_of(spark: SparkSession, table: str, snapshot: int, newest: i
 
 
 def render_widening(value: str, source: DataType, target: DataType, depth: int = 0) -> str:
-    """Convert a value of one type to another, field by field."""
     if render_spark_type(source) == render_spark_type(target):
         return value
     if isinstance(source, StructType) and isinstance(target, StructType):
@@ -69,7 +68,6 @@ def render_widening(value: str, source: DataType, target: DataType, depth: int =
 
 
 def render_spark_type(kind: DataType) -> str:
-    """Return a type as SQL, whatever its fields are called."""
     if isinstance(kind, StructType):
         return (
             f"STRUCT<{', '.join(f'{quote(field.name)}: {render_spark_type(field.dataType)}' for field in kind.fields)}>"
@@ -142,7 +140,7 @@ def _persist_rows(rows: DataFrame, persisted_frames: list[DataFrame]) -> DataFra
 
 
 def _read_current_rows(spark: SparkSession, job: PublishJob, changed_keys: DataFrame) -> DataFrame:
-    """Read these keys' rows in the whole table as of `position.to`, and how many there are."""
+    # only some files were compared, and a key may have another row in a file that was not
     rows = _read_state(spark, job, _TableState(job.position.to, job.position.joined, is_limited=False))
     changed_keys = changed_keys.alias("changed")
     is_same_key = F.expr("whole.topic <=> changed.topic AND whole.key <=> changed.key")
@@ -189,7 +187,6 @@ def find_key(spark: SparkSession, job: PublishJob) -> RecordPart:
 
 
 def _read_state(spark: SparkSession, job: PublishJob, side: _TableState) -> DataFrame:
-    """Read the publication's rows as of a snapshot, as they stand in a topic; an aggregate's only of touched groups."""
     position = job.position
     source = _render_source(spark, job, side.snapshot, None if job.grouped else side.files)
     rows = spark.sql(_render_query(spark, job, job.sql, source, side.joined))
@@ -207,7 +204,7 @@ def _read_state(spark: SparkSession, job: PublishJob, side: _TableState) -> Data
 
 
 def _find_touched_groups(spark: SparkSession, job: PublishJob) -> DataFrame:
-    """Return the keys of the groups that a row has left or joined, not of rows that only moved to another file."""
+    # rows that only moved to another file have neither left nor joined a group
     assert job.grouped is not None
     assert job.position.origin is not None
     old_files, new_files = (job.touched.old, job.touched.new) if job.touched else (None, None)
@@ -227,7 +224,6 @@ def _find_touched_groups(spark: SparkSession, job: PublishJob) -> DataFrame:
 
 
 def _render_query(spark: SparkSession, job: PublishJob, sql: str, rows: str, joined_snapshots: dict[str, int]) -> str:
-    """Return the SQL with `rows` in the table's place, and each other table as of its snapshot."""
     for name, snapshot in joined_snapshots.items():
         rows_there = render_table_as_of(spark, name, snapshot, job.position.joined[name])
         sql = sql.replace(f"{{{name}}}", f"({rows_there})")
@@ -242,7 +238,6 @@ def _render_source(spark: SparkSession, job: PublishJob, snapshot: int, files: t
 
 
 def _read_topic_state(spark: SparkSession, ranges: Ranges) -> DataFrame | None:
-    """Read the last record of each key that the topics hold, without deleted ones; None for empty topics."""
     if ranges.span == 0:
         return None
     options = {**build_client_options(spark, "read_committed"), **build_offsets_options(ranges, RECORDS_PER_TASK)}

@@ -45,7 +45,6 @@ def _list_values(table: StageTable) -> list[tuple[str, str]]:
 
 
 def _list_record_faults(table: StageTable) -> Iterator[tuple[str, str]]:
-    """Check what is staged beside a record's key: its row, its time, and the sequence, which also a delete has."""
     yield from list_faults("timestamp", Primitive("TIMESTAMP"), "timestamp")
     values = _list_values(table)
     yield from _list_struct_faults("value_struct", values)

@@ -11,7 +11,6 @@ DEAD_LETTER_DISPOSITION = "dead_lettered"
 
 
 def render_bad_disposition(table: StageTable) -> str:
-    """Return what becomes of a record that cannot be decoded."""
     if table.skips is not None:
         places = [
             f"WHEN topic = {render_literal(topic)} AND partition = {partition} AND offset = {offset} "
@@ -23,7 +22,6 @@ def render_bad_disposition(table: StageTable) -> str:
 
 
 def render_failed_stage() -> str:
-    """Return which part of the record could not be decoded, NULL for a good one."""
     return "CASE WHEN key_reason IS NOT NULL THEN 'key' WHEN value_reason IS NOT NULL THEN 'value' END"
 
 

@@ -45,7 +45,6 @@ def mark_foreign_records(judged: DataFrame, decoded_value: DecodedValue, table: 
 
 
 def _list_parts(table: StageTable) -> list[_Part]:
-    """Return what must hold of the table's own records; not `when`, if the table takes the others as deletes."""
     conditions = split_conjunction(table.when) if table.when is not None and not table.retracts else []
     route = render_route(table.route)
     conditions += [route] if route else []
@@ -56,7 +55,6 @@ def _list_parts(table: StageTable) -> list[_Part]:
 
 
 def _list_shown_columns(decoded_value: DecodedValue, table: StageTable) -> dict[str, str]:
-    """Return all columns that conditions see, as SQL by name."""
     metadata = render_metadata(decoded_value, table)
     keys = locate_key_columns(table)
     columns = keys | {name: metadata[word] for name, word in table.metadata.items()}
@@ -68,17 +66,13 @@ def _list_shown_columns(decoded_value: DecodedValue, table: StageTable) -> dict[
 
 
 def _render_own_value(name: str, decoded_value: DecodedValue) -> str:
-    """Return the column of the record's row; of one that was not located, as far as it was read."""
     located = decoded_value.columns_of_unlocated.get(name)
     own_value = f"{ROW}.{quote(name)}"
     return f"CASE WHEN located_reason IS NULL THEN {own_value} ELSE {located} END" if located else own_value
 
 
 def _render_is_known(part: _Part, decoded_value: DecodedValue, table: StageTable) -> str:
-    """Whether what the part reads is what the record holds.
-
-    A message that was not located may show some of it, but NULL there may be what could not be read.
-    """
+    # in a message that was not located NULL may be what could not be read
     conditions = ["reason IS NOT NULL", f"NOT {decoded_value.concerns_all}"]
     if part.row_columns:
         # by another row of the record, or by the key that it leaves, it may be this table's all the same
@@ -102,12 +96,11 @@ def _render_is_known(part: _Part, decoded_value: DecodedValue, table: StageTable
 
 
 def _render_is_key_known(decoded_value: DecodedValue, table: StageTable) -> str:
-    """Whether the key is good; one that is taken from the value only if that can be read."""
     is_own = "false" if table.key.from_value or decoded_value.has_several_rows else "key IS NOT NULL"
     return f"(key_reason IS NULL AND ({is_own} OR located_reason IS NULL))"
 
 
 def _render_verdict(part: _Part, is_known: str) -> str:
-    """Whether the part is known not to hold of the record; a delete shows no row, so it must be false."""
+    # a delete shows no row, so the part must be false
     answer = f"CASE WHEN {is_known} THEN {render_attempt(part.sql)} END"
     return f"coalesce({answer} IN ('false', CASE WHEN {RECORD}.change <> '{DELETE}' THEN 'null' END), false)"

@@ -107,10 +107,6 @@ def _leave_outcome(
 
 
 def _write_batch(job: StageJob, table: StageTable, records: DataFrame, *, is_plain: bool) -> dict[str, Any]:
-    """Overwrite batch N and return the counts of that pass; empty if a busy server lost them.
-
-    A plain pass counts the records that it cannot decode as `UNUSUAL`.
-    """
     counts, written_rows = build_pass(job.ranges, table, records, is_plain=is_plain)
     rows = written_rows.selectExpr(*add_bad_column(_list_columns(job, table), table))
     hit_failpoint("job.decoded")

@@ -75,14 +75,14 @@ def compute_records_per_task(spark: SparkSession, job: StageJob) -> int:
 
 
 def _count_slots(spark: SparkSession) -> int:
-    """Count how many tasks run at once, by Spark's plan of a range of numbers; else 0."""
+    # Spark divides a range of numbers into as many parts as tasks run at once
     plan = spark.sql("EXPLAIN SELECT * FROM range(1)").collect()[0][0]
     match = re.search(r"splits=(\d+)", plan)
     return int(match[1]) if match else 0
 
 
 def _read_dead_letters(spark: SparkSession, letters: DeadLetterSource, ranges: Ranges) -> DataFrame:
-    """Read records from their own bytes, with the Kafka source's columns; how they were stamped is not kept."""
+    # how they were stamped is not kept
     within = [
         f"(topic = {render_literal(topic)} AND partition = {partition} AND offset >= {start} AND offset < {end} "
         f"AND topic_id {_render_same_id(letters.topic_ids.get(topic))})"

@@ -32,7 +32,6 @@ def write_counts(spark: SparkSession, folder: str, outcome: str) -> None:
 
 
 def render_outcome(table: StageTable, outcome: str, properties: dict[str, str] | None = None) -> str:
-    """Return the statement that keeps a job's outcome (JSON) in a property of the intermediate table, by attempt."""
     properties_to_set = {table.property: outcome, **(properties or {})}
     assigned = ", ".join(
         f"{render_literal(name)} = {render_literal(value)}" for name, value in properties_to_set.items()

@@ -77,7 +77,6 @@ def _read_dimension(decoded: DataFrame, dimension: Dimension) -> DataFrame:
 
 
 def _count_matches(rows: DataFrame) -> DataFrame:
-    """Return one row for each row of the record, with the number of rows that the joins made of it."""
     place = ", ".join(f"{RECORD}.{name}" for name in ("topic", "partition", "offset", "row_number"))
     counted_rows = rows.withColumns(
         {
@@ -157,7 +156,6 @@ def _render_is_no_text(value: str, leaf: Primitive) -> str | None:
 def _render_any_leaf(
     value: str, kind: DataType, judge: Callable[[str, Primitive], str | None], depth: int = 0
 ) -> str | None:
-    """Whether `judge` holds for the value, or for a leaf in it; None if it judges none."""
     each = f"_tidegate_{depth}"
     match kind:
         case Primitive():
@@ -175,10 +173,7 @@ def _render_any_leaf(
 
 
 def _render_is_misfit(column: Selected, kind: DataType) -> str:
-    """Whether a value does not fit.
-
-    For a list, a map or a struct `try_cast` gives one with NULL in it; only `CAST` fails.
-    """
+    # for a list, a map or a struct `try_cast` gives one with NULL in it; only `CAST` fails
     if isinstance(kind, Primitive):
         return f"{render_selected_column(column)} IS NULL"
     strict_value = f"CAST((\n{column.sql}\n) AS {_format_cast_type(column)})"

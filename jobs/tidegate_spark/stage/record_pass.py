@@ -97,7 +97,6 @@ def build_pass(
 
 
 def add_texts(records: DataFrame) -> DataFrame:
-    """Add key and value as texts beside their bytes."""
     return records.selectExpr("*", "CAST(key AS STRING) AS key_text", "CAST(value AS STRING) AS value_text")
 
 
@@ -162,7 +161,6 @@ def _judge_owner(reasoned: DataFrame, decoded_value: DecodedValue, table: StageT
 
 
 def _spoil_whole_records(judged: DataFrame) -> DataFrame:
-    """Let one bad row make its whole record bad: with the reason of the first bad row, and without its other rows."""
     is_bad = f"fate IN ('bad', '{DEAD_LETTER_DISPOSITION}')"
     spoilt = f"min(CASE WHEN {is_bad} THEN row_number END) OVER (PARTITION BY {RECORD_PLACE}) AS spoilt_by"
     columns = {
@@ -173,7 +171,7 @@ def _spoil_whole_records(judged: DataFrame) -> DataFrame:
 
 
 def _render_record_disposition(decoded_value: DecodedValue) -> str:
-    """Return what is counted: a record is bad if any of its rows is, else staged if any of them is."""
+    # a record is bad if any of its rows is, else staged if any of them is
     if not decoded_value.has_several_rows:
         return "fate"
     rank = "CASE fate WHEN 'staged' THEN 2 WHEN 'filtered' THEN 1 WHEN 'ignored' THEN 0 ELSE 3 END"
@@ -213,7 +211,6 @@ def _render_value(table: StageTable) -> str:
 
 
 def _list_aggregates(ranges: Ranges, table: StageTable) -> list[Column]:
-    """Return the aggregates of the pass: records by fate, the first bad one, each partition's latest timestamp."""
     failing = "reason IS NOT NULL" if table.skips is None else "fate = 'bad'"
     bad_place = f"CASE WHEN {failing} THEN struct(topic, partition, offset) END"
     fates = {fate: f"count_if(record_fate = '{fate}' AND row_number = 0)" for fate in (*DISPOSITIONS, "bad")}

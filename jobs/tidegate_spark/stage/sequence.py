@@ -58,7 +58,6 @@ def _find_computed_columns(table: StageTable) -> dict[str, Selected]:
 
 
 def _list_needed_columns(table: StageTable) -> tuple[str, ...]:
-    """Return the record's columns of which the sequence is made."""
     derived_columns = _find_computed_columns(table)
     keys = {name.casefold() for name, _ in table.select.keys} if table.select is not None else set()
     columns = {name.casefold(): name for name in (*(c.name for c in table.value_columns), *table.metadata)}
@@ -71,7 +70,6 @@ def _render_struct(parts: dict[str, str]) -> str:
 
 
 def _add_sequence_column(sourced: DataFrame, table: StageTable, has_sources: str) -> DataFrame:
-    """Add `sequence` out of `its_sources`, if `has_sources`; what cannot be made is a `value_reason`."""
     derived_columns = _find_computed_columns(table)
     if not derived_columns or table.select is None:
         names = ", ".join(f"{SOURCES_COLUMN}.{quote(name)} AS {quote(name)}" for name in table.sequence)
@@ -101,7 +99,6 @@ def _add_sequence_column(sourced: DataFrame, table: StageTable, has_sources: str
 
 
 def _require_version_time(ordered_records: DataFrame, table: StageTable) -> DataFrame:
-    """Require the time of a version of upserts: the first column of `sequence`."""
     first = table.sequence[0]
     reason = render_literal(f"{first} is NULL, and with history it says from when on a row holds")
     is_row = f"op <> '{DELETE}' AND change <> '{NO_CHANGE}' AND is_wanted"
@@ -110,7 +107,7 @@ def _require_version_time(ordered_records: DataFrame, table: StageTable) -> Data
 
 
 def _render_shown_column(name: str, decoded_value: DecodedValue) -> str:
-    """Return a column of the row that a record shows: a delete may show the one before it."""
+    # a delete may show the row before it
     row = f"row_struct.{quote(name)}"
     return (
         f"CASE WHEN change = '{DELETE}' THEN {decoded_value.columns_before[name]} ELSE {row} END"

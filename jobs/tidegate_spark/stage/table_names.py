@@ -30,7 +30,6 @@ def render_table_name(naming: TableTemplate) -> str:
 
 
 def render_name_reason(naming: TableTemplate) -> str:
-    """Return why a record names no table."""
     values = ", ' ', ".join(
         f"{render_literal(field + '=')}, "
         f"coalesce(to_json(struct(substr(CAST({quote(field)} AS STRING), 1, 100) AS v)), '')"

@@ -32,13 +32,11 @@ KAFKA_METADATA = {
 
 
 def render_metadata(decoded_value: DecodedValue, table: StageTable) -> dict[str, str]:
-    """Return SQL of each metadata word that the table's columns may use."""
     value_metadata = {f"value.{name}": sql for name, sql in decoded_value.metadata.items()}
     return {**KAFKA_METADATA, "leader-epoch": _render_leader_epoch(table), **value_metadata}
 
 
 def _render_leader_epoch(table: StageTable) -> str:
-    """Return the epoch by partition and offset, as the worker found it; NULL if the broker has none."""
     cases = [
         f"WHEN topic = {render_literal(topic)} AND partition = {partition} AND offset >= {offset} THEN {epoch}"
         for topic, partitions in table.epochs.items()
@@ -83,7 +81,6 @@ def _has_conditions(table: StageTable) -> bool:
 
 
 def _apply_conditions(decoded: DataFrame, table: StageTable, metadata: dict[str, str]) -> DataFrame:
-    """Apply `delete_when`, `when` and `route`; they see row and key, and the record's topic, partition and offset."""
     if not _has_conditions(table):
         judged = decoded.withColumn("value_reason", F.expr("coalesce(value_reason, lack_reason)"))
         return judged.selectExpr("*", "change AS op", "true AS is_wanted", "row_struct AS value_struct")
@@ -122,7 +119,7 @@ def _apply_conditions(decoded: DataFrame, table: StageTable, metadata: dict[str,
 
 
 def _render_lack_reason(table: StageTable) -> str:
-    """Return what the row lacks; a row that is a delete may lack all but what orders it."""
+    # a row that is a delete may lack all but what orders it
     ordering = {name.casefold() for name in table.sequence}
     required_names = (c.name for c in table.value_columns if not c.nullable and c.name.casefold() in ordering)
     is_unordered = " OR ".join(f"{ROW}.{quote(name)} IS NULL" for name in required_names) or "false"
@@ -130,7 +127,7 @@ def _render_lack_reason(table: StageTable) -> str:
 
 
 def _list_row_columns(table: StageTable) -> list[str]:
-    """Return the columns of key and value that conditions see. A delete shows those of its key that the value lacks."""
+    # a delete shows the columns of its key that the value lacks
     keys = locate_key_columns(table)
     names = {c.name.casefold() for c in table.value_columns}
     columns = [f"{sql} AS {quote(name)}" for name, sql in keys.items() if name.casefold() not in names]
@@ -146,14 +143,12 @@ def _list_row_columns(table: StageTable) -> list[str]:
 
 
 def locate_key_columns(table: StageTable) -> dict[str, str]:
-    """Return SQL of each key column by its name in the destination."""
     if table.key.into is not None and table.key_columns:
         return {table.key.into: "key_struct"}
     return {c.name: f"key_struct.{quote(c.name.removeprefix(table.key.prefix))}" for c in table.key_columns}
 
 
 def _list_columns_beside_value(table: StageTable, metadata: dict[str, str], keys: Iterable[str] = ()) -> list[str]:
-    """Return the columns that conditions see beside the value's and `keys`."""
     metadata_columns = [
         f"CASE WHEN change = '{DELETE}' THEN {metadata[key]} ELSE row_struct.{quote(name)} END AS {quote(name)}"
         for name, key in table.metadata.items()
@@ -163,7 +158,6 @@ def _list_columns_beside_value(table: StageTable, metadata: dict[str, str], keys
 
 
 def _judge_old_keys(decoded: DataFrame, table: StageTable, metadata: dict[str, str]) -> DataFrame:
-    """Add `is_old_key_wanted`: whether a delete by this record, which shows no value, would be for this table."""
     hidden_columns = [*locate_key_columns(table), *(c.name for c in table.value_columns)]
     beside_value = None if table.retracts or table.when is None else render_without(table.when, hidden_columns)
     conditions = (beside_value, render_route(table.route))
@@ -185,7 +179,7 @@ def render_attempt(expression: str) -> str:
 
 
 def _render_answer(word: str, conditions: dict[str, str]) -> str:
-    """Return the condition's answer. An unknown one lets a delete pass; a missing condition lets everything pass."""
+    # an unknown answer lets a delete pass; a missing condition lets everything pass
     if word not in conditions:
         return "false" if word == "delete_when" else "true"
     if word == "delete_when":
@@ -199,13 +193,13 @@ def _render_is_retracted(table: StageTable) -> str:
 
 
 def _render_condition_reason(conditions: dict[str, str]) -> str:
-    """Return why a record cannot be judged; one that cannot is bad, so it counts as wanted."""
+    # a record that cannot be judged is bad, so it counts as wanted
     cases = " ".join(f"WHEN _tidegate_{word} IS NULL THEN '{word} {FAILURE_TEXT}'" for word in conditions)
     return f"CASE {cases} END" if cases else "CAST(NULL AS STRING)"
 
 
 def _render_is_wanted_table(naming: TableTemplate | None) -> str:
-    """Whether the record names the one table that is wanted, or is a delete, which shows no name."""
+    # a delete shows no name
     if naming is None or naming.name is None:
         return "true"
     return (

@@ -206,7 +206,7 @@ def _is_backfill_gone(session: Session, table: Table, backfill: str) -> bool:
 
 
 def _forget_old_deletes(table: TableSession, state: TableState) -> dict[str, Any]:
-    """Forget deletes that are older than `tombstone_retention`, by the records' own time."""
+    # by the records' own time, not by the clock: a pipeline that stood still may yet read older records
     session = table.session
     # several pipelines may publish into the table and share the memory: the one that is farthest behind decides
     times = {session.pipeline.name: _read_valid_through_ms(state)}

@@ -121,7 +121,6 @@ def _merge_all(session: Session, batches: list[StagedBatch], at_once: int) -> Fl
 
 
 def _merge_beside_each_other(session: Session, queues: list[list[StagedBatch]], at_once: int) -> list[QueueResult]:
-    """Merge in parallel. Ctrl-C does not wait for running merges."""
     workers = ThreadPoolExecutor(at_once, thread_name_prefix="tidegate-merge")
     is_awaited = True
     try:
@@ -130,6 +129,7 @@ def _merge_beside_each_other(session: Session, queues: list[list[StagedBatch]], 
         is_awaited = False
         raise
     finally:
+        # Ctrl-C does not wait for running merges
         workers.shutdown(wait=is_awaited, cancel_futures=not is_awaited)
 
 

@@ -171,7 +171,6 @@ def heartbeat(session: Session) -> HeartbeatResult:
 
 
 def require_begun(session: Session) -> Session:
-    """Return the session if a run of the pipeline has committed an offset; else raise `NothingToDo`."""
     # a heartbeat before the first run would settle where `start: latest` begins
     if not any(session.broker.read_committed(session.pipeline.source.group, list_row_topics(session)).values()):
         raise NothingToDo(f"pipeline={session.pipeline.name}: no run has committed an offset yet")
@@ -217,7 +216,6 @@ def _find_ignored_ends(session: Session, tables: Sequence[ObservedTable]) -> Off
 
 
 def _find_empty_start(session: Session, tables: Sequence[ObservedTable], own_offsets: Offsets) -> Offsets:
-    """Return the offsets to keep for topics that no table has read from: their start, and the ends of empty topics."""
     if all(topic in own_offsets for topic in list_row_topics(session)):
         return {}
     # the brokers would forget the group's offsets without a commit, and the table would begin elsewhere

@@ -23,7 +23,6 @@ MIN_SUPERSEDED_SHARE = 0.5  # from here on the saved decoding, writing and mergi
 
 
 def can_keep_last_per_key(pipeline: Pipeline, table: Table) -> bool:
-    """Whether staging only the last record of each raw key gives an equal table."""
     return (
         # the last record of a key, by offset, must decide alone; keys have several byte forms, so the merge chooses
         # once more

@@ -136,7 +136,6 @@ def maintain(session: Session, table: str) -> MaintenanceReport:
 
 
 def rewrite_table(session: Session, table: str, files: TableFiles, statements: dict[str, str]) -> MaintenanceReport:
-    """Run the statements, by name of step, and return what changed. Raises as `maintain` does."""
     attempt = session.new_attempt()
     property_name = resource_names.name_maintenance_property(session.pipeline.name)
     job = MaintainJob(

@@ -68,7 +68,6 @@ def merge(session: Session, staged_batch: StagedBatch) -> PublishedBatch:
 
 
 def _run_round(work: BatchMerge) -> PublishedBatch:
-    """Cut once; `CommitRefused` asks for the next round."""
     # 1.
     work = replace(work, table=prepare_table(work))
     if published_batch := _find_published(work, work.table):
@@ -313,7 +312,6 @@ class MergeCheckpoint:
         return cls(published_batches, deferred_job, data.get("first_under_way"))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the batches; the operator that defers the task adds the job."""
         published_batches = [batch.to_dict() for batch in self.published]
         return {"published": published_batches, "first_under_way": self.first_under_way}
 
@@ -359,7 +357,6 @@ def _drain(session: Session, queue: Sequence[StagedBatch], checkpoint: MergeChec
 
 
 def _merge_remaining(session: Session, queue: Sequence[StagedBatch], start: int, checkpoint: MergeCheckpoint) -> None:
-    """Publish the batches from `start` on; those before it are in the table."""
     if deferred_group := _find_deferred_group(queue[:start], checkpoint):
         _publish_group(session, deferred_group, checkpoint)
     elif start == len(queue):
@@ -414,7 +411,6 @@ def _claim_deferred(published_batch: PublishedBatch, awaited: DeferredJob | None
 
 
 def _count_published(session: Session, queue: Sequence[StagedBatch]) -> int:
-    """Count the queue's batches that are in the table: those up to the one that its position names."""
     position = resolve_position(open_table(session, queue[0].table).refresh())
     for count, staged_batch in enumerate(queue, 1):
         if position and staged_batch.attempt == position.staged_attempt and staged_batch.ranges.end == position.offsets:

@@ -239,7 +239,7 @@ def _find_highest_staged(session: Session, observed: TableWithLog) -> int:
 
 
 def _list_table_batches(observed: TableWithLog, fresh: PlannedBatch | None, scope: PlanScope) -> list[PlannedBatch]:
-    """Return the queue, then the new batch. Empty if no batch has rows and the position need not move yet."""
+    # empty if no batch has rows and the position need not move yet
     new = [fresh] if fresh else []
     if scope == PlanScope.NEW:
         return new
@@ -279,7 +279,6 @@ def _plan_new_batch(session: Session, observed: TableWithLog, new: _NewBatches) 
 
 
 def _classify_watermark(observed: TableWithLog, reached_offsets: Offsets | None, ranges: Ranges) -> WatermarkSide:
-    """Whether the table counts for the group's offsets from this batch on: inside, outside, or joining."""
     # a table that was added later counts once a batch of its own ends where the others are, and then for good
     came_later = observed.end.outside if observed.end else reached_offsets is not None
     if not came_later:

@@ -121,7 +121,6 @@ class _Request(NamedTuple):
 def _stage_group(
     session: Session, plan: Plan, group: tuple[PlannedBatch, ...]
 ) -> tuple[list[StagedBatch], list[Failure]]:
-    """Stage tables with equal ranges in one job. A table that fails does not fail the others."""
     requests, finder, failures = _build_requests(session, plan, group)
     if not requests and finder is None:
         return [], failures
@@ -142,7 +141,6 @@ def _stage_group(
 def _build_requests(
     session: Session, plan: Plan, group: tuple[PlannedBatch, ...]
 ) -> tuple[list[_Request], _Request | None, list[Failure]]:
-    """Return the requests of tables, the request of the name finder, if there is one, and what failed."""
     requests = list[_Request]()
     finder = None
     failures = list[Failure]()
@@ -189,7 +187,6 @@ def _check_group_not_overtaken(session: Session, group: tuple[PlannedBatch, ...]
 def _run_group(
     session: Session, plan: Plan, first: PlannedBatch, tables: list[StageTable], finder: StageTable | None
 ) -> tuple[tuple[StageTable, ...], float]:
-    """Run one job for a group. Return each table with the attempt that counts, and the job's seconds."""
     place = f"pipeline={session.pipeline.name} batch={first.batch}"
     job = StageJob(
         pipeline=session.pipeline.name,
@@ -209,7 +206,6 @@ def _run_group(
 def _stage_new_tables(
     session: Session, plan: Plan, planned_batch: PlannedBatch, stage_table: StageTable
 ) -> list[StagedBatch]:
-    """Stage the rows for tables that the batch names for the first time, and register the names after that."""
     new = discover_tables(session, planned_batch, stage_table)
     staged_batches: list[StagedBatch] = []
     if new:

@@ -219,7 +219,6 @@ def _tries_plain(properties: Mapping[str, str] | None, batch: int) -> bool:
 def _render_table_creation(
     session: Session, table: Table, batch: int, intermediate: str, properties: dict[str, str]
 ) -> tuple[tuple[str, ...], Mapping[str, str] | None]:
-    """Return the statements that make the intermediate table, none if it is there; and its properties now."""
     shape = compute_shape(table, session.pipeline.source.metadata)
     own = describe_intermediate(session.pipeline, table)
     current_properties = session.tables.claim(intermediate, own)
@@ -274,7 +273,6 @@ def _build_summary(session: Session, staged: StagedBatch, attempt: str) -> dict[
 
 
 def read_epochs(session: Session, planned: PlannedBatch) -> Epochs:
-    """Read the leaders' epochs of a batch's records; empty if no column wants them."""
     if "leader-epoch" not in session.pipeline.source.metadata.values():
         return {}
     return session.broker.read_leader_epochs(planned.ranges, session.pipeline.source.isolation)

@@ -182,7 +182,6 @@ class StageCheckpoint:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "StageCheckpoint":
-        """Read what a deferred task has stored; other keys are ignored."""
         return cls(list(data.get("attempts", ())), list(data.get("jobs", ())))
 
     def to_dict(self) -> dict[str, Any]:

@@ -153,7 +153,6 @@ def _build_write_conf(attempt: Attempt) -> dict[str, str]:
 
 
 def _find_head(attempt: Attempt, *, is_written: bool) -> Head:
-    """Return the one snapshot that was made on the branch, or an empty one; `RetryLater` if anything else was."""
     commits = attempt.session.commits
     head = commits.read_head(attempt.table.name, attempt.branch)
     if head is not None and head.snapshot_id == attempt.state.snapshot_id:
@@ -169,7 +168,7 @@ def _find_head(attempt: Attempt, *, is_written: bool) -> Head:
 
 
 def _check_changed_nothing(attempt: Attempt) -> None:
-    """Check that a branch that has not moved means "no change": nothing was written elsewhere."""
+    # a branch that has not moved means "no change" only if nothing was written elsewhere
     elsewhere = attempt.session.commits.find_snapshots(attempt.table.name, attempt.id)
     if elsewhere:
         raise GiveUp(
@@ -186,7 +185,6 @@ def _check_changed_nothing(attempt: Attempt) -> None:
 
 @contextmanager
 def _drop_branch_on_failure(attempt: Attempt) -> Iterator[None]:
-    """Drop the attempt's branch if it fails."""
     try:
         yield
     except Exception:
@@ -330,7 +328,7 @@ def _carries_commit(attempt: Attempt, table_commit: TableCommit, state: TableSta
 
 
 def _is_newest_commit(attempt: Attempt, table_commit: TableCommit, state: TableState) -> bool:
-    """Whether this commit, which sets no property, is the table's last one."""
+    # for a commit that sets no property
     if attempt.table.has_branches:
         return state.snapshot_id == table_commit.head
     last = attempt.session.commits.read_head(attempt.table.name, resource_names.name_tag(attempt.table.pipeline.name))

@@ -80,7 +80,7 @@ def check_audits(staging: StagingStore, place: str, audited: BatchAudits) -> Non
 
 
 def _select_audited_rows(table: Table, staged_batch: StagedBatch) -> str:
-    """Select the rows that a batch writes: among the staged ones, unless these may be changed on their way."""
+    # among the staged rows, unless these may be changed on their way
     if table.sequence_by or table.history or table.deletes == DeleteMode.SOFT or is_folded(table, staged_batch):
         return "branch"
     return "upsert" if table.upsert else table.mode

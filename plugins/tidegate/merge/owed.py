@@ -87,7 +87,6 @@ def find_known_topic_ids(topic_ids: Mapping[str, str]) -> dict[str, str]:
 def _render_others(
     session: Session, name: str, staged: StagedBatch, published: int, others: Collection[tuple[str, int]]
 ) -> list[str]:
-    """Return the statements about letters that other attempts left at the batch's offsets."""
     sql = session.get_sql(name)
     ids = find_known_topic_ids(staged.topic_ids)
     busy = [part for part in staged.ranges if part[3] > part[2] and part[:2] in others]
@@ -117,7 +116,7 @@ def cut_into_statements(
 
 
 def _list_named_ranges(ranges: Ranges) -> list[tuple[str | None, int | None, int, int]]:
-    """Return the ranges by partition; with very many, by topic; with very many topics, one range for all."""
+    # with very many partitions by topic; with very many topics, one range for all
     busy = [part for part in ranges if part[3] > part[2]]
     if len(busy) <= MAX_NAMED_RANGES:
         return list(busy)
@@ -203,7 +202,7 @@ def send_dead_letters(table: TableSession, up_to_batch: int) -> int:
 
 
 def _build_message(pipeline: str, table: Table, letter: DeadLetter) -> Message:
-    """Build a message of the record as it was, its headers first; errors as text under Kafka Connect's names."""
+    # the record's own headers first; errors as text under Kafka Connect's names
     part = table.key.format if letter.stage == "key" else table.value.format
     error = letter.error_class
     message = letter.message
@@ -257,7 +256,6 @@ def evolve_memory(place: str, table: TableSession) -> None:
 
 
 def account(head: Head | None) -> dict[str, Any]:
-    """Return rows, bytes, job and snapshot of a publish, by the names that results have for them."""
     cost = read_cost(head.summary if head else None)
     return {**vars(count_changes(head)), **vars(cost), "snapshot_id": head.snapshot_id if head else None}
 

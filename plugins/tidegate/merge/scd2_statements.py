@@ -78,7 +78,7 @@ def _name_history_columns(history: History) -> dict[str, str]:
 
 
 def _align_changes(table: Table, metadata: dict[str, str]) -> dict[str, str]:
-    """Put the parts of remembered structs into the table's order: the union of both goes by place."""
+    # the union of both goes by place
     target = table.target_schema
     expressions = dict[str, str]()
     if target is None:
@@ -93,7 +93,6 @@ def _align_changes(table: Table, metadata: dict[str, str]) -> dict[str, str]:
 
 
 def _list_compared_columns(table: Table, metadata: dict[str, str], columns: list[str]) -> dict[str, list[TypedColumn]]:
-    """Return columns with their types: `written`, by which rows are compared, and `compared`, by which changes are."""
     types = {c.name.casefold(): parse_type(c.type) for c in list_destination_columns(table, metadata)}
     not_compared = {
         name.casefold() for name in (*table.sequence_by, *metadata, "topic", "partition", "offset", "timestamp")

@@ -78,7 +78,7 @@ def render_merge_statements(
 
 
 def _add_folding(batch: _Batch, values: MergeInput, *, late: bool = False) -> MergeInput:
-    """Add the values that fold a key's records. `late` records do not change a group of an equal sequence."""
+    # `late` records do not change a group of an equal sequence
     return {
         **values,
         "flag": values.get("flag"),
@@ -88,7 +88,7 @@ def _add_folding(batch: _Batch, values: MergeInput, *, late: bool = False) -> Me
 
 
 def _render_truncate(batch: _Batch, values: MergeInput) -> tuple[str, ...]:
-    """Return the statements that replace all rows. Without branches, earlier statements remove the rows."""
+    # without branches, earlier statements remove the rows
     name = "merge_truncate_folded" if batch.is_folded else "merge_truncate"
     bounds = UNBOUNDED
     values = _add_folding(batch, values) if batch.is_folded else values
@@ -149,7 +149,6 @@ def render_replay_statements(
 
 
 def _is_decided_by_groups(batch: _Batch, branch: str) -> bool:
-    """Whether the table's rows alone decide, by their sequences, what a late record may change."""
     if not batch.table.sequence_groups or batch.table.delete:
         return False
     columns = batch.build_input(branch)["values"]
@@ -174,13 +173,12 @@ def _render_statements(
 
 
 def _render_bounded_merge(sql: Sql, name: str, values: dict[str, Any], bounds: Bounds) -> tuple[str, ...]:
-    """Return one merge for each part of the batch. All rows of one key are in one part."""
+    # all rows of one key are in one part
     parts = ({"bounds": part.conditions, "part": part.staged} for part in bounds.parts)
     return tuple(sql.render(name, **{**values, **part}) for part in parts) or (sql.render(name, **values),)
 
 
 def _render_sequenced(batch: _Batch, values: dict[str, Any], bounds: Bounds) -> tuple[str, ...]:
-    """Return the statement that remembers the batch's deletes, then the merge of its rows."""
     sql = batch.sql
     table = batch.table
     staged_batch = batch.staged
@@ -240,7 +238,6 @@ def build_merge_input(table_session: TableSession, staged_batch: StagedBatch, br
 
 
 def _cast_to_destination(values: MergeInput, staged_schema: Struct, target: Struct) -> MergeInput:
-    """Replace columns by the table's names, and by SQL if they are staged under another name or type."""
     keys = values["keys"]
     columns = dict.fromkeys(target.find_name(column) or column for column in values["values"])
     fields = {c: render_aligned_field("value", staged_schema, target, c) for c in columns if c not in dict(keys)}
@@ -249,7 +246,7 @@ def _cast_to_destination(values: MergeInput, staged_schema: Struct, target: Stru
 
 
 def _cast_key_to_destination(values: MergeInput, staged_schema: Struct, target: Struct) -> MergeInput:
-    """Do so for the key, whose parts are fields of the staged key. Numbers need no cast to be compared."""
+    # numbers need no cast to be compared
     types = dict(target.fields)
     expressions = dict[str, str]()
     for column, field in values["keys"]:

@@ -53,7 +53,6 @@ def choose_write_mode(table: TableSession, staged_batch: StagedBatch, values: Me
 
 
 def describe_write(staged_batch: StagedBatch, plan: WritePlan) -> dict[str, str]:
-    """Return what a snapshot's summary says of how its rows were written, and of a truncate."""
     truncated = {} if staged_batch.truncated_at is None else {TRUNCATED_AT_PROPERTY: str(staged_batch.truncated_at)}
     return {WRITTEN_AS_PROPERTY: plan.written_as, **truncated}
 
@@ -67,7 +66,6 @@ def choose_spark_conf(staged_batch: StagedBatch, plan: WritePlan) -> dict[str, s
 
 
 def _count_rows_read(staged_batch: StagedBatch, plan: WritePlan) -> int | None:
-    """Return the most rows that the statements read, of batch and table; None if unknown."""
     if plan.written_as == APPEND:
         return staged_batch.counts.staged
     if plan.bounds is None or plan.bounds.overlap is None:

@@ -110,7 +110,6 @@ class AppliedSlice(PublishCost):
 
 
 def find_reach(pieces: list[Ranges], start: Offsets) -> Offsets:
-    """Return how far `pieces` reach from `start` without a gap, per partition."""
     reach = {topic: dict(parts) for topic, parts in start.items()}
     for topic, partition, begin, end in sorted(entry for piece_ranges in pieces for entry in piece_ranges):
         offset = get_offset(reach, topic, partition)

@@ -73,7 +73,6 @@ def pick_cost_counts(row: CostCounts) -> CostCounts:
 
 
 def read_cost(summary: Mapping[str, str] | None) -> PublishCost:
-    """Read the cost from the summary of the publish's snapshot."""
     if summary is None:
         return NOTHING_PUBLISHED
     # Iceberg leaves out what it has not added, and counts files in every snapshot
@@ -153,7 +152,6 @@ class PlannedBatch:
 
     @property
     def keys_differ(self) -> bool:
-        """Whether nearly all staged rows have different keys."""
         return self.last_per_key or self.superseded_share is not None
 
     @property
@@ -296,7 +294,6 @@ class StagedBatch:
 
     @property
     def parts(self) -> tuple[StagedPart, ...]:
-        """The batches that are merged as this one, oldest first."""
         return (*self.ahead, StagedPart(self.batch, self.attempt))
 
     @property
@@ -369,7 +366,6 @@ class PublishedBatch(PublishCost):
         return cls(**ready)
 
     def add(self, later: "PublishedBatch") -> "PublishedBatch":
-        """Sum this result and a `later` one of the table."""
         sums = ("staged", "inserted", "updated", "deleted", "batches")
         return replace(
             later,

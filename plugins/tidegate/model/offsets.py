@@ -38,7 +38,6 @@ def get_offset(offsets: Offsets, topic: str, partition: int) -> int | None:
 
 
 def merge_offsets(*parts: Offsets) -> Offsets:
-    """Union of several maps; a later one wins."""
     result: Offsets = {}
     for part in parts:
         for topic, partition, offset in iterate_offsets(part):

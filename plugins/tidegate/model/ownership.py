@@ -109,7 +109,7 @@ def refuse_other_format(place: str, key: str, present: Mapping[str, str]) -> Non
 
 
 def _propose_new_mark(name: str, mark: Mapping[str, str], present: Mapping[str, str]) -> str:
-    """Propose a new mark if only the destination's name differs: a person may have renamed both tables."""
+    # a person may have renamed both tables
     if [key for key, value in mark.items() if present.get(key) != value] != [TABLE] or not present.get(TABLE):
         return ""
     assigned = f"{render_literal(TABLE)} = {render_literal(mark[TABLE])}"
@@ -129,7 +129,6 @@ def check_kind(name: str, kind: str | None, kinds: Collection[str]) -> None:
 
 
 def describe_intermediate(pipeline: Pipeline, table: Table) -> Ownership:
-    """For the intermediate tables of a destination: the flush's, and those of backfills and replays."""
     return Ownership(TableKind.INTERMEDIATE, pipeline.name, table.identifier)
 
 

@@ -46,7 +46,6 @@ class Position:
         return min(known_timestamps) if known_timestamps and len(known_timestamps) == len(all_of_them) else None
 
     def to_properties(self, pipeline: str) -> dict[str, str]:
-        """Return the properties of snapshot and table that hold this position."""
         prefix = f"tidegate.{pipeline}."
         valid_through = self.valid_through_ms
         return {

@@ -91,7 +91,6 @@ class Progress:
 
     @classmethod
     def from_bytes(cls, data: bytes | None) -> "Progress | None":
-        """Read what a producer wrote; None for None."""
         return None if data is None else cls.from_dict(json.loads(data))
 
     @classmethod
@@ -110,7 +109,6 @@ class PartProgress:
     key_forms: tuple[str, ...] = ()
 
     def get_key_form(self, number: int) -> str:
-        """Return the key form of one part; empty if no record has one."""
         return self.key_forms[number] if self.key_forms else ""
 
     @property
@@ -154,6 +152,5 @@ class PartProgress:
 
     @property
     def parts_of_last_run(self) -> tuple[Progress, ...]:
-        """The positions that belong to the run that was recorded last."""
         last = self.last_position
         return tuple(part for part in self.recorded_parts if last is not None and part.run == last.run)

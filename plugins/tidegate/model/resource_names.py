@@ -54,7 +54,6 @@ def find_home_namespace(pipeline: Pipeline) -> str:
 
 
 def describe_home(pipeline: Pipeline) -> dict[str, str]:
-    """Return a destination's properties that say where the pipeline's own tables are."""
     return {
         name_pipeline_property(pipeline.name, "home"): find_home_namespace(pipeline),
         name_pipeline_property(pipeline.name, "intermediate-suffix"): pipeline.merge.intermediate_suffix,
@@ -70,12 +69,10 @@ def get_branch_suffix(branch: str) -> str:
 
 
 def name_positions_table(table: str) -> str:
-    """Name the table in which pipelines keep positions of a destination that cannot carry them."""
     return f"{table}_tidegate_position"
 
 
 def name_changes_table(table: Table) -> str:
-    """Name the table that remembers the changes of a destination with history."""
     return f"{table.name}_{get_branch_suffix(table.branch)}changes"
 
 
@@ -165,7 +162,6 @@ def name_staged_property(attempt: str) -> str:
 
 
 def name_audit_property(attempt: str) -> str:
-    """Name the property in which a merge job leaves what its audits found."""
     return f"tidegate.audit.{attempt}"
 
 
@@ -178,11 +174,9 @@ def name_applied_property(number: int) -> str:
 
 
 def parse_applied_slice(name: str) -> int | None:
-    """Return the slice that such a property is of, None for any other."""
     match = re.fullmatch(r"tidegate\.applied\.(\d+)", name)
     return int(match[1]) if match else None
 
 
 def name_backfill_property(pipeline: str, backfill: str) -> str:
-    """Name a destination's property: the staged attempt that a replay applied."""
     return name_pipeline_property(pipeline, f"backfill.{backfill}")

@@ -142,7 +142,7 @@ class BacklogMonitor:
         )
 
     def _note_absent(self, topics: dict[MonitoredPipeline, tuple[str, ...]], ends: dict[str, Offsets]) -> None:
-        """Let missing topics rest, longer each time, and log those that a pipeline file names."""
+        # longer each time; those that a pipeline file names are logged
         noted_topics = set[str]()
         for watch, names in topics.items():
             for topic in names:

@@ -147,7 +147,6 @@ def read_batch_history(session: Session, limit: int) -> PastBatches:
 
 
 def read_storage(session: Session) -> list[TableStorage | UnknownStorage]:
-    """Return the files of every table that the pipeline owns, and what waits in the intermediate ones."""
     session = expand_template(session)
     kinds = _classify_tables(session)
     return [
@@ -159,7 +158,7 @@ def read_storage(session: Session) -> list[TableStorage | UnknownStorage]:
 def _read_table_storage(
     session: Session, name: str, kind: str, destination: str | None
 ) -> TableStorage | UnknownStorage:
-    """Return what is stored under a name, or why it cannot be read: one table hides no other."""
+    # one table hides no other
     try:
         return _describe_storage(session, name, kind, destination)
     except (GiveUp, RetryLater) as reason:
@@ -167,7 +166,6 @@ def _read_table_storage(
 
 
 def _classify_tables(session: Session) -> dict[str, tuple[str, str | None]]:
-    """Return by name what a table is for, and the destination whose batches it stages."""
     pipeline = session.pipeline
     kinds: dict[str, tuple[str, str | None]] = {
         resource_names.name_dead_letter_table(pipeline): ("dead letters", None),

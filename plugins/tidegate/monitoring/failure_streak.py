@@ -38,7 +38,6 @@ class FailedTask:
 
     @property
     def needs_person(self) -> bool:
-        """Whether a Spark job failed for what no further try fixes."""
         kind = find_kind(self.kind)
         return self.task in JOB_TASKS and kind is not None and issubclass(kind, GiveUp)
 
@@ -132,7 +131,6 @@ class PipelineOutcome:
     has_published: bool = False
 
     def add_refusals(self, by_plan: Iterable[Mapping[str, str]], by_stage: Iterable[Mapping[str, str]]) -> None:
-        """Add tables that a task refused, each with `table`, `kind` and `message`."""
         for refusal in by_plan:
             if refusal["kind"] == WAITING:
                 self.waiting_tables.add(refusal["table"])

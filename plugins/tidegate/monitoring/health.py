@@ -60,7 +60,6 @@ def describe_pipeline_state(
 
 
 def _is_fixed_since(row: PipelineRow, schedule: ScheduleState) -> bool:
-    """Whether what failed has succeeded in the run under way. Of several tables that run may have left one out."""
     return schedule.is_fixed and len(row.get("tables", ())) == 1
 
 
@@ -90,7 +89,7 @@ def _describe_progress(
 
 
 def _has_long_queue(row: PipelineRow) -> bool:
-    """Whether more batches wait than staging adds between two merges."""
+    # between two merges, a clock of staging adds batches
     if row.get("staging") is None:
         return row["open_batches"] > 1
     return any(2 * table["open_batches"] >= table["max_pending"] for table in row["tables"])

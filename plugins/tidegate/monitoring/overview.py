@@ -34,7 +34,6 @@ RECENT_ROWS = 10  # of slices and of other batches, beside those of the last flu
 
 
 def build_overview(progress: PipelineProgress) -> PipelineOverview:
-    """Return lag and freshness of the pipeline, its tables and partitions. Reads nothing."""
     session = progress.session
     times = read_all_times(progress)
     tables = [_describe_table(session, table_progress, times) for table_progress in progress.tables]
@@ -113,7 +112,6 @@ def _read_last_flush(session: Session) -> FlushSummary | None:
 
 
 def count_waiting_letters(session: Session) -> int | None:
-    """Count the dead letters that wait, None if unknown."""
     try:
         return session.dead_letters.read_dead_letters(
             resource_names.name_dead_letter_table(session.pipeline), 0
@@ -138,7 +136,6 @@ def _summarize_flush(rows: list[HistoryRow]) -> FlushSummary:
 
 
 def _add_if_known(counts: list[int | None]) -> int | None:
-    """Add up; None if one is unknown."""
     return sum(count for count in counts if count is not None) if None not in counts else None
 
 
@@ -160,12 +157,10 @@ class RunMetrics:
     unstaged_behind: float | None = None
 
     def to_values(self) -> dict[str, float]:
-        """Return the known values by name."""
         return {name: float(value) for name, value in vars(self).items() if value is not None}
 
 
 def measure_pipeline(session: Session) -> RunMetrics:
-    """Look at tables, log and dead letters; changes nothing."""
     progress = read_pipeline_progress(session)
     row = build_overview(progress)
     staging = row["staging"]
@@ -192,6 +187,5 @@ def _compute_valid_through_age(progress: PipelineProgress) -> float | None:
 
 
 def to_merge_metrics(published_batch: Mapping[str, Any]) -> dict[str, float]:
-    """Return the metrics of one published queue: seconds, rows by what became of them, and bytes if known."""
     count_names = ("seconds", "staged", "inserted", "updated", "deleted", "bytes_written")
     return {f"batch.{name}": float(published_batch[name]) for name in count_names if published_batch[name] is not None}

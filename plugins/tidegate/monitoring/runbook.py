@@ -60,7 +60,6 @@ KIND_PAGES = {
 
 
 def find_page(message: str, kind: str | None = None) -> str:
-    """Return the name of the page in ``docs/runbook``; `kind` names the error's class if known."""
     known = KIND_PAGES.get(kind or "")
     if kind == "ConfigurationError" and REFUSAL_PATTERN.search(message):  # no file is wrong
         return "login-refused"
@@ -91,7 +90,6 @@ def find_page_of_state(state: str, reason: str) -> str | None:
 
 
 def read_page(name: str) -> str | None:
-    """Return the page's Markdown; None if there is no such page."""
     file = _find_folder() / f"{name}.md"
     return file.read_text(encoding="utf-8") if NAME_PATTERN.fullmatch(name) and file.is_file() else None
 

@@ -189,7 +189,6 @@ def read_all_times(progress: PipelineProgress) -> Times:
 
 
 def describe_partitions(progress: PipelineProgress, times: Times) -> list[PartitionOverview]:
-    """Describe how far each partition is behind, and, with a clock of staging, how far that is."""
     session = progress.session
     has_clock = session.pipeline.stage.has_clock
     parts = zip(progress.iterate_published(), progress.iterate_staged(), strict=True)

@@ -143,7 +143,7 @@ def _find_behind(session: PublicationSession, progress: PartProgress) -> Unfinis
 
 
 def _find_newest(session: PublicationSession, parts: list[Progress] | tuple[Progress, ...]) -> Progress:
-    """Return the part whose target the tables reached last, so that readers never see an older state."""
+    # readers must never see an older state
     targets: list[Target] = []
     for part in parts:
         if part.target not in targets:
@@ -298,7 +298,6 @@ def _find_next_group(
 def _find_missing_snapshot(
     session: PublicationSession, position: Progress, group: UnfinishedGroup | None
 ) -> str | None:
-    """Describe an expired snapshot that the next run needs. Without `group` the run begins at `position`."""
     needed = [position.to] if group is None else [position.origin, position.until, position.to]
     table = session.publication.table
     missing_snapshot = next(
@@ -349,7 +348,6 @@ def _plan_next(
 
 
 def _find_start_snapshot(session: PublicationSession) -> int | None:
-    """Return the snapshot that a first run begins at; None for nothing."""
     publication = session.publication
     start = session.publication.start
     if start.kind == "full":
@@ -408,7 +406,7 @@ def _find_touched_files(session: PublicationSession, position: Progress) -> Touc
 def _plan_group(
     session: PublicationSession, progress: PartProgress, group: UnfinishedGroup, topics: ExistingTopics
 ) -> PlannedRun:
-    """Plan the run of one group. Parts between its two states continue after their last published key."""
+    # parts between the two states continue after their last published key
     position = replace(
         group.position, run=progress.name_run(session.new_run()), topic_ids=topics.ids, partitions=topics.partitions,
         after=None, counts={}, at_ms=0,

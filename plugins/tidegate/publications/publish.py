@@ -154,7 +154,6 @@ def _build_result(
 
 
 def _plan_what_came_since(session: PublicationSession, last_round: PlannedRun) -> PlannedRun | None:
-    """Plan one more round after one that finished an earlier run; else None."""
     if not last_round.is_resumed:
         return None
     try:
@@ -215,7 +214,6 @@ def format_pin_prefix(publication: str) -> str:
 
 
 def format_pin_name(publication: str, snapshot_id: int) -> str:
-    """Return the tag that keeps a published snapshot from expiring."""
     return f"{format_pin_prefix(publication)}{snapshot_id}"
 
 
@@ -241,7 +239,6 @@ def _count_changes(session: PublicationSession, planned_run: PlannedRun, progres
 
 
 def _read_pins(session: PublicationSession, before: PartProgress) -> dict[str, set[str]]:
-    """Read the publication's tags by table, including tables that its SQL no longer joins."""
     was_joined = (name for part in before.recorded_parts for name in (*part.joined, *part.joined_origin))
     names = dict.fromkeys((session.publication.table, *session.publication.joined_tables, *was_joined))
     prefix = format_pin_prefix(session.publication.name)
@@ -253,10 +250,7 @@ def _read_pins(session: PublicationSession, before: PartProgress) -> dict[str, s
 
 
 def _release_pins(session: PublicationSession, settled_run: Progress, pins: dict[str, set[str]]) -> None:
-    """Remove the tags from before the run and the run's own, except those of the topics' state.
-
-    A tag that appeared meanwhile belongs to a later run, and stays.
-    """
+    # a tag that appeared meanwhile belongs to a later run, and stays
     needed = {session.publication.table: settled_run.to, **settled_run.joined}
     for table, tags in pins.items():
         needed_tags = {format_pin_name(session.publication.name, needed[table])} if table in needed else set[str]()

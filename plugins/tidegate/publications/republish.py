@@ -84,7 +84,6 @@ def plan_republish(session: PublicationSession, request: RepublishRequest) -> Pl
 
 
 def _resolve_snapshot(session: PublicationSession, name: str, text: str) -> int | None:
-    """Return the snapshot that `text` means; None if the table had none at that time."""
     publication = session.publication
     snapshot_id = (
         int(text)

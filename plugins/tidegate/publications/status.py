@@ -116,7 +116,6 @@ def read_publication_status(session: PublicationSession) -> PublicationStatus:
 
 
 def _measure_lag(session: PublicationSession, position: Progress | None) -> SnapshotLag:
-    """Measure what has changed since, in the table and in those that the SQL joins."""
     before = {session.publication.table: position.to, **position.joined} if position else {}
     lags = []
     for name in (session.publication.table, *session.publication.joined_tables):
@@ -137,7 +136,6 @@ def _plan_next_run(session: PublicationSession) -> tuple[PlannedRun | None, str 
 
 
 def describe_last_run(progress: PartProgress) -> LastRun | None:
-    """Describe the run that was recorded last; None before the first."""
     parts: tuple[Progress, ...] = progress.parts_of_last_run
     if not parts:
         return None
@@ -151,7 +149,6 @@ def describe_last_run(progress: PartProgress) -> LastRun | None:
 
 
 def describe_publication_state(reading: PublicationReading, schedule: ScheduleState) -> tuple[Health, str]:
-    """Return state and reason, in a pipeline's terms."""
     status = reading.status
     error = reading.error or ""
     problem = (status.problem if status else None) or (error if reading.needs_person else None)
@@ -171,7 +168,6 @@ def describe_publication_state(reading: PublicationReading, schedule: ScheduleSt
 
 
 def _find_stall(reading: PublicationReading, status: PublicationStatus, schedule: ScheduleState) -> str | None:
-    """Return why changes have waited for long, e.g. what the run under way waits for; None if it moves."""
     waited_seconds = (status.behind_seconds or 0) if status.waiting else 0
     if schedule.stalled and waited_seconds > MIN_STUCK_SECONDS:
         return schedule.stalled
@@ -195,7 +191,6 @@ def _describe_lag(status: PublicationStatus | None) -> str:
 
 
 def to_metrics(status: PublicationStatus) -> dict[str, float]:
-    """Return the known values of the status by name."""
     metrics = {
         "snapshots_behind": status.snapshots_behind,
         "rows_behind": status.rows_behind,

@@ -200,7 +200,6 @@ def _has_backfills(pipeline: str, table: Table, list_names: Callable[[str], list
 
 
 def read_applied_slices(session: Session, planned: Backfill) -> dict[str, list[int]]:
-    """Return the applied slices of each table, newest first."""
     names = {table.name for table in session.pipeline.tables}
     slices = [Slice.from_backfill(session, planned, mine.table, 1) for mine in planned.tables if mine.table in names]
     return {part.table.name: sorted(part.list_applied(), reverse=True) for part in slices}

@@ -61,7 +61,6 @@ class ProposedBackfill:
     is_resumed: bool
 
     def to_dict(self) -> dict[str, Any]:
-        """Return for each table its ranges, records at most, batches, and later offsets to read."""
         tables = []
         for table in self.backfill.tables:
             table_parts = [part for part in self.parts if part.table == table.table]
@@ -77,7 +76,6 @@ class ProposedBackfill:
         return {"backfill": self.backfill.id, "resumed": self.is_resumed, "tables": tables}
 
     def to_batches(self) -> list[dict[str, Any]]:
-        """Return the number and a description of each batch, in the order in which they are applied."""
         numbers = self.backfill.numbers
         entries = []
         for number in numbers:
@@ -149,7 +147,6 @@ def propose_backfill(session: Session, request: BackfillRequest) -> ProposedBack
 
 
 def _check_tables(pipeline: Pipeline, backfill: Backfill, positions: Mapping[str, Position]) -> None:
-    """Raise `ConfigurationError` if an open backfill has a table that the request does not mean any more."""
     missing_tables = [entry.table for entry in backfill.tables if entry.table not in positions]
     if missing_tables:
         raise ConfigurationError(
@@ -235,7 +232,6 @@ def _check_topics(session: Session, request: BackfillRequest, log: Log) -> None:
 
 
 def _require_backfillable(table: TableSession, log: Log) -> Position:
-    """Return the table's position if a backfill of it can be decided; else raise an error that says what to do."""
     if not table.spec.key.fields:
         raise ConfigurationError(
             f"{table.prefix}: it is appended to without a key, so existing rows cannot be distinguished from rows that "

@@ -67,7 +67,6 @@ class Slice:
 
     @property
     def shape(self) -> str:
-        """The shape of rows that pipeline file and destination ask for now."""
         return _compute_shape(self.table.refresh())
 
     @property
@@ -180,7 +179,6 @@ def _find_missing_pieces(table_slice: Slice, position: Offsets, staging: Staging
 
 
 def _stage_group(group: list[tuple[Slice, StagePiece]]) -> None:
-    """Run one job for tables that need equal offsets."""
     first, stage_piece = group[0]
     session = first.session
     backfill = first.backfill

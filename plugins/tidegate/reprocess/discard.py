@@ -55,7 +55,7 @@ def propose_discards(session: Session, letter_filter: LetterFilter) -> list[Prop
 
 
 def _list_letters(session: Session, name: str, table: str) -> list[WaitingLetter]:
-    """List letters that wait, and those that wait again because their replay was rolled back."""
+    # those whose replay was rolled back wait again
     return [*session.dead_letters.list_waiting_letters(name, table), *list_undone_letters(session, table)]
 
 
@@ -114,7 +114,6 @@ def discard_dead_letters(session: Session, discards: list[ProposedDiscard], beca
 
 
 def note_discard(session: Session, table: Table, letter_count: int, because: str, by: str) -> None:
-    """Note the discard beside the table's position, if an earlier process ended before it noted that."""
     details = _describe_discard(letter_count, because)
     table_session = TableSession(session, table).refresh()
     noted_actions = list_actions(session.pipeline.name, table_session.state)

@@ -39,7 +39,6 @@ class PartitionMove:
 
     @property
     def skipped(self) -> int:
-        """Offsets that will never be read."""
         return max(0, self.after - (self.before or 0))
 
     @property
@@ -126,7 +125,7 @@ def find_highest_staged(table: TableSession) -> int:
 
 
 def _list_intermediates(table: TableSession) -> list[str]:
-    """List the intermediate table by the file, and the one that the table was last published from."""
+    # the file may name another table than the one that the table was last published from
     mark = resource_names.name_pipeline_property(table.pipeline.name, "intermediate-suffix")
     suffix = table.pipeline.merge.intermediate_suffix
     suffixes = dict.fromkeys((suffix, table.require_state().marks.get(mark, suffix)))
@@ -134,7 +133,6 @@ def _list_intermediates(table: TableSession) -> list[str]:
 
 
 def _find_lasting_offsets(before: Position, part: Log) -> Offsets:
-    """Return where partitions stay that a target does not name."""
     was = find_known_topic_ids(before.topic_ids)
     now = find_known_topic_ids(part.topic_ids)
     is_moved = bool(before.cluster_id and part.cluster_id) and before.cluster_id != part.cluster_id
@@ -149,7 +147,6 @@ def _find_lasting_offsets(before: Position, part: Log) -> Offsets:
 
 
 def _find_unpublished(table: TableSession, before: Position) -> int:
-    """Return the last staged batch that continues from the position."""
     state = table.require_state()
     try:
         names = _list_intermediates(table)
@@ -245,7 +242,6 @@ def _check_unmoved(before: Position, table: TableSession) -> None:
 
 
 def _require_table(table: TableSession) -> TableSession:
-    """Read the table again; `ConfigurationError` if it has no position."""
     table = table.refresh()
     state = table.state
     if state is None or (state.recorded_position is None and not state.is_position_lost):

@@ -55,7 +55,6 @@ class Verdict:
 
     @property
     def is_bad(self) -> bool:
-        """Whether the record would fail its batch, or be set aside."""
         return self.reason is not None
 
     def to_dict(self) -> dict[str, Any]:
@@ -63,7 +62,6 @@ class Verdict:
 
 
 def parse_address(text: str, option: str = "--at") -> RecordAddress:
-    """Parse `topic:partition:offset`; `ConfigurationError` for anything else."""
     parts = text.rsplit(":", 2)
     bounds = zip(parts[1:], (MAX_PARTITION, MAX_OFFSET), strict=False)
     if len(parts) != 3 or not parts[0] or not all(_is_number(part, bound) for part, bound in bounds):

@@ -108,7 +108,6 @@ def _finish(work: Replay, attempt: str) -> ReplayResult:
 
 
 def _check_known(work: Replay, mark: str | None) -> None:
-    """Refuse if a replay was published and it is unknown which dead letters it has brought in."""
     if mark is None or mark.startswith(BEGUN) or work.letter_filter.places:
         return
     staging = work.read_staging()  # behind the mark
@@ -123,7 +122,7 @@ def _check_known(work: Replay, mark: str | None) -> None:
 
 
 def _begin(work: Replay) -> Replay:
-    """Note in a commit to the table that this replay goes on, so that an earlier one publishes nothing any more."""
+    # an earlier replay publishes nothing any more after this commit
     return retry_commits(work.session, work.prefix, partial(_begin_once, work))
 
 
@@ -140,7 +139,6 @@ def _begin_once(work: Replay) -> Replay:
 
 
 def _check_is_newest(work: Replay, table: TableSession) -> None:
-    """Raise if another replay has begun, or ended, since this one has left its mark."""
     state = table.state
     if work.checks_mark and (state is None or state.marks.get(work.mark) != work.own_mark):
         raise RetryLater(f"{work.prefix}: another replay has begun meanwhile; let one run at a time, and run it again")
@@ -165,7 +163,6 @@ def _check_mode(work: Replay) -> None:
 
 
 def _replay_round(work: Replay, letters: LetterGroup) -> tuple[str, Head | None]:
-    """Cut once, and return the staged attempt that was applied; no head if no dead letter can be read."""
     table = work.table.refresh()
     position = require_position(table)
     _check_is_newest(work, table)
@@ -190,7 +187,6 @@ def _replay_round(work: Replay, letters: LetterGroup) -> tuple[str, Head | None]
 
 
 def _check_undisturbed(work: Replay, attempt: str, before: TableState, table: TableSession) -> None:
-    """Raise if the table is another one, or another replay has begun or taken what was staged."""
     if table.require_state().uuid != before.uuid:
         raise PositionLost(
             f"{work.prefix}: the table was dropped, or replaced by another of the same name, during the "
@@ -201,7 +197,6 @@ def _check_undisturbed(work: Replay, attempt: str, before: TableState, table: Ta
 
 
 def _read_own_staging(work: Replay, attempt: str) -> Staging:
-    """Read the dead letters as this replay staged them; `RetryLater` if another replay has dropped them."""
     staging = work.read_staging()
     if staging is None or staging.batches[0].attempt != attempt:
         raise RetryLater(

@@ -184,7 +184,6 @@ def _refuse_loss(session: Session, undo: ProposedUndo) -> None:
 
 
 def _undo_rollback(table: TableSession, undo: ProposedUndo, by: str) -> None:
-    """Try once; `CommitRefused` asks for another look at the table."""
     pipeline = table.pipeline.name
     commits = table.session.commits
     previewed = undo.rollback

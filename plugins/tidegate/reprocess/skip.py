@@ -96,7 +96,7 @@ def _note_skip(table: TableSession, skip: ProposedSkip, by: str) -> None:
 
 
 def _create_table(table: TableSession) -> TableSession:
-    """Create the table as its first batch would find it: empty, with the position at which that batch starts."""
+    # as its first batch would find it: empty, with the position at which that batch starts
     flush_plan = plan(table.session)
     first = next((batch for batch in flush_plan.tables if batch.table == table.name), None)
     if first is None:

@@ -50,7 +50,7 @@ class FilesReadTogether(Generic[Described]):
         return load_result
 
     def _reread(self, name: str) -> None:
-        """Read all if the file of that name or a shared one has changed; or, checked once a second, any other."""
+        # if the file of that name or a shared one has changed; or, checked once a second, any other
         now = time.monotonic()
         known = self._stamps
         files = (self._include / f"{self._kind}s" / f"{name}.yaml", *self._list_shared())

@@ -41,7 +41,6 @@ class Supervisor:
         self._watches: dict[str, BacklogWatch] = {}
 
     def check_names(self) -> None:
-        """Raise `ConfigurationError` if a name is unknown or its file is wrong."""
         for name in self._names:
             for kind in self._list_kinds(name):
                 kind(self._place, name).read_schedule()

@@ -115,7 +115,7 @@ class _PipelineWork:
         return assemble_pipeline(self._place.include, self.pipeline, self._place.resolve, clients=self._clients)
 
     def _digest_costly_inputs(self, *, is_planned: bool) -> str:
-        """Return the digest; empty if Spark was not needed, and for a pipeline of several tables."""
+        # empty if Spark was not needed, and for several tables: the others go on
         session = self._assemble_session()
         is_cheap = not is_planned or session.pipeline.has_several
         return "" if is_cheap else digest_work_inputs(session, self._place.include)

@@ -84,7 +84,6 @@ class Worker:
         self._thread.start()
 
     def call(self) -> None:
-        """Run as soon as possible, whatever the time."""
         self._called.set()
         self._wake.set()
 
@@ -136,14 +135,12 @@ class Worker:
         return 0.0
 
     def _find_retry(self, now: float) -> float | None:
-        """Return when work that is only called for is tried again after a run that left it undone; else None."""
         if not self._has_run or not (self._streak or self._was_late):
             return None
         self._last = min(self._last, now)  # the clock was set back
         return self._last + compute_pause(self._streak.runs if self._streak else 1)
 
     def _reread_schedule(self) -> None:
-        """Read the schedule again if a file has changed, or was wrong a while ago."""
         now = self._shared.now()
         changed_at = _read_mtime(self.work.file)
         shared_at = tuple(map(_read_mtime, self.work.shared_files))

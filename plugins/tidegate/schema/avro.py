@@ -176,7 +176,7 @@ def get_decimal(node: Any) -> tuple[int, int] | None:
 
 
 def _get_most_digits(node: Any) -> float:
-    """Return the most digits of a decimal: unlimited for bytes, and for a fixed what its bytes hold."""
+    # unlimited for bytes, and for a fixed what its bytes hold
     if get_type_name(node) == "fixed":
         size = node.get("size")
         return math.log10(2) * (8 * size - 1) if type(size) is int else 0

@@ -128,7 +128,6 @@ class _MeaningComparison:
     read: dict[str, Any]
 
     def find_lost_meaning(self, writer: Any, reader: Any, path: str) -> str:
-        """Return why values of the writer's type would mean something else as the reader's; empty if they do not."""
         pairs = pair_branches(_resolve_branches(writer, self.written), _resolve_branches(reader, self.read))
         return next((reason for old, new in pairs if (reason := self._find_lost_meaning_in_branch(old, new, path))), "")
 
@@ -140,7 +139,6 @@ class _MeaningComparison:
 
 
 def _list_common_parts(writer: Any, reader: Any, path: str) -> list[tuple[Any, Any, str]] | None:
-    """Return the common parts of two records, lists or maps, each with its path; None for what has no parts."""
     kind = get_type_name(reader)
     if is_record(reader) and is_record(writer):
         fields = {f["name"]: f["type"] for f in writer["fields"]}

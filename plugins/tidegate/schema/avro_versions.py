@@ -97,7 +97,6 @@ def _make_optional(field: Any) -> Any:
 
 
 def _adopt_fields(newest: Any, older: Any) -> Any:
-    """Add to `newest` what `older` has more, at every depth; both with each type written out."""
     if isinstance(newest, list) or isinstance(older, list):
         pairs = pair_branches(list_branches(older), list_branches(newest))
 
@@ -120,7 +119,6 @@ def _adopt_record_fields(newest: Any, older: Any) -> list[Any]:
 
 
 def find_written_type(field: Any, written_types: dict[str, Any]) -> Any:
-    """Return the type that a writer has for a reader's field, under its name or an alias; else None."""
     return next(
         (written_types[name] for name in (field["name"], *field.get("aliases", ())) if name in written_types), None
     )
@@ -138,7 +136,7 @@ def pair_branches(writers: list[Any], readers: list[Any]) -> list[tuple[Any, Any
 
 
 def _find_branch(writer: Any, branches: list[Any]) -> Any:
-    """Match named types by name, else records; others by kind, else the first that Avro promotes to."""
+    # named types by name, else records; others by kind, else the first that Avro promotes to
     word = get_type_name(writer)
     alike = [branch for branch in branches if get_type_name(branch) == word]
     if word not in NAMED_TYPES:
@@ -150,7 +148,6 @@ def _find_branch(writer: Any, branches: list[Any]) -> Any:
 
 
 def _list_names(node: Any) -> list[str]:
-    """List the full name of a named type, and its aliases with and without its namespace."""
     aliases = [str(alias) for alias in node.get("aliases", ())]
     return [get_full_name(node), *aliases, *(get_full_name({**node, "name": alias}) for alias in aliases)]
 
@@ -160,7 +157,6 @@ def _shorten(name: str) -> str:
 
 
 def _join_symbols(node: Any, older: Sequence[Names]) -> Any:
-    """Append to enums the symbols that only `older` versions have."""
     if isinstance(node, list):
         return [_join_symbols(branch, older) for branch in node]
     if not isinstance(node, dict):
@@ -185,7 +181,7 @@ def _list_dropped_fields(newest: Any, older: Any) -> list[Any]:
 
 
 def _inline_types(node: Any, names: dict[str, Any], space: str = "", inside: tuple[str, ...] = ()) -> Any:
-    """Write out each named type where it is used, except one inside itself."""
+    # except a type inside itself
     node = resolve_name(node, names)
     if isinstance(node, list):
         return [_inline_types(branch, names, space, inside) for branch in node]

@@ -92,22 +92,18 @@ BINARY_NUMBERS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE")  # 
 
 
 def make_lenient(data_type: DataType) -> DataType:
-    """Let numbers be sent as text, at every depth."""
     return replace_leaves(data_type, lambda leaf: replace(leaf, is_lenient=leaf.name in BINARY_NUMBERS))
 
 
 def make_encoded(data_type: DataType, encoding: str) -> DataType:
-    """Set the encoding of bytes, at every depth."""
     return replace_leaves(data_type, lambda leaf: replace(leaf, encoding=encoding) if leaf.name == "BINARY" else leaf)
 
 
 def make_truncated(data_type: DataType) -> DataType:
-    """Let times be finer than the type, at every depth."""
     return replace_leaves(data_type, lambda leaf: replace(leaf, is_truncated=leaf.name in MOMENTS))
 
 
 def make_counted(data_type: DataType) -> DataType:
-    """Let dates be numbers of days, at every depth."""
     return replace_leaves(data_type, lambda leaf: replace(leaf, counts_days=leaf.name == "DATE"))
 
 
@@ -125,7 +121,6 @@ def replace_leaves(data_type: DataType, substitute: Callable[[Primitive], Primit
 
 
 def drop_forms(data_type: DataType) -> DataType:
-    """Return the type as Spark has it."""
     return replace_leaves(data_type, lambda leaf: replace(leaf, form=None))
 
 

@@ -192,7 +192,6 @@ def _refuse_change(compared: _Compared, path: Path, current: DataType, expected_
 
 
 def _is_wider(wide: DataType, narrow: DataType) -> bool:
-    """Whether every value of `narrow` is one of `wide`, without a change to what is stored."""
     if not isinstance(wide, Primitive) or not isinstance(narrow, Primitive):
         return False
     if wide.decimal and narrow.decimal:
@@ -203,7 +202,7 @@ def _is_wider(wide: DataType, narrow: DataType) -> bool:
 
 
 def _is_wider_decimal(wide: Primitive, narrow: Primitive) -> bool:
-    """Whether it has as many digits before the point, and an equal scale; a greater one, if the table has any."""
+    # as many digits before the point, and an equal scale; a greater one, if the table has any
     (precision, scale), (other_precision, other_scale) = wide.decimal or (0, 0), narrow.decimal or (0, 0)
     has_scale = scale >= other_scale if ANY_SCALE_FORM in (wide.form, narrow.form) else scale == other_scale
     return has_scale and precision - scale >= other_precision - other_scale
@@ -268,7 +267,6 @@ def find_own_path(schema: Struct, path: Path) -> Path:
 
 
 def add_old_names(schema: Struct) -> Struct:
-    """Add every old name of a field beside its own, to read records into it."""
     fields = [(name, _add_names_in_type(inner)) for name, inner in schema.fields]
     types = dict(fields)
     own_names = {name.casefold() for name in types}

@@ -63,7 +63,6 @@ def _parse_schema(text: str) -> Any:
 
 
 def _find_properties(schema: Any) -> dict[str, Any]:
-    """Return the properties of the schema's object, which may be a definition, or a choice with null; else empty."""
     try:
         node = _Node(schema, schema, ()).drop_null().node
     except ConfigurationError:
@@ -73,7 +72,6 @@ def _find_properties(schema: Any) -> dict[str, Any]:
 
 
 def _describe_kinds(schema: "_Node") -> dict[str, Any]:
-    """Describe a value and its parts; empty if no logical type is named."""
     try:
         place = schema.drop_null()
     except ConfigurationError:  # it holds itself, or nobody knows what: its columns are declared, or refused
@@ -94,7 +92,7 @@ def _describe_kinds(schema: "_Node") -> dict[str, Any]:
 
 
 def _find_logical_kind(node: Any) -> dict[str, Any] | None:
-    """Return the logical type that a schema names; else None: others may have any title."""
+    # other types may have any title
     if not isinstance(node, dict) or "connect.type" not in node or node.get("title") not in (*LOGICAL, DECIMAL):
         return None
     parameters = node.get("connect.parameters") or {}
@@ -114,7 +112,6 @@ class _Node(NamedTuple):
         return self._replace(node=node, path=(*self.path, *path))
 
     def resolve(self) -> "_Node":
-        """Return the definition that a reference points to; `ConfigurationError` if there is none."""
         if not isinstance(self.node, dict) or "$ref" not in self.node:
             return self
         reference = str(self.node["$ref"])
@@ -166,7 +163,6 @@ def _to_type(schema_node: _Node) -> str:
 
 
 def _find_logical_type(place: _Node) -> str | None:
-    """Return the type that Connect means, of a property itself or a list's elements."""
     kind = _find_logical_kind(place.node)
     if kind is None:
         return "BINARY" if place.node.get("connect.type") == "bytes" and place.node.get("type") == "string" else None

@@ -162,7 +162,7 @@ def _read_oneof(words: _Words, message: dict[str, Any]) -> None:
 
 
 def _read_map(words: _Words, message: dict[str, Any]) -> None:
-    """Read a map as a list of messages of a key and a value, whose type lies in the message itself."""
+    # a map is a list of messages of a key and a value, whose type lies in the message itself
     words.expect("<")
     key = words.take_any()
     words.expect(",")
@@ -179,7 +179,6 @@ def _read_map(words: _Words, message: dict[str, Any]) -> None:
 
 
 def _read_field(words: _Words, kind: str, label: str) -> dict[str, Any]:
-    """Read `name = number [options];` after a type."""
     if kind == "group":
         raise ProtoSyntaxError(f"line={words.line}: a group is not read here")
     field: dict[str, Any] = {"name": words.take_any(), "label": label, **_name_type(kind)}
@@ -192,7 +191,6 @@ def _read_field(words: _Words, kind: str, label: str) -> dict[str, Any]:
 
 
 def _read_options(words: _Words, kind: str) -> dict[str, Any]:
-    """Read default, name in JSON, and packing of a field."""
     words.expect("[")
     options: dict[str, Any] = {}
     depth = 1

@@ -21,7 +21,6 @@ INTEGER_RANKS = {"INT": 0, "BIGINT": 1, "DECIMAL(20,0)": 2}
 
 
 def make_truncated_shape(shape: Shape) -> Shape:
-    """Let times be finer than a microsecond, at every depth."""
     truncated_shape: dict[str, Any] = {
         word: make_truncated_shape(shape[word]) for word in ("element", "value") if word in shape
     }

@@ -58,11 +58,9 @@ class Merge:
 
     @property
     def is_timed(self) -> bool:
-        """Whether time alone starts a flush."""
         return self.cron is not None or self.interval_seconds > 0
 
     def cap(self, backlog: int) -> int:
-        """Return the most records that a batch takes of a backlog."""
         return self.max_records if backlog <= self.max_records else self.catch_up_records or self.max_records
 
 

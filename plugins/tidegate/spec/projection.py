@@ -88,7 +88,6 @@ class Selected:
 
     @property
     def is_derived(self) -> bool:
-        """Whether it is more than a column of the record under its own name."""
         return self.is_computed or bool(self.reads)
 
 

@@ -49,7 +49,6 @@ class ValueFormat:
 
     @property
     def time_rules(self) -> object:
-        """The rules of columns that hold a time."""
         return self.timestamp_unit if self.nanoseconds == "refuse" else (self.timestamp_unit, self.nanoseconds)
 
     def truncates(self, column: str) -> bool:
@@ -78,7 +77,6 @@ def order_metadata(metadata: dict[str, str]) -> dict[str, str]:
 
 
 def list_known_words(value_format: str) -> tuple[str, ...]:
-    """Return the metadata words that a table with values of this format may use."""
     return (*FORMATS[value_format].metadata, *KAFKA_TYPES)
 
 

@@ -37,7 +37,6 @@ class TableTemplate:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The fields that the template names, each once."""
         return tuple(dict.fromkeys(FIELD_PATTERN.findall(self.template)))
 
     def name_of(self, row: Mapping[str, Any]) -> str | None:
@@ -52,7 +51,6 @@ class TableTemplate:
         return f"{namespace}.{table}"
 
     def makes(self, table: str) -> bool:
-        """Whether the template can make this table's name, without the namespace."""
         pattern = "".join(
             VALUE_PATTERN if n % 2 else re.escape(part) for n, part in enumerate(FIELD_PATTERN.split(self.table))
         )
@@ -71,5 +69,4 @@ def split_template(template: str) -> tuple[str, str]:
 
 
 def is_template(name: str) -> bool:
-    """Whether records fill in a table's name."""
     return "{" in name or "}" in name

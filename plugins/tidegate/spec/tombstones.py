@@ -53,5 +53,5 @@ def is_tombstone_owned(
 
 
 def _ignores_record_types(options: Mapping[str, Any]) -> bool:
-    """Whether records of other types lie in the topic; a tombstone does not show its type."""
+    # a tombstone does not show its type
     return bool(options.get("ignored_records") or options.get(OTHER_IDS))

@@ -62,7 +62,6 @@ def _list_tokens(sql: str) -> Iterator[Token]:
 
 
 def _find_comment_end(sql: str, place: int) -> int:
-    """Return where the comment before `place` ends; the end of the text if it is not closed."""
     depth = 1
     for mark in _COMMENT_MARK_PATTERN.finditer(sql, place):
         depth += 1 if mark[0] == "/*" else -1

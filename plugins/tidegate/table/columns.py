@@ -190,7 +190,6 @@ def list_unavailable_columns(table: Table) -> tuple[str, ...]:
 
 
 def stages_kept_columns(table: Table) -> bool:
-    """Whether a staged row says which of its columns keep the destination's value."""
     is_ordered = bool(table.sequence_by) or table.history is not None
     # NULL says so in partial updates; with an order such a record is bad
     return bool(list_unavailable_columns(table)) and not table.partial_updates and not is_ordered
@@ -201,7 +200,6 @@ def list_metadata_columns(metadata: dict[str, str]) -> tuple[Column, ...]:
 
 
 def compute_shape(table: Table, metadata: dict[str, str]) -> str:
-    """Return a digest of what a table's staged rows look like: of columns, formats and conditions."""
     parts = (list_key_columns(table), list_value_columns(table), metadata, table.key.format, table.value.format)
     conditions = (table.value.time_rules, str(table.mode), table.when, table.route, table.delete_when)
     updates = (str(table.deletes), table.partial_updates, table.folds_records, list_unavailable_columns(table))
@@ -279,7 +277,6 @@ def _list_selected_columns(table: Table, metadata: dict[str, str]) -> tuple[Sele
 
 
 def build_projection(table: Table, metadata: dict[str, str]) -> Projection | None:
-    """Return what the stage job makes of each record; None without `select`."""
     if table.select is None:
         return None
     parts = tuple((c.name, find_key_field(table, c.name)) for c in list_key_columns(table))
@@ -335,7 +332,6 @@ def _list_derived_columns(table: Table, metadata: dict[str, str]) -> dict[str, C
 
 
 def list_deletes_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
-    """Return the columns of the table that remembers deletes: the destination's key, and where the delete lies."""
     items = ", ".join(f"{quote(c.name)}: {c.type}" for c in list_sequence_columns(table, metadata))
     place = (Column("topic", "STRING"), Column("partition", "INT"), Column("offset", "BIGINT"))
     keys = (Column(c.name, c.type) for c in list_key_columns(table))

@@ -133,7 +133,6 @@ def _find_first_offset(ranges: Ranges) -> str:
 
 
 def build_row_properties(table: TableSession) -> dict[str, str]:
-    """Return the properties that keep by which columns rows are found and decided."""
     spec = table.resolved
     if not spec.key.fields:
         return {}
@@ -156,7 +155,7 @@ def _list_deciding(table: Table) -> list[str]:
 
 
 def _list_marks(table: Table) -> list[str]:
-    """Return the columns that no record fills: the flag of soft deletes, and the columns of versions."""
+    # columns that no record fills
     flag = (table.deleted_column,) if table.deletes == DeleteMode.SOFT else ()
     return [*flag, *(table.history.columns if table.history else ())]
 
@@ -193,7 +192,6 @@ def check_key_unchanged(table: TableSession) -> None:
 
 
 def _check_names_kept(table: TableSession) -> None:
-    """Raise `IncompatibleSchema` if the table has renamed a column by which deletes or versions are remembered."""
     spec = table.resolved
     state = table.require_state()
     declared_fields = to_struct(table.columns).fields
@@ -297,7 +295,6 @@ def _check_history_is_begun(table: TableSession) -> None:
 
 
 def check_same_fields(table: str, state: TableState, columns: tuple[Column, ...]) -> None:
-    """Raise `IncompatibleSchema` if a column's struct has other fields than the table's."""
     current_types = dict(state.struct.fields)
     for name, expected_type in to_struct(columns).fields:
         current = current_types.get(state.struct.find_name(name) or name)
@@ -369,7 +366,6 @@ def _is_unknown(leaf: Primitive) -> bool:
 
 
 def list_key_limits(table: Table, folder_limits: Iterable[FolderLimit] = ()) -> tuple[Limit, ...]:
-    """Return the limits of the staged `key_struct`. `table` has its columns resolved."""
     target = table.target_schema
     limits = list[Limit]()
     for column in list_key_columns(table) if table.key.fields else ():
@@ -398,7 +394,6 @@ def list_value_limits(
 def _list_folder_limits(
     expr: str, kind: DataType, path: tuple[str, ...], folder_limits: Iterable[FolderLimit]
 ) -> Iterator[Limit]:
-    """Yield limits for texts and bytes that would make the name of a partition's folder too long."""
     if isinstance(kind, Struct):
         for name, inner in kind.fields:
             yield from _list_folder_limits(f"{expr}.{quote(name)}", inner, (*path, name), folder_limits)

@@ -47,7 +47,6 @@ def pin_dimensions(session: Session, table: Table) -> Table:
 
 
 def format_pins(select: Select | None) -> dict[str, str]:
-    """Return, for the staged batch's summary, the snapshot of each dimension table."""
     if select is None or not select.dimensions:
         return {}
     pins = {d.table: None if d.snapshot_id is None else str(d.snapshot_id) for d in select.dimensions}

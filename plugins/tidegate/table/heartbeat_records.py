@@ -55,7 +55,6 @@ def build_heartbeat_records(progress: PipelineProgress) -> list[HeartbeatRecord]
 
 
 def encode_records(records: Iterable[tuple[dict[str, Any], dict[str, Any]]]) -> list[Message]:
-    """Return keys and values as JSON in UTF-8."""
     return [Message(_encode_json(key), _encode_json(value)) for key, value in records]
 
 

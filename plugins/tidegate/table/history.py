@@ -91,7 +91,6 @@ class UndoneBackfill:
 
 
 def build_slice_note(pipeline: str, request: str, facts: Mapping[str, Any]) -> str:
-    """Return what a slice's snapshot tells of it: `facts`, its pipeline, and the request to repeat it."""
     return json.dumps({**facts, "pipeline": pipeline, "asked": request})
 
 
@@ -152,7 +151,6 @@ def _build_command(pipeline: str, request: str) -> str:
 
 
 def find_undone_replays(session: Session, table: str) -> frozenset[str]:
-    """Return the staged attempts whose rows a replay has published and a rollback has taken."""
     return session.commits.list_rolled_back(table, resource_names.REPLAY_PROPERTY)
 
 

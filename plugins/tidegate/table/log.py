@@ -109,7 +109,6 @@ def list_row_topics(session: Session) -> tuple[str, ...]:
 
 
 def explain_no_row_topics(session: Session, log: Log) -> str:
-    """Say why no topic of the pipeline carries rows, and the way out; empty if one does."""
     if log.end or list_row_topics(session):
         return ""
     name = session.pipeline.name

@@ -94,11 +94,9 @@ class PipelineProgress:
     tables: tuple[TableProgress, ...]
 
     def iterate_published(self) -> Iterator[PartitionProgress]:
-        """Yield each partition with the smallest of the tables' next offsets."""
         return self._iterate(self.published_offsets)
 
     def iterate_staged(self) -> Iterator[PartitionProgress]:
-        """Yield each partition with the smallest offset that some table has yet to stage."""
         return self._iterate(self.staged_offsets)
 
     def _iterate(self, offsets: Offsets) -> Iterator[PartitionProgress]:
@@ -129,7 +127,6 @@ def read_pipeline_progress(session: Session) -> PipelineProgress:
 
 
 def measure_progress(session: Session, tables: Sequence[ObservedTable]) -> PipelineProgress:
-    """Compare tables that were read already with the log."""
     tables = check_schemas(session, tables)
     # before the log: a table that is at its end then has all that the connectors vouch for
     connector_ms = read_connector_heartbeat_ms(session)
@@ -161,7 +158,6 @@ def compare_with_log(
     missing: Mapping[str, Unreadable],
     connector_ms: int | None,
 ) -> PipelineProgress:
-    """Find each table's next offsets, or why it cannot go on; `missing` are missing topics."""
     logged_tables = attach_log(tables, log, missing)
     return PipelineProgress(
         session, log, tuple(_measure_table(session, logged_table, connector_ms) for logged_table in logged_tables)

@@ -290,7 +290,6 @@ def check_log(table: TableSession, position: Position, log: Log, *, rewound: boo
 
 
 def _check_nothing_is_lost(subject: _MessageSubject, position: Position, log: Log) -> None:
-    """Raise `PositionLost` if the log begins behind the position. Proposes to move the partitions that lost offsets."""
     lost_offsets = log.find_begins_behind(position.offsets)
     if lost_offsets:
         topic, partition, begin = next(iterate_offsets(lost_offsets))
@@ -303,7 +302,6 @@ def _check_nothing_is_lost(subject: _MessageSubject, position: Position, log: Lo
 
 
 def _check_topics_are_read(subject: _MessageSubject, position: Position, log: Log) -> None:
-    """Raise `PositionLost` if the position has a topic that is no longer read. Proposes to forget that one alone."""
     unread_topics = [topic for topic in position.offsets if topic not in log.begin]
     if unread_topics:
         current_topic = next((topic for topic in position.offsets if topic in log.begin), None)

@@ -35,7 +35,7 @@ def select_queue(
 
 
 def _is_current(staged_batch: StagedBatch, state: TableState | None, shape: str) -> bool:
-    """Whether a staged batch was made for this table and this pipeline file. Others are staged again."""
+    # a batch of another table or pipeline file is staged again
     if staged_batch.counts.explain_imbalance() or staged_batch.row_shape != shape or not staged_batch.ranges.span:
         return False
     if state is not None and staged_batch.batch <= state.highest_batch:  # published once, and then rolled back
@@ -66,7 +66,6 @@ def describe_shape(table: TableSession) -> str:
 
 
 def _compute_file_shape(table: Table, metadata: dict[str, str]) -> str:
-    """Return the shape of a table without a value schema, whatever columns the destination has; else empty."""
     if table.value.columns is not None or table.select is not None:
         return ""
     key_alone = tuple(Column(name, "STRING") for name in table.key.fields)
@@ -90,7 +89,6 @@ def is_queue_full(table: TableSession, queue: Sequence[StagedBatch]) -> bool:
 
 
 def count_staged_rows(queue: Sequence[StagedBatch]) -> int:
-    """Count the rows that wait in the queue."""
     return sum(batch.counts.staged for batch in queue)
 
 
@@ -132,7 +130,6 @@ def has_rows(group: Sequence[StagedBatch]) -> bool:
 
 
 def _can_join(batch: StagedBatch, group: Sequence[StagedBatch], limits: Merge) -> bool:
-    """Whether `batch` can be merged as one with the `group` before it."""
     last = group[-1]
     records = sum(member.counts.to_write for member in (*group, batch))
     size = sum(member.bytes for member in (*group, batch))

@@ -44,7 +44,6 @@ def find_risks(progress: PipelineProgress) -> list[str]:
 
 
 def _find_long_queues(progress: PipelineProgress) -> list[str]:
-    """Warn of queues that will be full, which stops staging on a clock of its own."""
     if not progress.session.pipeline.stage.has_clock:
         return []
     waiting = [(table, count_mergeable(table.queue)) for table in progress.tables]
@@ -63,13 +62,11 @@ def _find_no_topics(session: Session, log: Log, _: Offsets) -> list[str]:
 
 
 def find_lost_rows(session: Session) -> list[str]:
-    """Return one sentence for each table whose finished replays or backfills were rolled back."""
     session = expand_template(session)
     return [*find_undone_letters(session), *_find_undone_backfills(session)]
 
 
 def find_undone_letters(session: Session) -> list[str]:
-    """Return one sentence for each table with replayed letters whose rows a rollback has taken."""
     name = session.pipeline.name
     if session.tables.read_property(resource_names.name_dead_letter_table(session.pipeline), KIND_PROPERTY) is None:
         return []
@@ -124,7 +121,6 @@ def _find_hanging_transactions(session: Session, log: Log, _: Offsets) -> list[s
 
 
 def _find_expiring_records(session: Session, log: Log, following: Offsets) -> list[str]:
-    """Warn of records that wait for more than half of the time that their topic keeps them, or its tombstones."""
     starts = [(t, p, get_offset(following, t, p) or 0, end) for t, p, end in iterate_offsets(log.end)]
     late = [(topic, partition, start) for topic, partition, start, end in starts if start < end]
     retentions = session.broker.read_retention(tuple(sorted({topic for topic, _, _ in late}))) if late else {}
@@ -149,7 +145,6 @@ def _find_expiring_records(session: Session, log: Log, following: Offsets) -> li
 
 
 def _name_most_urgent(session: Session, risks: list[tuple[float, str]]) -> list[str]:
-    """Return the sentences, most urgent first; of very many the first, and how many more."""
     sentences = [sentence for _, sentence in sorted(risks, key=lambda risk: -risk[0])]
     # a danger in each of a topic's thousands of partitions would hide every other warning
     more = len(sentences) - MAX_NAMED_PARTITIONS
@@ -163,7 +158,7 @@ def _name_most_urgent(session: Session, risks: list[tuple[float, str]]) -> list[
 
 
 def _find_lone_tombstones(session: Session, log: Log, _: Offsets) -> list[str]:
-    """Warn if compaction may keep a tombstone and remove the delete event before it, which alone names the row."""
+    # compaction may keep a tombstone and remove the delete event before it, which alone names the row
     blind = [t for t in session.pipeline.tables if t.delete and get_format(t.value.format).shows_deleted_row]
     by_value = _list_topics(log, [t for t in blind if t.key.from_value])
     unowned = _list_topics(

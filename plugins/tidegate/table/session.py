@@ -81,7 +81,6 @@ class TableSession:
         return self.state
 
     def refresh(self) -> Self:
-        """Read the table as it stands now."""
         return replace(self, state=self.session.tables.read_state(self.name, self.pipeline.name))
 
     def find_bounds(self, values: MergeInput) -> Bounds:
@@ -139,5 +138,4 @@ def _build_removed_error(pipeline: Pipeline, name: str) -> TableRemoved:
 
 
 def has_table(pipeline: Pipeline, name: str) -> bool:
-    """Whether the file of the pipeline names the table, or its records can."""
     return any(table.name == name for table in pipeline.tables) or can_make_table(pipeline, name)

@@ -41,7 +41,6 @@ def resolve_batch_start(session: Session, observed: TableWithLog) -> Offsets:
 
 
 def _check_new_partitions(observed: TableWithLog, position: Offsets) -> None:
-    """Raise `PositionLost` if a new partition has lost its first records to retention before they were read."""
     new = {(t, p): o for t, p, o in iterate_offsets(observed.log.begin) if t in position and p not in position[t] and o}
     if new and observed.pipeline.on_incomplete_start == RiskPolicy.FAIL:
         ((topic, partition), begin) = next(iter(new.items()))
@@ -129,10 +128,7 @@ def _clamp_to_log(configured_start: Offsets, log: Log) -> Offsets:
 
 
 def _check_start(table: TableSession, configured_start: Offsets, log: Log, ends: Offsets) -> None:
-    """Raise `PositionLost` if the log begins behind the configured start, or ends before it.
-
-    `ends` count the records of open transactions too.
-    """
+    # `ends` count the records of open transactions too
     for topic, partition, offset in iterate_offsets(configured_start):
         begin = get_offset(log.begin, topic, partition)
         end = get_offset(ends, topic, partition)
@@ -157,7 +153,6 @@ def _check_start(table: TableSession, configured_start: Offsets, log: Log, ends:
 
 
 def _check_complete(table: TableSession, compacted: tuple[str, ...], start: Offsets, log: Log) -> None:
-    """Raise `PositionLost` if a start in the middle of a compacted topic leaves out keys that no later record has."""
     for topic, partition, offset in iterate_offsets(start):
         left_out = offset - log.begin[topic][partition]
         if topic in compacted and left_out > 0:
@@ -214,7 +209,6 @@ def resolve_target(session: Session, before: Position, lasting: Offsets, to: str
 
 
 def _find_remaining(session: Session, position: Position, log: Log) -> Offsets:
-    """Return where the log goes on in partitions that have lost records behind the position, by expiry or by a cut."""
     cuts = {} if _is_another_cluster(position, log) else find_position_cuts(session, position, log)
     return merge_offsets(cuts, log.find_begins_behind(position.offsets))
 
@@ -236,7 +230,6 @@ def is_json(to: str) -> bool:
 
 
 def check_target_topics(log: Log, target: Offsets) -> None:
-    """Raise `ConfigurationError` for a topic that the pipeline does not read."""
     for topic in target:
         if topic not in log.begin:
             known = format_names(sorted(log.begin))
@@ -246,7 +239,6 @@ def check_target_topics(log: Log, target: Offsets) -> None:
 
 
 def parse_offsets_target(to: str) -> Offsets:
-    """Parse a target in JSON; `ConfigurationError` for anything else."""
     try:
         return parse_written_offsets(to)
     except ValueError as error:
@@ -254,7 +246,6 @@ def parse_offsets_target(to: str) -> Offsets:
 
 
 def _check_target(part: Log, target: Offsets) -> Offsets:
-    """Return the target without topics of other tables; `ConfigurationError` for an offset outside the log."""
     part_offsets = {topic: parts for topic, parts in target.items() if topic in part.begin}
     for topic, partition, offset in iterate_offsets(part_offsets):
         begin = get_offset(part.begin, topic, partition)

@@ -43,7 +43,6 @@ def make_concrete_table(pipeline: Pipeline, name: str) -> Table:
 
 
 def can_make_table(pipeline: Pipeline, name: str) -> bool:
-    """Whether records can name this table, by its full name."""
     template, (parent, _, table) = pipeline.template, name.rpartition(".")
     if template is None or parent not in {f"{template.catalog}.{namespace}" for namespace in template.namespaces}:
         return False

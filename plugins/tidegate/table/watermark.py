@@ -58,7 +58,6 @@ def _find_lowest_marks(marks: Sequence[tuple[Table, Offsets]]) -> Offsets:
 
 
 def _restart_replaced_topics(session: Session, tables: Sequence[ObservedTable], offsets: Offsets) -> Offsets:
-    """Put topics that were created again to their log's begin, and leave out those of another cluster."""
     positions = [table.end for table in tables if table.end is not None and not table.end.outside]
     recorded_ids = [(topic, topic_id) for position in positions for topic, topic_id in position.topic_ids.items()]
     if not any(topic in offsets for topic, _ in recorded_ids):
@@ -74,7 +73,6 @@ def _restart_replaced_topics(session: Session, tables: Sequence[ObservedTable], 
 
 
 def explain_empty_watermark(session: Session, tables: Sequence[ObservedTable]) -> NothingToDo:
-    """Say why no offset can be committed, of a pipeline whose low watermark is empty."""
     place = f"pipeline={session.pipeline.name}"
     topics = {topic for table in tables if table.end is not None for topic in table.end.offsets}
     if not topics:
@@ -133,7 +131,6 @@ def _find_staged_start(session: Session, observed: ObservedTable) -> Offsets | N
 
 
 def _hold_absent_tables(session: Session, reached_offsets: Offsets, absent: list[Table]) -> Offsets:
-    """Lower the watermark to the group's offsets for the topics of tables that have not begun."""
     absent_topics = {topic for table in absent for topic in table.topics}
     of_absent = absent_topics if all(table.topics for table in absent) else {*absent_topics, *list_row_topics(session)}
     topics = tuple(topic for topic in reached_offsets if topic in of_absent)

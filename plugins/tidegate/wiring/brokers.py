@@ -9,7 +9,6 @@ from tidegate.connections import Resolve
 
 
 def open_read_ahead_broker(kafka: str | Mapping[str, str], resolve: Resolve) -> ReadAheadBroker:
-    """Open the brokers for many pipelines whose logs are read together."""
     return ReadAheadBroker(resolve_kafka_settings(kafka, resolve), describe_kafka_place(kafka))
 
 

@@ -73,7 +73,6 @@ class NoEngine:
 
 
 def find_pipeline_file(include: Path, name: str) -> Path:
-    """Return the pipeline's file; `ConfigurationError` lists those there are."""
     return find_file(include, "pipeline", name)
 
 
@@ -118,7 +117,6 @@ class SharedParts:
 
 
 def assemble_loaded_pipeline(parts: SharedParts, pipeline: Pipeline, broker: Broker) -> Session:
-    """Open a pipeline whose file was read already."""
     catalogs = _select_catalogs(parts.catalogs, pipeline)
     destinations = _open_destinations(pipeline, catalogs, parts.resolve, parts.clients)
     destination = route_by_catalog({name: destination_spec.session for name, destination_spec in destinations.items()})

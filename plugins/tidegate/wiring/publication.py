@@ -28,7 +28,6 @@ from tidegate.wiring.pipeline import find_file, list_local_jars, resolve_spark_m
 
 
 def find_publication_file(include: Path, name: str) -> Path:
-    """Return the publication's file; `ConfigurationError` lists those there are."""
     return find_file(include, "publication", name)
 
 
@@ -42,7 +41,6 @@ def assemble_publication(
 def assemble_loaded_publication(
     include: Path, publication: Publication, resolve: Resolve, engine: Engine | None = None
 ) -> PublicationSession:
-    """Open a publication whose file was read already."""
     catalog = _select_catalog(include, publication)
     return PublicationSession(
         publication=publication,

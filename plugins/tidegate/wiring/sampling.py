@@ -77,7 +77,6 @@ class RegistryLookup:
     resolve: Resolve
 
     def __call__(self, sample: TopicSample, part: str, recognised: Recognition) -> Registered:
-        """Return format, options and columns of keys or values; `GiveUp` if the registry cannot tell."""
         look = recognised.look
         place = f"topic={sample.topic}: its {part}s stand {recognised.look.kind}"
         if self.place is None:
@@ -116,7 +115,7 @@ class RegistryLookup:
     def _describe_by_id(
         self, registry: Registry, sample: TopicSample, part: str, base: Mapping[str, object], ids: Sequence[int]
     ) -> Registered:
-        """Look up record types, one for each id: the subject is not the topic's."""
+        # the subject is not the topic's
         schema_texts = [registry.read_text(number) for number in ids]
         schemas = [parse_schema(text) for kind, text in schema_texts if kind == "AVRO"]
         names = sorted({get_full_name(schema) for schema in schemas if is_record(schema)})
@@ -161,7 +160,6 @@ class RegistryLookup:
         raise AssertionError("the plain format is tried last")
 
     def _read_bare_key(self, sample: TopicSample, options: Mapping[str, object], kind: str) -> ProposedColumn | None:
-        """Return the one column, without a name, of a key that is no record."""
         if kind != "AVRO" or "records" in options or is_apicurio(str(options["registry"])):
             return None
         registry = Registry(str(self.place), resolve_registry_settings(str(self.place), self.resolve))
@@ -197,14 +195,13 @@ def _list_messages(recognised: Recognition, part: str) -> set[tuple[int, ...]]:
 
 
 def _choose_message(version: Version, messages: set[tuple[int, ...]]) -> dict[str, str]:
-    """Return the option that names the first of these messages; empty for the first of the schema."""
     first = min(messages, default=(0,))
     name = name_message(version, first) if first != (0,) else None
     return {"message": name} if name else {}
 
 
 def _read_indexes(data: bytes) -> tuple[int, ...]:
-    """Read Confluent's path to a message in its schema: a number of indexes and the indexes, as zigzag varints."""
+    # a number of indexes and the indexes, as zigzag varints
     numbers = list[int]()
     at = 0
     while at < len(data) and (not numbers or len(numbers) <= numbers[0]):

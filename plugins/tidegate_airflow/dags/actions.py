@@ -49,7 +49,6 @@ def build_actions_dag(pipeline: Pipeline) -> DAG:
 
 
 def build_form_task(pipeline: Pipeline, verb: str, doc: str, step: Callable[[], Any]) -> None:
-    """Build the one task of a DAG with a form: `step`, or `verb` if Spark is submitted to."""
     settings = {**build_job_task_settings(pipeline, verb, doc), "outlets": [build_own_alias(pipeline)]}
     if not is_submitted(pipeline):
         task(**settings)(step)()

@@ -108,7 +108,6 @@ def _build_tasks(pipeline: Pipeline) -> None:
 
 
 def plan_batches(name: str, form_words: dict[str, Any]) -> dict[str, Any]:
-    """Plan the batches; `AirflowFailException` for more than Airflow maps tasks over."""
     with raise_airflow_errors():
         refuse_strange_words(form_words, FORM_WORDS)
     proposal = tasks.run_backfill_plan(name, form_words)

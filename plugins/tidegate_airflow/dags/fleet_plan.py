@@ -90,7 +90,6 @@ def _is_own(context: Context, entry: Taken) -> bool:
 
 
 def _list_busy(places: Mapping[str, int], states: States, list_compacted: Callable[[], Sequence[str]]) -> set[str]:
-    """List the members of one run that are at work; none of a run that Airflow does not know any more."""
     if not states:
         return set()
     unmerged = {name for name, place in places.items() if not _has_ended(states, ROW_TASK, place)}
@@ -104,7 +103,7 @@ def _list_busy(places: Mapping[str, int], states: States, list_compacted: Callab
 
 
 def _has_ended(states: States, task: str, place: int = -1) -> bool:
-    """Whether a task has ended; of a mapped task that is not expanded yet, by the state of the whole."""
+    # of a mapped task that is not expanded yet, the state of the whole counts
     whole = states.get(task, "removed")
     return (whole if place < 0 else states.get(f"{task}_{place}", whole)) in ENDED_STATES
 
@@ -154,7 +153,6 @@ class _Run:
     at_work: Collection[str]  # their own run ends with a heartbeat; two at once would find each other's offsets
 
     def hold_back(self, entry: Data, session: Session, look: FleetLook) -> Data:
-        """Return the entry without what must wait after a failure; with the reason if nothing is left of it."""
         from tidegate.monitoring.failure_streak import digest_work_inputs
 
         name = entry["pipeline"]

@@ -53,7 +53,6 @@ PLAN_MARKED = (
 
 
 def pull_look(context: Context) -> Data:
-    """Return what plan has found, empty if it failed."""
     return context["ti"].xcom_pull(task_ids="plan", key=LOOK_KEY, map_indexes=-1) or {}
 
 
@@ -146,7 +145,6 @@ def note_member_failures(context: Context, failures: Mapping[str, Exception]) ->
 
 
 def read_outcomes(context: Context, entries: list[Data], states: Mapping[str, str]) -> dict[str, PipelineOutcome]:
-    """Return the outcome of each member that had a mapped task, or failed in a task that runs for all."""
     outcomes = {entry["pipeline"]: PipelineOutcome(entry["pipeline"]) for entry in entries}
     for number, entry in enumerate(entries):
         task_states = {verb: states.get(f"{verb}_{number}", "") for verb in ("stage", "merge")}
@@ -239,7 +237,7 @@ def beat(session: Session) -> Data:
 
 
 def _list_overtaken(fleet: str, context: Context, look: Data, now: float) -> set[str]:
-    """List the members that a later run has taken on while this one waited: it reports their outcome."""
+    # the later run reports their outcome
     if was_cleared(context):
         return set()
     taken = read_taken_members(fleet, context)
@@ -249,7 +247,6 @@ def _list_overtaken(fleet: str, context: Context, look: Data, now: float) -> set
 def _note_members(
     keeper: FailureKeeper, look: Data, outcomes: Mapping[str, PipelineOutcome], members: Mapping[str, Pipeline]
 ) -> list[str]:
-    """Note how each of these members ended; return why the run is red."""
     messages = list[str]()
     for name in dict.fromkeys((*look["looked"], *outcomes)):
         outcome = outcomes.get(name)
@@ -265,7 +262,6 @@ def _note_members(
 
 
 def _note_freshness(keeper: FailureKeeper, results: Mapping[str, Data], members: Mapping[str, Pipeline]) -> list[str]:
-    """Check `freshness_target` of the members that were measured; the others have no record that waits."""
     reasons = list[str]()
     for name, result in results.items():
         target = members[name].freshness_target_seconds

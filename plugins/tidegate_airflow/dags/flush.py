@@ -78,7 +78,7 @@ class _Flow:
 
     @property
     def backlog(self) -> Asset:
-        """The backlog with its watchers. The DAG names it so everywhere: Airflow takes the last one's watchers."""
+        # the DAG names it so everywhere: Airflow takes the last one's watchers
         watchers = [watcher for member in self.members for watcher in _build_watchers(member)]
         return build_backlog_asset(self.name, watchers)
 
@@ -287,7 +287,7 @@ def _build_merge_task(pipeline: Pipeline, stage_output: Any) -> Any:
 
 
 def _build_member_tasks(flow: _Flow, entries: Any) -> Any:
-    """Build a group for each entry of the plan: a merge begins after its own stage, whatever the others do."""
+    # a merge begins after its own stage, whatever the others do
 
     @task_group(group_id="rows", prefix_group_id=False, tooltip="From the log into the tables, for each pipeline")
     def flush_member(entry: Any) -> None:
@@ -306,7 +306,6 @@ def _build_member_tasks(flow: _Flow, entries: Any) -> Any:
 
 
 def build_complete_tasks(pipeline: Pipeline, cleaned: Any, settings: dict[str, Any]) -> None:
-    """Build the task `complete` of each table, if asked for."""
     if pipeline.complete is None:
         return
     # whatever became of the run: each table's position says what is in it, and one that stands still delays no other
@@ -324,7 +323,7 @@ def build_complete_tasks(pipeline: Pipeline, cleaned: Any, settings: dict[str, A
 
 
 def _build_compact_task(pipeline: Pipeline, cleaned: Any) -> None:
-    """Build compact. clean_up, on which it alone depends, skips it if no table is due."""
+    # clean_up, on which it alone depends, skips it if no table is due
     settings = {
         **build_job_task_settings(pipeline, "compact", task_docs.COMPACT),
         "retries": 0,
@@ -339,7 +338,6 @@ def _build_compact_task(pipeline: Pipeline, cleaned: Any) -> None:
 
 
 def _build_schedule(flow: _Flow) -> Any:
-    """Return the clock, or an event of the backlog, whichever comes first."""
     clock = flow.clock
     timetable: Any = None
     if clock.cron is not None:

@@ -74,7 +74,7 @@ def find_last_reported_period(context: Context, asset: Any, period: Period) -> s
 
 
 def _remember_begin(context: Context, asset: Any, begun_ms: int) -> int:
-    """Return when the table has begun, as the first run saw it; it counts until there is a first event."""
+    # as the first run saw it, until there is a first event
     store = context["asset_state_store"][asset]
     known = store.get(BEGUN_KEY)
     if known is None:
@@ -98,7 +98,6 @@ def plan_as_requested(name: str) -> dict[str, Any]:
 
 
 def plan_staging(name: str) -> dict[str, Any]:
-    """Plan new batches alone, if staging has a clock of its own."""
     return _plan_run(name, name_stage(name), PARAM_NAMES, PlanScope.NEW)
 
 
@@ -110,7 +109,6 @@ def plan_merges(name: str) -> list[dict[str, Any]]:
 
 
 def _plan_run(name: str, memory_name: str, known_words: Sequence[str], scope: PlanScope) -> dict[str, Any]:
-    """Plan a run. `memory_name` is that of the DAG, under which its runs keep their failures."""
     context = get_current_context()
     check_run_words(context, *known_words)
     words = read_run_params(context)
@@ -136,7 +134,6 @@ def _plan_run(name: str, memory_name: str, known_words: Sequence[str], scope: Pl
 
 
 def _hold_back(name: str, memory_name: str, context: Context, flush_plan: dict[str, Any]) -> dict[str, Any]:
-    """Return the plan without what must wait after a failure; `AirflowFailException` if nothing is left of it."""
     streak = read_memory(memory_name, context).streaks.get(name, FLUSH_KEY)
     if streak is None:
         return flush_plan
@@ -210,7 +207,6 @@ def finish_staging(name: str) -> dict[str, Any]:
 def _finish(
     name: str, memory_name: str, end_run: Callable[[Context, Mapping[str, str]], dict[str, Any]]
 ) -> dict[str, Any]:
-    """End the run; `end_run` raises if it is red, given the states of the tasks before."""
     context = get_current_context()
     _skip_if_dry(context)
     all_states = read_task_states(context)
@@ -246,14 +242,12 @@ def _keep(keeper: FailureKeeper, pipeline: Pipeline, context: Context) -> None:
 
 
 def _pull_plan(context: Context) -> dict[str, Any]:
-    """Return what the run has planned; without tables if it has not."""
     result = context["ti"].xcom_pull(task_ids="plan")
     planned = result if isinstance(result, dict) else context["ti"].xcom_pull(task_ids="plan", key=PLAN_KEY)
     return planned or {"tables": [], "refused": [], "left": 0}
 
 
 def _pull_queues(context: Context) -> list[dict[str, Any]]:
-    """Return what merges were mapped over: the result of stage, or of a plan of merges alone."""
     queues = context["ti"].xcom_pull(task_ids="stage")
     return (context["ti"].xcom_pull(task_ids="plan") if queues is None else queues) or []
 
@@ -281,7 +275,6 @@ def _read_outcome(name: str, context: Context, message: str, states: Mapping[str
 
 
 def _describe_trouble(context: Context, states: Mapping[str, str]) -> list[str]:
-    """Describe failed tasks, and tables that plan or stage refused; empty if all is well."""
     refusals = [*_pull_plan(context)["refused"]]
     refusals += context["ti"].xcom_pull(task_ids="stage", key=REFUSED_TABLES_KEY) or []
     return [
@@ -297,7 +290,7 @@ def _call_for_rest(memory_name: str, context: Context) -> None:
 
 
 def _describe_failed_tasks(states: Mapping[str, str]) -> list[str]:
-    """Name the tasks that failed, those with a log first; or those that could not begin though none has failed."""
+    # those with a log first; or those that could not begin though none has failed
     failed_tasks = sorted(task for task, state in states.items() if state == "failed")
     blocked = sorted(task for task, state in states.items() if state == "upstream_failed")
     if failed_tasks:
@@ -339,7 +332,6 @@ def _skip_if_dry(context: Context) -> None:
 
 
 def pull_mapped(context: Context, task_id: str, key: str = "return_value") -> list[dict[str, Any]]:
-    """Return what a task, or its mapped tasks, have left, in one call."""
     value = context["ti"].xcom_pull(task_ids=task_id, key=key)
     return [value] if isinstance(value, dict) else [item for item in value or [] if item is not None]
 

@@ -87,7 +87,7 @@ def hasten_beat(pipeline: Pipeline, seconds: int) -> Pipeline:
 
 
 def _may_beat(context: Context, pipeline: Pipeline) -> bool:
-    """Whether no run commits to the group: each of them would find the offsets of the other."""
+    # not beside a run that commits to the group: each would find the offsets of the other
     dag_id = list_dag_ids(pipeline.name, pipeline.fleet)["flush"]
     task_instance = context["ti"]
     try:

@@ -88,7 +88,6 @@ class FleetRequest:
         return number
 
     def leave_out(self, names: Collection[str]) -> "FleetRequest":
-        """Leave out some members; they are due again."""
         return replace(
             self,
             names=tuple(name for name in self.names if name not in names),
@@ -103,7 +102,6 @@ def compute_min_records(pipeline: Pipeline, context: Context) -> int:
 
 
 def build_fleet_form(names: list[str]) -> dict[str, Param]:
-    """Return a flush's form, and the members to choose from."""
     items: dict[str, Any] = {"type": "string", **({"enum": names} if names else {})}
     pipelines_param = Param(
         [],
@@ -145,7 +143,6 @@ def read_fleet_request(
 
 
 def _list_called(context: Context) -> list[str]:
-    """List the members whose backlog called for the run, and those that the run before it could not finish."""
     called_names: list[str] = []
     for events in dict(context.get("triggering_asset_events") or {}).values():
         for event in events:

@@ -55,7 +55,7 @@ def hold_back(
 
 
 def _leave_out(planned: Data, streak: FailureStreak) -> Data:
-    """Return the plan of the other tables. One whose merge failed stays: what is staged does not expire in Kafka."""
+    # not one whose merge failed: what is staged for it does not expire in Kafka
     left_out = [batch["table"] for batch in planned["tables"] if batch["table"] in streak.unstaged_tables]
     reasons = {table: task.message for task in streak.failed for table in task.tables}
     waiting = [

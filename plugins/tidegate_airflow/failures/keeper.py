@@ -43,20 +43,17 @@ class Memory:
         self.streaks.forget_others(names)
 
     def to_dict(self) -> Data:
-        """Return plain data for Airflow's store; empty if there is nothing to keep."""
         data = {"beats": self.beats, "failed_beats": self.failed_beats, "streaks": self.streaks.to_dict()}
         return data if any(data.values()) else {}
 
 
 def read_memory(name: str, context: Context) -> Memory:
-    """Read what earlier runs left; `name` is the pipeline's, or the fleet's DAG's."""
     kept = read_state(name, context, MEMBERS_KEY)
     streaks = Streaks(kept.get("streaks"))
     return Memory(dict(kept.get("beats", {})), dict(kept.get("failed_beats", {})), streaks)
 
 
 def read_state(name: str, context: Context, key: str) -> Data:
-    """Read an entry of the store, empty if there is none."""
     try:
         value = _open_store(name, context).get(key)
     except Exception as fault:  # whatever the store does, the run goes on
@@ -135,7 +132,6 @@ class FailureKeeper:
 
 
 def was_cleared(context: Context) -> bool:
-    """Whether a person has cleared tasks of the run."""
     return bool(context["dag_run"].clear_number)
 
 
@@ -149,7 +145,6 @@ def read_failed_task(context: Context, task_id: str, number: int | None, tables:
 
 
 def describe_lateness(pipeline: str, behind: float | None, target: int) -> str | None:
-    """Say why records of a pipeline wait longer than its `freshness_target`; None if they do not."""
     if behind is not None and behind <= target:
         return None
     age = "nobody can tell how long" if behind is None else f"behind={behind:.0f}s"

@@ -122,7 +122,6 @@ def run_action(context: Context, pipeline: str, engine: Any = None) -> dict[str,
 
 
 def _propose_action(context: Context, session: "Session", params: Mapping[str, Any], by: str) -> "ProposedAction":
-    """Propose what the form asks for, in the log and as the result `preview`, also if there is nothing to do."""
     from tidegate.actions.request import propose_action
     from tidegate.errors import NothingToDo
 
@@ -161,7 +160,6 @@ class ChangedTables:
 
     @classmethod
     def read(cls, context: Context) -> "ChangedTables":
-        """Read those of earlier tries; none if a person has cleared the run since it ended."""
         try:
             forget_ended_tries(context)
             return cls(context, dict(context["task_state_store"].get(CHANGED_KEY) or {}))
@@ -194,7 +192,7 @@ FORM_STEPS = {"act": run_action, "replay": run_replay_form}  # what a DAG's form
 
 
 def _find_user(context: Context) -> str:
-    """Return who started the run; runs that a program starts are Airflow's own."""
+    # runs that a program starts are Airflow's own
     return str(context["dag_run"].triggering_user_name or "airflow")
 
 

@@ -17,7 +17,6 @@ PUBLISH_WORDS = ("resynchronise", "again", "from", "to")
 
 
 def check_publish_words(context: Context) -> None:
-    """Raise `AirflowFailException` for a word that is not in a publication's form, or that Airflow holds back."""
     from tidegate.actions.request import refuse_strange_words
 
     words = read_form_words(context)

@@ -46,7 +46,6 @@ def trace_published_topics(publication: str) -> TaskLineage:
 
 
 def find_topics_of_queue(queue: Mapping[str, Any]) -> Topics:
-    """Return the topics of a table's queue of staged batches, as the task stage gives it."""
     from tidegate.model.batch import StagedBatch
 
     batches = [StagedBatch.from_dict(batch) for batch in queue["batches"]]
@@ -54,7 +53,6 @@ def find_topics_of_queue(queue: Mapping[str, Any]) -> Topics:
 
 
 def find_topics_of_slice(backfill: Mapping[str, Any], number: int) -> Topics:
-    """Return the topics of each table that has this slice of a backfill."""
     from tidegate.model.backfill import Backfill
 
     request = Backfill.from_dict(backfill)

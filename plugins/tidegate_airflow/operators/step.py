@@ -122,7 +122,6 @@ def run_stage_ahead_step(
 
 
 def limit_queues(queues: list[Data], limit: int) -> list[Data]:
-    """Return at most `limit` queues: those whose first batch has waited longest."""
     if len(queues) <= limit:
         return queues
     log.warning("tables=%s have a batch; [core] max_map_length=%s of them are merged in this run", len(queues), limit)
@@ -206,7 +205,6 @@ class MergeWatcher(DeferringWatcher):
 
 
 def run_member_merge(context: Context, fleet: str, stage_result: Data, memory: Mapping[str, Any]) -> Data:
-    """Merge one pipeline: its tables one after the other. One that fails leaves the others to go on."""
     require_result(stage_result, "stage")
     merge_report: Data = {"published": [], "failed": [], "parts": [], **memory.get(MERGED_KEY, {})}
     done_tables = {table_report["table"] for table_report in (*merge_report["published"], *merge_report["failed"])}
@@ -244,7 +242,6 @@ def _list_own_failures(failures: list[Data]) -> list[Data]:
 
 
 def _raise_failures(failures: list[Data], *, has_published: bool) -> None:
-    """Fail the task if a table failed. Skip it if no table was published and none failed."""
     # not those that another run has published, nor those that the file no longer names
     own_failures = _list_own_failures(failures)
     if not own_failures:
@@ -260,7 +257,6 @@ def _raise_failures(failures: list[Data], *, has_published: bool) -> None:
 
 
 def run_member_compact(context: Context, fleet: str, compaction: Data, memory: Mapping[str, Any]) -> list[Data]:
-    """Compact the tables of one pipeline that clean_up found due."""
     require_result(compaction, "clean_up")
     return tasks.run_compact(compaction["pipeline"], compaction["tables"])
 

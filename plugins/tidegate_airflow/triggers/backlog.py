@@ -69,7 +69,6 @@ class BacklogTrigger(BaseEventTrigger):
             await asyncio.sleep(pause)
 
     async def filter_shared_stream(self, shared_stream: AsyncIterator[dict[str, int]]) -> AsyncIterator[TriggerEvent]:
-        """Enter this pipeline with the poller, and fire when it is called."""
         watch = MonitoredPipeline.from_dict(self.watch)
         entered = _monitored_pipelines.setdefault(_format_broker_key(self.kafka), {})
         entered[id(self)] = watch
@@ -81,7 +80,6 @@ class BacklogTrigger(BaseEventTrigger):
             entered.pop(id(self), None)
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Run with a poller of its own, if triggers are not shared."""
         async for event in self.filter_shared_stream(self.open_shared_stream(self.serialize()[1])):
             yield event
 

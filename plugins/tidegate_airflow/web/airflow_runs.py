@@ -42,7 +42,6 @@ class DagStatus:
 
 
 def to_schedule_state(dag: DagStatus | None) -> ScheduleState:
-    """Return the part of a DAG's status that tells how its pipeline or publication is."""
     if dag is None:
         return ScheduleState()
     return ScheduleState(
@@ -56,7 +55,6 @@ def to_schedule_state(dag: DagStatus | None) -> ScheduleState:
 
 
 def join_clocks(flush: DagStatus, stage: DagStatus | None) -> DagStatus:
-    """Join the statuses of flushes, or merges, and of staging: red if one is."""
     if stage is None or stage.failed is None or flush.failed is not None:
         return flush
     return replace(flush, failed=stage.failed, refused_at=stage.refused_at, is_fixed=stage.is_fixed)
@@ -126,7 +124,6 @@ def _to_run_row(run: Any) -> Data:
 
 
 def read_runs(dag_ids: Collection[str], limit: int) -> list[Data]:
-    """Read the newest `limit` runs of these DAGs together, newest first."""
     from airflow.models.dagrun import DagRun
     from airflow.utils.session import create_session
     from sqlalchemy import select
@@ -274,7 +271,6 @@ def read_last_commit(dag_id: str) -> datetime | None:
 
 
 def read_asset_ids(tables: Collection[str]) -> dict[str, int]:
-    """Return Airflow's number of each table's asset; none before its first publish."""
     from airflow.models.asset import AssetModel
     from airflow.utils.session import create_session
     from sqlalchemy import select

@@ -64,7 +64,6 @@ api = APIRouter(prefix="/api")
 
 
 def build_application() -> FastAPI:
-    """Build the page, as Airflow mounts it."""
     app = FastAPI(title="Tidegate", docs_url=None, redoc_url=None, openapi_url=None)
     app.mount("/static", StaticFiles(directory=STATIC_FOLDER), name="static")
     app.include_router(api)
@@ -88,7 +87,7 @@ async def _answer_problem(request: Request, problem: Exception) -> JSONResponse:
 
 
 def _list_pipelines(pipelines: PipelinesView, user: Any | None) -> list[str]:
-    """List the pipelines that the user may see; all of them for the scraper, which is no user."""
+    # the scraper, which is no user, sees all
     names = pipelines.sources.list_names()
     return names if user is None else filter_visible(user, names, pipelines.find_flush_dag_id)
 
@@ -99,7 +98,7 @@ def _list_publications(publications: PublicationsView, user: Any | None) -> list
 
 
 def _check_visible(pipelines: PipelinesView, user: Any, name: str) -> str:
-    """Return the name of a pipeline that the user may see; what may not be seen does not exist."""
+    # what may not be seen does not exist
     is_there = name in pipelines.sources.list_names()
     if not is_there or name not in filter_visible(user, [name], pipelines.find_flush_dag_id):
         raise _build_not_there(name)
@@ -112,7 +111,6 @@ def _build_not_there(name: str) -> HTTPException:
 
 @api.get("/pipelines")
 def get_overview(pipelines: PipelinesDep, publications: PublicationsDep, user: GetUserDep) -> dict[str, Any]:
-    """Return every pipeline and publication that the user may see, the worst first; of many parts of one the worst."""
     published = publications.get_overview(_list_publications(publications, user))
     rows = pipelines.get_overview(_list_pipelines(pipelines, user))
     return {
@@ -124,7 +122,6 @@ def get_overview(pipelines: PipelinesDep, publications: PublicationsDep, user: G
 
 @api.get("/pipelines/{name}")
 def get_pipeline(name: str, pipelines: PipelinesDep, user: GetUserDep) -> dict[str, Any]:
-    """Return everything that is known about one pipeline, and what the user may trigger and read."""
     all_dags = pipelines.list_dag_ids(_check_visible(pipelines, user, name))
     details = pipelines.get_pipeline(name, {kind: dag for kind, dag in all_dags.items() if can_read(user, dag)})
     if details is None:
@@ -138,7 +135,6 @@ def get_pipeline(name: str, pipelines: PipelinesDep, user: GetUserDep) -> dict[s
 
 @api.get("/publications/{name}")
 def get_publication(name: str, publications: PublicationsDep, user: GetUserDep) -> dict[str, Any]:
-    """Return one publication with everything that is known about it, and whether the user may start it."""
     if name not in publications.list_names() or name not in filter_visible(user, [name], format_publish_dag_id):
         raise HTTPException(404, f"publication={name}: there is none that you may see")
     details = publications.get_publication(name)

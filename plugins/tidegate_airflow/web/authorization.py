@@ -63,7 +63,6 @@ def _is_authorized(user: Any, dag_id: str, **access: Any) -> bool:
 async def _authenticate_scraper(
     request: Request, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer_scheme)]
 ) -> Any:
-    """Return None for the deployment's token for metrics, else a user of Airflow; 401 for nobody."""
     token = read_metrics_token()
     if token and credentials and hmac.compare_digest(credentials.credentials.encode(), token.encode()):
         return None

@@ -55,13 +55,11 @@ def _find_refusal(dag: DagStatus, streaks: list[FailureStreak]) -> float | None:
 
 
 def read_last_beat(dag_id: str, pipeline: str) -> datetime | None:
-    """Return when the fleet last committed this member's offsets, in UTC; None if unknown."""
     beat = _read_memory(dag_id, "beats").get(pipeline)
     return datetime.fromtimestamp(beat, UTC) if isinstance(beat, int | float) else None
 
 
 def _read_memory(dag_id: str, part: str) -> Data:
-    """Read what the last runs noted by pipeline; empty if it cannot be read. `part`: streaks, by kind; beats."""
     from airflow.models.asset import AssetModel
     from airflow.models.asset_state_store import AssetStateStoreModel
     from airflow.utils.session import create_session
@@ -79,7 +77,6 @@ def _read_memory(dag_id: str, part: str) -> Data:
 
 
 def _read_busy_members(dag_ids: Collection[str]) -> set[tuple[str, str]]:
-    """Return DAG and pipeline of the mapped tasks that are under way."""
     from airflow.models.taskinstance import TaskInstance as Instance
     from airflow.utils.session import create_session
     from sqlalchemy import select

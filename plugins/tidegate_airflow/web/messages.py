@@ -12,7 +12,6 @@ MAX_MESSAGE_CHARACTERS = 2000
 
 
 def describe_problem(problem: BaseException) -> str:
-    """Describe one problem for people; secrets in it are hidden."""
     text = str(problem).strip()
     if not isinstance(problem, TidegateError):
         text = f"{type(problem).__name__}: {text}" if text else type(problem).__name__

@@ -103,7 +103,6 @@ def _sample_table(labels: dict[str, Any], table: TableOverview) -> Iterable[Samp
 
 
 def _join_tables_of_templates(tables: Iterable[TableOverview]) -> Iterable[TableOverview]:
-    """Replace all tables of a template by one with the template's name and the worst of their numbers."""
     # records make thousands of tables, and each would be time series for ever
     named_by_records: dict[str, list[TableOverview]] = {}
     for table in tables:
@@ -127,7 +126,7 @@ def _join_tables_of_templates(tables: Iterable[TableOverview]) -> Iterable[Table
 
 
 def _sample_known(name: str, labels: dict[str, Any], value: float | None) -> Iterable[Sample]:
-    """Yield a sample unless it is unknown: a gap is seen, a zero would look well."""
+    # a gap is seen, a zero would look well
     if value is not None:
         yield name, labels, value
 

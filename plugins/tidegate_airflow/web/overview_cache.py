@@ -51,9 +51,7 @@ class ContextSource(Protocol):
         """Return one pipeline's session and group. Looks connections up, in a secrets backend that may hang."""
         ...
 
-    def report_failure(self, name: str) -> None:
-        """Say that the pipeline could not be read by these ports."""
-        ...
+    def report_failure(self, name: str) -> None: ...
 
 
 class OverviewCache:
@@ -93,7 +91,6 @@ class OverviewCache:
             return {name: self._get_row(name) for name in names}
 
     def get_interval_seconds(self, name: str) -> int:
-        """Return the pause between two flushes, as the pipeline was last opened; 0 if there is none."""
         return self._intervals.get(name, 0)
 
     def _forget_others(self, names: list[str]) -> None:
@@ -116,7 +113,7 @@ class OverviewCache:
         return row
 
     def _start_reading(self, names: list[str]) -> None:
-        """Open and read each place in a thread of its own: one that does not answer delays no other."""
+        # in threads of their own: a place that does not answer delays no other
         places: dict[Place, list[str]] = defaultdict(list)
         for name in names:
             places[self._sources.find_place(name)].append(name)
@@ -164,7 +161,6 @@ class OverviewCache:
         return groups
 
     def _read_group(self, members: list[Session]) -> None:
-        """Read 1. connectors' heartbeats and every table, 2. the log, 3. the age of what waits; 4. build the rows."""
         broker = cast("SharedBroker", members[0].broker)  # the sources open no other
         broker.forget()
         readings: list[PipelineProgress] = []
@@ -203,7 +199,6 @@ class OverviewCache:
         return readings
 
     def _get_recent(self, session: Session, row: PipelineOverview) -> RecentActivity:
-        """Return history and dead letters, read again when a table was published, or after a while."""
         batches = tuple(table["batch"] for table in row["tables"])
         entry = self._recent.get(row["pipeline"])
         if entry is None or entry[0] != batches or time.monotonic() - entry[1] > RECENT_FRESH_SECONDS:

@@ -73,7 +73,6 @@ class PipelineContexts:
         return {group: broker for group, broker in self._brokers.items() if group in in_use}
 
     def get_context(self, name: str) -> PipelineContext:
-        """Return one pipeline's context; raises what is wrong with its file, its catalog or its connections."""
         entry = self._find_cached(name)
         if entry is None:
             with self._find_opening(name):
@@ -128,7 +127,6 @@ class PipelineContexts:
             return entry[1]
 
     def report_failure(self, name: str) -> None:
-        """Look the pipeline's connections up again soon."""
         with self._lock:
             self._failed.add(name)
 

@@ -55,7 +55,6 @@ class PartReader:
         return {part: _get_result(future) for part, future in futures.items()}
 
     def _begin_reading(self, part: PartName, read: Callable[[], Any]) -> "Future[Any]":
-        """Return the reading of a part that is under way, or begin a new one."""
         with self._lock:
             if part not in self._readings:
                 future = self._readings[part] = self._workers.submit(read)
@@ -83,7 +82,6 @@ class PipelinesView:
         return sorted(overview, key=lambda row: (WORST_FIRST.index(row["state"]), row["pipeline"]))
 
     def _read_statuses(self, pipelines: list[str]) -> dict[str, DagStatus]:
-        """Read the DAG that flushes each pipeline, red also if staging fails; of a fleet's, the pipeline's part."""
         fleets = {name: self.sources.get_fleet(name) for name in pipelines}
         own_dags = {name: list_dag_ids(name) for name, fleet in fleets.items() if fleet is None}
         statuses = airflow_runs.read_dag_statuses([dags[kind] for dags in own_dags.values() for kind in CLOCKS])
@@ -98,7 +96,6 @@ class PipelinesView:
         return list_dag_ids(name, self.sources.get_fleet(name))
 
     def find_flush_dag_id(self, name: str) -> str:
-        """Return the DAG that flushes a pipeline: its own, or its fleet's."""
         return self.list_dag_ids(name)["flush"]
 
     def _to_row(self, row: PipelineRow, dag: DagStatus | None) -> PipelineRow:
@@ -205,7 +202,6 @@ def _get_result(future: "Future[Any]") -> Any:
 
 
 def _compute_expiry(parts: Data) -> str | None:
-    """Return when the committed offsets are forgotten, if no heartbeat follows the last."""
     last_heartbeat = parts["airflow"].get("last_heartbeat")
     seconds = parts["group_retention"].get("seconds")
     if last_heartbeat is None:

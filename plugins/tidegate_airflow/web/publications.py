@@ -66,7 +66,6 @@ class PublicationsView:
         return names
 
     def get_session(self, name: str) -> PublicationSession:
-        """Return one publication's session; raises what is wrong with its file, its catalog or its connections."""
         from tidegate.wiring.pipeline import NoEngine
         from tidegate.wiring.publication import assemble_loaded_publication
 
@@ -145,7 +144,7 @@ class PublicationsView:
 
 
 def _to_id_text(number: int | None) -> str | None:
-    """Return as text: browsers round numbers of this size."""
+    # browsers round numbers of this size
     return None if number is None else str(number)
 
 

@@ -55,7 +55,6 @@ def find_last_tries(session: Any, dag_ids: Collection[str]) -> list[Any]:
 
 
 def read_successes(session: Any, runs: Collection[Data]) -> dict[str, dict[str, set[str]]]:
-    """Return by DAG and run the tasks that succeeded, without those of which there is one for each table."""
     from airflow.models.taskinstance import TaskInstance as Instance
 
     task_ids: dict[str, dict[str, set[str]]] = {run["dag_id"]: {run["run_id"]: set()} for run in runs}
@@ -91,7 +90,6 @@ def iterate_newest_runs(session: Any, dag_ids: Collection[str]) -> Iterator[list
 
 
 def _list_commits(session: Any, dag_id: str, runs: Collection[Any]) -> list[datetime]:
-    """List when these runs committed, also of a heartbeat that is red for what failed before it."""
     from airflow.models.taskinstance import TaskInstance as Instance
     from airflow.models.xcom import XComModel
     from sqlalchemy import select
@@ -112,7 +110,6 @@ def _list_commits(session: Any, dag_id: str, runs: Collection[Any]) -> list[date
 
 
 def find_stalled(session: Any, runs: Collection[Data], now: datetime) -> dict[str, str]:
-    """Return by DAG what its run waits for, if no task is at work and nothing has moved for minutes."""
     from airflow.models.taskinstance import TaskInstance as Instance
     from airflow.models.trigger import Trigger
 
@@ -149,10 +146,7 @@ def _select_tasks(runs: Collection[Data], *columns: Any) -> Any:
 
 
 def _find_wait(run: Data, tasks: Collection[Any], now: datetime, triggerer_at: datetime | None) -> _Wait | None:
-    """Return what a run waits for since when; None if a task is at work, or something moved a moment ago.
-
-    `triggerer_at`: when a triggerer last said that it runs.
-    """
+    # None if a task is at work, or something moved a moment ago
     if any(task.state in MOVING_STATES for task in tasks):
         return None
     deferred = [task for task in tasks if task.state == DEFERRED_STATE]

@@ -6,7 +6,6 @@ PAGE_PATH = "/tidegate"
 
 
 def read_root_path() -> str:
-    """Return the path under which Airflow is reached, with a slash at its end."""
     from urllib.parse import urlsplit
 
     from airflow.configuration import conf
@@ -15,7 +14,6 @@ def read_root_path() -> str:
 
 
 def build_views() -> list[dict[str, Any]]:
-    """Return the entry in the navigation, and a tab on every DAG."""
     home = read_root_path().rstrip("/") + PAGE_PATH
     icon = f"{home}/static/icon.svg"
     shared = {"icon": icon, "icon_dark_mode": f"{home}/static/icon-dark.svg"}

@@ -36,7 +36,6 @@ def render_is_quoted(digits: str, expr: str, text: str) -> str:
 
 
 def _render_field_pattern(expr: str) -> str | None:
-    """Return a pattern of the field's name in a JSON text, up to its value; None inside of a list or a map."""
     name = FIELD_NAME.search(expr)
     if name is None:
         return None
@@ -45,7 +44,6 @@ def _render_field_pattern(expr: str) -> str | None:
 
 
 def render_is_changed(expr: str, name: str, text: str) -> str:
-    """Whether the parser made something else of what stands in `text`."""
     if name == "STRING":
         words = ", ".join(render_literal(f'"{word}"') for word in NON_FINITE_WORDS)
         is_word = f"{expr} IN ({words}) AND {_render_has_bare_word(expr, text)}"
@@ -55,10 +53,7 @@ def render_is_changed(expr: str, name: str, text: str) -> str:
 
 
 def _render_has_bare_word(expr: str, text: str) -> str:
-    """Whether a word such as NaN stands without quotes in the JSON `text`: the parser puts it into quotes.
-
-    The field's name, if it has one, is looked for before the word.
-    """
+    # the parser puts such a word into quotes
     name = _render_field_pattern(expr)
     if name is not None:
         return f"{text} RLIKE {render_literal(name + BARE_WORD_PATTERN)}"

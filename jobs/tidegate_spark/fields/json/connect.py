@@ -144,7 +144,6 @@ def _has_cases(data_type: DataType) -> bool:
 
 
 def _render_field_entry(entry: str, name: str) -> str:
-    """Return the schema of a field of a struct; NULL if it is not named."""
     return f"get(filter({entry}.fields, f -> f.field = {render_literal(name)}), 0)"
 
 
@@ -195,12 +194,11 @@ def _render_is_one_of(name: str, known: Iterable[str]) -> str:
 
 
 def _build_misfit_case(name: str, type_names: Iterable[str], leaf: Primitive) -> tuple[str, str]:
-    """Refuse a record that says that its number counts something else than the pipeline file's unit."""
+    # the record says that its number counts something else than the pipeline file's unit
     return _render_is_one_of(name, (*type_names, *OTHER_COUNTS)), f"CAST(NULL AS {leaf.name})"
 
 
 def _render_timestamp_in_unit(number: str, name: str, leaf: Primitive) -> str:
-    """Convert a count since 1970 in the unit that `name` states; NULL outside of the years of tables."""
     cases = " ".join(
         f"WHEN {render_literal(word)} THEN {render_timestamp(number, unit, leaf.name, leaf.is_truncated)}"
         for word, unit in TIMESTAMP_UNITS.items()

@@ -68,7 +68,6 @@ def render_inner_doubt(struct: str, fields: Fields) -> str:
 
 
 def render_any(conditions: list[str | None]) -> str:
-    """Whether one of the conditions holds; NULL does not."""
     return " OR ".join(f"coalesce({condition}, false)" for condition in conditions if condition) or "false"
 
 
@@ -78,7 +77,6 @@ def _render_has_tiny_number(text: str) -> str:
 
 
 def _render_has_null(expr: str, data_type: DataType, word: str) -> str | None:
-    """Whether a struct at `expr`, or inside of it, has one field that is NULL (OR), or all of them (AND)."""
     match data_type:
         case Array(element):
             inside = _render_has_null("e", element, word)
@@ -107,7 +105,6 @@ def _render_number(expr: str, leaf: Primitive) -> str:
 
 
 def _build_other_case_pattern(types: list[DataType]) -> str:
-    """Return a pattern of a text that may hold the name of a struct's field in another case."""
     names = sorted({name for data_type in types for name in _list_inner_names(data_type)})
     spellings: dict[str, list[str]] = {}
     for name in names:
@@ -133,12 +130,12 @@ def _list_inner_names(data_type: DataType) -> list[str]:
 
 
 def _render_entries(text: str) -> str:
-    """Return an object's fields as a MAP of texts, a name that stands twice in it twice."""
+    # a name that stands twice in it stands there twice
     return f"from_json({text}, 'MAP<STRING, STRING>')"
 
 
 def _render_part(text: str, place: str) -> str:
-    """Return what stands at the place, with the numbers as they are: `get_json_object` would print them anew."""
+    # `get_json_object` would print numbers anew
     for name in place.split(".") if place else ():
         text = f"try_element_at({_render_entries(text)}, {render_literal(name)})"
     return text
@@ -153,7 +150,6 @@ def _render_any_reason(values: str, inside: str) -> str:
 
 
 def _render_reason(text: str, data_type: DataType, path: str, subject: str) -> str | None:
-    """Return why the part of the text is not what was parsed of it, NULL if it is; None if it always is."""
     match data_type:
         case Array(element):
             inside = _render_reason("x", element, path, subject)
@@ -185,7 +181,6 @@ def _list_field_reasons(struct: Struct, begin: str, subject: str) -> list[str]:
 
 
 def _list_name_reasons(struct: Struct, path: str, subject: str) -> list[str]:
-    """Return the reasons of a struct's names: one differs only in case, or none is there."""
     names = ", ".join(render_literal(name) for name, _ in struct.fields)
     spelling = " ".join(f"WHEN {render_literal(n.lower())} THEN {render_literal(n)}" for n, _ in struct.fields)
     own_name = f"CASE lower(k) {spelling} END"

@@ -24,10 +24,7 @@ def render_key_object(fields: Fields, is_enveloped: bool) -> str:
 
 
 def _render_bare_payload(name: str) -> str:
-    """Lay out Kafka Connect's envelope around a bare value as that of a struct of one field; NULL for another envelope.
-
-    Numbers stand there as texts behind a mark: a VARIANT would print them anew.
-    """
+    # numbers stand there as texts behind a mark: a VARIANT would print them anew
     schema = "to_json(b.schema)"
     payload = "to_json(b.payload)"
     fields = f"concat('[{{\"field\":', {name}, ',', substring({schema}, 2), ']')"

@@ -64,7 +64,6 @@ def render_plain_json(text: str) -> str:
 
 
 def render_is_one_value(text: str) -> str:
-    """Whether the text is one JSON value, with nothing behind it."""
     elements = f"from_json(concat('{{\"e\":[', {text}, ',null]}}'), 'e ARRAY<VARIANT>').e"
     return f"coalesce(size({elements}) = 2, false)"
 
@@ -127,7 +126,7 @@ def unwrap_key(records: DataFrame, table: StageTable) -> DataFrame:
 
 
 def _render_document_key(table: StageTable) -> str:
-    """Return the key's text with the document in its one field, which may be called `_id`."""
+    # the field may be called `_id`
     fields = table.key.fields
     name = render_literal(f'{{"{"_id" if fields == ("_id",) else KEY_FIELD}":')
     body = "coalesce(get_json_object(key_text, '$.payload'), key_text)"
@@ -164,7 +163,6 @@ def _render_field_problem(text: str, name: str, kind: DataType) -> str:
 
 
 def _render_word(variant: str) -> str:
-    """Return the word of extended JSON that wraps the value, or its kind."""
     type_name = f"schema_of_variant({variant})"
     keys = f"json_object_keys(to_json({variant}))"
     wrapper = f"CASE WHEN get({keys}, 0) LIKE '$%' THEN get({keys}, 0) END"
@@ -176,7 +174,6 @@ def _render_word(variant: str) -> str:
 
 
 def _render_keeps_apart(variant: str, kind: DataType) -> str:
-    """Whether no value of another type has the value's place in a column of this type."""
     word = _render_word(variant)
     own_type = "false"
     if isinstance(kind, Struct):
@@ -201,7 +198,6 @@ def _render_is_own_type(variant: str, kind: Primitive) -> str:
 
 
 def _render_is_plain_binary(variant: str) -> str:
-    """Whether bytes have no type of their own, or are 16 that are a UUID."""
     subtype = _render_first_text(variant, "$['$type']", "$['$binary'].subType")
     data = _render_first_text(variant, "$['$binary'].base64", "$['$binary']")
     is_uuid = f"length({data}) = 24 AND {data} LIKE '%=='"
@@ -218,7 +214,7 @@ def _render_field(variant: str, name: str) -> str:
 
 
 def _list_words(kind: Primitive) -> tuple[str, ...]:
-    """Return what a column of the type takes: numbers are equal in MongoDB however they are written."""
+    # numbers are equal in MongoDB however they are written
     if kind.name == "BOOLEAN":
         return (TRUTH,)
     return ("$date",) if kind.name == "DATE" or kind.name in MOMENTS else (NUMBER, *NUMBER_WORDS)

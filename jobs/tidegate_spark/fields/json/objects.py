@@ -54,11 +54,9 @@ class Fields:
     text: str = "value_text"
 
     def get_unit(self, column: Column) -> str | None:
-        """Return the unit of whole numbers in this column; None refuses them."""
         return find_word(self.units.units if isinstance(self.units, ReadingRules) else self.units, column)
 
     def get_type(self, column: Column) -> DataType:
-        """Return the column's type, with marks of how its values may be written."""
         kind = parse_type(column.type)
         return self.units.mark_type(kind, column) if isinstance(self.units, ReadingRules) else kind
 
@@ -71,7 +69,6 @@ class Fields:
 
     @property
     def inner(self) -> str:
-        """`text_struct` without its brackets."""
         return ", ".join(f"{quote(c.name)}: {format_parsed_type(t)}" for c, t in self._list_types())
 
     def render_parsed_struct(self, struct: str) -> str:
@@ -146,7 +143,6 @@ class Fields:
         )
 
     def render_is_null(self, struct: str, column: Column) -> str:
-        """Whether the object at `struct` lacks the column's field, or has null there."""
         return render_is_null(f"{struct}.{quote(column.name)}", self.get_type(column))
 
     def render_is_empty(self, struct: str) -> str:
@@ -171,7 +167,6 @@ class Fields:
         return " OR ".join([*([long] if long else []), *unkept, *too_large]) or None
 
     def render_is_column_name(self, name: str) -> str:
-        """Whether `name` is a column's, compared without case."""
         return f"lower({name}) IN ({', '.join(render_literal(c.name.lower()) for c in self.columns)})"
 
     def render_misfit_cases(self, text: str, struct: str, condition: str) -> str:
@@ -200,7 +195,6 @@ class Fields:
 
 
 def _render_is_there(text: str, path: str, column: Column) -> str:
-    """Whether the object at `path` of the JSON `text` has something in the column's field."""
     step = "'" + column.name.replace("'", "\\'") + "'"
     return f"get_json_object({text}, {render_literal(f'{path}[{step}]')}) IS NOT NULL"
 
@@ -258,7 +252,6 @@ def read_row_object(records: DataFrame, name: str, row: str, fields: Fields) -> 
 
 
 def _render_is_reprinted(struct: str, places: Sequence[tuple[Fields, str]]) -> str:
-    """Whether a text at one of the places may not be what was written; empty if there are no texts."""
     doubts = [fields.render_is_reprinted(f"{render_object(struct)}{path}") for fields, path in places]
     doubt = " OR ".join(f"coalesce({doubt_sql}, false)" for doubt_sql in doubts if doubt_sql)
     return f"{struct}.{CORRUPT_COLUMN} IS NULL AND ({doubt})" if doubt else ""

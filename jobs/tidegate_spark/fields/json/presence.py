@@ -25,7 +25,6 @@ FORMAT_HINTS = (
 
 
 def render_keys(text: str) -> str:
-    """Return the names of the object's own fields; NULL if the text is no object."""
     return f"json_object_keys({render_strict_text(text) if text.isidentifier() else text})"
 
 
@@ -69,10 +68,7 @@ def _render_is_unnamed(text: str, column: Column) -> str:
 
 
 def _render_may_be_respelled(text: str, column: Column) -> str:
-    """Whether a column that is NULL may have its field under a name in another case.
-
-    A cheap test: most such columns are null under their own name, and these objects need not be taken apart.
-    """
+    # most such columns are null under their own name, and these objects need not be taken apart
     name = json.dumps(column.name, ensure_ascii=False)
     is_null = " OR ".join(f"contains({text}, {render_literal(f'{name}:{blank}null')})" for blank in ("", " "))
     quoted = re.escape(name)
@@ -89,7 +85,6 @@ def _render_has_respelled(text: str, fields: Fields) -> str:
 
 
 def render_respelled_case(text: str, struct: str, fields: Fields, *, is_named: bool = False) -> str:
-    """Return `WHEN … THEN …` for an object of which `render_is_respelled` is true."""
     reason = render_literal(
         "the value has field names that differ from column names only in upper and lower case; "
         "declare the columns as the records spell them"

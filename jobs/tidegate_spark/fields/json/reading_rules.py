@@ -25,7 +25,6 @@ class ReadingRules:
     counts_days: bool = False
 
     def mark_type(self, data_type: DataType, column: Column) -> DataType:
-        """Return the column's type, with marks of how its values may be written."""
         marked_type = make_lenient(data_type) if find_word(self.numbers, column) == "lenient" else data_type
         encoding = find_word(self.binary, column)
         marked_type = make_encoded(marked_type, encoding) if encoding and encoding != BASE64 else marked_type

@@ -93,7 +93,6 @@ def has_zero(expr: str, data_type: DataType) -> str | None:
 
 
 def has_binary_fraction(data_type: DataType) -> bool:
-    """Whether the type is, or holds, a FLOAT or a DOUBLE."""
     return has_leaf(data_type, lambda leaf: leaf.name in BINARY_FRACTIONS and not leaf.is_lenient)
 
 
@@ -151,13 +150,11 @@ def render_part(text: str, path: str) -> str:
 
 
 def render_unmarked_text(text: str) -> str:
-    """Undo `render_marked_text`, or `render_text_of_numbers`."""
     pattern = render_literal(rf'"\\u0016({NUMBER_PATTERN})"|\\u0016(\\u0016)')
     return f"regexp_replace({text}, {pattern}, '$1$2')"
 
 
 def to_marked_type(data_type: DataType) -> DataType:
-    """Return what a marked text is parsed with, instead of `data_type`."""
     return replace_leaves(data_type, lambda leaf: Primitive("STRING") if leaf.name in MARKED_NUMBERS else leaf)
 
 
@@ -170,7 +167,7 @@ def render_unmarked_value(expr: str, data_type: DataType) -> str:
 
 
 def _render_unmarked_keys(expr: str, conversion: str) -> str:
-    """Remove the marks from the keys of the map `conversion`. One in which a key stands twice is bad, and stays."""
+    # a map in which a key stands twice is bad, and stays
     keys = f"transform(map_keys({expr}), k -> replace(k, '{NUMBER_MARK}{NUMBER_MARK}', '{NUMBER_MARK}'))"
     has_mark = f"exists(map_keys({expr}), k -> contains(k, '{NUMBER_MARK}')) AND NOT {render_has_key_twice(expr)}"
     return f"CASE WHEN {has_mark} THEN map_from_arrays({keys}, map_values({conversion})) ELSE {conversion} END"
@@ -203,10 +200,7 @@ def _render_number(expr: str, name: str) -> str:
 
 
 def _render_unmarked_string(expr: str) -> str:
-    """Remove marks from a text; inside of an object or a list, also the quotes of numbers.
-
-    What begins as an object does may be a text: there the mark stands twice, and in a printed object it is escaped.
-    """
+    # a text may begin as an object does: there the mark stands twice, and in a printed object it is escaped
     inside = f"replace({render_unmarked_text(expr)}, '{NUMBER_MARK}{NUMBER_MARK}', '{NUMBER_MARK}')"
     return (
         f"CASE WHEN {expr} LIKE '{{%' OR {expr} LIKE '[%' THEN {inside} "

@@ -27,7 +27,6 @@ NOT_DIGITS_PATTERN = "[.eE+-]"
 
 
 def render_unreadable_cases(struct: str, misfits: str) -> str:
-    """Return `WHEN … THEN …` for a value text that is not an object which fits its columns."""
     problem = f"{struct}.{CORRUPT_COLUMN}"
     unreadable = (
         f"CASE WHEN {render_object(struct)} IS NULL THEN 'the value is not one JSON object' "
@@ -45,7 +44,6 @@ def render_unreadable_cases(struct: str, misfits: str) -> str:
 
 
 def render_is_marked(text: str) -> str:
-    """Whether the text begins with an invisible byte-order mark."""
     return f"{text} LIKE {render_literal(f'{BYTE_ORDER_MARK}%')}"
 
 
@@ -73,13 +71,11 @@ def _render_case(condition: str, problem: str) -> str:
 
 
 def _render_has_longer(text: str, behind: str, limit: int) -> str:
-    """Whether something in quotes, with the pattern `behind` it, has more characters than the limit."""
     quoted = f"regexp_extract_all({text}, {render_literal(f'({STRING_PATTERN}){behind}')}, 1)"
     return f"length({text}) > {limit} AND exists({quoted}, q -> length(q) > {limit + QUOTES})"
 
 
 def _render_depth(text: str) -> str:
-    """Return how deep brackets are nested in a text without anything in quotes."""
     brackets = f"split(regexp_replace({text}, {render_literal(NOT_BRACKETS_PATTERN)}, ''), '')"
     step = "CASE WHEN c IN ('[', '{') THEN 1 WHEN c = '' THEN 0 ELSE -1 END"
     return (

@@ -103,7 +103,7 @@ class TextFields(Fields):
 
 
 def _render_parsed_message(text: str, inside: str) -> str:
-    """Parse the message; numbers that Spark prints anew, which Canal itself does not write, as written."""
+    # Canal itself writes no number that Spark prints anew
     has_number = f"{text} RLIKE {render_literal(BARE_NUMBER_PATTERN)}"
     return (
         f"CASE WHEN {has_number} THEN {render_exact_from_json(text, inside)} ELSE {render_from_json(text, inside)} END"
@@ -115,7 +115,7 @@ def _is_bytes(column: Column) -> bool:
 
 
 def _render_converted(text: str, column: Column) -> str:
-    """Convert a value. Canal writes each byte as its character of ISO-8859-1."""
+    # Canal writes each byte as its character of ISO-8859-1
     latin = f"CASE WHEN {text} RLIKE {render_literal(LATIN)} THEN encode({text}, 'ISO-8859-1') END"
     return latin if _is_bytes(column) else render_conversion(text, column.type)
 

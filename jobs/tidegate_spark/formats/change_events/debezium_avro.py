@@ -57,10 +57,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
 
 
 def _render_old_key_of_row(table: StageTable, fields: AvroFields) -> str | None:
-    """Return the key in `before`, if a record whose key is taken from the value changes a field of it.
-
-    A row of the key alone has NULL in its other fields, so NULL there says nothing.
-    """
+    # a row of the key alone has NULL in its other fields, so NULL there says nothing
     keys = list_key_fields(table).columns
     if not keys or any(column.name not in fields.by_name for column in keys):
         return None
@@ -70,7 +67,6 @@ def _render_old_key_of_row(table: StageTable, fields: AvroFields) -> str | None:
 
 
 def _render_unkept(schema: dict[str, Any]) -> dict[str, str]:
-    """Return a condition for each word whose field is there and whose column's type cannot hold it."""
     rendered = _render_metadata(schema)
     source_fields = _find_source_fields(schema)
     words = {"source.timestamp": (source_fields.get("ts_ms"), "TIMESTAMP")}
@@ -93,7 +89,6 @@ def _find_source_fields(schema: dict[str, Any]) -> dict[str, str]:
 
 
 def _render_metadata(schema: dict[str, Any]) -> dict[str, str]:
-    """Return what the event says of itself, as far as its schema has the fields."""
     fields = get_field_schemas(schema)
     source_fields = _find_source_fields(schema)
     tables = [source_fields[name] for name in ("table", "collection") if name in source_fields]

@@ -146,7 +146,7 @@ def _render_located_reason(fields: ConnectFields, table: StageTable) -> str:
 
 
 def _render_sparse_case() -> str:
-    """Return `WHEN … THEN …` for an update in which a missing column may be NULL or left out."""
+    # a missing column may be NULL or left out
     kinds = ", ".join(map(render_literal, SPARSE_CAPTURE_TYPES))
     paths = ("$.source.value_capture_type", "$.payload.source.value_capture_type")
     kind_paths = ", ".join(f"get_json_object(value_text, '{path}')" for path in paths)
@@ -157,14 +157,12 @@ def _render_sparse_case() -> str:
 
 
 def _list_places(fields: Fields, metadata: str) -> list[tuple[Fields, str]]:
-    """List where an event holds what is read as it is written: the row, and what is needed of its source."""
     sources = Fields((SOURCE_COLUMN,))
     rows = [(fields, ".after"), (fields, ".payload.after")]
     return [*rows, (sources, ""), (sources, ".payload")] if "source: " in metadata else rows
 
 
 def _render_old_key_of_row(keys: Fields, table: StageTable) -> str | None:
-    """Return the key in `before`, if a record whose key is taken from the value changes a field of it."""
     if not keys.columns:
         return None
     pairs = zip(keys.columns, keys.render_values("kvb"), keys.render_values("kv"), strict=True)
@@ -224,14 +222,12 @@ UNKEPT = {
 
 
 def _render_source_fields(table: StageTable) -> str:
-    """Return the event's own fields that the metadata columns need."""
     words = {key.removeprefix("value.") for key in table.metadata.values() if key.startswith("value.")}
     source = f", source: {SOURCE_COLUMN.type}" if any(key.startswith("source.") for key in words) else ""
     return source + (", ts_ms: BIGINT" if "ingestion-timestamp" in words else "")
 
 
 def render_change(table: StageTable) -> str:
-    """Return what a record does to its row: see `get_tombstone_change`."""
     return (
         f"CASE WHEN value IS NULL THEN '{get_tombstone_change(table)}' {render_truncate_case(IS_TRUNCATE, table)} "
         f"ELSE coalesce(nullif(event_op, '{NO_CHANGE}'), '{UPSERT}') END"  # an op of that name is unknown, too
@@ -259,7 +255,6 @@ def render_unknown_event_cases(row: str, table: StageTable, *, is_json: bool = F
 
 
 def _render_no_document_advice() -> str:
-    """Return what to do about an event of MongoDB without a document; nothing for other sources."""
     paths = ("$", "$.payload")
     connectors = (f"get_json_object(value_text, '{path}.source.connector') = 'mongodb'" for path in paths)
     changes = (f"get_json_object(value_text, '{path}.updateDescription') IS NOT NULL" for path in paths)
@@ -268,7 +263,7 @@ def _render_no_document_advice() -> str:
 
 
 def _add_key_of_value(records: DataFrame, keys: Fields, table: StageTable) -> DataFrame:
-    """Add `kv`: the key's fields as `after` or `before` has them, parsed only for records whose key is taken there."""
+    # parsed only for records whose key is taken there
     if not keys.columns:
         return records.selectExpr("*", "CAST(NULL AS STRING) AS kv")
     event = f"before: {keys.text_struct}, after: {keys.text_struct}"

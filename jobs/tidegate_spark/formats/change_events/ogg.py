@@ -91,7 +91,6 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
 
 
 def _render_unkept(table: StageTable) -> dict[str, str]:
-    """Return a condition for each of the operation's times that its column would cut, or that is none."""
     texts = {"ingestion-timestamp": "e.current_ts", "event-timestamp": "e.op_ts"}
     columns = {word.removeprefix("value."): name for name, word in table.metadata.items()}
     leaves = {w: replace(TIMESTAMP_TYPE, is_truncated=table.value.truncates(columns[w])) for w in texts if w in columns}
@@ -102,7 +101,7 @@ def _render_unkept(table: StageTable) -> dict[str, str]:
 
 
 def _render_is_absent(name: str) -> str:
-    """Whether the update leaves the column out, so that it did not change."""
+    # a column that the update leaves out did not change
     return f"event_op = '{UPDATE}' AND NOT array_contains(sent, {render_literal(name)})"
 
 
@@ -117,7 +116,7 @@ def _render_unknown_cases(table: StageTable) -> str:
 
 
 def _render_required_cases(table: StageTable, fields: Fields) -> str:
-    """Return `WHEN … THEN …` for a row without a NOT NULL column; an update, or a delete, may leave it out."""
+    # an update, or a delete, may leave a column out
     cases = []
     for column in (c for c in table.value_columns if not c.nullable):
         presence = (
@@ -129,7 +128,7 @@ def _render_required_cases(table: StageTable, fields: Fields) -> str:
 
 
 def _render_condition_cases(table: StageTable) -> str:
-    """Return `WHEN … THEN …` for an update without a column of the conditions: it would be taken for NULL."""
+    # a missing column would be taken for NULL
     route = table.route.field if table.route else ""
     naming = table.naming.template if table.naming else ""
     settings = {"when": table.when, "delete_when": table.delete_when, "route": route, "the table's name": naming}
@@ -143,7 +142,7 @@ def _render_condition_cases(table: StageTable) -> str:
 
 
 def _render_partial_move_case(table: StageTable, keys: Fields) -> str:
-    """Return `WHEN … THEN …` for an update to another key without all columns: that key's row does not have them."""
+    # the row of the other key does not have the missing columns
     if not keys.columns or not table.unchanged:
         return ""
     lacks = " OR ".join(_render_is_absent(name) for name in table.unchanged)

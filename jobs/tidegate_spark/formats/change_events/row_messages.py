@@ -31,7 +31,6 @@ class MessageFields(NamedTuple):
 
 
 def list_all_columns(table: StageTable) -> tuple[Column, ...]:
-    """Return the value's columns, and the key's that the value lacks."""
     names = {column.name for column in table.value_columns}
     return (*table.value_columns, *(column for column in list_key_fields(table).columns if column.name not in names))
 
@@ -105,7 +104,6 @@ def render_lacking_cases(
 
 
 def _render_key_reason(keys: Fields, row: str) -> str:
-    """Return which NOT NULL field of the key the row lacks, else NULL."""
     required_columns = [column for column in keys.columns if not column.nullable]
     reasons = ((c, render_literal(f"the key field {c.name} is required and missing")) for c in required_columns)
     cases = " ".join(f"WHEN {keys.render_is_null(row, column)} THEN {text}" for column, text in reasons)
@@ -113,7 +111,7 @@ def _render_key_reason(keys: Fields, row: str) -> str:
 
 
 def _add_old_keys(records: DataFrame, keys: Fields, old_rows: str) -> DataFrame:
-    """Add `moved_from`: `olds`, never NULL, so that it can be zipped with `datas`; and each one's names."""
+    # never NULL, so that it can be zipped with `datas`
     if not keys.columns:
         return records
     return records.selectExpr(
@@ -125,7 +123,6 @@ def _add_old_keys(records: DataFrame, keys: Fields, old_rows: str) -> DataFrame:
 
 
 def _render_changes(rows: Fields, keys: Fields) -> str:
-    """Return ARRAY<STRUCT<op, row>> of a message; NULL for one that changes no row."""
     if not keys.columns:
         each = f"transform(datas, d -> {_render_change('event_op', 'd')})"
         return f"CASE WHEN event_op IS NOT NULL THEN {each} END"

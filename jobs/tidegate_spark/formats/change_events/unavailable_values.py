@@ -58,7 +58,6 @@ def mark_unavailable_values(decoded: DataFrame, decoded_value: DecodedValue, tab
 def _list_refusals(
     conditions: dict[str, str], decoded_value: DecodedValue, table: StageTable, *, is_ordered: bool
 ) -> list[tuple[str, str]]:
-    """Return what makes a record bad whose columns by `conditions` hold no value: condition and reason."""
     refusals = [
         (sql, _render_refusal(name))
         for name, sql in conditions.items()
@@ -76,7 +75,7 @@ def _render_available(name: str, conditions: dict[str, str]) -> str:
 
 
 def _render_is_moved(decoded_value: DecodedValue, table: StageTable) -> str:
-    """Whether the row had another key before, which would have the kept values; empty if no event tells that."""
+    # the row of the other key has what would be kept
     header = f"exists(headers, h -> h.key = '{OLD_KEY_HEADER}')"
     conditions = [f"coalesce({header}, false)"] if reads_old_key_header(table) else []
     conditions += [f"({decoded_value.previous_key}) IS NOT NULL"] if decoded_value.previous_key else []
@@ -137,7 +136,6 @@ def _list_encoded_bytes(data: bytes) -> tuple[bytes, ...]:
 
 
 def hash_placeholder(placeholder: str) -> str:
-    """Return the UUID that Java makes of the placeholder's bytes."""
     digest = hashlib.md5(placeholder.encode(), usedforsecurity=False).digest()
     return str(UUID(bytes=digest, version=3))
 

@@ -37,7 +37,6 @@ def render_json(row: str) -> str:
 
 
 def _render_with_text_keys(value: str, kind: T.DataType, path: str, depth: int = 0) -> str:
-    """Write the keys of maps as texts, at every depth, if Spark would not write them as values."""
     if not _has_other_keys(kind):
         return value
     element = f"_tidegate_{depth}"

@@ -65,7 +65,6 @@ def encode(spark: SparkSession, part: RecordPart) -> Column:
 
 
 def build_header(spark: SparkSession, part: RecordPart) -> bytes:
-    """Return what stands before each message: the zero byte, the schema's id, the message's index."""
     return _register_message(spark, part, _describe_message(spark, part))
 
 
@@ -97,7 +96,6 @@ def _describe_message(spark: SparkSession, part: RecordPart) -> _Message:
 
 
 def list_problems(spark: SparkSession, part: RecordPart) -> list[Problem]:
-    """Return `list_value_problems`, and the rows with NULL in a field that has no presence."""
     return _list_all_problems(part, _describe_message(spark, part))
 
 

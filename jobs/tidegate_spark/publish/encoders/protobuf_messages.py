@@ -84,7 +84,6 @@ def build_descriptor(
 
 
 def _name_message(file: Any, message_name: str | None, own_name: str) -> str:
-    """Return the message's full name with a dot ahead; it may be given without its package."""
     package = _render_package(file)
     if message_name is None:
         return f"{package}.{file.message_type[0].name if file.message_type else own_name}"
@@ -179,7 +178,7 @@ def _extend_message(file: Any, path: str, fields: list[dict[str, Any]]) -> None:
 
 
 def _add_field(file: Any, message: Any, field: dict[str, Any], path: str) -> Any:
-    """Add a field behind all numbers that were ever given, which can say that it is not set."""
+    # behind all numbers that were ever given, and with a presence of its own
     json_name = _to_json_name(field["name"])
     alike = next((f.name for f in message.field if _to_json_name(f.name) == json_name), None)
     if alike is not None:
@@ -200,7 +199,6 @@ def _add_field(file: Any, message: Any, field: dict[str, Any], path: str) -> Any
 
 
 def _choose_number(message: Any) -> int:
-    """Return a number that no field has or had, and that is not reserved."""
     reserved_ranges = [*message.reserved_range, *message.extension_range]
     number: int = 1 + max(
         [0, *(f.number for f in message.field), *(r.end - 1 for r in reserved_ranges if r.end <= MAX_NUMBER)]

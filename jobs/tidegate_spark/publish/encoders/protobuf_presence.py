@@ -45,7 +45,7 @@ def _list_problems(values: Sequence[_Value], message: Any, file: FileMessages, d
 
 
 def _list_choice_problems(values: Sequence[_Value], message: Any) -> list[Problem]:
-    """Return the rows with more than one value in a `oneof`: the last of them would take the others away."""
+    # the last of several values would take the others away
     indexes = {
         field.name: field.oneof_index
         for field in message.field
@@ -80,7 +80,6 @@ def _list_inner_problems(value: _Value, message: Any, file: FileMessages, depth:
 
 
 def _has_presence(field: Any, is_proto3: bool) -> bool:
-    """Whether a reader can tell that the field is not set; lists and maps have no such value."""
     if field.label == field.LABEL_REPEATED:
         return True
     if field.label == field.LABEL_REQUIRED:

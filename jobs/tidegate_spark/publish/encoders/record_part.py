@@ -61,7 +61,6 @@ class Problem(NamedTuple):
 
 
 def put_inside(elements: str, name: str, problems: Sequence[Problem]) -> list[Problem]:
-    """Return the problems of `name`, an element, as those of the list of `elements`."""
     return [Problem(f"exists({elements}, {name} -> {problem.condition})", problem.reason) for problem in problems]
 
 
@@ -91,7 +90,6 @@ def _list_text_problems(at: str, kind: T.DataType, path: str, depth: int) -> lis
 
 
 def render_problem(problems: Sequence[Problem]) -> str:
-    """Return the first of the problems that a row has, else NULL."""
     cases = " ".join(f"WHEN {problem.condition} THEN {render_literal(problem.reason)}" for problem in problems)
     return f"CASE {cases} END" if cases else "CAST(NULL AS STRING)"
 
@@ -112,5 +110,4 @@ def check_has_text(part: RecordPart) -> None:
 
 
 def render_map(options: dict[str, str]) -> str:
-    """Return a map of texts, as Spark's writers take their options."""
     return f"map({', '.join(f'{render_literal(name)}, {render_literal(value)}' for name, value in options.items())})"

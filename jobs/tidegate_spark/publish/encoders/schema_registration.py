@@ -68,7 +68,6 @@ def read_newest_schema(settings: dict[str, Any], subject: str) -> tuple[int, byt
 
 
 def _explain_refusal(subject: str, fault: Any, right: str) -> GiveUp | None:
-    """Return the error of a log-in or a right that the registry refused; None if it refused something else."""
     if fault.http_status_code not in ACCESS_STATUS_CODES:
         return None
     return GiveUp(
@@ -79,7 +78,7 @@ def _explain_refusal(subject: str, fault: Any, right: str) -> GiveUp | None:
 
 
 def _read_description(place: str, text: str) -> bytes:
-    """Read the serialized form that was asked for; some registries give the text of the language anyway."""
+    # some registries give the text of the language although the serialized form was asked for
     try:
         return base64.b64decode(text, validate=True)
     except ValueError:

@@ -41,7 +41,6 @@ AIRFLOW_SECONDS = 60  # it takes seconds to import, on a busy machine ten and mo
 
 
 def has_airflow(environ: Mapping[str, str] | None = None) -> bool:
-    """Whether an Airflow is set up here: its home has a configuration, or variables configure it."""
     variables = os.environ if environ is None else environ
     home = variables.get("AIRFLOW_HOME")
     is_configured = any(name.startswith("AIRFLOW__") for name in variables)
@@ -113,7 +112,7 @@ def diagnose(
 
 
 def _mark_connection(finding: Finding) -> Finding:
-    """Give a missing connection a check name of its own: Airflow may have it."""
+    # Airflow may have it
     match = CONNECTION_PATTERN.match(finding.cause)
     if match is None:
         return finding

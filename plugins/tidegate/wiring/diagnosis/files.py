@@ -98,7 +98,7 @@ def check_consumer_groups(pipelines: list[Pipeline]) -> Iterator[Finding]:
 
 
 def _list_common_topics(source: Source, other: Source) -> list[str]:
-    """List topics, or a pattern, that both read; two different patterns are not compared."""
+    # two different patterns are not compared
     common = set(source.topics) & set(other.topics)
     if source.topic_pattern == other.topic_pattern and source.topic_pattern is not None:
         common.add(source.topic_pattern)

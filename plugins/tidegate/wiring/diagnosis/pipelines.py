@@ -23,7 +23,6 @@ MAX_FUTURE_SECONDS = 60.0  # of the newest record
 
 
 def check_topics(session: Session) -> Iterator[Finding]:
-    """Check the log's ends, the group's offsets, and the times of the newest records."""
     source = session.pipeline.source
     log, missing = read_known_log(session)
     if reason := explain_no_row_topics(session, log):
@@ -46,7 +45,6 @@ def check_topics(session: Session) -> Iterator[Finding]:
 
 
 def check_table_columns(session: Session) -> Iterator[Finding]:
-    """Check that the registry's schemas, the file's columns and the table's fit each other."""
     session = expand_template(session)
     tables = [table for table in session.pipeline.tables if not table.discovers_names]
     faults = list[Finding]()
@@ -86,7 +84,6 @@ def check_position(session: Session) -> Iterator[Finding]:
 
 
 def check_publication(session: PublicationSession) -> Iterator[Finding]:
-    """Check that topics are compacted, and that progress fits table and topics."""
     name = session.publication.name
     try:
         table, topics, progress = observe_publication(session)
