@@ -36,50 +36,38 @@ class DecodedKey:
 
 @dataclass(frozen=True)
 class DecodedValue:
-    """The rows in the value's bytes. Everything but `records` and `has_several_rows` is SQL.
+    """The rows in the value's bytes. Everything but `records` and `has_several_rows` is SQL."""
 
-    - `records`: with two columns more: `change` (c, r, u, d, or nothing) and `located_reason`.
-    - `has_several_rows`: one record may hold several rows, each with its own key; `row_number` numbers them.
-    - `columns`: each value column under its name.
-    - `reason`: why a row does not fit the columns; the SQL may refer to them as `ROW`.
-    - `null_reason`: which column, or part of one, is NULL and must not be; not counted for a row that a condition makes
-      a delete.
-    - `key`, `key_reason`: the key's columns for records whose key has no bytes. `key_presence`: the value has them.
-    - `previous_key`: the struct of the row's former key, if the record changes the key; else NULL.
-    - `columns_before`: columns of the row that a delete shows.
-    - `absent_columns`: for each column that an update may leave out, the condition that it is left out.
-    - `truncate_condition`: true for a truncate that the destination applies. Such records look like deletes of no row.
-    - `metadata`: the format's own, by its word. `lossy_metadata`: the conditions that columns cannot hold them.
-    - `is_tombstone`: the record has no value, in a format whose events say what was deleted.
-    - `row_count`: how many rows the record holds, or would hold if it were good.
-    - `concerns_all`: the record is for every table, whichever it names.
-    - `doubts`: for each column the condition that its value is not what the record holds. In a bad record, columns that
-      are not named here cannot be trusted.
-    - `columns_of_unlocated`: each column of a record with a `located_reason`.
-    - `add_ordered_row`: adds a struct `ordered_row`: columns of the row, or of the row before a delete, that are parsed
-      for a sequence only.
-    """
-
-    records: DataFrame
-    columns: tuple[str, ...]
-    reason: str
-    key: str
+    records: DataFrame  # with two columns more: `change` (c, r, u, d, or nothing) and `located_reason`
+    columns: tuple[str, ...]  # each value column under its name
+    reason: str  # why a row does not fit the columns; the SQL may refer to them as `ROW`
+    key: str  # the key's columns, for records whose key has no bytes
     key_reason: str
-    key_presence: str
+    key_presence: str  # the value has the key's columns
+    # which column, or part of one, is NULL and must not be; not counted for a row that a condition makes a delete
     null_reason: str = NO_REASON
-    metadata: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, str] = field(default_factory=dict)  # the format's own, by its word
     row_number: str = "0L"
-    columns_before: Mapping[str, str] = field(default_factory=dict)
-    has_several_rows: bool = False
-    previous_key: str | None = None
+    columns_before: Mapping[str, str] = field(default_factory=dict)  # columns of the row that a delete shows
+    has_several_rows: bool = False  # one record may hold several rows, each with its own key; `row_number` numbers them
+    previous_key: str | None = None  # the struct of the row's former key, if the record changes the key; else NULL
+    # for each column that an update may leave out, the condition that it is left out
     absent_columns: Mapping[str, str] = field(default_factory=dict)
+    # true for a truncate that the destination applies; such a record looks like a delete of no row
     truncate_condition: str | None = None
-    lossy_metadata: Mapping[str, str] = field(default_factory=dict)
-    is_tombstone: str = "false"
-    row_count: str = "1"
-    concerns_all: str = "false"
+    lossy_metadata: Mapping[str, str] = field(
+        default_factory=dict
+    )  # for each word, the condition that its column cannot hold it
+    is_tombstone: str = "false"  # the record has no value, in a format whose events say what was deleted
+    row_count: str = "1"  # how many rows the record holds, or would hold if it were good
+    concerns_all: str = "false"  # the record is for every table, whichever it names
+    # for each column the condition that its value is not what the record holds; in a bad record, other columns cannot
+    # be trusted
     doubts: Mapping[str, str] = field(default_factory=dict)
+    # each column of a record with a `located_reason`
     columns_of_unlocated: Mapping[str, str] = field(default_factory=dict)
+    # adds a struct `ordered_row`: columns of the row, or of the row before a delete, that are parsed for a sequence
+    # only
     add_ordered_row: Callable[[DataFrame, Fields], DataFrame] | None = None
 
 

@@ -104,21 +104,16 @@ FORGET_SHARE = 7  # a seventh of tombstone_retention (a day by default) lies bet
 
 @dataclass(frozen=True)
 class CleanUpReport:
-    """What was removed for one table. None means: nothing to do, or an earlier part failed.
-
-    - `published`: the newest published batch.
-    - `removed`: rows removed from the intermediate table, by kind.
-    - `needs_compaction`: compact should measure the table's files.
-    - `unknown_valid_through`: pipelines whose time is unknown, so no remembered delete was forgotten.
-    """
+    """What was removed for one table. None means: nothing to do, or an earlier part failed."""
 
     table: str
-    published: int | None = None
+    published: int | None = None  # the newest published batch
     sent_dead_letters: int | None = None
-    removed: dict[str, int] = field(default_factory=dict)
-    needs_compaction: bool | None = None
+    removed: dict[str, int] = field(default_factory=dict)  # rows removed from the intermediate table, by kind
+    needs_compaction: bool | None = None  # compact should measure the table's files
     branches: int | None = None
     forgotten_deletes: int | None = None
+    # pipelines whose time is unknown, so no remembered delete was forgotten
     unknown_valid_through: list[str] | None = None
     failed: str | None = None
 

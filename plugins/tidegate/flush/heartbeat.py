@@ -121,16 +121,11 @@ def _check_unmoved(position: Position, table: TableSession) -> None:
 
 @dataclass(frozen=True)
 class HeartbeatResult:
-    """What a heartbeat did.
+    """What a heartbeat did."""
 
-    - `committed`: the next offsets that it committed to the consumer group.
-    - `due`: the interval was over. Only then are there `tables` and `warnings`.
-    - `sent`: how many records were produced to `heartbeat.topic`.
-    """
-
-    committed: Offsets
-    due: bool = False
-    sent: int = 0
+    committed: Offsets  # the next offsets that it committed to the consumer group
+    due: bool = False  # the interval was over. Only then are there `tables` and `warnings`
+    sent: int = 0  # how many records were produced to `heartbeat.topic`
     tables: tuple[HeartbeatRecord, ...] = ()
     warnings: tuple[str, ...] = ()
 

@@ -295,15 +295,11 @@ class DeferredJob:
 
 @dataclass
 class MergeCheckpoint:
-    """What a run of a queue has published so far.
-
-    - `deferred_job`: the job for which the task was deferred; None if it was not.
-    - `first_under_way`: the number of the first batch that it was merging then.
-    """
+    """What a run of a queue has published so far."""
 
     published: list[PublishedBatch] = field(default_factory=list)
-    deferred_job: DeferredJob | None = None
-    first_under_way: int | None = None
+    deferred_job: DeferredJob | None = None  # the job for which the task was deferred; None if it was not
+    first_under_way: int | None = None  # the number of the first batch that it was merging then
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], now_seconds: float) -> "MergeCheckpoint":

@@ -48,17 +48,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class _NewBatches:
-    """What the new batches of all tables share.
-
-    - `find_staged`: for each table, the highest batch number that was staged; read only when needed.
-    - `find_number`: one more than the highest number that was ever used.
-    - `reached_offsets`: how far all tables inside the low watermark have come; None if there is none.
-    """
+    """What the new batches of all tables share."""
 
     sizer: BatchSizer
+    # for each table, the highest batch number that was staged; read only when needed
     find_staged: Mapping[str, Callable[[], int]]
-    find_number: Callable[[], int]
-    reached_offsets: Offsets | None
+    find_number: Callable[[], int]  # one more than the highest number that was ever used
+    reached_offsets: Offsets | None  # how far all tables inside the low watermark have come; None if there is none
     sampled_shares: dict[str, float | None] = field(default_factory=dict)
 
     def sample_superseded_share(self, session: Session, ranges: Ranges) -> float | None:

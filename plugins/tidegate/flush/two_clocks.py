@@ -27,17 +27,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class StagingResult:
-    """What one run of staging did.
-
-    - `failure`: of the tables that were refused; the others are staged all the same.
-    - `offsets_left`: the offsets that no batch reached, of the table that is farthest behind.
-    - `calls_merge`: a merge need not wait for its time, see `is_merge_called`.
-    """
+    """What one run of staging did."""
 
     batches: tuple[StagedBatch, ...]
-    failure: SomeTables | None = None
-    offsets_left: int = 0
-    calls_merge: bool = False
+    failure: SomeTables | None = None  # of the tables that were refused; the others are staged all the same
+    offsets_left: int = 0  # the offsets that no batch reached, of the table that is farthest behind
+    calls_merge: bool = False  # a merge need not wait for its time, see `is_merge_called`
 
 
 def stage_new_batches(session: Session, report: Callable[[Plan], None] = lambda _: None) -> StagingResult:

@@ -33,34 +33,24 @@ Guard = Callable[[TableSession], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Attempt:
-    """One try to publish: of a batch, a backfill's slice, a replay, a rebase or a renewed position.
+    """One try to publish: of a batch, a backfill's slice, a replay, a rebase or a renewed position."""
 
-    - `table`: as it was read before anything was written. `prefix`: the beginning of its messages.
-    - `id`: in the summary of each snapshot that it writes on `branch`.
-    - `guard`: called with each later reading of the table; raises if another run was faster.
-    - `properties`: set on the table in the commit that publishes. `tag`: moves in that commit, if there is one.
-    - `audits`: what must hold on the branch before it becomes main.
-    - `source`, `conf`: the staged rows that the statements read, and Spark's settings for them.
-    - `min_added_rows`: if more than 0, a write without a snapshot is an error.
-    - `reparenting`: how the branch may be put onto a newer main. None: the statements run again.
-    - `moves_home`: the file may name other tables of the pipeline's own than before.
-    """
-
-    table: TableSession
-    prefix: str
+    table: TableSession  # as it was read before anything was written
+    prefix: str  # the beginning of its messages
     batch: int
-    id: str
+    id: str  # in the summary of each snapshot that it writes on `branch`
     branch: str
-    guard: Guard
-    properties: dict[str, str] = field(default_factory=dict)
+    guard: Guard  # called with each later reading of the table; raises if another run was faster
+    properties: dict[str, str] = field(default_factory=dict)  # set on the table in the commit that publishes
     summary: dict[str, str] = field(default_factory=dict)
-    tag: str | None = None
-    audits: BatchAudits | None = None
-    source: StagedSource | None = None
+    tag: str | None = None  # moves in the commit that publishes, if there is one
+    audits: BatchAudits | None = None  # what must hold on the branch before it becomes main
+    source: StagedSource | None = None  # the staged rows that the statements read
     conf: dict[str, str] = field(default_factory=dict)
-    min_added_rows: int = 0
+    min_added_rows: int = 0  # if more than 0, a write without a snapshot is an error
+    # how the branch may be put onto a newer main; None: the statements run again
     reparenting: Reparenting | None = None
-    moves_home: bool = False
+    moves_home: bool = False  # the file may name other tables of the pipeline's own than before
 
     @property
     def session(self) -> Session:

@@ -95,19 +95,15 @@ RECORD_COUNTS = ("read", *DISPOSITIONS)
 
 @dataclass(frozen=True)
 class Counts:
-    """Where a batch's records went; `span` counts offsets, all others records.
-
-    - `superseded`: a later record has this raw key. `filtered`: `when` excludes them.
-    - `ignored`: deletes that the table does not apply. `dead_lettered`: they were set aside.
-    """
+    """Where a batch's records went; `span` counts offsets, all others records."""
 
     span: int = 0
     read: int = 0
     staged: int = 0
-    superseded: int = 0
-    filtered: int = 0
-    ignored: int = 0
-    dead_lettered: int = 0
+    superseded: int = 0  # a later record has this raw key
+    filtered: int = 0  # `when` excludes them
+    ignored: int = 0  # deletes that the table does not apply
+    dead_lettered: int = 0  # they were set aside
 
     @property
     def gaps(self) -> int:
@@ -133,21 +129,16 @@ def exceeds_tolerance(bad: int, set_aside: int) -> bool:
 
 @dataclass(frozen=True)
 class PlannedBatch:
-    """What `plan` decided for one table.
-
-    - `attempt`: set if a batch that is already staged is resumed.
-    - `follows`: the attempt of the staged batch before this one; empty if it starts at the position.
-    - `last_per_key`: of each raw key's records only the last is decoded and staged.
-    - `superseded_share`: the share of records with a later one of their key, by a sample; None without one.
-    """
+    """What `plan` decided for one table."""
 
     table: str
     batch: int
     ranges: Ranges
-    attempt: str | None = None
-    follows: str = ""
+    attempt: str | None = None  # set if a batch that is already staged is resumed
+    follows: str = ""  # the attempt of the staged batch before this one; empty if it starts at the position
     watermark: WatermarkSide = WatermarkSide.INSIDE
-    last_per_key: bool = False
+    last_per_key: bool = False  # of each raw key's records only the last is decoded and staged
+    # the share of records with a later one of their key, by a sample; None without one
     superseded_share: float | None = None
 
     @property
@@ -205,21 +196,16 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Plan:
-    """The batches of one run and the log that they were cut from.
+    """The batches of one run and the log that they were cut from."""
 
-    - `tables`: for each table that has work, the batches in its queue, oldest first, then the new one.
-    - `wait_reason`: why no table gets a new batch. `refusals`: the tables that cannot go on, and why.
-    - `offsets_left`: the offsets that no batch reaches, of the table that is farthest behind.
-    - `size_reason`: why a batch takes less than the pipeline file allows.
-    """
-
+    # for each table that has work, the batches in its queue, oldest first, then the new one
     tables: tuple[PlannedBatch, ...]
     cluster_id: str
     topic_ids: dict[str, str]
-    wait_reason: str = ""
-    refusals: tuple[Refusal, ...] = ()
-    offsets_left: int = 0
-    size_reason: str = ""
+    wait_reason: str = ""  # why no table gets a new batch
+    refusals: tuple[Refusal, ...] = ()  # the tables that cannot go on, and why
+    offsets_left: int = 0  # the offsets that no batch reaches, of the table that is farthest behind
+    size_reason: str = ""  # why a batch takes less than the pipeline file allows
     epochs: Offsets = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
@@ -252,17 +238,7 @@ class StagedPart(NamedTuple):
 
 @dataclass(frozen=True)
 class StagedBatch:
-    """A batch whose rows are in the intermediate table, at `snapshot_id`.
-
-    - `table_uuid`: of the destination when the batch was staged; None if it did not exist yet.
-    - `shape`: identifies the staged schema. Without a value schema a dot follows, and the shape by the file alone.
-    - `follows`: the attempt of the batch before it when it was planned; empty for none.
-    - `ahead`: the batches before it that are merged with it; `ranges` and counts are then those of all.
-    - `deletes`, `unsequenced_deletes`: counted with `sequence_by` only. `kept`: rows that keep some value of the table.
-    - `keys_differ`: nearly all rows have different keys; False also if unknown.
-    - `truncated_at`: the offset of its last truncate, which removes all rows of earlier offsets.
-    - `bytes`, `stage_seconds`: 0 if unknown.
-    """
+    """A batch whose rows are in the intermediate table, at `snapshot_id`."""
 
     table: str
     batch: int
@@ -273,17 +249,19 @@ class StagedBatch:
     timestamps: Offsets = field(default_factory=dict)
     cluster_id: str = ""
     topic_ids: dict[str, str] = field(default_factory=dict)
-    table_uuid: str | None = None
+    table_uuid: str | None = None  # of the destination when the batch was staged; None if it did not exist yet
+    # identifies the staged schema; without a value schema a dot follows, and the shape by the file alone
     shape: str = ""
-    follows: str = ""
+    follows: str = ""  # the attempt of the batch before it when it was planned; empty for none
     watermark: WatermarkSide = WatermarkSide.INSIDE
-    keys_differ: bool = False
+    keys_differ: bool = False  # nearly all rows have different keys; False also if unknown
+    # the batches before it that are merged with it; `ranges` and counts are then those of all
     ahead: tuple[StagedPart, ...] = ()
-    deletes: int = 0
+    deletes: int = 0  # counted with `sequence_by` only
     unsequenced_deletes: int = 0
-    kept: int = 0
-    truncated_at: int | None = None
-    bytes: int = 0
+    kept: int = 0  # rows that keep some value of the table
+    truncated_at: int | None = None  # the offset of its last truncate, which removes all rows of earlier offsets
+    bytes: int = 0  # 0 if unknown
     stage_seconds: float = 0.0
     epochs: Offsets = field(default_factory=dict)
 

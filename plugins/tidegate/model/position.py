@@ -19,22 +19,17 @@ class WatermarkSide(StrEnum):
 
 @dataclass(frozen=True)
 class Position:
-    """What one pipeline has published into one table.
+    """What one pipeline has published into one table."""
 
-    - `offsets`: the next offset to read, by partition.
-    - `timestamps`: the greatest published record timestamp of each partition, in milliseconds.
-    - `cluster_id`, `topic_ids`: show whether a topic was recreated. `epochs`: the leaders' when the batch was planned;
-      they show whether the log was cut since.
-    - `outside`: the table was added later and has not caught up; the low watermark leaves it out.
-    """
-
-    offsets: Offsets
+    offsets: Offsets  # the next offset to read, by partition
     batch: int = 0
     staged_attempt: str = ""
+    # the greatest published record timestamp of each partition, in milliseconds
     timestamps: Offsets = field(default_factory=dict)
     cluster_id: str = ""
-    topic_ids: dict[str, str] = field(default_factory=dict)
-    outside: bool = False
+    topic_ids: dict[str, str] = field(default_factory=dict)  # show whether a topic was created again
+    outside: bool = False  # the table was added later and has not caught up; the low watermark leaves it out
+    # the leaders' when the batch was planned; they show whether the log was cut since
     epochs: Offsets = field(default_factory=dict)
 
     @property

@@ -26,29 +26,23 @@ class RunMode(StrEnum):
 
 @dataclass(frozen=True)
 class Progress:
-    """One part's position: its topics hold the table as of snapshot `to`, or, with `after`, are on the way there.
+    """One part's position: its topics hold the table as of snapshot `to`, or, with `after`, are on the way there."""
 
-    - `run`: number, point and a unique id of the run; `name_run` joins them.
-    - `origin`: the snapshot that the run starts from; None if it began with nothing.
-    - `after`: the last key whose change was produced, in hexadecimal; empty before the first.
-    - `until`: of a run that produces again the keys that changed between `origin` and `until`, with rows as of `to`.
-    - `joined`, `joined_origin`: the snapshots of joined tables that go with `to` and with `origin`.
-    """
-
-    run: str
+    run: str  # number, point and a unique id of the run; `name_run` joins them
     mode: RunMode
-    origin: int | None
+    origin: int | None  # the snapshot that the run starts from; None if it began with nothing
     to: int
     digest: str
     table_uuid: str
     topic_ids: dict[str, str]
     partitions: dict[str, int]
-    after: str | None = None
+    after: str | None = None  # the last key whose change was produced, in hexadecimal; empty before the first
     counts: dict[str, int] = field(default_factory=dict)
     at_ms: int = 0
+    # of a run that produces again the keys that changed between `origin` and `until`, with rows as of `to`
     until: int | None = None
-    joined: dict[str, int] = field(default_factory=dict)
-    joined_origin: dict[str, int] = field(default_factory=dict)
+    joined: dict[str, int] = field(default_factory=dict)  # the snapshots of joined tables that go with `to`
+    joined_origin: dict[str, int] = field(default_factory=dict)  # those that go with `origin`
 
     @property
     def number(self) -> int:

@@ -22,48 +22,35 @@ def is_recreated(recorded_id: str, topic_id: str) -> bool:
 
 @dataclass(frozen=True)
 class TableState:
-    """A destination table as one load of its metadata shows it.
-
-    - `recorded_position`: what the pipeline published last. `position`: where the table stands; after a rollback that
-      of the newest ancestor of main that carries one.
-    - `is_rolled_back`: the last published snapshot is not an ancestor of main. `is_untraceable`: snapshots that would
-      show it have expired. `is_untagged`: the tag on that snapshot is missing.
-    - `cherry_picked_batch`: a rolled back batch whose snapshot alone was picked onto main; `position` is then unknown.
-    - `is_position_lost`: the pipeline has written rows, and the record of its position is missing.
-    - `highest_batch`: the highest batch number that was used; it never falls.
-    - `marks`: the table's properties that belong to the pipeline (`tidegate.<pipeline>.`).
-    - `emptied_columns`: paths of columns that were dropped and added again, and that no batch has filled since.
-    - `has_maps`: False if the destination has no maps, and a column holds their entries.
-    - `kind`: of a table of the product's own; empty for others.
-    - `total_records`: the rows in its data files, deleted ones included; None if unknown.
-    - `rewrites_files`: a merge replaces whole files. `dropped_partition`: a partition whose column was dropped.
-    - `snapshots_since_publish`: snapshots of others above the last published one.
-    - `reserved_columns`: names, case-folded, that no column may have in a table that is merged into.
-    """
+    """A destination table as one load of its metadata shows it."""
 
     uuid: str
     snapshot_id: int | None
     schema_id: int
+    # where the table stands; after a rollback that of the newest ancestor of main that carries one
     position: Position | None
-    highest_batch: int
+    highest_batch: int  # the highest batch number that was used; it never falls
     columns: tuple[Column, ...]
-    is_rolled_back: bool = False
-    recorded_position: Position | None = None
+    is_rolled_back: bool = False  # the last published snapshot is not an ancestor of main
+    recorded_position: Position | None = None  # what the pipeline published last
     snapshot_ms: int = 0
-    snapshots_since_publish: int = 0
+    snapshots_since_publish: int = 0  # snapshots of others above the last published one
+    # the table's properties that belong to the pipeline (`tidegate.<pipeline>.`)
     marks: dict[str, str] = field(default_factory=dict)
-    is_untraceable: bool = False
-    is_untagged: bool = False
+    is_untraceable: bool = False  # snapshots that would show a rollback have expired
+    is_untagged: bool = False  # the tag on the last published snapshot is missing
+    # a rolled back batch whose snapshot alone was picked onto main; `position` is then unknown
     cherry_picked_batch: int | None = None
-    is_position_lost: bool = False
+    is_position_lost: bool = False  # the pipeline has written rows, and the record of its position is missing
     schema: Struct | None = None
+    # paths of columns that were dropped and added again, and that no batch has filled since
     emptied_columns: frozenset[tuple[str, ...]] = frozenset()
-    has_maps: bool = True
-    kind: str = ""
-    total_records: int | None = None
-    rewrites_files: bool = False
-    dropped_partition: str = ""
-    reserved_columns: tuple[str, ...] = ()
+    has_maps: bool = True  # False if the destination has no maps, and a column holds their entries
+    kind: str = ""  # of a table of the product's own; empty for others
+    total_records: int | None = None  # the rows in its data files, deleted ones included; None if unknown
+    rewrites_files: bool = False  # a merge replaces whole files
+    dropped_partition: str = ""  # a partition whose column was dropped
+    reserved_columns: tuple[str, ...] = ()  # names, case-folded, that no column may have in a table that is merged into
 
     @property
     def struct(self) -> Struct:
@@ -73,33 +60,23 @@ class TableState:
 
 @dataclass(frozen=True)
 class TableFiles:
-    """The files of a table, by its current snapshot.
-
-    - `data_bytes`: the size of all files, of rows and of deletes.
-    - `small_files`: files below three quarters of the target size.
-    - `full_manifests`: those near the size that manifests are written with.
-    - `snapshots_since_tag`: snapshots of main down to the farthest one that a pipeline has tagged as its last.
-    - `oldest_tagged_ms`: the oldest time of the snapshots that lead there from any branch. `branch_age_ms`: the
-      shortest age at which such a branch lets its own snapshots expire.
-    - `is_local`: the files lie in a file system, not in an object store.
-    - `nested_tables`: other tables whose files lie below this table's location.
-    """
+    """The files of a table, by its current snapshot."""
 
     data_files: int = 0
-    data_bytes: int = 0
+    data_bytes: int = 0  # the size of all files, of rows and of deletes
     rows: int = 0
-    small_files: int = 0
+    small_files: int = 0  # files below three quarters of the target size
     max_small_files_per_partition: int = 0
     delete_files: int = 0
     deleted_rows: int = 0
     manifests: int = 0
-    full_manifests: int = 0
+    full_manifests: int = 0  # those near the size that manifests are written with
     snapshots: int = 0
-    snapshots_since_tag: int = 0
-    oldest_tagged_ms: int | None = None
-    branch_age_ms: int | None = None
-    is_local: bool = True
-    nested_tables: tuple[str, ...] = ()
+    snapshots_since_tag: int = 0  # snapshots of main down to the farthest one that a pipeline has tagged as its last
+    oldest_tagged_ms: int | None = None  # the oldest time of the snapshots between a branch and a tag
+    branch_age_ms: int | None = None  # the shortest age at which a branch lets its own snapshots expire
+    is_local: bool = True  # the files lie in a file system, not in an object store
+    nested_tables: tuple[str, ...] = ()  # other tables whose files lie below this table's location
     forbids_file_deletion: bool = False
 
 
@@ -192,22 +169,15 @@ class PastSnapshot(NamedTuple):
 
 @dataclass(frozen=True)
 class Rollback:
-    """What lies between a rolled back table and the last snapshot that a pipeline published.
+    """What lies between a rolled back table and the last snapshot that a pipeline published."""
 
-    - `current_snapshot_id`: the head of main. `tagged_snapshot_id`: the last published snapshot.
-    - `returning_snapshots`: those that come back if the rollback is undone, newest first.
-    - `discarded_snapshots`: those that are discarded then, newest first.
-    - `is_traceable`: the two have a common ancestor, so that no snapshot between them is unknown.
-    - `rows_now`, `rows_then`: the rows of the current and of the tagged snapshot, None if not exact.
-    """
-
-    current_snapshot_id: int
-    tagged_snapshot_id: int
-    returning_snapshots: tuple[PastSnapshot, ...]
-    discarded_snapshots: tuple[PastSnapshot, ...]
-    is_traceable: bool = True
-    rows_now: int | None = None
-    rows_then: int | None = None
+    current_snapshot_id: int  # the head of main
+    tagged_snapshot_id: int  # the last published snapshot
+    returning_snapshots: tuple[PastSnapshot, ...]  # those that come back if the rollback is undone, newest first
+    discarded_snapshots: tuple[PastSnapshot, ...]  # those that are discarded then, newest first
+    is_traceable: bool = True  # the two have a common ancestor, so that no snapshot between them is unknown
+    rows_now: int | None = None  # of the current snapshot, None if not exact
+    rows_then: int | None = None  # of the tagged snapshot
 
     @property
     def discarded_changes(self) -> tuple[PastSnapshot, ...]:

@@ -158,7 +158,7 @@ def read_storage(session: Session) -> list[TableStorage | UnknownStorage]:
 def _read_table_storage(
     session: Session, name: str, kind: str, destination: str | None
 ) -> TableStorage | UnknownStorage:
-    # one table hides no other
+    # a table that cannot be read must not hide the others
     try:
         return _describe_storage(session, name, kind, destination)
     except (GiveUp, RetryLater) as reason:

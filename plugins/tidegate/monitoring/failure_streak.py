@@ -54,24 +54,17 @@ class Failure:
 
 @dataclass(frozen=True)
 class FailureStreak:
-    """The failed runs since the last one that succeeded, or since the reason changed.
+    """The failed runs since the last one that succeeded, or since the reason changed."""
 
-    - `identity`: equal for failures of one reason.
-    - `since`, `retry_at`: Unix times in seconds; a scheduled run does not try before `retry_at`.
-    - `inputs`: a digest of what a person would change to fix it, empty if unknown.
-    - `runs`: the runs that tried; `run_id` is the last. `has_earlier`: a run before it failed too, for any reason.
-    - `failed`, `failed_at`: what the last run left undone, and when.
-    """
-
-    identity: str
+    identity: str  # equal for failures of one reason
     reason: str
-    since: float
-    runs: int
+    since: float  # Unix time in seconds
+    runs: int  # the runs that tried; `run_id` is the last
     run_id: str
     retry_at: float = 0.0
-    inputs: str = ""
-    has_earlier: bool = False
-    failed: tuple[FailedTask, ...] = ()
+    inputs: str = ""  # a digest of what a person would change to fix the failure, empty if unknown
+    has_earlier: bool = False  # a run before it failed too, for any reason
+    failed: tuple[FailedTask, ...] = ()  # what the last run left undone
     failed_at: float = 0.0
 
     @property

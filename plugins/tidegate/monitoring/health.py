@@ -26,19 +26,15 @@ MIN_STUCK_SECONDS = 900.0
 
 @dataclass(frozen=True)
 class ScheduleState:
-    """What the scheduler knows; `failed` says what failed in the last run, None if it went well.
-
-    - `refused_at`: when the run refused the position, and nothing else was wrong; in seconds since the epoch.
-    - `is_fixed`: each task that failed has succeeded since, in the run that is under way.
-    - `stalled`: what the run under way waits for, None if something moves in it.
-    """
+    """What the scheduler knows; `failed` says what failed in the last run, None if it went well."""
 
     paused: bool = False
     failed: str | None = None
     running: bool = False
+    # when the run refused the position, and nothing else was wrong; in seconds since the epoch
     refused_at: float | None = None
-    is_fixed: bool = False
-    stalled: str | None = None
+    is_fixed: bool = False  # each task that failed has succeeded since, in the run that is under way
+    stalled: str | None = None  # what the run under way waits for, None if something moves in it
 
 
 def describe_pipeline_state(

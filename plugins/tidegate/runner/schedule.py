@@ -17,18 +17,13 @@ SPREAD_SHARE = 0.1
 
 @dataclass(frozen=True)
 class Schedule:
-    """When work is due: at the times of `cron` (UTC), else every `interval_seconds`, else only when called.
-
-    - `at_least`: records that must wait when the time has come; a call needs none.
-    - `delay_seconds`: of the first start after the process began.
-    - `runs_at_start`: due once at the start: the call for it may have come to a process that has ended.
-    """
+    """When work is due: at the times of `cron` (UTC), else every `interval_seconds`, else only when called."""
 
     interval_seconds: int | None = None
     cron: str | None = None
-    at_least: int = 0
-    delay_seconds: float = 0.0
-    runs_at_start: bool = False
+    at_least: int = 0  # records that must wait when the time has come; a call needs none
+    delay_seconds: float = 0.0  # of the first start after the process began
+    runs_at_start: bool = False  # due once at the start: the call for it may have come to a process that has ended
 
     def find_due(self, last: float | None, now: float, began: float = 0.0) -> float | None:
         """Return the Unix time of the next start, which may be past; None for never.

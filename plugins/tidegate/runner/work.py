@@ -53,20 +53,15 @@ class Place:
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """What one run did.
+    """What one run did."""
 
-    - `batches`: published ones. `staged_batches`: those that wait now.
-    - `is_behind`: more waits already, so the next run need not wait for its time.
-    - `calls_merge`: nor need the pipeline's next merge. `failure`: of the tables that stay behind.
-    """
-
-    batches: tuple[PublishedBatch, ...] = ()
-    staged_batches: tuple[StagedBatch, ...] = ()
+    batches: tuple[PublishedBatch, ...] = ()  # published ones
+    staged_batches: tuple[StagedBatch, ...] = ()  # those that wait now
     publication: PublicationResult | None = None
     maintenance_reports: tuple[MaintenanceReport, ...] = ()
-    is_behind: bool = False
-    calls_merge: bool = False
-    failure: TidegateError | None = None
+    is_behind: bool = False  # more waits already, so the next run need not wait for its time
+    calls_merge: bool = False  # nor need the pipeline's next merge
+    failure: TidegateError | None = None  # of the tables that stay behind
 
 
 class Work(Protocol):

@@ -18,19 +18,15 @@ class MaxLength:
 
 @dataclass(frozen=True)
 class Primitive:
-    """A type without parts; `name` as Spark spells it, e.g. ``BIGINT`` or ``DECIMAL(12, 2)``.
-
-    - `is_lenient`: a number may be written as text. `encoding`: how bytes are written, if not in base64.
-    - `is_truncated`: what is finer than a microsecond is cut off a time. `counts_days`: a number is a date in days.
-    - `form`: a table's type that Spark lacks: UUID texts, bytes of a fixed number, texts or bytes of a greatest length,
-      and decimals of any smaller scale.
-    """
+    """A type without parts; `name` as Spark spells it, e.g. ``BIGINT`` or ``DECIMAL(12, 2)``."""
 
     name: str
-    is_lenient: bool = False
-    encoding: str | None = None
-    is_truncated: bool = False
-    counts_days: bool = False
+    is_lenient: bool = False  # a number may be written as text
+    encoding: str | None = None  # how bytes are written, if not in base64
+    is_truncated: bool = False  # what is finer than a microsecond is cut off a time
+    counts_days: bool = False  # a number is a date in days
+    # a table's type that Spark lacks: UUID texts, bytes of a fixed number, texts or bytes of a greatest length, and
+    # decimals of any smaller scale
     form: str | int | MaxLength | None = None
 
     @property

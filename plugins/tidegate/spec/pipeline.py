@@ -39,21 +39,15 @@ class RiskPolicy(StrEnum):
 
 @dataclass(frozen=True)
 class Merge:
-    """When a flush runs and how large a batch may be.
+    """When a flush runs and how large a batch may be."""
 
-    - `interval_seconds`, `records_threshold`: what starts a flush; -1 disables one.
-    - `cron`: in UTC; `interval_seconds` is then its longest pause.
-    - `max_records`: the most that a batch takes. `catch_up_records`: that while more than `max_records` wait.
-    - `batch_seconds`, `max_bytes`: by what earlier batches took; 0 for no limit.
-    """
-
-    interval_seconds: int = 60
+    interval_seconds: int = 60  # -1: time does not start a flush
     records_threshold: int = -1
-    max_records: int = 1_000_000
+    max_records: int = 1_000_000  # the most that a batch takes
     intermediate_suffix: str = "_tmp"
-    cron: str | None = None
-    catch_up_records: int | None = None
-    batch_seconds: int = 600
+    cron: str | None = None  # in UTC; `interval_seconds` is then its longest pause
+    catch_up_records: int | None = None  # the most, while more than `max_records` wait
+    batch_seconds: int = 600  # by the time that earlier batches took; 0 for no limit
     max_bytes: int = 2 << 30
 
     @property

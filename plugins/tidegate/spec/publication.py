@@ -77,35 +77,30 @@ class Grouped:
 
 @dataclass(frozen=True)
 class Publication:
-    """One publication file.
-
-    - `topics`: all topics that a record may go to; one, unless `metadata.topic` is set.
-    - `joined_tables`: the other tables of the SQL.
-    - `parallelism`: the number of parts of the keys. Each part has its own progress and, with exactly-once, its own
-      transactional producer.
-    - `interval_seconds`: below 1 the tables' assets, or a person, start a run.
-    """
+    """One publication file."""
 
     name: str
     table: str
-    topics: tuple[str, ...]
+    topics: tuple[str, ...]  # all topics that a record may go to; one, unless `metadata.topic` is set
     key: KeyOut
     value: ValueOut = ValueOut()
     metadata: MetadataOut = MetadataOut()
     sql: str = EVERYTHING
-    joined_tables: tuple[str, ...] = ()
+    joined_tables: tuple[str, ...] = ()  # the other tables of the SQL
     grouped: Grouped | None = None
     description: str = ""
     kafka: str | dict[str, str] = "kafka_default"
     start: Begin = Begin()
     delivery: str = AT_LEAST_ONCE
     on_expired: str = "fail"
+    # the number of parts of the keys. Each part has its own progress and, with exactly-once, its own transactional
+    # producer
     parallelism: int = 4
     transaction_records: int = 100_000
     state_topic: str = ""
     create: CreateTopics = CreateTopics()
     allow_uncompacted: bool = False
-    interval_seconds: int = -1
+    interval_seconds: int = -1  # below 1 the tables' assets, or a person, start a run
     on_table_change: bool = True
     heartbeat_topic: str | None = None
     spark: SparkTarget = field(default_factory=SparkTarget)

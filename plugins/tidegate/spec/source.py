@@ -27,21 +27,16 @@ class KeyFormat:
 
 @dataclass(frozen=True)
 class ValueFormat:
-    """How a record's value is read.
-
-    - `timestamp_unit`: what integers count in columns that hold a time, for all or by column; None refuses them.
-    - `options`: the format's own, never a secret.
-    - `unavailable`: what the source writes in place of a large value that did not change.
-    - `nanoseconds`: refuse or truncate them, for all columns or by column.
-    """
+    """How a record's value is read."""
 
     format: str = "json"
     columns: tuple[Column, ...] | None = None
     fields_include: str = "ALL"
+    # what integers count in columns that hold a time, for all or by column; None refuses them
     timestamp_unit: str | dict[str, str] | None = None
-    options: dict[str, Any] = field(default_factory=dict)
-    unavailable: str | None = None
-    nanoseconds: str | dict[str, str] = "refuse"
+    options: dict[str, Any] = field(default_factory=dict)  # the format's own, never a secret
+    unavailable: str | None = None  # what the source writes in place of a large value that did not change
+    nanoseconds: str | dict[str, str] = "refuse"  # refuse or truncate them, for all columns or by column
 
     @property
     def applies_truncates(self) -> bool:

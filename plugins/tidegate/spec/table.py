@@ -66,16 +66,10 @@ class Route:
 
 @dataclass(frozen=True)
 class Table:
-    """One destination: an entry of `tables` in the pipeline file, with the source's settings filled in.
-
-    - `topics`: the topics that feed it. `key`, `value`: the formats of their records.
-    - `naming`: of a table whose name records fill in. `namespaces`, `max_tables`: where such tables may be, and how
-      many.
-    - `target_schema`: the destination's columns, once they were read.
-    """
+    """One destination: an entry of `tables` in the pipeline file, with the source's settings filled in."""
 
     name: str
-    topics: tuple[str, ...]
+    topics: tuple[str, ...]  # the topics that feed it
     key: KeyFormat
     value: ValueFormat
     upsert: bool
@@ -95,13 +89,13 @@ class Table:
     widen: bool = True
     relax: bool = True
     max_pending: int = 10
-    namespaces: tuple[str, ...] = ()
+    namespaces: tuple[str, ...] = ()  # where tables may be that records name
     max_tables: int = 1000
-    naming: TableTemplate | None = None
+    naming: TableTemplate | None = None  # of a table whose name records fill in
     last_per_key: UseWhen = UseWhen.AUTO
     deleted_column: str = "_deleted"
     errors: Errors = field(default_factory=Errors)
-    target_schema: Struct | None = None
+    target_schema: Struct | None = None  # the destination's columns, once they were read
     audits: tuple[str, ...] = ()
     select: Select | None = None
     history: History | None = None

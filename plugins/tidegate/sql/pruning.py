@@ -43,19 +43,14 @@ class BatchPart:
 
 @dataclass(frozen=True)
 class Bounds:
-    """Where in the destination a batch's rows may lie; `conditions` are empty if nothing is known.
-
-    - `guards`: statements that fail if another writer may have moved rows out of the bounds since.
-    - `overlap`: None if the table's files were not looked at.
-    - `parts`: hold together all keys of a batch that changes more partitions than one statement may.
-    - `removals`: statements that remove all rows, before a batch that replaces them.
-    """
+    """Where in the destination a batch's rows may lie; `conditions` are empty if nothing is known."""
 
     conditions: tuple[Bound, ...] = ()
-    guards: tuple[str, ...] = ()
-    overlap: Overlap | None = None
+    guards: tuple[str, ...] = ()  # statements that fail if another writer may have moved rows out of the bounds since
+    overlap: Overlap | None = None  # None if the table's files were not looked at
+    # hold together all keys of a batch that changes more partitions than one statement may
     parts: tuple[BatchPart, ...] = ()
-    removals: tuple[str, ...] = ()
+    removals: tuple[str, ...] = ()  # statements that remove all rows, before a batch that replaces them
 
 
 UNBOUNDED = Bounds()

@@ -53,14 +53,11 @@ class PartitionProgress(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class TableProgress(TableWithLog):
-    """How far one table has read the log.
+    """How far one table has read the log."""
 
-    - `next_offsets`: the first offset that the table does not hold; the group's offsets if the table could not be read.
-    - `valid_through_ms`: the table holds all records up to this time.
-    """
-
+    # the first offset that the table does not hold; the group's offsets if the table could not be read
     next_offsets: Offsets
-    valid_through_ms: int | None
+    valid_through_ms: int | None  # the table holds all records up to this time
 
     @property
     def lag(self) -> int:

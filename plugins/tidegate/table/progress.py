@@ -22,19 +22,15 @@ from tidegate.table.session import TableSession
 
 @dataclass(frozen=True, kw_only=True)
 class ObservedTable(TableSession):
-    """One table as the catalog shows it, with what waits for it.
-
-    - `staged_batches`: all batches in its intermediate table; None if its position was refused before.
-    - `queue`: those of them that continue from `position`, oldest first.
-    - `error`: why the table cannot go on. Then `position` is the last recorded one, and `queue` is empty.
-    - `is_read`: False if the table could not be read, and only `error` is known.
-    """
+    """One table as the catalog shows it, with what waits for it."""
 
     position: Position | None = None
+    # all batches in its intermediate table; None if its position was refused before
     staged_batches: tuple[StagedBatch, ...] | None = None
-    queue: tuple[StagedBatch, ...] = ()
+    queue: tuple[StagedBatch, ...] = ()  # the batches that continue from `position`, oldest first
+    # why the table cannot go on. Then `position` is the last recorded one, and `queue` is empty
     error: GiveUp | RetryLater | None = None
-    is_read: bool = True
+    is_read: bool = True  # False if the table could not be read, and only `error` is known
 
     @property
     def table(self) -> Table:

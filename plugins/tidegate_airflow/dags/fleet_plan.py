@@ -123,23 +123,17 @@ def read_taken_members(fleet: str, context: Context) -> dict[str, Taken]:
 
 @dataclass
 class FleetLook:
-    """What plan leaves for the tasks that run once, beside the entries of the members that have work.
+    """What plan leaves for the tasks that run once, beside the entries of the members that have work."""
 
-    - `looked`: the members that the run looked at. `attended`: those for which clean_up and heartbeat run.
-    - `idle`: without work. `postponed`: with too little, or whose heartbeat waits for its next try.
-    - `inputs`: by pipeline, what would have to change for a try to end otherwise.
-    - `later`: members whose work did not fit into this run. `at_work`: members that another run works on.
-    - `at`: Unix time in seconds.
-    """
-
-    looked: list[str] = field(default_factory=list)
-    attended: list[str] = field(default_factory=list)
-    idle: list[str] = field(default_factory=list)
-    postponed: list[str] = field(default_factory=list)
+    looked: list[str] = field(default_factory=list)  # the members that the run looked at
+    attended: list[str] = field(default_factory=list)  # those for which clean_up and heartbeat run
+    idle: list[str] = field(default_factory=list)  # without work
+    postponed: list[str] = field(default_factory=list)  # with too little, or whose heartbeat waits for its next try
+    # by pipeline, what would have to change for a try to end otherwise
     inputs: dict[str, str] = field(default_factory=dict)
-    later: list[str] = field(default_factory=list)
-    at_work: list[str] = field(default_factory=list)
-    at: float = 0.0
+    later: list[str] = field(default_factory=list)  # members whose work did not fit into this run
+    at_work: list[str] = field(default_factory=list)  # members that another run works on
+    at: float = 0.0  # Unix time in seconds
 
 
 @dataclass(frozen=True)

@@ -56,21 +56,16 @@ MAPPED = {"map_index_template": "{{ task.given['pipeline'] }}"}  # known before 
 
 @dataclass(frozen=True)
 class _Flow:
-    """What flushes in one DAG: a pipeline, or the members of a fleet, none in the process of its task.
+    """What flushes in one DAG: a pipeline, or the members of a fleet, none in the process of its task."""
 
-    - `name`: of DAG, aliases and backlog. `subject`: what the tasks get. `clock`: when it runs.
-    - `steps`, `docs`: of the tasks of which a run has one each. `calls_next`: the task that calls for the next run.
-    - `timeout`: of commit_offsets and heartbeat; those of a fleet limit each member by itself.
-    """
-
-    name: str
-    subject: str
+    name: str  # of DAG, aliases and backlog
+    subject: str  # what the tasks get
     members: Sequence[Pipeline]
-    clock: Clock
-    steps: Mapping[str, Callable[..., Any]]
+    clock: Clock  # when it runs
+    steps: Mapping[str, Callable[..., Any]]  # of the tasks of which a run has one each
     docs: Mapping[str, str]
-    calls_next: str
-    timeout: timedelta | None = None
+    calls_next: str  # the task that calls for the next run
+    timeout: timedelta | None = None  # of commit_offsets and heartbeat; those of a fleet limit each member by itself
 
     @property
     def pool(self) -> str:

@@ -72,15 +72,11 @@ PICKED = "pipelines"
 
 @dataclass(frozen=True)
 class FleetRequest:
-    """What a run of a fleet does.
+    """What a run of a fleet does."""
 
-    - `names`: the members that it looks at, in the order in which they get a place in the run.
-    - `self_timed_members`: members with an interval of their own, whose last run must be remembered.
-    """
-
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # the members that it looks at, in the order in which they get a place in the run
     params: Mapping[str, Any]
-    self_timed_members: tuple[str, ...] = ()
+    self_timed_members: tuple[str, ...] = ()  # members with an interval of their own, whose last run must be remembered
 
     @property
     def max_records(self) -> int | None:

@@ -130,7 +130,7 @@ def _list_inner_names(data_type: DataType) -> list[str]:
 
 
 def _render_entries(text: str) -> str:
-    # a name that stands twice in it stands there twice
+    # a name may stand twice in it
     return f"from_json({text}, 'MAP<STRING, STRING>')"
 
 

@@ -112,7 +112,7 @@ def diagnose(
 
 
 def _mark_connection(finding: Finding) -> Finding:
-    # Airflow may have it
+    # Airflow may have a connection that this process lacks
     match = CONNECTION_PATTERN.match(finding.cause)
     if match is None:
         return finding
