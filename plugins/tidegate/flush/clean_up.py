@@ -109,7 +109,7 @@ class CleanUpReport:
     table: str
     published: int | None = None  # the newest published batch
     sent_dead_letters: int | None = None
-    removed: dict[str, int] = field(default_factory=dict)  # rows removed from the intermediate table, by kind
+    removed: dict[str, int] = field(default_factory=dict)  # from the intermediate table, counted by kind
     needs_compaction: bool | None = None  # compact should measure the table's files
     branches: int | None = None
     forgotten_deletes: int | None = None

@@ -24,15 +24,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class FlushResult:
-    """What one flush did. `failures`: full names of the tables that stay behind, with the reason.
-
-    `offsets_left`: the offsets that no batch reached, of the table that is farthest behind.
-    """
+    """What one flush did. `failures`: full names of the tables that stay behind, with the reason."""
 
     published: tuple[PublishedBatch, ...]
     failures: tuple[tuple[str, TidegateError], ...] = ()
     clean_up_reports: tuple[CleanUpReport, ...] = ()
-    offsets_left: int = 0
+    offsets_left: int = 0  # the offsets that no batch reached, of the table that is farthest behind
 
 
 def flush(

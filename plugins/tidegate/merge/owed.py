@@ -130,17 +130,13 @@ def _list_named_ranges(ranges: Ranges) -> list[tuple[str | None, int | None, int
 
 @dataclass(frozen=True)
 class LetterFilter:
-    """Each condition that is given must hold; without any, all letters match.
-
-    `reason`: a part of the message, without case. `since_ms`: the time from which a letter was written. `places`:
-    topics, partitions and offsets, empty for all.
-    """
+    """Each condition that is given must hold; without any, all letters match."""
 
     table: str | None = None
     topic: str | None = None
-    reason: str | None = None
-    since_ms: int | None = None
-    places: frozenset[tuple[str, int, int]] = frozenset()
+    reason: str | None = None  # a part of the message, without case
+    since_ms: int | None = None  # the time from which a letter was written
+    places: frozenset[tuple[str, int, int]] = frozenset()  # topics, partitions and offsets, empty for all
 
     @property
     def is_given(self) -> bool:

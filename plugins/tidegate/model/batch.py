@@ -37,14 +37,11 @@ class CostCounts(TypedDict):
 
 @dataclass(frozen=True, kw_only=True)
 class PublishCost:
-    """What a publish cost in bytes, each None if the destination does not count them, and the `job` that did it.
+    """What a publish cost in bytes, each None if the destination does not count them, and the `job` that did it."""
 
-    `bytes_scanned`: what a dry run said that it would read. `bytes_written`: the data and delete files of its snapshot.
-    """
-
-    bytes_scanned: int | None = None
+    bytes_scanned: int | None = None  # what a dry run said that it would read
     bytes_billed: int | None = None
-    bytes_written: int | None = None
+    bytes_written: int | None = None  # the data and delete files of its snapshot
     job: str = ""
 
     def to_counts(self) -> CostCounts:
@@ -313,10 +310,7 @@ class StagedBatch:
 
 @dataclass(frozen=True)
 class PublishedBatch(PublishCost):
-    """The result of a merge. `snapshot_id`: None if the batch had no rows and made no snapshot.
-
-    `written_as`: how the rows were written into the table, empty if there were none.
-    """
+    """The result of a merge. `snapshot_id`: None if the batch had no rows and made no snapshot."""
 
     table: str
     batch: int
@@ -330,7 +324,7 @@ class PublishedBatch(PublishCost):
     valid_through_ms: int | None
     outcome: PublishOutcome = PublishOutcome.PUBLISHED
     batches: int = 1
-    written_as: str = ""
+    written_as: str = ""  # how the rows were written into the table, empty if there were none
 
     def to_dict(self) -> dict[str, Any]:
         snapshot = None if self.snapshot_id is None else str(self.snapshot_id)

@@ -94,13 +94,10 @@ class Progress:
 
 @dataclass(frozen=True)
 class PartProgress:
-    """The positions of all parts. `raw_records`: each part's newest record in the state topic, None without one.
-
-    `key_forms`: the headers of these records that say how keys were written.
-    """
+    """The positions of all parts. `raw_records`: each part's newest record in the state topic, None without one."""
 
     raw_records: tuple[str | None, ...]
-    key_forms: tuple[str, ...] = ()
+    key_forms: tuple[str, ...] = ()  # the headers of these records that say how keys were written
 
     def get_key_form(self, number: int) -> str:
         return self.key_forms[number] if self.key_forms else ""
@@ -127,7 +124,7 @@ class PartProgress:
 
     @property
     def common_position(self) -> Progress | None:
-        """The position of all parts; None if they differ, or if some was never recorded."""
+        """The position of all parts; None if they differ, or if not all were compared with the topic yet."""
         known_parts = self.recorded_parts
         last = self.last_position
         if last is None or last.state is None or len(known_parts) < len(self.raw_records):

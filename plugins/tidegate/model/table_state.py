@@ -146,12 +146,9 @@ class TableCommit:
 
 @dataclass(frozen=True)
 class Reparenting:
-    """What decides whether written rows may be put onto a newer main without another merge.
+    """What decides whether written rows may be put onto a newer main without another merge."""
 
-    `keys`: no newer file may hold one of these. None: rows are added whatever main holds.
-    """
-
-    keys: MergeInput | None = None
+    keys: MergeInput | None = None  # no newer file may hold one of these. None: rows are added whatever main holds
 
 
 class PastSnapshot(NamedTuple):

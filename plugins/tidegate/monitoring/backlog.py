@@ -29,10 +29,7 @@ REPEAT_CALL_SECONDS = 60.0  # seconds until a pipeline that has not come on is c
 
 @dataclass(frozen=True)
 class MonitoredPipeline:
-    """One pipeline whose backlog is watched: `threshold` records that wait make it flush.
-
-    `from_end`: while the group has committed nothing, only records from now on count.
-    """
+    """One pipeline whose backlog is watched: `threshold` records that wait make it flush."""
 
     pipeline: str
     group: str
@@ -41,7 +38,7 @@ class MonitoredPipeline:
     topics: tuple[str, ...] = ()
     pattern: str | None = None
     ignored: tuple[str, ...] = ()
-    from_end: bool = False
+    from_end: bool = False  # while the group has committed nothing, only records from now on count
 
     @classmethod
     def from_pipeline(cls, pipeline: Pipeline) -> "MonitoredPipeline":
@@ -67,15 +64,13 @@ class MonitoredPipeline:
 
 @dataclass
 class _PipelineProgress:
-    """What is remembered of one pipeline between two looks.
-
-    `rested_until`: when a pipeline that could not be read, `failed` times in a row, is asked for again.
-    """
+    """What is remembered of one pipeline between two looks."""
 
     published: Offsets = field(default_factory=dict)
     asked_at: float | None = None
     called_at: float | None = None
     called_from: Offsets = field(default_factory=dict)
+    # when a pipeline that could not be read, `failed` times in a row, is asked for again
     rested_until: float = float("-inf")
     failed: int = 0
 

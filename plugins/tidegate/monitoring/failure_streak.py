@@ -110,18 +110,14 @@ class FailureStreak:
 
 @dataclass
 class PipelineOutcome:
-    """What became of one pipeline in one run.
-
-    `refused_tasks`: one for each table that `plan` refused. `waiting_tables` were left out, as they failed before.
-    `messages`: why the run is red because of it. `has_published`: of a pipeline with one table.
-    """
+    """What became of one pipeline in one run."""
 
     pipeline: str
     failed_tasks: list[FailedTask] = field(default_factory=list)
-    refused_tasks: list[FailedTask] = field(default_factory=list)
-    waiting_tables: set[str] = field(default_factory=set)
-    messages: list[str] = field(default_factory=list)
-    has_published: bool = False
+    refused_tasks: list[FailedTask] = field(default_factory=list)  # one for each table that `plan` refused
+    waiting_tables: set[str] = field(default_factory=set)  # left out, as they failed before
+    messages: list[str] = field(default_factory=list)  # why the run is red because of it
+    has_published: bool = False  # of a pipeline with one table
 
     def add_refusals(self, by_plan: Iterable[Mapping[str, str]], by_stage: Iterable[Mapping[str, str]]) -> None:
         for refusal in by_plan:

@@ -141,18 +141,14 @@ def _add_if_known(counts: list[int | None]) -> int | None:
 
 @dataclass(frozen=True)
 class RunMetrics:
-    """What is measured at the end of a run. Ages are in seconds, None if unknown.
-
-    `behind`: the age of the oldest unpublished record, 0 if there is none; `valid_through_age`: of the time up to which
-    every table is complete. `problems`: tables that cannot go on.
-    """
+    """What is measured at the end of a run. Ages are in seconds, None if unknown."""
 
     lag: int
-    behind: float | None
-    valid_through_age: float | None
+    behind: float | None  # the age of the oldest unpublished record, 0 if there is none
+    valid_through_age: float | None  # of the time up to which every table is complete
     open_batches: int
     dead_letters: int | None
-    problems: int
+    problems: int  # tables that cannot go on
     unstaged: int | None = None
     unstaged_behind: float | None = None
 

@@ -49,13 +49,10 @@ class PartitionStatus(PartitionOverview):
 
 
 class TableOverview(TypedDict):
-    """A table in a line; `problem` says why it cannot go on, and the way out, `runbook` names the page about it.
-
-    `needs_person`: no retry will fix it. `template`: the entry of the file whose name records fill in.
-    """
+    """A table in a line; `problem` says why it cannot go on, and the way out, `runbook` names the page about it."""
 
     table: str
-    template: str | None
+    template: str | None  # the entry of the file whose name records fill in
     batch: int | None
     lag: int
     lag_seconds: float | None
@@ -64,7 +61,7 @@ class TableOverview(TypedDict):
     open_batches: int
     max_pending: int
     problem: str | None
-    needs_person: bool
+    needs_person: bool  # no retry will fix it
     runbook: str | None
 
 
@@ -127,10 +124,7 @@ class RecentActivity(TypedDict):
 
 
 class PipelineOverview(FileDescription):
-    """A pipeline in a line; `starts_at`: how many offsets must wait before a flush starts.
-
-    `published_ms`: when the last snapshot of any table was published, None before the first.
-    """
+    """A pipeline in a line; `starts_at`: how many offsets must wait before a flush starts."""
 
     pipeline: str
     lag: int
@@ -139,7 +133,7 @@ class PipelineOverview(FileDescription):
     freshness: str | None
     starts_at: int
     open_batches: int
-    published_ms: int | None
+    published_ms: int | None  # when the last snapshot of any table was published, None before the first
     tables: list[TableOverview]
     partitions: list[PartitionOverview]
 

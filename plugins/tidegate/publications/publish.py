@@ -20,17 +20,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class PublicationHeartbeat:
-    """The record in the heartbeat topic.
-
-    `valid_through_ms`: the topic contains every earlier change of the table; None if unknown.
-    """
+    """The record in the heartbeat topic."""
 
     publication: str
     table: str
     topics: list[str]
     published_snapshot_id: int | None
     snapshots_behind: int
-    valid_through_ms: int | None
+    valid_through_ms: int | None  # the topic contains every earlier change of the table; None if unknown
     sent_ms: int
 
 

@@ -29,11 +29,7 @@ class LastRun:
 
 @dataclass(frozen=True, kw_only=True)
 class PublicationStatus:
-    """How far the topic is behind the table.
-
-    `snapshots_behind` and `rows_behind`: unpublished snapshots that changed rows, and at most how many rows.
-    `behind_seconds`: the age of the oldest, None if unknown. `waiting`: the next run, `problem`: why there can be none.
-    """
+    """How far the topic is behind the table."""
 
     publication: str
     description: str
@@ -43,13 +39,13 @@ class PublicationStatus:
     published_snapshot_id: int | None
     published_at_ms: int | None
     table_snapshot_id: int | None
-    snapshots_behind: int
-    rows_behind: int
-    behind_seconds: float | None
+    snapshots_behind: int  # unpublished snapshots that changed rows
+    rows_behind: int  # at most so many rows
+    behind_seconds: float | None  # the age of the oldest, None if unknown
     unfinished: bool
-    waiting: PlannedRun | None
+    waiting: PlannedRun | None  # the next run
     last_run: LastRun | None
-    problem: str | None
+    problem: str | None  # why there can be no next run
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -62,17 +58,14 @@ class PublicationStatus:
 
 @dataclass(frozen=True, kw_only=True)
 class PublicationReading:
-    """The last status of a publication, None before the first, and the error that prevented a newer one.
-
-    `needs_person`: only a person can resolve the `error`. `read_at`: in seconds since the epoch. `patience_seconds`:
-    how long changes may wait before a run begins; None if a person starts the runs.
-    """
+    """The last status of a publication, None before the first, and the error that prevented a newer one."""
 
     publication: str
     status: PublicationStatus | None = None
     error: str | None = None
-    needs_person: bool = False
-    read_at: float | None = None
+    needs_person: bool = False  # only a person can resolve the `error`
+    read_at: float | None = None  # in seconds since the epoch
+    # how long changes may wait before a run begins; None if a person starts the runs
     patience_seconds: float | None = None
 
 

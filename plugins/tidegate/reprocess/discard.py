@@ -27,14 +27,11 @@ MAX_PARTITIONS_PER_STATEMENT = 500  # each is a condition of its own
 
 @dataclass(frozen=True)
 class ProposedDiscard:
-    """One table's waiting dead letters that are chosen, in order.
-
-    `discarded_before`: how many an earlier try has discarded; they are noted together.
-    """
+    """One table's waiting dead letters that are chosen, in order."""
 
     table: Table
     letters: tuple[WaitingLetter, ...]
-    discarded_before: int = 0
+    discarded_before: int = 0  # by an earlier try; they are noted together
 
 
 def propose_discards(session: Session, letter_filter: LetterFilter) -> list[ProposedDiscard]:

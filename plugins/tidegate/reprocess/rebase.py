@@ -63,16 +63,13 @@ class OldTopic:
 
 @dataclass(frozen=True)
 class TableMove:
-    """One table's position before and after the move, and what the move leaves behind of deleted topics.
-
-    `last_unpublished_batch`: the highest staged batch that the move discards; 0 for none.
-    """
+    """One table's position before and after the move, and what the move leaves behind of deleted topics."""
 
     table: Table
     before: Position
     after: Position
     old_topics: tuple[OldTopic, ...] = ()
-    last_unpublished_batch: int = 0
+    last_unpublished_batch: int = 0  # the highest staged batch that the move discards; 0 for none
 
     @property
     def moves(self) -> list[PartitionMove]:

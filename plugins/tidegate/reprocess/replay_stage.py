@@ -101,15 +101,12 @@ class Replay:
 
 @dataclass(frozen=True)
 class LetterGroup:
-    """Dead letters of one table that are replayed together: of the topics with these ids, or without an id.
-
-    `is_old`: their topic was deleted since, so nothing in the log came after them.
-    """
+    """Dead letters of one table that are replayed together: of the topics with these ids, or without an id."""
 
     ranges: Ranges
     topic_ids: dict[str, str]
     count: int
-    is_old: bool = False
+    is_old: bool = False  # their topic was deleted since, so nothing in the log came after them
 
 
 class _GroupKey(NamedTuple):

@@ -34,16 +34,13 @@ NUMBER_NAMES = {"int": "an int", "long": "a long", "float": "a float", "double":
 
 @dataclass(frozen=True)
 class AvroDecoding:
-    """`reader` and `writers` are JSON texts; `writers` is empty for a fixed schema: bytes without an id.
-
-    `refused`: for a schema id, why its records cannot be read without changing what they mean. `written`: the fixed
-    schema if the reader lacks fields of it, else empty.
-    """
+    """`reader` and `writers` are JSON texts; `writers` is empty for a fixed schema: bytes without an id."""
 
     reader: str
     writers: dict[str, str] = field(default_factory=dict)
+    # for a schema id, why its records cannot be read without changing what they mean
     refused: dict[str, str] = field(default_factory=dict)
-    written: str = ""
+    written: str = ""  # the fixed schema if the reader lacks fields of it, else empty
 
 
 def plan_decoding(

@@ -11,15 +11,12 @@ from tidegate.schema.data_types import Column
 
 @dataclass(frozen=True)
 class ControlTopic:
-    """The topic on which an Iceberg sink announces data files: `name`, and the `group` that its events carry.
-
-    `property`: the snapshot property with the topic's offsets; `coordinator` commits its offsets.
-    """
+    """The topic on which an Iceberg sink announces data files: `name`, and the `group` that its events carry."""
 
     name: str
     group: str
-    property: str
-    coordinator: str
+    property: str  # the snapshot property with the topic's offsets
+    coordinator: str  # the group that commits the topic's offsets
 
 
 @dataclass(frozen=True)

@@ -75,16 +75,13 @@ DEFAULT_BEAT_SECONDS = 600  # where `heartbeat.interval` is 0: offsets and posit
 
 @dataclass(frozen=True)
 class Heartbeat:
-    """How often a position moves without rows; `interval_seconds` 0 disables. Ignored topics only advance offsets.
-
-    `produce`: records with the position go to `topic`. `hook`: a ``module:function`` that may change the offsets.
-    """
+    """How often a position moves without rows; `interval_seconds` 0 disables. Ignored topics only advance offsets."""
 
     interval_seconds: int = 600
     ignore_topics: tuple[str, ...] = (r"__debezium-heartbeat.*",)
-    produce: bool = False
+    produce: bool = False  # records with the position go to `topic`
     topic: str = "connect-heartbeats"
-    hook: str | None = None
+    hook: str | None = None  # a ``module:function`` that may change the offsets
 
     @property
     def pause_seconds(self) -> int:

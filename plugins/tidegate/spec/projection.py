@@ -73,18 +73,15 @@ class Select:
 
 @dataclass(frozen=True)
 class Selected:
-    """A column that is made: SQL over the record and the dimensions, and its type.
-
-    `is_computed`: an expression, which may fail for a record. `reads`: the record's columns that it is made of.
-    """
+    """A column that is made: SQL over the record and the dimensions, and its type."""
 
     name: str
     sql: str
     type: str
     nullable: bool = True
     is_checked: bool = False
-    is_computed: bool = False
-    reads: tuple[str, ...] = ()
+    is_computed: bool = False  # an expression, which may fail for a record
+    reads: tuple[str, ...] = ()  # the record's columns that it is made of
 
     @property
     def is_derived(self) -> bool:

@@ -66,12 +66,10 @@ class Begin:
 
 @dataclass(frozen=True)
 class Grouped:
-    """How aggregating SQL finds groups: `keys_sql` gives the keys of the groups that some rows are in.
-
-    `matched_keys`: the key columns that follow from each row alone. A session window does not: a row may join two.
-    """
+    """How aggregating SQL finds groups: `keys_sql` gives the keys of the groups that some rows are in."""
 
     keys_sql: str
+    # the key columns that follow from each row alone. A session window does not: a row may join two
     matched_keys: tuple[str, ...]
 
 

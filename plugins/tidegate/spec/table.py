@@ -41,17 +41,14 @@ class DeleteMode(StrEnum):
 
 @dataclass(frozen=True)
 class Create:
-    """How a missing destination is created; `partition_by` holds transforms such as ``days(created_at)``.
-
-    `force_optional`: no column is required, whatever the schema says. `partition_time`: the time of a row if no column
-    has one: its record's, or its arrival's.
-    """
+    """How a missing destination is created; `partition_by` holds transforms such as ``days(created_at)``."""
 
     enabled: bool = True
     partition_by: tuple[str, ...] = ()
     cluster_by: tuple[str, ...] = ()
     properties: dict[str, str] = field(default_factory=dict)
-    force_optional: bool = False
+    force_optional: bool = False  # no column is required, whatever the schema says
+    # the time of a row if no column has one: its record's, or its arrival's
     partition_time: str = "record"  # or wall-clock
 
 

@@ -8,15 +8,13 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Bound:
-    """Every row that a batch may change has one of these values at `path`, or NULL if `nulls`.
-
-    `ranges`: pairs of constants in the destination's SQL, both included. `values`, if any, are all values within them.
-    """
+    """Every row that a batch may change has one of these values at `path`, or NULL if `nulls`."""
 
     path: tuple[str, ...]
+    # pairs of constants in the destination's SQL, both included
     ranges: tuple[tuple[str, str], ...]
     nulls: bool = False
-    values: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()  # if any, all values within the ranges that count
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,7 @@ class Bounds:
     conditions: tuple[Bound, ...] = ()
     guards: tuple[str, ...] = ()  # statements that fail if another writer may have moved rows out of the bounds since
     overlap: Overlap | None = None  # None if the table's files were not looked at
-    # hold together all keys of a batch that changes more partitions than one statement may
+    # together they hold all keys of a batch that changes more partitions than one statement may
     parts: tuple[BatchPart, ...] = ()
     removals: tuple[str, ...] = ()  # statements that remove all rows, before a batch that replaces them
 

@@ -240,14 +240,11 @@ def _describe_overtaken(state: TableState | None) -> str:
 
 
 class _MessageSubject(NamedTuple):
-    """The table in words, and the command that moves its position.
-
-    `stays`: partitions that a move does not name stay at the position that is checked.
-    """
+    """The table in words, and the command that moves its position."""
 
     table: str
     rebase: str
-    stays: bool
+    stays: bool  # partitions that a move does not name stay at the position that is checked
 
     def name_move(self, offsets: Offsets) -> str:
         return name_move(self.rebase, offsets) if self.stays and offsets else self.move_to_begin

@@ -24,15 +24,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class TableSession:
-    """One table of an opened pipeline, and what was read of it.
-
-    `spec`: the table as its file and schemas describe it. `state`: as the catalog has it, None if there is none, or
-    before the first `refresh`.
-    """
+    """One table of an opened pipeline, and what was read of it."""
 
     session: Session
-    spec: Table
-    state: TableState | None = None
+    spec: Table  # the table as its file and schemas describe it
+    state: TableState | None = None  # as the catalog has it, None if there is none, or before the first `refresh`
 
     @property
     def name(self) -> str:

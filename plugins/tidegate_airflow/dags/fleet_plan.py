@@ -49,15 +49,12 @@ LAST_TASK = "compact"
 
 @dataclass(frozen=True)
 class Taken:
-    """A run has taken a member on: in its mapped tasks of the index `place`, at a Unix time in seconds.
-
-    `is_over`: no task of that runs any more.
-    """
+    """A run has taken a member on: in its mapped tasks of the index `place`, at a Unix time in seconds."""
 
     run_id: str
     place: int
     at: float
-    is_over: bool = False
+    is_over: bool = False  # no task of that runs any more
 
 
 def find_members_at_work(context: Context, taken: Mapping[str, Taken]) -> tuple[set[str], dict[str, Taken]]:

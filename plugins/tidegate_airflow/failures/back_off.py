@@ -20,12 +20,10 @@ class HeldPlan:
     """A plan without what must wait.
 
     `plan` is None if nothing is left of it: then `failure` is the task's result `error`.
-
-    `inputs`: a digest of what would have to change for a try to end otherwise, empty if unknown.
     """
 
     plan: Data | None
-    inputs: str = ""
+    inputs: str = ""  # a digest of what would have to change for a try to end otherwise, empty if unknown
     failure: Data | None = None
 
 

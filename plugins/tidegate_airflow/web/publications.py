@@ -56,7 +56,7 @@ class PublicationsView:
         self._cached_sessions: dict[str, tuple[object, float, PublicationSession]] = {}
 
     def list_names(self) -> list[str]:
-        """List the publications. Closes what belongs to those that are gone."""
+        """List the publications, and forget those that are gone."""
         names = [path.stem for path in list_named_files(self._include / "publications")]
         with self._changed:
             by_name: tuple[dict[str, Any], ...] = (self._readings, self._answered, self._due, self._cached_sessions)

@@ -43,13 +43,10 @@ BLANK_CHARACTERS = "' \\t\\r\\n'"  # what may stand around a JSON text
 
 @dataclass(frozen=True)
 class Fields:
-    """Columns as they stand in a JSON object that was parsed from `text`.
-
-    `units`: what whole numbers count in columns that hold a time: one unit for all, or by name; else they are refused.
-    `ReadingRules` say more. Fields that another format has parsed have an empty `text`.
-    """
+    """Columns as they stand in a JSON object that was parsed from `text`; empty if another format parsed it."""
 
     columns: tuple[Column, ...]
+    # what whole numbers count in columns that hold a time: one unit for all, or by name; else they are refused
     units: Units | ReadingRules = None
     text: str = "value_text"
 

@@ -13,15 +13,12 @@ Words = str | Mapping[str, str] | None  # for all columns, or for each by its na
 
 @dataclass(frozen=True)
 class ReadingRules:
-    """How values are read: the unit of times, whether numbers may be text (lenient), how bytes are written.
-
-    `truncated`: columns, case-folded, whose times are cut. Dates may be numbers of days.
-    """
+    """How values are read: the unit of times, whether numbers may be text (lenient), how bytes are written."""
 
     units: Units
     numbers: Words = None
     binary: Words = None
-    truncated: frozenset[str] = frozenset()
+    truncated: frozenset[str] = frozenset()  # columns, case-folded, whose times are cut
     counts_days: bool = False
 
     def mark_type(self, data_type: DataType, column: Column) -> DataType:
