@@ -29,7 +29,7 @@ STEPS = {
         "clean_up": "clean_up",
         "heartbeat": "heartbeat",
     },
-    "tidegate.flush.merge": {"merge": "merge", "record_history": "record_batch"},
+    "tidegate.flush.merge_queue": {"merge": "merge", "record_history": "record_batch"},
 }
 
 

@@ -120,7 +120,7 @@ def run_stage(
 
     `watcher` may defer the task with the step's checkpoint.
     """
-    from tidegate.flush.merge import group_by_table
+    from tidegate.flush.merge_queue import group_by_table
     from tidegate.flush.stage import stage_tables
     from tidegate.flush.staged import StageCheckpoint, wrap_with_checkpoint
     from tidegate.model.batch import Plan
@@ -147,7 +147,7 @@ def run_merge(
 
     `keep_part` gets the totals of what was published before a failure.
     """
-    from tidegate.flush.merge import MergeCheckpoint, merge_queue
+    from tidegate.flush.merge_queue import MergeCheckpoint, merge_queue
     from tidegate.model.batch import StagedBatch
     from tidegate.monitoring.overview import to_merge_metrics
 

@@ -17,7 +17,7 @@ STEPS = {  # of each module: the function, and the step that it is
         "clean_up": "clean_up",
         "heartbeat": "heartbeat",
     },
-    "tidegate.flush.merge": {"merge": "merge", "record_history": "record_history"},
+    "tidegate.flush.merge_queue": {"merge": "merge", "record_history": "record_history"},
 }
 
 

@@ -5,7 +5,8 @@ from typing import Any
 
 from tidegate.errors import AuditFailed
 from tidegate.flush.clean_up import clean_up
-from tidegate.flush.merge import group_by_table, merge, merge_queue
+from tidegate.flush.merge import merge
+from tidegate.flush.merge_queue import group_by_table, merge_queue
 from tidegate.flush.plan import plan
 from tidegate.flush.stage import stage
 

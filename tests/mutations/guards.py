@@ -1043,14 +1043,14 @@ GUARDS = [
     ),
     Guard(
         "if a task is sent twice, the later one continues with the queue",
-        "plugins/tidegate/flush/merge.py",
+        "plugins/tidegate/flush/merge_queue.py",
         "            if not _count_published(session, queue):\n",
         "            if True:\n",
         "tests/unit/scenarios/test_sent_once_more.py::test_merge_that_is_sent_once_more_is_done_once_and_both_say_so",
     ),
     Guard(
         "batches are merged as one only if the last one's snapshot holds the rows of all",
-        "plugins/tidegate/flush/merge.py",
+        "plugins/tidegate/flush/merge_queue.py",
         "    while has_rows(group[:-1]) and not session.staging.holds_rows(intermediate, group):\n",
         "    while False:\n",
         QUEUES + "attempt_that_wrote_over_a_waiting_batch_cuts_the_queue_behind_it",
@@ -1079,7 +1079,7 @@ GUARDS = [
     ),
     Guard(
         "a batch ahead of a bad one does not wait for it",
-        "plugins/tidegate/flush/merge.py",
+        "plugins/tidegate/flush/merge_queue.py",
         "            if takes_one or not has_rows(group[:-1]):\n",
         "            if True:\n",
         QUEUES + "batches_ahead_of_one_that_breaks_an_audit_come_in_one_by_one",

@@ -10,7 +10,7 @@ from functools import partial
 from tidegate.errors import GiveUp, NothingToDo, PublishedElsewhere, SomeTables, TidegateError, find_kind, join_tables
 from tidegate.flush.clean_up import CleanUpReport, clean_up
 from tidegate.flush.heartbeat import commit_offsets, heartbeat
-from tidegate.flush.merge import QueueResult, group_by_table, merge_queue
+from tidegate.flush.merge_queue import QueueResult, group_by_table, merge_queue
 from tidegate.flush.plan import plan
 from tidegate.flush.refusals import format_refusals
 from tidegate.flush.stage import stage_tables

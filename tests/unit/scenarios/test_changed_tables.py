@@ -10,7 +10,7 @@ from tidegate.errors import ConfigurationError, GiveUp, NothingToDo, RetryLater,
 from tidegate.flush.clean_up import clean_up
 from tidegate.flush.flush import flush
 from tidegate.flush.heartbeat import commit_offsets, heartbeat
-from tidegate.flush.merge import group_by_table, merge_queue
+from tidegate.flush.merge_queue import group_by_table, merge_queue
 from tidegate.flush.plan import plan
 from tidegate.flush.stage import stage
 from tidegate.schema.data_types import Column

@@ -9,7 +9,7 @@ from fakes.orders import NAME, make_orders, read_orders, send_orders
 from tidegate.errors import GiveUp, NothingToDo, TidegateError
 from tidegate.flush.flush import flush
 from tidegate.flush.heartbeat import heartbeat
-from tidegate.flush.merge import merge_queue
+from tidegate.flush.merge_queue import merge_queue
 from tidegate.flush.plan import plan
 from tidegate.merge.owed import ALL_LETTERS
 from tidegate.monitoring.status import read_status

@@ -13,7 +13,7 @@ from fakes import World, build_pipeline, build_table
 from fakes.queueing import stage_behind
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tidegate.flush.merge import merge_queue
+from tidegate.flush.merge_queue import merge_queue
 from tidegate.model.batch import PublishedBatch, StagedBatch
 from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Pipeline

@@ -23,7 +23,7 @@ from fakes import World
 from tidegate.errors import PublishedElsewhere
 from tidegate.flush.clean_up import clean_up
 from tidegate.flush.heartbeat import commit_offsets
-from tidegate.flush.merge import QueueResult, group_by_table, merge_queue
+from tidegate.flush.merge_queue import QueueResult, group_by_table, merge_queue
 from tidegate.flush.plan import plan
 from tidegate.flush.stage import stage
 from tidegate.model.batch import PublishOutcome

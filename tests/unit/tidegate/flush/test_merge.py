@@ -19,7 +19,8 @@ from fakes.faults import DiesBetweenStatements
 from tidegate.errors import GiveUp, NothingToDo, OutcomeUnknown, PositionLost, PublishedElsewhere, RetryLater
 from tidegate.flush.clean_up import clean_up
 from tidegate.flush.flush import flush
-from tidegate.flush.merge import merge, merge_queue
+from tidegate.flush.merge import merge
+from tidegate.flush.merge_queue import merge_queue
 from tidegate.flush.plan import plan
 from tidegate.flush.stage import stage
 from tidegate.merge.attempt import MAX_ROUNDS, RETRY_PAUSES_SECONDS

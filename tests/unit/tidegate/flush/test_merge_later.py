@@ -9,7 +9,7 @@ from fakes.orders import NAME, make_orders, read_orders, send_orders
 from tidegate.errors import RetryLater, TidegateError
 from tidegate.flush.clean_up import clean_up
 from tidegate.flush.flush import flush
-from tidegate.flush.merge import merge_queue
+from tidegate.flush.merge_queue import merge_queue
 from tidegate.flush.plan import plan
 from tidegate.flush.stage import stage
 from tidegate.model.batch import StagedBatch

@@ -17,7 +17,8 @@ from tidegate.errors import (
     TidegateError,
 )
 from tidegate.flush.flush import flush
-from tidegate.flush.merge import MergeCheckpoint, group_by_table, merge, merge_queue
+from tidegate.flush.merge import merge
+from tidegate.flush.merge_queue import MergeCheckpoint, group_by_table, merge_queue
 from tidegate.flush.plan import plan
 from tidegate.flush.stage import stage
 from tidegate.jobs.stage_job import StageJob

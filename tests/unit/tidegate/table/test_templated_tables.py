@@ -11,7 +11,7 @@ from fakes.counted import Calls
 from tidegate.errors import BadRecord, ConfigurationError, GiveUp, NothingToDo, SomeTablesDelayed, SomeTablesFailed
 from tidegate.flush.flush import flush
 from tidegate.flush.maintain import list_maintained_tables, maintain
-from tidegate.flush.merge import group_by_table, merge_queue
+from tidegate.flush.merge_queue import group_by_table, merge_queue
 from tidegate.flush.plan import plan
 from tidegate.flush.stage import stage
 from tidegate.monitoring.status import read_status

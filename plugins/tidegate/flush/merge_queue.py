@@ -1,0 +1,177 @@
+"""merge: drain a table's queue, in order and with as few merges as possible, up to the first batch that fails."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import Any
+
+from tidegate.errors import GiveUp, PublishedElsewhere, TidegateError
+from tidegate.flush.merge import merge
+from tidegate.merge.owed import record_history
+from tidegate.model.batch import PublishedBatch, PublishOutcome, StagedBatch
+from tidegate.ports.session import Session
+from tidegate.table.position import resolve_position
+from tidegate.table.queue import combine_batches, describe_full_queue, has_rows, is_queue_full, take_group
+from tidegate.table.session import check_table_is_known, open_table
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class QueueResult:
+    """What was published of one table's queue; `failure` is why the rest still waits."""
+
+    table: str
+    published: tuple[PublishedBatch, ...]
+    failure: TidegateError | None = None
+
+    @property
+    def total(self) -> PublishedBatch:
+        """The results of the queue as one. Raises the failure, if there is one."""
+        if self.failure is not None:
+            raise self.failure
+        return reduce(PublishedBatch.add, self.published)
+
+
+def group_by_table(batches: Sequence[StagedBatch]) -> list[list[StagedBatch]]:
+    by_table: dict[str, list[StagedBatch]] = {}
+    for batch in batches:
+        by_table.setdefault(batch.table, []).append(batch)
+    return list(by_table.values())
+
+
+@dataclass(frozen=True)
+class DeferredJob:
+    """The job for which a task was deferred, and the seconds since then."""
+
+    job: str
+    seconds: float
+
+
+@dataclass
+class MergeCheckpoint:
+    """What a run of a queue has published so far."""
+
+    published: list[PublishedBatch] = field(default_factory=list)
+    deferred_job: DeferredJob | None = None  # the job for which the task was deferred; None if it was not
+    first_under_way: int | None = None  # the number of the first batch that it was merging then
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], now_seconds: float) -> "MergeCheckpoint":
+        published_batches = [PublishedBatch.from_dict(entry) for entry in data.get("published", ())]
+        deferred_job = DeferredJob(data["job"], now_seconds - data["since"]) if "job" in data else None
+        return cls(published_batches, deferred_job, data.get("first_under_way"))
+
+    def to_dict(self) -> dict[str, Any]:
+        published_batches = [batch.to_dict() for batch in self.published]
+        return {"published": published_batches, "first_under_way": self.first_under_way}
+
+
+def merge_queue(
+    session: Session, queue: Sequence[StagedBatch], checkpoint: MergeCheckpoint | None = None
+) -> QueueResult:
+    """Publish one table's staged batches in order and record each; stop at the first failure.
+
+    1. Leave out what an earlier attempt of this task has published.
+    2. Merge what remains in one snapshot, as far as `take_group` allows, and so on.
+    3. If several batches fail as one, and would again, merge them one by one.
+    4. After a failure the rest waits.
+
+    Each result is added to the checkpoint at once, because the task may be deferred. What `deferred_job` published
+    counts as this run's work. `TableRemoved` if the pipeline file no longer names the table.
+    """
+    check_table_is_known(session, queue[0].table)
+    checkpoint = checkpoint or MergeCheckpoint()
+    table = queue[0].table
+    first = queue[0].batch
+    try:
+        _drain(session, queue, checkpoint)
+    except TidegateError as error:
+        log.info("not merged: pipeline=%s table=%s queue from batch=%s", session.pipeline.name, table, first)
+        # 4. the ranges of the rest start where the failed batch ends
+        return QueueResult(table, tuple(checkpoint.published), _explain_failure(session, queue, error))
+    return QueueResult(table, tuple(checkpoint.published))
+
+
+def _drain(session: Session, queue: Sequence[StagedBatch], checkpoint: MergeCheckpoint) -> None:
+    for _ in queue:
+        try:
+            # 1. counted again for each try: another run of this task may be ahead
+            return _merge_remaining(session, queue, _count_published(session, queue), checkpoint)
+        except PublishedElsewhere:
+            if not _count_published(session, queue):
+                raise  # the table stands at none of these batches
+    raise PublishedElsewhere(
+        f"pipeline={session.pipeline.name} table={queue[0].table}: another run publishes these batches; nothing needs "
+        "repair"
+    )
+
+
+def _merge_remaining(session: Session, queue: Sequence[StagedBatch], start: int, checkpoint: MergeCheckpoint) -> None:
+    if deferred_group := _find_deferred_group(queue[:start], checkpoint):
+        _publish_group(session, deferred_group, checkpoint)
+    elif start == len(queue):
+        _publish_group(session, queue[-1:], checkpoint)  # which says that it is published
+    takes_one = False
+    while start < len(queue):
+        # 2.
+        group = _choose_group(session, queue[start:], takes_one=takes_one)
+        try:
+            _publish_group(session, group, checkpoint)
+        except GiveUp as error:
+            if takes_one or not has_rows(group[:-1]):
+                raise
+            # 3. so that the batches ahead of a bad one come in
+            log.warning("not merged as one: %s; its batches are merged one by one", error)
+            takes_one = True
+        else:
+            start += len(group)
+
+
+def _choose_group(session: Session, queue: Sequence[StagedBatch], *, takes_one: bool) -> Sequence[StagedBatch]:
+    group = take_group(queue, session.pipeline.merge, takes_one=takes_one)
+    intermediate = open_table(session, queue[0].table).intermediate
+    # all of them are read at the snapshot of the last one, so it must hold them
+    while has_rows(group[:-1]) and not session.staging.holds_rows(intermediate, group):
+        group = group[:-1]
+    return group
+
+
+def _publish_group(session: Session, group: Sequence[StagedBatch], checkpoint: MergeCheckpoint) -> None:
+    checkpoint.first_under_way = group[0].batch
+    published_batch = _claim_deferred(merge(session, combine_batches(group)), checkpoint.deferred_job)
+    if published_batch.batch in [batch.batch for batch in checkpoint.published]:
+        return  # before the task was deferred
+    checkpoint.published.append(published_batch)
+    for staged_batch in group:
+        record_history(session, staged_batch, published_batch)
+
+
+def _find_deferred_group(published: Sequence[StagedBatch], checkpoint: MergeCheckpoint) -> Sequence[StagedBatch]:
+    if checkpoint.deferred_job is None or checkpoint.first_under_way is None:
+        return ()
+    return [batch for batch in published if batch.batch >= checkpoint.first_under_way]
+
+
+def _claim_deferred(published_batch: PublishedBatch, awaited: DeferredJob | None) -> PublishedBatch:
+    if awaited is None or published_batch.job != awaited.job:
+        return published_batch
+    return replace(
+        published_batch, outcome=PublishOutcome.PUBLISHED, seconds=round(published_batch.seconds + awaited.seconds, 2)
+    )
+
+
+def _count_published(session: Session, queue: Sequence[StagedBatch]) -> int:
+    position = resolve_position(open_table(session, queue[0].table).refresh())
+    for count, staged_batch in enumerate(queue, 1):
+        if position and staged_batch.attempt == position.staged_attempt and staged_batch.ranges.end == position.offsets:
+            return count
+    return 0
+
+
+def _explain_failure(session: Session, queue: Sequence[StagedBatch], error: TidegateError) -> TidegateError:
+    table = open_table(session, queue[0].table)
+    if isinstance(error, PublishedElsewhere) or not session.pipeline.has_several or not is_queue_full(table, queue):
+        return error
+    return type(error)(f"{error}\n{describe_full_queue(table, queue)}")
