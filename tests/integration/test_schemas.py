@@ -192,6 +192,43 @@ def test_table_with_identifier_fields_is_written_and_evolved_and_keeps_them(work
     assert [field.required for field in schema.fields] == [True, False, False]
 
 
+def test_created_table_has_its_required_key_as_identifier_fields_and_keeps_them(workbench) -> None:
+    topic = workbench.topic(1)
+    key = {"fields": ["id", "order id"], "schema": "id INT NOT NULL, `order id` STRING NOT NULL"}
+    value = {"schema": "n INT"}
+    create = {"cluster_by": ["n"], "partition_by": ["bucket(2, id)"]}
+    workbench.pipeline("made", [topic], key=key, value=value, table={"create": create})
+
+    def build_record(id: int | None, n: int | None = None) -> tuple[Any, Any]:
+        return {"id": id, "order id": "x"}, None if n is None else {"n": n}
+
+    def flush_identified() -> list[tuple[int, int]]:
+        workbench.flush("made")
+        schema = workbench.load_iceberg("shop.made").schema()
+        assert schema.identifier_field_names() == {"id", "order id"}
+        return [(row["id"], row["n"]) for row in workbench.read_rows("shop.made")]
+
+    workbench.produce(topic, build_record(1, 1), build_record(2, 2))
+    assert flush_identified() == [(1, 1), (2, 2)]
+    assert workbench.load_iceberg("shop.made").sort_order().fields
+    wider = {"fields": key["fields"], "schema": "id BIGINT NOT NULL, `order id` STRING NOT NULL"}
+    workbench.pipeline("made", [topic], key=wider, value={"schema": "n BIGINT, note STRING"}, table={"create": create})
+    workbench.produce(topic, build_record(1, 3_000_000_000), build_record(2), build_record(3, 3))
+    assert flush_identified() == [(1, 3_000_000_000), (3, 3)]
+    assert read_types(workbench, "shop.made") == {"id": "long", "order id": "string", "n": "long", "note": "string"}
+    relaxed = {"fields": key["fields"], "schema": "id BIGINT, `order id` STRING"}
+    workbench.pipeline("made", [topic], key=relaxed, value={"schema": "n BIGINT"}, table={"create": create})
+    workbench.produce(topic, build_record(4, 4))
+    assert flush_identified() == [(1, 3_000_000_000), (3, 3), (4, 4)], "a key that relaxes stays required in the table"
+    workbench.produce(topic, build_record(None, 5))
+    with pytest.raises(IncompatibleSchema, match=r"NULL in a column that the table requires; .*identifier fields"):
+        workbench.flush("made")
+    grown = {"fields": [*key["fields"], "line"], "schema": "id BIGINT, `order id` STRING, line INT"}
+    workbench.pipeline("made", [topic], key=grown, value={"schema": "n BIGINT"}, table={"create": create})
+    with pytest.raises(IncompatibleSchema, match=r"column=line: .*identifier fields id, order id.*DROP IDENTIFIER"):
+        workbench.flush("made")
+
+
 def test_incompatible_change_is_refused_before_anything_is_written(workbench) -> None:
     topic = workbench.topic(1)
     workbench.pipeline("bent", [topic], key=KEY, value={"schema": "id BIGINT, s STRUCT<n: INT>"})

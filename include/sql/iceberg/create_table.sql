@@ -1,6 +1,6 @@
 CREATE TABLE IF NOT EXISTS {{ table | name }} (
 {%- for column in columns %}
-  {{ column.name | quoted }} {{ column.type }}{{ "" if column.nullable else " NOT NULL" }}{{ "," if not loop.last }}
+  {{ column.name | quoted }} {{ column.type }}{{ " NOT NULL" if not column.nullable or column.name in identifiers }}{{ "," if not loop.last }}
 {%- endfor %}
 )
 USING iceberg

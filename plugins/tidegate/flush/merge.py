@@ -19,7 +19,7 @@ from tidegate.model.position import Position, WatermarkSide
 from tidegate.model.table_state import Head, StagedSource, TableState
 from tidegate.ports.session import Session
 from tidegate.schema.data_types import Column, format_type, parse_type
-from tidegate.table.columns import list_destination_columns
+from tidegate.table.columns import list_destination_columns, list_identifier_columns
 from tidegate.table.compatibility import build_row_properties, check_mergeable
 from tidegate.table.position import check_is_destination, check_not_overtaken, resolve_position
 from tidegate.table.queue import (
@@ -29,6 +29,9 @@ from tidegate.table.queue import (
 from tidegate.table.session import TableSession, open_table
 
 log = logging.getLogger(__name__)
+
+# what is set of a table that was just created, each only where this value is not empty
+FINISHING_STATEMENTS = {"order_table": "cluster_by", "identify_table": "identifiers"}
 
 
 @dataclass(frozen=True)
@@ -99,11 +102,11 @@ def prepare_table(work: BatchMerge) -> TableSession:
     check_is_destination(work.prefix, table.state)
     resolve_position(table)
     if table.state is None:
-        _create_table(work, "create_namespace", "create_table", "order_table")
+        _create_table(work, "create_namespace", "create_table", *FINISHING_STATEMENTS)
         table = table.refresh()
-    # the run that created the table may have ended before it set the order
-    elif _is_unordered(table):
-        _create_table(work, "order_table")
+    # the run that created the table may have ended before it set the order and the identifier fields
+    elif _may_be_unfinished(table):
+        _create_table(work, *FINISHING_STATEMENTS)
         table = table.refresh()
     if table.state is None:
         raise RetryLater(f"{work.prefix}: the catalog lacks the table that was created; it will be tried again")
@@ -122,10 +125,12 @@ def prepare_table(work: BatchMerge) -> TableSession:
     return table if seeded.state is None else seeded
 
 
-def _is_unordered(table: TableSession) -> bool:
+def _may_be_unfinished(table: TableSession) -> bool:
     create = table.spec.create
-    # the order is set before the first snapshot, and setting it again does no harm
-    if table.require_state().snapshot_id is not None or not create.cluster_by or not create.enabled:
+    # both are set before the first snapshot, and setting them again does no harm
+    if table.require_state().snapshot_id is not None or not create.enabled:
+        return False
+    if not create.cluster_by and not list_identifier_columns(table.spec):
         return False
     creator = table.session.tables.read_property(table.name, resource_names.CREATED_BY_PROPERTY)
     return creator == table.pipeline.name
@@ -143,11 +148,12 @@ def _create_table(work: BatchMerge, *statement_names: str) -> None:
         "columns": _list_created_columns(table),
         "partition_by": create.partition_by,
         "cluster_by": create.cluster_by,
+        "identifiers": list_identifier_columns(table.spec),
         "properties": create.properties,
         "pipeline": pipeline,
     }
-    chosen_statements = [name for name in statement_names if name != "order_table" or create.cluster_by]
-    rendered = (table.sql.render(name, **values) for name in chosen_statements)
+    left_out = {name for name, value in FINISHING_STATEMENTS.items() if not values[value]}
+    rendered = (table.sql.render(name, **values) for name in statement_names if name not in left_out)
     try:
         statements = tuple(statement for statement in rendered if statement)
         table.session.engine.run(MergeJob(pipeline, work.staged.batch, statements, table=table.name))

@@ -42,7 +42,7 @@ def find_lasting_failure(place: str, verbs: Collection[str], text: str) -> Tideg
         return IncompatibleSchema(
             f"{place}: a record has NULL in a column that the table requires; nothing was published; declare it "
             "NOT NULL in value.schema or key.schema, so that such a record is bad and reported with its place, or make "
-            "the table's column optional"
+            "the table's column optional (first drop its identifier fields, if it is one of them)"
         )
     if "stage" in verbs and FAR_TIME in text:
         return BadRecord(

@@ -12,6 +12,7 @@ from tidegate.schema.data_types import (
     Column,
     DataType,
     Map,
+    Primitive,
     Struct,
     drop_forms,
     find_full_name_twice,
@@ -126,6 +127,20 @@ def list_record_key_columns(table: Table) -> tuple[Column, ...]:
     required_names = {c.name for c in table.key.columns or () if not c.nullable}
     flat = zip(table.key.fields, list_flat_key_columns(table), strict=True)
     return tuple(replace(column, nullable=name not in required_names) for name, column in flat)
+
+
+def list_identifier_columns(table: Table) -> tuple[str, ...]:
+    """The key columns of a table that is created, if no two of its rows have one key and no part of a key is missing.
+
+    Iceberg wants identifier fields required, and no fractions. A key in one struct has none.
+    """
+    columns = list_record_key_columns(table)
+    has_one_row_a_key = table.upsert and table.history is None and table.key.into is None
+    if not has_one_row_a_key or table.create.force_optional:
+        return ()
+    types = [parse_type(column.type) for column in columns if not column.nullable]
+    fit = [kind for kind in types if isinstance(kind, Primitive) and kind.name not in ("FLOAT", "DOUBLE")]
+    return tuple(column.name for column in columns) if len(fit) == len(columns) else ()
 
 
 def list_key_leaves(table: Table) -> tuple[tuple[str, ...], ...]:

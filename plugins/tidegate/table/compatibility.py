@@ -184,6 +184,13 @@ def check_key_unchanged(table: TableSession) -> None:
         old = previous_columns.pop(column.name.casefold(), None)
         if old is None and not column.nullable:
             raise _describe_key_change(table, f"column={column.name} is new and required: earlier rows have none")
+        if old is None and spec.upsert and state.struct.identifier_fields:
+            fields = ", ".join(sorted(state.struct.identifier_fields))
+            raise IncompatibleSchema(
+                f"{table.prefix} column={column.name}: it is new in the key, and the table's identifier fields "
+                f"{fields} would name several rows; nothing was written; drop them with ALTER TABLE … DROP IDENTIFIER "
+                "FIELDS, or set the key back"
+            )
         if old is not None:
             _check_column(table, old, column)
     if previous_columns:

@@ -71,6 +71,7 @@ ODD_SEQUENCED: dict[str, Any] = {
 }
 SOFT = {"soft": True, "flag": "_deleted"}
 COLUMNS = (Column("id", "BIGINT", False), Column("name", "STRING"))
+ODD_KEY = (Column("id", "BIGINT"), Column("order id", "STRING"), Column("name", "STRING"))
 ODD_COLUMNS = tuple(Column(name, "STRUCT<`a b`: INT>") for name in ODD)
 FOLDED = {
     **MERGE,
@@ -150,7 +151,7 @@ STAGED: dict[str, Any] = {
 DELETES_OWN = Ownership(TableKind.DELETES, "", "shop.it's")
 LETTERS_OWN = Ownership(TableKind.DEAD_LETTERS, "shop")
 TABLE: dict[str, Any] = {"table": "lake.shop.orders", "columns": COLUMNS, "partition_by": (), "properties": {}}
-TABLE["pipeline"] = "it's a shop"
+TABLE |= {"identifiers": (), "pipeline": "it's a shop"}
 
 UPKEEP: dict[str, Any] = {"catalog": "lake", "table": "shop.orders"}
 OLD: dict[str, Any] = {**UPKEEP, "older_than": "2026-01-01 00:00:00"}
@@ -319,6 +320,8 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "create_table-odd_names": ("create_table", {**TABLE, "table": "lake.my shop.or`ders", "columns": ODD_COLUMNS}),
     "drop_intermediate-plain": ("drop_intermediate", {"table": "lake.shop.orders_shop_tmp"}),
+    "create_table-identifiers": ("create_table", {**TABLE, "columns": ODD_KEY, "identifiers": ("id", "order id")}),
+    "identify_table-plain": ("identify_table", {"table": "lake.shop.orders", "identifiers": ("id", "order id")}),
     "order_table-plain": ("order_table", {"table": "lake.shop.orders", "cluster_by": ("id", "order id")}),
     "create_intermediate-plain": (
         "create_intermediate",

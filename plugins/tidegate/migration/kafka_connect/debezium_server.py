@@ -52,7 +52,7 @@ WITHOUT_MEANING = {
     "upsert-op-field": "the change event itself says what it does",
     "upsert-use-dv": "Spark decides how deletes are written",
     "upsert-dedup-column": "offsets order the events of a key; use tables[].sequence_by where they do not",
-    "create-identifier-fields": "a table that exists keeps its identifier fields",
+    "create-identifier-fields": "a table that exists keeps its identifier fields; a new one gets them by key.schema",
     "table-mapper": "tables[].name",
     "openlineage-enabled": "lineage is not a setting of the pipeline",
     "write.format.default": "Spark writes Parquet; set the table's property where it is another format",

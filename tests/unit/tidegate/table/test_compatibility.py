@@ -94,6 +94,18 @@ def test_any_other_change_of_the_key_is_refused_and_nothing_is_staged(
     assert (world.read_rows(TABLE), len(world.engine.jobs)) == (rows, jobs)
 
 
+def test_key_of_a_table_with_identifier_fields_does_not_grow_until_they_are_dropped(world: World) -> None:
+    key = Column("id", "STRING", False)
+    plain, grown = build_keyed_pipeline(key), build_keyed_pipeline(key, Column("line", "INT"))
+    identified = Struct((("id", TEXT), ("name", TEXT)), frozenset({"id"}), identifier_fields=frozenset({"id"}))
+    state = _build_changed_state(world, plain, identified)
+    check_key_unchanged(build_session(plain, plain.tables[0], state))
+    with pytest.raises(IncompatibleSchema, match=r"column=line: .*identifier fields id .*DROP IDENTIFIER FIELDS"):
+        check_key_unchanged(build_session(grown, grown.tables[0], state))
+    dropped = replace(state, schema=replace(identified, identifier_fields=frozenset()))
+    check_key_unchanged(build_session(grown, grown.tables[0], dropped))
+
+
 def test_column_renamed_in_the_table_keeps_receiving_the_records_field(world: World) -> None:
     session = world.open_session(build_pipeline())
     flush(session)

@@ -1,0 +1,1 @@
+{#- BigQuery has no identifier fields. -#}

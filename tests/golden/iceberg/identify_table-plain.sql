@@ -1,0 +1,1 @@
+ALTER TABLE `lake`.`shop`.`orders` SET IDENTIFIER FIELDS `id`, `order id`

@@ -1,0 +1,52 @@
+"""Which tables that are created get identifier fields: those in which the key is always there, and finds one row."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from fakes import build_table
+from tidegate.schema.data_types import Column
+from tidegate.spec.source import KeyFormat, ValueFormat
+from tidegate.spec.table import Create, DeleteMode, History, Table
+from tidegate.table.columns import list_identifier_columns
+
+REQUIRED = Column("id", "BIGINT", False)
+
+
+def build_keyed_table(*columns: Column, prefix: str = "", into: str | None = None, **changes: Any) -> Table:
+    fields = tuple(column.name for column in columns)
+    key = KeyFormat(fields=fields, columns=columns, prefix=prefix, into=into)
+    return replace(build_table(), key=key, value=ValueFormat(columns=(Column("name", "STRING"),)), **changes)
+
+
+@pytest.mark.parametrize(
+    ("table", "names"),
+    [
+        (build_keyed_table(REQUIRED, Column("line", "DATE", False)), ("id", "line")),
+        (build_keyed_table(REQUIRED, prefix="k_"), ("k_id",)),
+        (build_keyed_table(REQUIRED, delete=False), ("id",)),
+        (build_keyed_table(REQUIRED, deletes=DeleteMode.SOFT), ("id",)),
+    ],
+    ids=["two", "prefix", "upserts_only", "soft_deletes"],
+)
+def test_required_key_that_finds_one_row_identifies_it(table: Table, names: tuple[str, ...]) -> None:
+    assert list_identifier_columns(table) == names
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        build_keyed_table(REQUIRED, Column("line", "DATE")),
+        build_keyed_table(REQUIRED, Column("weight", "DOUBLE", False)),
+        build_keyed_table(REQUIRED, Column("part", "STRUCT<a: INT>", False)),
+        build_keyed_table(REQUIRED, into="key"),
+        build_keyed_table(REQUIRED, history=History()),
+        build_keyed_table(REQUIRED, upsert=False),
+        build_keyed_table(REQUIRED, upsert=False, delete=False),
+        build_keyed_table(REQUIRED, create=Create(force_optional=True)),
+        build_keyed_table(upsert=False, delete=False),
+    ],
+    ids=["nullable", "double", "struct", "into", "history", "deletes_only", "append", "force_optional", "no_key"],
+)
+def test_key_that_may_be_missing_or_find_several_rows_does_not(table: Table) -> None:
+    assert list_identifier_columns(table) == ()
