@@ -132,6 +132,45 @@ def test_updates_change_the_named_columns_alone_in_tables_of_both(dwh: Any) -> N
     check("kept_soft", "soft", (1, None, ["x"], 0, 4, False), (2, "h", ["x"], 0, 6, False), (3, "f", ["x"], 0, 3, True))
 
 
+def test_metadata_land_in_the_types_that_the_file_gives_them_in_tables_of_both(dwh: Any) -> None:
+    bench = dwh.bench
+    topic = bench.topic(2)
+    metadata = {
+        "at": {"from": "timestamp", "type": "bigint"},
+        "local": {"from": "timestamp", "type": "TIMESTAMP_NTZ"},
+        "part": {"from": "partition", "type": "BIGINT"},
+        "place": {"from": "offset", "type": "BIGINT"},
+        "seen": {"from": "value.ingestion-timestamp", "type": "BIGINT"},
+        "changed": {"from": "value.source.timestamp", "type": "BIGINT"},
+    }
+    tables = [{"name": name, "sequence_by": ["changed", "at"]} for name in (dwh.table("cast"), "lake.cast.cast")]
+    value = {"format": "debezium-json", "schema": "id BIGINT, name STRING"}
+    bench.pipeline("cast", [topic], key=KEY, value=value, tables=tables, source={"metadata": metadata})
+
+    def put(id: int, op: str, changed: int, name: str) -> None:
+        rows = {"before": {"id": id, "name": name}} if op == "d" else {"after": {"id": id, "name": name}}
+        event = {"op": op, **rows, "source": {"ts_ms": FIRST_MS + changed}, "ts_ms": FIRST_MS + 7}
+        bench.produce(topic, ({"id": id}, event, {"partition": 1, "timestamp": FIRST_MS + 123}))
+
+    def check(*expected: tuple[int, str, int, int]) -> None:
+        times = FIRST_MS + 123, datetime(2026, 1, 1, 0, 0, 0, 123000), 1
+        rows = [(id, name, *times, place, FIRST_MS + 7, FIRST_MS + changed) for id, name, place, changed in expected]
+        columns = ("id", "name", "at", "local", "part", "place", "seen", "changed")
+        for found_rows in (dwh.read_rows("cast"), bench.read_rows("cast.cast")):
+            assert sorted(tuple(row[name] for name in columns) for row in found_rows) == rows
+
+    put(1, "c", 5, "a")
+    put(1, "u", 4, "late")
+    put(2, "c", 5, "b")
+    bench.flush("cast")
+    check((1, "a", 0, 5), (2, "b", 2, 5))
+    put(1, "d", 4, "late")
+    put(2, "d", 6, "b")
+    put(2, "u", 5, "late")
+    bench.flush("cast")
+    check((1, "a", 0, 5))
+
+
 def test_values_of_every_type_and_null_keys_end_as_the_last_record_says_and_clean_up_leaves_nothing(dwh: Any) -> None:
     bench = dwh.bench
     topic = bench.topic(2)

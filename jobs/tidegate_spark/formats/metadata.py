@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.data_types import Primitive
-from tidegate.spec.source import METADATA_TYPES
+from tidegate.spec.source import METADATA_TYPES, name_cast, split_cast
 from tidegate.sql.spark import render_literal
 
 from tidegate_spark.fields.lossless import FIRST_DATE, LAST_TIMESTAMP, render_is_text_lossy
@@ -15,7 +15,7 @@ LONG_FILE_NUMBER_PATTERN = "[.][0-9]{7,}$"
 BINLOG_FILE = "value.source.file"
 # Kafka counts milliseconds: microseconds that a producer gives for them are of a year that no reader of tables knows
 IS_FAR_TIME = f"timestamp NOT BETWEEN TIMESTAMP'{FIRST_DATE}' AND TIMESTAMP'{LAST_TIMESTAMP}'"
-KAFKA_UNKEPT = {"timestamp": IS_FAR_TIME}
+KAFKA_UNKEPT = {"timestamp": IS_FAR_TIME, name_cast("timestamp", "TIMESTAMP_NTZ"): IS_FAR_TIME}
 FAR_VERSION_REASON = (
     "the record's timestamp is outside of the years 1 to 9999, and with history it says from when on a row holds"
 )
@@ -51,7 +51,7 @@ def _list_cases(decoded_value: DecodedValue, table: StageTable) -> Iterable[str]
             )
             is_long = f"{file} RLIKE {render_literal(LONG_FILE_NUMBER_PATTERN)}"
             yield f"WHEN change <> '{NO_CHANGE}' AND {is_long} THEN {render_literal(text)}"
-        condition = {**KAFKA_UNKEPT, **unkept}.get(word)
+        condition = KAFKA_UNKEPT.get(word) or unkept.get(split_cast(word)[0])
         if condition is not None:
             ordered_words = "" if name.casefold() in ordering else f"'{DELETE}', "
             text = f"the metadata {word} is not a {METADATA_TYPES[word]} without loss"

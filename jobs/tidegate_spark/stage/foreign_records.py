@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 from tidegate.jobs.stage_job import StageTable
+from tidegate.spec.source import split_cast
 from tidegate.sql.conditions import reads_any, split_conjunction
 from tidegate.sql.spark import quote, render_literal
 
@@ -87,7 +88,7 @@ def _render_is_known(part: _Part, decoded_value: DecodedValue, table: StageTable
         conditions.append(f"NOT ({decoded_value.doubts.get(name, 'true')})")
     if set(part.key_columns) - set(part.row_columns):
         conditions.append(_render_is_key_known(decoded_value, table))
-    for word in (table.metadata[name] for name in part.metadata):
+    for word, _ in (split_cast(table.metadata[name]) for name in part.metadata):
         if word.startswith("value."):
             name = word.removeprefix("value.")
             conditions.append(f"(({decoded_value.metadata[name]}) IS NOT NULL OR located_reason IS NULL)")

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from tidegate.jobs.stage_job import StageTable
+from tidegate.spec.source import METADATA_TYPES, split_cast
 from tidegate.spec.table import Route
 from tidegate.spec.table_template import TableTemplate
 from tidegate.sql.conditions import render_without
@@ -33,7 +34,14 @@ KAFKA_METADATA = {
 
 def render_metadata(decoded_value: DecodedValue, table: StageTable) -> dict[str, str]:
     value_metadata = {f"value.{name}": sql for name, sql in decoded_value.metadata.items()}
-    return {**KAFKA_METADATA, "leader-epoch": _render_leader_epoch(table), **value_metadata}
+    metadata = {**KAFKA_METADATA, "leader-epoch": _render_leader_epoch(table), **value_metadata}
+    return metadata | {word: _render_cast(metadata, word) for word in table.metadata.values() if word not in metadata}
+
+
+def _render_cast(metadata: dict[str, str], word: str) -> str:
+    source, kind = split_cast(word)
+    is_count = METADATA_TYPES[source] == "TIMESTAMP" and kind == "BIGINT"
+    return f"unix_millis({metadata[source]})" if is_count else f"CAST({metadata[source]} AS {kind})"
 
 
 def _render_leader_epoch(table: StageTable) -> str:

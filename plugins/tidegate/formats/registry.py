@@ -117,6 +117,7 @@ class RecordFormat:
     may_leave_out: bool = False
     unavailable_value: str | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
+    metadata_casts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     encoding: Encoding = Encoding.OBJECT
     event: EventLayout | None = None
 
@@ -154,6 +155,7 @@ _DEBEZIUM_METADATA = {
     "value.source.table": "STRING",
     "value.source.properties": "MAP<STRING, STRING>",
 }
+_DEBEZIUM_CASTS = dict.fromkeys(("value.ingestion-timestamp", "value.source.timestamp"), ("BIGINT",))
 _CANAL_METADATA = {
     "value.database": "STRING",
     "value.table": "STRING",
@@ -218,6 +220,7 @@ _FORMATS = (
         shows_deleted_row=True,
         unavailable_value=DEBEZIUM_PLACEHOLDER,
         metadata={"value.schema": "STRING", **_DEBEZIUM_METADATA},
+        metadata_casts=_DEBEZIUM_CASTS,
         event=EventLayout(
             "a change event",
             marks=(("op", "after"), ("op", "before")),
@@ -239,6 +242,7 @@ _FORMATS = (
         shows_deleted_row=True,
         unavailable_value=DEBEZIUM_PLACEHOLDER,
         metadata=_DEBEZIUM_METADATA,
+        metadata_casts=_DEBEZIUM_CASTS,
         encoding=Encoding.SCHEMA,
     ),
     RecordFormat(

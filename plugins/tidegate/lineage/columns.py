@@ -16,7 +16,7 @@ from tidegate.lineage.dataset import (
 from tidegate.schema.data_types import Column
 from tidegate.spec.projection import RECORD_FIELDS
 from tidegate.spec.publication import Publication
-from tidegate.spec.source import METADATA_TYPES
+from tidegate.spec.source import METADATA_TYPES, split_cast
 from tidegate.spec.table import DeleteMode, Table
 from tidegate.table.columns import (
     find_key_field,
@@ -54,7 +54,12 @@ def list_record_parts(table: Table, metadata: dict[str, str]) -> dict[str, tuple
             parts[column.name] = tuple(
                 Part(_name_part(table, side, name).field, Transformation.TRANSFORMATION) for name in table.key.fields
             )
-    return parts | {name: (Part(OTHER_SHAPES.get(word, word)),) for name, word in metadata.items()}
+    return parts | {name: (Part(_name_word(word)),) for name, word in metadata.items()}
+
+
+def _name_word(word: str) -> str:
+    source, _ = split_cast(word)
+    return OTHER_SHAPES.get(source, source)
 
 
 def list_topic_fields(table: Table, metadata: dict[str, str]) -> tuple[DatasetField, ...]:
@@ -65,9 +70,7 @@ def list_topic_fields(table: Table, metadata: dict[str, str]) -> tuple[DatasetFi
     part_types |= {
         _name_part(table, VALUE, c.name).field: c.type for c in list_value_columns(table) if c.name not in part_types
     }
-    part_types |= {
-        OTHER_SHAPES.get(word, word): METADATA_TYPES[OTHER_SHAPES.get(word, word)] for word in metadata.values()
-    }
+    part_types |= {_name_word(word): METADATA_TYPES[_name_word(word)] for word in metadata.values()}
     part_types |= {field.name: field.type for field in RECORD_FIELDS}
     return tuple(DatasetField(name, kind) for name, kind in ({VALUE: "BINARY"} | part_types).items())
 

@@ -62,8 +62,27 @@ KAFKA_TYPES = {
     "timestamp": "TIMESTAMP",
     "timestamp-type": "STRING",
 }
+# other types that hold each value of a word; times of BIGINT count milliseconds, as the record does
+_KAFKA_CASTS = {"partition": ("BIGINT",), "timestamp": ("BIGINT", "TIMESTAMP_NTZ")}
+_CAST = " AS "
+
+
+def name_cast(word: str, kind: str) -> str:
+    """The metadata word of a column that has another type than the word's own; the word itself for that one."""
+    return word if kind == METADATA_TYPES.get(word) else f"{word}{_CAST}{kind}"
+
+
+def split_cast(word: str) -> tuple[str, str]:
+    """The word whose value the column shows, and the type that it is cast to; empty where it keeps the word's own."""
+    source, _, kind = word.partition(_CAST)
+    return source, kind
+
+
 _ALL_WORDS = (KAFKA_TYPES, *(record_format.metadata for record_format in FORMATS.values()))
-METADATA_TYPES = {word: kind for words in _ALL_WORDS for word, kind in words.items()}
+_ALL_CASTS = (_KAFKA_CASTS, *(record_format.metadata_casts for record_format in FORMATS.values()))
+METADATA_TYPES = {word: kind for words in _ALL_WORDS for word, kind in words.items()} | {
+    f"{word}{_CAST}{kind}": kind for casts in _ALL_CASTS for word, kinds in casts.items() for kind in kinds
+}
 
 
 def order_metadata(metadata: dict[str, str]) -> dict[str, str]:
@@ -73,6 +92,17 @@ def order_metadata(metadata: dict[str, str]) -> dict[str, str]:
 
 def list_known_words(value_format: str) -> tuple[str, ...]:
     return (*FORMATS[value_format].metadata, *KAFKA_TYPES)
+
+
+def to_file_form(word: str) -> str | dict[str, str]:
+    """The word as a pipeline file has it."""
+    source, kind = split_cast(word)
+    return {"from": source, "type": kind} if kind else source
+
+
+def list_types_of_word(word: str, value_format: str) -> tuple[str, ...]:
+    """The word's own type, and those that it may be cast to without loss."""
+    return (METADATA_TYPES[word], *{**_KAFKA_CASTS, **FORMATS[value_format].metadata_casts}.get(word, ()))
 
 
 class StartKind(StrEnum):

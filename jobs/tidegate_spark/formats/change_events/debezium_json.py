@@ -7,6 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark 
 from tidegate.formats.registry import SOURCE_TYPES
 from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.data_types import Column
+from tidegate.spec.source import split_cast
 from tidegate.spec.tombstones import is_tombstone_owned
 from tidegate.sql.spark import quote, render_literal, strip_alias
 
@@ -222,7 +223,7 @@ UNKEPT = {
 
 
 def _render_source_fields(table: StageTable) -> str:
-    words = {key.removeprefix("value.") for key in table.metadata.values() if key.startswith("value.")}
+    words = {split_cast(key)[0].removeprefix("value.") for key in table.metadata.values() if key.startswith("value.")}
     source = f", source: {SOURCE_COLUMN.type}" if any(key.startswith("source.") for key in words) else ""
     return source + (", ts_ms: BIGINT" if "ingestion-timestamp" in words else "")
 

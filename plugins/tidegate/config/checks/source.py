@@ -15,7 +15,7 @@ from tidegate.errors import ConfigurationError
 from tidegate.formats.registry import get_format
 from tidegate.redaction import has_secret, is_secret_name
 from tidegate.schema.data_types import Column
-from tidegate.spec.source import list_known_words
+from tidegate.spec.source import list_known_words, list_types_of_word, split_cast
 
 EXAMPLE = "write e.g. 'shop\\.public\\..*'"
 JAVA_QUOTE_PATTERN = re.compile(r"\\Q(.*?)(?:\\E|\Z)", re.DOTALL)
@@ -203,13 +203,17 @@ def _check_java_settings(kafka: dict[str, str], path: KeyPath, findings: Problem
 
 def _check_metadata(model: PipelineModel, findings: Problems) -> None:
     formats = {(table.value or model.source.value).format for table in model.tables} or {model.source.value.format}
-    for column, word in model.source.metadata.items():
+    for column, column_word in model.source.metadata.items():
+        path: KeyPath = ("source", "metadata", column)
+        word, kind = split_cast(column_word)
         for value_format in sorted(formats):
             if word not in list_known_words(value_format):
                 problem = f"not a metadata key of value.format={value_format}"
-                findings.add(
-                    ("source", "metadata", column), f"{problem}; use one of {', '.join(list_known_words(value_format))}"
-                )
+                findings.add(path, f"{problem}; use one of {', '.join(list_known_words(value_format))}")
+            elif kind and kind not in list_types_of_word(word, value_format):
+                kinds = " or ".join(list_types_of_word(word, value_format))
+                problem = f"{word} of value.format={value_format} may lose a part as {kind}"
+                findings.add(path, f"{problem}; write {kinds}, and cast it in select")
 
 
 def check_key_columns(key: KeyModel, path: KeyPath, findings: Problems) -> tuple[Column, ...] | None:

@@ -18,6 +18,7 @@ from tidegate.config.models.settings import (
     Suffix,
     parse_interval_or_cron,
 )
+from tidegate.spec.source import name_cast
 
 DurationOrCron = Annotated[
     int | str,
@@ -75,6 +76,29 @@ class StartOffsets(StrictModel):
     offsets: dict[str, OffsetsByPartition] = Field(description="topic: {partition: offset}.")
 
 
+def _parse_metadata(value: object) -> object:
+    if isinstance(value, str) and value.split()[1:]:
+        raise ValueError(f"not a metadata key; {METADATA_REMEDY}")
+    if not isinstance(value, dict):
+        return value
+    word, kind = value.get("from"), value.get("type")
+    if value.keys() != {"from", "type"} or not isinstance(word, str) or not isinstance(kind, str):
+        raise ValueError(f"neither a metadata key nor one with its type; {METADATA_REMEDY}")
+    return name_cast(word, kind.strip().upper())
+
+
+METADATA_REMEDY = "write e.g. timestamp, or {from: timestamp, type: BIGINT}"
+_CAST_SCHEMA = {
+    "type": "object",
+    "properties": {"from": {"type": "string"}, "type": {"type": "string"}},
+    "required": ["from", "type"],
+    "additionalProperties": False,
+}
+MetadataWord = Annotated[
+    str, BeforeValidator(_parse_metadata), WithJsonSchema({"anyOf": [{"type": "string"}, _CAST_SCHEMA]})
+]
+
+
 class SourceModel(StrictModel):
     """The topics and how their records are read."""
 
@@ -103,7 +127,9 @@ class SourceModel(StrictModel):
     key: KeyModel = KeyModel()
     value: ValueModel = ValueModel()
     verify_integrity: bool = Field(default=False, description="A field present in key and value must be equal.")
-    metadata: dict[str, str] = Field(default={}, description="Column name: Kafka metadata key.")
+    metadata: dict[str, MetadataWord] = Field(
+        default={}, description="Column name: Kafka metadata key, or {from: that key, type: another type}."
+    )
     errors: ErrorsModel = ErrorsModel()
 
 

@@ -7,13 +7,21 @@ from tidegate.errors import ConfigurationError
 from tidegate.formats.registry import VALUE_FORMATS
 from tidegate.migration.connector_config import Choices, ConnectorConfig
 from tidegate.migration.draft import Draft, PositionSource, Translation
-from tidegate.migration.flink.statements import FlinkInsert, FlinkItem, FlinkScript, FlinkTable, parse_script
+from tidegate.migration.flink.statements import (
+    FlinkColumn,
+    FlinkInsert,
+    FlinkItem,
+    FlinkScript,
+    FlinkTable,
+    parse_script,
+)
 from tidegate.migration.kafka_connect.catalog_settings import choose_catalog_name, plan_catalog
 from tidegate.migration.kafka_connect.converters import REGISTRY
 from tidegate.migration.kafka_connect.worker_settings import start_draft
 from tidegate.migration.settings_ledger import SettingsLedger
 from tidegate.redaction import is_secret_name
 from tidegate.sinks.world import World
+from tidegate.spec.source import METADATA_TYPES, name_cast, to_file_form
 from tidegate.sql.spark import quote
 
 DESTINATION = SPARK_DESTINATION.name
@@ -231,7 +239,7 @@ def _plan_kafka_table(ledger: SettingsLedger, draft: Draft, table: FlinkTable, p
         hidden_columns = set(keys)
     own_columns = {column.name for column in table.columns if not (column.metadata or column.is_computed)}
     source["value"]["schema"] = _format_schema(table, own_columns - hidden_columns, "")
-    metadata = {column.name: column.metadata for column in table.columns if column.metadata}
+    metadata = {column.name: _declare_metadata(column) for column in table.columns if column.metadata}
     if metadata:
         source["metadata"] = metadata
     for word, key in (
@@ -242,6 +250,12 @@ def _plan_kafka_table(ledger: SettingsLedger, draft: Draft, table: FlinkTable, p
         ledger.map(f"{prefix}{word}", f"source.{key}")
     _note_rest(ledger, draft, table, prefix)
     return is_upsert
+
+
+def _declare_metadata(column: FlinkColumn) -> str | dict[str, str]:
+    """The column's metadata key, with its type where that may be declared."""
+    word = name_cast(column.metadata, column.type)
+    return to_file_form(word if word in METADATA_TYPES else column.metadata)
 
 
 def _format_schema(table: FlinkTable, names: set[str], prefix: str) -> str:

@@ -16,10 +16,11 @@ from tidegate.migration.kafka_connect.table_settings import (
 )
 from tidegate.migration.kafka_connect.worker_settings import start_draft
 from tidegate.migration.settings_ledger import SettingsLedger
-from tidegate.migration.transforms.record_plan import FILL_IN, RecordPlan
+from tidegate.migration.transforms.record_plan import FILL_IN, RecordPlan, build_own_cell
 from tidegate.migration.transforms.single_message_transforms import plan_added_fields, use_change_events
 from tidegate.migration.transforms.transform import Transform
 from tidegate.sinks.world import World
+from tidegate.spec.source import METADATA_TYPES, split_cast
 
 SINK = "debezium.sink.iceberg."
 PLAIN_NAME = re.compile(r"[\w.\\]+")
@@ -37,9 +38,9 @@ UPSERT_IS_UNSET = (
     "upsert-keep-deletes, which is the default, add deletes: soft and deleted_column: is_deleted."
 )
 DEFAULT_FIELDS = "op,table,source.ts_ms,source.ts_ns,db,ts_ms,ts_ns"
+TIME_COLUMNS = {"__ts_ms", "__source_ts_ms"}  # milliseconds of the event, of which the server makes times
 ADDED_COLUMNS = (
-    "The columns that Debezium Server adds by default. __source_ts_ms, __ts_ms and __ts_ns are NULL in new rows: no "
-    "metadata word has their type."
+    "The columns that Debezium Server adds by default. __ts_ns is NULL in new rows: no metadata word tells it."
 )
 SINK_WORDS = {
     "upsert", "upsert-keep-deletes", "upsert-op-field", "upsert-dedup-column", "upsert-use-dv", "table-namespace",
@@ -124,6 +125,10 @@ def _plan_events(ledger: SettingsLedger, draft: Draft, plan: RecordPlan) -> None
         else Transform(fields, "unwrap", "debezium.transforms.")
     )
     plan_added_fields(field_settings, plan, "add.fields", "__")
+    for column in TIME_COLUMNS.intersection(plan.metadata):
+        word, _ = split_cast(plan.metadata[column])
+        plan.metadata[column] = word
+        plan.row.put(column, build_own_cell(column, METADATA_TYPES[word]))
     if field_settings is not unwrap:
         draft.check(("source", "metadata"), ADDED_COLUMNS)
     for name in ledger.list_names("debezium.transforms"):

@@ -7,6 +7,7 @@ from tidegate.migration.draft import Draft
 from tidegate.migration.settings_ledger import SettingsLedger
 from tidegate.migration.transforms.record_plan import FILL_IN, NEEDS_SCHEMA, RecordPlan
 from tidegate.sinks.world import World
+from tidegate.spec.source import to_file_form
 from tidegate.sql.spark import quote
 
 COMMA_OUTSIDE_PARENTHESES = re.compile(r",(?![^()]*\))")
@@ -57,7 +58,7 @@ def complete_records(draft: Draft, plan: RecordPlan, world: World) -> None:
         source["key"] = _build_part(plan.key, (plan.key.get("fields") or ["key"])[0])
     source["value"] = _build_part(plan.value, "value")
     if plan.metadata:
-        source["metadata"] = dict(plan.metadata)
+        source["metadata"] = {column: to_file_form(word) for column, word in plan.metadata.items()}
     _check_keys(draft, plan)
     for index, table in enumerate(draft.data["tables"]):
         _complete_table(draft, plan, world, index)

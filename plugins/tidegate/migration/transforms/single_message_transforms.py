@@ -15,6 +15,7 @@ from tidegate.migration.settings_ledger import SettingsLedger
 from tidegate.migration.transforms.record_plan import FILL_IN, Cell, RecordPlan, build_own_cell, compute
 from tidegate.migration.transforms.transform import Transform
 from tidegate.spec.projection import RECORD_FIELDS
+from tidegate.spec.source import METADATA_TYPES, name_cast, split_cast
 from tidegate.sql.spark import quote, render_literal
 
 Plan = Callable[[Transform, RecordPlan, Draft], None]
@@ -38,6 +39,8 @@ ADDED_FIELDS = {
     "source.commit_lsn": "value.source.commit_lsn", "change_lsn": "value.source.change_lsn",
     "source.change_lsn": "value.source.change_lsn", "event_serial_no": "value.source.event_serial_no",
     "source.event_serial_no": "value.source.event_serial_no",
+    "ts_ms": name_cast("value.ingestion-timestamp", "BIGINT"),
+    "source.ts_ms": name_cast("value.source.timestamp", "BIGINT"),
 }  # fmt: skip
 CAST_TYPES = {
     "int8": "TINYINT", "int16": "SMALLINT", "int32": "INT", "int64": "BIGINT", "float32": "FLOAT",
@@ -365,16 +368,16 @@ def plan_added_fields(transform: Transform, plan: RecordPlan, option: str, prefi
         column = f"{prefix}{(new_name or name).replace('.', '_')}"
         if name in ADDED_FIELDS:
             plan.metadata[column] = ADDED_FIELDS[name]
-            plan.row.put(column, build_own_cell(column, types.get(ADDED_FIELDS[name], "STRING")))
+            kind = METADATA_TYPES[ADDED_FIELDS[name]] if split_cast(ADDED_FIELDS[name])[0] in types else "STRING"
+            plan.row.put(column, build_own_cell(column, kind))
         else:
             untyped.append(column)
     transform.map(option, "source.metadata")
     if untyped:
         transform.refuse(
             option,
-            f"columns {', '.join(untyped)}: no metadata word has their type (a number of milliseconds is a TIMESTAMP "
-            "here: value.source.timestamp, value.ingestion-timestamp); new rows have NULL there; read them under "
-            "another column's name",
+            f"columns {', '.join(untyped)}: no metadata word tells them; new rows have NULL there; read what "
+            "source.metadata has under another column's name",
         )
 
 

@@ -134,3 +134,17 @@ def test_comparison_in_a_computed_column_hides_no_other_column() -> None:
     )
     columns = {column.name: column.type for column in script.tables["a"].columns}
     assert columns == {"x": "INT", "y": "", "m": "MAP<STRING, STRUCT<`a``b`: INT>>", "z": "INT"}
+
+
+def test_metadata_keep_the_types_that_the_script_declares() -> None:
+    columns = "`at` BIGINT METADATA FROM 'timestamp', `ltz` TIMESTAMP_LTZ(3) METADATA FROM 'timestamp', "
+    columns += "`ntz` TIMESTAMP(3) METADATA FROM 'timestamp', `partition` BIGINT METADATA, `offset` INT METADATA, "
+    source = SOURCE.replace("CREATE TABLE src (", f"CREATE TABLE src ({columns}")
+    _, translation = import_script("INSERT INTO sink SELECT id, status FROM src", source)
+    assert safe_load(format_pipeline_file(translation))["source"]["metadata"] == {
+        "at": {"from": "timestamp", "type": "BIGINT"},
+        "ltz": "timestamp",
+        "ntz": {"from": "timestamp", "type": "TIMESTAMP_NTZ"},
+        "partition": {"from": "partition", "type": "BIGINT"},
+        "offset": "offset",
+    }

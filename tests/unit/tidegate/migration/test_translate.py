@@ -299,6 +299,27 @@ def test_tables_that_records_name_must_be_given() -> None:
     ]
 
 
+def test_columns_that_debezium_adds_have_the_type_that_the_sink_gives_them() -> None:
+    config = parse_properties(BIGQUERY_PROPERTIES)
+    config |= {"transforms": "unwrap", "transforms.unwrap.add.fields": "op,ts_ms,source.ts_ms,ts_ns"}
+    config |= {"transforms.unwrap.type": "io.debezium.transforms.ExtractNewRecordState"}
+    translation = translate_text(format_json(config))
+    source = read_pipeline(translation)["source"]
+    assert source["metadata"] == {
+        "__op": "value.op",
+        "__ts_ms": {"from": "value.ingestion-timestamp", "type": "BIGINT"},
+        "__source_ts_ms": {"from": "value.source.timestamp", "type": "BIGINT"},
+    }
+    reasons = {setting.name: setting.reason for setting in translation.settings}
+    assert "columns __ts_ns: no metadata word tells them" in reasons["transforms.unwrap.add.fields"]
+    server = DEBEZIUM_SERVER.replace("source.ts_ns,ts_ms", "source.ts_ms,ts_ms")
+    source = read_pipeline(translate_text(server))["source"]
+    assert [source["metadata"][name] for name in ("__source_ts_ms", "__ts_ms")] == [
+        "value.source.timestamp",
+        "value.ingestion-timestamp",
+    ]
+
+
 def test_debezium_server_reads_from_kafka_from_the_begin_of_new_topics() -> None:
     translation = translate_text(DEBEZIUM_SERVER)
     pipeline = read_pipeline(translation)
@@ -310,6 +331,7 @@ def test_debezium_server_reads_from_kafka_from_the_begin_of_new_topics() -> None
         "__op": "value.op",
         "__table": "value.source.table",
         "__source_ts_ns": "value.source.ts_ns",
+        "__ts_ms": "value.ingestion-timestamp",
     }
     customers, orders = pipeline["tables"]
     assert (customers["name"], customers["topics"]) == ("lake.shop.cdc_inventory_customers", ["pg.inventory.customers"])
@@ -322,7 +344,6 @@ def test_debezium_server_reads_from_kafka_from_the_begin_of_new_topics() -> None
     }
     outcomes = list_outcomes(translation)
     assert {name for name, outcome in outcomes.items() if outcome == "not mapped"} == {
-        "debezium.transforms.unwrap.add.fields",
         "debezium.sink.iceberg.allow-field-addition",
     }
     assert "no topic lies between" in translation.position.reason

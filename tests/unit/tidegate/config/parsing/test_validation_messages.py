@@ -813,6 +813,32 @@ REFUSED = {
         render_source("metadata: {a: value.pk-names}"),
         "source.metadata.a=value.pk-names: not a metadata key of value.format=json; use one of topic",
     ),
+    "metadata of a type that loses": (
+        render_source("metadata: {a: {from: timestamp, type: date}}"),
+        "source.metadata.a: timestamp of value.format=json may lose a part as DATE; write TIMESTAMP or BIGINT or "
+        "TIMESTAMP_NTZ, and cast it in select",
+    ),
+    "metadata that has one type": (
+        render_source("metadata: {a: {from: headers, type: 'MAP<STRING, STRING>'}}"),
+        "source.metadata.a: headers of value.format=json may lose a part as MAP<STRING, STRING>; write "
+        "MAP<STRING, BINARY>, and cast it in select",
+    ),
+    "metadata that is finer in another format": (
+        render_source("value: {format: ogg-json}, metadata: {a: {from: value.ingestion-timestamp, type: BIGINT}}"),
+        "value.ingestion-timestamp of value.format=ogg-json may lose a part as BIGINT; write TIMESTAMP, and",
+    ),
+    "metadata that is cast as text": (
+        render_source("metadata: {a: timestamp AS BIGINT}"),
+        "not a metadata key; write e.g. timestamp, or {from: timestamp, type: BIGINT}",
+    ),
+    "metadata without a type": (
+        render_source("metadata: {a: {from: timestamp}}"),
+        "neither a metadata key nor one with its type; write e.g. timestamp, or {from: timestamp, type: BIGINT}",
+    ),
+    "unknown metadata with a type": (
+        render_source("metadata: {a: {from: ofset, type: INT}}"),
+        "not a metadata key of value.format=json; use one of topic",
+    ),
     "truncate of a format without it": (render_source("value: {truncate: ignore}"), "format json knows no truncate"),
     "envelope of a format with its own": (
         render_source("value: {format: debezium-json, json: {envelope: true}}"),
