@@ -124,6 +124,7 @@ def run_stage(
     from tidegate.flush.stage import stage_tables
     from tidegate.flush.staged import StageCheckpoint, wrap_with_checkpoint
     from tidegate.model.batch import Plan
+    from tidegate.monitoring.overview import to_stage_metrics
 
     checkpoint = StageCheckpoint.from_dict(watcher.payload if watcher else {})
     if watcher:
@@ -133,6 +134,8 @@ def run_stage(
         batches, refused = stage_tables(session, Plan.from_dict(planned))
         queues = group_by_table(batches)
         staged = [{"table": queue[0].table, "batches": [batch.to_dict() for batch in queue]} for queue in queues]
+        for queue in queues:
+            metrics.send_pipeline_metrics(name, to_stage_metrics(queue), queue[0].table)
         return staged, [asdict(refusal) for refusal in refused]
 
 

@@ -1211,12 +1211,15 @@ def test_history_of_many_batches_is_kept_whole_in_few_files(kit: Kit) -> None:
         assert len(table.metadata.snapshots) <= 20
 
 
+UNKNOWN = '{"records": 2, "fields": {"zip": [2, "STRING"]}, "others": 0}'
+
+
 def build_history_row(batch: int) -> dict[str, Any]:
     numbers = ("span", *RECORD_COUNTS, "inserted", "updated", "deleted", "staged_bytes", *COST_COUNTS)
     return {
         "batch": batch, "published_at_ms": 1000 + batch, "table": TABLE, "attempt": "a", "ranges": "{}", "seconds": 0.5,
         "stage_seconds": 0.25, "staged_snapshot_id": 2**62 + batch, "snapshot_id": 2**62, "valid_through_ms": None,
-        "backfill": None, "written_as": "merge", **dict.fromkeys(numbers, 1),
+        "backfill": None, "written_as": "merge", "unknown_fields": UNKNOWN, **dict.fromkeys(numbers, 1),
     }  # fmt: skip
 
 

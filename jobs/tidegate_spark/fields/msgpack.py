@@ -23,6 +23,12 @@ MAPS = frozenset((*range(0x80, 0x90), 0xDE, 0xDF))
 LISTS = frozenset((*range(0x90, 0xA0), 0xDC, 0xDD))
 TEXTS = frozenset((*range(0xA0, 0xC0), 0xD9, 0xDA, 0xDB))
 CONTAINERS = MAPS | LISTS
+INTEGERS = frozenset((*range(0x80), *range(0xE0, 0x100), *range(0xCC, 0xD4)))
+# a value of its kind in JSON: that is all that is told of a field that no column holds
+SAMPLES = {"true": (0xC2, 0xC3), "1.5": (0xCA, 0xCB), "1": INTEGERS, "{}": MAPS, "[]": LISTS}
+SAMPLE_BY_BYTE = {byte: text for text, codes in SAMPLES.items() for byte in codes}
+NOTHING = (NIL, 0x80, 0x90)  # and an empty map, an empty list
+UNKNOWN_FIELDS = "_tidegate_unknown"  # beside the columns of a row
 ARROW_TYPES = {"BOOLEAN": "bool_", "FLOAT": "float32", "DOUBLE": "float64", "STRING": "string", "BINARY": "binary"}
 ARROW_TYPES |= {"TINYINT": "int32", "SMALLINT": "int32", "INT": "int32", "BIGINT": "int64"}
 ARROW_KEY_TYPES = {**ARROW_TYPES, "TINYINT": "int8", "SMALLINT": "int16", "DATE": "date32"}
@@ -42,8 +48,8 @@ def build_decoder(shape: Shape, part: str) -> Callable[[Any], Any]:
 class MapDecoder:
     """Reads records by the shape of their columns.
 
-    The shape of a whole record also has `known`, other names; `must`, if all fields must be there, as a key's; and
-    `bare`, if one of them may stand alone.
+    The shape of a whole record also has `known`, other names; `must`, if all fields must be there, as a key's; `bare`,
+    if one of them may stand alone; and `reports`, if other fields are listed, each with a value of its kind.
     """
 
     def __init__(self, shape: Shape, part: str) -> None:
@@ -54,7 +60,7 @@ class MapDecoder:
         return decode_or_explain(self._decode_row, value, f"the {self._part} is not MessagePack")
 
     def _decode_row(self, value: bytes) -> dict[str, Any]:
-        reader = _Reader(value, self._part)
+        reader = _Reader(value, self._part, {*self._shape.get("known", ())})
         if reader.peek() in MAPS:
             row = self._read_map(reader)
         elif self._shape.get("bare"):
@@ -64,7 +70,7 @@ class MapDecoder:
             raise DecodingError(f"the {self._part} is not a MessagePack map")
         if not reader.is_at_end:
             raise DecodingError(f"the {self._part} has bytes after its MessagePack map")
-        return row
+        return {**row, UNKNOWN_FIELDS: reader.unknown_fields} if self._shape.get("reports") else row
 
     def _read_map(self, reader: "_Reader") -> dict[str, Any]:
         problems: list[DecodingError] = []
@@ -82,9 +88,11 @@ class MapDecoder:
 
 
 class _Reader:
-    def __init__(self, value: bytes, part: str) -> None:
+    def __init__(self, value: bytes, part: str, known: set[str]) -> None:
         self._value = value
         self._part = part
+        self._known = known
+        self.unknown_fields: list[dict[str, str]] = []
         self._open()
 
     def _open(self) -> None:
@@ -142,6 +150,7 @@ class _Reader:
                 raise self._build_error(shape, f"has the field {name} twice")
             names.add(name)
             if name not in fields:
+                self._note_unknown(shape["path"], name)
                 self._skip_field(name)
             elif problems is None:
                 row[name] = self.read(fields[name])
@@ -164,6 +173,13 @@ class _Reader:
         self._open()
         self._skip_field(name)
         return None
+
+    def _note_unknown(self, path: str, name: str) -> None:
+        first = self.peek()
+        if first not in NOTHING and (path or name not in self._known):
+            quoted = f"`{name.replace('`', '``')}`" if "." in name or "`" in name else name
+            place = f"{path}.{quoted}" if path else quoted
+            self.unknown_fields.append({"path": place, "sample": SAMPLE_BY_BYTE.get(first, '""')})
 
     def _skip_field(self, name: str) -> None:
         from msgpack import StackError
@@ -212,7 +228,10 @@ def to_arrow_type(shape: Shape) -> Any:
     kind = shape["type"]
     match shape["kind"]:
         case "struct":
-            arrow_type = pa.struct([(name, to_arrow_type(inner)) for name, inner in shape["fields"].items()])
+            members = [(name, to_arrow_type(inner)) for name, inner in shape["fields"].items()]
+            if shape.get("reports"):
+                members.append((UNKNOWN_FIELDS, pa.list_(pa.struct([("path", pa.string()), ("sample", pa.string())]))))
+            arrow_type = pa.struct(members)
         case "list":
             arrow_type = pa.list_(to_arrow_type(shape["element"]))
         case "map":

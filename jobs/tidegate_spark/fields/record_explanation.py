@@ -52,7 +52,8 @@ def build_explanation(records: DataFrame, table: StageTable, decode: Decode) -> 
 
 def _strip_rules(table: StageTable) -> StageTable:
     return replace(
-        table, metadata={}, when=None, route=None, delete_when=None, naming=None, select=None, verified=(), sequence=(),
+        table, value=replace(table.value, unknown_fields="ignore"),
+        metadata={}, when=None, route=None, delete_when=None, naming=None, select=None, verified=(), sequence=(),
         unchanged=(), stages_kept=False, grouped=(), has_history=False, retracts=(),
     )  # fmt: skip
 

@@ -1,5 +1,6 @@
 """json: an object with the columns as fields; a lone key column may come bare."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -7,7 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from tidegate.formats.registry import get_format
 from tidegate.jobs.stage_job import StageTable
-from tidegate.schema.data_types import Primitive, has_leaf, parse_type
+from tidegate.schema.data_types import Array, Primitive, has_leaf, parse_type
 from tidegate.sql.spark import render_literal
 
 from tidegate_spark.fields.json.connect import ConnectFields
@@ -31,6 +32,7 @@ from tidegate_spark.fields.json.presence import (
 )
 from tidegate_spark.fields.json.reading_rules import ReadingRules, Units
 from tidegate_spark.fields.json.text import render_part
+from tidegate_spark.fields.json.unknown_fields import UNKNOWN_FIELDS, Path, build_kind, render_unknown_fields
 from tidegate_spark.fields.json.unreadable import (
     MARK_PROBLEM,
     OVERFLOW_REASON,
@@ -82,6 +84,22 @@ def list_known_fields(table: StageTable) -> Fields:
     return Fields((*table.value_columns, *(c for c in list_key_fields(table).columns if c.name not in names)))
 
 
+def list_unknown_fields(
+    table: StageTable, row: str, known_fields: Fields, paths: Sequence[Path], *, is_list: bool = False
+) -> list[str]:
+    """The column of the fields that no column holds: see `render_unknown_fields`; none where nobody asks for them."""
+    if not reports_unknown_fields(table):
+        return []
+    kind = Array(build_kind(known_fields)) if is_list else build_kind(known_fields)
+    return [f"{render_unknown_fields('value_text', row, kind, paths)} AS {UNKNOWN_FIELDS}"]
+
+
+def reports_unknown_fields(table: StageTable) -> bool:
+    """Whether fields that no column holds are counted or refused."""
+    is_read = get_format(table.value.format).reads_by_name and not table.keys_only
+    return is_read and table.value.unknown_fields != "ignore"
+
+
 def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     """A value is an upsert, no value is a delete; in an envelope a null payload is a delete."""
     options = table.value.options
@@ -113,6 +131,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         f"{render_no_column_case('value_text', 'row', fields, columns)} "
         f"{render_respelled_case('value_text', 'row', fields, is_named=True)} "
         f"ELSE {render_inner_reason('row', fields, 'the value')} END AS located_reason",
+        *list_unknown_fields(table, "row", columns, [()]),
     )
     key_reason = render_key_reason(keys, "kv", "value_text", has_key_problem=takes_extended_key(table))
     return _build_decoded_value(changes, fields, keys, key_reason)
@@ -153,6 +172,7 @@ def render_key_reason(
 def _decode_enveloped(records: DataFrame, table: StageTable) -> DecodedValue:
     keys = ConnectFields(list_key_fields(table).columns, get_units(table))
     fields = ConnectFields(table.value_columns, get_units(table), other_columns=keys.columns)
+    known_fields = list_known_fields(table)
     payload = render_part("value_text", "$.payload")
     inside = f"schema: {fields.row_schema}, payload: {fields.text_struct}"
     key_inside = f"payload: {keys.text_struct}" if keys.columns else "payload: STRING"
@@ -168,9 +188,10 @@ def _decode_enveloped(records: DataFrame, table: StageTable) -> DecodedValue:
         f"CASE WHEN {delete} THEN NULL {render_header_cases('value', table.value.options)} "
         f"{render_unreadable_cases('j', fields.render_misfits('value_text', 'row', ('$.payload',)))} "
         "WHEN row IS NULL THEN 'the value has no payload: it is not in an envelope' "
-        f"{render_no_column_case(payload, 'row', fields, list_known_fields(table))} "
+        f"{render_no_column_case(payload, 'row', fields, known_fields)} "
         f"{render_respelled_case(payload, 'row', fields)} "
         f"ELSE {render_inner_reason('row', fields, 'the value', PAYLOAD)} END AS located_reason",
+        *list_unknown_fields(table, "row", known_fields, [PAYLOAD]),
     )
     key_reason = render_key_reason(keys, "kv", payload, PAYLOAD, has_key_problem=takes_extended_key(table))
     return _build_decoded_value(changes, fields, keys, key_reason)

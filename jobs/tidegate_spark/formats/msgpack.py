@@ -12,8 +12,15 @@ from tidegate.sql.spark import strip_alias
 
 from tidegate_spark.fields import arrow_decoder, msgpack
 from tidegate_spark.fields.json.objects import Fields
+from tidegate_spark.fields.json.unknown_fields import UNKNOWN_FIELDS
 from tidegate_spark.formats.decoded import DELETE, NO_REASON, ROW, UPSERT, DecodedKey, DecodedValue
-from tidegate_spark.formats.json import get_units, list_key_fields, list_known_fields, render_is_key_in_value
+from tidegate_spark.formats.json import (
+    get_units,
+    list_key_fields,
+    list_known_fields,
+    render_is_key_in_value,
+    reports_unknown_fields,
+)
 
 # the server's workers do not have the product's code: these modules go with the function
 cloudpickle.register_pickle_by_value(arrow_decoder)
@@ -35,6 +42,8 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     fields = Fields(table.value_columns, get_units(table), NO_TEXT)
     keys = list_key_fields(table, NO_TEXT)
     shape = {**_build_shape(fields), "known": [column.name for column in list_known_fields(table).columns]}
+    shape |= {"reports": True} if reports_unknown_fields(table) else {}
+    unknown = f"transform(p.row.{msgpack.UNKNOWN_FIELDS}, x -> struct(x.path AS path, parse_json(x.sample) AS value))"
     decoded = records.withColumn("p", _decode_part("value", F.col("value"), shape))
     if keys.columns:
         key_bytes = F.expr(f"CASE WHEN {render_is_key_in_value(table)} THEN value END")
@@ -44,6 +53,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         f"CASE WHEN value IS NULL THEN '{DELETE}' ELSE '{UPSERT}' END AS change",
         "p.reason AS located_reason",
         "CASE WHEN p.reason IS NULL THEN p.row END AS row",
+        *([f"{unknown} AS {UNKNOWN_FIELDS}"] if reports_unknown_fields(table) else []),
     )
     read_columns = zip(fields.columns, fields.render_values("p.row"), strict=True)
     reason = f"CASE WHEN kv.reason IS NOT NULL THEN kv.reason ELSE {keys.render_reason('kv.row', 'the key')} END"

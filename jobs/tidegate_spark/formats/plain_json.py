@@ -17,7 +17,7 @@ from tidegate_spark.fields.json.objects import (
 from tidegate_spark.fields.json.presence import render_takes_own_spelling
 from tidegate_spark.fields.plain_keys import PLAIN_KEY_COLUMN, render_plain_key
 from tidegate_spark.formats.decoded import DELETE, ROW, UPSERT, DecodedKey, DecodedValue, render_null_fields
-from tidegate_spark.formats.json import get_units, list_key_fields, list_known_fields
+from tidegate_spark.formats.json import get_units, list_key_fields, list_known_fields, list_unknown_fields
 
 UNUSUAL = "unusual"  # in place of a reason: the record is to be decoded by its format itself
 PLAIN_TYPES = ("BOOLEAN", "INT", "BIGINT", "FLOAT", "DOUBLE", "STRING", "DATE", "TIMESTAMP")
@@ -62,6 +62,7 @@ def decode_plain_value(records: DataFrame, table: StageTable) -> DecodedValue:
         "*",
         f"CASE WHEN value_text IS NULL THEN '{DELETE}' ELSE '{UPSERT}' END AS change",
         f"CASE WHEN value_text IS NOT NULL AND ({render_any(doubts)}) THEN '{UNUSUAL}' END AS located_reason",
+        *list_unknown_fields(table, "row", list_known_fields(table), [()]),
     )
     return DecodedValue(
         records=changes,

@@ -66,6 +66,15 @@ def _render_is_other(part: str, options: dict[str, Any]) -> str:
     return f"coalesce(hex(substring({part}, 1, {NARROW_HEADER_BYTES})) IN ({other_headers}), false)"
 
 
+def render_schema_id(part: str, table: StageTable) -> str:
+    """SQL: the id of the schema that the bytes were written with; NULL where none stands before them."""
+    options = _get_options(table, part)
+    if not any(options.get(name) for name in ("ids", "writers", OTHER_IDS)):
+        return "CAST(NULL AS BIGINT)"
+    has_id = f"startswith({part}, X'00') AND length({part}) >= {NARROW_HEADER_BYTES}"
+    return f"CASE WHEN {has_id} THEN CAST(conv(hex(substring({part}, 2, 4)), 16, 10) AS BIGINT) END"
+
+
 def _get_options(table: StageTable, part: str) -> dict[str, Any]:
     return (table.key if part == "key" else table.value).options
 

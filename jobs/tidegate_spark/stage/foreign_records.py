@@ -89,8 +89,8 @@ def _render_is_known(part: _Part, decoded_value: DecodedValue, table: StageTable
     if set(part.key_columns) - set(part.row_columns):
         conditions.append(_render_is_key_known(decoded_value, table))
     for word, _ in (split_cast(table.metadata[name]) for name in part.metadata):
-        if word.startswith("value."):
-            name = word.removeprefix("value.")
+        name = word.removeprefix("value.")
+        if word.startswith("value.") and name in decoded_value.metadata:
             conditions.append(f"(({decoded_value.metadata[name]}) IS NOT NULL OR located_reason IS NULL)")
             conditions.append(f"NOT coalesce({decoded_value.lossy_metadata.get(name, 'false')}, false)")
     return " AND ".join(conditions)

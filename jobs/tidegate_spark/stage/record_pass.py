@@ -15,11 +15,13 @@ from tidegate.jobs.stage_outcome import (
     ROW_COUNT,
     TRUNCATED_AT,
     UNCHANGED_COUNTS,
+    UNKNOWN_FIELDS,
     FirstBadRecord,
     StageOutcome,
 )
 from tidegate.model.batch import DISPOSITIONS, RECORD_COUNTS, exceeds_tolerance
 from tidegate.model.offsets import Ranges
+from tidegate.model.unknown_fields import UnknownFields
 from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.formats.change_events.unavailable_values import (
@@ -28,6 +30,7 @@ from tidegate_spark.formats.change_events.unavailable_values import (
     mark_unavailable_values,
 )
 from tidegate_spark.formats.decoded import NO_CHANGE, TRUNCATE, DecodedValue
+from tidegate_spark.formats.json import reports_unknown_fields
 from tidegate_spark.formats.plain_json import UNUSUAL, decode_plain_key, decode_plain_value
 from tidegate_spark.formats.registry import add_key_object, get_value_decoder
 from tidegate_spark.formats.wire_format import ignore_other_schemas, normalize_wire_format, restore_sent_bytes
@@ -48,12 +51,18 @@ from tidegate_spark.stage.key import (
 )
 from tidegate_spark.stage.projection import project_rows
 from tidegate_spark.stage.sequence import add_sequence
+from tidegate_spark.stage.unknown_fields import gather_unknown_fields
 from tidegate_spark.stage.value import add_value
 
 # Beyond this many partitions no valid-through time is kept: each costs an aggregate in the pass over the records.
 MAX_OBSERVED_PARTITIONS = 512
 PARTITION_TIMES = {"record": None, "wall-clock": "current_timestamp()"}
 RECORD_PLACE = "topic, partition, offset"
+HAS_UNKNOWN_FIELDS = f"record_fate = 'staged' AND op <> 'd' AND row_number = 0 AND size({UNKNOWN_FIELDS}) > 0"
+UNKNOWN_REASON = (
+    f"CASE WHEN size({UNKNOWN_FIELDS}) > 0 THEN concat('the value field ', {UNKNOWN_FIELDS}[0].path, ' is no column, "
+    "and value.unknown_fields is refuse: declare it, or set value.unknown_fields: warn') END"
+)
 WRITTEN_CONDITION = f"fate IN ('staged', '{DEAD_LETTER_DISPOSITION}')"
 
 
@@ -87,13 +96,29 @@ def build_pass(
 
     A plain pass also counts the records that it cannot decode, as `UNUSUAL`.
     """
-    counted_records = keep_last_per_key(records, table) if table.last_per_raw_key else keep_every_record(records)
     counts = PassCounts()
     aggregates = _list_aggregates(ranges, table)
     if is_plain:
         aggregates.append(F.expr(f"count_if(reason = '{UNUSUAL}')").alias(UNUSUAL))
-    decoded = counts.observe(decode(add_texts(counted_records), table, is_plain=is_plain), aggregates)
+    decoded = counts.observe(decode(_count_records(records, table), table, is_plain=is_plain), aggregates)
     return counts, decoded.where(WRITTEN_CONDITION)
+
+
+def count_unknown_fields(records: DataFrame, table: StageTable, number: int) -> UnknownFields:
+    """What the rows of these records hold beside their columns, by name; so many records have any.
+
+    The records are read once more: only where a pass has found such fields.
+    """
+    decoded = decode(_count_records(records, table), table)
+    # Spark pushes a condition down through each step of decoding, and writes all steps into it: it would not end to
+    # plan. It pushes none through an observation.
+    observed = PassCounts().observe(decoded, [F.expr(f"count_if({HAS_UNKNOWN_FIELDS})").alias(UNKNOWN_FIELDS)])
+    return gather_unknown_fields(observed.where(HAS_UNKNOWN_FIELDS), number)
+
+
+def _count_records(records: DataFrame, table: StageTable) -> DataFrame:
+    """The records that are decoded, each with its texts, and the number of those that it stands for."""
+    return add_texts(keep_last_per_key(records, table) if table.last_per_raw_key else keep_every_record(records))
 
 
 def add_texts(records: DataFrame) -> DataFrame:
@@ -124,7 +149,11 @@ def decode(records: DataFrame, table: StageTable, *, is_plain: bool = False) -> 
     ignored_case = "op <=> 'd'" if table.ignore_deletes else "false"
     keyless = [is_truncate or "false", ignored_case]  # nothing is looked up by the key of these
     key_reason = f"CASE WHEN NOT ({' OR '.join(keyless)}) THEN key_reason END"
-    reason = f"CASE WHEN change <> '{NO_CHANGE}' THEN coalesce({key_reason}, value_reason, {unnamed}) END AS reason"
+    refused = "NULL"
+    if reports_unknown_fields(table) and table.value.unknown_fields == "refuse":
+        refused = f"CASE WHEN is_wanted AND op <> 'd' THEN {UNKNOWN_REASON} END"
+    reasons = f"coalesce({key_reason}, value_reason, {unnamed}, {refused})"
+    reason = f"CASE WHEN change <> '{NO_CHANGE}' THEN {reasons} END AS reason"
     judged = _judge_owner(decoded.selectExpr("*", reason), decoded_value, table, is_plain=is_plain).selectExpr(
         "*",
         f"{render_failed_stage()} AS failed_stage",
@@ -226,6 +255,8 @@ def _list_aggregates(ranges: Ranges, table: StageTable) -> list[Column]:
         aggregates[TRUNCATED_AT] = f"max(CASE WHEN fate = 'staged' AND op = '{TRUNCATE}' THEN offset END)"
     if table.stages_kept:
         aggregates["kept"] = f"count_if(fate = 'staged' AND size({KEPT_COLUMN}) > 0)"
+    if reports_unknown_fields(table):
+        aggregates[UNKNOWN_FIELDS] = f"count_if({HAS_UNKNOWN_FIELDS})"
     for index, (topic, partition) in enumerate(_list_observed_partitions(ranges)):
         is_in_partition = f"topic = {render_literal(topic)} AND partition = {partition}"
         aggregates[f"timestamp_{index}"] = (
@@ -245,7 +276,9 @@ def _list_extra_counts(table: StageTable) -> tuple[str, ...]:
     return (*rows, *(DELETE_COUNTS if table.sequence else ()), *unchanged)
 
 
-def build_outcome(observed: dict[str, Any], ranges: Ranges, table: StageTable) -> StageOutcome:
+def build_outcome(
+    observed: dict[str, Any], ranges: Ranges, table: StageTable, unknown_fields: UnknownFields | None = None
+) -> StageOutcome:
     timestamps: dict[str, dict[int, int]] = {}
     for index, (topic, partition) in enumerate(_list_observed_partitions(ranges)):
         latest = observed[f"timestamp_{index}"]
@@ -257,6 +290,7 @@ def build_outcome(observed: dict[str, Any], ranges: Ranges, table: StageTable) -
     first = observed["first_bad"]
     return StageOutcome(
         **counts,
+        unknown_fields=unknown_fields,
         applies_truncates=table.value.applies_truncates,
         truncated_at=observed.get(TRUNCATED_AT),
         timestamps=timestamps,

@@ -136,6 +136,8 @@ def _format_past_batch(batch: BatchReport) -> str:
     rows = f"inserted={batch['inserted']} updated={batch['updated']} deleted={batch['deleted']}"
     kind = f"backfill={batch['backfill']}" if batch["backfill"] else f"batch={batch['batch']}"
     records = f"read={batch['read']} dead_lettered={batch['dead_lettered']}"
+    if batch["unknown_fields"] is not None:
+        records += f" unknown_fields_in={batch['unknown_fields']['records']}"
     return f"{batch['published_at']} {batch['table']}: {kind} {records} {rows} seconds={batch['seconds']}"
 
 

@@ -183,6 +183,7 @@ def _to_value_format(value: ValueModel) -> ValueFormat:
         options=options,
         unavailable=unavailable or None,
         nanoseconds=finer,
+        unknown_fields=value.unknown_fields,
     )
 
 

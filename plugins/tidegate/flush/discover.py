@@ -42,7 +42,7 @@ def build_name_finder(session: Session, table: Table, planned_batch: PlannedBatc
         attempt=attempt,
         key=replace(table.key, columns=None),
         key_columns=list_record_key_columns(table),
-        value=replace(table.value, columns=None),
+        value=replace(table.value, columns=None, unknown_fields="ignore"),  # they are told by the tables themselves
         value_columns=list_value_columns(table),
         metadata=pipeline.source.metadata,
         epochs=read_epochs(session, planned_batch),  # a condition may look at them

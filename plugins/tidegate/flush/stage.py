@@ -166,9 +166,11 @@ def _stage_requests(
     for (planned_batch, _), stage_table in zip(requests, stage_tables, strict=True):
         with isolate_failure(planned_batch.table, failures):
             # 4.
-            staged_batches.append(
-                replace(read_staged_batch(session, planned_batch, stage_table), stage_seconds=stage_seconds)
-            )
+            staged_batch = read_staged_batch(session, planned_batch, stage_table)
+            if staged_batch.unknown_fields is not None:
+                place = f"pipeline={session.pipeline.name} table={staged_batch.table} batch={staged_batch.batch}"
+                log.warning("%s: %s", place, staged_batch.unknown_fields.describe())
+            staged_batches.append(replace(staged_batch, stage_seconds=stage_seconds))
     if finder is not None:
         with isolate_failure(finder.planned.table, failures):
             # 5.

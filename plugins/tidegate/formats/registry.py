@@ -131,6 +131,11 @@ class RecordFormat:
         return bool(self.encoder)
 
     @property
+    def reads_by_name(self) -> bool:
+        """Whether its records name their fields themselves, so that they may hold some that no column is for."""
+        return self.schema is None and self.only_column is None and not self.is_positional
+
+    @property
     def describes_itself(self) -> bool:
         """Whether the columns are known without a declared schema."""
         return self.schema is not None or self.only_column is not None

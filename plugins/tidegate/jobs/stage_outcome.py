@@ -8,6 +8,7 @@ from typing import Any
 from tidegate.jobs.job_results import build_error, parse_job_result, read_count, read_list, read_text
 from tidegate.model.batch import RECORD_COUNTS, Counts, StagedBatch
 from tidegate.model.offsets import Offsets, Ranges, parse_offsets
+from tidegate.model.unknown_fields import UnknownFields
 
 # What is counted for tables with `sequence_by`.
 DELETE_COUNTS = ("deletes", "unsequenced_deletes")
@@ -16,6 +17,7 @@ UNCHANGED_COUNTS = ("kept",)
 # The offset of a batch's last truncate, where such are applied; null where it has none.
 TRUNCATED_AT = "truncated_at"
 ROW_COUNT = "rows"  # that a stage job wrote, dead letters included: a record may be several
+UNKNOWN_FIELDS = "unknown_fields"
 # A Connect server waits a tenth of a second for the counts of a pass and then answers without them: it is made again.
 MAX_PASSES = 3
 EXTRA_COUNTS = (ROW_COUNT, *DELETE_COUNTS, *UNCHANGED_COUNTS)
@@ -65,6 +67,7 @@ class StageOutcome:
     - `rows`: how many were written as files.
     - `deletes`, `unsequenced_deletes`: all deletes, and those without a sequence.
     - `kept`: rows that keep some value.
+    - `unknown_fields`: what the staged rows hold beside their columns.
     """
 
     read: int
@@ -78,6 +81,7 @@ class StageOutcome:
     deletes: int | None = None
     unsequenced_deletes: int | None = None
     kept: int | None = None
+    unknown_fields: UnknownFields | None = None
     applies_truncates: bool = False
     truncated_at: int | None = None
     timestamps: Offsets = field(default_factory=dict)
@@ -98,6 +102,7 @@ class StageOutcome:
         known: dict[str, Any] = {name: getattr(self, name) or 0 for name in (*DELETE_COUNTS, *UNCHANGED_COUNTS)}
         known |= {"timestamps": self.timestamps, TRUNCATED_AT: self.truncated_at}
         known |= {"table": table, "batch": int(summary["tidegate.batch"]), "attempt": summary["tidegate.attempt"]}
+        known |= {UNKNOWN_FIELDS: self.unknown_fields and self.unknown_fields.to_dict()}
         known |= {"snapshot_id": snapshot_id, "bytes": int(summary.get("added-files-size", "0"))}
         return StagedBatch.from_dict({**known, "counts": asdict(counts), **request})
 
@@ -106,6 +111,8 @@ class StageOutcome:
         data |= {name: getattr(self, name) for name in EXTRA_COUNTS if getattr(self, name) is not None}
         if self.applies_truncates:
             data[TRUNCATED_AT] = self.truncated_at
+        if self.unknown_fields is not None:
+            data[UNKNOWN_FIELDS] = self.unknown_fields.to_dict()
         first_bad = None if self.first_bad is None else asdict(self.first_bad)
         return {**data, "timestamps": self.timestamps, "first_bad": first_bad}
 
@@ -129,6 +136,7 @@ class StageOutcome:
         return cls(
             **counts,
             applies_truncates=TRUNCATED_AT in data,
+            unknown_fields=UnknownFields.from_dict(data[UNKNOWN_FIELDS]) if UNKNOWN_FIELDS in data else None,
             truncated_at=None if data.get(TRUNCATED_AT) is None else read_count(data, TRUNCATED_AT),
             timestamps=parse_offsets(data["timestamps"]),
             first_bad=FirstBadRecord.from_dict(data["first_bad"]),

@@ -303,6 +303,7 @@ def _build_row(
     cost = published_batch if is_last else NOTHING_PUBLISHED
     counts = staged_batch.counts
     share = counts.staged / published_batch.staged if published_batch.staged else float(is_last)
+    unknown = staged_batch.unknown_fields
     return {
         "batch": batch,
         "table": published_batch.table,
@@ -323,6 +324,7 @@ def _build_row(
         "stage_seconds": staged_batch.stage_seconds,
         "staged_bytes": staged_batch.bytes,
         "written_as": getattr(published_batch, "written_as", ""),
+        "unknown_fields": json.dumps(unknown.to_dict()) if unknown is not None else None,
         "staged_snapshot_id": staged_batch.snapshot_id,
         "snapshot_id": published_batch.snapshot_id,
         "published_at_ms": session.now_ms(),

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, TypedDict
 
 from tidegate.model.offsets import Offsets, Ranges, find_highest, parse_offsets
 from tidegate.model.position import Position, WatermarkSide
+from tidegate.model.unknown_fields import UnknownFields
 
 
 class PublishOutcome(StrEnum):
@@ -258,6 +259,7 @@ class StagedBatch:
     unsequenced_deletes: int = 0
     kept: int = 0  # rows that keep some value of the table
     truncated_at: int | None = None  # the offset of its last truncate, which removes all rows of earlier offsets
+    unknown_fields: UnknownFields | None = None  # what its rows hold beside the columns
     bytes: int = 0  # 0 if unknown
     stage_seconds: float = 0.0
     epochs: Offsets = field(default_factory=dict)
@@ -277,7 +279,9 @@ class StagedBatch:
 
     def to_dict(self) -> dict[str, Any]:
         # JSON numbers lose precision above 2^53 in a browser, and snapshot ids are 63 bits long
-        return {**asdict(self), "ranges": self.ranges.to_dict(), "snapshot_id": str(self.snapshot_id)}
+        unknown_fields = None if self.unknown_fields is None else self.unknown_fields.to_dict()
+        own = {"ranges": self.ranges.to_dict(), "unknown_fields": unknown_fields}
+        return {**asdict(self), **own, "snapshot_id": str(self.snapshot_id)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "StagedBatch":
@@ -289,6 +293,8 @@ class StagedBatch:
         ready["epochs"] = parse_offsets(data["epochs"])
         ready["watermark"] = WatermarkSide(data["watermark"])
         ready["ahead"] = tuple(StagedPart(*part) for part in data.get("ahead", ()))
+        if data["unknown_fields"] is not None:
+            ready["unknown_fields"] = UnknownFields.from_dict(data["unknown_fields"])
         return cls(**ready)
 
     def compute_end_position(self, before: Position | None) -> Position:

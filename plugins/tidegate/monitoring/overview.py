@@ -1,12 +1,13 @@
 """A pipeline in one line, cheap enough to ask of hundreds: how far behind, since when, and what it did last."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.model import resource_names
+from tidegate.model.batch import StagedBatch
 from tidegate.monitoring.reports import (
     FlushSummary,
     PipelineOverview,
@@ -24,6 +25,7 @@ from tidegate.monitoring.status import (
     format_time_ms,
     measure_lag_seconds,
     read_all_times,
+    read_unknown_fields,
 )
 from tidegate.ports.destination import HistoryRow
 from tidegate.ports.session import Session
@@ -131,6 +133,7 @@ def _summarize_flush(rows: list[HistoryRow]) -> FlushSummary:
         "inserted": sum(row["inserted"] for row in rows),
         "updated": sum(row["updated"] for row in rows),
         "deleted": sum(row["deleted"] for row in rows),
+        "unknown_records": sum(unknown.records for row in rows if (unknown := read_unknown_fields(row))),
         "bytes_written": _add_if_known([row["bytes_written"] for row in rows]),
     }
 
@@ -180,6 +183,12 @@ def _compute_valid_through_age(progress: PipelineProgress) -> float | None:
         if known_times and len(known_times) == len(times)
         else None
     )
+
+
+def to_stage_metrics(queue: Iterable[StagedBatch]) -> dict[str, float]:
+    """What is measured of a table's staged batches: the records with fields that no column holds."""
+    unknown_records = sum(batch.unknown_fields.records for batch in queue if batch.unknown_fields is not None)
+    return {"batch.unknown_records": float(unknown_records)}
 
 
 def to_merge_metrics(published_batch: Mapping[str, Any]) -> dict[str, float]:

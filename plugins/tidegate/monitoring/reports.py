@@ -103,6 +103,7 @@ class FlushSummary(TypedDict):
     """What the last flush did over all tables: `read` counts records, `inserted`, `updated` and `deleted` rows.
 
     `seconds` are those of its merges, `stage_seconds` those of its stage job, None if unknown.
+    `unknown_records`: those with fields that no column holds.
     """
 
     batch: int
@@ -113,6 +114,7 @@ class FlushSummary(TypedDict):
     inserted: int
     updated: int
     deleted: int
+    unknown_records: int
     bytes_written: int | None
 
 
@@ -200,11 +202,30 @@ class PublicationRow(ReadingColumns, total=False):
     last_dag_run: dict[str, Any] | None
 
 
+class UnknownFieldReport(TypedDict):
+    """A field that no column holds, the records that hold something in it, and the type of a column for it."""
+
+    name: str
+    records: int
+    type: str
+
+
+class UnknownFieldsReport(TypedDict):
+    """What a batch's records hold beside the columns: see `UnknownFields`; `message` says how to declare it."""
+
+    records: int
+    fields: list[UnknownFieldReport]
+    others: int
+    message: str
+
+
 class BatchReport(BatchCounts, CostCounts):
     """A published batch of one table; `span` counts offsets, `gaps` those without a record, the rest as in `Counts`.
 
     `backfill` names the slice, None for a batch of the log. What a destination does not count is None.
     """
+
+    unknown_fields: UnknownFieldsReport | None
 
     batch: int
     table: str

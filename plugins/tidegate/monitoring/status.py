@@ -1,5 +1,6 @@
 """How far a pipeline has come and how far behind it is, for people and, as JSON, for programs."""
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -9,6 +10,7 @@ from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch, pick_cost_counts
 from tidegate.model.offsets import RecordAddress, get_offset
 from tidegate.model.table_state import TableState
+from tidegate.model.unknown_fields import UnknownFields
 from tidegate.monitoring.reports import (
     ActionReport,
     BackfillStatus,
@@ -20,6 +22,7 @@ from tidegate.monitoring.reports import (
     PipelineStatus,
     StagingLag,
     TableStatus,
+    UnknownFieldsReport,
 )
 from tidegate.monitoring.runbook import find_page_of_problem
 from tidegate.ports.destination import HistoryRow
@@ -73,8 +76,20 @@ def read_status(session: Session) -> PipelineStatus:
         "batches": batches.value or [],
         "backfills": backfills.value or [],
         **(dead_letters.value or UNKNOWN_DEAD_LETTERS),
-        "warnings": [*warnings, *read_problems],
+        "warnings": [*warnings, *_list_unknown_fields(pipeline.name, batches.value or []), *read_problems],
     }
+
+
+def _list_unknown_fields(pipeline: str, batches: Iterable[BatchReport]) -> list[str]:
+    """One sentence for each table whose newest batch has fields that no column holds; `batches` come newest first."""
+    newest_batches = dict[str, BatchReport]()
+    for batch in batches:
+        newest_batches.setdefault(batch["table"], batch)
+    return [
+        f"pipeline={pipeline} table={table} batch={batch['batch']}: {batch['unknown_fields']['message']}"
+        for table, batch in newest_batches.items()
+        if batch["unknown_fields"] is not None
+    ]
 
 
 def find_freshness(valid_through: Iterable[str | None]) -> str | None:
@@ -263,8 +278,27 @@ def format_batch(row: HistoryRow) -> BatchReport:
         "seconds": row["seconds"],
         **pick_cost_counts(row),
         "backfill": row.get("backfill"),
+        "unknown_fields": _format_unknown_fields(row),
         "published_at": format_time_ms(row["published_at_ms"]),
         "valid_through": format_time_ms(row["valid_through_ms"]),
+    }
+
+
+def read_unknown_fields(row: HistoryRow) -> UnknownFields | None:
+    """What the batch's records held beside the columns; None where nothing was."""
+    text = row["unknown_fields"]
+    return None if text is None else UnknownFields.from_dict(json.loads(text))
+
+
+def _format_unknown_fields(row: HistoryRow) -> UnknownFieldsReport | None:
+    unknown = read_unknown_fields(row)
+    if unknown is None:
+        return None
+    return {
+        "records": unknown.records,
+        "fields": [{"name": f.name, "records": f.records, "type": f.type} for f in unknown.fields],
+        "others": unknown.others,
+        "message": unknown.describe(),
     }
 
 

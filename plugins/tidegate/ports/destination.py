@@ -295,8 +295,8 @@ class BatchCounts(TypedDict):
 class HistoryRow(BatchCounts, CostCounts):
     """What one batch, or one slice of a backfill, did to one table.
 
-    `span` counts offsets. `ranges` is JSON, times end in ``_ms``. `backfill` names the slice, None for a batch of the
-    log.
+    `span` counts offsets. `ranges` and `unknown_fields` are JSON, times end in ``_ms``. `backfill` names the slice,
+    None for a batch of the log.
     """
 
     batch: int
@@ -307,6 +307,7 @@ class HistoryRow(BatchCounts, CostCounts):
     stage_seconds: float | None
     staged_bytes: int | None
     written_as: str | None
+    unknown_fields: str | None
     staged_snapshot_id: int | None
     snapshot_id: int | None
     published_at_ms: int

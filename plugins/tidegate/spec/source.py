@@ -37,6 +37,7 @@ class ValueFormat:
     options: dict[str, Any] = field(default_factory=dict)  # the format's own, never a secret
     unavailable: str | None = None  # what the source writes in place of a large value that did not change
     nanoseconds: str | dict[str, str] = "refuse"  # refuse or truncate them, for all columns or by column
+    unknown_fields: str = "warn"  # what becomes of a field that no column holds: warn, refuse or ignore
 
     @property
     def applies_truncates(self) -> bool:
@@ -62,6 +63,8 @@ KAFKA_TYPES = {
     "timestamp": "TIMESTAMP",
     "timestamp-type": "STRING",
 }
+# of the schema that a registry gave the record's writer
+SCHEMA_ID_TYPES = {"key.schema-id": "BIGINT", "value.schema-id": "BIGINT"}
 # other types that hold each value of a word; times of BIGINT count milliseconds, as the record does
 _KAFKA_CASTS = {"partition": ("BIGINT",), "timestamp": ("BIGINT", "TIMESTAMP_NTZ")}
 _CAST = " AS "
@@ -78,7 +81,7 @@ def split_cast(word: str) -> tuple[str, str]:
     return source, kind
 
 
-_ALL_WORDS = (KAFKA_TYPES, *(record_format.metadata for record_format in FORMATS.values()))
+_ALL_WORDS = (KAFKA_TYPES, SCHEMA_ID_TYPES, *(record_format.metadata for record_format in FORMATS.values()))
 _ALL_CASTS = (_KAFKA_CASTS, *(record_format.metadata_casts for record_format in FORMATS.values()))
 METADATA_TYPES = {word: kind for words in _ALL_WORDS for word, kind in words.items()} | {
     f"{word}{_CAST}{kind}": kind for casts in _ALL_CASTS for word, kinds in casts.items() for kind in kinds
@@ -91,7 +94,7 @@ def order_metadata(metadata: dict[str, str]) -> dict[str, str]:
 
 
 def list_known_words(value_format: str) -> tuple[str, ...]:
-    return (*FORMATS[value_format].metadata, *KAFKA_TYPES)
+    return (*FORMATS[value_format].metadata, *KAFKA_TYPES, *SCHEMA_ID_TYPES)
 
 
 def to_file_form(word: str) -> str | dict[str, str]:

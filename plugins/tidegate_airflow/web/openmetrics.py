@@ -30,6 +30,7 @@ FAMILIES = (
     ("tidegate_last_batch_timestamp_seconds", "seconds", "when the last batch was published"),
     ("tidegate_last_batch_rows", "", "rows that the last batch changed, by what happened to them"),
     ("tidegate_last_batch_written_bytes", "bytes", "size of the data and delete files that the last batch added"),
+    ("tidegate_last_batch_unknown_records", "", "records of the last batch with fields that no column holds"),
     ("tidegate_dead_letters", "", "records that wait in the dead-letter table"),
     ("tidegate_publication_up", "", "1 where brokers and catalog answer and the publication file is right"),
     ("tidegate_publication_state", "", "1 for the state that the publication is in"),
@@ -73,6 +74,7 @@ def _sample_pipeline(row: PipelineRow) -> Iterable[Sample]:
         yield from _sample_known("tidegate_last_batch_timestamp_seconds", me, _to_seconds(last["published_at"]))
         for change in ("inserted", "updated", "deleted"):
             yield "tidegate_last_batch_rows", {**me, "change": change}, last[change]
+        yield "tidegate_last_batch_unknown_records", me, last["unknown_records"]
         yield from _sample_known("tidegate_last_batch_written_bytes", me, last["bytes_written"])
 
 

@@ -38,6 +38,7 @@ def build_table_row(name: str, **options: Any) -> dict[str, Any]:
 def build_pipeline_row(name: str, state: str = "current", seconds: float = 10.0, **options: Any) -> dict[str, Any]:
     """A row of the overview, with two tables of which the first is the one that is looked at."""
     flush = {"seconds": seconds, "published_at": None, "inserted": 1, "updated": 0, "deleted": 0, "bytes_written": None}
+    flush["unknown_records"] = 0
     first, second_table = build_table_row(f"lake.{name}", **options.pop("table", {})), build_table_row(f"lake.{name}_2")
     row = {"pipeline": name, "state": state, "lag": first["lag"], "tables": [first, second_table], "dead_letters": 0}
     part = {"topic": name, "partition": 0, "lag": first["lag"], "lag_seconds": first["lag_seconds"]}

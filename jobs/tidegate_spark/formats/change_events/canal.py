@@ -26,7 +26,7 @@ from tidegate_spark.formats.change_events.row_messages import (
     render_lacking_cases,
 )
 from tidegate_spark.formats.decoded import DecodedValue, render_truncate_reason
-from tidegate_spark.formats.json import list_key_fields, list_truncated_names
+from tidegate_spark.formats.json import list_key_fields, list_truncated_names, list_unknown_fields
 from tidegate_spark.formats.metadata import render_is_unkept
 
 OPERATIONS = {"INSERT": "c", "UPDATE": "u", "DELETE": "d"}
@@ -150,6 +150,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         "WHEN exists(datas, d -> d IS NULL) THEN concat('the message has null in place of a row: type=', e.type) "
         f"WHEN {ROWS_DIFFER} THEN concat('the rows of the message do not have the same columns: type=', e.type) "
         f"{render_lacking_cases(ROW_TEXT, 'get(datas, 0)', (fields, keys), ())} END AS own_reason",
+        *list_unknown_fields(table, "datas", fields, [("data",)], is_list=True),
     )
     return replace(
         decode_row_messages(read, table, MessageFields(fields, keys, OLD_ROWS), METADATA, IS_TRUNCATE),

@@ -34,6 +34,7 @@ from tidegate_spark.formats.json import (
     get_units,
     list_key_fields,
     list_known_fields,
+    list_unknown_fields,
     render_is_key_in_value,
     render_is_null_payload,
     render_key_reason,
@@ -112,6 +113,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         f"CASE WHEN {render_is_null_payload('e', 'j')} THEN '{get_tombstone_change(table)}' "
         f"ELSE {render_change(table)} END AS change",
         f"{_render_located_reason(fields, table)} AS located_reason",
+        *list_unknown_fields(table, "row", list_known_fields(table), [("payload", "after"), ("after",)]),
     )
     has_key_problem = takes_extended_key(table)
     key_reason = render_key_reason(keys, "kv", KEY_ROW_TEXT, KEY_PLACES, has_key_problem=has_key_problem)

@@ -16,7 +16,7 @@ from tidegate_spark.formats.change_events.row_messages import (
     render_lacking_cases,
 )
 from tidegate_spark.formats.decoded import DecodedValue
-from tidegate_spark.formats.json import get_units, list_key_fields
+from tidegate_spark.formats.json import get_units, list_key_fields, list_unknown_fields
 from tidegate_spark.formats.metadata import render_is_unkept
 
 OPERATIONS = {"insert": "c", "bootstrap-insert": "r", "update": "u", "delete": "d"}
@@ -61,6 +61,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         "THEN concat('the message has an unknown type=', e.type) "
         "WHEN event_op IS NOT NULL AND datas IS NULL THEN concat('the message has no data: type=', e.type) "
         f"{render_lacking_cases(ROW_TEXT, 'e.data', (fields, keys), ('data',))} END AS own_reason",
+        *list_unknown_fields(table, "e.data", fields, [("data",)]),
     )
     unkept = {"ingestion-timestamp": render_is_unkept("e.ts", METADATA["ingestion-timestamp"])}
     return replace(

@@ -21,7 +21,7 @@ from tidegate_spark.formats.change_events.row_messages import (
     render_lacking_cases,
 )
 from tidegate_spark.formats.decoded import DELETE, DecodedValue, render_truncate_reason
-from tidegate_spark.formats.json import get_units, list_key_fields
+from tidegate_spark.formats.json import get_units, list_key_fields, list_unknown_fields
 
 OPERATIONS = {"I": "c", "U": UPDATE, "D": DELETE}
 TRUNCATE = "T"
@@ -83,6 +83,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         f"CASE WHEN value IS NULL THEN NULL {render_unreadable_cases('j', misfits)} {_render_unknown_cases(table)} "
         f"{POSITION_CASE if 'pos' in words else ''} "
         f"{render_lacking_cases(ROW_TEXT, 'data', (fields, keys), ('after', 'before'), other_cases)} END AS own_reason",
+        *list_unknown_fields(table, "e.after", fields, [("after",)]),
     )
     absent = {c.name: _render_is_absent(c.name) for c in fields.columns}
     is_truncate = f"coalesce(e.op_type = '{TRUNCATE}', false)"

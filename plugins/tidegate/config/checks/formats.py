@@ -101,6 +101,9 @@ def _check_options(part: KeyModel | ValueModel, path: KeyPath, findings: Problem
     check_csv(part, path, findings)
     if isinstance(part, ValueModel) and part.truncate != "refuse" and not format_spec.knows_truncate:
         findings.add((*path, "truncate"), f"format {part.format} knows no truncate; leave it out")
+    if isinstance(part, ValueModel) and "unknown_fields" in part.model_fields_set and not format_spec.reads_by_name:
+        problem = f"format {part.format} has no fields that name themselves in each record; leave it out"
+        findings.add((*path, "unknown_fields"), problem)
 
 
 def _check_numbers(part: KeyModel | ValueModel, columns: Columns, path: KeyPath, findings: Problems) -> None:

@@ -190,6 +190,11 @@ class ValueModel(StrictModel):
         default="ALL", description="Whether the value repeats the key columns."
     )
     json_: JsonModel | None = Field(default=None, alias="json", description="Options of the json format.")
+    unknown_fields: Literal["warn", "refuse", "ignore"] = Field(
+        default="warn",
+        description="What becomes of a field that no column holds: warn counts it by name, refuse makes its record "
+        "bad.",
+    )
     truncate: Literal["refuse", "ignore", "apply"] = Field(
         default="refuse",
         description="What a truncate of the source table does: apply empties the table, from its place in the log on.",

@@ -44,7 +44,7 @@ WITHOUT_MEANING = {
     "schemaRegistryLocation": "the registry is named beside the format",
     "schemaRegistryClient.basic.auth.credentials.source": "the registry is named beside the format",
     "runtimeProvider": "it is a label for Google's statistics",
-    "ignoreUnknownFields": "a field that no column names is left out",
+    "ignoreUnknownFields": "a field that no column names is counted and left out",
     "convertDoubleSpecialValues": "NaN and infinities are values of DOUBLE",
     "allowSchemaUnionization": "columns that a record lacks stay in the table in any case",
     "bigQueryPartitionDecorator": "rows get their partition by create.partition_by",

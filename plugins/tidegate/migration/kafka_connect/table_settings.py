@@ -16,8 +16,8 @@ SECOND_MS = 1_000
 MINUTE_MS = 60_000
 HOUR_MS = 3_600_000
 NEW_FIELDS = (
-    "records in JSON do not say their fields' types, so a field that no column names is left out: add its column to "
-    "the table, or to value.schema"
+    "records in JSON do not say their fields' types, so a field that no column names is counted and left out: add its "
+    "column to the table, or to value.schema"
 )
 
 

@@ -194,6 +194,7 @@ function batches(past) {
     { title: "Published", cell: (one) => moment(one.published_at) },
     { title: "Table", cell: (one) => one.table },
     ...["read", "staged", "superseded", "filtered", "dead_lettered", "gaps", "inserted", "updated", "deleted"].map((what) => ({ title: what.replace("_", " "), number: true, cell: (one) => number(one[what]) })),
+    { title: "unknown fields", hint: "Records with fields that no column holds", number: true, cell: (one) => one.unknown_fields && h("abbr", { title: one.unknown_fields.message }, number(one.unknown_fields.records)) },
     { title: "bytes written", hint: "Size of the data and delete files that the batch added", number: true, cell: (one) => bytes(one.bytes_written) },
     { title: "Staged in", number: true, cell: (one) => (one.stage_seconds === null ? "–" : span(one.stage_seconds)) },
     { title: "Merged in", number: true, cell: (one) => span(one.seconds) },

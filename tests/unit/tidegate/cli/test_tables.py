@@ -58,6 +58,7 @@ def build_status(**changed: Any) -> dict[str, Any]:
         "read": 5,
     }
     batch |= {"inserted": 1, "updated": 2, "deleted": 0, "dead_lettered": 1, "seconds": 2.5, "stage_seconds": 1.5}
+    batch |= {"unknown_fields": None}
     return {
         "pipeline": "orders", "lag": 3, "freshness": None, "tables": [{**table, "actions": []}],
         "partitions": [partition(0, 10, 10), partition(1, 7, 10)], "batches": [batch], "backfills": [], "warnings": [],

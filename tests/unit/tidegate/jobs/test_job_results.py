@@ -19,6 +19,7 @@ ALL_COUNTS = (
     COUNTS + ', "rows": 6, "deletes": 2, "unsequenced_deletes": 1, "kept": 3, "truncated_at": 42, "timestamps": {}, '
     f'"first_bad": {FIRST}}}'
 )
+UNKNOWN = ', "unknown_fields": {"records": 3, "fields": {"zip": [2, "STRING"], "at.q": [1, "BIGINT"]}, "others": 4}'
 NAMES = f'{{"attempt": "a1", "names": ["shop.b", "shop.a"], "bad": 1, "first_bad": {FIRST}}}'
 FIELD = '{"part": "value", "name": "id", "type": "INT NOT NULL", "found": "x", "accepted": false, "reason": "no INT"}'
 EXPLANATION = (
@@ -32,6 +33,7 @@ TEXTS: list[tuple[Any, str]] = [
     (StageOutcome, COUNTS + ', "rows": 6' + ENDS),
     (StageOutcome, COUNTS + ', "truncated_at": null' + ENDS),
     (StageOutcome, ALL_COUNTS),
+    (StageOutcome, COUNTS + UNKNOWN + ENDS),
     (DiscoveredNames, NAMES),
     (DiscoveredNames, '{"attempt": "a1", "names": [], "bad": 0, "first_bad": null}'),
     (RecordExplanation, '{"found": false}'),

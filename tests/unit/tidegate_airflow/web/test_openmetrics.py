@@ -8,7 +8,7 @@ from tidegate_airflow.web.openmetrics import CONTENT_TYPE, FAMILIES, render_open
 TABLE = {"table": "lake.shop.orders", "template": None, "lag": 7, "open_batches": 1, "lag_seconds": 12.5,
          "valid_through": "2026-01-01T00:00:00.000Z", "problem": None}  # fmt: skip
 FLUSH = {"seconds": 2.25, "published_at": "2026-01-01T00:00:05.000Z", "inserted": 3, "updated": 2, "deleted": 1,
-         "bytes_written": 9_007_199_254_740_992}  # fmt: skip
+         "bytes_written": 9_007_199_254_740_992, "unknown_records": 4}  # fmt: skip
 ROW: dict[str, Any] = {
     "pipeline": "shop",
     "state": "catching up",
