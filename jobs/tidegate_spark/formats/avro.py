@@ -26,9 +26,8 @@ from tidegate_spark.fields.avro import LENGTH_CHECK_OPTION, render_conversion, r
 from tidegate_spark.fields.decimals import render_decimal
 from tidegate_spark.fields.lossless import render_first_reason
 from tidegate_spark.formats.decoded import (
-    DELETE,
     NO_REASON,
-    UPSERT,
+    TOMBSTONE_DELETES,
     DecodedKey,
     DecodedValue,
     locate_columns,
@@ -69,7 +68,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     schema = json.loads(options["reader"])
     changes = (
         decode_record(records, "value", options, "a")
-        .selectExpr("*", f"CASE WHEN value IS NULL THEN '{DELETE}' ELSE '{UPSERT}' END AS change")
+        .selectExpr("*", TOMBSTONE_DELETES)
         .selectExpr(
             "*",
             f"CASE WHEN value IS NULL THEN NULL {render_undecodable_cases('value', 'a', options)} "

@@ -13,7 +13,7 @@ from tidegate_spark.fields.json.reading_rules import find_word
 from tidegate_spark.fields.lossless import render_first_reason
 from tidegate_spark.fields.text import render_conversion, render_is_lossy
 from tidegate_spark.fields.written_times import render_misfit_reason
-from tidegate_spark.formats.decoded import DELETE, UPSERT, DecodedKey, DecodedValue, render_null_fields
+from tidegate_spark.formats.decoded import TOMBSTONE_DELETES, DecodedKey, DecodedValue, render_null_fields
 from tidegate_spark.formats.json import list_key_fields, list_truncated_names
 
 CORRUPT_COLUMN = "_tidegate_corrupt"
@@ -63,7 +63,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     options = table.value.options
     parsed_records = records.selectExpr(
         "*",
-        f"CASE WHEN value IS NULL THEN '{DELETE}' ELSE '{UPSERT}' END AS change",
+        TOMBSTONE_DELETES,
         f"{_render_from_csv('value_text', columns, options)} AS c",
         "CAST(NULL AS STRING) AS located_reason",
     )

@@ -21,6 +21,8 @@ DELETE = "d"
 UPSERT = "u"
 TRUNCATE = "t"
 NO_CHANGE = "-"  # the record changes no row: it is ignored
+# of formats whose values are rows: a record without a value deletes its key's row
+TOMBSTONE_DELETES = f"CASE WHEN value IS NULL THEN '{DELETE}' ELSE '{UPSERT}' END AS change"
 ROW = "row_struct"  # the value's columns and the metadata, worked out before `DecodedValue.reason` is
 NO_REASON = "CAST(NULL AS STRING)"
 

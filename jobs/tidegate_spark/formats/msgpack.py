@@ -13,7 +13,7 @@ from tidegate.sql.spark import strip_alias
 from tidegate_spark.fields import arrow_decoder, msgpack
 from tidegate_spark.fields.json.objects import Fields
 from tidegate_spark.fields.json.unknown_fields import UNKNOWN_FIELDS
-from tidegate_spark.formats.decoded import DELETE, NO_REASON, ROW, UPSERT, DecodedKey, DecodedValue
+from tidegate_spark.formats.decoded import NO_REASON, ROW, TOMBSTONE_DELETES, DecodedKey, DecodedValue
 from tidegate_spark.formats.json import (
     get_units,
     list_key_fields,
@@ -50,7 +50,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         decoded = decoded.withColumn("kv", _decode_part("value", key_bytes, {**_build_key_shape(keys), "bare": False}))
     changes = decoded.selectExpr(
         "*",
-        f"CASE WHEN value IS NULL THEN '{DELETE}' ELSE '{UPSERT}' END AS change",
+        TOMBSTONE_DELETES,
         "p.reason AS located_reason",
         "CASE WHEN p.reason IS NULL THEN p.row END AS row",
         *([f"{unknown} AS {UNKNOWN_FIELDS}"] if reports_unknown_fields(table) else []),

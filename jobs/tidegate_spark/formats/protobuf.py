@@ -14,9 +14,8 @@ from tidegate.sql.spark import quote
 from tidegate_spark.fields import arrow_decoder, protobuf
 from tidegate_spark.fields.lossless import render_first_reason
 from tidegate_spark.formats.decoded import (
-    DELETE,
     NO_REASON,
-    UPSERT,
+    TOMBSTONE_DELETES,
     DecodedKey,
     DecodedValue,
     locate_columns,
@@ -48,7 +47,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     decoded = _decode_part("value", table.value.options, columns, list_truncated_names(table))
     changes = records.withColumn("p", decoded).selectExpr(
         "*",
-        f"CASE WHEN value IS NULL THEN '{DELETE}' ELSE '{UPSERT}' END AS change",
+        TOMBSTONE_DELETES,
         "p.reason AS located_reason",
     )
     keyless = render_keyless_cases(table.value.options)

@@ -7,7 +7,7 @@ from tidegate.sql.spark import quote
 
 from tidegate_spark.fields.text import render_conversion, render_is_lossy
 from tidegate_spark.fields.written_times import render_misfit_reason
-from tidegate_spark.formats.decoded import DELETE, UPSERT, DecodedKey, DecodedValue, render_null_fields
+from tidegate_spark.formats.decoded import TOMBSTONE_DELETES, DecodedKey, DecodedValue, render_null_fields
 from tidegate_spark.formats.json import list_key_fields
 
 
@@ -29,8 +29,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
 
 
 def decode_whole_value(records: DataFrame, table: StageTable, column: str, reason: str) -> DecodedValue:
-    kind = f"CASE WHEN value IS NULL THEN '{DELETE}' ELSE '{UPSERT}' END AS change"
-    changes = records.selectExpr("*", kind, "CAST(NULL AS STRING) AS located_reason")
+    changes = records.selectExpr("*", TOMBSTONE_DELETES, "CAST(NULL AS STRING) AS located_reason")
     return DecodedValue(
         records=changes,
         columns=(column,),
