@@ -8,7 +8,7 @@ from tidegate.errors import RetryLater
 from tidegate.failpoints import hit_failpoint
 from tidegate.jobs.evaluation import DECODING_CONF, choose_evaluation
 from tidegate.jobs.stage_job import UNUSUAL_BATCH_PROPERTY, StageJob, StageTable
-from tidegate.jobs.stage_outcome import MAX_PASSES, UNKNOWN_FIELDS
+from tidegate.jobs.stage_outcome import MAX_PASSES
 from tidegate.sql.spark import quote_name, render_literal
 
 from tidegate_spark.fields.avro import guard_lengths
@@ -81,9 +81,8 @@ def _stage_table(spark: SparkSession, job: StageJob, table: StageTable, records:
     is_unusual = is_plain and observed[UNUSUAL] > 0
     if is_unusual:
         observed = _write_until_counted(job, table, records, is_plain=False)
-    unknown_records = observed.get(UNKNOWN_FIELDS)
-    unknown = count_unknown_fields(records, table, unknown_records) if unknown_records else None
-    outcome = build_outcome(observed, job.ranges, table, unknown)
+    unknown_fields = count_unknown_fields(observed, records, table)
+    outcome = build_outcome(observed, job.ranges, table, unknown_fields)
     unusual = {UNUSUAL_BATCH_PROPERTY: str(job.batch)} if is_unusual else {}
     _leave_outcome(spark, table, outcome.to_json(), unusual)
 

@@ -51,7 +51,7 @@ from tidegate_spark.stage.key import (
 )
 from tidegate_spark.stage.projection import project_rows
 from tidegate_spark.stage.sequence import add_sequence
-from tidegate_spark.stage.unknown_fields import gather_unknown_fields
+from tidegate_spark.stage.unknown_fields import gather_unknown_fields, render_count_of_sets, sum_sets
 from tidegate_spark.stage.value import add_value
 
 # Beyond this many partitions no valid-through time is kept: each costs an aggregate in the pass over the records.
@@ -63,6 +63,7 @@ UNKNOWN_REASON = (
     f"CASE WHEN size({UNKNOWN_FIELDS}) > 0 THEN concat('the value field ', {UNKNOWN_FIELDS}[0].path, ' is no column, "
     "and value.unknown_fields is refuse: declare it, or set value.unknown_fields: warn') END"
 )
+UNKNOWN_SETS = "unknown_sets"
 WRITTEN_CONDITION = f"fate IN ('staged', '{DEAD_LETTER_DISPOSITION}')"
 
 
@@ -104,16 +105,22 @@ def build_pass(
     return counts, decoded.where(WRITTEN_CONDITION)
 
 
-def count_unknown_fields(records: DataFrame, table: StageTable, number: int) -> UnknownFields:
-    """What the rows of these records hold beside their columns, by name; so many records have any.
+def count_unknown_fields(observed: dict[str, Any], records: DataFrame, table: StageTable) -> UnknownFields | None:
+    """What the rows of these records hold beside their columns, by name, after a pass over them; None for nothing.
 
-    The records are read once more: only where a pass has found such fields.
+    If they have too many different fields for one pass, the records are read once more.
     """
+    number = observed.get(UNKNOWN_FIELDS)
+    if not number:
+        return None
+    unknown_fields = sum_sets(observed[UNKNOWN_SETS], number)
+    if unknown_fields is not None:
+        return unknown_fields
     decoded = decode(_count_records(records, table), table)
     # Spark pushes a condition down through each step of decoding, and writes all steps into it: it would not end to
     # plan. It pushes none through an observation.
-    observed = PassCounts().observe(decoded, [F.expr(f"count_if({HAS_UNKNOWN_FIELDS})").alias(UNKNOWN_FIELDS)])
-    return gather_unknown_fields(observed.where(HAS_UNKNOWN_FIELDS), number)
+    barrier = [F.expr(f"count_if({HAS_UNKNOWN_FIELDS})").alias(UNKNOWN_FIELDS)]
+    return gather_unknown_fields(PassCounts().observe(decoded, barrier).where(HAS_UNKNOWN_FIELDS), number)
 
 
 def _count_records(records: DataFrame, table: StageTable) -> DataFrame:
@@ -257,6 +264,7 @@ def _list_aggregates(ranges: Ranges, table: StageTable) -> list[Column]:
         aggregates["kept"] = f"count_if(fate = 'staged' AND size({KEPT_COLUMN}) > 0)"
     if reports_unknown_fields(table):
         aggregates[UNKNOWN_FIELDS] = f"count_if({HAS_UNKNOWN_FIELDS})"
+        aggregates[UNKNOWN_SETS] = render_count_of_sets(HAS_UNKNOWN_FIELDS)
     for index, (topic, partition) in enumerate(_list_observed_partitions(ranges)):
         is_in_partition = f"topic = {render_literal(topic)} AND partition = {partition}"
         aggregates[f"timestamp_{index}"] = (

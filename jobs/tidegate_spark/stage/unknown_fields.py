@@ -1,5 +1,7 @@
-"""The fields that no column holds, gathered over a batch: how many records have each, and a type that would hold it."""
+"""The fields that no column holds, counted over a batch: how many records have each, and a type that would hold it."""
 
+import json
+from collections import Counter
 from collections.abc import Collection
 
 from pyspark.sql import DataFrame
@@ -12,8 +14,13 @@ KIND = (
     f"CASE WHEN schema_of_variant(x.value) RLIKE '^DECIMAL[(][0-9]+,0[)]' THEN '{WHOLE}' "
     "ELSE regexp_extract(schema_of_variant(x.value), '^[A-Z]+', 0) END"
 )
-# a field may stand several times in one record, inside of lists: it counts once
+# a field may stand several times in one record, inside of lists
+NAME = f"left(x.path, {MAX_NAME_CHARACTERS})"
+KINDS = f"array_distinct(transform({UNKNOWN_FIELDS}, x -> struct({NAME} AS path, {KIND} AS kind)))"
 FIRST = "i = array_position(transform(kinds, k -> k.path), x.path) - 1"
+# Records of one topic have few sets of such fields. So many of them Spark counts exactly while they pass.
+MAX_SETS = 1_000
+MAX_SET_CHARACTERS = 10_000  # a larger set would cost memory in this number
 PLAIN_TYPES = {
     "BIGINT": "BIGINT",
     "DOUBLE": "DOUBLE",
@@ -23,10 +30,33 @@ PLAIN_TYPES = {
 }
 
 
+def render_count_of_sets(condition: str) -> str:
+    """SQL of an aggregate: JSON of the sets of fields that records have for which the condition holds, with counts."""
+    own_set = f"get(filter(array(to_json(array_sort({KINDS}))), s -> length(s) <= {MAX_SET_CHARACTERS}), 0)"
+    return f"to_json(approx_top_k(CASE WHEN {condition} THEN {own_set} END, {MAX_SETS}, {MAX_SETS}))"
+
+
+def sum_sets(sets: str, number: int) -> UnknownFields | None:
+    """The fields of these sets, in so many records; None if sets were too many or too large to count them exactly."""
+    entries = json.loads(sets)  # of records without such a set it has no item
+    counted_sets = [(entry["item"], entry["count"]) for entry in entries if "item" in entry]
+    if sum(count for _, count in counted_sets) != number:
+        return None
+    records = Counter[str]()
+    kinds = dict[str, set[str]]()
+    for own_set, count in counted_sets:
+        fields = json.loads(own_set)
+        records.update(dict.fromkeys((field["path"] for field in fields), count))
+        for field in fields:
+            kinds.setdefault(field["path"], set()).add(field["kind"])
+    names = sorted(records, key=lambda name: (-records[name], name))
+    named = tuple(UnknownField(name, records[name], choose_type(kinds[name])) for name in names[:MAX_NAMED_FIELDS])
+    return UnknownFields(number, named, sum(records[name] for name in names[MAX_NAMED_FIELDS:]))
+
+
 def gather_unknown_fields(records: DataFrame, number: int) -> UnknownFields:
     """The most frequent fields of the records' `unknown_fields`; `number` is how many records these are."""
-    kinds = f"array_distinct(transform({UNKNOWN_FIELDS}, x -> struct(x.path AS path, {KIND} AS kind)))"
-    fields = records.selectExpr(f"{kinds} AS kinds").selectExpr(
+    fields = records.selectExpr(f"{KINDS} AS kinds").selectExpr(
         f"inline(transform(kinds, (x, i) -> struct(x.path, x.kind, {FIRST} AS is_first)))"
     )
     by_name = fields.groupBy("path").agg(
@@ -34,7 +64,7 @@ def gather_unknown_fields(records: DataFrame, number: int) -> UnknownFields:
     )
     named = by_name.selectExpr("*", "sum(records) OVER () AS total").orderBy("records", "path", ascending=[False, True])
     rows = named.limit(MAX_NAMED_FIELDS).collect()
-    found = tuple(UnknownField(row.path[:MAX_NAME_CHARACTERS], row.records, choose_type(row.kinds)) for row in rows)
+    found = tuple(UnknownField(row.path, row.records, choose_type(row.kinds)) for row in rows)
     total = rows[0].total if rows else 0
     return UnknownFields(number, found, total - sum(field.records for field in found))
 
