@@ -1,5 +1,7 @@
 """One pipeline, many tables, on real components: awkward routes, one read, a table that fails for a while."""
 
+from typing import Any
+
 import pytest
 from tidegate.errors import SomeTablesFailed
 from tidegate.flush.flush import flush
@@ -56,6 +58,33 @@ def test_records_are_routed_by_pattern_and_by_name_and_tombstones_reach_every_ta
     assert read_ids(workbench, "route.quoted") == [5]
     assert read_ids(workbench, "route.of_topic") == [*range(len(kinds)), 20]
     assert read_ids(workbench, "route.both") == [20]
+
+
+def test_field_of_a_struct_routes_and_a_column_with_a_dot_stands_in_backquotes(workbench) -> None:
+    topic = workbench.topic(1)
+    tables = [
+        {"name": "lake.nested.orders", "route": {"field": "meta.`the kind`"}},
+        {"name": "lake.nested.few", "route": {"field": "META.N", "pattern": "[12]"}},
+        {"name": "lake.nested.dotted", "route": {"field": "`sort.n`", "pattern": "[12]"}},
+    ]
+    value = {"schema": "id BIGINT, meta STRUCT<`the kind`: STRING, n: INT>, `sort.n` STRING"}
+    workbench.pipeline("nested", [topic], key=KEY, value=value, tables=tables)
+
+    def build_record(id: int, meta: Any = None, dotted: str | None = None) -> tuple[Any, Any]:
+        return {"id": id}, {"id": id, "meta": meta, "sort.n": dotted}
+
+    workbench.produce(
+        topic,
+        build_record(1, {"the kind": "orders", "n": 1}, "3"),
+        build_record(2, {"the kind": "nested.orders"}, "2"),
+        build_record(3, {"the kind": "lines", "n": 3}),
+        build_record(4),
+        build_record(5, {"the kind": "orders", "n": 2}),
+        ({"id": 5}, None),
+    )
+    workbench.flush("nested")
+    rows = {name: read_ids(workbench, f"nested.{name}") for name in ("orders", "few", "dotted")}
+    assert rows == {"orders": [1, 2], "few": [1], "dotted": [2]}
 
 
 @pytest.mark.repeats(

@@ -222,7 +222,7 @@ def render_route(route: Route | None) -> str | None:
     """Whether the field's text is one of the names, or matches the whole pattern; NULL if there is no text."""
     if route is None:
         return None
-    text = f"CAST({quote(route.field)} AS STRING)"
+    text = f"CAST({'.'.join(map(quote, route.steps))} AS STRING)"
     if route.pattern is None:
         return f"({text} IN ({', '.join(render_literal(name) for name in route.names)}))"
     whole = render_literal(rf"\A(?:{route.pattern})\z")

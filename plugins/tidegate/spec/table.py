@@ -8,6 +8,7 @@ from tidegate.spec.projection import Select
 from tidegate.spec.runtime import UseWhen
 from tidegate.spec.source import Errors, KeyFormat, ValueFormat
 from tidegate.spec.table_template import TableTemplate
+from tidegate.sql.spark import split_name_or_path
 
 
 @dataclass(frozen=True)
@@ -54,11 +55,19 @@ class Create:
 
 @dataclass(frozen=True)
 class Route:
-    """Which records go to a table: those whose `field`, as text, matches the whole `pattern` or is one of `names`."""
+    """Which records go to a table: those whose `field`, as text, matches the whole `pattern` or is one of `names`.
+
+    `field` is a column of the record, or the path to a field of a struct.
+    """
 
     field: str
     pattern: str | None = None
     names: tuple[str, ...] = ()
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """The column, and behind it the fields that lead to the one that routes."""
+        return split_name_or_path(self.field)
 
 
 @dataclass(frozen=True)

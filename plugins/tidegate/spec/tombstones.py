@@ -46,7 +46,7 @@ def is_tombstone_owned(
     keys = {name.casefold() for name in key_columns}
     told_columns = [name for name, word in metadata.items() if word.startswith("value.")]
     hidden_columns = [*(name for name in value_columns if name.casefold() not in keys), *told_columns]
-    fields = [*([table.route.field] if table.route else []), *(table.naming.fields if table.naming else ())]
+    fields = [*([table.route.steps[0]] if table.route else []), *(table.naming.fields if table.naming else ())]
     hidden_names = {name.casefold() for name in hidden_columns}
     is_read = table.when is not None and reads_any(table.when, hidden_names)
     return not is_read and not hidden_names & {name.casefold() for name in fields}

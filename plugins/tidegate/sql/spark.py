@@ -18,10 +18,15 @@ def split_path(column: str) -> tuple[str, ...]:
     return tuple(map(unquote, re.findall(STEP_REGEX, column)))
 
 
+def split_name_or_path(column: str) -> tuple[str, ...]:
+    """Return the steps of a path; a name that is no path, as one with spaces, is one step."""
+    is_path = re.fullmatch(rf"(?:{STEP_REGEX})(?:\.(?:{STEP_REGEX}))+", column.strip())
+    return split_path(column) if is_path else (unquote(column.strip()),)
+
+
 def unquote_path(column: str) -> str:
     """Return a path with dots between its steps, and without backquotes."""
-    is_path = re.fullmatch(rf"(?:{STEP_REGEX})(?:\.(?:{STEP_REGEX}))+", column.strip())
-    return ".".join(split_path(column)) if is_path else unquote(column.strip())
+    return ".".join(split_name_or_path(column))
 
 
 def quote_name(table: str) -> str:

@@ -73,7 +73,7 @@ def read_table_statements(table: Table, metadata: dict[str, str]) -> tuple[State
     names = [*columns, *(field.name for field in RECORD_FIELDS if field.name not in columns)]
     conditions = [condition for condition in (table.when, table.delete_when) if condition]
     looked_at = [name for condition in conditions for name in read_condition(condition, names)]
-    looked_at += [table.route.field] if table.route is not None else []
+    looked_at += [table.route.steps[0]] if table.route is not None else []
     looked_at += table.naming.fields if table.naming is not None else ()
     if table.select is None:
         return None, tuple(dict.fromkeys(looked_at))

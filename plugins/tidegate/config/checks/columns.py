@@ -17,7 +17,7 @@ from tidegate.formats.registry import get_format
 from tidegate.schema.data_types import PRIMITIVE_NAMES, Column, DataType, Primitive, Struct, format_type
 from tidegate.schema.evolution import to_struct
 from tidegate.spec.projection import RECORD_FIELDS
-from tidegate.sql.spark import STEP_REGEX, split_path, unquote, unquote_path
+from tidegate.sql.spark import STEP_REGEX, split_name_or_path, split_path, unquote, unquote_path
 from tidegate.table.columns import find_key_names
 
 
@@ -131,10 +131,10 @@ def _check_table(model: PipelineModel, table: TableModel, path: KeyPath, finding
     if value_columns and not staged_columns and table.select is None:
         problem = "leaves no column of the value, and a staged row needs one; name another in value.schema, or use ALL"
         findings.add((*value_path, "fields_include"), problem)
-    if value_columns is not None and table.route is not None:
-        _check_route_field(table.route.field, staged_columns, path, findings)
     record_columns, _ = find_record_columns(model, table, path)
     struct = to_struct((*RECORD_COLUMNS, *(declared.column for declared in record_columns)))
+    if value_columns is not None and table.route is not None:
+        _check_route_field(table.route.field, staged_columns, struct, path, findings)
     known_columns = record_names | {name.casefold() for name in model.source.metadata}
     if value_columns is not None:
         _check_conditions(table, known_columns, struct, path, findings)
@@ -222,10 +222,15 @@ def _check_layout(table: TableModel, columns: set[str], path: KeyPath, findings:
         _check_known(unquote_path(name), columns, (*path, "create", "cluster_by", index), findings)
 
 
-def _check_route_field(field: str, columns: set[str], path: KeyPath, findings: Problems) -> None:
+def _check_route_field(field: str, columns: set[str], record: Struct, path: KeyPath, findings: Problems) -> None:
     known_columns = columns | {"topic", "partition", "offset"}
-    if field.casefold() not in known_columns:
-        findings.add((*path, "route", "field"), f"not a column of the value; {suggest_closest(field, known_columns)}")
+    steps = split_name_or_path(field)
+    if steps[0].casefold() not in known_columns:
+        findings.add(
+            (*path, "route", "field"), f"not a column of the value; {suggest_closest(steps[0], known_columns)}"
+        )
+    elif missing := _find_missing_field(record, steps):
+        findings.add((*path, "route", "field"), f"{missing} is no field of a struct; correct it")
 
 
 def _check_conditions(table: TableModel, columns: set[str], record: Struct, path: KeyPath, findings: Problems) -> None:

@@ -136,7 +136,9 @@ class SourceModel(StrictModel):
 class RouteModel(StrictModel):
     """Routing by the value of a field."""
 
-    field: str = Field(min_length=1, description="A column of the value, a metadata column, or topic.")
+    field: str = Field(
+        min_length=1, description="A column of the value or a struct's field, a metadata column, or topic."
+    )
     pattern: str | None = Field(
         default=None,
         min_length=1,

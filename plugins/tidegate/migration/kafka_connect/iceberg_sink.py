@@ -249,9 +249,11 @@ def _plan_tables(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, names: 
 def _build_route(ledger: SettingsLedger, plan: RecordPlan, route: tuple[str, str], name: str) -> dict[str, Any]:
     """`route` for a field of the record, `when` for anything else."""
     field, pattern = route
-    cell = plan.row.find(field) if "." not in field else None
+    first, *inner = field.split(".")
+    cell = plan.row.find(first)
     if cell is not None and cell.field:
-        return {"route": {"field": cell.field} | ({"pattern": pattern} if pattern else {})}
+        path = ".".join(map(quote, (cell.field, *inner))) if inner else cell.field
+        return {"route": {"field": path} | ({"pattern": pattern} if pattern else {})}
     text = _find_sql(plan, field)
     if not text:
         ledger.refuse(ROUTE_FIELD, f"{field} is no column any more behind the transforms; write tables[].when")

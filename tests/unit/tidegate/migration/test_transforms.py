@@ -276,6 +276,9 @@ def test_operation_and_route_behind_a_rename_are_read_under_the_records_own_name
     (table,) = translation.draft.data["tables"]
     assert table["delete_when"] == "upper(left(`c`, 1)) = 'D'"
     assert table["route"] == {"field": "d", "pattern": "eu"}
+    options["iceberg.tables.route-field"] = "area.the region"
+    (table,) = import_sink([("ReplaceField", {"renames": "c:op,d:area"})], **options).draft.data["tables"]
+    assert table["route"] == {"field": "`d`.`the region`", "pattern": "eu"}
 
 
 def test_route_by_a_column_that_is_gone_is_a_condition_that_validate_asks_for(include: Path) -> None:

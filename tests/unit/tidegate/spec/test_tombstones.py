@@ -32,6 +32,7 @@ def build_template(field: str) -> TableTemplate:
         ({"route": Route("topic")}, True),
         ({"route": Route("iD", "5")}, True),
         ({"route": Route("SRC")}, False),
+        ({"route": Route("SRC.`some kind`")}, False),
         ({"route": Route("topic"), "when": "status = 1"}, False),
         ({"naming": build_template("topic")}, True),
         ({"naming": build_template("src")}, False),

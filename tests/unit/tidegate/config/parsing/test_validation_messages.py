@@ -889,6 +889,20 @@ REFUSED = {
         render_source("value: {schema: 'id BIGINT, kind STRING'}", tables="[{name: lake.a.b, route: {field: knd}}]"),
         "tables[0].route.field=knd: not a column of the value; did you mean kind?",
     ),
+    "route by a field that is not there": (
+        render_source(
+            "value: {schema: 'id BIGINT, meta STRUCT<kind: STRING>'}",
+            tables="[{name: lake.a.b, route: {field: meta.knd}}]",
+        ),
+        "tables[0].route.field=meta.knd: knd is no field of a struct; correct it",
+    ),
+    "route by a field of a column that is not there": (
+        render_source(
+            "value: {schema: 'id BIGINT, meta STRUCT<kind: STRING>'}",
+            tables="[{name: lake.a.b, route: {field: mta.kind}}]",
+        ),
+        "tables[0].route.field=mta.kind: not a column of the value; did you mean meta?",
+    ),
     "condition that is no SQL": (render_table("when: 'a ='"), "tables[0].when=a =: not SQL"),
     "condition that is a statement": (render_table("when: a = 1; drop table x"), "2 statements found"),
     "condition over many records": (render_table("when: count(*) > 1"), "aggregates and windows have no meaning"),
