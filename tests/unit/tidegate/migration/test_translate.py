@@ -168,6 +168,25 @@ def test_bigquery_sink_becomes_a_table_for_each_topic() -> None:
     assert "not mapped" not in list_outcomes(translation).values()
 
 
+@pytest.mark.parametrize(
+    ("settings", "partitions", "partition_time"),
+    [
+        ({}, ["days(_PARTITIONTIME)"], "wall-clock"),
+        ({"bigQueryMessageTimePartitioning": "true"}, ["days(_PARTITIONTIME)"], None),
+        ({"timestampPartitionFieldName": "ordered_at", "timePartitioningType": "MONTH"}, ["months(ordered_at)"], None),
+        ({"timePartitioningType": "NONE"}, None, None),
+    ],
+)
+def test_partitions_of_the_bigquery_sink_are_those_that_the_manual_names(
+    settings: dict[str, str], partitions: list[str] | None, partition_time: str | None
+) -> None:
+    names = ("bigQueryMessageTimePartitioning", "timestampPartitionFieldName", "timePartitioningType")
+    config = {name: value for name, value in parse_properties(BIGQUERY_PROPERTIES).items() if name not in names}
+    pipeline = read_pipeline(translate_text(format_json(config | settings)))
+    assert pipeline["merge"].get("partition_time") == partition_time
+    assert {str(table["create"].get("partition_by")) for table in pipeline["tables"]} == {str(partitions)}
+
+
 def test_tabular_iceberg_sink_keeps_its_keys_routes_and_branch() -> None:
     translation = translate_text(format_json(TABULAR), Choices())
     pipeline = read_pipeline(translation)
