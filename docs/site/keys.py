@@ -98,7 +98,7 @@ def _find_part(field: FieldInfo) -> type[BaseModel] | None:
 def _describe(field: FieldInfo) -> str:
     """The model's description, and the words of which the value must be one."""
     words = [word for word in (field.annotation, *get_args(field.annotation)) if get_origin(word) is Literal]
-    values = ", ".join(f"`{value}`" for word in words for value in get_args(word))
+    values = ", ".join(f"`{_format_value(value)}`" for word in words for value in get_args(word))
     text = _escape(field.description or "")
     return f"{text} One of {values}." if values else text
 

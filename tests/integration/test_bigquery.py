@@ -171,6 +171,51 @@ def test_metadata_land_in_the_types_that_the_file_gives_them_in_tables_of_both(d
     check((1, "a", 0, 5))
 
 
+def test_ids_that_repeat_in_each_topic_are_rows_of_their_own_in_tables_of_both(dwh: Any) -> None:
+    bench = dwh.bench
+    first, second = bench.topic(1), bench.topic(1)
+    names = {first: "first", second: "second"}
+    by_topic = {"disjoint_keys": "by-topic"}
+    tables = [
+        {"name": dwh.table("apart"), **by_topic, "create": {"cluster_by": ["src", "id"]}},
+        {"name": "lake.apart.apart", **by_topic, "create": {"partition_by": ["src"]}},
+        {"name": "lake.apart.soft", **by_topic, "deletes": "soft", "deleted_column": "gone"},
+        {"name": "lake.apart.versions", **by_topic, "history": "scd2"},
+        {
+            "name": "lake.apart.made",
+            **by_topic,
+            "select": "SELECT src, id, CAST(upper(name) AS STRING) AS name FROM record",
+        },
+        {"name": "lake.apart.late", **by_topic, "sequence_by": ["name"]},
+    ]
+    key = {"fields": ["id"], "schema": "id BIGINT NOT NULL"}
+    bench.pipeline("apart", [first, second], key=key, value=PLAIN, tables=tables, source={"metadata": {"src": "topic"}})
+
+    def list_rows(rows: list[dict[str, Any]]) -> list[tuple[str, int, str]]:
+        return sorted((names[row["src"]], row["id"], row["name"]) for row in rows)
+
+    def check(*expected: tuple[str, int, str]) -> None:
+        assert list_rows(dwh.read_rows("apart")) == [*expected]
+        rows = {name: bench.read_rows(f"apart.{name}") for name in ("apart", "soft", "versions", "made", "late")}
+        assert list_rows(rows["apart"]) == list_rows(rows["late"]) == [*expected]
+        assert list_rows(rows["made"]) == [(topic, id, name.upper()) for topic, id, name in expected]
+        assert list_rows([row for row in rows["soft"] if not row["gone"]]) == [*expected]
+        assert list_rows([row for row in rows["versions"] if row["is_current"]]) == [*expected]
+
+    bench.produce(first, build_named_record(1, "a"), build_named_record(2, "b"))
+    bench.produce(second, build_named_record(1, "c"), build_named_record(2, "d"))
+    bench.flush("apart")
+    check(("first", 1, "a"), ("first", 2, "b"), ("second", 1, "c"), ("second", 2, "d"))
+    assert bench.load_iceberg("apart.apart").schema().identifier_field_names() == {"src", "id"}
+    bench.produce(first, build_named_record(1, None), build_named_record(2, "b2"))
+    bench.produce(second, build_named_record(2, None), build_named_record(1, "c2"))
+    bench.flush("apart")
+    check(("first", 2, "b2"), ("second", 1, "c2"))
+    gone_rows = [row for row in bench.read_rows("apart.soft") if row["gone"]]
+    assert sorted((names[row["src"]], row["id"]) for row in gone_rows) == [("first", 1), ("second", 2)]
+    assert len(bench.read_rows("apart.versions")) == 6
+
+
 def test_values_of_every_type_and_null_keys_end_as_the_last_record_says_and_clean_up_leaves_nothing(dwh: Any) -> None:
     bench = dwh.bench
     topic = bench.topic(2)

@@ -217,11 +217,19 @@ def _render_record_disposition(decoded_value: DecodedValue) -> str:
 def list_row_columns(table: StageTable) -> list[str]:
     """Return a decoded row's columns in the order of an intermediate table; `i` numbers the rows of one record."""
     return [
-        "key_struct AS key", f"{_render_value(table)} AS value", *(["sequence"] if table.sequence else []),
+        f"{_render_key(table)} AS key", f"{_render_value(table)} AS value", *(["sequence"] if table.sequence else []),
         *([KEPT_COLUMN] if table.stages_kept else []),
         "op", "topic", "partition", "offset", *_list_times(table),
         "row_number AS i",
     ]  # fmt: skip
+
+
+def _render_key(table: StageTable) -> str:
+    if not table.topic_column:
+        return "key_struct"
+    names = [quote(c.name.removeprefix(table.key.prefix)) for c in table.key_columns]
+    fields = ", ".join((*(f"key_struct.{name} AS {name}" for name in names), f"topic AS {quote(table.topic_column)}"))
+    return f"CASE WHEN key_struct IS NOT NULL THEN struct({fields}) END"
 
 
 def _list_times(table: StageTable) -> list[str]:

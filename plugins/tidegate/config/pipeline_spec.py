@@ -8,6 +8,7 @@ from pydantic import BaseModel
 
 from tidegate.config.models.formats import KeyModel, ValueModel, get_options
 from tidegate.config.models.pipeline import (
+    BY_TOPIC,
     MergeModel,
     NotifierModel,
     PipelineModel,
@@ -25,7 +26,16 @@ from tidegate.formats.registry import get_format
 from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Heartbeat, Merge, Notifier, Pipeline, RiskPolicy, RollbackPolicy, Stage
 from tidegate.spec.runtime import Maintenance, Period, SparkMode, SparkTarget, UseWhen
-from tidegate.spec.source import Errors, KeyFormat, Source, Start, StartKind, ValueFormat, order_metadata
+from tidegate.spec.source import (
+    Errors,
+    KeyFormat,
+    Source,
+    Start,
+    StartKind,
+    ValueFormat,
+    find_topic_column,
+    order_metadata,
+)
 from tidegate.spec.table import Create, DeleteMode, History, Route, Table
 from tidegate.spec.table_template import is_template, split_template
 from tidegate.sql.spark import unquote_path
@@ -220,6 +230,7 @@ def _to_table(model: PipelineModel, table: TableModel) -> Table:
         errors=_to_errors(source),
         history=History(**table.history_columns.model_dump()) if table.history == "scd2" else None,
         select=None if table.select is None else parse_select(table.select),
+        topic_column=(find_topic_column(source.metadata) or "") if table.disjoint_keys == BY_TOPIC else "",
         **_copy_plain_keys(
             table, Table, derived=("topics", "upsert", "delete", "partial_updates", "namespaces", "max_pending")
         ),

@@ -24,10 +24,10 @@ from tidegate.table.columns import (
     find_grouped,
     find_retracting_answers,
     list_destination_columns,
-    list_flat_key_columns,
     list_record_key_columns,
     list_sequence_columns,
     list_staged_columns,
+    list_staged_key_columns,
     list_unavailable_columns,
     list_value_columns,
     list_verified_fields,
@@ -193,6 +193,7 @@ def _describe_records(session: Session, table: Table, planned: PlannedBatch, att
         unchanged=list_unavailable_columns(table), stages_kept=stages_kept_columns(table), grouped=find_grouped(table),
         partition_time=table.create.partition_time,
         is_partial=bool(table.partial_updates),
+        topic_column=table.topic_column,
         select=build_projection(table, metadata),
         verified=list_verified_fields(table) if session.pipeline.source.verify_integrity else (),
         key_limits=list_key_limits(table, folder_limits),
@@ -224,7 +225,7 @@ def _render_table_creation(
     current_properties = session.tables.claim(intermediate, own)
     if current_properties is not None and current_properties.get(SHAPE_PROPERTY) == shape:
         return (), current_properties
-    fields = tuple(Column(c.name.removeprefix(table.key.prefix), c.type) for c in list_flat_key_columns(table))
+    fields = list_staged_key_columns(table)
     values = {
         "table": intermediate,
         "parent": table.name.rsplit(".", 1)[0],

@@ -43,7 +43,7 @@ class StageTable:
     What the records are:
 
     - `key`, `key_columns`, `value`, `value_columns`: the two formats, and the columns that are decoded of each.
-    - `metadata`: the word of `metadata` by column.
+    - `metadata`: the word of `metadata` by column. `topic_column`: one that is a part of the key too, empty for none.
     - `epochs`: the leader's epoch of each partition's records. `partition_time`: record or wall-clock.
     - `unchanged`: columns in which the source may write a placeholder for an unchanged value.
     - `verified`: fields that must be equal in key and value.
@@ -107,6 +107,7 @@ class StageTable:
     key_limits: tuple[tuple[str, str], ...] = ()
     value_limits: tuple[tuple[str, str], ...] = ()
     is_partial: bool = False
+    topic_column: str = ""
 
 
 @dataclass(frozen=True)

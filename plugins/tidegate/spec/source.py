@@ -97,6 +97,11 @@ def list_known_words(value_format: str) -> tuple[str, ...]:
     return (*FORMATS[value_format].metadata, *KAFKA_TYPES, *SCHEMA_ID_TYPES)
 
 
+def find_topic_column(metadata: dict[str, str]) -> str | None:
+    """Return the first column that shows a record's topic."""
+    return next((column for column, word in metadata.items() if word == "topic"), None)
+
+
 def to_file_form(word: str) -> str | dict[str, str]:
     """The word as a pipeline file has it."""
     source, kind = split_cast(word)

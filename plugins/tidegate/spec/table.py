@@ -98,6 +98,7 @@ class Table:
     namespaces: tuple[str, ...] = ()  # where tables may be that records name
     max_tables: int = 1000
     naming: TableTemplate | None = None  # of a table whose name records fill in
+    topic_column: str = ""  # the metadata column of the topic, if that is a part of the key
     last_per_key: UseWhen = UseWhen.AUTO
     deleted_column: str = "_deleted"
     errors: Errors = field(default_factory=Errors)
@@ -145,4 +146,5 @@ class Table:
         """The destination's key columns, prefix included; empty for tables without a key."""
         if self.key.into is not None:
             return (self.key.into,)
-        return tuple(self.key.prefix + name for name in self.key.fields)
+        topic = (self.topic_column,) if self.topic_column else ()
+        return (*(self.key.prefix + name for name in self.key.fields), *topic)

@@ -102,9 +102,19 @@ def list_key_columns(table: Table) -> tuple[Column, ...]:
     """Return the key as the destination has it: a column for each field, or one struct if `into` names it."""
     flat = list_flat_key_columns(table)
     if table.key.into is None or not flat:
-        return flat
+        return (*flat, *_list_topic_columns(table))
     fields = ", ".join(f"{quote(c.name)}: {c.type}" for c in flat)
     return (Column(table.key.into, f"STRUCT<{fields}>"),)
+
+
+def list_staged_key_columns(table: Table) -> tuple[Column, ...]:
+    """Return the fields of the staged key."""
+    flat = (Column(c.name.removeprefix(table.key.prefix), c.type) for c in list_flat_key_columns(table))
+    return (*flat, *_list_topic_columns(table))
+
+
+def _list_topic_columns(table: Table) -> tuple[Column, ...]:
+    return (Column(table.topic_column, "STRING", nullable=False),) if table.topic_column else ()
 
 
 def list_flat_key_columns(table: Table) -> tuple[Column, ...]:
@@ -134,7 +144,7 @@ def list_identifier_columns(table: Table) -> tuple[str, ...]:
 
     Iceberg wants identifier fields required, and no fractions. A key in one struct has none.
     """
-    columns = list_record_key_columns(table)
+    columns = (*list_record_key_columns(table), *_list_topic_columns(table))
     has_one_row_a_key = table.upsert and table.history is None and table.key.into is None
     if not has_one_row_a_key or table.create.force_optional:
         return ()
@@ -256,7 +266,7 @@ def list_record_columns(table: Table, metadata: dict[str, str]) -> tuple[Column,
     """Return the columns of a decoded record: key columns that the value lacks, the value's, metadata."""
     values = list_value_columns(table)
     keys = list_key_columns(table)
-    in_value = {c.name for c in values}
+    in_value = {c.name for c in values} | {table.topic_column}
     by_key = {c.name: c for c in keys}
     ahead = tuple(c for c in keys if c.name not in in_value)
     return (*ahead, *(by_key.get(c.name, c) for c in values), *list_metadata_columns(metadata))
@@ -294,7 +304,8 @@ def _list_selected_columns(table: Table, metadata: dict[str, str]) -> tuple[Sele
 def build_projection(table: Table, metadata: dict[str, str]) -> Projection | None:
     if table.select is None:
         return None
-    parts = tuple((c.name, find_key_field(table, c.name)) for c in list_key_columns(table))
+    keys = [c.name for c in list_key_columns(table) if c.name != table.topic_column]
+    parts = tuple((name, find_key_field(table, name)) for name in keys)
     unavailable_columns = {name.casefold() for name in list_unavailable_columns(table)}
     bad = tuple(name for name in list_unusable_columns(table.select) if name.casefold() in unavailable_columns)
     columns = _list_selected_columns(table, metadata)
@@ -304,7 +315,9 @@ def build_projection(table: Table, metadata: dict[str, str]) -> Projection | Non
 
 def find_key_field(table: Table, column: str) -> str | None:
     """Return the field of the staged key that a key column comes from; None if one column is the whole key."""
-    return None if table.key.into is not None else column.removeprefix(table.key.prefix)
+    if table.key.into is not None:
+        return None
+    return column if column == table.topic_column else column.removeprefix(table.key.prefix)
 
 
 def _check_names(table: Table, columns: tuple[Column, ...]) -> None:

@@ -347,7 +347,7 @@ def _describe_key_change(table: TableSession, change: str) -> IncompatibleSchema
 
 def _list_declared_key(table: Table) -> list[Column]:
     declared_columns = (*(table.value.columns or ()), *(table.key.columns or ()))
-    required_names = {table.key.prefix + c.name for c in declared_columns if not c.nullable}
+    required_names = {table.key.prefix + c.name for c in declared_columns if not c.nullable} | {table.topic_column}
     return [Column(c.name, c.type, c.name not in required_names) for c in list_key_columns(table)]
 
 
@@ -375,7 +375,8 @@ def _is_unknown(leaf: Primitive) -> bool:
 def list_key_limits(table: Table, folder_limits: Iterable[FolderLimit] = ()) -> tuple[Limit, ...]:
     target = table.target_schema
     limits = list[Limit]()
-    for column in list_key_columns(table) if table.key.fields else ():
+    columns = list_key_columns(table) if table.key.fields else ()
+    for column in (c for c in columns if c.name != table.topic_column):  # its limits are those of the value
         field = find_key_field(table, column.name)
         expr = "key_struct" if field is None else f"key_struct.{quote(field)}"
         kind = parse_type(column.type)

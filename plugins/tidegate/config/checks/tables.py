@@ -7,13 +7,14 @@ from typing import Any
 
 from tidegate.config.checks.source import check_java_pattern, explain_unread_topic, match_topic, read_schema
 from tidegate.config.destinations.registry import DESTINATIONS, SPARK_DESTINATION, get_destination
-from tidegate.config.models.pipeline import PipelineModel, TableModel
+from tidegate.config.models.pipeline import BY_TOPIC, PipelineModel, TableModel
 from tidegate.config.models.sequence_groups import needs_no_offsets
 from tidegate.config.parsing.ddl import check_audit, check_condition
 from tidegate.config.parsing.problems import Problems, format_key_path, refuse_secrets, suggest_closest
 from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.model.resource_names import get_branch_suffix
 from tidegate.spec.pipeline import Catalog
+from tidegate.spec.source import find_topic_column
 from tidegate.spec.table_template import FIELD_PATTERN, is_template, split_template
 
 # Key -> the values that work today. Delete a line, or add a value to it, and the feature is on.
@@ -112,6 +113,7 @@ def check_tables(
         _check_modes(table, model, path, findings)
         _check_branch(table, path, findings)
         _check_feeding_topics(table, model, path, findings)
+        _check_topic_in_key(table, model, path, findings)
         if table.route is not None and table.route.pattern is not None:
             _note_fault(check_java_pattern, table.route.pattern, (*path, "route", "pattern"), findings)
         for word, condition in (("when", table.when), ("delete_when", table.delete_when)):
@@ -196,9 +198,26 @@ def _check_feeding_topics(table: TableModel, model: PipelineModel, path: KeyPath
         findings.add(
             (*path, "topics") if table.topics else (*path, "name"),
             "several topics feed it, and records of one key in two topics have no order; "
-            "give each topic its own table, or state disjoint_keys: true if they never share a key"
+            "give each topic its own table, or set disjoint_keys: by-topic to make the topic a part of the key, or "
+            "true if they never share a key"
             + (", or put all columns into sequence_groups and set delete: false" if table.partial_updates else ""),
         )
+
+
+def _check_topic_in_key(table: TableModel, model: PipelineModel, path: KeyPath, findings: Problems) -> None:
+    if table.disjoint_keys != BY_TOPIC:
+        return
+    path = (*path, "disjoint_keys")
+    key = table.key or model.source.key
+    column = find_topic_column(model.source.metadata)
+    if column is None:
+        findings.add(path, "the topic needs a column to be a part of the key; add source.metadata: {topic: topic}")
+    elif column.casefold() in {name.casefold() for name in key.fields}:
+        findings.add(path, f"key.fields has a {column} of its own; give the topic another column in source.metadata")
+    if not key.fields:
+        findings.add(path, "there is no key that the topic could be a part of; give key.fields, or leave it out")
+    if key.into is not None:
+        findings.add(path, "the topic is no part of the struct that key.into makes; use key.prefix in place of it")
 
 
 def _check_every_topic_is_used(model: PipelineModel, findings: Problems) -> None:

@@ -186,6 +186,9 @@ def _choose_partial_tag(value: object) -> str:
     return "<groups>" if isinstance(value, dict | GroupsModel) else "<word>"
 
 
+BY_TOPIC: Literal["by-topic"] = "by-topic"
+
+
 class TableModel(StrictModel):
     """One destination."""
 
@@ -197,7 +200,11 @@ class TableModel(StrictModel):
     topics: list[str] | None = Field(default=None, description="Which of source.topics feed this table; default all.")
     key: KeyModel | None = Field(default=None, description="Instead of source.key for this table.")
     value: ValueModel | None = Field(default=None, description="Instead of source.value for this table.")
-    disjoint_keys: bool = Field(default=False, description="States that the topics of this table never share a key.")
+    disjoint_keys: Literal[True, False, "by-topic"] = Field(
+        default=False,
+        description="true states that the topics of this table never share a key; by-topic makes the topic a part of "
+        "the key.",
+    )
     when: str | None = Field(default=None, description="SQL condition on the decoded record; others are not written.")
     when_false: Literal["ignore", "delete"] = Field(
         default="ignore", description="delete: a record whose when does not hold deletes its key's row."

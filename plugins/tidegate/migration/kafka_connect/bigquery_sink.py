@@ -228,7 +228,7 @@ def _plan_tables(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, topics:
             entries[-1]["disjoint_keys"] = True
             draft.check(
                 ("tables", index, "disjoint_keys"),
-                "Several topics feed this table: make sure that no two have the same key.",
+                "Several topics feed this table: make sure that no two have the same key, or write by-topic.",
             )
     return entries
 

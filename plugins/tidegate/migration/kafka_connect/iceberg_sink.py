@@ -162,7 +162,7 @@ def _plan_modes(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, choices:
             table["disjoint_keys"] = True
             draft.check(
                 ("tables", index, "disjoint_keys"),
-                "Several topics feed this table: make sure that no two have the same key.",
+                "Several topics feed this table: make sure that no two have the same key, or write by-topic.",
             )
 
 

@@ -106,6 +106,14 @@ def test_key_of_a_table_with_identifier_fields_does_not_grow_until_they_are_drop
     check_key_unchanged(build_session(grown, grown.tables[0], dropped))
 
 
+def test_topic_becomes_no_part_of_the_key_of_rows_that_lack_it(world: World) -> None:
+    flush(world.open_session(build_pipeline()))
+    by_topic = build_pipeline(build_table(topic_column="src"), source={"metadata": {"src": "topic"}})
+    world.broker.produce("orders", {"id": "b"}, {"id": "b", "name": "y"})
+    with pytest.raises(IncompatibleSchema, match="column=src is new and required: earlier rows have none"):
+        flush(world.open_session(by_topic))
+
+
 def test_column_renamed_in_the_table_keeps_receiving_the_records_field(world: World) -> None:
     session = world.open_session(build_pipeline())
     flush(session)

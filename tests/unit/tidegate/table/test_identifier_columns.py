@@ -25,9 +25,10 @@ def build_keyed_table(*columns: Column, prefix: str = "", into: str | None = Non
         (build_keyed_table(REQUIRED, Column("line", "DATE", False)), ("id", "line")),
         (build_keyed_table(REQUIRED, prefix="k_"), ("k_id",)),
         (build_keyed_table(REQUIRED, delete=False), ("id",)),
+        (build_keyed_table(REQUIRED, topic_column="src"), ("id", "src")),
         (build_keyed_table(REQUIRED, deletes=DeleteMode.SOFT), ("id",)),
     ],
-    ids=["two", "prefix", "upserts_only", "soft_deletes"],
+    ids=["two", "prefix", "upserts_only", "by_topic", "soft_deletes"],
 )
 def test_required_key_that_finds_one_row_identifies_it(table: Table, names: tuple[str, ...]) -> None:
     assert list_identifier_columns(table) == names

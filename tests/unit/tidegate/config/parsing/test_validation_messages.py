@@ -903,6 +903,42 @@ REFUSED = {
         ),
         "tables[0].route.field=mta.kind: not a column of the value; did you mean meta?",
     ),
+    "topic in the key without a column": (
+        render_table("disjoint_keys: by-topic"),
+        "tables[0].disjoint_keys=by-topic: the topic needs a column to be a part of the key; add source.metadata: "
+        "{topic: topic}",
+    ),
+    "topic in the key beside a field of its name": (
+        render_source(
+            "key: {fields: [topic], prefix: k_}, value: {schema: 'topic STRING'}, metadata: {Topic: topic}",
+            tables="[{name: lake.a.b, disjoint_keys: by-topic}]",
+        ),
+        "tables[0].disjoint_keys=by-topic: key.fields has a Topic of its own; give the topic another column",
+    ),
+    "topic in a key that is one column": (
+        render_source(
+            "key: {fields: [id], into: k}, value: {schema: 'id INT'}, metadata: {src: topic}",
+            tables="[{name: lake.a.b, disjoint_keys: by-topic}]",
+        ),
+        "tables[0].disjoint_keys=by-topic: the topic is no part of the struct that key.into makes; use key.prefix",
+    ),
+    "topic in no key": (
+        render_source(
+            "value: {schema: 'id INT'}, metadata: {src: topic}", tables="[{name: lake.a.b, disjoint_keys: by-topic}]"
+        ),
+        "tables[0].disjoint_keys=by-topic: there is no key that the topic could be a part of; give key.fields",
+    ),
+    "topic in the key that select leaves out": (
+        render_source(
+            "key: {fields: [id]}, value: {schema: 'id INT'}, metadata: {src: topic}",
+            tables="[{name: lake.a.b, disjoint_keys: by-topic, select: SELECT id FROM record}]",
+        ),
+        "tables[0].select=SELECT id FROM record: leaves out or changes src of key.fields",
+    ),
+    "keys that are disjoint by something else": (
+        render_table("disjoint_keys: topic"),
+        "tables[0].disjoint_keys=topic: not a known word; did you mean by-topic?",
+    ),
     "condition that is no SQL": (render_table("when: 'a ='"), "tables[0].when=a =: not SQL"),
     "condition that is a statement": (render_table("when: a = 1; drop table x"), "2 statements found"),
     "condition over many records": (render_table("when: count(*) > 1"), "aggregates and windows have no meaning"),
