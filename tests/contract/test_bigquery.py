@@ -12,10 +12,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from bigquery_hands import BigQueryHands
+from bigquery_hands import BigQueryHands, render_labels
 from contract_words import FIRST, PIPELINE, SECOND, STAGED, START, TABLE, build_summary, render_outcome
 from tidegate.adapters.bigquery import history
 from tidegate.adapters.bigquery.history import COLUMN_TYPES
+from tidegate.adapters.bigquery.leftovers import find_leftovers
 from tidegate.errors import AuditFailed, CommitRefused, GiveUp, RetryLater
 from tidegate.failpoints import install_visitor
 from tidegate.model import resource_names
@@ -433,3 +434,36 @@ def test_letters_of_one_table_are_no_other_tables_whatever_is_asked(hands: BigQu
         ]
         assert {letter.topic for letter in store.read_letters_of_attempt(letters, table, "a1")} == {topic}
     assert store.list_waiting_letters(letters, "lake.shop.other") == []
+
+
+def test_what_a_pipeline_without_a_file_left_is_named_with_what_removes_it(hands: BigQueryHands) -> None:
+    hands.stage(1, "a1", 3, build_summary(1, "a1"), render_outcome(3))
+    hands.port.commits.publish(merge_rows(hands))
+    marked_tables = {
+        "tidegate_shop_batches": Ownership(TableKind.BATCHES, PIPELINE),
+        "tidegate_shop_dead_letters": Ownership(TableKind.DEAD_LETTERS, PIPELINE),
+        "orders_shop_backfill_0a1b_tmp": Ownership(TableKind.INTERMEDIATE, PIPELINE, "shop.orders"),
+        "orders_shopping_tmp": Ownership(TableKind.INTERMEDIATE, "shopping", "shop.orders"),
+        "orders_deletes": Ownership(TableKind.DELETES, "", "shop.orders"),
+        "tidegate_there_batches": Ownership(TableKind.BATCHES, "there"),
+    }
+    for name, owner in marked_tables.items():
+        hands.sql(f"CREATE TABLE {hands.name(f'.{name}')} (id STRING) OPTIONS (labels = {render_labels(owner)})")
+    for name in ("tidegate_theirs_batches", "lines_shop_tmp"):  # somebody else's
+        hands.sql(f"CREATE TABLE {hands.name(f'.{name}')} (id STRING)")
+    (left,), failures = find_leftovers(hands.warehouse, "lake", {"there"})
+    own_tables = ("orders_shop_backfill_0a1b_tmp", "orders_shop_tmp", *list(marked_tables)[:2])
+    assert (left.pipeline, left.tables) == (PIPELINE, [f"lake.shop.{name}" for name in own_tables])
+    assert (left.destinations, failures) == ([TABLE], [])
+    project = hands.warehouse.project
+    assert left.remove == [
+        *(f"DROP TABLE `{project}`.`shop`.`{name}`" for name in own_tables),
+        f"bq update --clear_label tidegate_position_shop {project}:shop.orders",
+        f"DELETE FROM `{project}`.`shop`.`orders_tidegate_position` WHERE pipeline = 'shop'",
+        "kafka-consumer-groups.sh --delete --group tidegate-shop",
+    ]
+    for statement in left.remove:
+        if not statement.startswith(("bq ", "kafka")):
+            hands.sql(statement)
+    assert find_leftovers(hands.warehouse, "lake", {"there"}) == ([], [])
+    assert read_ids(hands) == ["m1"]

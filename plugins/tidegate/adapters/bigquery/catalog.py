@@ -128,6 +128,17 @@ class Warehouse:
         # BigQuery asks for bigquery.datasets.create before it looks whether the dataset exists
         return [text for text, match in matches if match is None or not self.has_dataset(f"{match[1]}.{match[2]}")]
 
+    def list_datasets(self) -> list[str]:
+        with translate_client_errors(f"project={self.project}"):
+            return sorted(dataset.dataset_id for dataset in self.client.list_datasets(self.project, **self._limits))
+
+    def list_labels(self, namespace: str) -> dict[str, dict[str, str]]:
+        """Return the labels of each table of a dataset, without reading the tables."""
+        with translate_client_errors(f"dataset={namespace}"):
+            reference = self.to_reference(namespace)
+            listed_tables = self.client.list_tables(reference, page_size=LISTED_TABLES_PER_PAGE, **self._limits)
+            return {table.table_id: dict(table.labels or {}) for table in listed_tables}
+
     def list_tables(self, namespace: str) -> list[str]:
         from google.api_core.exceptions import NotFound
 

@@ -64,7 +64,7 @@ def get_kind(table: Any) -> str | None:
 
 def is_written_by(table: Any, pipeline: str) -> bool:
     """Whether this pipeline has published into this table, and not into a former one of its name or a copy."""
-    return bool((table.labels or {}).get(_build_label(pipeline)) == get_uuid(table))
+    return bool((table.labels or {}).get(build_position_label(pipeline)) == get_uuid(table))
 
 
 def is_written_by_many(table: Any) -> bool:
@@ -83,7 +83,7 @@ def mark_table(warehouse: Warehouse, name: str, table: Any, pipeline: str) -> No
         return
     uuid = get_uuid(table)
     labels = dict(table.labels or {})
-    own_label = _build_label(pipeline)
+    own_label = build_position_label(pipeline)
     is_ours = (LABEL_PREFIX, SHARED_LABEL)
     if own_label not in labels and len(labels) >= MAX_LABELS - 1:
         labels = {label: text for label, text in labels.items() if not label.startswith(is_ours) or text == uuid}
@@ -109,7 +109,8 @@ def remove_expiration(warehouse: Warehouse, name: str) -> None:
         warehouse.update_table(table, "expires")
 
 
-def _build_label(pipeline: str) -> str:
+def build_position_label(pipeline: str) -> str:
+    """Return the label of destinations in which the pipeline has a position."""
     label_text = LABEL_PREFIX + pipeline
     (label,) = to_labels({"name": label_text}).values()
     if label == label_text:

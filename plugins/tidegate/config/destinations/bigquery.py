@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
@@ -31,8 +31,9 @@ from tidegate.config.models.pipeline import PipelineModel, TableModel
 from tidegate.config.parsing.problems import Problems
 from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.connections import Resolve
-from tidegate.errors import ConfigurationError
+from tidegate.errors import ConfigurationError, TidegateError
 from tidegate.lineage.dataset import Dataset, DatasetField, DatasetName
+from tidegate.model.ownership import PipelineLeftovers
 from tidegate.schema.data_types import Array, Column, DataType, Map, Primitive, Struct, parse_type
 from tidegate.spec.pipeline import Catalog, Pipeline
 from tidegate.spec.table_template import FIELD_PATTERN, split_template
@@ -298,6 +299,18 @@ def _probe(catalog: Catalog, resolve: Resolve) -> CatalogProbe:
     return WarehouseProbe(Warehouse(catalog, resolve))
 
 
+def _find_leftovers(
+    catalog: Catalog, resolve: Resolve, pipelines: Collection[str]
+) -> tuple[list[PipelineLeftovers], list[TidegateError]]:
+    from tidegate.adapters.bigquery.catalog import Warehouse
+    from tidegate.adapters.bigquery.leftovers import find_leftovers
+
+    try:
+        return find_leftovers(Warehouse(catalog, resolve), catalog.name, pipelines)
+    except TidegateError as error:
+        return [], [error]
+
+
 def _describe_dataset(catalog: Catalog, resolve: Resolve, table: str) -> Dataset | None:
     from tidegate.adapters.bigquery.catalog import Warehouse
     from tidegate.adapters.bigquery.destination import open_bigquery
@@ -317,6 +330,7 @@ BIGQUERY = DestinationType(
     check_table=_check_table,
     check_pipeline=_check_pipeline,
     open=_open,
+    find_leftovers=_find_leftovers,
     probe=_probe,
     describe_dataset=_describe_dataset,
     max_name_bytes=1024,
