@@ -5,7 +5,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from tidegate.errors import ConfigurationError
@@ -19,9 +19,20 @@ ACCEPTED_FORMS = (
 )
 
 
+class ProviderHooks(Protocol):
+    """What the hooks of Airflow's providers make of a connection. Both answers are secrets."""
+
+    def get_google_credentials(self) -> Any: ...
+
+    def get_spark_connect_url(self) -> str: ...
+
+
 @dataclass(frozen=True)
 class Connection:
-    """An Airflow connection. `extra` is the decoded JSON object; secrets never show in `repr`."""
+    """An Airflow connection. `extra` is the decoded JSON object; secrets never show in `repr`.
+
+    `hooks` are there in Airflow only; without them the adapters read the same fields.
+    """
 
     id: str
     conn_type: str = ""
@@ -31,6 +42,7 @@ class Connection:
     password: str | None = None
     schema: str | None = None
     extra: dict[str, Any] = field(default_factory=dict)
+    hooks: ProviderHooks | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         host = None if self.host is None else mask_addresses(self.host)

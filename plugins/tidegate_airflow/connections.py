@@ -6,6 +6,8 @@ from typing import Any
 from tidegate.connections import Connection, build_unreadable_variable_error, parse_extra
 from tidegate.errors import ConfigurationError, RetryLater
 
+from tidegate_airflow.provider_hooks import AirflowHooks
+
 
 def resolve_connection(conn_id: str) -> Connection | None:
     """Return the connection wherever Airflow keeps it, None if there is none.
@@ -34,6 +36,7 @@ def resolve_connection(conn_id: str) -> Connection | None:
         password=connection.password,
         schema=connection.schema,
         extra=_read_extra(conn_id, connection),
+        hooks=AirflowHooks(conn_id),
     )
 
 

@@ -7,7 +7,8 @@ from typing import Any
 from airflow.providers.google.cloud.hooks.bigquery import BigQueryAsyncHook
 from airflow.providers.google.cloud.triggers.bigquery import BigQueryInsertJobTrigger
 from airflow.triggers.base import TriggerEvent
-from tidegate.adapters.bigquery.catalog import DEFAULT_CONNECTION, Warehouse
+from tidegate.adapters.bigquery.catalog import Warehouse
+from tidegate.adapters.bigquery.login import DEFAULT_CONNECTION
 from tidegate.spec.pipeline import Catalog
 
 from tidegate_airflow.connections import resolve_connection

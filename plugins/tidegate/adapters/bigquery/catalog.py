@@ -1,7 +1,6 @@
-"""The BigQuery project of one catalog: its log-in, its tables, and jobs that are found again by their names."""
+"""The BigQuery project of one catalog: its client, its tables, and jobs that are found again by their names."""
 
 import hashlib
-import json
 import re
 import time
 import uuid
@@ -14,9 +13,10 @@ from typing import Any
 
 from tidegate.adapters.bigquery.errors import JobFailed, translate_client_errors, translate_job_error
 from tidegate.adapters.bigquery.files import Folder, open_folder
+from tidegate.adapters.bigquery.login import Login
 from tidegate.adapters.open_clients import NoWatcher, Watcher
 from tidegate.adapters.server_probe import Server, require_server
-from tidegate.connections import Connection, Resolve, require_connection
+from tidegate.connections import Resolve
 from tidegate.errors import ConfigurationError, GiveUp, OutcomeUnknown
 from tidegate.failpoints import hit_failpoint
 from tidegate.ports.session import Sql
@@ -26,13 +26,9 @@ CALL_TIMEOUT_SECONDS = 60  # one request; the client's own default is none at al
 SERVICE_URL = "https://bigquery.googleapis.com"
 MULTI_REGIONS = ("US", "EU")  # where BigQuery looks for a job if no location is named
 RETRY_TIMEOUT_SECONDS = 120  # how long a request is repeated; the client's own default is ten minutes
+UPLOAD_RETRIES = 3  # of one file, where the connection names no number
 LISTED_TABLES_PER_PAGE = 1000  # of one request; BigQuery's own default is 50
 SENT_JOB_TIMEOUT_SECONDS = 60  # how long a job is asked for whose name is taken; the client itself does so for 200 s
-DEFAULT_CONNECTION = "google_cloud_default"
-SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
-# Airflow's other ways to log in: without a refusal another identity would be used
-UNSUPPORTED_EXTRAS = ("key_secret_name", "credential_config_file", "idp_issuer_url")
-LEGACY_EXTRA_PREFIX = "extra__google_cloud_platform__"  # how older versions of Airflow named what they kept
 _CREATE_NAMESPACE_PATTERN = re.compile(r"CREATE SCHEMA IF NOT EXISTS `([^`]+)`\.`([^`]+)`\s*")
 
 
@@ -43,9 +39,9 @@ class Warehouse:
         self, catalog: Catalog, resolve: Resolve, watcher: Watcher | None = None, pipeline: str | None = None
     ) -> None:
         self._catalog = catalog
-        self._resolve = resolve
+        self._login = Login(catalog, resolve)
         self._watcher = watcher or NoWatcher()
-        self._labels = {"tidegate_pipeline": pipeline} if pipeline else {}
+        self._pipeline_label = {"tidegate_pipeline": pipeline} if pipeline else {}
         self._regions = set[str]()  # where tables were seen to lie, if the catalog does not say where
 
     @property
@@ -68,8 +64,8 @@ class Warehouse:
         require_server(Server.from_uri(f"BigQuery catalog={self._catalog.name}", place, str(endpoint or SERVICE_URL)))
         return bigquery.Client(
             project=self.project,
-            credentials=build_credentials(self._catalog, self._resolve),
-            location=self._catalog.properties.get("location"),
+            credentials=self._login.credentials,
+            location=self._login.location,
             client_options={"api_endpoint": endpoint} if endpoint else None,
         )
 
@@ -82,13 +78,17 @@ class Warehouse:
                 f"catalog={self._catalog.name}: staging is missing; give gs://bucket/prefix, or file:///folder that "
                 "Spark and the workers share"
             )
-        return open_folder(str(staging), lambda: build_credentials(self._catalog, self._resolve), self.project)
+        return open_folder(str(staging), lambda: self._login.credentials, self.project)
 
     @cached_property
-    def _limits(self) -> dict[str, Any]:
+    def limits(self) -> dict[str, Any]:
+        """How long, and how often, one request is tried."""
         from google.cloud.bigquery.retry import DEFAULT_RETRY
 
-        return {"retry": DEFAULT_RETRY.with_timeout(RETRY_TIMEOUT_SECONDS), "timeout": CALL_TIMEOUT_SECONDS}
+        retry = DEFAULT_RETRY.with_timeout(RETRY_TIMEOUT_SECONDS)
+        if self._login.num_retries is not None:
+            retry = limit_retries(retry, self._login.num_retries)
+        return {"retry": retry, "timeout": CALL_TIMEOUT_SECONDS}
 
     def to_reference(self, name: str) -> str:
         """``project.dataset.table`` of ``catalog.dataset.table``."""
@@ -100,10 +100,10 @@ class Warehouse:
 
         with translate_client_errors(f"table={name}"):
             try:
-                table = self.client.get_table(self.to_reference(name), **self._limits)
+                table = self.client.get_table(self.to_reference(name), **self.limits)
             except NotFound:
                 return None
-        if table.location not in (None, *MULTI_REGIONS) and "location" not in self._catalog.properties:
+        if table.location not in (None, *MULTI_REGIONS) and self._login.location is None:
             self._regions.add(table.location)
         return table
 
@@ -119,7 +119,7 @@ class Warehouse:
         from google.api_core.exceptions import Forbidden, NotFound
 
         with translate_client_errors(f"dataset={reference}"), suppress(Forbidden, NotFound):
-            return bool(self.client.get_dataset(reference, **self._limits))
+            return bool(self.client.get_dataset(reference, **self.limits))
         return False
 
     def drop_existing_namespaces(self, statements: Iterable[str]) -> list[str]:
@@ -145,21 +145,21 @@ class Warehouse:
         with translate_client_errors(f"dataset={namespace}"):
             try:
                 reference = self.to_reference(namespace)
-                listed_tables = self.client.list_tables(reference, page_size=LISTED_TABLES_PER_PAGE, **self._limits)
+                listed_tables = self.client.list_tables(reference, page_size=LISTED_TABLES_PER_PAGE, **self.limits)
                 return sorted(table.table_id for table in listed_tables)
             except NotFound:
                 return []
 
     def update_table(self, table: Any, *fields: str) -> None:
         with translate_client_errors(f"table={table.reference}"):
-            self.client.update_table(table, list(fields), **self._limits)
+            self.client.update_table(table, list(fields), **self.limits)
 
     def delete_table(self, name: str) -> None:
         """Delete a table, or one partition as ``table$N``; a missing one is no error."""
         from google.api_core.exceptions import NotFound
 
         with translate_client_errors(f"table={name}"), suppress(NotFound):
-            self.client.delete_table(self.to_reference(name), **self._limits)
+            self.client.delete_table(self.to_reference(name), **self.limits)
 
     def list_rows(self, name: str, check: Callable[[Any], None]) -> list[dict[str, Any]]:
         """All rows of a small table that passes the check, read without a job; none without a table."""
@@ -167,9 +167,9 @@ class Warehouse:
 
         with translate_client_errors(f"table={name}"):
             try:
-                table = self.client.get_table(self.to_reference(name), **self._limits)
+                table = self.client.get_table(self.to_reference(name), **self.limits)
                 check(table)
-                return [dict(row) for row in self.client.list_rows(table, **self._limits)]
+                return [dict(row) for row in self.client.list_rows(table, **self.limits)]
             except NotFound:
                 return []
 
@@ -192,7 +192,7 @@ class Warehouse:
     def iterate_rows(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[dict[str, Any]]:
         job = self.run_statement(sql, parameters)
         with translate_client_errors("query"):
-            yield from map(dict, job.result(**self._limits))
+            yield from map(dict, job.result(**self.limits))
 
     def run_script_once(self, place: str, name: str, script: Callable[[str], str], labels: Mapping[str, str]) -> Any:
         """Run a script as a named job, at most once. The script may contain its job's id.
@@ -256,12 +256,12 @@ class Warehouse:
 
         for place in [location] if location else self._regions:
             with suppress(NotFound):
-                return self.client.get_job(job_id, location=place, **self._limits)
+                return self.client.get_job(job_id, location=place, **self.limits)
         # without a location BigQuery looks in few places only
-        return self.client.get_job(job_id, **self._limits)
+        return self.client.get_job(job_id, **self.limits)
 
     def _send_query(self, sql: str, job_id: str, config: Any) -> Any:
-        return self.client.query(sql, job_id=job_id, job_config=config, job_retry=None, **self._limits)
+        return self.client.query(sql, job_id=job_id, job_config=config, job_retry=None, **self.limits)
 
     def _send_or_find(self, place: str, job_id: str, send: Callable[[str], Any]) -> tuple[Any, bool]:
         from google.api_core.exceptions import Conflict
@@ -286,10 +286,18 @@ class Warehouse:
             "the catalog's location in catalogs.yaml, unless it is US or EU: jobs are looked for there"
         )
 
+    @property
+    def upload_retries(self) -> int:
+        return UPLOAD_RETRIES if self._login.num_retries is None else self._login.num_retries
+
+    def build_labels(self, labels: Mapping[str, str]) -> dict[str, str]:
+        """A job's labels: those of the connection, and these."""
+        return to_labels({**self._login.labels, **labels})
+
     def _build_config(self, labels: Mapping[str, str], **words: Any) -> Any:
         from google.cloud import bigquery
 
-        config = bigquery.QueryJobConfig(labels=to_labels({**self._labels, **labels}), **words)
+        config = bigquery.QueryJobConfig(labels=self.build_labels({**self._pipeline_label, **labels}), **words)
         if self.max_bytes_billed is not None:
             config.maximum_bytes_billed = self.max_bytes_billed
         return config
@@ -300,7 +308,7 @@ class Warehouse:
 
         config = bigquery.QueryJobConfig(dry_run=True, use_query_cache=False)
         with translate_client_errors("dry run"):
-            job = self.client.query(sql, job_config=config, job_retry=None, **self._limits)
+            job = self.client.query(sql, job_config=config, job_retry=None, **self.limits)
             return int(job.total_bytes_processed or 0)
 
     def read_job(self, job_id: str, location: str | None = None) -> Any:
@@ -310,7 +318,7 @@ class Warehouse:
     def count_changed_rows(self, job_id: str) -> list[dict[str, int]]:
         """Rows inserted, updated and deleted, for each statement of a script that changes rows, in its order."""
         with translate_client_errors(f"job={job_id}"):
-            children = list(self.client.list_jobs(parent_job=job_id, **self._limits))
+            children = list(self.client.list_jobs(parent_job=job_id, **self.limits))
         children.sort(key=lambda job: int(re.sub(r".*\D", "", job.job_id) or 0))
         dml_stats = [job.dml_stats for job in children if getattr(job, "dml_stats", None)]
         names = ("inserted", "updated", "deleted")
@@ -322,7 +330,7 @@ class Warehouse:
         if named_job is not None:
             self._watcher.report_sent(named_job)
         for pause in iterate_pauses():
-            job.reload(**self._limits)
+            job.reload(**self.limits)
             if job.state == "DONE":
                 return
             if named_job is not None:
@@ -388,56 +396,17 @@ def iterate_pauses() -> Iterator[float]:
     return (min(2.0, 0.05 * 1.5**n) for n in count())
 
 
-def build_credentials(catalog: Catalog, resolve: Resolve) -> Any:
-    """The connection's keyfile_dict or key_path, else application default credentials.
+def limit_retries(retry: Any, count: int) -> Any:
+    """One of the client's retries, that tries each request at most `count` times again."""
 
-    The last account of the connection's impersonation_chain acts. `endpoint` means a test server, which asks for none.
-    """
-    import google.auth
-    from google.auth.credentials import AnonymousCredentials
+    def wrap(call: Callable[..., Any]) -> Any:
+        failures = list[Exception]()
 
-    if catalog.properties.get("endpoint"):
-        return AnonymousCredentials()
-    connection = require_connection(catalog.connection, resolve) if catalog.connection else resolve(DEFAULT_CONNECTION)
-    source = _load_key_credentials(connection) if connection else None
-    if source is None:
-        source, _ = google.auth.default(scopes=SCOPES)
-    chain = _get_extra(connection, "impersonation_chain") if connection else None
-    return _impersonate(source, chain) if chain else source
+        def stop(error: Exception) -> None:
+            failures.append(error)
+            if len(failures) > count:
+                raise error
 
+        return retry(call, on_error=stop)
 
-def _load_key_credentials(connection: Connection) -> Any:
-    from google.oauth2 import service_account
-
-    key = _get_extra(connection, "keyfile_dict")
-    path = _get_extra(connection, "key_path")
-    for name in UNSUPPORTED_EXTRAS:
-        if _get_extra(connection, name):
-            raise ConfigurationError(
-                f"connection={connection.id}: {name} is not taken for BigQuery catalogs; give keyfile_dict or "
-                "key_path, or neither and let the machine's own identity be impersonated (impersonation_chain)"
-            )
-    try:
-        if key:
-            content = json.loads(key) if isinstance(key, str) else key
-            return service_account.Credentials.from_service_account_info(content, scopes=SCOPES)
-        if path:
-            return service_account.Credentials.from_service_account_file(path, scopes=SCOPES)
-    except (ValueError, OSError):  # the fault's own text may quote the key: it must not become this error's cause
-        raise ConfigurationError(
-            f"connection={connection.id}: its keyfile_dict or key_path holds no service account's key; correct it"
-        ) from None
-    return None
-
-
-def _get_extra(connection: Connection, name: str) -> Any:
-    return connection.extra.get(name) or connection.extra.get(LEGACY_EXTRA_PREFIX + name)
-
-
-def _impersonate(source: Any, chain: str | list[str]) -> Any:
-    from google.auth import impersonated_credentials
-
-    accounts = [a.strip() for a in chain.split(",")] if isinstance(chain, str) else list(chain)
-    return impersonated_credentials.Credentials(
-        source_credentials=source, target_principal=accounts[-1], delegates=accounts[:-1], target_scopes=SCOPES
-    )
+    return wrap

@@ -19,7 +19,6 @@ from tidegate.adapters.bigquery.catalog import (
     Warehouse,
     get_uuid,
     name_job,
-    to_labels,
 )
 from tidegate.adapters.bigquery.errors import JobFailed, translate_bigquery_errors, translate_job_error
 from tidegate.adapters.bigquery.position import SHAPE_LABEL, check_removable
@@ -321,12 +320,12 @@ def _send_load_job(warehouse: Warehouse, job_id: str, request: LoadRequest, sour
         create_disposition="CREATE_NEVER",
         parquet_options=lists,
         decimal_target_types=["NUMERIC", "BIGNUMERIC"],  # the smaller one that holds a file's decimals, as columns have
-        labels=to_labels(request.labels),
+        labels=warehouse.build_labels(request.labels),
     )
     into = warehouse.to_reference(request.table)
-    job = {"job_id": job_id, "job_config": config, "timeout": CALL_TIMEOUT_SECONDS}
+    job = {"job_id": job_id, "job_config": config}
     if isinstance(source, str):
-        return warehouse.client.load_table_from_uri(source, into, **job)
+        return warehouse.client.load_table_from_uri(source, into, **job, **warehouse.limits)
     try:
         file = source.open("rb")
     except FileNotFoundError as error:
@@ -335,7 +334,9 @@ def _send_load_job(warehouse: Warehouse, job_id: str, request: LoadRequest, sour
             "removed it; nothing of it is merged; run the flush again"
         ) from error
     with file:
-        return warehouse.client.load_table_from_file(file, into, num_retries=3, **job)
+        return warehouse.client.load_table_from_file(
+            file, into, **job, num_retries=warehouse.upload_retries, timeout=CALL_TIMEOUT_SECONDS
+        )
 
 
 def _list_landed(warehouse: Warehouse, intermediate: str) -> list[dict[str, Any]]:

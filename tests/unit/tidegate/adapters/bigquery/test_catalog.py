@@ -5,15 +5,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tidegate.adapters.bigquery import catalog as bigquery_credentials
-from tidegate.adapters.bigquery.catalog import Warehouse, build_credentials, name_job, to_labels
+from tidegate.adapters.bigquery.catalog import Warehouse, limit_retries, name_job, to_labels
 from tidegate.adapters.bigquery.errors import JobFailed, translate_client_errors, translate_job_error
 from tidegate.adapters.bigquery.files import open_folder
-from tidegate.connections import Connection
 from tidegate.errors import ConfigurationError, GiveUp, OutcomeUnknown, RetryLater
 from tidegate.spec.pipeline import Catalog
-
-KEY = {"type": "service_account", "client_email": "a@b", "token_uri": "https://x", "private_key": "not a key"}
 
 
 def build_catalog(connection: str | None = None, **properties: Any) -> Catalog:
@@ -34,45 +30,23 @@ def test_tables_of_a_dataset_are_listed_by_few_requests(monkeypatch: pytest.Monk
     assert requests == [{"reference": "p.shop", "page_size": 1000}]
 
 
-def test_a_test_server_is_asked_without_an_identity() -> None:
-    credentials = build_credentials(
-        build_catalog(endpoint="http://localhost:1"), lambda _: pytest.fail("no connection is needed")
-    )
-    assert type(credentials).__name__ == "AnonymousCredentials"
+@pytest.mark.parametrize("count", [0, 2])
+def test_request_is_repeated_as_often_as_the_connection_says(count: int) -> None:
+    from google.api_core.exceptions import ServiceUnavailable
+    from google.api_core.retry import Retry
 
+    calls = list[int]()
 
-@pytest.mark.parametrize("name", ["keyfile_dict", "extra__google_cloud_platform__keyfile_dict"])
-def test_a_connections_broken_key_is_refused_without_showing_it(name: str) -> None:
-    connection = Connection("gcp", extra={name: KEY})
-    with pytest.raises(ConfigurationError) as error_info:
-        build_credentials(build_catalog("gcp"), lambda _: connection)
-    assert "connection=gcp" in str(error_info.value)
-    assert "not a key" not in str(error_info.value)
-    assert error_info.value.__cause__ is None
+    def fail() -> None:
+        calls.append(len(calls))
+        raise ServiceUnavailable("busy")
 
-
-@pytest.mark.parametrize("name", ["key_secret_name", "credential_config_file", "idp_issuer_url"])
-def test_a_way_to_log_in_that_is_not_taken_is_refused_and_not_overlooked(name: str) -> None:
-    connection = Connection("gcp", extra={name: "x"})
-    with pytest.raises(
-        ConfigurationError, match=f"connection=gcp: {name} is not taken for BigQuery catalogs; give keyfile_"
-    ):
-        build_credentials(build_catalog("gcp"), lambda _: connection)
-
-
-def test_without_a_connection_the_machine_says_who_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("google.auth.default", lambda scopes: ("the machine", "p"))
-    assert build_credentials(build_catalog(), lambda _: None) == "the machine"
-
-
-def test_the_last_account_of_a_chain_acts_and_those_before_it_pass_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    from google.auth.credentials import AnonymousCredentials
-
-    monkeypatch.setattr("google.auth.default", lambda scopes: (AnonymousCredentials(), "p"))
-    connection = Connection("gcp", extra={"impersonation_chain": "one@x, two@x"})
-    credentials = build_credentials(build_catalog("gcp"), lambda _: connection)
-    assert (credentials._target_principal, credentials._delegates) == ("two@x", ["one@x"])
-    assert bigquery_credentials.DEFAULT_CONNECTION == "google_cloud_default"
+    retry = limit_retries(Retry(initial=0.001, maximum=0.001), count)
+    for _ in range(2):  # each request has its own count
+        calls.clear()
+        with pytest.raises(ServiceUnavailable):
+            retry(fail)()
+        assert len(calls) == count + 1
 
 
 def test_rows_that_a_sink_has_streamed_are_waited_for_and_the_sink_is_named() -> None:

@@ -149,7 +149,7 @@ class Loading(Warehouse):
 
         return SimpleNamespace(schema=[SchemaField("batch_number", "INT64")])
 
-    def _load(self, uri: str, into: str, job_id: str, job_config: Any, timeout: float) -> Any:
+    def _load(self, uri: str, into: str, job_id: str, job_config: Any, **limits: Any) -> Any:
         self.asked.append((uri, into, job_config.to_api_repr()))
         job_fields = {"state": "DONE", "error_result": None, "output_rows": 3, "reload": lambda **_: None}
         return SimpleNamespace(job_id=job_id, project="p", location="EU", **job_fields)

@@ -55,8 +55,8 @@ class Job:
 class Project(Warehouse):
     """A project whose jobs end as `ends` says: None for not yet, {} for well, else an error."""
 
-    def __init__(self, watcher: Any = None) -> None:
-        super().__init__(CATALOG, lambda _: None, watcher, "Shop")
+    def __init__(self, watcher: Any = None, catalog: Catalog = CATALOG) -> None:
+        super().__init__(catalog, lambda _: None, watcher, "Shop")
         self.labels: list[dict[str, str]] = []
         self.jobs: dict[str, Job] = {}
         self.ends: dict[str, str] | None = {}
@@ -142,8 +142,7 @@ class Region(Project):
     """A catalog that names no location, and whose tables lie in a single region: jobs are found there alone."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self._catalog = Catalog("dwh", "bigquery", {"project": "p"})
+        super().__init__(catalog=Catalog("dwh", "bigquery", {"project": "p"}))
 
     @cached_property
     def client(self) -> Any:
