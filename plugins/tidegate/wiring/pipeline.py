@@ -17,13 +17,14 @@ from tidegate.adapters.opened_destination import OpenedDestination
 from tidegate.adapters.schema_registry.schema_provider import RegistrySchemas
 from tidegate.adapters.spark.connect import ConnectEngine
 from tidegate.adapters.spark.entry_points import build_private_conf
-from tidegate.adapters.spark.remote_address import describe_spark_place, explain_master, resolve_spark_remote
+from tidegate.adapters.spark.remote_address import describe_spark_place, resolve_spark_remote
 from tidegate.adapters.spark.submit import SubmitEngine
+from tidegate.adapters.spark.submit_target import read_submit_target
 from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.config.catalogs_file import read_catalogs
 from tidegate.config.destinations.registry import SPARK_DESTINATION, get_destination
 from tidegate.config.pipeline_file import check_tables_of_others, load_all_pipelines, load_pipeline
-from tidegate.connections import Resolve, require_connection
+from tidegate.connections import Resolve
 from tidegate.errors import ConfigurationError, GiveUp, TidegateError
 from tidegate.model.offsets import format_names
 from tidegate.model.ownership import PipelineLeftovers
@@ -189,18 +190,7 @@ def _build_engine(pipeline: Pipeline, resolve: Resolve, conf: dict[str, str]) ->
         return ConnectEngine(
             resolve_spark_remote(pipeline.spark, resolve), conf, describe_spark_place(pipeline.spark, resolve)
         )
-    master = pipeline.spark.master or resolve_spark_master(pipeline.spark.connection, resolve)
-    return SubmitEngine(master, list_local_jars(), conf)
-
-
-def resolve_spark_master(connection_id: str, resolve: Resolve) -> str:
-    """Return a Spark connection's master, as Airflow's spark-submit hook reads it."""
-    connection = require_connection(connection_id, resolve)
-    host = connection.host or ""
-    master = f"{host}:{connection.port}" if connection.port else host
-    if (problem := explain_master(master)) is not None:
-        raise ConfigurationError(f"connection={connection_id}: {problem}")
-    return master
+    return SubmitEngine(read_submit_target(pipeline.spark, resolve), list_local_jars(), conf)
 
 
 def list_local_jars() -> str:

@@ -12,6 +12,7 @@ from tidegate.adapters.spark.connect import ConnectEngine
 from tidegate.adapters.spark.entry_points import build_private_conf
 from tidegate.adapters.spark.remote_address import describe_spark_place, resolve_spark_remote
 from tidegate.adapters.spark.submit import SubmitEngine
+from tidegate.adapters.spark.submit_target import read_submit_target
 from tidegate.config.catalogs_file import read_catalogs
 from tidegate.config.destinations.registry import get_destination
 from tidegate.config.publication_file import check_topics_of_others, load_publication
@@ -24,7 +25,7 @@ from tidegate.ports.session import Engine
 from tidegate.spec.pipeline import Catalog
 from tidegate.spec.publication import Publication
 from tidegate.spec.runtime import SparkMode
-from tidegate.wiring.pipeline import find_file, list_local_jars, resolve_spark_master
+from tidegate.wiring.pipeline import find_file, list_local_jars
 
 
 def find_publication_file(include: Path, name: str) -> Path:
@@ -93,4 +94,4 @@ def _build_engine(publication: Publication, resolve: Resolve, conf: dict[str, st
     spark = publication.spark
     if spark.mode == SparkMode.CONNECT:
         return ConnectEngine(resolve_spark_remote(spark, resolve), conf, describe_spark_place(spark, resolve))
-    return SubmitEngine(spark.master or resolve_spark_master(spark.connection, resolve), list_local_jars(), conf)
+    return SubmitEngine(read_submit_target(spark, resolve), list_local_jars(), conf)

@@ -71,8 +71,12 @@ class SubmitOperator(ReportsLineage, SparkSubmitOperator):
             get_application,
             pack_files,
         )
+        from tidegate.adapters.spark.submit_target import require_submit_connection
         from tidegate.wiring.pipeline import list_local_jars
 
+        from tidegate_airflow.connections import resolve_connection
+
+        require_submit_connection(self._conn_id, resolve_connection)
         for name in CONNECT_VARIABLES:
             os.environ.pop(name, None)
         with pack_files({**self._build_private_conf(), **build_job_conf(job)}) as files:

@@ -6,10 +6,10 @@ import pytest
 from tidegate.adapters.kafka.settings import resolve_kafka_settings, to_java_settings
 from tidegate.adapters.schema_registry.client import resolve_registry_settings
 from tidegate.adapters.spark.remote_address import resolve_spark_remote
+from tidegate.adapters.spark.submit_target import SubmitTarget, read_submit_target
 from tidegate.connections import Connection, read_connection_from_env, require_connection
 from tidegate.errors import ConfigurationError
 from tidegate.spec.runtime import SparkTarget
-from tidegate.wiring.pipeline import resolve_spark_master
 
 
 def read(text: str) -> Connection:
@@ -171,9 +171,10 @@ def test_address_of_spark_with_another_port_than_a_number_is_refused_at_once(hos
 
 def test_master_of_spark_without_a_port_is_refused_at_once() -> None:
     with pytest.raises(ConfigurationError, match=f"connection=s: host=h: {NO_PORT}"):
-        resolve_spark_master("s", lambda _: Connection("s", "spark", "spark://h"))
+        read_submit_target(SparkTarget(connection="s"), lambda _: Connection("s", "spark", "spark://h"))
     for master in ("yarn", "local[2]", "k8s://https://h", "spark://h:7077,i:7077"):
-        assert resolve_spark_master("s", lambda _, master=master: Connection("s", "spark", master)) == master
+        target = read_submit_target(SparkTarget(), lambda _, master=master: Connection("s", "spark", master))
+        assert target == SubmitTarget(master)
 
 
 def test_address_of_a_registry_with_another_port_than_a_number_is_refused_at_once() -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from tidegate.adapters.server_probe import Server, require_server
 from tidegate.adapters.spark.entry_points import JOBS_FOLDER, get_verb, require_free_catalogs
+from tidegate.adapters.spark.submit_target import SubmitTarget
 from tidegate.errors import ConfigurationError, RetryLater, TidegateError
 from tidegate.jobs.lasting_failures import describe_memory_failure
 from tidegate.jobs.stage_job import FAILURE_CONF, JOB_CONF, JobFailure
@@ -45,18 +46,21 @@ LIBRARY_PATTERNS = (
 class SubmitEngine:
     """Implements the port `Engine` with a spark-submit process; `jars` and `conf` go with every job."""
 
-    def __init__(self, master: str, jars: str, conf: Mapping[str, str]) -> None:
-        self._master = master
+    def __init__(self, target: SubmitTarget, jars: str, conf: Mapping[str, str]) -> None:
+        self._target = target
         self._jars = jars
         self._conf = conf
 
     def run(self, job: Job) -> None:
         """Raises the error that ended the job, or `RetryLater` with the last error line."""
-        if self._master.startswith("spark://"):  # spark-submit would knock for a minute
-            require_server(Server.from_list("Spark", "master", self._master.removeprefix("spark://")))
+        master = self._target.master
+        if master.startswith("spark://"):  # spark-submit would knock for a minute
+            require_server(Server.from_list("Spark", "master", master.removeprefix("spark://")))
         require_free_catalogs(self._conf)
-        with pack_files({**self._conf, **build_job_conf(job)}) as files:
-            command = [str(find_spark_submit()), "--master", self._master, "--properties-file", files.properties]
+        with pack_files({**self._conf, **build_job_conf(job)}, self._target.keytab) as files:
+            command = [str(find_spark_submit()), "--master", master, *self._target.options]
+            command += ["--keytab", files.keytab] if files.keytab else []
+            command += ["--properties-file", files.properties]
             command += ["--name", f"tidegate {get_verb(job)} {job.pipeline} {job.batch}", "--py-files", files.libraries]
             command += ["--jars", self._jars] if self._jars else []
             command += [get_application(job), *build_arguments(job)]
@@ -92,6 +96,7 @@ class PackedFiles:
     properties: str
     libraries: str
     failure: str
+    keytab: str = ""
 
     def read_failure(self, place: str, verb: str) -> TidegateError | None:
         """None for a job that left none, because it never began or was killed."""
@@ -100,7 +105,7 @@ class PackedFiles:
 
 
 @contextmanager
-def pack_files(conf: Mapping[str, str]) -> Iterator[PackedFiles]:
+def pack_files(conf: Mapping[str, str], keytab: bytes | None = None) -> Iterator[PackedFiles]:
     """A properties file with `conf`, readable by this user only, and the libraries as one zip; all removed after."""
     with open_private_folder() as folder:
         failure = str(folder / "failure.json")
@@ -114,7 +119,11 @@ def pack_files(conf: Mapping[str, str]) -> Iterator[PackedFiles]:
             for root, pattern in LIBRARY_PATTERNS:
                 for source in sorted(root.glob(pattern)):
                     archive.write(source, source.relative_to(root).as_posix())
-        yield PackedFiles(str(properties), str(libraries), failure)
+        keytab_file = folder / "keytab"
+        if keytab is not None:
+            keytab_file.touch(mode=0o600)
+            keytab_file.write_bytes(keytab)
+        yield PackedFiles(str(properties), str(libraries), failure, str(keytab_file) if keytab is not None else "")
 
 
 def _add_defaults(conf: Mapping[str, str]) -> dict[str, str]:

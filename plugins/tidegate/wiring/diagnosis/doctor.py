@@ -20,6 +20,7 @@ from tidegate.adapters.open_clients import OpenClients
 from tidegate.adapters.server_probe import Patience
 from tidegate.adapters.spark.probe import check_connect, check_spark_catalog, check_submit, import_server_facts
 from tidegate.adapters.spark.remote_address import describe_spark_place, resolve_spark_remote
+from tidegate.adapters.spark.submit_target import read_submit_target
 from tidegate.config.destinations.destination import CatalogProbe
 from tidegate.config.destinations.registry import get_destination
 from tidegate.connections import Connection, Resolve, name_variable
@@ -33,7 +34,7 @@ from tidegate.spec.publication import Publication
 from tidegate.spec.runtime import SparkMode, SparkTarget
 from tidegate.wiring.diagnosis.files import Files, check_consumer_groups, check_folder, read_files, scan_for_secrets
 from tidegate.wiring.diagnosis.pipelines import check_position, check_publication, check_table_columns, check_topics
-from tidegate.wiring.pipeline import NoEngine, SharedParts, assemble_loaded_pipeline, resolve_spark_master
+from tidegate.wiring.pipeline import NoEngine, SharedParts, assemble_loaded_pipeline
 from tidegate.wiring.publication import assemble_loaded_publication
 
 MODULE = "tidegate_airflow.doctor_facts"
@@ -214,7 +215,7 @@ class _Probes:
             self._add(f"{name} catalog={catalog}", "spark.catalogs", user, run, name, f"catalog={catalog}")
 
     def _check_submit(self, target: SparkTarget) -> Findings:
-        return check_submit(target.master or resolve_spark_master(target.connection, self._resolve))
+        return check_submit(read_submit_target(target, self._resolve).master)
 
     def _check_spark(self, target: SparkTarget, name: str | None = None) -> Findings:
         import_server_facts()  # which takes its time before that of the server begins

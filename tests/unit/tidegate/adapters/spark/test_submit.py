@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from tidegate.adapters.spark.submit import SubmitEngine, build_arguments, build_job_conf, pack_files
+from tidegate.adapters.spark.submit_target import SubmitTarget
 from tidegate.errors import ConfigurationError, RetryLater, TidegateError
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.jobs.stage_job import FAILURE_CONF, JOB_CONF, JobFailure
@@ -80,7 +81,7 @@ def test_folder_without_a_spark_submit_is_named_and_no_reason_to_try_again(
 ) -> None:
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
     with pytest.raises(ConfigurationError, match="it has no bin/spark-submit"):
-        SubmitEngine("local[1]", "", {}).run(build_job(10))
+        SubmitEngine(SubmitTarget("local[1]"), "", {}).run(build_job(10))
 
 
 def test_driver_that_left_no_failure_is_told_by_its_last_error_without_the_logs_own_words(
@@ -94,4 +95,4 @@ def test_driver_that_left_no_failure_is_told_by_its_last_error_without_the_logs_
     with pytest.raises(
         RetryLater, match=r"merge failed: TaskSetManager: Lost task 1\.0 .*Java heap space; Spark ran out of memory"
     ):
-        SubmitEngine("local[1]", "", {}).run(build_job(10))
+        SubmitEngine(SubmitTarget("local[1]"), "", {}).run(build_job(10))
