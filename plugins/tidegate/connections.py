@@ -20,18 +20,18 @@ ACCEPTED_FORMS = (
 
 
 class ProviderHooks(Protocol):
-    """What the hooks of Airflow's providers make of a connection. Both answers are secrets."""
+    """What the hooks of Airflow's providers make of a connection; None without the provider. Answers are secrets."""
 
-    def get_google_credentials(self) -> Any: ...
+    def get_google_credentials(self) -> Any | None: ...
 
-    def get_spark_connect_url(self) -> str: ...
+    def get_spark_connect_url(self) -> str | None: ...
 
 
 @dataclass(frozen=True)
 class Connection:
     """An Airflow connection. `extra` is the decoded JSON object; secrets never show in `repr`.
 
-    `hooks` are there in Airflow only; without them the adapters read the same fields.
+    `hooks` are there in Airflow only; without them, or without a provider, the adapters read the same fields.
     """
 
     id: str

@@ -15,16 +15,20 @@ class AirflowHooks:
 
     conn_id: str
 
-    def get_google_credentials(self) -> Any:
+    def get_google_credentials(self) -> Any | None:
         """The credentials of any operator of Google's with this connection. Google's own errors pass."""
-        from airflow.providers.google.common.hooks.base_google import GoogleBaseHook
-
+        try:
+            from airflow.providers.google.common.hooks.base_google import GoogleBaseHook
+        except ImportError:
+            return None
         with self._translate_errors("Google's hook"):
             return GoogleBaseHook(gcp_conn_id=self.conn_id).get_credentials()
 
-    def get_spark_connect_url(self) -> str:
-        from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
-
+    def get_spark_connect_url(self) -> str | None:
+        try:
+            from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
+        except ImportError:
+            return None
         with self._translate_errors("Spark Connect's hook"):
             address, slash, parameters = SparkConnectHook(self.conn_id).get_connection_url().partition("/;")
         # the hook leaves a slash in a token as it is, and PySpark takes what follows for a path

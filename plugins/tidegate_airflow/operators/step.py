@@ -78,8 +78,10 @@ class DeferringWatcher:
     def report_running(self, job: SentJob, seconds: float) -> None:
         if seconds < MAX_IN_PLACE_SECONDS:
             return
-        from tidegate_airflow.triggers.bigquery_job import JobTrigger
-
+        try:
+            from tidegate_airflow.triggers.bigquery_job import JobTrigger
+        except ImportError:  # without Google's provider, which brings the trigger
+            return
         deferred_job = {"job_id": job.job_id, "job": str(job), "since": time.time() - seconds}
         raise TaskDeferred(
             trigger=JobTrigger(asdict(job.catalog), job.project, job.location, job.job_id),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -190,3 +191,17 @@ def test_spark_connect_address_that_the_hook_refuses_is_one_sentence(keep: Calla
     keep("spark_default", "spark_connect", {}, host="sc://spark/path")
     with pytest.raises(ConfigurationError, match=r"^connection=spark_default: Spark Connect's hook cannot use it: Val"):
         resolve_spark_remote(SparkTarget(), resolve_connection)
+
+
+def test_without_the_providers_the_same_fields_are_read(
+    log_in: Callable[..., Any], keep: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`tidegate[all]` brings no Google provider, which has a hundred dependencies."""
+    for name in ("google.common.hooks.base_google", "apache.spark.hooks.spark_connect"):
+        monkeypatch.setitem(sys.modules, f"airflow.providers.{name}", None)
+    credentials = log_in(keyfile_dict=build_key(), quota_project_id="payer-project")
+    assert (credentials.service_account_email, credentials.quota_project_id) == (EMAIL, "payer-project")
+    with pytest.raises(ConfigurationError, match="key_secret_name is understood by Airflow's Google provider only"):
+        log_in(key_secret_name="x")
+    keep("spark_default", "spark_connect", {"use_ssl": True}, host="spark", port=1)
+    assert resolve_spark_remote(SparkTarget(), resolve_connection) == "sc://spark:1/;use_ssl=true"

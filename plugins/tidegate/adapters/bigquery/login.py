@@ -13,7 +13,7 @@ DEFAULT_CONNECTION = "google_cloud_default"
 SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
 WAYS = ("keyfile_dict", "key_path", "is_anonymous")
 # the provider has the code for these; without a refusal another identity would act
-AIRFLOW_ONLY_WAYS = ("key_secret_name", "credential_config_file", "idp_issuer_url")
+PROVIDERS_OWN_WAYS = ("key_secret_name", "credential_config_file", "idp_issuer_url")
 LEGACY_EXTRA_PREFIX = "extra__google_cloud_platform__"  # how older versions of Airflow named what they kept
 
 
@@ -36,7 +36,7 @@ class Login:
     @cached_property
     def credentials(self) -> Any:
         hooks = self._connection.hooks
-        return hooks.get_google_credentials() if hooks else _build_credentials(self._connection)
+        return (hooks and hooks.get_google_credentials()) or _build_credentials(self._connection)
 
     @property
     def location(self) -> str | None:
@@ -70,11 +70,12 @@ def _build_credentials(connection: Connection) -> Any:
     import google.auth
     from google.auth.credentials import AnonymousCredentials
 
-    for name in AIRFLOW_ONLY_WAYS:
+    for name in PROVIDERS_OWN_WAYS:
         if _get_extra(connection, name):
             raise ConfigurationError(
-                f"connection={connection.id}: {name} is understood in Airflow only; give keyfile_dict or key_path, or "
-                "neither and let the machine's own identity be impersonated (impersonation_chain)"
+                f"connection={connection.id}: {name} is understood by Airflow's Google provider only; give "
+                "keyfile_dict or key_path, or neither and let the machine's own identity be impersonated "
+                "(impersonation_chain)"
             )
     ways = [name for name in WAYS if _get_extra(connection, name)]
     if len(ways) > 1:

@@ -55,8 +55,8 @@ def _build_address(connection: Connection) -> str:
         )
     if not connection.host:
         raise ConfigurationError(f"connection={connection.id}: no host; set it to sc://host and the port beside it")
-    if connection.hooks:
-        return connection.hooks.get_spark_connect_url()
+    if connection.hooks and (url := connection.hooks.get_spark_connect_url()):
+        return url
     host = connection.host if "://" in connection.host else f"sc://{connection.host}"
     address = f"{host}:{connection.port}" if connection.port else host
     parameters = {"user_id": connection.login, "token": connection.password, "use_ssl": connection.extra.get("use_ssl")}

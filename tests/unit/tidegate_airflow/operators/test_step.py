@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -140,6 +141,14 @@ def test_task_stays_on_the_worker_for_a_job_that_is_quick(context: Any) -> None:
     with pytest.raises(TaskDeferred):
         watcher.report_running(JOB, waiting.MAX_IN_PLACE_SECONDS)
     assert (watcher.deferred_job_id, watcher.payload) == ("", {})
+
+
+def test_task_stays_on_the_worker_without_the_provider_that_brings_the_trigger(
+    context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "tidegate_airflow.triggers.bigquery_job")
+    monkeypatch.setitem(sys.modules, "airflow.providers.google.cloud.triggers.bigquery", None)
+    assert DeferringWatcher(context, {}).report_running(JOB, waiting.MAX_IN_PLACE_SECONDS) is None
 
 
 def test_link_that_cannot_be_left_fails_no_publish(caplog: pytest.LogCaptureFixture) -> None:

@@ -75,7 +75,8 @@ def test_a_way_to_log_in_that_only_airflow_knows_is_refused_and_not_overlooked(
 ) -> None:
     refuse_machine(monkeypatch)
     with pytest.raises(
-        ConfigurationError, match=f"connection=gcp: {name} is understood in Airflow only; give keyfile_"
+        ConfigurationError,
+        match=f"connection=gcp: {name} is understood by Airflow's Google provider only; ",
     ):
         log_in(**{name: "x"})
 
