@@ -29,12 +29,17 @@ class Login:
         # the catalog's connection, else Airflow's default one, else application default credentials
         if self._catalog.connection:
             return require_connection(self._catalog.connection, self._resolve)
-        if self._catalog.properties.get("endpoint"):  # a test server, which asks for no identity
-            return Connection(DEFAULT_CONNECTION, extra={"is_anonymous": True})
+        if self._catalog.properties.get("endpoint"):
+            return Connection(DEFAULT_CONNECTION)
         return self._resolve(DEFAULT_CONNECTION) or Connection(DEFAULT_CONNECTION)
 
     @cached_property
     def credentials(self) -> Any:
+        from google.auth.credentials import AnonymousCredentials
+
+        # a test server asks for no identity, and the machine may have none
+        if self._catalog.properties.get("endpoint") and not _names_identity(self._connection):
+            return AnonymousCredentials()
         hooks = self._connection.hooks
         return (hooks and hooks.get_google_credentials()) or _build_credentials(self._connection)
 
@@ -64,6 +69,10 @@ class Login:
             raise ConfigurationError(
                 f"connection={self._connection.id}: num_retries={text}: no whole number; correct it"
             ) from None
+
+
+def _names_identity(connection: Connection) -> bool:
+    return any(_get_extra(connection, name) for name in (*WAYS, *PROVIDERS_OWN_WAYS, "impersonation_chain"))
 
 
 def _build_credentials(connection: Connection) -> Any:

@@ -99,11 +99,13 @@ def test_the_last_account_of_a_chain_acts_and_those_before_it_pass_on(monkeypatc
     assert (credentials._target_scopes, credentials.quota_project_id) == (["a"], "payer")
 
 
-def test_a_test_server_is_asked_without_an_identity_unless_the_catalog_names_a_connection() -> None:
+def test_a_test_server_is_asked_without_an_identity_unless_its_connection_names_one() -> None:
     login = Login(build_catalog(endpoint="http://localhost:1"), lambda _: pytest.fail("no connection is needed"))
     assert type(login.credentials) is AnonymousCredentials
     key = build_key()
     named = build_catalog("gcp", endpoint="http://localhost:1")
+    login = Login(named, lambda _: Connection("gcp", extra={"num_retries": 1}))
+    assert (type(login.credentials), login.num_retries) == (AnonymousCredentials, 1)
     login = Login(named, lambda _: Connection("gcp", extra={"keyfile_dict": key}))
     assert login.credentials.service_account_email == key["client_email"]
 
