@@ -130,13 +130,13 @@ class Warehouse:
 
     def list_datasets(self) -> list[str]:
         with translate_client_errors(f"project={self.project}"):
-            return sorted(dataset.dataset_id for dataset in self.client.list_datasets(self.project, **self._limits))
+            return sorted(dataset.dataset_id for dataset in self.client.list_datasets(self.project, **self.limits))
 
     def list_labels(self, namespace: str) -> dict[str, dict[str, str]]:
         """Return the labels of each table of a dataset, without reading the tables."""
         with translate_client_errors(f"dataset={namespace}"):
             reference = self.to_reference(namespace)
-            listed_tables = self.client.list_tables(reference, page_size=LISTED_TABLES_PER_PAGE, **self._limits)
+            listed_tables = self.client.list_tables(reference, page_size=LISTED_TABLES_PER_PAGE, **self.limits)
             return {table.table_id: dict(table.labels or {}) for table in listed_tables}
 
     def list_tables(self, namespace: str) -> list[str]:
