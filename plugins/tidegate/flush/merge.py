@@ -130,7 +130,7 @@ def _may_be_unfinished(table: TableSession) -> bool:
     # both are set before the first snapshot, and setting them again does no harm
     if table.require_state().snapshot_id is not None or not create.enabled:
         return False
-    if not create.cluster_by and not list_identifier_columns(table.spec):
+    if not create.cluster_by and not list_identifier_columns(table.resolved):
         return False
     creator = table.session.tables.read_property(table.name, resource_names.CREATED_BY_PROPERTY)
     return creator == table.pipeline.name
@@ -148,7 +148,7 @@ def _create_table(work: BatchMerge, *statement_names: str) -> None:
         "columns": _list_created_columns(table),
         "partition_by": create.partition_by,
         "cluster_by": create.cluster_by,
-        "identifiers": list_identifier_columns(table.spec),
+        "identifiers": list_identifier_columns(table.resolved),
         "properties": create.properties,
         "pipeline": pipeline,
     }
