@@ -214,7 +214,7 @@ def build_iceberg_kit(folder: Path, properties: dict[str, str] | None = None) ->
         # one snapshot, as Spark's overwrite makes it; PyIceberg's own overwrite would make two
         transaction = table.transaction()
         with transaction.update_snapshot(
-            snapshot_properties=build_summary(batch, attempt, pipeline)
+            snapshot_properties={**build_summary(batch, attempt, pipeline), resource_names.VIEWED_SUMMARY: "true"}
         ).overwrite() as overwrite:
             for task in replaced:
                 overwrite.delete_data_file(task.file)

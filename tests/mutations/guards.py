@@ -461,7 +461,7 @@ GUARDS = [
     ),
     Guard(
         "a remembered delete outlives a late upsert",
-        f"{SQL}/merge_sequenced.sql",
+        f"{SQL}/_last_by_sequence.sql",
         'LEFT JOIN {{ deletes | name }} t ON {% include "_on_key.sql" %}',
         "LEFT JOIN {{ deletes | name }} t ON false",
         "tests/integration/test_sequence.py::test_statements_leave_what_one_record_at_a_time_would_leave[hard]",

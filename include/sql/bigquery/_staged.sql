@@ -28,9 +28,13 @@
         batch_number AS {{ "batch" | ours }},
         {%- endif %}
         op AS {{ "op" | ours }}, topic AS {{ "topic" | ours }}, `offset` AS {{ "offset" | ours }}, i AS {{ "i" | ours }}
+{%- if is_live is defined %}
+{% include "_live_rows.sql" %}
+{%- else %}
       FROM {{ source | name }}
       WHERE {% include "_parts.sql" %} AND op <> 'bad'
 {%- if truncated_at is defined %} AND `offset` > {{ truncated_at }}{% endif %}
+{%- endif %}
 {%- if part is defined %}
       )
       )

@@ -1,28 +1,12 @@
 -- A record counts if its sequence is not lower than any before it; a delete without one, if it is the later by offset.
 -- newest: the highest sequence of the batch, row_sequence: that of its last upsert that counts; NULL where a remembered
 -- delete is higher. A row of the table is compared with both.
-{%- from "_at_least.sql" import at_least, columns_at_least %}
+{%- from "_at_least.sql" import at_least %}
 {%- set row = "row_sequence" | ours %}
 {%- set newest = "newest" | ours %}
-{%- set last = "s." ~ ("last" | ours) %}
 MERGE INTO {{ target | name }} AS t
 USING (
-  SELECT s.*,
-    s.{{ "reset" | ours }} IS NOT NULL AS {{ "is_reset" | ours }},
-    COALESCE({{ last }}.op = 'd', TRUE) OR COALESCE(s.{{ "reset" | ours }}.place > {{ last }}.place, FALSE) AS {{ "ends_deleted" | ours }},
-    {%- if deletes %}
-    IF(s.{{ "is_row" | ours }} AND (t.sequence IS NULL OR {{ at_least("s." ~ ("sequence" | ours), "t.sequence", sequence) }}), s.{{ "sequence" | ours }}, NULL) AS {{ row }},
-    IF(t.sequence IS NULL OR {{ at_least(last ~ ".sequence", "t.sequence", sequence) }}, {{ last }}.sequence, NULL) AS {{ newest }}
-    {%- else %}
-    IF(s.{{ "is_row" | ours }}, s.{{ "sequence" | ours }}, NULL) AS {{ row }},
-    {{ last }}.sequence AS {{ newest }}
-    {%- endif %}
-  FROM (
-{% include "_sequenced.sql" %}
-  ) AS s
-  {%- if deletes %}
-  LEFT JOIN {{ deletes | name }} AS t ON {% include "_on_key.sql" %}
-  {%- endif %}
+{% include "_last_by_sequence.sql" %}
 ) AS s
 ON {% include "_on_key.sql" %}{% include "_bounds.sql" %}
 {%- if soft %}

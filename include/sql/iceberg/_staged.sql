@@ -19,6 +19,10 @@
       batch_number AS {{ "batch" | ours }},
       {%- endif %}
       op AS {{ "op" | ours }}, topic AS {{ "topic" | ours }}, offset AS {{ "offset" | ours }}, i AS {{ "i" | ours }}
+{%- if is_live is defined %}
+{% include "_live_rows.sql" %}
+{%- else %}
     FROM {{ source | name }} VERSION AS OF {{ snapshot_id }}
     WHERE {% include "_parts.sql" %} AND op <> 'bad'
 {%- if truncated_at is defined %} AND offset > {{ truncated_at }}{% endif %}
+{%- endif %}

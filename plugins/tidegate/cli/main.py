@@ -25,6 +25,7 @@ COMMANDS = {
     "run": "run:run_run",
     "plan": "commands.progress:run_plan",
     "status": "commands.progress:run_status",
+    "live-view": "commands.live_view:run_live_view",
     "rebase": "commands.actions:run_rebase",
     "undo-rollback": "commands.actions:run_undo_rollback",
     "answer-rollback": "commands.actions:run_answer_rollback",

@@ -261,6 +261,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_halves(commands)
     add_run(commands)
     add_progress(commands)
+    add_live_view(commands)
     add_rebase(commands)
     add_rollback(commands)
     add_records(commands)
@@ -305,6 +306,15 @@ def add_progress(commands: Commands) -> None:
     )
     add_name(status, "pipeline", "publication", nargs="?", help="name of a pipeline or publication; default: all")
     add_json(status)
+
+
+def add_live_view(commands: Commands) -> None:
+    """``live-view``."""
+    text = "print the query of a table together with what is staged for it, as the next merge would fold it"
+    parser = add_command(commands, "live-view", text)
+    add_name(parser)
+    parser.add_argument("--table", metavar="NAME", help="the table, where the pipeline has several")
+    parser.add_argument("--create", action="store_true", help="make the view <table>_<pipeline>_live, or make it anew")
 
 
 def add_rebase(commands: Commands) -> None:

@@ -270,6 +270,8 @@ def _build_summary(session: Session, staged: StagedBatch, attempt: str) -> dict[
         "tidegate.batch": str(staged.batch),
         "tidegate.attempt": attempt,
         "tidegate.staged": json.dumps({k: data[k] for k in SUMMARY_FIELDS}),
+        # a mark costs a statement in BigQuery, and without a clock of staging nothing waits for long
+        **({resource_names.VIEWED_SUMMARY: "true"} if session.pipeline.stage.has_clock else {}),
     }
 
 

@@ -45,13 +45,13 @@ class Position:
         valid_through = self.valid_through_ms
         return {
             prefix + "format": FORMAT,
-            prefix + "position": _format_compact(self.offsets),
+            prefix + "position": format_compact(self.offsets),
             prefix + "batch": str(self.batch),
             prefix + "staged-attempt": self.staged_attempt,
-            prefix + "timestamps": _format_compact(self.timestamps),
+            prefix + "timestamps": format_compact(self.timestamps),
             prefix + "cluster-id": self.cluster_id,
-            prefix + "topic-ids": _format_compact(self.topic_ids),
-            prefix + "leader-epochs": _format_compact(self.epochs),
+            prefix + "topic-ids": format_compact(self.topic_ids),
+            prefix + "leader-epochs": format_compact(self.epochs),
             prefix + "outside-watermark": "true" if self.outside else "",
             prefix + "valid-through-ts": "" if valid_through is None else str(valid_through),
         }
@@ -78,5 +78,6 @@ class Position:
         )
 
 
-def _format_compact(value: object) -> str:
+def format_compact(value: object) -> str:
+    """As one line of JSON, equal for equal values."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"))

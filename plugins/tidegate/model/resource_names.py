@@ -80,6 +80,11 @@ def name_memory_table(table: Table) -> str:
     return name_deletes_table(table) if table.history is None else name_changes_table(table)
 
 
+def name_live_view(pipeline: Pipeline, table: Table) -> str:
+    """The view of a destination together with what the pipeline has staged for it."""
+    return f"{table.name}_{pipeline.name}_live"
+
+
 def name_backfill_table(pipeline: Pipeline, table: Table, backfill: str) -> str:
     return f"{get_backfill_prefix(pipeline.name, table.name)}{backfill}{pipeline.merge.intermediate_suffix}"
 
@@ -159,6 +164,14 @@ def name_counted_property(attempt: str) -> str:
 
 def name_staged_property(attempt: str) -> str:
     return f"tidegate.staged.{attempt}"
+
+
+VIEWED_SUMMARY = "tidegate.live-view"  # of a staged batch which live views may read: its attempt is marked as complete
+
+
+def name_staged_tag(batch: int) -> str:
+    """The intermediate table's tag on a complete attempt at a batch: unlike a property it can be read in SQL."""
+    return f"tidegate_staged_{batch}"
 
 
 def name_audit_property(attempt: str) -> str:

@@ -49,6 +49,14 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         for name, case in iceberg.CASES.items()
         if case[0] in STATEMENTS and case[0] not in EMPTY and name != "create_table-own_modes"
     },
+    **{
+        name: (statement, {**values, **POSITIONED, "pipeline": "shop"})
+        for name, (statement, values) in iceberg.LIVE_CASES.items()
+    },
+    "mark_staged-plain": (
+        "mark_staged",
+        {"source": "lake.shop.orders_shop_tmp", "batch": 7, "note": '{"attempt": "it\'s"}'},
+    ),
     "create_table-partition_by": (
         "create_table",
         {**TABLE, "columns": TIMES, "partition_by": ("hours(at)",), "cluster_by": ("id",), "properties": {}},

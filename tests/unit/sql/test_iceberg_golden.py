@@ -195,7 +195,69 @@ OF_SEVERAL: dict[str, tuple[str, dict[str, Any]]] = {
 
 OPTIONAL = ("guarded", "by_offset", "bounds", "batch", "in_turn")  # what a statement can do without
 
+LIVE: dict[str, Any] = {
+    **{name: MERGE[name] for name in ("target", "source", "keys", "leaves", "values")},
+    "columns": ["id", "name", "amount"],
+    "in_turn": True,
+    "flag": None,
+    "asks_rows": False,
+    "replaces": True,
+    "shape": "0123456789ab",
+    "uuid": "f5d5e0c5-0000-4000-8000-000000000000",
+    "mark": "tidegate.shop.",
+    "tag": "tidegate_shop",
+}
+ROWS = {"asks_rows": True}
+LIVE_SOFT = {**LIVE, **ROWS, "columns": [*LIVE["columns"], "_deleted"], "flag": "_deleted"}
+LIVE_SEQUENCED = {
+    **LIVE, **ROWS, "values": ["name", "lsn"], "columns": ["id", "name", "lsn"], "sequence": ["lsn"], "deletes": None,
+    "soft": False,
+}  # fmt: skip
+LIVE_ODD = {**LIVE, **SHAPES["odd_names"], "columns": list(ODD)}
+LIVE_FOLDED = {**LIVE, **ROWS, **{name: FOLDED[name] for name in ("kept", "groups", "given")}}
+LIVE_GROUPED = {
+    **LIVE_FOLDED, **{name: GROUPED[name] for name in ("kept", "groups", "given", "values")},
+    "columns": ["id", *GROUPED["values"], "_deleted"], "flag": "_deleted",
+}  # fmt: skip
+LIVE_CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "live_view_upsert-plain": ("live_view_upsert", LIVE),
+    "live_view_upsert-composite_key": (
+        "live_view_upsert",
+        {**LIVE, **SHAPES["composite_key"], "columns": ["order_id", "line", "name", "amount"]},
+    ),
+    "live_view_upsert-other_columns": ("live_view_upsert", {**LIVE, **ROWS, "columns": [*LIVE["columns"], "note"]}),
+    "live_view_upsert-odd_names": ("live_view_upsert", LIVE_ODD),
+    "live_view_append-plain": (
+        "live_view_append",
+        {**{n: v for n, v in LIVE.items() if n != "leaves"}, "replaces": False},
+    ),
+    "live_view_append-no_key": (
+        "live_view_append",
+        {
+            **{name: value for name, value in LIVE.items() if name != "leaves"},
+            "keys": [],
+            "columns": ["name", "amount", "note"],
+            "replaces": False,
+        },
+    ),
+    "live_view_delete-plain": ("live_view_delete", {**LIVE, "replaces": False}),
+    "live_view_soft_delete-plain": ("live_view_soft_delete", LIVE_SOFT),
+    "live_view_sequenced-plain": ("live_view_sequenced", {**LIVE_SEQUENCED, **DELETES}),
+    "live_view_sequenced-upsert_only": ("live_view_sequenced", LIVE_SEQUENCED),
+    "live_view_sequenced-soft": (
+        "live_view_sequenced",
+        {**LIVE_SEQUENCED, **DELETES, **SOFT, "columns": [*LIVE_SEQUENCED["columns"], "_deleted"]},
+    ),
+    "live_view_folded-plain": ("live_view_folded", LIVE_FOLDED),
+    "live_view_folded-groups_soft": ("live_view_folded", LIVE_GROUPED),
+    "create_live_view-plain": (
+        "create_live_view",
+        {"view": "lake.my shop.orders_shop_live", "query": "SELECT 1 AS n"},
+    ),
+}
+
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    **LIVE_CASES,
     "maintain_compact-plain": ("maintain_compact", {**UPKEEP, "delete_files": 10, "deleted_share": 0.1}),
     "maintain_deletes-odd_names": ("maintain_deletes", {**UPKEEP, "catalog": "my-lake", "table": "my shop.it's a`b"}),
     "maintain_expire-plain": ("maintain_expire", {**OLD, "retain_last": 30}),

@@ -27,11 +27,14 @@ from tidegate.errors import GiveUp, RetryLater
 from tidegate.failpoints import hit_failpoint
 from tidegate.jobs.record_explanation import RecordExplanation
 from tidegate.jobs.stage_outcome import DiscoveredNames, StageOutcome
+from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
 from tidegate.model.offsets import Ranges
 from tidegate.model.ownership import FORMAT_LABEL, STAGING_KINDS, refuse_other_format
+from tidegate.model.position import format_compact
 from tidegate.model.table_state import SignedAttempt, Staging
 from tidegate.ports.destination import StagingStore
+from tidegate.ports.session import Sql
 
 # labels of the intermediate table, beside its shape
 HIGHEST_BATCH_LABEL = "tidegate_highest_batch"
@@ -54,7 +57,7 @@ class BigQueryStaging(BigQueryPort, StagingStore):
     def complete_attempt(
         self, intermediate: str, batch: int, attempt: str, summary: dict[str, str]
     ) -> StageOutcome | None:
-        _load_attempt(self._get_warehouse(intermediate), intermediate, batch, attempt, summary)
+        _load_attempt(self._get_warehouse(intermediate), self._sql, intermediate, summary)
         return self.read_staged_outcome(intermediate, attempt)
 
     @translate_bigquery_errors
@@ -186,7 +189,9 @@ def get_folder(intermediate: str, batch: int | None = None, attempt: str = "") -
     return f"{folder}/batch={batch}/attempt={attempt}" if attempt else f"{folder}/batch={batch}"
 
 
-def _load_attempt(warehouse: Warehouse, intermediate: str, batch: int, attempt: str, summary: dict[str, str]) -> None:
+def _load_attempt(warehouse: Warehouse, sql: Sql, intermediate: str, summary: dict[str, str]) -> None:
+    batch = int(summary["tidegate.batch"])
+    attempt = summary["tidegate.attempt"]
     place = get_folder(intermediate, batch, attempt)
     outcome = _read_counts(warehouse, place)
     if outcome is None:
@@ -205,6 +210,9 @@ def _load_attempt(warehouse: Warehouse, intermediate: str, batch: int, attempt: 
         if isinstance(error.__cause__, JobFailed):
             forget_attempt(warehouse, intermediate, batch, attempt)
         raise
+    if not outcome.bad and resource_names.VIEWED_SUMMARY in summary:
+        note = _describe_attempt(outcome.to_staged_batch("", summary, 0))
+        warehouse.run_statement(sql.render("mark_staged", source=intermediate, batch=batch, note=note))
     numbers = [landed["number"] for landed in before]
     landed = {
         "number": max([0, *numbers]) + 1,
@@ -217,6 +225,18 @@ def _load_attempt(warehouse: Warehouse, intermediate: str, batch: int, attempt: 
     hit_failpoint("bigquery.landed")
     if outcome.bad:  # each run stages such a batch anew, until its records or the file are corrected
         warehouse.folder.delete(f"{place}/rows")
+
+
+def _describe_attempt(staged_batch: StagedBatch) -> str:
+    """What a live view reads of an attempt: whose rows count, from where to where, and for which columns and table."""
+    note = {
+        "attempt": staged_batch.attempt,
+        "start": format_compact(staged_batch.ranges.start),
+        "end": format_compact(staged_batch.ranges.end),
+        "shape": staged_batch.row_shape,
+        "table_uuid": staged_batch.table_uuid,
+    }
+    return json.dumps(note)
 
 
 def _check_key_collations(intermediate: str, table: Any) -> None:

@@ -98,7 +98,7 @@ class IcebergCommits(IcebergPort, BranchCommits):
             RemoveSnapshotRefUpdate(ref_name=table_commit.branch),
         ]
         if table_commit.tag is not None:
-            updates.append(_build_reference(table_commit.tag, SnapshotRefType.TAG, table_commit.head))
+            updates.append(build_tag(table_commit.tag, table_commit.head))
         commit(table, _require_unmoved(table, table_commit, table_commit.cut, target), updates)
 
     @translate_iceberg_errors
@@ -284,7 +284,7 @@ def seed_table(table: Table, pipeline: str, properties: dict[str, str], target: 
     if first is None:
         raise RetryLater(f"table={format_name(table)}: no first snapshot could be made; it will be tried again")
     requirements = (AssertTableUUID(uuid=table.metadata.table_uuid), AssertRefSnapshotId(ref=MAIN, snapshot_id=None))
-    tag = _build_reference(resource_names.name_tag(pipeline), SnapshotRefType.TAG, first)
+    tag = build_tag(resource_names.name_tag(pipeline), first)
     if NAME_MAPPING not in table.metadata.properties:  # with it a column may be renamed and is still found
         properties = {**properties, NAME_MAPPING: create_mapping_from_schema(table.schema()).model_dump_json()}
     # the first snapshot of all can only be main's; it holds no row
@@ -305,6 +305,11 @@ def _move_branch(table: Table, branch: str, snapshot_id: int) -> SetSnapshotRefU
     # a user may have set a retention
     retention = {name: getattr(reference, name) for name in RETENTION_FIELDS if getattr(reference, name) is not None}
     return branch_update.model_copy(update=retention)
+
+
+def build_tag(name: str, snapshot_id: int) -> SetSnapshotRefUpdate:
+    """A tag on a snapshot, kept as long as nobody removes it."""
+    return _build_reference(name, SnapshotRefType.TAG, snapshot_id)
 
 
 def _build_reference(name: str, kind: SnapshotRefType, snapshot_id: int) -> SetSnapshotRefUpdate:

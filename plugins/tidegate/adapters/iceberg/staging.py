@@ -19,6 +19,7 @@ from pyiceberg.table.update import (
     AssertRefSnapshotId,
     AssertTableUUID,
     RemovePropertiesUpdate,
+    RemoveSnapshotRefUpdate,
     RemoveSnapshotsUpdate,
     SetPropertiesUpdate,
     TableUpdate,
@@ -26,7 +27,7 @@ from pyiceberg.table.update import (
 from pyiceberg.utils.concurrent import ExecutorFactory
 
 from tidegate.adapters.iceberg.catalog import MAIN, IcebergPort, format_name
-from tidegate.adapters.iceberg.commit import commit
+from tidegate.adapters.iceberg.commit import build_tag, commit
 from tidegate.adapters.iceberg.errors import translate_iceberg_errors
 from tidegate.adapters.iceberg.files import (
     drop_empty_folders,
@@ -172,8 +173,15 @@ def _complete_attempt(table: Table, attempt: str) -> StageOutcome | None:
     if text is None:
         return _read_outcome(table, attempt)
     outcome = StageOutcome.from_json(text, _name_place(table, attempt))
-    complete = SetPropertiesUpdate(updates={resource_names.name_staged_property(attempt): text})
-    updates = (complete, RemovePropertiesUpdate(removals=[counted_property]))
+    snapshot = next((s for s in table.metadata.snapshots if read_summary(s).get("tidegate.attempt") == attempt), None)
+    batch = parse_batch(snapshot) if snapshot else None
+    updates: list[TableUpdate] = [
+        SetPropertiesUpdate(updates={resource_names.name_staged_property(attempt): text}),
+        RemovePropertiesUpdate(removals=[counted_property]),
+    ]
+    is_viewed = snapshot is not None and resource_names.VIEWED_SUMMARY in read_summary(snapshot)
+    if snapshot is not None and batch is not None and is_viewed and not outcome.bad:
+        updates.append(build_tag(resource_names.name_staged_tag(batch), snapshot.snapshot_id))
     commit(table, (AssertTableUUID(uuid=table.metadata.table_uuid),), updates)
     return outcome
 
@@ -323,6 +331,8 @@ def _drop_staged(
     updates: list[TableUpdate] = list(get_updates(transaction))
     expired = [i for i in snapshot_ids if i != transaction.table_metadata.current_snapshot_id]
     if expired:
+        tags = [name for name, ref in table.metadata.refs.items() if ref.snapshot_id in expired and name != MAIN]
+        updates += [RemoveSnapshotRefUpdate(ref_name=name) for name in tags]
         updates.append(RemoveSnapshotsUpdate(snapshot_ids=expired))
     if properties:
         updates.append(RemovePropertiesUpdate(removals=properties))

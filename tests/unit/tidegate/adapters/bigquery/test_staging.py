@@ -1,6 +1,7 @@
 """An attempt's files on their way into the intermediate table: all of their rows, once, or nothing of it counts."""
 
 import json
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -17,6 +18,7 @@ from tidegate.adapters.bigquery.staging import BigQueryStaging, forget_attempt, 
 from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.failpoints import install_visitor
+from tidegate.model import resource_names
 from tidegate.model.offsets import Ranges
 from tidegate.model.ownership import FORMAT, FORMAT_LABEL
 from tidegate.model.table_state import SignedAttempt
@@ -34,6 +36,7 @@ class Loading(Warehouse):
         self.folder, self.ends, self.jobs, self.unseen = LocalFolder(folder), list(ends), dict[str, Any](), 0
         self.schema: list[dict[str, Any]] = [{"name": "n", "type": "INTEGER"}]
         self.port = BigQueryStaging({"lake": self}, SqlFiles("bigquery"))
+        self.statements: list[str] = []
 
     @cached_property
     def client(self) -> Any:
@@ -44,6 +47,9 @@ class Loading(Warehouse):
 
         schema = [SchemaField.from_api_repr(field) for field in self.schema]
         return SimpleNamespace(schema=schema, created=datetime(2026, 1, 1, tzinfo=UTC), labels={FORMAT_LABEL: FORMAT})
+
+    def run_statement(self, sql: str, parameters: Any = ()) -> None:
+        self.statements.append(sql)
 
     def _load(self, file: Any, into: str, job_id: str, job_config: Any, **_: Any) -> Any:
         from google.api_core.exceptions import Conflict
@@ -73,7 +79,8 @@ class Loading(Warehouse):
         self.folder.write(f"{place}/counts/part-0.txt", json.dumps(outcome).encode())
 
     def land(self, attempt: str) -> None:
-        self.port.complete_attempt(STAGED, 1, attempt, build_summary(1, attempt))
+        summary = {**build_summary(1, attempt), resource_names.VIEWED_SUMMARY: "true"}
+        self.port.complete_attempt(STAGED, 1, attempt, summary)
 
     @property
     def batches(self) -> list[tuple[int, str]]:
@@ -90,6 +97,7 @@ def test_attempt_whose_loads_bring_in_other_rows_than_were_written_is_not_staged
     with pytest.raises(RetryLater, match=f"brought in rows={sum(row_counts)}, and the stage job wrote rows=5"):
         warehouse.land("a1")
     assert (warehouse.batches, warehouse.folder.list_paths(get_folder(STAGED))) == ([], [])
+    assert warehouse.statements == [], "no live view counts it"
 
 
 def test_attempt_whose_loads_bring_in_what_was_written_is_staged_once(tmp_path: Path) -> None:
@@ -101,6 +109,24 @@ def test_attempt_whose_loads_bring_in_what_was_written_is_staged_once(tmp_path: 
     assert (batch.batch, batch.attempt, batch.snapshot_id) == (1, "a1", 1)
     assert read_loaded_rows(warehouse, STAGED, "a1") == 5
     assert len(warehouse.jobs) == 2
+
+
+@pytest.mark.parametrize("rows", [5, 0])
+def test_attempt_is_marked_for_live_views_once_all_of_it_is_loaded(rows: int, tmp_path: Path) -> None:
+    """One without rows too: the batch behind it continues from its end."""
+    warehouse = Loading(tmp_path, 5)
+    warehouse.leave("a1", rows=rows)
+    warehouse.land("a1")
+    (statement,) = warehouse.statements
+    (batch,) = warehouse.port.list_staged(STAGED, TABLE)
+    text = re.findall(r"'(\{.*\})'", statement)[0]
+    note = json.loads(text.replace("\\\\", "\\"))
+    assert statement.endswith(", 1)")
+    assert note["attempt"] == "a1"
+    assert [json.loads(note[end]) for end in ("start", "end")] == [
+        {topic: {str(part): offset for part, offset in parts.items()} for topic, parts in offsets.items()}
+        for offsets in (batch.ranges.start, batch.ranges.end)
+    ]
 
 
 def test_rows_whose_keys_would_be_compared_without_case_are_not_loaded(tmp_path: Path) -> None:

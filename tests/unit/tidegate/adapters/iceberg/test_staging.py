@@ -32,6 +32,30 @@ def list_folders(kit: Kit) -> list[str]:
     return sorted(path.name for path in data.iterdir() if path.is_dir())
 
 
+def list_tags(kit: Kit) -> dict[str, str]:
+    """The attempt that each tag of the intermediate table is on."""
+    metadata = kit.load(STAGED).metadata
+    snapshots = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
+    tags = {name: ref.snapshot_id for name, ref in metadata.refs.items() if name != "main"}
+    return {name: snapshots[number].summary["tidegate.attempt"] for name, number in tags.items()}
+
+
+def test_newest_complete_attempt_at_each_batch_has_a_tag_that_sql_can_read_until_the_batch_is_cleaned_up(
+    kit: Kit,
+) -> None:
+    kit.stage(4, "killed", 1, finished=False)
+    kit.stage(5, "bad", 1, bad=1)
+    expected = {"tidegate_staged_1": "a2", "tidegate_staged_2": "b", "tidegate_staged_3": "c"}
+    assert list_tags(kit) == expected
+    kit.port.staging.clean_up(STAGED, 2)
+    assert list_tags(kit) == {"tidegate_staged_3": "c"}
+    kit.stage(6, "d", 1)
+    kit.port.staging.clean_up(STAGED, 6)
+    kit.stage(7, "e", 1)
+    kit.port.staging.clean_up(STAGED, 6)
+    assert list_tags(kit) == {"tidegate_staged_7": "e"}
+
+
 def test_clean_up_leaves_no_folder_of_a_batch_whose_files_are_gone(kit: Kit) -> None:
     kit.port.staging.clean_up(STAGED, 2)
     assert list_folders(kit) == ["batch_number=1", "batch_number=2", "batch_number=3"], (

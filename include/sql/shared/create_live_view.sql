@@ -1,0 +1,2 @@
+CREATE OR REPLACE VIEW {{ view | name }} AS
+{{ query }}

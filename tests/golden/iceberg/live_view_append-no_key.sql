@@ -1,0 +1,71 @@
+-- Each staged record is a row beside those of the table.
+WITH
+-- where the table stands; no row after a rollback, so that nothing staged counts until the pipeline has gone on
+`_tidegate_position` AS (
+  SELECT
+    from_json(max_by(s.summary['tidegate.shop.position'], h.made_current_at), 'MAP<STRING, MAP<STRING, BIGINT>>') AS offsets,
+    CAST(max_by(s.summary['tidegate.shop.batch'], h.made_current_at) AS BIGINT) AS batch
+  FROM `lake`.`shop`.`orders`.history h
+  JOIN `lake`.`shop`.`orders`.snapshots s ON s.snapshot_id = h.snapshot_id
+  LEFT JOIN `lake`.`shop`.`orders`.refs r ON r.snapshot_id = h.snapshot_id AND r.name = 'tidegate_shop' AND r.type = 'TAG'
+  WHERE h.is_current_ancestor AND s.summary['tidegate.shop.position'] IS NOT NULL
+  HAVING count(r.name) > 0
+),
+-- complete attempts that this text can read: each has a tag
+`_tidegate_attempts` AS (
+  SELECT *,
+    transform_values(ranges, (t, parts) -> transform_values(parts, (p, r) -> r[1])) AS ends
+  FROM (
+    SELECT
+      CAST(s.summary['tidegate.batch'] AS BIGINT) AS batch, s.summary['tidegate.attempt'] AS attempt,
+      coalesce(CAST(s.summary['added-records'] AS BIGINT), 0L) AS written,
+      from_json(get_json_object(s.summary['tidegate.staged'], '$.ranges'), 'MAP<STRING, MAP<STRING, ARRAY<BIGINT>>>') AS ranges
+    FROM `lake`.`shop`.`orders_shop_tmp`.refs r
+    JOIN `lake`.`shop`.`orders_shop_tmp`.snapshots s ON s.snapshot_id = r.snapshot_id
+    WHERE r.type = 'TAG' AND startswith(r.name, 'tidegate_staged_')
+      AND substring_index(get_json_object(s.summary['tidegate.staged'], '$.shape'), '.', 1) = '0123456789ab'
+      AND coalesce(get_json_object(s.summary['tidegate.staged'], '$.table_uuid'), 'f5d5e0c5-0000-4000-8000-000000000000') = 'f5d5e0c5-0000-4000-8000-000000000000'
+  )
+),
+-- those that are not published, and continue from the position without a gap; all rows of each must be there
+`_tidegate_batches` AS (
+  SELECT batch, attempt FROM (
+    SELECT batch, attempt, bool_and(is_whole AND coalesce(forall(
+      map_entries(before), t -> forall(map_entries(t.value), p -> ranges[t.key][p.key][0] = p.value)
+    ), false)) OVER (ORDER BY batch) AS is_next
+    FROM (
+      SELECT a.*, coalesce(lag(a.ends) OVER (ORDER BY a.batch), p.offsets) AS before, coalesce(w.n, 0L) = a.written AS is_whole
+      FROM `_tidegate_position` p
+      JOIN `_tidegate_attempts` a ON a.batch > p.batch
+      LEFT JOIN (
+        SELECT batch_number, attempt, count(*) AS n FROM `lake`.`shop`.`orders_shop_tmp` GROUP BY batch_number, attempt
+      ) w ON w.batch_number = a.batch AND w.attempt = a.attempt
+    )
+  )
+  WHERE is_next
+),
+`_tidegate_changes` AS (
+    SELECT
+      value.`name` AS `name`,
+      value.`amount` AS `amount`,
+      batch_number AS `_tidegate_batch`,
+      op AS `_tidegate_op`, topic AS `_tidegate_topic`, offset AS `_tidegate_offset`, i AS `_tidegate_i`
+    FROM `lake`.`shop`.`orders_shop_tmp` r LEFT SEMI JOIN `_tidegate_batches` b ON r.batch_number = b.batch AND r.attempt = b.attempt
+    WHERE op <> 'bad'
+)
+SELECT t.`name`, t.`amount`, t.`note`
+FROM `lake`.`shop`.`orders` t
+UNION ALL
+SELECT
+  s.`name` AS `name`,
+  s.`amount` AS `amount`,
+  NULL AS `note`
+FROM `_tidegate_changes` s
+WHERE s.`_tidegate_op` <> 'd'
+-- a batch that is published between the look at the position and the look at the table would be here twice
+AND (
+  SELECT CASE WHEN max_by(l.latest_snapshot_id, l.timestamp) = max(r.snapshot_id) THEN true
+    ELSE raise_error('the table has changed while this query was planned: run it again') END
+  FROM `lake`.`shop`.`orders`.metadata_log_entries l CROSS JOIN `lake`.`shop`.`orders`.refs r
+  WHERE r.name = 'main'
+)

@@ -1,0 +1,97 @@
+-- A key's staged records are folded column by column: each column has the last value that a record gave it, else what the
+-- row has. A delete ends a life of the row, and what follows it starts from nothing; a soft one leaves the row its values.
+WITH
+-- where the table stands; no row after a rollback, so that nothing staged counts until the pipeline has gone on
+`_tidegate_position` AS (
+  SELECT
+    from_json(max_by(s.summary['tidegate.shop.position'], h.made_current_at), 'MAP<STRING, MAP<STRING, BIGINT>>') AS offsets,
+    CAST(max_by(s.summary['tidegate.shop.batch'], h.made_current_at) AS BIGINT) AS batch
+  FROM `lake`.`shop`.`orders`.history h
+  JOIN `lake`.`shop`.`orders`.snapshots s ON s.snapshot_id = h.snapshot_id
+  LEFT JOIN `lake`.`shop`.`orders`.refs r ON r.snapshot_id = h.snapshot_id AND r.name = 'tidegate_shop' AND r.type = 'TAG'
+  WHERE h.is_current_ancestor AND s.summary['tidegate.shop.position'] IS NOT NULL
+  HAVING count(r.name) > 0
+),
+-- complete attempts that this text can read: each has a tag
+`_tidegate_attempts` AS (
+  SELECT *,
+    transform_values(ranges, (t, parts) -> transform_values(parts, (p, r) -> r[1])) AS ends
+  FROM (
+    SELECT
+      CAST(s.summary['tidegate.batch'] AS BIGINT) AS batch, s.summary['tidegate.attempt'] AS attempt,
+      coalesce(CAST(s.summary['added-records'] AS BIGINT), 0L) AS written,
+      from_json(get_json_object(s.summary['tidegate.staged'], '$.ranges'), 'MAP<STRING, MAP<STRING, ARRAY<BIGINT>>>') AS ranges
+    FROM `lake`.`shop`.`orders_shop_tmp`.refs r
+    JOIN `lake`.`shop`.`orders_shop_tmp`.snapshots s ON s.snapshot_id = r.snapshot_id
+    WHERE r.type = 'TAG' AND startswith(r.name, 'tidegate_staged_')
+      AND substring_index(get_json_object(s.summary['tidegate.staged'], '$.shape'), '.', 1) = '0123456789ab'
+      AND coalesce(get_json_object(s.summary['tidegate.staged'], '$.table_uuid'), 'f5d5e0c5-0000-4000-8000-000000000000') = 'f5d5e0c5-0000-4000-8000-000000000000'
+  )
+),
+-- those that are not published, and continue from the position without a gap; all rows of each must be there
+`_tidegate_batches` AS (
+  SELECT batch, attempt FROM (
+    SELECT batch, attempt, bool_and(is_whole AND coalesce(forall(
+      map_entries(before), t -> forall(map_entries(t.value), p -> ranges[t.key][p.key][0] = p.value)
+    ), false)) OVER (ORDER BY batch) AS is_next
+    FROM (
+      SELECT a.*, coalesce(lag(a.ends) OVER (ORDER BY a.batch), p.offsets) AS before, coalesce(w.n, 0L) = a.written AS is_whole
+      FROM `_tidegate_position` p
+      JOIN `_tidegate_attempts` a ON a.batch > p.batch
+      LEFT JOIN (
+        SELECT batch_number, attempt, count(*) AS n FROM `lake`.`shop`.`orders_shop_tmp` GROUP BY batch_number, attempt
+      ) w ON w.batch_number = a.batch AND w.attempt = a.attempt
+    )
+  )
+  WHERE is_next
+),
+`_tidegate_changes` AS (
+
+  SELECT
+    any_value(`id`) AS `id`,
+    max_by(`name`, CASE WHEN `_tidegate_counts` AND `name` IS NOT NULL THEN `_tidegate_at` END) AS `name`,
+    coalesce(bool_or(`_tidegate_counts` AND `name` IS NOT NULL), false) AS `_tidegate_given_1`,
+    max_by(`amount`, CASE WHEN `_tidegate_counts` THEN `_tidegate_at` END) AS `amount`,
+    coalesce(bool_or(`_tidegate_counts`), false) AS `_tidegate_given_2`,
+    max(`_tidegate_last_life`) IS NOT NULL AS `_tidegate_is_row`,
+    coalesce(max(`_tidegate_last_life`) > 0, false) AS `_tidegate_is_reset`,
+    max_by(`_tidegate_op`, `_tidegate_at`) = 'd' AS `_tidegate_ends_deleted`
+  FROM (
+    SELECT *, `_tidegate_op` <> 'd' AND `_tidegate_life` = `_tidegate_last_life` AS `_tidegate_counts` FROM (
+      SELECT *,
+        max(CASE WHEN `_tidegate_op` <> 'd' THEN `_tidegate_life` END) OVER (PARTITION BY `id`) AS `_tidegate_last_life`
+      FROM (
+        SELECT *,
+          struct(`_tidegate_batch`, `_tidegate_offset`, `_tidegate_i`) AS `_tidegate_at`,
+          count_if(`_tidegate_op` = 'd') OVER (
+            PARTITION BY `id`
+            ORDER BY `_tidegate_batch`, `_tidegate_offset`, `_tidegate_i` ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+          ) AS `_tidegate_life`
+        FROM (
+    SELECT
+      key.`id` AS `id`,
+      value.`name` AS `name`,
+      value.`amount` AS `amount`,
+      batch_number AS `_tidegate_batch`,
+      op AS `_tidegate_op`, topic AS `_tidegate_topic`, offset AS `_tidegate_offset`, i AS `_tidegate_i`
+    FROM `lake`.`shop`.`orders_shop_tmp` r LEFT SEMI JOIN `_tidegate_batches` b ON r.batch_number = b.batch AND r.attempt = b.attempt
+    WHERE op <> 'bad'
+        )
+      )
+    )
+  )
+  GROUP BY `id`
+)
+SELECT t.`id`, t.`name`, t.`amount`
+FROM `lake`.`shop`.`orders` t
+LEFT ANTI JOIN `_tidegate_changes` s ON t.`id` <=> s.`id`
+UNION ALL
+SELECT
+  s.`id` AS `id`,
+  CASE WHEN t.`_tidegate_there` IS NULL OR s.`_tidegate_given_1` OR s.`_tidegate_is_reset` THEN s.`name` ELSE t.`name` END AS `name`,
+  CASE WHEN t.`_tidegate_there` IS NULL OR s.`_tidegate_given_2` OR s.`_tidegate_is_reset` THEN s.`amount` ELSE t.`amount` END AS `amount`
+FROM `_tidegate_changes` s
+LEFT JOIN (
+  SELECT t.*, true AS `_tidegate_there` FROM `lake`.`shop`.`orders` t LEFT SEMI JOIN `_tidegate_changes` s ON t.`id` <=> s.`id`
+) t ON t.`id` <=> s.`id`
+WHERE NOT s.`_tidegate_ends_deleted`

@@ -1,0 +1,106 @@
+-- A staged record counts if its sequence is not lower than any before it, nor than that of the row and of a remembered delete.
+WITH
+-- where the table stands; no row after a rollback, so that nothing staged counts until the pipeline has gone on
+`_tidegate_position` AS (
+  SELECT
+    from_json(max_by(s.summary['tidegate.shop.position'], h.made_current_at), 'MAP<STRING, MAP<STRING, BIGINT>>') AS offsets,
+    CAST(max_by(s.summary['tidegate.shop.batch'], h.made_current_at) AS BIGINT) AS batch
+  FROM `lake`.`shop`.`orders`.history h
+  JOIN `lake`.`shop`.`orders`.snapshots s ON s.snapshot_id = h.snapshot_id
+  LEFT JOIN `lake`.`shop`.`orders`.refs r ON r.snapshot_id = h.snapshot_id AND r.name = 'tidegate_shop' AND r.type = 'TAG'
+  WHERE h.is_current_ancestor AND s.summary['tidegate.shop.position'] IS NOT NULL
+  HAVING count(r.name) > 0
+),
+-- complete attempts that this text can read: each has a tag
+`_tidegate_attempts` AS (
+  SELECT *,
+    transform_values(ranges, (t, parts) -> transform_values(parts, (p, r) -> r[1])) AS ends
+  FROM (
+    SELECT
+      CAST(s.summary['tidegate.batch'] AS BIGINT) AS batch, s.summary['tidegate.attempt'] AS attempt,
+      coalesce(CAST(s.summary['added-records'] AS BIGINT), 0L) AS written,
+      from_json(get_json_object(s.summary['tidegate.staged'], '$.ranges'), 'MAP<STRING, MAP<STRING, ARRAY<BIGINT>>>') AS ranges
+    FROM `lake`.`shop`.`orders_shop_tmp`.refs r
+    JOIN `lake`.`shop`.`orders_shop_tmp`.snapshots s ON s.snapshot_id = r.snapshot_id
+    WHERE r.type = 'TAG' AND startswith(r.name, 'tidegate_staged_')
+      AND substring_index(get_json_object(s.summary['tidegate.staged'], '$.shape'), '.', 1) = '0123456789ab'
+      AND coalesce(get_json_object(s.summary['tidegate.staged'], '$.table_uuid'), 'f5d5e0c5-0000-4000-8000-000000000000') = 'f5d5e0c5-0000-4000-8000-000000000000'
+  )
+),
+-- those that are not published, and continue from the position without a gap; all rows of each must be there
+`_tidegate_batches` AS (
+  SELECT batch, attempt FROM (
+    SELECT batch, attempt, bool_and(is_whole AND coalesce(forall(
+      map_entries(before), t -> forall(map_entries(t.value), p -> ranges[t.key][p.key][0] = p.value)
+    ), false)) OVER (ORDER BY batch) AS is_next
+    FROM (
+      SELECT a.*, coalesce(lag(a.ends) OVER (ORDER BY a.batch), p.offsets) AS before, coalesce(w.n, 0L) = a.written AS is_whole
+      FROM `_tidegate_position` p
+      JOIN `_tidegate_attempts` a ON a.batch > p.batch
+      LEFT JOIN (
+        SELECT batch_number, attempt, count(*) AS n FROM `lake`.`shop`.`orders_shop_tmp` GROUP BY batch_number, attempt
+      ) w ON w.batch_number = a.batch AND w.attempt = a.attempt
+    )
+  )
+  WHERE is_next
+),
+`_tidegate_changes` AS (
+  SELECT s.*,
+    s.`_tidegate_reset` IS NOT NULL AS `_tidegate_is_reset`,
+    coalesce(s.`_tidegate_last`.op = 'd', true)
+      OR coalesce(s.`_tidegate_reset`.at > s.`_tidegate_last`.at, false) AS `_tidegate_ends_deleted`,
+    CASE WHEN s.`_tidegate_is_row` THEN s.`_tidegate_sequence` END AS `_tidegate_row_sequence`,
+    s.`_tidegate_last`.sequence AS `_tidegate_newest`
+  FROM (
+  SELECT * FROM (
+    SELECT *,
+      row_number() OVER (
+        PARTITION BY `id`
+        ORDER BY `_tidegate_is_row` DESC, `_tidegate_at` DESC
+      ) AS `_tidegate_rank`
+    FROM (
+      SELECT *,
+        `_tidegate_op` <> 'd' AND coalesce(`_tidegate_sequence` >= `_tidegate_before`, true) AS `_tidegate_is_row`
+      FROM (
+        SELECT *,
+          max(`_tidegate_sequence`) OVER (
+            PARTITION BY `id`
+            ORDER BY `_tidegate_at` ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+          ) AS `_tidegate_before`,
+          max(CASE WHEN `_tidegate_sequence` IS NOT NULL THEN named_struct(
+            'sequence', `_tidegate_sequence`, 'at', `_tidegate_at`, 'timestamp', `_tidegate_timestamp`, 'op', `_tidegate_op`
+          ) END) OVER (PARTITION BY `id`) AS `_tidegate_last`,
+          max(CASE WHEN `_tidegate_sequence` IS NULL THEN named_struct(
+            'at', `_tidegate_at`, 'timestamp', `_tidegate_timestamp`
+          ) END) OVER (PARTITION BY `id`) AS `_tidegate_reset`
+        FROM (
+    SELECT
+      key.`id` AS `id`,
+      value.`name` AS `name`,
+      value.`lsn` AS `lsn`,
+      sequence AS `_tidegate_sequence`, timestamp AS `_tidegate_timestamp`,
+      struct(batch_number, offset, topic, partition, i) AS `_tidegate_at`,
+      batch_number AS `_tidegate_batch`,
+      op AS `_tidegate_op`, topic AS `_tidegate_topic`, offset AS `_tidegate_offset`, i AS `_tidegate_i`
+    FROM `lake`.`shop`.`orders_shop_tmp` r LEFT SEMI JOIN `_tidegate_batches` b ON r.batch_number = b.batch AND r.attempt = b.attempt
+    WHERE op <> 'bad'
+        )
+      )
+    )
+  )
+  WHERE `_tidegate_rank` = 1
+  ) s
+)
+SELECT t.`id`, t.`name`, t.`lsn`
+FROM `lake`.`shop`.`orders` t
+LEFT ANTI JOIN `_tidegate_changes` s ON t.`id` <=> s.`id`
+UNION ALL
+SELECT
+  s.`id` AS `id`,
+  CASE WHEN t.`_tidegate_there` IS NULL OR s.`_tidegate_newest` >= named_struct('lsn', t.`lsn`) THEN s.`name` ELSE t.`name` END AS `name`,
+  CASE WHEN t.`_tidegate_there` IS NULL OR s.`_tidegate_newest` >= named_struct('lsn', t.`lsn`) THEN s.`lsn` ELSE t.`lsn` END AS `lsn`
+FROM `_tidegate_changes` s
+LEFT JOIN (
+  SELECT t.*, true AS `_tidegate_there` FROM `lake`.`shop`.`orders` t LEFT SEMI JOIN `_tidegate_changes` s ON t.`id` <=> s.`id`
+) t ON t.`id` <=> s.`id`
+WHERE CASE WHEN t.`_tidegate_there` IS NULL THEN s.`_tidegate_newest` IS NOT NULL AND NOT s.`_tidegate_ends_deleted` ELSE true END
