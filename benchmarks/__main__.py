@@ -24,6 +24,7 @@ from benchmarks import (
     fleet,
     formats,
     latency,
+    live,
     marginal,
     memory,
     one_merge,
@@ -53,6 +54,7 @@ PARTS: dict[str, Callable[[Bench], Result]] = {
     "k": fixed.measure,
     "l": fleet.measure,
     "m": one_merge.measure,
+    "n": live.measure,
 }
 BESIDE = ("a", "b", "c", "d")  # beside peers or fresh copies, on one server: a quick run of them takes some minutes
 WITHOUT_BROKER = ("e", "i", "l")  # e and l bring a whole stack of their own, i needs none
@@ -63,7 +65,8 @@ EPILOG = (
     "d reads after many flushes; e a record through Airflow; f one core and two, one worker and two; g memory; "
     "h formats; i reading 200 pipelines; j publishing, beside a plain producer; "
     "k what a flush costs before the first record, and how soon a row is there, without Airflow; "
-    "l many pipelines in a fleet, few with work; m batches that are staged one by one and merged as one"
+    "l many pipelines in a fleet, few with work; m batches that are staged one by one and merged as one; "
+    "n how soon a record is in the live view"
 )
 
 

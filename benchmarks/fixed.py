@@ -101,7 +101,7 @@ def _flush_by_command(server: SparkServer, lake: Lake, name: str) -> tuple[float
     before = count_cpu_seconds(server.pid)
     usage = follow(
         [str(PYTHON), "-m", "tidegate", "flush", name],
-        _build_environment(server, lake),
+        build_environment(server, lake),
         lake.logs / f"command-{next(lake.numbers)}.log",
         CHILD_SECONDS,
     )
@@ -110,7 +110,8 @@ def _flush_by_command(server: SparkServer, lake: Lake, name: str) -> tuple[float
     return usage.wall, usage.cpu, count_cpu_seconds(server.pid) - before
 
 
-def _build_environment(server: SparkServer, lake: Lake) -> dict[str, str]:
+def build_environment(server: SparkServer, lake: Lake) -> dict[str, str]:
+    """For a command of the product."""
     path = f"{ROOT / 'plugins'}:{ROOT / 'jobs'}"
     return {**server.build_environment(), "TIDEGATE_INCLUDE": str(lake.include), "PYTHONPATH": path}
 
@@ -137,7 +138,7 @@ def _measure_delays(bench: Bench, server: SparkServer, lake: Lake, name: str) ->
     catalog = load_catalog(OWN, type="sql", uri=f"sqlite:///{place}/catalog.db", warehouse=f"file://{place}/warehouse")
     log = lake.logs / "run.log"
     child = processes.start_process(
-        [str(PYTHON), "-m", "tidegate", "run", name], _build_environment(server, lake), ROOT, log
+        [str(PYTHON), "-m", "tidegate", "run", name], build_environment(server, lake), ROOT, log
     )
     delays = []
     try:

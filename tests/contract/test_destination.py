@@ -201,7 +201,14 @@ def build_iceberg_kit(folder: Path, properties: dict[str, str] | None = None) ->
         load().append(arrow, snapshot_properties=summary, branch=ref)
 
     def stage(
-        batch: int, attempt: str, rows: int, bad: int = 0, finished: bool = True, *, pipeline: str = PIPELINE
+        batch: int,
+        attempt: str,
+        rows: int,
+        bad: int = 0,
+        finished: bool = True,
+        *,
+        pipeline: str = PIPELINE,
+        viewed: bool = False,
     ) -> None:
         catalog.create_table_if_not_exists(
             STAGED.removeprefix("lake."), staged_schema, partition_spec=by_batch, properties=OWN_STAGED.properties
@@ -214,7 +221,8 @@ def build_iceberg_kit(folder: Path, properties: dict[str, str] | None = None) ->
         # one snapshot, as Spark's overwrite makes it; PyIceberg's own overwrite would make two
         transaction = table.transaction()
         with transaction.update_snapshot(
-            snapshot_properties={**build_summary(batch, attempt, pipeline), resource_names.VIEWED_SUMMARY: "true"}
+            snapshot_properties=build_summary(batch, attempt, pipeline)
+            | ({resource_names.VIEWED_SUMMARY: "true"} if viewed else {})
         ).overwrite() as overwrite:
             for task in replaced:
                 overwrite.delete_data_file(task.file)

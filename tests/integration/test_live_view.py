@@ -1,7 +1,9 @@
 """The live view through real Kafka, Spark and Iceberg: at each moment the table as the next merges will make it."""
 
+import itertools
 import json
 import random
+import re
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -72,6 +74,26 @@ class LakeView(View):
     def read_tables(self) -> dict[str, Rows]:
         return {table: sort_rows(self._query(f"SELECT * FROM {table}")) for table in self._texts}
 
+    def list_tables(self) -> list[str]:
+        return list(self._texts)
+
+    def render_between(self, table: str, earlier: "Moment", later: "Moment") -> str:
+        """The query with its look at the position in one moment, and all later looks in another."""
+        name = ".".join(f"`{word}`" for word in table.split("."))
+        text = re.sub(rf"{name}\.(refs|snapshots|history)", rf"{earlier.tables[table]}.\1", self._texts[table])
+        assert text != self._texts[table]
+        return re.sub(rf"{name}(?=[\s.])", later.tables[table], text)
+
+
+class Moment:
+    """The tables of a view as they are now, under names of their own."""
+
+    def __init__(self, workbench: Any, view: LakeView, number: int) -> None:
+        self.tables = {table: f"{table}_{number}" for table in view.list_tables()}
+        for table, copy in self.tables.items():
+            location = workbench.load_iceberg(table.partition(".")[2]).metadata_location
+            workbench.run_spark_sql(f"CALL lake.system.register_table('{copy.partition('.')[2]}', '{location}')")
+
 
 class WarehouseView(View):
     """In BigQuery."""
@@ -120,13 +142,18 @@ def check_every_point(workbench: Any, topic: str, view: Any, flushed: str) -> No
     assert view.read() == with_two == view.read_tables()
 
 
-def test_view_is_the_table_after_the_merge_at_every_point(workbench: Any) -> None:
+def test_view_is_the_table_after_the_merge_at_every_point(workbench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = workbench.topic()
     tables = [{"name": f"lake.shop.{name}", **options} for name, options in TABLES.items()]
     workbench.pipeline("live", [topic], stage=CLOCK, key=KEY, value=VALUE, tables=tables)
     workbench.produce(topic, *make_records(1))
     workbench.flush("live")
-    check_every_point(workbench, topic, LakeView(workbench, "live"), "live")
+    view = LakeView(workbench, "live")
+    check_every_point(workbench, topic, view, "live")
+    monkeypatch.setattr("tidegate.adapters.iceberg.staging.KEPT_MS", 0)
+    clean_up(workbench.open_session("live"))
+    assert workbench.read_rows("shop.both_live_tmp") == [], "they are kept for readers, and no longer than that"
+    assert view.read() == view.read_tables()
 
 
 def test_view_in_bigquery_is_the_table_after_the_merge_at_every_point(dwh: Any) -> None:
@@ -250,7 +277,34 @@ def test_changed_file_shows_what_is_merged_until_the_view_is_made_anew(workbench
     assert narrow_rows == before["lake.shop.wider"]
 
 
-def test_readers_see_each_row_once_while_batches_are_staged_and_merged(workbench: Any) -> None:
+def test_batch_published_between_a_querys_looks_at_position_and_table_changes_no_row(workbench: Any) -> None:
+    """Spark loads each table of a query at a moment of its own: here each look is at the metadata of its moment."""
+    topic = workbench.topic()
+    tables = [{"name": f"lake.shop.between_{name}", **options} for name, options in TABLES.items()]
+    workbench.pipeline("between", [topic], stage=CLOCK, key=KEY, value=VALUE, tables=tables)
+    workbench.produce(topic, *make_records(1))
+    workbench.flush("between")
+    view = LakeView(workbench, "between")
+    moments = [Moment(workbench, view, 0)]
+    for seed in (2, 3):
+        workbench.produce(topic, *make_records(seed))
+        queue = stage_next(workbench, "between")
+    staged = view.read()
+    for number in (2, 3):
+        merge_batch(workbench, "between", queue, number)
+        moments.append(Moment(workbench, view, number))
+    clean_up(workbench.open_session("between"))
+    for earlier, later in itertools.combinations(moments, 2):
+        for table in staged:
+            text = view.render_between(table, earlier, later)
+            if table.endswith(("_removed", "_appended")):
+                with pytest.raises(Exception, match="the table has changed while this query was planned: run it again"):
+                    workbench.run_spark_sql(text)
+            else:
+                assert sort_rows([row.asDict() for row in workbench.run_spark_sql(text)]) == staged[table]
+
+
+def test_readers_see_each_batch_once_it_is_staged_while_it_is_merged_and_cleaned_up(workbench: Any) -> None:
     topic = workbench.topic()
     workbench.pipeline(
         "busy",
@@ -262,13 +316,14 @@ def test_readers_see_each_row_once_while_batches_are_staged_and_merged(workbench
     workbench.produce(topic, *(({"id": id}, {"id": id, "n": 0}) for id in range(20)))
     workbench.flush("busy")
     view = LakeView(workbench, "busy")
-    failures: list[Exception] = []
+    staged, failures = [0], list[Exception]()
 
     def write() -> None:
         try:
             for n in range(1, 7):
                 workbench.produce(topic, *(({"id": id}, {"id": id, "n": n}) for id in range(20)))
                 queue = stage_next(workbench, "busy")
+                staged.append(n)
                 if n % 3 == 0:
                     for batch in queue:
                         merge(workbench.open_session("busy"), batch)
@@ -278,16 +333,19 @@ def test_readers_see_each_row_once_while_batches_are_staged_and_merged(workbench
 
     writer = threading.Thread(target=write)
     writer.start()
-    seen = []
+    looks = []
     while writer.is_alive():
-        seen.append([(row["id"], row["n"]) for row in view.read()["lake.shop.busy"]])
+        before = staged[-1]
+        rows = [(row["id"], row["n"]) for row in view.read()["lake.shop.busy"]]
+        looks.append((before, rows, staged[-1]))
     writer.join()
     assert failures == []
-    assert all([id for id, _ in sorted(rows)] == list(range(20)) for rows in seen)
-    assert all(len({n for _, n in rows}) == 1 for rows in seen), "a batch is seen whole"
-    assert [row["n"] for row in view.read()["lake.shop.busy"]] == [6] * 20, [
-        sorted({n for _, n in rows}) for rows in seen
-    ]
+    for before, rows, after in looks:
+        assert [id for id, _ in sorted(rows)] == list(range(20))
+        (n,) = {n for _, n in rows}  # a batch is seen whole
+        assert before <= n <= after + 1, "its batch may be complete before the writer knows"
+    assert view.read() == view.read_tables()
+    assert [row["n"] for row in view.read_tables()["lake.shop.busy"]] == [6] * 20
 
 
 def test_view_is_refused_in_words_where_no_query_gives_its_rows(workbench: Any) -> None:

@@ -1,16 +1,33 @@
-{#- What the table holds and what waits. Spark looks up each table of a query once, in the order of the text: first these,
-    then the table itself. A batch that is published meanwhile is folded a second time, which changes no upsert. -#}
+{#- What the table holds and what waits. Spark looks up each table of a query once, in the order of the text:
+
+    1. The position: the tag first, then the snapshots, then which of them are main's; so what it names is there.
+    2. The table, which may have moved on from the position by then: its next batches are folded a second time, and
+       that changes no upsert.
+    3. Remembered deletes: of no batch that 4 does not know.
+    4. What is staged: all batches from the position to where the table stands, and later ones. Published ones stay for
+       longer than a query is planned (`KEPT_MS` in staging.py). -#}
 -- where the table stands; no row after a rollback, so that nothing staged counts until the pipeline has gone on
 {{ "position" | ours }} AS (
   SELECT
     from_json(max_by(s.summary[{{ (mark ~ "position") | text }}], h.made_current_at), 'MAP<STRING, MAP<STRING, BIGINT>>') AS offsets,
     CAST(max_by(s.summary[{{ (mark ~ "batch") | text }}], h.made_current_at) AS BIGINT) AS batch
-  FROM {{ target | name }}.history h
-  JOIN {{ target | name }}.snapshots s ON s.snapshot_id = h.snapshot_id
-  LEFT JOIN {{ target | name }}.refs r ON r.snapshot_id = h.snapshot_id AND r.name = {{ tag | text }} AND r.type = 'TAG'
-  WHERE h.is_current_ancestor AND s.summary[{{ (mark ~ "position") | text }}] IS NOT NULL
-  HAVING count(r.name) > 0
+  FROM {{ target | name }}.refs r
+  CROSS JOIN {{ target | name }}.snapshots s
+  JOIN {{ target | name }}.history h ON h.snapshot_id = s.snapshot_id
+  WHERE r.name = {{ tag | text }} AND r.type = 'TAG'
+    AND h.is_current_ancestor AND s.summary[{{ (mark ~ "position") | text }}] IS NOT NULL
+  HAVING bool_or(h.snapshot_id = r.snapshot_id)
 ),
+{{ "rows" | ours }} AS (
+  SELECT
+    {%- for column in columns %} {{ column | quoted }}{{ "," if not loop.last }}{% endfor %}
+  FROM {{ target | name }}
+),
+{%- if deletes is defined and deletes %}
+{{ "remembered" | ours }} AS (
+  SELECT * FROM {{ deletes | name }}
+),
+{%- endif %}
 -- complete attempts that this text can read: each has a tag
 {{ "attempts" | ours }} AS (
   SELECT *,

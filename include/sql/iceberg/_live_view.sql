@@ -7,7 +7,7 @@ WITH
 )
 SELECT
   {%- for column in columns %} t.{{ column | quoted }}{{ "," if not loop.last }}{% endfor %}
-FROM {{ target | name }} t
+FROM {{ "rows" | ours }} t
 {%- if leaves is defined %}
 LEFT ANTI JOIN {{ "changes" | ours }} s ON {% block found %}{% endblock %}{% include "_on_key.sql" %}
 {%- endif %}
@@ -24,7 +24,7 @@ SELECT
 FROM {{ "changes" | ours }} s
 {%- if asks_rows %}
 LEFT JOIN (
-  SELECT t.*, true AS {{ "there" | ours }} FROM {{ target | name }} t LEFT SEMI JOIN {{ "changes" | ours }} s ON {% include "_on_key.sql" %}
+  SELECT t.*, true AS {{ "there" | ours }} FROM {{ "rows" | ours }} t LEFT SEMI JOIN {{ "changes" | ours }} s ON {% include "_on_key.sql" %}
 ) t ON {% include "_on_key.sql" %}
 {%- endif %}
 WHERE {% block stays %}s.{{ "op" | ours }} <> 'd'{% endblock %}

@@ -5,11 +5,16 @@ WITH
   SELECT
     from_json(max_by(s.summary['tidegate.shop.position'], h.made_current_at), 'MAP<STRING, MAP<STRING, BIGINT>>') AS offsets,
     CAST(max_by(s.summary['tidegate.shop.batch'], h.made_current_at) AS BIGINT) AS batch
-  FROM `lake`.`shop`.`orders`.history h
-  JOIN `lake`.`shop`.`orders`.snapshots s ON s.snapshot_id = h.snapshot_id
-  LEFT JOIN `lake`.`shop`.`orders`.refs r ON r.snapshot_id = h.snapshot_id AND r.name = 'tidegate_shop' AND r.type = 'TAG'
-  WHERE h.is_current_ancestor AND s.summary['tidegate.shop.position'] IS NOT NULL
-  HAVING count(r.name) > 0
+  FROM `lake`.`shop`.`orders`.refs r
+  CROSS JOIN `lake`.`shop`.`orders`.snapshots s
+  JOIN `lake`.`shop`.`orders`.history h ON h.snapshot_id = s.snapshot_id
+  WHERE r.name = 'tidegate_shop' AND r.type = 'TAG'
+    AND h.is_current_ancestor AND s.summary['tidegate.shop.position'] IS NOT NULL
+  HAVING bool_or(h.snapshot_id = r.snapshot_id)
+),
+`_tidegate_rows` AS (
+  SELECT `id`, `name`, `lsn`
+  FROM `lake`.`shop`.`orders`
 ),
 -- complete attempts that this text can read: each has a tag
 `_tidegate_attempts` AS (
@@ -92,7 +97,7 @@ WITH
   ) s
 )
 SELECT t.`id`, t.`name`, t.`lsn`
-FROM `lake`.`shop`.`orders` t
+FROM `_tidegate_rows` t
 LEFT ANTI JOIN `_tidegate_changes` s ON t.`id` <=> s.`id`
 UNION ALL
 SELECT
@@ -101,6 +106,6 @@ SELECT
   CASE WHEN t.`_tidegate_there` IS NULL OR s.`_tidegate_newest` >= named_struct('lsn', t.`lsn`) THEN s.`lsn` ELSE t.`lsn` END AS `lsn`
 FROM `_tidegate_changes` s
 LEFT JOIN (
-  SELECT t.*, true AS `_tidegate_there` FROM `lake`.`shop`.`orders` t LEFT SEMI JOIN `_tidegate_changes` s ON t.`id` <=> s.`id`
+  SELECT t.*, true AS `_tidegate_there` FROM `_tidegate_rows` t LEFT SEMI JOIN `_tidegate_changes` s ON t.`id` <=> s.`id`
 ) t ON t.`id` <=> s.`id`
 WHERE CASE WHEN t.`_tidegate_there` IS NULL THEN s.`_tidegate_newest` IS NOT NULL AND NOT s.`_tidegate_ends_deleted` ELSE true END

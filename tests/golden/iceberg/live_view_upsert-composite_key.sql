@@ -5,11 +5,16 @@ WITH
   SELECT
     from_json(max_by(s.summary['tidegate.shop.position'], h.made_current_at), 'MAP<STRING, MAP<STRING, BIGINT>>') AS offsets,
     CAST(max_by(s.summary['tidegate.shop.batch'], h.made_current_at) AS BIGINT) AS batch
-  FROM `lake`.`shop`.`orders`.history h
-  JOIN `lake`.`shop`.`orders`.snapshots s ON s.snapshot_id = h.snapshot_id
-  LEFT JOIN `lake`.`shop`.`orders`.refs r ON r.snapshot_id = h.snapshot_id AND r.name = 'tidegate_shop' AND r.type = 'TAG'
-  WHERE h.is_current_ancestor AND s.summary['tidegate.shop.position'] IS NOT NULL
-  HAVING count(r.name) > 0
+  FROM `lake`.`shop`.`orders`.refs r
+  CROSS JOIN `lake`.`shop`.`orders`.snapshots s
+  JOIN `lake`.`shop`.`orders`.history h ON h.snapshot_id = s.snapshot_id
+  WHERE r.name = 'tidegate_shop' AND r.type = 'TAG'
+    AND h.is_current_ancestor AND s.summary['tidegate.shop.position'] IS NOT NULL
+  HAVING bool_or(h.snapshot_id = r.snapshot_id)
+),
+`_tidegate_rows` AS (
+  SELECT `order_id`, `line`, `name`, `amount`
+  FROM `lake`.`shop`.`orders`
 ),
 -- complete attempts that this text can read: each has a tag
 `_tidegate_attempts` AS (
@@ -65,7 +70,7 @@ WITH
   WHERE `_tidegate_rank` = 1
 )
 SELECT t.`order_id`, t.`line`, t.`name`, t.`amount`
-FROM `lake`.`shop`.`orders` t
+FROM `_tidegate_rows` t
 LEFT ANTI JOIN `_tidegate_changes` s ON t.`order_id` <=> s.`order_id` AND t.`line` <=> s.`line`
 UNION ALL
 SELECT

@@ -5,11 +5,16 @@ WITH
   SELECT
     from_json(max_by(s.summary['tidegate.shop.position'], h.made_current_at), 'MAP<STRING, MAP<STRING, BIGINT>>') AS offsets,
     CAST(max_by(s.summary['tidegate.shop.batch'], h.made_current_at) AS BIGINT) AS batch
-  FROM `lake`.`my shop`.`or``ders`.history h
-  JOIN `lake`.`my shop`.`or``ders`.snapshots s ON s.snapshot_id = h.snapshot_id
-  LEFT JOIN `lake`.`my shop`.`or``ders`.refs r ON r.snapshot_id = h.snapshot_id AND r.name = 'tidegate_shop' AND r.type = 'TAG'
-  WHERE h.is_current_ancestor AND s.summary['tidegate.shop.position'] IS NOT NULL
-  HAVING count(r.name) > 0
+  FROM `lake`.`my shop`.`or``ders`.refs r
+  CROSS JOIN `lake`.`my shop`.`or``ders`.snapshots s
+  JOIN `lake`.`my shop`.`or``ders`.history h ON h.snapshot_id = s.snapshot_id
+  WHERE r.name = 'tidegate_shop' AND r.type = 'TAG'
+    AND h.is_current_ancestor AND s.summary['tidegate.shop.position'] IS NOT NULL
+  HAVING bool_or(h.snapshot_id = r.snapshot_id)
+),
+`_tidegate_rows` AS (
+  SELECT `order id`, `select`, `a``b`, `c.d`, `größe`, `it's`, `名前`
+  FROM `lake`.`my shop`.`or``ders`
 ),
 -- complete attempts that this text can read: each has a tag
 `_tidegate_attempts` AS (
@@ -68,7 +73,7 @@ WITH
   WHERE `_tidegate_rank` = 1
 )
 SELECT t.`order id`, t.`select`, t.`a``b`, t.`c.d`, t.`größe`, t.`it's`, t.`名前`
-FROM `lake`.`my shop`.`or``ders` t
+FROM `_tidegate_rows` t
 LEFT ANTI JOIN `_tidegate_changes` s ON t.`order id` <=> s.`order id` AND t.`select` <=> s.`select`
 UNION ALL
 SELECT

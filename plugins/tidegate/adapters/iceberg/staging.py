@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 import warnings
 from collections import Counter
 from collections.abc import Sequence
@@ -53,6 +54,11 @@ from tidegate.ports.destination import StagingStore
 
 HIGHEST_BATCH_PROPERTY = "tidegate.highest-batch"  # of an intermediate table; the statement that makes it sets it too
 MAX_COMMITS = 10
+# JSON: when a clean-up first saw batches up to a number published; of an intermediate table that live views read
+PUBLISHED_PROPERTY = "tidegate.published"
+# A live view reads a table and what is staged at two moments, and its files until it ends. Longer costs each staging
+# time, as the metadata of the intermediate table names every batch.
+KEPT_MS = 10 * 60_000
 
 
 class IcebergStaging(IcebergPort, StagingStore):
@@ -145,7 +151,9 @@ class IcebergStaging(IcebergPort, StagingStore):
         for _ in range(MAX_COMMITS):
             loaded_table = self.catalogs.table(intermediate)
             with suppress(CommitRefused):
-                return {} if loaded_table is None else _remove_batches(loaded_table, up_to_batch)
+                if loaded_table is None:
+                    return {}
+                return _remove_batches(loaded_table, _find_unread_batch(loaded_table, up_to_batch))
         raise RetryLater(
             f"intermediate={intermediate} up_to_batch={up_to_batch}: other commits to the table were faster "
             f"{MAX_COMMITS} times; the next clean-up does the rest"
@@ -233,6 +241,24 @@ def _is_dead(table: Table, snapshot: Snapshot) -> bool:
     if outcome is None or "tidegate.staged" not in summary:
         return False
     return not outcome.can_be_merged(Ranges.from_dict(json.loads(summary["tidegate.staged"])["ranges"]).span)
+
+
+def _find_unread_batch(table: Table, up_to_batch: int) -> int:
+    """Up to which of the published batches no live view is read any more; all of them where none may be read."""
+    if not any(resource_names.VIEWED_SUMMARY in read_summary(snapshot) for snapshot in table.metadata.snapshots):
+        return up_to_batch
+    now_ms = time.time_ns() // 1_000_000
+    seen_ms = {int(k): v for k, v in json.loads(table.metadata.properties.get(PUBLISHED_PROPERTY, "{}")).items()}
+    is_new = up_to_batch > max(seen_ms, default=0)
+    if is_new:
+        seen_ms[up_to_batch] = now_ms
+    unread_batch = max((b for b, ms in seen_ms.items() if b <= up_to_batch and ms <= now_ms - KEPT_MS), default=0)
+    if is_new:
+        text = json.dumps({batch: ms for batch, ms in seen_ms.items() if batch >= unread_batch})
+        requirements = (AssertTableUUID(uuid=table.metadata.table_uuid),)
+        commit(table, requirements, [SetPropertiesUpdate(updates={PUBLISHED_PROPERTY: text})])
+        table.refresh()
+    return unread_batch
 
 
 def _remove_batches(table: Table, up_to_batch: int) -> dict[str, int]:

@@ -1,5 +1,6 @@
 """How an attempt becomes complete, and what a clean-up leaves of an intermediate table's files."""
 
+import json
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,21 @@ from tidegate.model.ownership import Ownership, TableKind
 @pytest.fixture
 def kit(tmp_path: Path) -> Kit:
     """Three staged batches, of two files each in the first."""
-    iceberg_kit = build_iceberg_kit(tmp_path)
-    iceberg_kit.stage(1, "a1", 3)
-    iceberg_kit.stage(1, "a2", 2)
-    iceberg_kit.stage(2, "b", 2)
-    iceberg_kit.stage(3, "c", 4)
+    return stage_three(tmp_path)
+
+
+@pytest.fixture
+def viewed_kit(tmp_path: Path) -> Kit:
+    """The same of a pipeline whose staging has a clock: live views may read them."""
+    return stage_three(tmp_path, viewed=True)
+
+
+def stage_three(folder: Path, **options: Any) -> Kit:
+    iceberg_kit = build_iceberg_kit(folder)
+    iceberg_kit.stage(1, "a1", 3, **options)
+    iceberg_kit.stage(1, "a2", 2, **options)
+    iceberg_kit.stage(2, "b", 2, **options)
+    iceberg_kit.stage(3, "c", 4, **options)
     return iceberg_kit
 
 
@@ -40,20 +51,47 @@ def list_tags(kit: Kit) -> dict[str, str]:
     return {name: snapshots[number].summary["tidegate.attempt"] for name, number in tags.items()}
 
 
-def test_newest_complete_attempt_at_each_batch_has_a_tag_that_sql_can_read_until_the_batch_is_cleaned_up(
-    kit: Kit,
-) -> None:
-    kit.stage(4, "killed", 1, finished=False)
-    kit.stage(5, "bad", 1, bad=1)
-    expected = {"tidegate_staged_1": "a2", "tidegate_staged_2": "b", "tidegate_staged_3": "c"}
-    assert list_tags(kit) == expected
-    kit.port.staging.clean_up(STAGED, 2)
-    assert list_tags(kit) == {"tidegate_staged_3": "c"}
-    kit.stage(6, "d", 1)
-    kit.port.staging.clean_up(STAGED, 6)
-    kit.stage(7, "e", 1)
-    kit.port.staging.clean_up(STAGED, 6)
-    assert list_tags(kit) == {"tidegate_staged_7": "e"}
+def test_newest_complete_attempt_at_each_batch_has_a_tag_that_sql_can_read(viewed_kit: Kit) -> None:
+    viewed_kit.stage(4, "killed", 1, finished=False, viewed=True)
+    viewed_kit.stage(5, "bad", 1, bad=1, viewed=True)
+    assert list_tags(viewed_kit) == {"tidegate_staged_1": "a2", "tidegate_staged_2": "b", "tidegate_staged_3": "c"}
+
+
+def test_attempt_that_no_view_reads_has_no_tag(kit: Kit) -> None:
+    assert list_tags(kit) == {}
+
+
+def let_time_pass(kit: Kit, ms: int) -> None:
+    """As if that long ago each clean-up had run that has run so far."""
+    table = kit.load(STAGED)
+    seen_ms = json.loads(table.properties[staging.PUBLISHED_PROPERTY])
+    with table.transaction() as transaction:
+        text = json.dumps({batch: seen - ms for batch, seen in seen_ms.items()})
+        transaction.set_properties({staging.PUBLISHED_PROPERTY: text})
+
+
+def test_published_batch_stays_whole_for_views_that_began_to_read_before_it_was_published(viewed_kit: Kit) -> None:
+    """A view may have read the table as it was before, and reads what was staged for it minutes later."""
+    clean_up = viewed_kit.port.staging.clean_up
+    names = ["tidegate_staged_1", "tidegate_staged_2", "tidegate_staged_3"]
+    before = viewed_kit.load(STAGED)
+    for _ in range(2):
+        assert clean_up(STAGED, 2)["files"] == 0
+    let_time_pass(viewed_kit, staging.KEPT_MS // 2)
+    assert clean_up(STAGED, 3)["files"] == 0
+    assert sorted(list_tags(viewed_kit)) == names
+    assert viewed_kit.read_rows(STAGED) == before.scan().to_arrow().to_pylist()
+
+    let_time_pass(viewed_kit, staging.KEPT_MS // 2)
+    assert clean_up(STAGED, 3)["batches"] == 2
+    assert sorted(list_tags(viewed_kit)) == names[2:]
+    assert viewed_kit.read_rows(STAGED) == [{"batch_number": 3, "n": n} for n in range(4)]
+    let_time_pass(viewed_kit, staging.KEPT_MS // 2)
+    assert clean_up(STAGED, 3)["batches"] == 1
+    assert (list_tags(viewed_kit), viewed_kit.read_rows(STAGED)) == ({}, [])
+    idle = viewed_kit.load(STAGED).metadata_location
+    assert clean_up(STAGED, 3)["batches"] == 0
+    assert viewed_kit.load(STAGED).metadata_location == idle, "nothing new, nothing written"
 
 
 def test_clean_up_leaves_no_folder_of_a_batch_whose_files_are_gone(kit: Kit) -> None:
