@@ -736,6 +736,14 @@ GUARDS = [
         "tests/contract/test_destination.py::test_attempt_that_follows_a_bad_one_under_its_number_is_kept[iceberg]",
     ),
     Guard(
+        "published batches stay for live views that are reading",
+        "plugins/tidegate/adapters/iceberg/staging.py",
+        " and ms <= now_ms - KEPT_MS",
+        "",
+        "tests/unit/tidegate/adapters/iceberg/test_staging.py::"
+        "test_published_batch_stays_whole_for_views_that_began_to_read_before_it_was_published",
+    ),
+    Guard(
         "a key that lacks a field is not a key with NULLs",
         "jobs/tidegate_spark/formats/json.py",
         """{render_missing_cases(text, 'kf', fields, 'the key')} ELSE""",

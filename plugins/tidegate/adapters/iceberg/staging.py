@@ -208,6 +208,8 @@ def _build_staged_batch(table: Table, snapshot: Snapshot, destination: str) -> S
     outcome = _read_outcome(table, summary.get("tidegate.attempt", ""))
     if outcome is None or outcome.bad:
         return None
+    if (parse_batch(snapshot) or 0) <= max(_read_published(table), default=0):
+        return None
     refuse_other_format(f"table={format_name(table)}", FORMAT_PROPERTY, table.metadata.properties)
     return outcome.to_staged_batch(destination, summary, snapshot.snapshot_id)
 
@@ -243,12 +245,18 @@ def _is_dead(table: Table, snapshot: Snapshot) -> bool:
     return not outcome.can_be_merged(Ranges.from_dict(json.loads(summary["tidegate.staged"])["ranges"]).span)
 
 
+def _read_published(table: Table) -> dict[int, int]:
+    """When a clean-up first saw batches up to a number published. No step needs them; they are kept for readers."""
+    text = table.metadata.properties.get(PUBLISHED_PROPERTY, "{}")
+    return {int(batch): seen_ms for batch, seen_ms in json.loads(text).items()}
+
+
 def _find_unread_batch(table: Table, up_to_batch: int) -> int:
     """Up to which of the published batches no live view is read any more; all of them where none may be read."""
     if not any(resource_names.VIEWED_SUMMARY in read_summary(snapshot) for snapshot in table.metadata.snapshots):
         return up_to_batch
     now_ms = time.time_ns() // 1_000_000
-    seen_ms = {int(k): v for k, v in json.loads(table.metadata.properties.get(PUBLISHED_PROPERTY, "{}")).items()}
+    seen_ms = _read_published(table)
     is_new = up_to_batch > max(seen_ms, default=0)
     if is_new:
         seen_ms[up_to_batch] = now_ms
