@@ -80,5 +80,5 @@ def _count_merges(lake: Lake, table: str) -> int:
     place = lake.declare_catalog(OWN)
     catalog = load_catalog(OWN, type="sql", uri=f"sqlite:///{place}/catalog.db", warehouse=f"file://{place}/warehouse")
     snapshots = catalog.load_table(table.partition(".")[2]).metadata.snapshots
-    batches = {(s.summary or {}).get(f"tidegate.{NAME}.batch") for s in snapshots}
+    batches = {s.summary.additional_properties.get(f"tidegate.{NAME}.batch") for s in snapshots if s.summary}
     return len(batches - {None}) - 1
