@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from tidegate.errors import RetryLater
 from tidegate.flush.clean_up import clean_up
@@ -77,12 +78,17 @@ class LakeView(View):
     def list_tables(self) -> list[str]:
         return list(self._texts)
 
-    def render_between(self, table: str, earlier: "Moment", later: "Moment") -> str:
-        """The query with its look at the position in one moment, and all later looks in another."""
-        name = ".".join(f"`{word}`" for word in table.split("."))
-        text = re.sub(rf"{name}\.(refs|snapshots|history)", rf"{earlier.tables[table]}.\1", self._texts[table])
-        assert text != self._texts[table]
-        return re.sub(rf"{name}(?=[\s.])", later.tables[table], text)
+    def render_between(self, table: str, looks: int, earlier: "Moment", later: "Moment") -> str:
+        """The query with its first looks at the table in one moment, and all others in a later one."""
+        pattern = ".".join(f"`{word}`" for word in table.split(".")) + r"(\.\w+)?"
+        in_turn = list(dict.fromkeys(re.findall(pattern, self._texts[table])))
+        assert len(in_turn) > looks
+
+        def replace_name(match: re.Match[str]) -> str:
+            suffix = match[1] or ""
+            return (earlier if in_turn.index(suffix) < looks else later).tables[table] + suffix
+
+        return re.sub(pattern, replace_name, self._texts[table])
 
 
 class Moment:
@@ -277,7 +283,39 @@ def test_changed_file_shows_what_is_merged_until_the_view_is_made_anew(workbench
     assert narrow_rows == before["lake.shop.wider"]
 
 
-def test_batch_published_between_a_querys_looks_at_position_and_table_changes_no_row(workbench: Any) -> None:
+def test_spark_looks_up_tables_in_the_order_in_which_a_query_defines_them(workbench: Any) -> None:
+    """Each view relies on it: the position, the table, then what is staged, and last whether the table has moved."""
+    workbench.run_spark_sql("CREATE TABLE lake.shop.growing (n INT) USING iceberg")
+    growing, is_read = workbench.load_iceberg("shop.growing"), threading.Event()
+    row = pa.table({"n": pa.array([1], pa.int32())})
+
+    def write() -> None:
+        while not is_read.is_set():
+            growing.append(row)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        looks = [
+            tuple(
+                workbench.run_spark_sql(
+                    "WITH first AS (SELECT count(*) AS n FROM lake.shop.growing.snapshots), "
+                    "second AS (SELECT count(*) AS n FROM lake.shop.growing), "
+                    "third AS (SELECT count(*) AS n FROM lake.shop.growing.history) "
+                    "SELECT first.n, second.n, third.n, (SELECT count(*) FROM lake.shop.growing.files) "
+                    "FROM third CROSS JOIN second CROSS JOIN first"
+                )[0]
+            )
+            for _ in range(20)
+        ]
+    finally:
+        is_read.set()
+        writer.join()
+    assert [look for look in looks if look != tuple(sorted(look))] == []
+    assert any(look[0] < look[-1] for look in looks), "no look met a commit"
+
+
+def test_batch_published_between_two_looks_of_a_query_changes_no_row(workbench: Any) -> None:
     """Spark loads each table of a query at a moment of its own: here each look is at the metadata of its moment."""
     topic = workbench.topic()
     kinds = ("both", "soft", "ordered", "ordered_soft", "partial", "appended")
@@ -296,13 +334,17 @@ def test_batch_published_between_a_querys_looks_at_position_and_table_changes_no
         moments.append(Moment(workbench, view, number))
     clean_up(workbench.open_session("between"))
     for earlier, later in itertools.combinations(moments, 2):
-        for table in staged:
-            text = view.render_between(table, earlier, later)
+        for table, looks in [
+            *((table, 3) for table in staged),
+            ("lake.shop.between_both", 1),
+            ("lake.shop.between_both", 2),
+        ]:
+            text = view.render_between(table, looks, earlier, later)
             if table.endswith("_appended"):
                 with pytest.raises(Exception, match="the table has changed while this query was planned: run it again"):
                     workbench.run_spark_sql(text)
             else:
-                assert sort_rows([row.asDict() for row in workbench.run_spark_sql(text)]) == staged[table]
+                assert sort_rows([row.asDict() for row in workbench.run_spark_sql(text)]) == staged[table], looks
 
 
 def test_readers_see_each_batch_once_it_is_staged_while_it_is_merged_and_cleaned_up(workbench: Any) -> None:
