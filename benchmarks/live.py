@@ -32,7 +32,7 @@ def measure(bench: Bench) -> Result:
         send_all(bench.stack.kafka_bootstrap, NAME, generate_changes(range(RECORDS), 0, RECORDS))
         flush(server, lake, NAME)
         bench.say(f"{ROWS} records, one at a time, through tidegate run ...")
-        answer = _measure_delays(bench, server, lake)
+        answer = _measure_delays(bench, server, lake, table)
     merges = _count_merges(lake, table)
     delays, queries = answer["delays"], answer["queries"]
     median, p95 = statistics.median(delays), statistics.quantiles(delays, n=20)[-1]
@@ -53,7 +53,7 @@ def measure(bench: Bench) -> Result:
     )
 
 
-def _measure_delays(bench: Bench, server: SparkServer, lake: Lake) -> dict[str, Any]:
+def _measure_delays(bench: Bench, server: SparkServer, lake: Lake, table: str) -> dict[str, Any]:
     environment = build_environment(server, lake)
     command = [str(PYTHON), "-m", "tidegate"]
     view = subprocess.run(
@@ -63,6 +63,8 @@ def _measure_delays(bench: Bench, server: SparkServer, lake: Lake) -> dict[str, 
     request = {
         "view": view,
         "pipeline": NAME,
+        "catalog": _describe_catalog(lake),
+        "intermediate": f"{table.partition('.')[2]}_{NAME}_tmp",
         "records": ROWS,
         "bootstrap": bench.stack.kafka_bootstrap,
         "deadline_seconds": bench.sizes.peer_seconds,
@@ -77,8 +79,13 @@ def _measure_delays(bench: Bench, server: SparkServer, lake: Lake) -> dict[str, 
 
 def _count_merges(lake: Lake, table: str) -> int:
     """How many merges published while the view was read; the first one made the table."""
-    place = lake.declare_catalog(OWN)
-    catalog = load_catalog(OWN, type="sql", uri=f"sqlite:///{place}/catalog.db", warehouse=f"file://{place}/warehouse")
+    catalog = load_catalog(**_describe_catalog(lake))
     snapshots = catalog.load_table(table.partition(".")[2]).metadata.snapshots
     batches = {s.summary.additional_properties.get(f"tidegate.{NAME}.batch") for s in snapshots if s.summary}
     return len(batches - {None}) - 1
+
+
+def _describe_catalog(lake: Lake) -> dict[str, str]:
+    place = lake.declare_catalog(OWN)
+    uri = f"sqlite:///{place}/catalog.db?timeout=60"
+    return {"name": OWN, "type": "sql", "uri": uri, "warehouse": f"file://{place}/warehouse"}
