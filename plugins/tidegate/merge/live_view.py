@@ -18,9 +18,11 @@ def render_live_view(table: TableSession) -> str:
 
     Batches count that are complete, continue from the table's position, and were staged for the columns of this text.
     Others do not, so that after a change of the pipeline file, and after a rollback, it shows what is merged.
-    `ConfigurationError` for a table whose rows no query over the two tables gives.
+    From now on clean_up keeps what such a query may be reading. `ConfigurationError` for a table whose rows no query
+    over the two tables gives.
     """
     _check_can_be_viewed(table)
+    table.session.staging.keep_for_readers(table.intermediate)
     spec = table.resolved
     values = _build_view_input(table)
     if spec.folds_records or stages_kept_columns(spec):

@@ -238,6 +238,12 @@ class StagingStore(Protocol):
         """Of the last merge of this staged attempt; None if it asked no audits."""
         return None
 
+    def keep_for_readers(self, intermediate: str) -> None:
+        """Let published batches stay until queries of a live view that began before are over.
+
+        Nothing to do where a query reads all its tables as of one moment.
+        """
+
     def clean_up(self, intermediate: str, up_to_batch: int) -> dict[str, int]:
         """Remove batches up to that one, and later attempts that are never merged, with all files; returns counts."""
         ...

@@ -54,7 +54,7 @@ from tidegate.ports.destination import StagingStore
 
 HIGHEST_BATCH_PROPERTY = "tidegate.highest-batch"  # of an intermediate table; the statement that makes it sets it too
 MAX_COMMITS = 10
-# JSON: when a clean-up first saw batches up to a number published; of an intermediate table that live views read
+# JSON: when a clean-up first saw batches up to a number published; of an intermediate table that a live view reads
 PUBLISHED_PROPERTY = "tidegate.published"
 # A live view reads a table and what is staged at two moments, and its files until it ends. Longer costs each staging
 # time, as the metadata of the intermediate table names every batch.
@@ -160,6 +160,13 @@ class IcebergStaging(IcebergPort, StagingStore):
         )
 
     @translate_iceberg_errors
+    def keep_for_readers(self, intermediate: str) -> None:
+        table = self.catalogs.table(intermediate)
+        if table is not None and PUBLISHED_PROPERTY not in table.metadata.properties:
+            requirements = (AssertTableUUID(uuid=table.metadata.table_uuid),)
+            commit(table, requirements, [SetPropertiesUpdate(updates={PUBLISHED_PROPERTY: "{}"})])
+
+    @translate_iceberg_errors
     def drop(self, intermediate: str) -> None:
         # Another run may make the table anew behind the drop, in the same place: the files of that one stay.
         table = self.catalogs.table(intermediate)
@@ -252,8 +259,8 @@ def _read_published(table: Table) -> dict[int, int]:
 
 
 def _find_unread_batch(table: Table, up_to_batch: int) -> int:
-    """Up to which of the published batches no live view is read any more; all of them where none may be read."""
-    if not any(resource_names.VIEWED_SUMMARY in read_summary(snapshot) for snapshot in table.metadata.snapshots):
+    """Up to which of the published batches no live view is read any more; all of them where nobody asked for one."""
+    if PUBLISHED_PROPERTY not in table.metadata.properties:
         return up_to_batch
     now_ms = time.time_ns() // 1_000_000
     seen_ms = _read_published(table)
