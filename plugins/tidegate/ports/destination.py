@@ -243,6 +243,7 @@ class StagingStore(Protocol):
 
         Nothing to do where a query reads all its tables as of one moment.
         """
+        return
 
     def clean_up(self, intermediate: str, up_to_batch: int) -> dict[str, int]:
         """Remove batches up to that one, and later attempts that are never merged, with all files; returns counts."""

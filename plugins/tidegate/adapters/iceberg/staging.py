@@ -161,10 +161,14 @@ class IcebergStaging(IcebergPort, StagingStore):
 
     @translate_iceberg_errors
     def keep_for_readers(self, intermediate: str) -> None:
-        table = self.catalogs.table(intermediate)
-        if table is not None and PUBLISHED_PROPERTY not in table.metadata.properties:
+        for _ in range(MAX_COMMITS):
+            table = self.catalogs.table(intermediate)
+            if table is None or PUBLISHED_PROPERTY in table.metadata.properties:
+                return
             requirements = (AssertTableUUID(uuid=table.metadata.table_uuid),)
-            commit(table, requirements, [SetPropertiesUpdate(updates={PUBLISHED_PROPERTY: "{}"})])
+            with suppress(CommitRefused):  # other commits may be faster
+                commit(table, requirements, [SetPropertiesUpdate(updates={PUBLISHED_PROPERTY: "{}"})])
+        raise RetryLater(f"intermediate={intermediate}: other commits to the table were faster; try it again")
 
     @translate_iceberg_errors
     def drop(self, intermediate: str) -> None:

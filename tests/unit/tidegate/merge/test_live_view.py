@@ -29,7 +29,8 @@ def open_session(table: Table, *columns: Column, dialect: str = "iceberg", **opt
         World().open_session(replace(build_pipeline(table), stage=Stage(interval_seconds=60))), sql=SqlFiles(dialect)
     )
     is_there = options.pop("is_staged", True)
-    session = replace(session, tables=SimpleNamespace(claim=lambda *_: {} if is_there else None))
+    tables = SimpleNamespace(claim=lambda *_: {} if is_there else None)
+    session = replace(session, tables=tables, staging=SimpleNamespace(keep_for_readers=lambda _: None))
     state = TableState("u-1", 1, 0, POSITION, 7, columns, **{"recorded_position": POSITION, **options})
     return TableSession(session, table, replace(state, schema=to_struct(columns)))
 

@@ -25,8 +25,11 @@ def kit(tmp_path: Path) -> Kit:
 
 @pytest.fixture
 def viewed_kit(tmp_path: Path) -> Kit:
-    """The same of a pipeline whose staging has a clock: live views may read them."""
-    return stage_three(tmp_path, viewed=True)
+    """The same of a pipeline whose staging has a clock, and of which somebody has asked for a live view."""
+    viewed_kit = stage_three(tmp_path, viewed=True)
+    for _ in range(2):
+        viewed_kit.port.staging.keep_for_readers(STAGED)
+    return viewed_kit
 
 
 def stage_three(folder: Path, **options: Any) -> Kit:
@@ -59,6 +62,13 @@ def test_newest_complete_attempt_at_each_batch_has_a_tag_that_sql_can_read(viewe
 
 def test_attempt_that_no_view_reads_has_no_tag(kit: Kit) -> None:
     assert list_tags(kit) == {}
+
+
+def test_published_batches_go_at_once_where_nobody_has_asked_for_a_live_view(tmp_path: Path) -> None:
+    unread_kit = stage_three(tmp_path, viewed=True)
+    assert unread_kit.port.staging.clean_up(STAGED, 2)["batches"] == 2
+    assert list_tags(unread_kit) == {"tidegate_staged_3": "c"}
+    assert unread_kit.read_rows(STAGED) == [{"batch_number": 3, "n": n} for n in range(4)]
 
 
 def let_time_pass(kit: Kit, ms: int) -> None:
