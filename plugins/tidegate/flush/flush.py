@@ -91,7 +91,11 @@ def flush_planned(
     except TidegateError as error:
         failure = error
     # a failure of tables goes first: it also names what is published
-    if failure := _find_failure(session, flushed, refusals) or failure:
+    if of_tables := _find_failure(session, flushed, refusals):
+        if failure:
+            log.warning("%s", failure)
+        raise of_tables
+    if failure:
         raise failure
     return flushed
 

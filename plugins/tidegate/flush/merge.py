@@ -130,7 +130,7 @@ def _may_be_unfinished(table: TableSession) -> bool:
     # both are set before the first snapshot, and setting them again does no harm
     if table.require_state().snapshot_id is not None or not create.enabled:
         return False
-    if not create.cluster_by and not list_identifier_columns(table.resolved):
+    if not create.cluster_by and not _find_identifiers(table):
         return False
     creator = table.session.tables.read_property(table.name, resource_names.CREATED_BY_PROPERTY)
     return creator == table.pipeline.name
@@ -148,7 +148,7 @@ def _create_table(work: BatchMerge, *statement_names: str) -> None:
         "columns": _list_created_columns(table),
         "partition_by": create.partition_by,
         "cluster_by": create.cluster_by,
-        "identifiers": list_identifier_columns(table.resolved),
+        "identifiers": _find_identifiers(table),
         "properties": create.properties,
         "pipeline": pipeline,
     }
@@ -160,6 +160,15 @@ def _create_table(work: BatchMerge, *statement_names: str) -> None:
     except RetryLater:
         if table.refresh().state is None:  # else another first run has created the table
             raise
+
+
+def _find_identifiers(table: TableSession) -> tuple[str, ...]:
+    """Return the identifier fields as the table spells them; none if it is there, and one of them is optional."""
+    columns = table.state.columns if table.state else _list_created_columns(table)
+    by_name = {column.name.casefold(): column for column in columns}
+    fields = [by_name.get(name.casefold()) for name in list_identifier_columns(table.resolved)]
+    names = tuple(field.name for field in fields if field and (table.state is None or not field.nullable))
+    return names if len(names) == len(fields) else ()
 
 
 def _list_created_columns(table: TableSession) -> tuple[Column, ...]:

@@ -170,12 +170,18 @@ def check_key_unchanged(table: TableSession) -> None:
     _check_names_kept(table)
     _check_marks_kept(table)
     _check_history_is_begun(table)
+    has_rows = state.snapshot_id is not None and state.total_records != 0
+    if has_rows and spec.topic_column.casefold() not in {"", *(column.name.casefold() for column in state.columns)}:
+        raise IncompatibleSchema(
+            f"{table.prefix} column={spec.topic_column}: the topic is a part of the key, and the table's rows have no "
+            "column for it, so they would never be found; nothing was written; write to another table"
+        )
     mark = state.marks.get(resource_names.name_pipeline_property(table.pipeline.name, KEY_PROPERTY))
     if mark is None or spec.mode == TableMode.APPEND:
         return
     before = [Column(*column) for column in json.loads(mark)]
     now = _list_declared_key(table.resolved)
-    if state.snapshot_id is not None and state.total_records != 0:
+    if has_rows:
         _check_key_there(table, before)
         _check_deciding_there(table)
         check_filled(table, _list_deciding(table.resolved))

@@ -48,11 +48,11 @@ USING (
   WHERE `_tidegate_rank` = 1
     AND NOT EXISTS (
       SELECT 1 FROM (
-        SELECT key.`id` AS `id`, sequence, topic, offset
+        SELECT key.`id` AS `id`, sequence AS `_tidegate_sequence`, topic AS `_tidegate_topic`, offset AS `_tidegate_offset`
         FROM `lake`.`shop`.`orders_shop_tmp` VERSION AS OF 8154213786245100123
         WHERE batch_number > 7 AND op <> 'bad'
       ) t
-      WHERE t.`id` <=> s.`id` AND (t.topic <> s.`_tidegate_topic` OR t.offset > s.`_tidegate_offset`) AND coalesce(t.sequence >= s.`_tidegate_last`.sequence, true)
+      WHERE t.`id` <=> s.`id` AND (t.`_tidegate_topic` <> s.`_tidegate_topic` OR t.`_tidegate_offset` > s.`_tidegate_offset`) AND coalesce(t.`_tidegate_sequence` >= s.`_tidegate_last`.sequence, true)
     )
   ) s
   LEFT JOIN `lake`.`shop`.`orders_deletes` t ON t.`id` <=> s.`id`

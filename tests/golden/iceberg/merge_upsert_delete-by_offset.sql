@@ -19,11 +19,11 @@ USING (
   WHERE `_tidegate_rank` = 1
     AND NOT EXISTS (
       SELECT 1 FROM (
-        SELECT key.`id` AS `id`, topic, offset
+        SELECT key.`id` AS `id`, topic AS `_tidegate_topic`, offset AS `_tidegate_offset`
         FROM `lake`.`shop`.`orders_shop_tmp` VERSION AS OF 8154213786245100123
         WHERE batch_number > 7 AND op <> 'bad'
       ) t
-      WHERE t.`id` <=> s.`id` AND (t.topic <> s.`_tidegate_topic` OR t.offset > s.`_tidegate_offset`)
+      WHERE t.`id` <=> s.`id` AND (t.`_tidegate_topic` <> s.`_tidegate_topic` OR t.`_tidegate_offset` > s.`_tidegate_offset`)
     )
 ) s
 ON t.`id` <=> s.`id`

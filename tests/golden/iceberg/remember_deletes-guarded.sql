@@ -48,11 +48,11 @@ USING (
   WHERE `_tidegate_rank` = 1
     AND NOT EXISTS (
       SELECT 1 FROM (
-        SELECT key.`id` AS `id`, sequence
+        SELECT key.`id` AS `id`, sequence AS `_tidegate_sequence`
         FROM `lake`.`shop`.`orders_shop_tmp` VERSION AS OF 8154213786245100123
         WHERE batch_number > 7 AND op <> 'bad'
       ) t
-      WHERE t.`id` <=> s.`id` AND coalesce(t.sequence >= s.`_tidegate_last`.sequence, true)
+      WHERE t.`id` <=> s.`id` AND coalesce(t.`_tidegate_sequence` >= s.`_tidegate_last`.sequence, true)
     )
   ) s
   LEFT JOIN (

@@ -53,6 +53,8 @@ class SubmitEngine:
 
     def run(self, job: Job) -> None:
         """Raises the error that ended the job, or `RetryLater` with the last error line."""
+        if self._target.refusal:
+            raise ConfigurationError(self._target.refusal)
         master = self._target.master
         if master.startswith("spark://"):  # spark-submit would knock for a minute
             require_server(Server.from_list("Spark", "master", master.removeprefix("spark://")))

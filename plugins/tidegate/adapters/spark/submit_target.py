@@ -18,6 +18,7 @@ class SubmitTarget:
     master: str
     options: tuple[str, ...] = ()
     keytab: bytes | None = field(default=None, repr=False)
+    refusal: str = ""  # why a job cannot be submitted from here; in Airflow its operator submits
 
 
 def read_submit_target(spark: SparkTarget, resolve: Resolve) -> SubmitTarget:
@@ -26,12 +27,6 @@ def read_submit_target(spark: SparkTarget, resolve: Resolve) -> SubmitTarget:
         return SubmitTarget(spark.master)
     connection = require_submit_connection(spark.connection, resolve)
     extra = connection.extra
-    program = extra.get("spark-binary") or PROGRAM
-    if program != PROGRAM:
-        raise ConfigurationError(
-            f"connection={connection.id}: spark-binary={program} is understood in Airflow only; set SPARK_HOME to the "
-            f"folder whose bin/{PROGRAM} shall run, and leave spark-binary out"
-        )
     master = _build_master(connection)
     if (problem := explain_master(master)) is not None:
         raise ConfigurationError(f"connection={connection.id}: {problem}")
@@ -40,7 +35,17 @@ def read_submit_target(spark: SparkTarget, resolve: Resolve) -> SubmitTarget:
         options += [f"--{name}", str(extra[name])] if extra.get(name) else []
     if "k8s" in master and extra.get("namespace"):
         options += ["--conf", f"spark.kubernetes.namespace={extra['namespace']}"]
-    return SubmitTarget(master, tuple(options), _decode_keytab(connection))
+    return SubmitTarget(master, tuple(options), _decode_keytab(connection), _refuse_program(connection))
+
+
+def _refuse_program(connection: Connection) -> str:
+    program = connection.extra.get("spark-binary") or PROGRAM
+    if program == PROGRAM:
+        return ""
+    return (
+        f"connection={connection.id}: spark-binary={program} is understood in Airflow only; set SPARK_HOME to the "
+        f"folder whose bin/{PROGRAM} shall run, and leave spark-binary out"
+    )
 
 
 def require_submit_connection(conn_id: str, resolve: Resolve) -> Connection:

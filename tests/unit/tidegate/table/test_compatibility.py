@@ -110,7 +110,14 @@ def test_topic_becomes_no_part_of_the_key_of_rows_that_lack_it(world: World) -> 
     flush(world.open_session(build_pipeline()))
     by_topic = build_pipeline(build_table(topic_column="src"), source={"metadata": {"src": "topic"}})
     world.broker.produce("orders", {"id": "b"}, {"id": "b", "name": "y"})
-    with pytest.raises(IncompatibleSchema, match="column=src is new and required: earlier rows have none"):
+    with pytest.raises(IncompatibleSchema, match="column=src: the topic is a part of the key, and the table's rows"):
+        flush(world.open_session(by_topic))
+
+
+def test_topic_becomes_no_part_of_the_key_of_rows_that_another_pipeline_wrote(world: World) -> None:
+    flush(world.open_session(build_pipeline()))
+    by_topic = build_pipeline(build_table(topic_column="src"), name="second", source={"metadata": {"src": "topic"}})
+    with pytest.raises(IncompatibleSchema, match=r"pipeline=second .*column=src: the topic is a part of the key"):
         flush(world.open_session(by_topic))
 
 

@@ -4,11 +4,16 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from fakes import build_table
+from fakes import World, build_pipeline, build_table
+from tidegate.config.parsing.select_statement import parse_select
+from tidegate.flush.merge import _find_identifiers
+from tidegate.model.table_state import TableState
 from tidegate.schema.data_types import Column
+from tidegate.schema.evolution import to_struct
 from tidegate.spec.source import KeyFormat, ValueFormat
 from tidegate.spec.table import Create, DeleteMode, History, Table
 from tidegate.table.columns import list_identifier_columns
+from tidegate.table.session import TableSession
 
 REQUIRED = Column("id", "BIGINT", False)
 
@@ -51,3 +56,16 @@ def test_required_key_that_finds_one_row_identifies_it(table: Table, names: tupl
 )
 def test_key_that_may_be_missing_or_find_several_rows_does_not(table: Table) -> None:
     assert list_identifier_columns(table) == ()
+
+
+def open_created(spec: Table, *columns: Column) -> TableSession:
+    """A table that is created as `columns`, or will be, if there are none."""
+    state = TableState("u-1", None, 0, None, 0, columns, schema=to_struct(columns)) if columns else None
+    return TableSession(World().open_session(build_pipeline(spec)), spec, state)
+
+
+def test_identifier_fields_are_spelled_as_the_table_spells_them_and_left_out_where_it_has_them_optional() -> None:
+    spec = build_keyed_table(REQUIRED, select=parse_select("SELECT ID, name FROM record"))
+    assert _find_identifiers(open_created(spec)) == ("ID",)
+    assert _find_identifiers(open_created(spec, Column("ID", "BIGINT", False), Column("name", "STRING"))) == ("ID",)
+    assert _find_identifiers(open_created(spec, Column("ID", "BIGINT"), Column("name", "STRING"))) == ()

@@ -156,17 +156,24 @@ def test_connection_by_which_no_job_can_be_submitted_is_refused(
         submit()
 
 
-@pytest.mark.parametrize(
-    ("extra", "reason"),
-    [
-        ({"spark-binary": "spark3-submit"}, "spark-binary=spark3-submit is understood in Airflow only"),
-        ({"keytab": "n0t base64"}, "its keytab is not in Base64"),
-    ],
-)
-def test_field_that_the_command_line_cannot_use_is_refused_there(
-    extra: dict[str, str], reason: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def set_extra(monkeypatch: pytest.MonkeyPatch, extra: dict[str, str]) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_CLUSTER", json.dumps({"conn_type": "spark", "host": "yarn", "extra": extra}))
-    with pytest.raises(ConfigurationError, match=f"^connection=cluster: {reason}") as error:
+
+
+def test_program_that_the_command_line_cannot_run_is_refused_where_a_job_is_submitted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In Airflow its operator submits, and the other steps open the same session."""
+    set_extra(monkeypatch, {"spark-binary": "spark3-submit"})
+    target = read_submit_target(TARGET, read_connection_from_env)
+    with pytest.raises(
+        ConfigurationError, match=r"^connection=cluster: spark-binary=spark3-submit is understood in Air"
+    ):
+        SubmitEngine(target, "", {}).run(MergeJob("orders", 1, ("SELECT 1",)))
+
+
+def test_keytab_that_is_none_is_refused_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_extra(monkeypatch, {"keytab": "n0t base64"})
+    with pytest.raises(ConfigurationError, match=r"^connection=cluster: its keytab is not in Base64") as error:
         read_submit_target(TARGET, read_connection_from_env)
     assert "n0t" not in str(error.value)

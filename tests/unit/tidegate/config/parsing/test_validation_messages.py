@@ -935,6 +935,13 @@ REFUSED = {
         ),
         "tables[0].select=SELECT id FROM record: leaves out or changes src of key.fields",
     ),
+    "topic in the key that an update is to change": (
+        render_source(
+            "key: {fields: [id]}, value: {schema: 'id INT, v INT'}, metadata: {topic: topic}",
+            tables="[{name: lake.a.b, disjoint_keys: by-topic, update_columns: [topic, v]}]",
+        ),
+        "tables[0].update_columns",
+    ),
     "keys that are disjoint by something else": (
         render_table("disjoint_keys: topic"),
         "tables[0].disjoint_keys=topic: not a known word; did you mean by-topic?",
