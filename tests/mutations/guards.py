@@ -841,7 +841,7 @@ GUARDS = [
     Guard(
         "a stage job's attempt does not count before its worker has compared the topics",
         "plugins/tidegate/flush/stage_request.py",
-        "property=names.name_counted_property(attempt),",
+        "property=resource_names.name_counted_property(attempt),",
         "property=names.name_staged_property(attempt),",
         STAGE + "worker_that_dies_before_it_has_compared_the_ids_leaves_no_batch_either",
     ),

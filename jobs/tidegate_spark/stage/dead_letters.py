@@ -22,7 +22,10 @@ def render_bad_disposition(table: StageTable) -> str:
 
 
 def render_failed_stage() -> str:
-    return "CASE WHEN key_reason IS NOT NULL THEN 'key' WHEN value_reason IS NOT NULL THEN 'value' END"
+    # what is neither reason is a rule about the value, as of fields that no column holds
+    return (
+        "CASE WHEN key_reason IS NOT NULL THEN 'key' WHEN coalesce(value_reason, reason) IS NOT NULL THEN 'value' END"
+    )
 
 
 def add_bad_column(columns: Sequence[str], table: StageTable) -> list[str]:

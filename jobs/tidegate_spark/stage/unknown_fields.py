@@ -62,10 +62,12 @@ def gather_unknown_fields(records: DataFrame, number: int) -> UnknownFields:
     by_name = fields.groupBy("path").agg(
         F.expr("count_if(is_first)").alias("records"), F.expr("collect_set(kind)").alias("kinds")
     )
-    named = by_name.selectExpr("*", "sum(records) OVER () AS total").orderBy("records", "path", ascending=[False, True])
-    rows = named.limit(MAX_NAMED_FIELDS).collect()
+    rows = by_name.orderBy("records", "path", ascending=[False, True]).limit(MAX_NAMED_FIELDS).collect()
     found = tuple(UnknownField(row.path, row.records, choose_type(row.kinds)) for row in rows)
-    total = rows[0].total if rows else 0
+    if len(found) < MAX_NAMED_FIELDS:
+        return UnknownFields(number, found)
+    # read once more: a window over all names would bring them together in one task
+    total = by_name.agg(F.sum("records")).first()[0]
     return UnknownFields(number, found, total - sum(field.records for field in found))
 
 

@@ -8,7 +8,6 @@ from tidegate.flush.key_deduplication import can_keep_last_per_key
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.jobs.stage_job import UNUSUAL_BATCH_PROPERTY, StageTable
 from tidegate.model import resource_names
-from tidegate.model import resource_names as names
 from tidegate.model.batch import Counts, Plan, PlannedBatch, StagedBatch
 from tidegate.model.kafka_log import Epochs
 from tidegate.model.offsets import Offsets, Ranges, get_offset
@@ -147,7 +146,7 @@ def build_stage_table(
         skips = find_skipped_places(session.pipeline.name, table_session.state, planned.ranges, plan.topic_ids)
     staged_table = table if skips is None else make_room_for_letters(table)
     attempt = session.new_attempt()
-    note_property = {names.BACKFILL_PROPERTY: note} if note else {}
+    note_property = {resource_names.BACKFILL_PROPERTY: note} if note else {}
     create, current_properties = _render_table_creation(session, staged_table, planned.batch, into, note_property)
     staged_batch = _build_staged_batch(table_session, plan, planned)
     folder = _find_landing_folder(session, planned, into, attempt, create)
@@ -155,7 +154,7 @@ def build_stage_table(
         _describe_records(session, table, planned, attempt),
         intermediate=into,
         summary=_build_summary(session, staged_batch, attempt) | format_pins(table.select),
-        property=names.name_counted_property(attempt),
+        property=resource_names.name_counted_property(attempt),
         create=() if folder is not None else create,
         tries_plain=folder is None and _tries_plain(current_properties, planned.batch),
         folder=folder or "",
@@ -225,6 +224,8 @@ def _render_table_creation(
     current_properties = session.tables.claim(intermediate, own)
     if current_properties is not None and current_properties.get(SHAPE_PROPERTY) == shape:
         return (), current_properties
+    # who reads a live view goes on reading the table that is made anew
+    is_viewed = resource_names.PUBLISHED_PROPERTY in (current_properties or {})
     fields = list_staged_key_columns(table)
     values = {
         "table": intermediate,
@@ -235,7 +236,7 @@ def _render_table_creation(
         "shape": shape,
         "batch": batch,
         "dead_letters": table.errors.max_dead_letters is not None,
-        "properties": properties,
+        "properties": {**properties, **({resource_names.PUBLISHED_PROPERTY: "{}"} if is_viewed else {})},
         "own": own,
         "kept": stages_kept_columns(table),
     }

@@ -7,7 +7,7 @@ from tidegate.model import resource_names
 from tidegate.model.batch import Counts, StagedBatch
 from tidegate.model.merge_input import MergeInput
 from tidegate.model.offsets import Ranges
-from tidegate.model.ownership import describe_intermediate
+from tidegate.model.ownership import describe_intermediate, describe_memory
 from tidegate.spec.table import DeleteMode, Table
 from tidegate.table.columns import compute_shape, stages_kept_columns
 from tidegate.table.session import TableSession
@@ -94,6 +94,12 @@ def _check_can_be_viewed(table: TableSession) -> None:
         raise ConfigurationError(
             f"{table.prefix}: intermediate={table.intermediate} is not there, and the view reads it; run: tidegate "
             f"flush {table.pipeline.name}"
+        )
+    memory = resource_names.name_memory_table(table.spec)
+    if table.spec.remembers and table.session.tables.claim(memory, describe_memory(table.spec)) is None:
+        raise ConfigurationError(
+            f"{table.prefix}: memory={memory} is not there, and the view reads it: no row was merged yet; run: "
+            f"tidegate flush {table.pipeline.name}"
         )
 
 

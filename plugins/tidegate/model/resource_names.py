@@ -166,6 +166,8 @@ def name_staged_property(attempt: str) -> str:
     return f"tidegate.staged.{attempt}"
 
 
+# of an intermediate table that a live view reads: JSON of when a clean-up first saw batches up to a number published
+PUBLISHED_PROPERTY = "tidegate.published"
 VIEWED_SUMMARY = "tidegate.live-view"  # of a staged batch which live views may read: its attempt is marked as complete
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from tidegate.sql.spark import quote
 
-MAX_NAMED_FIELDS = 100
-MAX_NAME_CHARACTERS = 200
+MAX_NAMED_FIELDS = 20  # each staged batch has them in its summary, in catalogs and in the results of tasks
+MAX_NAME_CHARACTERS = 100
 MAX_SHOWN_FIELDS = 5
 
 

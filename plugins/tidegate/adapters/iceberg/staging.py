@@ -54,8 +54,6 @@ from tidegate.ports.destination import StagingStore
 
 HIGHEST_BATCH_PROPERTY = "tidegate.highest-batch"  # of an intermediate table; the statement that makes it sets it too
 MAX_COMMITS = 10
-# JSON: when a clean-up first saw batches up to a number published; of an intermediate table that a live view reads
-PUBLISHED_PROPERTY = "tidegate.published"
 # A live view reads a table and what is staged at two moments, and its files until it ends. Longer costs each staging
 # time, as the metadata of the intermediate table names every batch.
 KEPT_MS = 10 * 60_000
@@ -163,11 +161,11 @@ class IcebergStaging(IcebergPort, StagingStore):
     def keep_for_readers(self, intermediate: str) -> None:
         for _ in range(MAX_COMMITS):
             table = self.catalogs.table(intermediate)
-            if table is None or PUBLISHED_PROPERTY in table.metadata.properties:
+            if table is None or resource_names.PUBLISHED_PROPERTY in table.metadata.properties:
                 return
             requirements = (AssertTableUUID(uuid=table.metadata.table_uuid),)
             with suppress(CommitRefused):  # other commits may be faster
-                commit(table, requirements, [SetPropertiesUpdate(updates={PUBLISHED_PROPERTY: "{}"})])
+                commit(table, requirements, [SetPropertiesUpdate(updates={resource_names.PUBLISHED_PROPERTY: "{}"})])
         raise RetryLater(f"intermediate={intermediate}: other commits to the table were faster; try it again")
 
     @translate_iceberg_errors
@@ -258,13 +256,13 @@ def _is_dead(table: Table, snapshot: Snapshot) -> bool:
 
 def _read_published(table: Table) -> dict[int, int]:
     """When a clean-up first saw batches up to a number published. No step needs them; they are kept for readers."""
-    text = table.metadata.properties.get(PUBLISHED_PROPERTY, "{}")
+    text = table.metadata.properties.get(resource_names.PUBLISHED_PROPERTY, "{}")
     return {int(batch): seen_ms for batch, seen_ms in json.loads(text).items()}
 
 
 def _find_unread_batch(table: Table, up_to_batch: int) -> int:
     """Up to which of the published batches no live view is read any more; all of them where nobody asked for one."""
-    if PUBLISHED_PROPERTY not in table.metadata.properties:
+    if resource_names.PUBLISHED_PROPERTY not in table.metadata.properties:
         return up_to_batch
     now_ms = time.time_ns() // 1_000_000
     seen_ms = _read_published(table)
@@ -275,7 +273,7 @@ def _find_unread_batch(table: Table, up_to_batch: int) -> int:
     if is_new:
         text = json.dumps({batch: ms for batch, ms in seen_ms.items() if batch >= unread_batch})
         requirements = (AssertTableUUID(uuid=table.metadata.table_uuid),)
-        commit(table, requirements, [SetPropertiesUpdate(updates={PUBLISHED_PROPERTY: text})])
+        commit(table, requirements, [SetPropertiesUpdate(updates={resource_names.PUBLISHED_PROPERTY: text})])
         table.refresh()
     return unread_batch
 

@@ -29,7 +29,8 @@ def open_session(table: Table, *columns: Column, dialect: str = "iceberg", **opt
         World().open_session(replace(build_pipeline(table), stage=Stage(interval_seconds=60))), sql=SqlFiles(dialect)
     )
     is_there = options.pop("is_staged", True)
-    tables = SimpleNamespace(claim=lambda *_: {} if is_there else None)
+    missing = options.pop("missing", "")
+    tables = SimpleNamespace(claim=lambda name, _: {} if is_there and name != missing else None)
     session = replace(session, tables=tables, staging=SimpleNamespace(keep_for_readers=lambda _: None))
     state = TableState("u-1", 1, 0, POSITION, 7, columns, **{"recorded_position": POSITION, **options})
     return TableSession(session, table, replace(state, schema=to_struct(columns)))
@@ -81,6 +82,11 @@ def test_columns_are_the_tables_own_whatever_the_file_adds_or_leaves_out() -> No
         (build_table(branch="audit"), {}, "cannot show branch=audit"),
         (build_table(), {"recorded_position": None}, "nothing was merged into the table yet.*run: tidegate flush shop"),
         (build_table(), {"is_staged": False}, "intermediate=lake.shop.orders_shop_tmp is not there"),
+        (
+            build_table(sequence_by=("name",)),
+            {"missing": "lake.shop.orders_deletes"},
+            "memory=lake.shop.orders_deletes is not there.*no row was merged yet",
+        ),
     ],
     ids=str,
 )

@@ -74,10 +74,10 @@ def test_published_batches_go_at_once_where_nobody_has_asked_for_a_live_view(tmp
 def let_time_pass(kit: Kit, ms: int) -> None:
     """As if that long ago each clean-up had run that has run so far."""
     table = kit.load(STAGED)
-    seen_ms = json.loads(table.properties[staging.PUBLISHED_PROPERTY])
+    seen_ms = json.loads(table.properties[resource_names.PUBLISHED_PROPERTY])
     with table.transaction() as transaction:
         text = json.dumps({batch: seen - ms for batch, seen in seen_ms.items()})
-        transaction.set_properties({staging.PUBLISHED_PROPERTY: text})
+        transaction.set_properties({resource_names.PUBLISHED_PROPERTY: text})
 
 
 def test_published_batch_stays_whole_for_views_that_began_to_read_before_it_was_published(viewed_kit: Kit) -> None:
