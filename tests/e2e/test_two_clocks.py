@@ -57,7 +57,7 @@ def test_batches_are_staged_until_enough_rows_wait_and_one_merge_takes_them(tick
     [run] = list_merged(scene)
     assert run["run_type"] == "asset_triggered"
     assert count_batches(scene, run) == [3, 3]
-    added = [int(snapshot.summary.get("added-records", "0")) for snapshot in scene.table("e2e.Clocks").snapshots()]
+    added = [int(snapshot.summary.get("added-records") or 0) for snapshot in scene.table("e2e.Clocks").snapshots()]
     assert added == [0, 190]  # the table's first snapshot is empty
 
 
