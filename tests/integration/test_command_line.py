@@ -44,8 +44,8 @@ def test_plan_flush_and_status_tell_the_same_story(workbench) -> None:
     assert [b["batch"] for b in status["batches"]] == [2, 1]
     assert set(status["batches"][0]) == {
         "batch", "table", "span", "gaps", "read", "staged", "superseded", "filtered", "ignored", "dead_lettered",
-        "inserted", "updated", "deleted", "seconds", "published_at", "valid_through", "backfill",
-        "bytes_scanned", "bytes_billed", "bytes_written",
+        "inserted", "updated", "deleted", "seconds", "stage_seconds", "published_at", "valid_through", "backfill",
+        "bytes_scanned", "bytes_billed", "bytes_written", "unknown_fields",
     }  # fmt: skip
 
     second_process = workbench.run_cli("flush", "told")
