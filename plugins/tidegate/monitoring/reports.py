@@ -225,8 +225,6 @@ class BatchReport(BatchCounts, CostCounts):
     `backfill` names the slice, None for a batch of the log. What a destination does not count is None.
     """
 
-    unknown_fields: UnknownFieldsReport | None
-
     batch: int
     table: str
     span: int
@@ -235,6 +233,7 @@ class BatchReport(BatchCounts, CostCounts):
     backfill: str | None
     published_at: str | None
     valid_through: str | None
+    unknown_fields: UnknownFieldsReport | None
 
 
 class BackfillStatus(TypedDict):
