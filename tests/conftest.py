@@ -55,7 +55,7 @@ LONGEST_FILES = (
     "test_row_semantics.py",
     "test_required_parts.py",
     "test_doctor.py",
-    "test_direct.py",
+    "test_live_view.py",
     "test_plain_records.py",
     "test_mongodb.py",
     "test_shared_topics.py",

@@ -101,17 +101,6 @@ class Moment:
             original.catalog.register_table(copy.partition(".")[2], original.metadata_location)
 
 
-class WarehouseView(View):
-    """In BigQuery."""
-
-    def __init__(self, dwh: Any, name: str) -> None:
-        super().__init__(dwh.bench, name, dwh.sql)
-        self._dwh = dwh
-
-    def read_tables(self) -> dict[str, Rows]:
-        return {table: sort_rows(self._dwh.read_rows(table.rpartition(".")[2])) for table in self._texts}
-
-
 def stage_next(workbench: Any, name: str) -> list[StagedBatch]:
     """The queue with one batch more for each table; nothing is merged."""
     session = workbench.open_session(name)
@@ -160,43 +149,6 @@ def test_view_is_the_table_after_the_merge_at_every_point(workbench: Any, monkey
     clean_up(workbench.open_session("live"))
     assert workbench.read_rows("shop.both_live_tmp") == [], "they are kept for readers, and no longer than that"
     assert view.read() == view.read_tables()
-
-
-def test_view_in_bigquery_is_the_table_after_the_merge_at_every_point(dwh: Any) -> None:
-    topic = dwh.bench.topic()
-    tables = [{"name": dwh.table(name), **options} for name, options in TABLES.items()]
-    dwh.bench.pipeline("live", [topic], stage=CLOCK, key=KEY, value=VALUE, tables=tables)
-    dwh.bench.produce(topic, *make_records(1))
-    dwh.bench.flush("live")
-    check_every_point(dwh.bench, topic, WarehouseView(dwh, "live"), "live")
-
-
-def test_rows_in_bigquery_count_once_they_are_marked_as_complete(dwh: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run that dies between its load and its mark leaves rows that nobody sees; the next one makes them count."""
-    topic = dwh.bench.topic()
-    dwh.pipeline("marked", [topic], stage=CLOCK, key=KEY, value=VALUE, table={"upsert": False, "delete": False})
-    dwh.bench.produce(topic, *make_records(1, 10))
-    dwh.bench.flush("marked")
-    view = WarehouseView(dwh, "marked")
-    at_rest = view.read()
-    dwh.bench.produce(topic, *make_records(2, 10))
-
-    def die(*_: Any) -> None:
-        raise RetryLater("killed")
-
-    with monkeypatch.context() as patch:
-        patch.setattr("tidegate.adapters.bigquery.staging._describe_attempt", die)
-        with pytest.raises(RetryLater, match="killed"):
-            stage_next(dwh.bench, "marked")
-    assert len(dwh.read_rows("marked_marked_tmp")) > 0
-    assert view.read() == at_rest
-    (batch,) = stage_next(dwh.bench, "marked")
-    staged = view.read()
-    assert staged != at_rest
-    assert dwh.bench.run_cli("live-view", "marked", "--create").returncode == 0
-    assert sort_rows(dwh.sql(f"SELECT * FROM {dwh.dataset}.marked_marked_live")) == staged[dwh.table("marked")]
-    merge(dwh.bench.open_session("marked"), batch)
-    assert view.read_tables() == staged == view.read()
 
 
 def test_rows_of_an_attempt_that_died_do_not_count_and_those_of_the_next_do(

@@ -1,0 +1,67 @@
+"""The live view in BigQuery: at each moment the table as the next merges will make it."""
+
+from typing import Any
+
+import pytest
+from integration.test_live_view import (
+    CLOCK,
+    KEY,
+    TABLES,
+    VALUE,
+    Rows,
+    View,
+    check_every_point,
+    make_records,
+    sort_rows,
+    stage_next,
+)
+from tidegate.errors import RetryLater
+from tidegate.flush.merge import merge
+
+
+class WarehouseView(View):
+    """In BigQuery."""
+
+    def __init__(self, dwh: Any, name: str) -> None:
+        super().__init__(dwh.bench, name, dwh.sql)
+        self._dwh = dwh
+
+    def read_tables(self) -> dict[str, Rows]:
+        return {table: sort_rows(self._dwh.read_rows(table.rpartition(".")[2])) for table in self._texts}
+
+
+def test_view_in_bigquery_is_the_table_after_the_merge_at_every_point(dwh: Any) -> None:
+    topic = dwh.bench.topic()
+    tables = [{"name": dwh.table(name), **options} for name, options in TABLES.items()]
+    dwh.bench.pipeline("live", [topic], stage=CLOCK, key=KEY, value=VALUE, tables=tables)
+    dwh.bench.produce(topic, *make_records(1))
+    dwh.bench.flush("live")
+    check_every_point(dwh.bench, topic, WarehouseView(dwh, "live"), "live")
+
+
+def test_rows_in_bigquery_count_once_they_are_marked_as_complete(dwh: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that dies between its load and its mark leaves rows that nobody sees; the next one makes them count."""
+    topic = dwh.bench.topic()
+    dwh.pipeline("marked", [topic], stage=CLOCK, key=KEY, value=VALUE, table={"upsert": False, "delete": False})
+    dwh.bench.produce(topic, *make_records(1, 10))
+    dwh.bench.flush("marked")
+    view = WarehouseView(dwh, "marked")
+    at_rest = view.read()
+    dwh.bench.produce(topic, *make_records(2, 10))
+
+    def die(*_: Any) -> None:
+        raise RetryLater("killed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tidegate.adapters.bigquery.staging._describe_attempt", die)
+        with pytest.raises(RetryLater, match="killed"):
+            stage_next(dwh.bench, "marked")
+    assert len(dwh.read_rows("marked_marked_tmp")) > 0
+    assert view.read() == at_rest
+    (batch,) = stage_next(dwh.bench, "marked")
+    staged = view.read()
+    assert staged != at_rest
+    assert dwh.bench.run_cli("live-view", "marked", "--create").returncode == 0
+    assert sort_rows(dwh.sql(f"SELECT * FROM {dwh.dataset}.marked_marked_live")) == staged[dwh.table("marked")]
+    merge(dwh.bench.open_session("marked"), batch)
+    assert view.read_tables() == staged == view.read()
