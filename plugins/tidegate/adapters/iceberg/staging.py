@@ -5,10 +5,11 @@ import re
 import time
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from typing import TypeVar
 
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.expressions import In, LessThanOrEqual, Or
@@ -52,6 +53,7 @@ from tidegate.model.ownership import FORMAT_PROPERTY, STAGING_KINDS, TableKind, 
 from tidegate.model.table_state import Staging
 from tidegate.ports.destination import StagingStore
 
+Result = TypeVar("Result")
 HIGHEST_BATCH_PROPERTY = "tidegate.highest-batch"  # of an intermediate table; the statement that makes it sets it too
 MAX_COMMITS = 10
 # A live view reads a table and what is staged at two moments, and its files until it ends. Longer costs each staging
@@ -66,14 +68,9 @@ class IcebergStaging(IcebergPort, StagingStore):
     def complete_attempt(
         self, intermediate: str, batch: int, attempt: str, summary: dict[str, str]
     ) -> StageOutcome | None:
-        # one commit, tried again where other commits to the table are faster
-        for _ in range(MAX_COMMITS):
-            loaded_table = self.catalogs.table(intermediate)
-            with suppress(CommitRefused):
-                return None if loaded_table is None else _complete_attempt(loaded_table, attempt)
-        raise RetryLater(
-            f"intermediate={intermediate} batch={batch} attempt={attempt}: other commits to the table were faster "
-            f"{MAX_COMMITS} times; it will be tried again"
+        place = f"intermediate={intermediate} batch={batch} attempt={attempt}"
+        return self._change(
+            intermediate, lambda table: _complete_attempt(table, attempt), place, "it will be tried again"
         )
 
     @translate_iceberg_errors
@@ -90,10 +87,10 @@ class IcebergStaging(IcebergPort, StagingStore):
         if loaded_table is None:
             return []
         newest: dict[int, StagedBatch] = {}
-        for snapshot in sorted(loaded_table.metadata.snapshots, key=lambda s: s.sequence_number or 0):
+        for batch, snapshot in _iterate_unpublished(loaded_table):
             staged_batch = _build_staged_batch(loaded_table, snapshot, table)
             if staged_batch is not None:
-                newest[staged_batch.batch] = staged_batch
+                newest[batch] = staged_batch
         return [newest[batch] for batch in sorted(newest)]
 
     @translate_iceberg_errors
@@ -113,11 +110,9 @@ class IcebergStaging(IcebergPort, StagingStore):
         if loaded_table is None or current is None:
             return None
         by_batch: dict[int, StagedBatch | None] = {}
-        for snapshot in sorted(loaded_table.metadata.snapshots, key=lambda s: s.sequence_number or 0):
-            batch = parse_batch(snapshot)
-            if batch is not None:
-                staged_batch = _build_staged_batch(loaded_table, snapshot, table)
-                by_batch[batch] = staged_batch and replace(staged_batch, snapshot_id=current.snapshot_id)
+        for batch, snapshot in _iterate_unpublished(loaded_table):
+            staged_batch = _build_staged_batch(loaded_table, snapshot, table)
+            by_batch[batch] = staged_batch and replace(staged_batch, snapshot_id=current.snapshot_id)
         batches = tuple(newest_batch for _, newest_batch in sorted(by_batch.items()) if newest_batch is not None)
         return Staging(current.snapshot_id, batches)
 
@@ -145,28 +140,19 @@ class IcebergStaging(IcebergPort, StagingStore):
 
     @translate_iceberg_errors
     def clean_up(self, intermediate: str, up_to_batch: int) -> dict[str, int]:
-        # one commit, tried again where staging beside it was faster
-        for _ in range(MAX_COMMITS):
-            loaded_table = self.catalogs.table(intermediate)
-            with suppress(CommitRefused):
-                if loaded_table is None:
-                    return {}
-                return _remove_batches(loaded_table, _find_unread_batch(loaded_table, up_to_batch))
-        raise RetryLater(
-            f"intermediate={intermediate} up_to_batch={up_to_batch}: other commits to the table were faster "
-            f"{MAX_COMMITS} times; the next clean-up does the rest"
-        )
+        def remove(table: Table) -> dict[str, int]:
+            return _remove_batches(table, _find_unread_batch(table, up_to_batch))
+
+        place = f"intermediate={intermediate} up_to_batch={up_to_batch}"
+        return self._change(intermediate, remove, place, "the next clean-up does the rest") or {}
 
     @translate_iceberg_errors
     def keep_for_readers(self, intermediate: str) -> None:
-        for _ in range(MAX_COMMITS):
-            table = self.catalogs.table(intermediate)
-            if table is None or resource_names.PUBLISHED_PROPERTY in table.metadata.properties:
-                return
-            requirements = (AssertTableUUID(uuid=table.metadata.table_uuid),)
-            with suppress(CommitRefused):  # other commits may be faster
-                commit(table, requirements, [SetPropertiesUpdate(updates={resource_names.PUBLISHED_PROPERTY: "{}"})])
-        raise RetryLater(f"intermediate={intermediate}: other commits to the table were faster; try it again")
+        def begin(table: Table) -> None:
+            if resource_names.PUBLISHED_PROPERTY not in table.metadata.properties:
+                _write_published(table, {})
+
+        self._change(intermediate, begin, f"intermediate={intermediate}", "try it again")
 
     @translate_iceberg_errors
     def drop(self, intermediate: str) -> None:
@@ -183,6 +169,14 @@ class IcebergStaging(IcebergPort, StagingStore):
         list(ExecutorFactory.get_or_create().map(partial(remove_file, table), files))
         drop_empty_folders(table, list_folders(table.location()))
 
+    def _change(self, intermediate: str, change: Callable[[Table], Result], place: str, remedy: str) -> Result | None:
+        """Call `change` for the table as it is, again where other commits to it are faster; None without a table."""
+        for _ in range(MAX_COMMITS):
+            loaded_table = self.catalogs.table(intermediate)
+            with suppress(CommitRefused):
+                return None if loaded_table is None else change(loaded_table)
+        raise RetryLater(f"{place}: other commits to the table were faster {MAX_COMMITS} times; {remedy}")
+
 
 def _complete_attempt(table: Table, attempt: str) -> StageOutcome | None:
     counted_property = resource_names.name_counted_property(attempt)
@@ -190,17 +184,25 @@ def _complete_attempt(table: Table, attempt: str) -> StageOutcome | None:
     if text is None:
         return _read_outcome(table, attempt)
     outcome = StageOutcome.from_json(text, _name_place(table, attempt))
-    snapshot = next((s for s in table.metadata.snapshots if read_summary(s).get("tidegate.attempt") == attempt), None)
-    batch = parse_batch(snapshot) if snapshot else None
+    viewed_snapshot = None if outcome.bad else _find_viewed_snapshot(table, attempt)
     updates: list[TableUpdate] = [
         SetPropertiesUpdate(updates={resource_names.name_staged_property(attempt): text}),
         RemovePropertiesUpdate(removals=[counted_property]),
     ]
-    is_viewed = snapshot is not None and resource_names.VIEWED_SUMMARY in read_summary(snapshot)
-    if snapshot is not None and batch is not None and is_viewed and not outcome.bad:
-        updates.append(build_tag(resource_names.name_staged_tag(batch), snapshot.snapshot_id))
+    batch = viewed_snapshot and parse_batch(viewed_snapshot)
+    if viewed_snapshot and batch:
+        updates.append(build_tag(resource_names.name_staged_tag(batch), viewed_snapshot.snapshot_id))
     commit(table, (AssertTableUUID(uuid=table.metadata.table_uuid),), updates)
     return outcome
+
+
+def _find_viewed_snapshot(table: Table, attempt: str) -> Snapshot | None:
+    """Return the attempt's snapshot, if live views may read it."""
+    for snapshot in table.metadata.snapshots:
+        summary = read_summary(snapshot)
+        if summary.get("tidegate.attempt") == attempt and resource_names.VIEWED_SUMMARY in summary:
+            return snapshot
+    return None
 
 
 def _read_outcome(table: Table, attempt: str) -> StageOutcome | None:
@@ -212,12 +214,19 @@ def _name_place(table: Table, attempt: str) -> str:
     return f"intermediate={'.'.join(table.name())} attempt={attempt}"
 
 
+def _iterate_unpublished(table: Table) -> Iterator[tuple[int, Snapshot]]:
+    """Yield staged snapshots with the numbers of their batches, the oldest first; not what stays for readers alone."""
+    published = max(_read_published(table), default=0)
+    for snapshot in sorted(table.metadata.snapshots, key=lambda s: s.sequence_number or 0):
+        batch = parse_batch(snapshot)
+        if batch is not None and batch > published:
+            yield batch, snapshot
+
+
 def _build_staged_batch(table: Table, snapshot: Snapshot, destination: str) -> StagedBatch | None:
     summary = read_summary(snapshot)
     outcome = _read_outcome(table, summary.get("tidegate.attempt", ""))
     if outcome is None or outcome.bad:
-        return None
-    if (parse_batch(snapshot) or 0) <= max(_read_published(table), default=0):
         return None
     refuse_other_format(f"table={format_name(table)}", FORMAT_PROPERTY, table.metadata.properties)
     return outcome.to_staged_batch(destination, summary, snapshot.snapshot_id)
@@ -260,6 +269,11 @@ def _read_published(table: Table) -> dict[int, int]:
     return {int(batch): seen_ms for batch, seen_ms in json.loads(text).items()}
 
 
+def _write_published(table: Table, seen_ms: dict[int, int]) -> None:
+    updates = [SetPropertiesUpdate(updates={resource_names.PUBLISHED_PROPERTY: json.dumps(seen_ms)})]
+    commit(table, (AssertTableUUID(uuid=table.metadata.table_uuid),), updates)
+
+
 def _find_unread_batch(table: Table, up_to_batch: int) -> int:
     """Up to which of the published batches no live view is read any more; all of them where nobody asked for one."""
     if resource_names.PUBLISHED_PROPERTY not in table.metadata.properties:
@@ -271,9 +285,7 @@ def _find_unread_batch(table: Table, up_to_batch: int) -> int:
         seen_ms[up_to_batch] = now_ms
     unread_batch = max((b for b, ms in seen_ms.items() if b <= up_to_batch and ms <= now_ms - KEPT_MS), default=0)
     if is_new:
-        text = json.dumps({batch: ms for batch, ms in seen_ms.items() if batch >= unread_batch})
-        requirements = (AssertTableUUID(uuid=table.metadata.table_uuid),)
-        commit(table, requirements, [SetPropertiesUpdate(updates={resource_names.PUBLISHED_PROPERTY: text})])
+        _write_published(table, {batch: ms for batch, ms in seen_ms.items() if batch >= unread_batch})
         table.refresh()
     return unread_batch
 
