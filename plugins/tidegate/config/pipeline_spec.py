@@ -8,7 +8,6 @@ from pydantic import BaseModel
 
 from tidegate.config.models.formats import KeyModel, ValueModel, get_options
 from tidegate.config.models.pipeline import (
-    BY_TOPIC,
     MergeModel,
     NotifierModel,
     PipelineModel,
@@ -33,7 +32,6 @@ from tidegate.spec.source import (
     Start,
     StartKind,
     ValueFormat,
-    find_topic_column,
     order_metadata,
 )
 from tidegate.spec.table import Create, DeleteMode, History, Route, Table
@@ -230,7 +228,7 @@ def _to_table(model: PipelineModel, table: TableModel) -> Table:
         errors=_to_errors(source),
         history=History(**table.history_columns.model_dump()) if table.history == "scd2" else None,
         select=None if table.select is None else parse_select(table.select),
-        topic_column=(find_topic_column(source.metadata) or "") if table.disjoint_keys == BY_TOPIC else "",
+        topic_column=table.find_topic_in_key(source.metadata) or "",
         **_copy_plain_keys(
             table, Table, derived=("topics", "upsert", "delete", "partial_updates", "namespaces", "max_pending")
         ),

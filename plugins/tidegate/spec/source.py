@@ -1,5 +1,6 @@
 """Where records come from: topics, start, isolation, and what happens to bad records."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -97,7 +98,7 @@ def list_known_words(value_format: str) -> tuple[str, ...]:
     return (*FORMATS[value_format].metadata, *KAFKA_TYPES, *SCHEMA_ID_TYPES)
 
 
-def find_topic_column(metadata: dict[str, str]) -> str | None:
+def find_topic_column(metadata: Mapping[str, str]) -> str | None:
     """Return the first column that shows a record's topic."""
     return next((column for column, word in metadata.items() if word == "topic"), None)
 

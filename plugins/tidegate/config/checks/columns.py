@@ -9,7 +9,7 @@ from tidegate.config.checks.source import check_key_columns, check_value
 from tidegate.config.destinations.declared_columns import UNKNOWN_TYPE, find_record_columns, find_type
 from tidegate.config.destinations.registry import DESTINATIONS
 from tidegate.config.models.formats import KeyModel, ValueModel
-from tidegate.config.models.pipeline import BY_TOPIC, PipelineModel, TableModel
+from tidegate.config.models.pipeline import PipelineModel, TableModel
 from tidegate.config.parsing.ddl import find_condition_paths, parse_columns
 from tidegate.config.parsing.problems import Problems, suggest_closest
 from tidegate.config.parsing.yaml_document import KeyPath
@@ -17,7 +17,6 @@ from tidegate.formats.registry import get_format
 from tidegate.schema.data_types import PRIMITIVE_NAMES, Column, DataType, Primitive, Struct, format_type
 from tidegate.schema.evolution import to_struct
 from tidegate.spec.projection import RECORD_FIELDS
-from tidegate.spec.source import find_topic_column
 from tidegate.sql.spark import STEP_REGEX, split_name_or_path, split_path, unquote, unquote_path
 from tidegate.table.columns import find_key_names
 
@@ -139,7 +138,7 @@ def _check_table(model: PipelineModel, table: TableModel, path: KeyPath, finding
     known_columns = record_names | {name.casefold() for name in model.source.metadata}
     if value_columns is not None:
         _check_conditions(table, known_columns, struct, path, findings)
-    topic_column = find_topic_column(model.source.metadata) if table.disjoint_keys == BY_TOPIC else None
+    topic_column = table.find_topic_in_key(model.source.metadata)
     keys = _list_key_names(key) | ({topic_column.casefold()} if topic_column else set())
     columns = check_select(table, known_columns if value_columns is not None else None, keys, path, findings)
     check_types_of_select(table, struct, path, findings)

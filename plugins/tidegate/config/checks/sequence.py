@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tidegate.config.models.formats import KeyModel
-from tidegate.config.models.pipeline import BY_TOPIC, HistoryModel, PipelineModel, TableModel
+from tidegate.config.models.pipeline import HistoryModel, PipelineModel, TableModel
 from tidegate.config.models.sequence_groups import check_groups, find_name_problem, resolve_table_types
 from tidegate.config.parsing.ddl import parse_columns
 from tidegate.config.parsing.problems import Problems, suggest_closest
@@ -12,7 +12,7 @@ from tidegate.config.parsing.select_statement import parse_select
 from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.schema.data_types import Array, DataType, Map, Struct, parse_type
 from tidegate.spec.projection import Select, find_derived_columns
-from tidegate.spec.source import METADATA_TYPES, find_topic_column
+from tidegate.spec.source import METADATA_TYPES
 from tidegate.spec.table_template import is_template
 
 # words of metadata whose texts have another order than what they tell
@@ -62,7 +62,7 @@ class _CheckedTable:
     def key_names(self) -> list[str]:
         if self.key.into is not None:
             return [self.key.into.casefold()]
-        topic_column = find_topic_column(self.words) if self.table.disjoint_keys == BY_TOPIC else None
+        topic_column = self.table.find_topic_in_key(self.words)
         names = [self.key.prefix + field for field in self.key.fields]
         return [name.casefold() for name in (*names, *([topic_column] if topic_column else []))]
 

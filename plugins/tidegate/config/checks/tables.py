@@ -14,7 +14,6 @@ from tidegate.config.parsing.problems import Problems, format_key_path, refuse_s
 from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.model.resource_names import get_branch_suffix
 from tidegate.spec.pipeline import Catalog
-from tidegate.spec.source import find_topic_column
 from tidegate.spec.table_template import FIELD_PATTERN, is_template, split_template
 
 # Key -> the values that work today. Delete a line, or add a value to it, and the feature is on.
@@ -209,7 +208,7 @@ def _check_topic_in_key(table: TableModel, model: PipelineModel, path: KeyPath, 
         return
     path = (*path, "disjoint_keys")
     key = table.key or model.source.key
-    column = find_topic_column(model.source.metadata)
+    column = table.find_topic_in_key(model.source.metadata)
     if column is None:
         findings.add(path, "the topic needs a column to be a part of the key; add source.metadata: {topic: topic}")
     elif column.casefold() in {name.casefold() for name in key.fields}:

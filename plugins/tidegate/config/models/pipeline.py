@@ -1,5 +1,6 @@
 """The words of a pipeline file with their defaults: all that a user may say about a record's journey."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -18,7 +19,7 @@ from tidegate.config.models.settings import (
     Suffix,
     parse_interval_or_cron,
 )
-from tidegate.spec.source import name_cast
+from tidegate.spec.source import find_topic_column, name_cast
 
 DurationOrCron = Annotated[
     int | str,
@@ -81,7 +82,8 @@ def _parse_metadata(value: object) -> object:
         raise ValueError(f"not a metadata key; {METADATA_REMEDY}")
     if not isinstance(value, dict):
         return value
-    word, kind = value.get("from"), value.get("type")
+    word = value.get("from")
+    kind = value.get("type")
     if value.keys() != {"from", "type"} or not isinstance(word, str) or not isinstance(kind, str):
         raise ValueError(f"neither a metadata key nor one with its type; {METADATA_REMEDY}")
     return name_cast(word, kind.strip().upper())
@@ -265,6 +267,10 @@ class TableModel(StrictModel):
         default=[],
         description="What must hold before a batch is published: conditions on its rows, or queries over {table}.",
     )
+
+    def find_topic_in_key(self, metadata: Mapping[str, str]) -> str | None:
+        """Return the column that makes the topic a part of the key; None for other keys, or without such a column."""
+        return find_topic_column(metadata) if self.disjoint_keys == BY_TOPIC else None
 
 
 class MergeModel(StrictModel):
