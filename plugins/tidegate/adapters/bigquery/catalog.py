@@ -135,20 +135,20 @@ class Warehouse:
     def list_labels(self, namespace: str) -> dict[str, dict[str, str]]:
         """Return the labels of each table of a dataset, without reading the tables."""
         with translate_client_errors(f"dataset={namespace}"):
-            reference = self.to_reference(namespace)
-            listed_tables = self.client.list_tables(reference, page_size=LISTED_TABLES_PER_PAGE, **self.limits)
-            return {table.table_id: dict(table.labels or {}) for table in listed_tables}
+            return {table.table_id: dict(table.labels or {}) for table in self._iterate_tables(namespace)}
 
     def list_tables(self, namespace: str) -> list[str]:
         from google.api_core.exceptions import NotFound
 
         with translate_client_errors(f"dataset={namespace}"):
             try:
-                reference = self.to_reference(namespace)
-                listed_tables = self.client.list_tables(reference, page_size=LISTED_TABLES_PER_PAGE, **self.limits)
-                return sorted(table.table_id for table in listed_tables)
+                return sorted(table.table_id for table in self._iterate_tables(namespace))
             except NotFound:
                 return []
+
+    def _iterate_tables(self, namespace: str) -> Iterator[Any]:
+        reference = self.to_reference(namespace)
+        return iter(self.client.list_tables(reference, page_size=LISTED_TABLES_PER_PAGE, **self.limits))
 
     def update_table(self, table: Any, *fields: str) -> None:
         with translate_client_errors(f"table={table.reference}"):

@@ -6,11 +6,9 @@ from tidegate.adapters.bigquery.catalog import Warehouse
 from tidegate.adapters.bigquery.position import build_position_label
 from tidegate.errors import TidegateError
 from tidegate.model import resource_names
-from tidegate.model.ownership import KIND_LABEL, OWNER_LABEL, Ownership, PipelineLeftovers, TableKind
+from tidegate.model.ownership import KIND_LABEL, OWNER_LABEL, Ownership, PipelineLeftovers, TableKind, describe_control
 from tidegate.sql import googlesql
 
-CONTROL_PREFIX = "tidegate_"
-CONTROL_SUFFIX = "_batches"
 Labels = Mapping[str, str]
 
 
@@ -30,27 +28,25 @@ def find_leftovers(
             tables |= {f"{catalog}.{dataset}.{table}": labels[table] for table in sorted(labels)}
         except TidegateError as error:
             failures.append(error)
-    pipelines = {_read_pipeline(name) for name in tables if _is_own(name, tables[name], _read_pipeline(name))}
+    controls = {name: describe_control(name) for name in tables}
+    pipelines = {owner.pipeline for name, owner in controls.items() if _is_marked(tables[name], owner)}
     orphaned_pipelines = sorted(pipelines - {*configured_pipelines})
     return [_describe(warehouse, pipeline, tables) for pipeline in orphaned_pipelines], failures
 
 
-def _read_pipeline(name: str) -> str:
-    """Return the pipeline whose control table has this name; empty for other names."""
-    table = name.rpartition(".")[2]
-    is_control = table.startswith(CONTROL_PREFIX) and table.endswith(CONTROL_SUFFIX)
-    return table[len(CONTROL_PREFIX) : -len(CONTROL_SUFFIX)] if is_control else ""
+def _is_marked(labels: Labels, owner: Ownership) -> bool:
+    return all(labels.get(key) == owner.labels[key] for key in (KIND_LABEL, OWNER_LABEL))
 
 
 def _is_own(name: str, labels: Labels, pipeline: str) -> bool:
     kind = labels.get(KIND_LABEL)
-    if not pipeline or kind not in set(TableKind):
+    if kind not in set(TableKind):
         return False
     # the owner's label is a digest: the destination of a staged table is one that its name may begin with
     table = name.partition(".")[2]
     ends = (at for at in range(len(table)) if table.startswith(f"_{pipeline}", at))
     owners = (Ownership(TableKind(kind), pipeline, served) for served in ("", *(table[:end] for end in ends)))
-    return any(owner.labels[OWNER_LABEL] == labels.get(OWNER_LABEL) for owner in owners)
+    return any(_is_marked(labels, owner) for owner in owners)
 
 
 def _describe(warehouse: Warehouse, pipeline: str, tables: Mapping[str, Labels]) -> PipelineLeftovers:
