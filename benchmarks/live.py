@@ -17,7 +17,8 @@ from local.layout import PYTHON, ROOT
 
 NAME = "live"
 GOALS = {"median": 2.0, "p95": 4.0}  # seconds
-RECORDS, ROWS = 1000, 30
+RECORDS = 1000
+ROWS = 30
 CLOCKS = {"stage": {"interval": "2s"}, "merge": {"interval": "1m"}}
 
 
@@ -34,9 +35,10 @@ def measure(bench: Bench) -> Result:
         bench.say(f"{ROWS} records, one at a time, through tidegate run ...")
         answer = _measure_delays(bench, server, lake, table)
     merges = _count_merges(lake, table)
-    delays, queries = answer["delays"], answer["queries"]
-    median, p95 = statistics.median(delays), statistics.quantiles(delays, n=20)[-1]
-    numbers = (format_number(value, 2) for value in (median, p95, statistics.median(queries)))
+    delays = answer["delays"]
+    median = statistics.median(delays)
+    p95 = statistics.quantiles(delays, n=20)[-1]
+    numbers = (format_number(value, 2) for value in (median, p95, statistics.median(answer["queries"])))
     figures = {"median": round(median, 2), "p95": round(p95, 2)}
     return Result(
         tables=[

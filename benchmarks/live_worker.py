@@ -25,9 +25,12 @@ def main(request: dict[str, Any]) -> None:
 
     A row is there once a query that begins then shows it. Between records the view has to show all earlier ones once.
     """
-    spark, chance, catalog = open_session(request["remote"]), random.Random(1), load_catalog(**request["catalog"])
+    spark = open_session(request["remote"])
+    chance = random.Random(1)
+    catalog = load_catalog(**request["catalog"])
     query = f"SELECT id FROM (\n{request['view']}\n) WHERE id >= {FIRST_ID}"
-    delays, queries = list[float](), list[float]()
+    delays = list[float]()
+    queries = list[float]()
     try:
         for number in range(FIRST_ID, FIRST_ID + request["records"] + WARM_UP):
             time.sleep(chance.uniform(0, PAUSE_SECONDS))

@@ -46,15 +46,17 @@ class UnknownFields:
     fields: tuple[UnknownField, ...] = ()
     others: int = 0
 
-    def describe(self, setting: str = "value.schema") -> str:
+    def describe(self) -> str:
         """A sentence: the fields, and the line of the pipeline file that would declare them."""
         shown = self.fields[:MAX_SHOWN_FIELDS]
         counts = [f"{_make_printable(field.name)} ({field.records})" for field in shown]
         hidden = len(self.fields) - len(shown)
         counts += [f"{hidden} other fields"] if hidden else []
         counts += [f"fields that are not named ({self.others})"] if self.others else []
-        columns = ", ".join(field.ddl for field in shown if field.type and not field.is_nested)
-        declare = f"add {columns} to {setting}" if columns else f"declare them inside of their columns in {setting}"
+        columns = ", ".join(field.ddl for field in shown if not field.is_nested)
+        declare = (
+            f"add {columns} to value.schema" if columns else "declare them inside of their columns in value.schema"
+        )
         return (
             f"no column holds the fields {', '.join(counts)} of records={self.records}; {declare}, or set "
             "value.unknown_fields: ignore"

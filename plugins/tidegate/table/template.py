@@ -43,7 +43,8 @@ def make_concrete_table(pipeline: Pipeline, name: str) -> Table:
 
 
 def can_make_table(pipeline: Pipeline, name: str) -> bool:
-    template, (parent, _, table) = pipeline.template, name.rpartition(".")
+    template = pipeline.template
+    parent, _, table = name.rpartition(".")
     if template is None or parent not in {f"{template.catalog}.{namespace}" for namespace in template.namespaces}:
         return False
     return get_naming(pipeline).makes(table)
