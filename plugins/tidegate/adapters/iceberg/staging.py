@@ -68,10 +68,11 @@ class IcebergStaging(IcebergPort, StagingStore):
     def complete_attempt(
         self, intermediate: str, batch: int, attempt: str, summary: dict[str, str]
     ) -> StageOutcome | None:
-        place = f"intermediate={intermediate} batch={batch} attempt={attempt}"
-        return self._change(
-            intermediate, lambda table: _complete_attempt(table, attempt), place, "it will be tried again"
+        refusal = (
+            f"intermediate={intermediate} batch={batch} attempt={attempt}: other commits to the table were faster "
+            f"{MAX_COMMITS} times; it will be tried again"
         )
+        return self._change(intermediate, partial(_complete_attempt, attempt=attempt), refusal)
 
     @translate_iceberg_errors
     def read_explanation(self, intermediate: str, batch: int, attempt: str) -> RecordExplanation | None:
@@ -143,8 +144,11 @@ class IcebergStaging(IcebergPort, StagingStore):
         def remove(table: Table) -> dict[str, int]:
             return _remove_batches(table, _find_unread_batch(table, up_to_batch))
 
-        place = f"intermediate={intermediate} up_to_batch={up_to_batch}"
-        return self._change(intermediate, remove, place, "the next clean-up does the rest") or {}
+        refusal = (
+            f"intermediate={intermediate} up_to_batch={up_to_batch}: other commits to the table were faster "
+            f"{MAX_COMMITS} times; the next clean-up does the rest"
+        )
+        return self._change(intermediate, remove, refusal) or {}
 
     @translate_iceberg_errors
     def keep_for_readers(self, intermediate: str) -> None:
@@ -152,7 +156,8 @@ class IcebergStaging(IcebergPort, StagingStore):
             if resource_names.PUBLISHED_PROPERTY not in table.metadata.properties:
                 _write_published(table, {})
 
-        self._change(intermediate, begin, f"intermediate={intermediate}", "try it again")
+        refusal = f"intermediate={intermediate}: other commits to the table were faster; try it again"
+        self._change(intermediate, begin, refusal)
 
     @translate_iceberg_errors
     def drop(self, intermediate: str) -> None:
@@ -169,13 +174,16 @@ class IcebergStaging(IcebergPort, StagingStore):
         list(ExecutorFactory.get_or_create().map(partial(remove_file, table), files))
         drop_empty_folders(table, list_folders(table.location()))
 
-    def _change(self, intermediate: str, change: Callable[[Table], Result], place: str, remedy: str) -> Result | None:
-        """Call `change` for the table as it is, again where other commits to it are faster; None without a table."""
+    def _change(self, intermediate: str, change: Callable[[Table], Result], refusal: str) -> Result | None:
+        """Call `change` for the table as it is, again where other commits to it are faster; None without a table.
+
+        `RetryLater` says `refusal` where they are each time.
+        """
         for _ in range(MAX_COMMITS):
             loaded_table = self.catalogs.table(intermediate)
             with suppress(CommitRefused):
                 return None if loaded_table is None else change(loaded_table)
-        raise RetryLater(f"{place}: other commits to the table were faster {MAX_COMMITS} times; {remedy}")
+        raise RetryLater(refusal)
 
 
 def _complete_attempt(table: Table, attempt: str) -> StageOutcome | None:
