@@ -19,7 +19,7 @@ import pytest
 import shared_servers
 import yaml
 from hypothesis import HealthCheck, settings
-from mutations.guards import GUARDS
+from mutations.guards import list_guards
 from unique_names import make_unique_name
 
 # The machine is shared: an example may be slow, and a build must not depend on which examples chance picks.
@@ -598,8 +598,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """
     if not any("::" in word for word in config.args):
         nodes = {item.nodeid for item in items}
-        if unknown := _find_unknown_repeats(items) + _find_unknown_tests(nodes, (guard.test for guard in GUARDS)):
-            raise pytest.UsageError(f"`repeats` or tests/mutations/guards.py names what is not there: {unknown}")
+        if unknown := _find_unknown_repeats(items) + _find_unknown_tests(
+            nodes, (guard.test for guard in list_guards())
+        ):
+            raise pytest.UsageError(f"`repeats` or `guard` names what is not there: {unknown}")
     for item in items:
         if item.get_closest_marker("long"):
             raise pytest.UsageError(

@@ -1,6 +1,6 @@
 """Renders the manual's page ``hazards.md``: each guard with the test that fails without it, and what the tests try.
 
-Guards come from ``tests/mutations/guards.py``. A test's name says its hazard, so the rest of the page is those names.
+Guards come from the marks at their tests. A test's name says its hazard, so the rest of the page is those names.
 """
 
 import ast
@@ -38,7 +38,7 @@ def render_page() -> str:
 
 
 def _render_guards() -> Iterator[str]:
-    for guard in runpy.run_path(str(GUARDS))["GUARDS"]:
+    for guard in runpy.run_path(str(GUARDS))["list_guards"]():
         yield f"| {guard.name} | `{guard.test.removeprefix('tests/')}` |\n"
 
 

@@ -50,6 +50,12 @@ def read_ids(hands: BigQueryHands) -> list[str]:
     return sorted(row["id"] for row in hands.read_rows(TABLE))
 
 
+@pytest.mark.guard(
+    "BigQuery: a publish has a name of its own and runs once",
+    file="plugins/tidegate/adapters/bigquery/commit.py",
+    text='name_job("publish", table_commit.table, table_commit.uuid, table_commit.attempt)',
+    off='name_job("publish", object())',
+)
 def test_publish_that_is_sent_twice_runs_once(hands: BigQueryHands) -> None:
     table_commit = merge_rows(hands)
     hands.port.commits.publish(table_commit)
@@ -98,6 +104,12 @@ def test_publish_of_a_run_that_went_away_is_not_made_twice_by_the_next(hands: Bi
     assert read_ids(hands) == ["m1"]
 
 
+@pytest.mark.guard(
+    "BigQuery: a publish that has moved the position is not sent again",
+    file="plugins/tidegate/adapters/bigquery/commit.py",
+    text="    if row is not None and table_commit.source is not None and row.version != table_commit.cut:\n",
+    off="    if False:\n",
+)
 def test_publish_that_is_tried_again_when_its_job_has_just_ended_appends_its_rows_once(hands: BigQueryHands) -> None:
     """Its answer was lost. The job commits behind the look that found the position as it was, before the second try."""
     hands.stage(1, "a1", 3, build_summary(1, "a1"), render_outcome(3))
@@ -192,6 +204,12 @@ def test_publish_without_a_position_keeps_the_one_that_stands(hands: BigQueryHan
     hands.port.history.forget_backfill(TABLE, PIPELINE, "1")
 
 
+@pytest.mark.guard(
+    "BigQuery: staged rows are counted before they are merged",
+    file="plugins/tidegate/adapters/bigquery/commit.py",
+    text=" = {rows} ",
+    off=" >= 0 ",
+)
 def test_staged_rows_that_went_by_themselves_are_not_published_as_nothing(hands: BigQueryHands) -> None:
     hands.stage(1, "a1", 3, build_summary(1, "a1"), render_outcome(3))
     hands.client.delete_table(f"{hands.warehouse.project}.shop.orders_shop_tmp$1")

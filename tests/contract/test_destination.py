@@ -406,6 +406,13 @@ def test_cut_branch_starts_at_main(kit: Kit) -> None:
     assert kit.port.commits.read_head(TABLE, "tidegate_shop_1_a").snapshot_id == state.snapshot_id
 
 
+@pytest.mark.guard(
+    "a branch is cut where the position was read",
+    file="plugins/tidegate/adapters/iceberg/commit.py",
+    text="        *_require_branch_at(table, target, snapshot_id),\n",
+    off="",
+    case="iceberg",
+)
 @require_branches
 def test_cut_is_refused_when_main_moved(kit: Kit) -> None:
     state = kit.seed_table().state()
@@ -495,6 +502,20 @@ def assert_refused(kit: Kit, table_commit: TableCommit) -> None:
     assert kit.state() == before
 
 
+@pytest.mark.guard(
+    "compare-and-swap: another run's publish",
+    file="plugins/tidegate/adapters/iceberg/commit.py",
+    text="        *_require_branch_at(table, target, expected_snapshot_id),\n",
+    off="",
+    case="iceberg",
+)
+@pytest.mark.guard(
+    "BigQuery: the transaction asserts the position's version",
+    file="include/sql/bigquery/publish.sql",
+    text=") = 1 AS {{ moved | text }};",
+    off=") >= 0 AS {{ moved | text }};",
+    case="bigquery",
+)
 def test_publish_is_refused_when_another_publish_moved_the_position_or_the_table_was_replaced(kit: Kit) -> None:
     """Another writer's change of metadata before a publish, and its rows behind it, refuse none and are no rollback."""
     ours, theirs = kit.seed_table().merge_branch(FIRST, attempt="m1"), kit.merge_branch(FIRST, attempt="m2")
@@ -513,6 +534,13 @@ def test_publish_is_refused_when_another_publish_moved_the_position_or_the_table
     assert kit.read_rows(TABLE) == []
 
 
+@pytest.mark.guard(
+    "compare-and-swap: main is still the cut",
+    file="plugins/tidegate/adapters/iceberg/commit.py",
+    text="        *_require_branch_at(table, target, expected_snapshot_id),\n",
+    off="",
+    case="iceberg",
+)
 @require_branches
 def test_publish_is_refused_when_a_foreign_writer_moved_main(kit: Kit) -> None:
     table_commit = kit.seed_table().merge_branch(FIRST)
@@ -521,6 +549,13 @@ def test_publish_is_refused_when_a_foreign_writer_moved_main(kit: Kit) -> None:
     assert read_ids(kit) == ["foreign"]
 
 
+@pytest.mark.guard(
+    "the branch is still what was checked",
+    file="plugins/tidegate/adapters/iceberg/commit.py",
+    text="        AssertRefSnapshotId(ref=table_commit.branch, snapshot_id=table_commit.head),\n",
+    off="",
+    case="iceberg",
+)
 @require_branches
 def test_publish_is_refused_when_the_branch_moved_after_it_was_checked(kit: Kit) -> None:
     table_commit = kit.seed_table().merge_branch(FIRST)
@@ -536,6 +571,13 @@ def test_publish_is_refused_when_the_branch_is_gone(kit: Kit) -> None:
     assert_refused(kit, table_commit)
 
 
+@pytest.mark.guard(
+    "the schema is still the merged one",
+    file="plugins/tidegate/adapters/iceberg/commit.py",
+    text="        AssertCurrentSchemaId(current_schema_id=table_commit.schema_id),\n",
+    off="",
+    case="iceberg",
+)
 @require_branches
 def test_publish_is_refused_when_the_schema_changed(kit: Kit) -> None:
     table_commit = kit.seed_table().merge_branch(FIRST)
@@ -554,6 +596,13 @@ def test_publish_twice_is_refused_the_second_time(kit: Kit) -> None:
 # rollback
 
 
+@pytest.mark.guard(
+    "a rollback is detected by the tag",
+    file="plugins/tidegate/adapters/iceberg/position.py",
+    text="rolled_back = recorded is not None and (",
+    off="rolled_back = recorded is None and (",
+    case="iceberg",
+)
 @require_branches
 def test_rollback_is_noticed_and_the_ancestors_position_told(kit: Kit) -> None:
     kit.seed_table().port.commits.publish(kit.merge_branch(FIRST))
@@ -597,6 +646,13 @@ def test_what_a_rollback_took_is_found_and_comes_back_in_one_commit(kit: Kit) ->
     assert commits.find_rollback(TABLE, PIPELINE) is None
 
 
+@pytest.mark.guard(
+    "a rollback is undone only while main is as in the preview",
+    file="plugins/tidegate/adapters/iceberg/commit.py",
+    text="            *_require_branch_at(loaded_table, target, rollback.current_snapshot_id),\n",
+    off="",
+    case="iceberg",
+)
 @require_branches
 def test_rollback_is_not_undone_where_main_moved_after_it_was_shown(kit: Kit) -> None:
     first, second = publish_and_roll_back(kit)
@@ -614,6 +670,13 @@ def test_rollback_is_not_undone_where_main_moved_after_it_was_shown(kit: Kit) ->
     assert first not in (rollback.current_snapshot_id, rollback.tagged_snapshot_id)
 
 
+@pytest.mark.guard(
+    "a rollback is undone only while the tag is as in the preview",
+    file="plugins/tidegate/adapters/iceberg/commit.py",
+    text="            AssertRefSnapshotId(ref=resource_names.name_tag(pipeline), snapshot_id=tagged),\n",
+    off="",
+    case="iceberg",
+)
 @require_branches
 def test_rollback_is_not_undone_where_the_tag_moved_after_it_was_shown(kit: Kit) -> None:
     first, _ = publish_and_roll_back(kit)
@@ -733,6 +796,13 @@ def test_snapshot_that_the_table_has_left_is_told_from_one_that_it_stands_on_or_
     assert kit.port.commits.list_rolled_back(f"{TABLE}_that_is_not_there", attribute) == frozenset()
 
 
+@pytest.mark.guard(
+    "a clean-up drops branches and no tag",
+    file="plugins/tidegate/adapters/iceberg/position.py",
+    text=" if ref.snapshot_ref_type == SnapshotRefType.BRANCH]",
+    off="]",
+    case="iceberg",
+)
 @require_branches
 def test_tag_of_a_pipeline_whose_name_reads_like_a_batch_of_ours_is_no_branch_to_drop(kit: Kit) -> None:
     """Pipeline `shop_2024_q1` has the tag `tidegate_shop_2024_q1`, which reads like batch 2024 of `shop`."""
@@ -815,6 +885,13 @@ def test_last_batch_reads_the_rows_of_those_ahead_of_it_also_behind_a_clean_up(k
     assert kit.port.staging.holds_rows(STAGED, batches[1:])
 
 
+@pytest.mark.guard(
+    "a snapshot holds a batch only in the files that its own attempt added",
+    file="plugins/tidegate/adapters/iceberg/staging.py",
+    text="                if manifest.content != ManifestContent.DATA or entry.snapshot_id != staged[number]:\n",
+    off="                if False:\n",
+    case="iceberg-ends0",
+)
 @require_branches
 @pytest.mark.parametrize("ends", [{"finished": False}, {"bad": 1}])
 def test_last_batch_does_not_read_rows_that_an_attempt_that_is_never_merged_has_written_over(
@@ -834,6 +911,16 @@ def test_last_batch_does_not_read_rows_that_an_attempt_that_is_never_merged_has_
         kit.port.staging.clean_up(STAGED, 0)
 
 
+@pytest.mark.guard(
+    "rows without counts are not staged",
+    file="plugins/tidegate/adapters/iceberg/staging.py",
+    text=("if outcome is None or outcome.bad:\n        return None\n"),
+    off=(
+        "outcome = outcome or StageOutcome(read=0, staged=0, superseded=0, filtered=0, ignored=0, "
+        "dead_lettered=0, bad=0)\n"
+    ),
+    case="iceberg",
+)
 def test_attempt_that_did_not_finish_or_met_a_bad_record_is_not_staged(kit: Kit) -> None:
     kit.stage(1, "a1", 3, finished=False)
     kit.port.staging.complete_attempt(STAGED, 1, "a1", build_summary(1, "a1"))
@@ -891,6 +978,13 @@ def test_attempt_that_is_never_merged_leaves_its_number_free_and_goes_with_the_n
         assert list_attempts(kit) == {"open", "unfinished"}
 
 
+@pytest.mark.guard(
+    "a clean-up removes a later batch only if its attempt is never merged",
+    file="plugins/tidegate/adapters/iceberg/staging.py",
+    text="and batch > up_to_batch and last[batch] is s]",
+    off="and batch > up_to_batch]",
+    case="iceberg",
+)
 def test_attempt_that_follows_a_bad_one_under_its_number_is_kept(kit: Kit) -> None:
     kit.stage(1, "bad", 3, bad=1)
     kit.stage(1, "good", 4)
@@ -961,6 +1055,13 @@ def test_bad_attempts_that_follow_each_other_leave_nothing_behind(kit: Kit) -> N
         assert kit.bytes_on_disk(STAGED) == []
 
 
+@pytest.mark.guard(
+    "a clean-up keeps unpublished batches",
+    file="plugins/tidegate/adapters/iceberg/staging.py",
+    text="batch is not None and batch <= up_to_batch)",
+    off="batch is not None)",
+    case="iceberg",
+)
 def test_clean_up_removes_old_batches_with_rows_snapshots_and_bytes_and_keeps_the_newer_one(kit: Kit) -> None:
     for batch in (1, 2, 3):
         kit.stage(batch, f"a{batch}", batch)
@@ -1023,6 +1124,13 @@ def test_counts_that_arrive_after_the_clean_up_of_their_batch_go_with_the_next_o
 # remembered deletes
 
 
+@pytest.mark.guard(
+    "deletes are forgotten in memories of ours only",
+    file="plugins/tidegate/adapters/iceberg/table.py",
+    text="    if table.metadata.properties.get(KIND_PROPERTY) not in MEMORY_KINDS:\n",
+    off="    if False:\n",
+    case="iceberg",
+)
 def test_remembered_deletes_are_forgotten_by_time_and_none_without_a_mark(kit: Kit) -> None:
     kit.remember({"a": 1_000, "b": 5_000})
     kit.remember({"c": 5_001})
@@ -1069,6 +1177,27 @@ def test_table_of_ours_is_known_by_its_mark(kit: Kit) -> None:
         kit.port.tables.claim(STAGED, Ownership(TableKind.INTERMEDIATE, "a", "shop.orders_shop"))
 
 
+@pytest.mark.guard(
+    "a table without our mark is not ours",
+    file="plugins/tidegate/adapters/iceberg/position.py",
+    text="    check_mark(name, owner, owner.properties, properties)\n",
+    off="",
+    case="iceberg",
+)
+@pytest.mark.guard(
+    "only an intermediate table of ours is dropped",
+    file="plugins/tidegate/adapters/iceberg/staging.py",
+    text="        check_removable(table, (TableKind.INTERMEDIATE,))\n",
+    off="",
+    case="iceberg",
+)
+@pytest.mark.guard(
+    "only intermediate tables of ours are cleaned up",
+    file="plugins/tidegate/adapters/iceberg/staging.py",
+    text="    check_removable(table, STAGING_KINDS)\n",
+    off="",
+    case="iceberg",
+)
 def test_table_of_somebody_else_is_neither_claimed_nor_touched(kit: Kit) -> None:
     kit.note(STAGED, "theirs")
     kit.note(DELETES, "theirs")
@@ -1130,6 +1259,13 @@ def test_backfills_of_a_table_are_found_by_the_names_of_their_tables(kit: Kit) -
     assert kit.port.history.list_backfills(TABLE, PIPELINE) == [f"of {PIPELINE}"]
 
 
+@pytest.mark.guard(
+    "slices that were applied under another pipeline file do not count",
+    file="plugins/tidegate/adapters/iceberg/history.py",
+    text="        if properties.get(SHAPE_PROPERTY) != shape:\n",
+    off="        if False:\n",
+    case="iceberg",
+)
 def test_slices_that_are_applied_stand_in_the_backfills_own_table_for_its_shape(kit: Kit) -> None:
     table = f"{TABLE}_{PIPELINE}_backfill_1_tmp"
     assert kit.port.history.list_applied_slices(table, "0af3") == frozenset()

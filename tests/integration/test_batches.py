@@ -61,6 +61,12 @@ def test_intermediate_table_is_empty_behind_a_batch_and_leaves_no_file_on_disk(w
     assert metadata_files[1] <= metadata_files[0] + 1, "files of metadata do not pile up"
 
 
+@pytest.mark.guard(
+    "only rows of the attempt are merged",
+    file="include/sql/shared/_parts.sql",
+    text=" AND attempt = {{ parts[0][1] | text }}",
+    off="",
+)
 def test_rows_that_a_late_attempt_left_in_the_same_batch_are_not_merged(workbench) -> None:
     topic, staged = workbench.topic(), "shop.late_late_tmp"
     workbench.pipeline("late", [topic], key=KEY, value=VALUE)

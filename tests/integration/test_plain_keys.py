@@ -71,6 +71,13 @@ def list_random_texts() -> list[bytes]:
     return [*pairs, *longer, *objects]
 
 
+@pytest.mark.guard(
+    "a number is a plain key only if it is spelled as Spark writes it",
+    file="jobs/tidegate_spark/fields/plain_keys.py",
+    text="CASE WHEN CAST({number} AS STRING) = {inside} THEN {number} END",
+    off="{number}",
+    case="id-BIGINT",
+)
 @pytest.mark.repeats(
     "test_usual_spelling_is_read_off_and_any_text_is_what_the_parser_makes_of_it[id-BIGINT]", "id-SMALLINT"
 )

@@ -98,6 +98,18 @@ def build_frame(spark: Any, given: list[tuple[bytes | None, bytes | None]]) -> A
     )  # fmt: skip
 
 
+@pytest.mark.guard(
+    "a plain pass does not judge a number that was rounded",
+    file="jobs/tidegate_spark/formats/plain_json.py",
+    text='        render_inner_doubt("row", fields),\n',
+    off="",
+)
+@pytest.mark.guard(
+    "a plain pass does not judge a field name in another case",
+    file="jobs/tidegate_spark/formats/plain_json.py",
+    text='        render_takes_own_spelling(fields, list_known_fields(table), "row"),\n',
+    off="",
+)
 def test_usual_records_are_read_plainly_and_others_are_not_judged(spark: Any) -> None:
     """All groups in one frame: Spark plans the two ways of reading once."""
     usual = [(b'{"id":7}', json.dumps(row, ensure_ascii=False).encode()) for row in USUAL] + [(b"7", None)]
@@ -138,6 +150,12 @@ def test_only_flat_objects_are_read_plainly(changed: dict[str, Any]) -> None:
     assert not can_read_plainly(replace(table, **changed))
 
 
+@pytest.mark.guard(
+    "the result of a plain pass with an unusual record is discarded",
+    file="jobs/tidegate_spark/stage/job.py",
+    text="is_unusual = is_plain and observed[UNUSUAL] > 0",
+    off="is_unusual = False",
+)
 def test_batch_with_an_unusual_record_is_read_once_more_and_the_next_ones_at_once(workbench: Any) -> None:
     topic = workbench.topic()
     key, value = {"fields": ["id"], "schema": "id BIGINT"}, {"schema": "id BIGINT, note STRING, score DOUBLE"}

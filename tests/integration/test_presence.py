@@ -172,6 +172,12 @@ def test_struct_of_a_key_in_other_letters_is_bad(spark) -> None:
     ]
 
 
+@pytest.mark.guard(
+    "a key that lacks a field is not a key with NULLs",
+    file="jobs/tidegate_spark/formats/json.py",
+    text="{render_missing_cases(text, 'kf', fields, 'the key')} ELSE",
+    off="ELSE",
+)
 @pytest.mark.parametrize("columns", sorted({columns for columns, _, _ in KEYS}, key=repr), ids=str)
 def test_key_is_what_its_fields_say_and_never_null_for_a_field_that_is_not_there(spark, columns: Any) -> None:
     cases = [(text, expected) for known, text, expected in KEYS if known == columns]
@@ -214,6 +220,12 @@ def test_key_that_the_value_has_to_hold_and_does_not_is_bad(spark) -> None:
         assert decoding.read_reasons(spark, stage, [text.encode()]) == ["the value has no field user_id"], word
 
 
+@pytest.mark.guard(
+    "an update that changes the key deletes the old row",
+    file="jobs/tidegate_spark/stage/record_pass.py",
+    text="add_old_key_deletes(fated, decoded_value, table) if decoded_value.previous_key else fated",
+    off="fated",
+)
 def test_update_without_a_key_that_changes_a_key_field_deletes_the_old_row(spark) -> None:
     texts = [
         '{"op": "u", "before": {"id": 1, "part": null, "name": "a"}, "after": {"id": 2, "part": null, "name": "b"}}',
@@ -247,6 +259,12 @@ def _convert_to_plain(value: Any) -> Any:
     return tuple(value) if isinstance(value, tuple) else value
 
 
+@pytest.mark.guard(
+    "a tombstone without an event has no sequence",
+    file="jobs/tidegate_spark/stage/sequence.py",
+    text='table.metadata.get(name, "value.").startswith("value.")',
+    off="name not in table.metadata",
+)
 def test_lone_tombstone_has_no_sequence_of_the_event_that_it_lacks(spark) -> None:
     stage = decoding.build_stage_table(
         ValueFormat("debezium-json"), (Column("name", "STRING"),), (Column("id", "INT"),)

@@ -138,6 +138,12 @@ def test_topic_is_fixed_by_comparing_it_with_the_table(shop) -> None:
     assert way.read_latest() == shop.read_table()
 
 
+@pytest.mark.guard(
+    "publication: a state topic that is not compacted is refused",
+    file="plugins/tidegate/adapters/kafka/publication_topics.py",
+    text="        if publication.state_topic in existing:\n",
+    off="        if False:\n",
+)
 def test_topic_that_is_not_compacted_is_refused_unless_allowed_and_a_missing_one_is_made_compacted(shop) -> None:
     from confluent_kafka.admin import ConfigResource, ResourceType
 
@@ -413,6 +419,12 @@ def test_joined_table_enriches_the_records_and_its_own_changes_are_followed(work
     assert publish_counts() == {"third": 3, "none": 1}, "groups of rows that were not touched themselves"
 
 
+@pytest.mark.guard(
+    "publication: a key with another row in an unchanged file is not deleted",
+    file="jobs/tidegate_spark/publish/table_changes.py",
+    text="    elif job.touched is not None and job.grouped is None:\n",
+    off="    elif False:\n",
+)
 def test_key_with_a_copy_in_another_file_is_refused_and_outlives_the_copy_and_new_fields_of_structs_change_no_row(
     workbench,
 ) -> None:

@@ -17,6 +17,13 @@ from tidegate.publications.publish import build_publish_job, publish
 from tidegate_spark.publish import producer
 
 
+@pytest.mark.guard(
+    "publication: a new attempt fences the earlier one",
+    file="jobs/tidegate_spark/publish/producer.py",
+    text='settings["transactional.id"] = f"{plan[\'state_topic\']}-{number}"',
+    off='settings["transactional.id"] = f"{plan[\'state_topic\']}-{number}-{time.time_ns()}"',
+    case="SIGSTOP-37",
+)
 @pytest.mark.repeats(
     "unit/scenarios/test_publication_walks.py::test_run_that_sleeps_at_any_call_while_others_go_on_changes_nothing_when_it_wakes"
 )

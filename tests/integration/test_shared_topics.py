@@ -80,6 +80,13 @@ def test_tombstone_behind_a_delete_takes_no_row_of_another_source_table(workbenc
 TOMBSTONE = ({"id": 1}, None)
 
 
+@pytest.mark.guard(
+    "a tombstone that does not say whose it is deletes nothing",
+    file="jobs/tidegate_spark/formats/change_events/debezium_json.py",
+    text="return DELETE if is_owned and not table.key.from_value else NO_CHANGE",
+    off="return DELETE if not table.key.from_value else NO_CHANGE",
+    case="settings1-ignored",
+)
 @pytest.mark.parametrize(
     ("settings", "fate"),
     [
@@ -226,6 +233,13 @@ ROW_CHOICES = {
 }
 
 
+@pytest.mark.guard(
+    "a field that could not be read says nothing of whose a record is",
+    file="jobs/tidegate_spark/stage/foreign_records.py",
+    text="conditions.append(f\"NOT ({decoded_value.doubts.get(name, 'true')})\")",
+    off="pass",
+    case="when",
+)
 @pytest.mark.parametrize("choice", ROW_CHOICES.values(), ids=ROW_CHOICES)
 def test_fields_that_conditions_name_say_whose_a_record_is_though_others_cannot_be_read(
     spark: Any, choice: dict[str, Any]

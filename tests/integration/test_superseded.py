@@ -29,6 +29,13 @@ RIGHT = {1: "other bytes, same key", 2: "kept", 4: "keyless again", 5: "keyless 
 
 
 # the choice is `always` as soon as a batch is small
+@pytest.mark.guard(
+    "the last record of a key is the one with the highest offset",
+    file="include/sql/iceberg/_last_per_key.sql",
+    text='{{ "offset" | ours }} DESC',
+    off='{{ "offset" | ours }}',
+    case="never-0",
+)
 @pytest.mark.repeats("test_table_is_the_same_whether_superseded_records_are_staged_or_not[auto-2]", "always-2")
 @pytest.mark.parametrize(("choice", "superseded"), [("auto", 2), ("always", 2), ("never", 0)])
 def test_table_is_the_same_whether_superseded_records_are_staged_or_not(

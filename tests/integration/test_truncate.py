@@ -67,6 +67,34 @@ CASES: dict[str, tuple[list[list[Any]], dict[int, str]]] = {
 
 
 # a truncate at every place of a batch in memory; rows on both sides of it are flushed for real
+@pytest.mark.guard(
+    "a truncate removes the existing rows",
+    file="include/sql/iceberg/_into.sql",
+    text='{{ "OVERWRITE" if truncated_at is defined else "INTO" }}',
+    off="INTO",
+    case="first of a batch",
+)
+@pytest.mark.guard(
+    "a truncate removes the rows before it in its own batch",
+    file="include/sql/iceberg/_staged.sql",
+    text="{%- if truncated_at is defined %} AND offset > {{ truncated_at }}{% endif %}",
+    off="",
+    case="rows before and after it in one batch",
+)
+@pytest.mark.guard(
+    "a truncate keeps the rows after it in its own batch",
+    file="include/sql/iceberg/_staged.sql",
+    text="AND offset > {{ truncated_at }}{% endif %}",
+    off="AND offset < {{ truncated_at }}{% endif %}",
+    case="rows before and after it in one batch",
+)
+@pytest.mark.guard(
+    "the last truncate of a batch counts",
+    file="jobs/tidegate_spark/stage/record_pass.py",
+    text="f\"max(CASE WHEN fate = 'staged' AND op = '{TRUNCATE}' THEN offset END)\"",
+    off="f\"min(CASE WHEN fate = 'staged' AND op = '{TRUNCATE}' THEN offset END)\"",
+    case="twice, with rows between them",
+)
 @pytest.mark.repeats(
     "test_truncate_empties_the_table_as_of_its_offset[twice, with rows between them]",
     "alone",

@@ -144,6 +144,12 @@ def test_poison_record_is_shown_field_by_field_by_the_printed_command(workbench,
 
 
 # a bad record is looked at, skipped and flushed on real servers by two clicks, and replayed in memory
+@pytest.mark.guard(
+    "a skipped record lets no other bad record pass",
+    file="jobs/tidegate_spark/stage/dead_letters.py",
+    text="    if table.skips is not None:\n",
+    off="    if False:\n",
+)
 @pytest.mark.repeats(
     "e2e/test_page.py::test_poison_record_is_looked_at_and_skipped_in_two_clicks_and_the_table_has_all_others"
 )

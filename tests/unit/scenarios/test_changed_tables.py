@@ -84,6 +84,12 @@ def test_table_that_comes_back_goes_on_with_what_was_staged_for_it(world: World)
     assert world.read_rows(OTHER) == world.read_rows(ORDERS)
 
 
+@pytest.mark.guard(
+    "rows that were staged for another shape are not merged",
+    file="plugins/tidegate/flush/merge.py",
+    text="    check_shape(work.table, work.staged)\n",
+    off="",
+)
 @pytest.mark.parametrize("settings", [{"mode": "upsert"}, {"mode": "append"}, {"when": "name <> 'y'"}])
 def test_rows_that_were_staged_for_another_file_are_staged_again_and_not_merged(
     world: World, settings: dict[str, Any]
@@ -107,6 +113,12 @@ def test_rows_that_were_staged_for_another_file_are_staged_again_and_not_merged(
     assert world.read_rows(ORDERS) == [*kept, {"id": "b", "name": "y"}, {"id": "c", "name": "z"}]
 
 
+@pytest.mark.guard(
+    "rows in the columns of the destination are not merged for another file",
+    file="plugins/tidegate/table/queue.py",
+    text="    if not file_shape or file_shape != _compute_file_shape(table.spec, table.metadata):\n",
+    off="    if False:\n",
+)
 @pytest.mark.parametrize("is_stated_before", [False, True])
 @pytest.mark.parametrize("settings", [{"mode": "upsert"}, {"mode": "append"}, {"when": "name <> 'y'"}])
 def test_rows_in_the_columns_of_the_table_are_staged_again_for_another_file(

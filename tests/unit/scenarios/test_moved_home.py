@@ -80,6 +80,12 @@ def world() -> World:
     return orders
 
 
+@pytest.mark.guard(
+    "a file that leads to other tables of the pipeline's own is refused by every plan",
+    file="plugins/tidegate/table/progress.py",
+    text="            check_home(table)\n",
+    off="            pass\n",
+)
 def test_batches_that_wait_under_another_suffix_are_not_forgotten(world: World) -> None:
     for _ in range(2):
         refuse(world, rename(PIPELINE), SUFFIX_WORDS)
@@ -123,6 +129,12 @@ def list_resumed(world: World, pipeline: Pipeline) -> list[str]:
         return []
 
 
+@pytest.mark.guard(
+    "a publish of a file that has changed since is refused",
+    file="plugins/tidegate/merge/attempt.py",
+    text="            check_home(attempt.table)\n",
+    off="            pass\n",
+)
 def test_file_that_changes_between_stage_and_merge_publishes_nothing(world: World) -> None:
     flush_all(world, PIPELINE)
     send_orders(world, ("a", "4"), ("b", "4"))

@@ -73,6 +73,33 @@ def count_calls(delivery: str, is_first: bool) -> int:
     return world.topic.broker.calls
 
 
+@pytest.mark.guard(
+    "publication: a resumed attempt continues after the last committed key",
+    file="jobs/tidegate_spark/publish/producer.py",
+    text="if self._superseded or (self._after is not None and key <= self._after):",
+    off="if self._superseded:",
+    case="exactly-once-changes",
+)
+@pytest.mark.guard(
+    "publication: a part's progress is in the transaction of its changes",
+    file="jobs/tidegate_spark/publish/producer.py",
+    text="        value = json.dumps(position).encode()\n",
+    off=(
+        "        value = json.dumps(position).encode()\n"
+        "        if self._is_transactional:\n"
+        "            self._flush()\n"
+        "            self._retry(lambda: self._producer.commit_transaction(ANSWER_TIMEOUT_SECONDS))\n"
+        "            self._producer.begin_transaction()\n"
+    ),
+    case="exactly-once-changes",
+)
+@pytest.mark.guard(
+    "publication: without a transaction a part records its target before its first change",
+    file="jobs/tidegate_spark/publish/producer.py",
+    text="record is not None and (self._is_transactional or bool(last_key))",
+    off="record is not None",
+    case="at-least-once-changes",
+)
 @pytest.mark.parametrize("is_first", [True, False], ids=["first run", "changes"])
 @pytest.mark.parametrize("delivery", [EXACTLY, AT_LEAST])
 def test_killed_run_is_recovered_by_a_run_towards_another_snapshot(
@@ -130,6 +157,20 @@ def meet_another_run(
     return world
 
 
+@pytest.mark.guard(
+    "publication: a part continues only from the progress for which its run was planned",
+    file="jobs/tidegate_spark/publish/producer.py",
+    text='        elif record != self._part["expected"]:\n',
+    off="        elif False:\n",
+    case="changes",
+)
+@pytest.mark.guard(
+    "publication: a part that is behind continues from its own state",
+    file="plugins/tidegate/publications/plan.py",
+    text="origin=stays.to, until=None",
+    off="until=None",
+    case="changes",
+)
 @pytest.mark.parametrize("is_first", [True, False], ids=["first run", "changes"])
 def test_two_runs_from_the_same_progress_to_different_snapshots_leave_the_table(is_first: bool) -> None:
     """The later run dies at each of its calls, and the earlier one, which was planned before it, goes on behind it."""
@@ -138,6 +179,13 @@ def test_two_runs_from_the_same_progress_to_different_snapshots_leave_the_table(
         judge(world, f"the later run killed at call {killed_at}")
 
 
+@pytest.mark.guard(
+    "publication: a part continues between its own two states",
+    file="plugins/tidegate/publications/plan.py",
+    text="return part.pair == goal.pair if part.state is None else _is_origin(session, part, goal)",
+    off="return part.state is None or _is_origin(session, part, goal)",
+    case="changes",
+)
 @pytest.mark.parametrize("is_first", [True, False], ids=["first run", "changes"])
 def test_two_runs_that_both_die_on_their_ways_to_different_snapshots_leave_the_table(is_first: bool) -> None:
     calls = count_calls(EXACTLY, is_first)

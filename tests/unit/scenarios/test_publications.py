@@ -87,6 +87,13 @@ def test_killed_run_is_finished_towards_the_same_snapshot_and_repeats_nothing(ou
     assert len(outside.topic.records) == len(set(outside.topic.records)), "no change twice"
 
 
+@pytest.mark.guard(
+    "publication: both ends of a run are pinned",
+    file="plugins/tidegate/publications/publish.py",
+    text="        session.snapshots.pin(table, snapshot, format_pin_name(publication.name, snapshot))\n",
+    off="        pass\n",
+    case="2",
+)
 @pytest.mark.parametrize("after", range(0, 18, 2))
 def test_killed_run_of_changes_is_resumed(outside: Outside, after: int) -> None:
     publish(outside.open_session())
@@ -198,6 +205,12 @@ def test_changed_file_replaced_table_and_new_topic_are_refused_until_resynchroni
         publish(outside.open_session())
 
 
+@pytest.mark.guard(
+    "publication: a topic that grew is refused",
+    file="plugins/tidegate/publications/plan.py",
+    text="if is_same and now not in (None, partitions):",
+    off="if False:",
+)
 def test_topic_that_grew_is_refused_even_with_a_comparison(outside: Outside) -> None:
     publish(outside.open_session())
     outside.table.commit(a="2")
@@ -519,6 +532,13 @@ def test_heartbeat_that_cannot_be_sent_is_a_warning(caplog: pytest.LogCaptureFix
     assert "the heartbeat was not sent: brokers=b gave no answer" in caplog.text
 
 
+@pytest.mark.guard(
+    "publication: a record that the brokers refuse is not retried",
+    file="jobs/tidegate_spark/publish/producer.py",
+    text="        if reason.code() not in REFUSAL_CODES:\n",
+    off="        if True:\n",
+    case="broker-exactly-once",
+)
 @pytest.mark.parametrize("delivery", ["exactly-once", "at-least-once"])
 @pytest.mark.parametrize("place", ["client", "broker"])
 def test_record_that_is_too_large_is_named_and_no_reason_to_try_again(delivery: str, place: str) -> None:

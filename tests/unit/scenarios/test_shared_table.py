@@ -60,6 +60,13 @@ def shop(request: pytest.FixtureRequest) -> Shop:
     return shop
 
 
+@pytest.mark.guard(
+    "remembered deletes are kept for the slowest pipeline of the table",
+    file="plugins/tidegate/flush/clean_up.py",
+    text="min(*known_times, session.now_ms())",
+    off="min(max(known_times), session.now_ms())",
+    case="deletes",
+)
 def test_faster_pipeline_forgets_nothing_that_the_slower_one_may_still_need(shop: Shop) -> None:
     before = shop.remembered
     assert 2 * DAY in before
@@ -85,6 +92,13 @@ def test_pipeline_whose_partition_has_shown_no_record_keeps_all(shop: Shop) -> N
     assert shop.remembered == before
 
 
+@pytest.mark.guard(
+    "a record from a wrong clock lets no remembered delete be forgotten",
+    file="plugins/tidegate/flush/clean_up.py",
+    text="min(*known_times, session.now_ms())",
+    off="min(known_times)",
+    case="deletes",
+)
 def test_record_from_a_wrong_clock_lets_no_delete_be_forgotten(shop: Shop) -> None:
     """Its time is the greatest of its partition for good."""
     shop.change("slow", 12, 1, at=28 * DAY)

@@ -45,6 +45,13 @@ def read_committed_offsets(world: World) -> dict[int, int]:
     return world.broker.groups.get("tidegate-shop", {}).get("orders", {})
 
 
+@pytest.mark.guard(
+    "the group waits for a table that cannot be read",
+    file="plugins/tidegate/table/watermark.py",
+    text=("            failures.append(failure)\n            absent.append(observed.table)\n"),
+    off="            failures.append(failure)\n",
+    case="earliest",
+)
 @pytest.mark.parametrize("kind", ["earliest", "latest", "group"])
 def test_flush_publishes_the_tables_that_can_be_read_and_the_group_waits_for_the_other(world: World, kind: Any) -> None:
     pipeline = build_pipeline(build_table(ORDERS), build_table(COPY), source={"start": Start(kind)})

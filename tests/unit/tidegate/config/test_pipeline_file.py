@@ -288,6 +288,12 @@ def test_two_pipelines_that_would_share_an_intermediate_table(include: Path) -> 
     assert "pipeline b_x needs lake.s.t_b_x_tmp too" in str(pipelines_by_name["x"])
 
 
+@pytest.mark.guard(
+    "one pipeline of a table reports its hours",
+    file="plugins/tidegate/config/pipeline_file.py",
+    text="    if conflicts:\n",
+    off="    if False:\n",
+)
 def test_hours_of_a_table_are_told_by_one_of_its_pipelines(include: Path) -> None:
     """Two that look at the same moment would both tell an hour."""
     tables = "tables: [{{name: lake.s.{own}}}, {{name: lake.s.orders{more}}}]\ncomplete: {period}\n"

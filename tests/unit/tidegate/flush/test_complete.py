@@ -44,6 +44,12 @@ def test_periods_that_are_complete(
     assert list_complete_periods(period, last, compute_time(begun), compute_time(end_hour)) == expected
 
 
+@pytest.mark.guard(
+    "an hour is reported only after the valid-through time",
+    file="plugins/tidegate/flush/complete.py",
+    text="    while start + length <= _to_time(through_ms):\n",
+    off="    while start <= _to_time(through_ms):\n",
+)
 def test_millisecond_before_the_end_of_an_hour_is_too_early() -> None:
     assert list_complete_periods(Period.HOUR, "2026-01-01T00", compute_time(0), compute_time(2) - 1) == []
     assert list_complete_periods(Period.HOUR, "2026-01-01T00", compute_time(0), compute_time(2)) == ["2026-01-01T01"]
@@ -127,6 +133,12 @@ def test_begin_is_the_newest_record_and_the_end_the_slowest_partition(world: Wor
     assert read_completeness(world.open_session(PIPELINE), "lake.shop.orders") == (compute_time(2), compute_time(1))
 
 
+@pytest.mark.guard(
+    "of several pipelines of a table the slowest decides which hours are reported",
+    file="plugins/tidegate/flush/complete.py",
+    text="min(through, recorded.valid_through_ms)\n",
+    off="through\n",
+)
 def test_slower_pipeline_of_the_same_table_holds_its_hours_back(world: World) -> None:
     changed_table = replace(
         build_pipeline(build_table("lake.shop.orders", topics=("late",)), name="slow"), complete=Period.HOUR
@@ -147,6 +159,12 @@ def test_slower_pipeline_of_the_same_table_holds_its_hours_back(world: World) ->
     )
 
 
+@pytest.mark.guard(
+    "no hour is reported before the clock says that it is over",
+    file="plugins/tidegate/flush/complete.py",
+    text="min(begin_ms, now + MAX_AHEAD_MS), min(through, now)\n",
+    off="min(begin_ms, now + MAX_AHEAD_MS), through\n",
+)
 def test_hour_that_is_not_over_yet_is_not_complete_whatever_a_producers_clock_says(world: World) -> None:
     world.clock.ms = compute_time(10)
     for partition, ms in ((0, compute_time(9)), (1, compute_time(9))):

@@ -162,6 +162,20 @@ def test_a_topic_that_is_empty_everywhere_is_committed_and_read_from_there(kind:
     assert world.broker.groups[GROUP] == {"orders": {0: 1, 1: 0}, "quiet": {0: 0, 1: 8}}
 
 
+@pytest.mark.guard(
+    "start: latest is kept alive until its table has begun",
+    file="plugins/tidegate/flush/heartbeat.py",
+    text="        return {topic: start[topic] for topic in unread_topics}\n",
+    off="        return {} if own_offsets else start\n",
+    case="latest",
+)
+@pytest.mark.guard(
+    "start: group is kept alive until its table has begun",
+    file="plugins/tidegate/flush/heartbeat.py",
+    text="    asked_topics = unread_topics if kind == StartKind.GROUP else empty\n",
+    off="    asked_topics = empty\n",
+    case="group",
+)
 @pytest.mark.parametrize("kind", ["group", "latest"])
 def test_start_of_a_table_that_has_not_begun_is_committed_again_beside_one_that_has(kind: str) -> None:
     """The brokers forget offsets that nobody commits: the table would begin elsewhere."""
@@ -219,6 +233,13 @@ def test_what_is_committed_outside_of_the_log_stays_so_that_a_start_at_latest_se
     assert world.broker.groups[GROUP] == {"orders": {0: 6, 1: 7}}
 
 
+@pytest.mark.guard(
+    "the group gets no offsets of a topic that was deleted for a new one",
+    file="plugins/tidegate/table/watermark.py",
+    text="in known_ids if is_recreated(recorded, ids[topic])",
+    off="in known_ids if not recorded",
+    case="group",
+)
 @pytest.mark.parametrize("kind", ["earliest", "group", "latest"])
 def test_old_offsets_are_not_committed_for_a_topic_that_was_created_again(kind: str) -> None:
     """The brokers forgot them with the old topic; a table that begins at them would leave out the new first records."""
@@ -246,6 +267,13 @@ def test_old_offsets_are_not_committed_for_a_topic_that_was_created_again(kind: 
     assert {row["id"] for row in world.read_rows("lake.shop.orders")} == {f"n{n}" for n in range(10)}
 
 
+@pytest.mark.guard(
+    "the group of another cluster is left alone",
+    file="plugins/tidegate/table/watermark.py",
+    text="if t not in replaced and t not in foreign_topics}",
+    off="if t not in replaced}",
+    case="group",
+)
 @pytest.mark.parametrize("kind", ["earliest", "group", "latest"])
 def test_group_of_another_cluster_is_left_alone(kind: str) -> None:
     """Its offsets may have been translated by whoever copied the topics, for `rebase --to group`."""

@@ -120,6 +120,12 @@ def test_snapshots_between_main_and_the_last_published_one_are_kept(world: World
     assert not world.destination.read_state(NAME, "shop").is_rolled_back
 
 
+@pytest.mark.guard(
+    "expiry keeps the snapshots between a branch and the last publish",
+    file="plugins/tidegate/flush/maintain.py",
+    text="ms if at_most_ms is None else min(ms, at_most_ms)",
+    off="ms",
+)
 def test_snapshots_that_others_add_during_a_long_compaction_do_not_cut_the_last_published_one_off(world: World) -> None:
     world.clock.ms += 3_600_000
     publish_one_more(world)

@@ -98,6 +98,12 @@ def test_table_whose_creation_was_killed_gets_its_order_all_the_same(world: Worl
     assert (world.read_rows(NAME), world.destination.tables[NAME].ordered_by) == ([A], ("name", "id"))
 
 
+@pytest.mark.guard(
+    "only the pipeline that created a table sets its sort order",
+    file="plugins/tidegate/flush/merge.py",
+    text="    return creator == table.pipeline.name\n",
+    off="    return True\n",
+)
 @pytest.mark.parametrize("created_by", ["", "another"])
 def test_empty_table_that_somebody_else_created_keeps_its_order(world: World, created_by: str) -> None:
     table = world.destination.create(NAME, (Column("id", "STRING"), Column("name", "STRING")))
@@ -252,6 +258,12 @@ def test_same_attempt_published_by_a_twin_is_a_success(world: World) -> None:
     assert world.read_rows(NAME) == [A]
 
 
+@pytest.mark.guard(
+    "the table is the one that the batch was staged for",
+    file="plugins/tidegate/flush/merge.py",
+    text="if staged_for is not None and staged_for != current_uuid:",
+    off="if False:",
+)
 def test_replaced_table_is_not_merged_into(world: World) -> None:
     flush(world.open_session(PIPELINE))
     produce(world, "b", "y")
@@ -296,6 +308,12 @@ def test_table_dropped_with_a_batch_staged_is_filled_again_from_the_start(world:
     assert world.read_rows(NAME) == [A, B]
 
 
+@pytest.mark.guard(
+    "a lost answer is looked up",
+    file="plugins/tidegate/merge/attempt.py",
+    text="        with suppress(CommitRefused, OutcomeUnknown):\n",
+    off="        with suppress(CommitRefused):\n",
+)
 def test_answer_lost_after_the_publish_is_found_in_the_position(world: World) -> None:
     published = merge(
         world.open_session(PIPELINE, destination=AnswerLostAfterPublish(world.destination)), stage_batch(world)
@@ -363,6 +381,12 @@ def test_branch_that_somebody_else_wrote_to_is_not_published(world: World) -> No
     assert world.read_rows(NAME) == [A]
 
 
+@pytest.mark.guard(
+    "the head is the one snapshot above the cut",
+    file="plugins/tidegate/merge/attempt.py",
+    text=" and head.parent_id == parent_id",
+    off="",
+)
 def test_snapshot_that_somebody_put_below_ours_on_the_branch_is_not_published(world: World) -> None:
     """The head is ours, but what it stands on is not the cut: foreign rows would be published with it."""
     flush(world.open_session(PIPELINE))

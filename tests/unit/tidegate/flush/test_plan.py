@@ -180,6 +180,12 @@ def test_new_partition_fails_the_plan_unless_growth_is_accepted(world: World) ->
     assert accepted.ranges == Ranges({"orders": {0: (3, 3), 1: (3, 3), 2: (0, 1)}})
 
 
+@pytest.mark.guard(
+    "a table of upserts lacks no keys of a compacted topic",
+    file="plugins/tidegate/table/start_offsets.py",
+    text="        if compacted and not (table.state is not None and _holds_rows_of_others(session, table.spec)):\n",
+    off="        if False:\n",
+)
 @pytest.mark.parametrize("start", [Start("latest"), Start("group"), Start("offsets", offsets={"orders": {0: 1}})])
 def test_table_of_upserts_does_not_start_in_the_middle_of_a_compacted_topic(world: World, start: Start) -> None:
     world.broker.commit(PIPELINE.source.group, {"orders": {0: 2}})
@@ -212,6 +218,12 @@ def test_table_that_another_writer_has_filled_goes_on_in_the_middle_of_a_compact
         plan(world.open_session(at_the_end))
 
 
+@pytest.mark.guard(
+    "a first batch does not begin after the requested start",
+    file="plugins/tidegate/table/start_offsets.py",
+    text="        if begin is not None and offset < begin:\n",
+    off="        if False:\n",
+)
 @pytest.mark.parametrize("mode", ["upsert_delete", "append"])
 @pytest.mark.parametrize("start", [Start("latest"), Start("group"), Start("offsets", offsets={"orders": {0: 1, 1: 0}})])
 def test_table_does_not_start_behind_records_that_were_asked_for_and_are_gone(
@@ -321,6 +333,12 @@ def test_start_latest_is_the_end_that_the_first_flush_saw(world: World) -> None:
     assert plan_batch(world, pipeline).ranges == Ranges({"orders": {0: (3, 4), 1: (3, 3)}})
 
 
+@pytest.mark.guard(
+    "start: latest reads partitions that are added later from their begin",
+    file="plugins/tidegate/table/start_offsets.py",
+    text="            configured_start = session.broker.read_committed(source.group, topics) or log.end\n",
+    off="            configured_start = merge_offsets(log.end, session.broker.read_committed(source.group, topics))\n",
+)
 @pytest.mark.parametrize("beats", [False, True])
 def test_start_latest_reads_what_is_added_behind_the_first_look_from_its_begin(world: World, beats: bool) -> None:
     """A partition, and a topic of the pattern: their first records come before the next plan, or the next heartbeat."""
@@ -425,6 +443,12 @@ def test_table_that_failed_is_resumed_while_the_other_goes_on(world: World) -> N
     assert (next_copy.batch, next_copy.is_resumed, next_copy.ranges) == (2, False, orders.ranges)
 
 
+@pytest.mark.guard(
+    "a plan reads the log after the positions",
+    file="plugins/tidegate/flush/plan.py",
+    text="    kafka_log, missing = read_known_log(session)\n",
+    off=("    kafka_log, missing = read_known_log(session)\n    observed = observe_tables(session)\n"),
+)
 def test_batch_that_another_run_publishes_during_the_plan_is_not_taken_for_a_log_cut_short(world: World) -> None:
     """The log is read after the positions: else the newer position would lie beyond the older end."""
     flush(world.open_session(PIPELINE))

@@ -43,6 +43,12 @@ def read_epochs(world: World) -> dict[int, int]:
     return state.position.epochs["orders"]
 
 
+@pytest.mark.guard(
+    "a rebase hides no cut of a partition that it does not name",
+    file="plugins/tidegate/table/start_offsets.py",
+    text="merge_offsets(moved_epochs, keep_partitions(before.epochs, self.unchanged_offsets))",
+    off="log.epochs",
+)
 def test_rebase_of_another_partition_hides_no_cut(world: World) -> None:
     """Nobody has said where the partition that was cut is read from: its leader is still to be asked."""
     world.broker.elect("orders", partition=0, has=1)
@@ -57,6 +63,13 @@ def test_rebase_of_another_partition_hides_no_cut(world: World) -> None:
     assert [batch.ranges.to_dict() for batch in plan(session).tables] == [{"orders": {"0": [1, 5], "1": [1, 3]}}]
 
 
+@pytest.mark.guard(
+    "a log that was cut and has grown again is refused",
+    file="plugins/tidegate/table/progress.py",
+    text="            check_not_cut(observed, end, log)\n",
+    off="",
+    case="3",
+)
 @pytest.mark.parametrize("record_count", [0, 1, 3])
 def test_log_that_was_cut_is_told_with_the_place_of_the_cut_whether_it_has_grown_again_or_not(
     world: World, record_count: int
@@ -149,6 +162,12 @@ def read_log_and_tables(world: World) -> tuple[list[str], list[str], set[str]]:
     return sorted(in_log), sorted(journal), {row["id"] for row in world.read_rows("lake.shop.copy")}
 
 
+@pytest.mark.guard(
+    "a staged batch is not of a log that was cut while it was read",
+    file="plugins/tidegate/table/log.py",
+    text="cuts = session.broker.find_log_cuts(ends, epochs) if epochs else {}",
+    off="cuts = dict[str, dict[int, int]]()",
+)
 def test_log_that_is_cut_between_plan_and_read_leaves_no_batch_and_the_next_flush_doubles_no_row(world: World) -> None:
     """The position would keep the plan's leader, and the way out from that would append the new records once more."""
     flush(world.open_session(TWICE))

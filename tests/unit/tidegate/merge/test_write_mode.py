@@ -63,6 +63,12 @@ def test_deletes_of_keys_that_are_not_there_change_nothing(world: World) -> None
     assert [row["id"] for row in world.read_rows(NAME)] == ["a"]
 
 
+@pytest.mark.guard(
+    "appended keys are new in the snapshot of the cut",
+    file="plugins/tidegate/merge/write_mode.py",
+    text='"at": snapshot_id',
+    off='"at": table.session.commits.read_head(table.name, "main").parent_id',
+)
 def test_key_of_the_newest_snapshot_is_not_new(world: World) -> None:
     write_changes(world, ("a", "x"))
     write_changes(world, ("b", "x"))

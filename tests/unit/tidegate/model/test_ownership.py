@@ -67,6 +67,12 @@ def test_intermediate_table_of_somebody_else_is_not_dropped(world: World, marks:
     assert world.engine.jobs == []
 
 
+@pytest.mark.guard(
+    "a table of remembered deletes or changes is claimed before it is evolved",
+    file="plugins/tidegate/merge/owed.py",
+    text="tables.claim(memory, describe_memory(spec)) is not None",
+    off="True",
+)
 @pytest.mark.parametrize(
     ("pipeline", "memory"), [(build_sequenced_pipeline(), "deletes"), (build_history_pipeline(), "changes")]
 )
@@ -90,6 +96,12 @@ def test_deletes_are_not_taken_out_of_a_table_of_somebody_else(world: World) -> 
     assert (report.forgotten_deletes, is_unchanged(world, f"{NAME}_deletes")) == (0, True)
 
 
+@pytest.mark.guard(
+    "a table of ours is no destination",
+    file="plugins/tidegate/flush/merge.py",
+    text="    check_is_destination(work.prefix, table.state)\n",
+    off="",
+)
 def test_memory_of_another_pipelines_table_is_no_destination(world: World) -> None:
     """Whatever the order in which the two were written, and on the command line too."""
     flush(world.open_session(build_history_pipeline()))

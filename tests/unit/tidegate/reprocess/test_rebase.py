@@ -154,6 +154,12 @@ def test_a_batch_staged_before_the_move_is_not_published_after_it(world: World) 
     assert read_offsets(world) == {"orders": {0: 0, 1: 0}}
 
 
+@pytest.mark.guard(
+    "a batch from before a rebase is not the table's next one",
+    file="plugins/tidegate/table/position.py",
+    text="    is_old = state is not None and batch <= state.highest_batch\n",
+    off="    is_old = False\n",
+)
 def test_a_batch_staged_before_a_move_to_where_it_starts_is_neither_resumed_nor_published(world: World) -> None:
     """Its offsets may mean other records by now: here of a topic that was created again."""
     produce(world, "old", "1")
@@ -237,6 +243,12 @@ def test_a_partition_that_came_since_begins_at_its_first_record_whatever_is_name
     assert [row["id"] for row in world.read_rows(NAME) if row["id"].startswith("new")] == ["newer"]
 
 
+@pytest.mark.guard(
+    "a rebase to the group begins a partition without an offset at its first record",
+    file="plugins/tidegate/table/start_offsets.py",
+    text="log, merge_offsets(log.begin, session.broker.read_committed(",
+    off="log, merge_offsets(log.end, session.broker.read_committed(",
+)
 def test_a_partition_that_the_group_has_no_offset_of_begins_at_its_first_record() -> None:
     world = build_two_partitions()
     world.broker.groups["tidegate-shop"] = {"orders": {1: 4}}
@@ -244,6 +256,12 @@ def test_a_partition_that_the_group_has_no_offset_of_begins_at_its_first_record(
     assert read_offsets(world) == {"orders": {0: 0, 1: 4}}
 
 
+@pytest.mark.guard(
+    "a rebase to a time skips no open transaction",
+    file="plugins/tidegate/table/start_offsets.py",
+    text="    return RebaseTarget(find_lowest(log.end, merge_offsets(log.begin, times)))\n",
+    off="    return RebaseTarget(times)\n",
+)
 def test_a_time_behind_an_open_transaction_leaves_its_records_to_be_read() -> None:
     world = build_two_partitions()
     world.broker.transaction("orders", [({"id": "late"}, {"id": "late", "name": "1"})], partition=1, ending="open")

@@ -117,6 +117,12 @@ def test_dead_letters_are_read_from_their_own_bytes_when_the_log_no_longer_has_t
     assert read_table(world) == {"a": "fixed", "b": "x"}
 
 
+@pytest.mark.guard(
+    "a topic that was created again while its keys were read decides about no dead letter",
+    file="plugins/tidegate/reprocess/replay_stage.py",
+    text="        check_same_log(session, work.prefix, ranges, position)\n",
+    off="        pass\n",
+)
 def test_topic_that_is_created_again_while_the_later_keys_are_read_decides_about_no_dead_letter() -> None:
     world, calls = build_world(("a", BAD), build_record("a", "newer"), build_record("b", "x")), list[int]()
     flush(world.open_session(build_tolerant_pipeline()))

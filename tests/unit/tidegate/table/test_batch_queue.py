@@ -122,6 +122,12 @@ def test_queue_stops_at_its_first_failure_and_keeps_what_was_published_before(wo
 AUDITED = build_pipeline(build_table(ORDERS), build_table(COPY, audits=("name <> '1'",)))
 
 
+@pytest.mark.guard(
+    "a batch ahead of a bad one does not wait for it",
+    file="plugins/tidegate/flush/merge_queue.py",
+    text="            if takes_one or not has_rows(group[:-1]):\n",
+    off="            if True:\n",
+)
 @pytest.mark.parametrize(("bad", "published"), [("0", []), ("1", [1]), ("2", [1, 2])])
 def test_batches_ahead_of_one_that_breaks_an_audit_come_in_one_by_one(
     world: World, bad: str, published: list[int]
@@ -416,6 +422,12 @@ def build_staged(number: int, records: int = 1, **more: Any) -> StagedBatch:
     return StagedBatch(COPY, number, f"a{number}", number, ranges, Counts(1, records, records), **{**known, **more})
 
 
+@pytest.mark.guard(
+    "batches of two logs are not merged as one",
+    file="plugins/tidegate/table/queue.py",
+    text="(batch.shape, batch.cluster_id) == (last.shape, last.cluster_id)",
+    off="True",
+)
 @pytest.mark.parametrize(
     "other",
     [
@@ -453,6 +465,12 @@ def test_batches_that_stand_for_one_add_up_what_the_merge_decides_by() -> None:
     assert combine_batches(only_rows).keys_differ, "batches without rows have no key"
 
 
+@pytest.mark.guard(
+    "batches are merged as one only if the last one's snapshot holds the rows of all",
+    file="plugins/tidegate/flush/merge_queue.py",
+    text="    while has_rows(group[:-1]) and not session.staging.holds_rows(intermediate, group):\n",
+    off="    while False:\n",
+)
 def test_attempt_that_wrote_over_a_waiting_batch_cuts_the_queue_behind_it(world: World) -> None:
     """What the snapshot of the third holds of the second is the rows of an attempt that never counted."""
     fail_merges(world, 2)

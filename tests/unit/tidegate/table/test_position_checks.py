@@ -45,6 +45,13 @@ def test_position_of_a_sound_table_is_its_own() -> None:
     assert resolve_position(build_session(PIPELINE, TABLE, build_state(NEW, rolled_back=False))) == NEW
 
 
+@pytest.mark.guard(
+    "BigQuery: a pipeline does not start again when its position is lost",
+    file="plugins/tidegate/table/position.py",
+    text="    if state.is_position_lost:\n",
+    off="    if False:\n",
+    case="keep",
+)
 @pytest.mark.parametrize("choice", ["fail", "rewind", "keep"])
 def test_lost_position_is_not_begun_anew_whatever_answers_a_rollback(choice: str) -> None:
     state = replace(
@@ -126,11 +133,23 @@ def test_position_without_recorded_ids_holds() -> None:
     check_log(build_session(PIPELINE, TABLE), OLD, build_log())
 
 
+@pytest.mark.guard(
+    "brokers of another cluster are not read",
+    file="plugins/tidegate/table/position.py",
+    text="log.cluster_id and position.cluster_id != log.cluster_id:\n",
+    off="log.cluster_id and False:\n",
+)
 def test_brokers_of_another_cluster_are_not_read() -> None:
     message = explain_loss(Position({"orders": {0: 10}}, cluster_id="c1"), build_log(cluster="c2"))
     check_message(message, "another cluster", "cluster_id=c2", "recorded=c1")
 
 
+@pytest.mark.guard(
+    "a topic that was created again is another one",
+    file="plugins/tidegate/table/position.py",
+    text="    if topic_id != recorded:\n",
+    off="    if False:\n",
+)
 def test_recreated_topic_is_not_read_as_if_its_offsets_meant_the_same_records() -> None:
     message = explain_loss(Position({"orders": {0: 10}}, topic_ids={"orders": "i1"}), build_log(topic_id="i2"))
     check_message(message, "deleted and created again", "topic=orders", "topic_id=i2", "recorded=i1")
@@ -142,6 +161,12 @@ def test_retention_that_passed_the_position_is_told_with_the_number_of_lost_offs
     assert "retention" in message
 
 
+@pytest.mark.guard(
+    "a log that has lost the next records is refused",
+    file="plugins/tidegate/table/position.py",
+    text="    if lost_offsets:\n",
+    off="    if False:\n",
+)
 def test_one_lost_offset_is_one_too_many() -> None:
     assert "so 1 offsets are gone" in explain_loss(Position({"orders": {0: 10}}), build_log(begin=11))
 
@@ -150,6 +175,12 @@ def test_retention_exactly_at_the_position_lost_nothing() -> None:
     check_log(build_session(PIPELINE, TABLE), Position({"orders": {0: 25}}), build_log(begin=25))
 
 
+@pytest.mark.guard(
+    "a log that ends before the position is refused",
+    file="plugins/tidegate/table/position.py",
+    text="    if end < offset:\n",
+    off="    if False:\n",
+)
 def test_log_that_ends_before_the_position_is_not_waited_for() -> None:
     check_message(
         explain_loss(Position({"orders": {0: 101}}), build_log()), "ends at offset=100", "position=101", "partition=0"
@@ -180,6 +211,12 @@ def test_damage_to_a_topic_that_is_read_is_told_before_one_that_is_not() -> None
 GROWN = Log("c1", {}, {"orders": {0: 0, 1: 3}}, {"orders": {0: 50, 1: 9}})
 
 
+@pytest.mark.guard(
+    "more partitions are refused where offsets order a key's records",
+    file="plugins/tidegate/table/position.py",
+    text="    if new_partitions and ordered_by_offset and",
+    off="    if False and",
+)
 @pytest.mark.parametrize("mode", ["upsert_delete", "upsert", "delete"])
 def test_partition_growth_is_refused_where_offsets_order_keys(mode: str) -> None:
     with pytest.raises(PositionLost) as error_info:
@@ -244,6 +281,12 @@ def test_rollback_with_nothing_to_rewind_to_names_what_is_left_to_do() -> None:
     check_message(str(error_info.value), "no snapshot of main has a position", "--keep")
 
 
+@pytest.mark.guard(
+    "fewer partitions than before are a partial answer",
+    file="plugins/tidegate/table/position.py",
+    text="    if log_partitions and missing:\n",
+    off="    if False:\n",
+)
 def test_fewer_partitions_than_a_topic_had_are_a_partial_answer_and_no_reason_to_move_the_position() -> None:
     log = Log("c1", {"orders": "i1"}, {"orders": {0: 0}}, {"orders": {0: 100}})
     with pytest.raises(RetryLater, match=r"partition=1: .* partitions=\[0\] only"):

@@ -52,6 +52,13 @@ def find_overlap_now(table: Table, *ranges: KeyRange) -> Overlap | None:
     return find_overlap(table, current.snapshot_id, ranges or (RECENT,))
 
 
+@pytest.mark.guard(
+    "a batch is appended only where none of its keys can be in the table",
+    file="plugins/tidegate/adapters/iceberg/pruning.py",
+    text="    return bool(high < key_range.low or low > key_range.high)\n",
+    off="    return bool(high <= key_range.low or low > key_range.high)\n",
+    case="0-100-1",
+)
 @pytest.mark.parametrize(
     ("low", "high", "near_files"),
     [(0, 99, 0), (0, 100, 1), (150, 160, 1), (200, 300, 1), (201, 300, 0), (0, 900, 1), (-5, -1, 0)],
@@ -88,6 +95,13 @@ def test_one_part_of_the_key_that_lies_apart_is_enough(table: Table) -> None:
     assert find_overlap_now(table, RECENT, KeyRange(("line",), StringType(), "b", "e", nulls=False)) == Overlap(1, 10)
 
 
+@pytest.mark.guard(
+    "a batch with NULL in its key overlaps a file with NULLs",
+    file="plugins/tidegate/adapters/iceberg/pruning.py",
+    text=("    if key_range.nulls and missing != 0:\n        return False\n"),
+    off="",
+    case="True-nulls0-1",
+)
 @pytest.mark.parametrize(
     ("staged", "nulls", "near_files"),
     [(True, {LINE: 1}, 1), (True, {}, 1), (True, {LINE: 0}, 0), (False, {LINE: 1}, 0), (False, {}, 0)],

@@ -306,6 +306,20 @@ REFUSED: dict[str, tuple[tuple[Any, ...], Callable[[Lake], Any]]] = {
 }
 
 
+@pytest.mark.guard(
+    "rows are reattached to a newer main only if no new file can hold their keys",
+    file="plugins/tidegate/adapters/iceberg/reparent.py",
+    text="    if ranges is not None and not _are_files_outside(table, added_files, ranges):\n",
+    off="    if False:\n",
+    case="a key between two of the batch",
+)
+@pytest.mark.guard(
+    "deletes are reattached to a newer main only if the files that they name exist",
+    file="plugins/tidegate/adapters/iceberg/reparent.py",
+    text="    if has_deletes and (went or ranges is None):\n",
+    off="    if has_deletes and ranges is None:\n",
+    case="a file that deletes name is gone",
+)
 @pytest.mark.parametrize("case", REFUSED)
 def test_rows_are_merged_again_where(lake: Lake, case: str) -> None:
     keys, happens = REFUSED[case]
@@ -316,6 +330,12 @@ def test_rows_are_merged_again_where(lake: Lake, case: str) -> None:
     assert lake.load(TABLE).metadata.refs == before
 
 
+@pytest.mark.guard(
+    "rows are not reattached to a main that was rolled back",
+    file="plugins/tidegate/adapters/iceberg/reparent.py",
+    text=" or cut not in ancestors:\n",
+    off=":\n",
+)
 def test_rows_are_merged_again_where_a_rollback_brought_deleted_rows_back(lake: Lake) -> None:
     first = lake.load(TABLE).current_snapshot().snapshot_id
     lake.port.commits.publish(lake.merge([], deleted=("b",), attempt="m0"))  # no file goes, and none comes
@@ -324,6 +344,12 @@ def test_rows_are_merged_again_where_a_rollback_brought_deleted_rows_back(lake: 
     assert lake.onto_newest(table_commit, lake.stage("b", "b")) is None
 
 
+@pytest.mark.guard(
+    "files that hold copies of others' rows are not reattached to a newer main",
+    file="plugins/tidegate/adapters/iceberg/reparent.py",
+    text="ManifestEntryStatus.DELETED and content == DataFileContent.POSITION_DELETES:\n",
+    off="ManifestEntryStatus.DELETED:\n",
+)
 def test_deletes_without_keys_and_rewritten_files_are_merged_again(lake: Lake) -> None:
     deletes = lake.merge([("b", 2, "y")], deleted=("b",), attempt="m1")
     state = lake.port.tables.read_state(TABLE, PIPELINE)

@@ -105,6 +105,12 @@ def find_regions(table: Table, paths: tuple[str, ...]) -> set[str]:
     return {region for region in REGIONS if build_path(table, region) in paths}
 
 
+@pytest.mark.guard(
+    "publication: each of the deletion vectors in one file counts",
+    file="plugins/tidegate/adapters/iceberg/snapshots.py",
+    text="(file.file_path, file[CONTENT_OFFSET]): file",
+    off="(file.file_path, None): file",
+)
 def test_each_of_the_deletion_vectors_in_one_file_touches_its_data_file(
     catalogs: Catalogs, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -119,6 +125,12 @@ def test_each_of_the_deletion_vectors_in_one_file_touches_its_data_file(
     )
 
 
+@pytest.mark.guard(
+    "publication: keys that a delete file reaches in an unchanged manifest are compared",
+    file="plugins/tidegate/adapters/iceberg/snapshots.py",
+    text="{*touched_files, *elsewhere}",
+    off="{*touched_files}",
+)
 def test_vector_that_stays_where_it_is_touches_nothing_beside_one_that_goes(
     catalogs: Catalogs, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -207,6 +219,13 @@ def test_manifests_that_both_snapshots_have_are_not_opened(
     assert len(read_paths) == 2
 
 
+@pytest.mark.guard(
+    "publication: keys that a delete file reaches are compared",
+    file="plugins/tidegate/adapters/iceberg/snapshots.py",
+    text="place not in other_files or delete_scope.covers(file)",
+    off="place not in other_files",
+    case="several",
+)
 @pytest.mark.parametrize(
     ("upper", "touched"),
     [("de.parquet", {"de"}), ("fr.parquet", {"de", "fr"}), ("d", {"de", "fr"})],

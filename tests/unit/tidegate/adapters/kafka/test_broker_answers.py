@@ -94,6 +94,12 @@ EMPTY = {"orders": ("id-1", ()), "users": ("id-2", (0,))}
 WITHOUT_ID = {"orders": (str(Uuid(0, 0)), (0, 1)), "users": ("id-2", (0,))}
 
 
+@pytest.mark.guard(
+    "an offset that no broker knows is not an offset of the log",
+    file="plugins/tidegate/adapters/kafka/errors.py",
+    text="    if unknown := [place for place, offset in answers.items() if offset < 0]:\n",
+    off="    if unknown := []:\n",
+)
 @pytest.mark.parametrize(
     "options",
     [
@@ -133,6 +139,12 @@ def test_brokers_that_know_no_ids_at_all_are_old_and_read(broker: Any) -> None:
     assert broker(topics=[old]).read_log(BOTH, "read_committed").end == LOG.end
 
 
+@pytest.mark.guard(
+    "an unknown offset of a time is not the end of the log",
+    file="plugins/tidegate/adapters/kafka/errors.py",
+    text="if offset == NO_RECORD_OFFSET else offset",
+    off="if offset < 0 else offset",
+)
 def test_offset_of_a_time_that_nobody_knows_now_is_not_the_end_of_the_log(broker: Any) -> None:
     at = {("orders", 0): 40, ("orders", 1): -1, ("users", 0): 3}
     kafka_broker = broker(offsets={AT_TIME: [at | {("orders", 0): UNKNOWN}, at]})
@@ -142,6 +154,12 @@ def test_offset_of_a_time_that_nobody_knows_now_is_not_the_end_of_the_log(broker
         kafka_broker.find_offsets_at(BOTH, 1_700_000_000_000)
 
 
+@pytest.mark.guard(
+    "a time before 1970 is not the end of the log",
+    file="plugins/tidegate/adapters/kafka/broker.py",
+    text="OffsetSpec.for_timestamp(timestamp_ms) if timestamp_ms >= 0 else OffsetSpec.earliest()",
+    off="OffsetSpec.for_timestamp(timestamp_ms)",
+)
 @pytest.mark.parametrize("milliseconds", [-1, -2, -3, -62_135_596_800_000])
 def test_time_before_1970_is_no_word_for_the_end_of_the_log(broker: Any, milliseconds: int) -> None:
     kafka_broker = broker()
@@ -191,6 +209,12 @@ def test_committed_offset_that_cannot_be_told_now_is_not_one_that_was_never_comm
         broker(patient=False)._read_back("shop", Member(KafkaError.UNSTABLE_OFFSET_COMMIT, times=99), places)
 
 
+@pytest.mark.guard(
+    "a commit that reads back differently is an error",
+    file="plugins/tidegate/adapters/kafka/errors.py",
+    text="    if unstored_offsets:\n",
+    off="    if False:\n",
+)
 @pytest.mark.parametrize("committed_offsets", [{}, {"orders": {0: 3}}, {"orders": {0: 3, 1: 8}}])
 def test_commit_that_is_not_read_back_as_it_was_sent_is_not_believed(broker: Any, committed_offsets: dict) -> None:
     with pytest.raises(RetryLater, match=r"committed offset=\d of topic=orders partition=\d and read back"):
