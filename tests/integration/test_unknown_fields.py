@@ -100,7 +100,7 @@ def test_fields_are_counted_by_name_in_each_format(spark, name: str) -> None:
 
 def test_flat_rows_are_counted_by_the_short_pass_too(spark) -> None:
     table = build_stage_table(ValueFormat(), COLUMNS[:2], KEYS)
-    values = [encode("json", row) for row in ROWS]
+    values = [encode("json", row) for row in [*ROWS, {"id": 7, "Name": "a:b"}, {"id": 8, "zip": 1}]]
     short, whole = (stage(spark, table, values, is_plain=is_plain) for is_plain in (True, False))
     assert replace(short, timestamps={}) == replace(whole, timestamps={})
     assert short.unknown_fields.to_dict()["fields"]["lines"] == [1, "ARRAY<STRING>"]

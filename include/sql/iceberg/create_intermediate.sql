@@ -30,6 +30,8 @@ TBLPROPERTIES (
   'tidegate.shape' = {{ shape | text }},
   'tidegate.highest-batch' = '{{ batch }}',
   'write.distribution-mode' = 'none',
+{#- a larger dictionary of keys or values costs more than it saves, as the rows of a batch are read once #}
+  'write.parquet.dict-size-bytes' = '4096',
   'write.metadata.delete-after-commit.enabled' = 'true',
   'write.metadata.previous-versions-max' = '3',
 {#- ten years: the snapshot of a batch that waits tells its ranges, and other tools expire those of five days #}

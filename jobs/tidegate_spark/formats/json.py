@@ -91,7 +91,9 @@ def list_unknown_fields(
     if not reports_unknown_fields(table):
         return []
     kind = Array(build_kind(known_fields)) if is_list else build_kind(known_fields)
-    return [f"{render_unknown_fields('value_text', row, kind, paths)} AS {UNKNOWN_FIELDS}"]
+    is_flat = all(isinstance(parse_type(column.type), Primitive) for column in table.value_columns)
+    flat_names = [column.name for column in table.value_columns] if [*paths] == [()] and is_flat else []
+    return [f"{render_unknown_fields('value_text', row, kind, paths, flat_names)} AS {UNKNOWN_FIELDS}"]
 
 
 def reports_unknown_fields(table: StageTable) -> bool:

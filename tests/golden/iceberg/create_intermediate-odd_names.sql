@@ -22,6 +22,7 @@ TBLPROPERTIES (
   'tidegate.shape' = '0123456789ab',
   'tidegate.highest-batch' = '7',
   'write.distribution-mode' = 'none',
+  'write.parquet.dict-size-bytes' = '4096',
   'write.metadata.delete-after-commit.enabled' = 'true',
   'write.metadata.previous-versions-max' = '3',
   'history.expire.max-snapshot-age-ms' = '315360000000',

@@ -2,6 +2,7 @@
 
 Taking an object apart once more costs as much as decoding it. So a pattern reads along its text first, and only what
 it does not recognise is looked at: a text of which it recognises all holds nothing but columns, null, and empty parts.
+A flat row is not even read so if its text has no more colons than the row has values, as each field has a colon.
 """
 
 import json
@@ -9,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct
-from tidegate.sql.spark import render_literal
+from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.fields.json.objects import Fields
 from tidegate_spark.fields.json.text import render_strict_text
@@ -25,15 +26,26 @@ MAX_PASSED_DEPTH = 8  # of a part that is passed over; in a deeper one the objec
 Path = tuple[str, ...]
 
 
-def render_unknown_fields(text: str, row: str, kind: Struct | Array, paths: Sequence[Path]) -> str:
+def render_unknown_fields(
+    text: str, row: str, kind: Struct | Array, paths: Sequence[Path], flat_names: Sequence[str] = ()
+) -> str:
     """SQL: ARRAY<STRUCT<path, value>> of what a row holds that no column is for; NULL, or empty, where that is nothing.
 
     The row's object, or the list of a message's rows, lies at one of the `paths` in the JSON `text`; the first that has
-    one counts. `kind` are all the fields that it may have. Only where the SQL `row` is not NULL there is a row.
+    one counts. `kind` are all the fields that it may have. Only where the SQL `row` is not NULL there is a row. If it
+    is the text itself, and flat, `flat_names` are its columns.
     """
     entries = _render_entries_at(_render_first_text(text, paths), kind)
+    may_have_more = f"{row} IS NOT NULL"
+    if flat_names:
+        may_have_more += f" AND {_render_may_have_more(text, row, flat_names)}"
     is_known = f"{text} RLIKE {render_literal(build_pattern(kind, paths))}"
-    return f"CASE WHEN {row} IS NOT NULL AND NOT {is_known} THEN {entries} END"
+    return f"CASE WHEN {may_have_more} AND NOT {is_known} THEN {entries} END"
+
+
+def _render_may_have_more(text: str, row: str, names: Sequence[str]) -> str:
+    values = " + ".join(f"CAST({row}.{quote(name)} IS NOT NULL AS INT)" for name in names)
+    return f"octet_length({text}) - octet_length(replace({text}, ':')) > {values}"
 
 
 def build_kind(fields: Fields) -> Struct:
