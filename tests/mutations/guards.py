@@ -31,10 +31,10 @@ def list_guards() -> list[Guard]:
 
 
 def _read_guards(file: Path) -> Iterator[Guard]:
-    for test in ast.parse(file.read_text()).body:
-        for mark in test.decorator_list if isinstance(test, ast.FunctionDef) else ():
-            if isinstance(mark, ast.Call) and ast.unparse(mark.func) == MARK:
-                facts = {word.arg: ast.literal_eval(word.value) for word in mark.keywords if word.arg}
-                case = f"[{facts.pop('case')}]" if "case" in facts else ""
-                place = f"{file.relative_to(TESTS.parent)}::{test.name}{case}"
-                yield Guard(ast.literal_eval(mark.args[0]), test=place, **facts)
+    tests = [node for node in ast.parse(file.read_text()).body if isinstance(node, ast.FunctionDef)]
+    for test, mark in [(test, mark) for test in tests for mark in test.decorator_list]:
+        if isinstance(mark, ast.Call) and ast.unparse(mark.func) == MARK:
+            facts = {word.arg: ast.literal_eval(word.value) for word in mark.keywords if word.arg}
+            case = f"[{facts.pop('case')}]" if "case" in facts else ""
+            place = f"{file.relative_to(TESTS.parent)}::{test.name}{case}"
+            yield Guard(ast.literal_eval(mark.args[0]), test=place, **facts)
