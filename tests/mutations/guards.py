@@ -32,7 +32,8 @@ def list_guards() -> list[Guard]:
 
 def _read_guards(file: Path) -> Iterator[Guard]:
     tests = [node for node in ast.parse(file.read_text()).body if isinstance(node, ast.FunctionDef)]
-    for test, mark in [(test, mark) for test in tests for mark in test.decorator_list]:
+    marked = [(test, mark) for test in tests for mark in test.decorator_list]
+    for test, mark in marked:
         if isinstance(mark, ast.Call) and ast.unparse(mark.func) == MARK:
             facts = {word.arg: ast.literal_eval(word.value) for word in mark.keywords if word.arg}
             case = f"[{facts.pop('case')}]" if "case" in facts else ""
