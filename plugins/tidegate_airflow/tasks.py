@@ -82,7 +82,7 @@ def run_plan(
         session = cap_batches(assemble_session(name), max_records)
         if scope == PlanScope.NEW:
             return plan_stage(expand_template(session)).to_dict()
-        return plan(session, count_required(session.pipeline), scope=scope).to_dict()
+        return plan(session, count_required(session.pipeline), scope=scope).shorten().to_dict()
 
 
 def read_queues(name: str, planned: Mapping[str, Any]) -> list[Data]:
@@ -116,7 +116,7 @@ def cap_batches(session: Session, max_records: int | None) -> Session:
 def run_stage(
     name: str, planned: Mapping[str, Any], engine: Engine | None = None, watcher: TaskWatcher | None = None
 ) -> tuple[list[Data], list[Data]]:
-    """Return one queue of staged batches for each table of the plan, oldest first; and the tables that it refuses.
+    """Return the first and the last staged batch of each table's queue; and the tables that it refuses.
 
     `watcher` may defer the task with the step's checkpoint.
     """
@@ -133,7 +133,8 @@ def run_stage(
         session = wrap_with_checkpoint(assemble_session(name, engine, watcher), checkpoint)
         batches, refused = stage_tables(session, Plan.from_dict(planned))
         queues = group_by_table(batches)
-        staged = [{"table": queue[0].table, "batches": [batch.to_dict() for batch in queue]} for queue in queues]
+        ends = [queue[:1] + queue[1:][-1:] for queue in queues]  # a thousand batches leave as much as two
+        staged = [{"table": queue[0].table, "batches": [batch.to_dict() for batch in queue]} for queue in ends]
         for queue in queues:
             metrics.send_pipeline_metrics(name, to_stage_metrics(queue), queue[0].table)
         return staged, [asdict(refusal) for refusal in refused]

@@ -12,7 +12,15 @@ from tidegate.merge.owed import record_history
 from tidegate.model.batch import PublishedBatch, PublishOutcome, StagedBatch
 from tidegate.ports.session import Session
 from tidegate.table.position import resolve_position
-from tidegate.table.queue import combine_batches, describe_full_queue, has_rows, is_queue_full, take_group
+from tidegate.table.queue import (
+    combine_batches,
+    describe_full_queue,
+    has_rows,
+    is_gapless,
+    is_queue_full,
+    select_between,
+    take_group,
+)
 from tidegate.table.session import check_table_is_known, open_table
 
 log = logging.getLogger(__name__)
@@ -73,6 +81,8 @@ def merge_queue(
 ) -> QueueResult:
     """Publish one table's staged batches in order and record each; stop at the first failure.
 
+    `queue` may be the first and the last batch alone: those between are read.
+
     1. Leave out what an earlier attempt of this task has published.
     2. Merge what remains in one snapshot, as far as `take_group` allows, and so on.
     3. If several batches fail as one, and would again, merge them one by one.
@@ -82,6 +92,7 @@ def merge_queue(
     counts as this run's work. `TableRemoved` if the pipeline file no longer names the table.
     """
     check_table_is_known(session, queue[0].table)
+    queue = _read_between(session, queue)
     checkpoint = checkpoint or MergeCheckpoint()
     table = queue[0].table
     first = queue[0].batch
@@ -92,6 +103,15 @@ def merge_queue(
         # 4. the ranges of the rest start where the failed batch ends
         return QueueResult(table, tuple(checkpoint.published), _explain_failure(session, queue, error))
     return QueueResult(table, tuple(checkpoint.published))
+
+
+def _read_between(session: Session, queue: Sequence[StagedBatch]) -> Sequence[StagedBatch]:
+    if is_gapless(queue):
+        return queue
+    last = queue[-1]
+    staged_batches = session.staging.list_staged(open_table(session, last.table).intermediate, last.table)
+    # another run may have published all of them, and cleaned up: then this is the batch that tells
+    return select_between(queue[0], last, staged_batches) or (last,)
 
 
 def _drain(session: Session, queue: Sequence[StagedBatch], checkpoint: MergeCheckpoint) -> None:

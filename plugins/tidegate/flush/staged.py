@@ -18,6 +18,7 @@ from tidegate.model.batch import PlannedBatch, StagedBatch
 from tidegate.model.offsets import Offsets, Ranges, get_offset
 from tidegate.model.table_state import SignedAttempt
 from tidegate.ports.session import Engine, Job, Session
+from tidegate.table.queue import is_gapless, select_between
 from tidegate.table.session import TableSession, open_table
 
 
@@ -72,17 +73,23 @@ def _describe_bad_records(
 def find_staged(session: Session, intermediate: str, attempted: Sequence[PlannedBatch]) -> list[StagedBatch]:
     """Return the staged batches of one table's attempts, in their order. Reads the intermediate table once.
 
-    `RetryLater` if one is gone: another run has published or cleaned it up.
+    Of a shortened plan, also the batches between the first and the last. `RetryLater` if one is gone: another run has
+    published or cleaned it up.
     """
     table = attempted[0].table
-    staged_batches = {batch.attempt: batch for batch in session.staging.list_staged(intermediate, table)}
+    staged_batches = session.staging.list_staged(intermediate, table)
+    by_attempt = {batch.attempt: batch for batch in staged_batches}
+    queue = [by_attempt[batch.attempt] for batch in attempted if batch.attempt in by_attempt]
+    if len(queue) == len(attempted) and not is_gapless(queue):
+        queue = list(select_between(queue[0], queue[-1], staged_batches))
+    found_attempts = {batch.attempt for batch in queue}
     for batch in attempted:
-        if batch.attempt not in staged_batches:
+        if batch.attempt not in found_attempts:
             raise RetryLater(
                 f"pipeline={session.pipeline.name} table={table} batch={batch.batch}: the staged "
                 f"attempt={batch.attempt} is no longer there; run the flush again, it will plan anew"
             )
-    return [staged_batches[batch.attempt or ""] for batch in attempted]
+    return queue
 
 
 log = logging.getLogger(__name__)

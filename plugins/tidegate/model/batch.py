@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
+from itertools import groupby
 from typing import Any, NamedTuple, TypedDict
 
 from tidegate.model.offsets import Offsets, Ranges, find_highest, parse_offsets
@@ -205,6 +206,14 @@ class Plan:
     offsets_left: int = 0  # the offsets that no batch reaches, of the table that is farthest behind
     size_reason: str = ""  # why a batch takes less than the pipeline file allows
     epochs: Offsets = field(default_factory=dict)
+
+    def shorten(self) -> "Plan":
+        """Return the plan with the first and the last batch of each queue, and without those between."""
+        tables = list[PlannedBatch]()
+        for (_, is_resumed), batches in groupby(self.tables, key=lambda batch: (batch.table, batch.is_resumed)):
+            queue = list(batches)
+            tables += queue[:1] + queue[1:][-1:] if is_resumed else queue
+        return replace(self, tables=tuple(tables))
 
     def to_dict(self) -> dict[str, Any]:
         return {

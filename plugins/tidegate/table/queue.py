@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from tidegate.errors import GiveUp
 from tidegate.model.batch import Counts, StagedBatch
@@ -34,13 +35,33 @@ def select_queue(
     return tuple(queue)
 
 
+def select_between(
+    first: StagedBatch, last: StagedBatch, staged_batches: Sequence[StagedBatch]
+) -> tuple[StagedBatch, ...]:
+    """Return the queue from `first` to `last`, of which only these two are known; without what was cleaned up since."""
+    queue: list[StagedBatch] = []
+    for batch in staged_batches:
+        is_between = first.batch <= batch.batch <= last.batch and _fits(batch, last.table_uuid, last.row_shape)
+        if is_between and is_gapless([*queue[-1:], batch]):
+            queue.append(batch)
+    return tuple(queue)
+
+
+def is_gapless(queue: Sequence[StagedBatch]) -> bool:
+    return all(later.ranges.continues(batch.ranges.end) for batch, later in pairwise(queue))
+
+
 def _is_current(staged_batch: StagedBatch, state: TableState | None, shape: str) -> bool:
+    if state is not None and staged_batch.batch <= state.highest_batch:  # published once, and then rolled back
+        return False
+    return _fits(staged_batch, state.uuid if state else None, shape)
+
+
+def _fits(staged_batch: StagedBatch, table_uuid: str | None, shape: str) -> bool:
     # a batch of another table or pipeline file is staged again
     if staged_batch.counts.explain_imbalance() or staged_batch.row_shape != shape or not staged_batch.ranges.span:
         return False
-    if state is not None and staged_batch.batch <= state.highest_batch:  # published once, and then rolled back
-        return False
-    return staged_batch.table_uuid in (None, state.uuid if state else None)
+    return staged_batch.table_uuid in (None, table_uuid)
 
 
 def check_shape(table: TableSession, staged_batch: StagedBatch) -> None:

@@ -181,7 +181,7 @@ def plan_fleet(fleet: str) -> list[Data]:
         fleet_members = open_members(include, [members[name] for name in request.names], resolve_connection)
         looks = _look_at(context, fleet_members, members, request)
     if request.params["dry_run"]:
-        plans = {look.name: look.plan.to_dict() for look in looks if look.plan is not None}
+        plans = {look.name: look.plan.shorten().to_dict() for look in looks if look.plan is not None}
         context["ti"].xcom_push(key=PLANNED_KEY, value=plans)
         _skip_others(context)
     run = _Run(
@@ -253,7 +253,7 @@ def _build_entries(run: _Run, member: "OpenedMembers", looks: "Sequence[MemberLo
             )
             (look.postponed if is_unknown else look.idle).append(member_look.name)
             continue
-        member_plan = member_look.plan.to_dict() if member_look.plan else None
+        member_plan = member_look.plan.shorten().to_dict() if member_look.plan else None
         entry = {
             "pipeline": member_look.name,
             "plan": member_plan,

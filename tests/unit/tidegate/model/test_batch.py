@@ -1,6 +1,7 @@
 """Plans and batches go through JSON between tasks without losing an offset, an id or a partition number."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from tidegate.jobs.merge_job import Audits, MergeJob
@@ -25,6 +26,14 @@ def test_plan_survives_json(attempt: str | None) -> None:
     plan = Plan((PlannedBatch("lake.a.b", 3, RANGES, attempt),), "cluster", {"t": "id"}, refusals=refusals)
     assert Plan.from_dict(pass_through_json(plan.to_dict())) == plan
     assert plan.tables[0].is_resumed is (attempt is not None)
+
+
+def test_shortened_plan_is_no_longer_for_a_thousand_batches_than_for_two() -> None:
+    queue = [PlannedBatch("lake.a.b", number, RANGES, f"a{number}") for number in range(1000, 2000)]
+    new = [PlannedBatch(table, 2000, RANGES) for table in ("lake.a.b", "lake.a.c")]
+    whole, short = (Plan((*batches, *new), "cluster", {"t": "id"}) for batches in (queue, [queue[0], queue[-1]]))
+    assert whole.shorten() == short.shorten() == short
+    assert replace(whole, tables=(queue[0], *new)).shorten().tables == (queue[0], *new)
 
 
 @pytest.mark.parametrize("uuid", [None, "u-1"])

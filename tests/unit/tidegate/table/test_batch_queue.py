@@ -16,6 +16,7 @@ from tidegate.errors import (
     SomeTablesDelayed,
     TidegateError,
 )
+from tidegate.flush.clean_up import clean_up
 from tidegate.flush.flush import flush
 from tidegate.flush.merge import merge
 from tidegate.flush.merge_queue import MergeCheckpoint, group_by_table, merge_queue
@@ -28,7 +29,7 @@ from tidegate.monitoring.status import read_status
 from tidegate.ports.session import Job
 from tidegate.spec.pipeline import Heartbeat
 from tidegate.table.progress import observe_tables
-from tidegate.table.queue import combine_batches, take_group
+from tidegate.table.queue import combine_batches, select_between, take_group
 
 ORDERS, COPY = "lake.shop.orders", "lake.shop.copy"
 TWO = build_pipeline(build_table(ORDERS), build_table(COPY))
@@ -167,6 +168,46 @@ def test_retried_merge_of_a_queue_goes_on_where_the_first_attempt_ended(world: W
     second_result = merge_queue(session, queue)
     assert [(b.batch, b.outcome) for b in second_result.published] == [(3, "already published")]
     assert world.read_rows(COPY) == [{"id": "a", "name": "2"}]
+
+
+@pytest.mark.parametrize("published", [0, 2, 4])
+def test_queue_of_which_a_task_got_the_ends_alone_is_merged_as_the_whole_one(world: World, published: int) -> None:
+    """Another run has published some of it, and cleaned up behind them."""
+    fail_merges(world, 4)
+    session = world.open_session(TWO)
+    (queue,) = group_by_table(stage(session, plan(session)))
+    if published:
+        assert merge_queue(world.open_session(TWO), queue[:published]).failure is None
+        clean_up(world.open_session(TWO))
+    produce(world, "b", "later")
+    stage(session, plan(session))
+    (told,) = merge_queue(world.open_session(TWO), [queue[0], queue[-1]]).published
+    assert (told.batch, told.outcome) == (4, "already published" if published == 4 else "published")
+    assert world.read_rows(COPY) == [{"id": "a", "name": "3"}]
+    assert [batch for batch, _, _ in read_batches_of_history(world)] == [1, 2, 3, 4]
+
+
+def test_plan_with_the_ends_of_each_queue_resumes_what_the_whole_one_does(world: World) -> None:
+    fail_merges(world, 4)
+    produce(world, "b", "new")
+    session = world.open_session(TWO)
+    whole = plan(session)
+    shortened = whole.shorten()
+    assert [(table.table, table.batch) for table in shortened.tables] == [(ORDERS, 5), (COPY, 1), (COPY, 4), (COPY, 5)]
+    resumed = [replace(p, tables=tuple(t for t in p.tables if t.is_resumed)) for p in (whole, shortened)]
+    assert stage(session, resumed[1]) == stage(session, resumed[0])
+    intermediate = world.destination.tables["lake.shop.copy_shop_tmp"]
+    second = next(s for s in intermediate.snapshots.values() if s.summary.get("tidegate.batch") == "2")
+    del intermediate.snapshots[second.id]
+    with pytest.raises(RetryLater, match=r"batch=4: the staged attempt=attempt.* is no longer there"):
+        stage(session, resumed[1])
+
+
+@pytest.mark.parametrize("other", [{"shape": "other"}, {"table_uuid": "another"}])
+def test_batch_of_another_file_or_table_between_the_ends_of_a_queue_is_none_of_it(other: dict[str, Any]) -> None:
+    first, left_over, between, last = build_staged(1), build_staged(2, **other), build_staged(2), build_staged(3)
+    between, last = replace(between, batch=3), replace(last, batch=4)
+    assert select_between(first, last, [first, left_over, between, last]) == (first, between, last)
 
 
 class Away(BaseException):

@@ -1,5 +1,6 @@
 """Runs of the two DAGs of a pipeline that stages on a clock of its own, task by task, over a world in memory."""
 
+import json
 import warnings
 from dataclasses import replace
 from types import SimpleNamespace
@@ -7,6 +8,7 @@ from typing import Any
 
 import pytest
 from fakes import BAD, FailsToMerge, World, build_pipeline, build_table
+from tidegate.flush.two_clocks import stage_new_batches
 from tidegate.spec.pipeline import Merge, Pipeline, Stage
 
 with warnings.catch_warnings():
@@ -150,6 +152,30 @@ def test_runs_of_both_dags_bring_rows_in_and_merges_alone_commit(world: World, m
         airflow.run_merges()
     with pytest.raises(AirflowSkipException, match="every table stands at the end of the log"):
         airflow.run_stage()
+
+
+def test_results_of_tasks_are_as_short_for_a_long_queue_as_for_a_short_one(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Airflow keeps each in its database: the first and the last batch are handed over, and the rest is read again."""
+    pipeline = replace(TWO, tables=tuple(replace(table, max_pending=1000) for table in TWO.tables))
+    airflow = Airflow(world, monkeypatch, pipeline)
+    produce(world, "0", "a", "b")
+    airflow.run_stage()
+    airflow.run_merges()
+    sizes = []
+    for waiting in (3, 60):
+        before = [len(world.destination.tables[table].snapshots) for table in (ORDERS, COPY)]
+        for n in range(1, waiting + 1):
+            produce(world, str(n), "a", "b")
+            stage_new_batches(world.open_session(pipeline))
+        results = airflow.run_merges()
+        sizes.append(max(len(json.dumps(result)) for result in results.left.values()))
+        assert [len(world.destination.tables[table].snapshots) for table in (ORDERS, COPY)] == [n + 1 for n in before]
+        assert read_pairs(world, ORDERS) == read_pairs(world, COPY) == [("a", str(waiting)), ("b", str(waiting))]
+    (history,) = world.destination.control.values()
+    assert len(history) == 2 * (1 + 3 + 60), "each batch has a row"
+    assert sizes[1] < 1.1 * sizes[0] < 10_000
 
 
 def test_enough_staged_rows_call_for_the_merge_and_records_left_for_the_next_staging(
