@@ -126,6 +126,25 @@ def arrange_staged_ahead(world: World, pipeline: Pipeline) -> None:
     produce(world, ("b", "5"), ("c", None), ("d", "5"))
 
 
+def arrange_changed_file_ahead(world: World, pipeline: Pipeline) -> None:
+    """What was staged ahead has the columns of a former pipeline file."""
+    narrow = replace(pipeline.tables[0].value, columns=(Column("id", "STRING"), Column("name", "STRING")))
+    tables = tuple(replace(table, value=narrow) for table in pipeline.tables)
+    arrange_staged_ahead(world, replace(pipeline, tables=tables))
+
+
+def arrange_rollback_ahead(world: World, pipeline: Pipeline) -> None:
+    """Each table was rolled back by a batch behind which two others were staged."""
+    arrange_later_batch(world, pipeline)
+    heads = {table.name: world.destination.tables[table.name].refs["main"] for table in pipeline.tables}
+    flush(world.open_session(pipeline))
+    for name in ("4", "5"):
+        produce(world, ("a", name), ("c", None), ("d", name))
+        stage_new_batches(world.open_session(pipeline))
+    for table, head in heads.items():
+        world.destination.rollback(table, head)
+
+
 def set_two_clocks(pipeline: Pipeline) -> Pipeline:
     """The pipeline, staged on a clock of its own."""
     return replace(pipeline, stage=Stage(10))
