@@ -12,11 +12,14 @@ from integration.test_live_view import (
     View,
     check_every_point,
     make_records,
+    merge_batch,
     sort_rows,
     stage_next,
 )
 from tidegate.errors import RetryLater
 from tidegate.flush.merge import merge
+from tidegate.flush.plan import plan
+from tidegate.flush.stage import stage
 
 
 class WarehouseView(View):
@@ -37,6 +40,56 @@ def test_view_in_bigquery_is_the_table_after_the_merge_at_every_point(dwh: Any) 
     dwh.bench.produce(topic, *make_records(1))
     dwh.bench.flush("live")
     check_every_point(dwh.bench, topic, WarehouseView(dwh, "live"), "live")
+
+
+def test_batch_behind_new_partitions_counts_before_it_is_merged(dwh: Any) -> None:
+    topics = [dwh.bench.topic(1), dwh.bench.topic(2)]
+    dwh.pipeline("grown", topics, stage=CLOCK, on_partition_growth="accept", key=KEY, value=VALUE)
+    for number, topic in enumerate(topics):
+        dwh.bench.produce(topic, *make_records(number))
+    dwh.bench.flush("grown")
+    view = WarehouseView(dwh, "grown")
+    shown = [view.read()]
+    dwh.bench.grow(topics[0], 12)
+    for seed in (2, 3):
+        dwh.bench.produce(topics[0], *((*record, {"partition": 11}) for record in make_records(seed)))
+        queue = stage_next(dwh.bench, "grown")
+        shown.append(view.read())
+    assert [batch.batch for batch in queue] == [2, 3]
+    assert shown[0] != shown[1] != shown[2]
+    for number in (2, 3):
+        merge_batch(dwh.bench, "grown", queue, number)
+        assert view.read_tables() == shown[number - 1]
+        assert view.read() == shown[2]
+
+
+@pytest.mark.parametrize("longer", [0, 1], ids=["the longer first", "the longer last"])
+def test_of_a_batch_that_two_runs_staged_at_once_the_one_that_is_merged_counts(dwh: Any, longer: int) -> None:
+    topic = dwh.bench.topic()
+    append = {"upsert": False, "delete": False}
+    dwh.pipeline("twice", [topic], stage=CLOCK, key=KEY, value=VALUE, table=append)
+    dwh.bench.produce(topic, *make_records(1, 10))
+    dwh.bench.flush("twice")
+    view = WarehouseView(dwh, "twice")
+    at_rest = view.read()
+    runs = []
+    for seed in (2, 3):
+        dwh.bench.produce(topic, *make_records(seed, 10))
+        session = dwh.bench.open_session("twice")
+        runs.append((session, plan(session)))
+    for run in runs if longer else reversed(runs):
+        stage(*run)
+    with_one = view.read()
+    dwh.bench.produce(topic, *make_records(4, 10))
+    queue = stage_next(dwh.bench, "twice")
+    with_two = view.read()
+    assert [batch.batch for batch in queue] == [2, 3]
+    assert at_rest != with_one != with_two
+    merge_batch(dwh.bench, "twice", queue, 2)
+    assert view.read_tables() == with_one
+    assert view.read() == with_two
+    merge_batch(dwh.bench, "twice", queue, 3)
+    assert view.read_tables() == with_two == view.read()
 
 
 def test_rows_in_bigquery_count_once_they_are_marked_as_complete(dwh: Any, monkeypatch: pytest.MonkeyPatch) -> None:

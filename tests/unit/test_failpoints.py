@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -20,11 +21,9 @@ from crash.memory import (
     Run,
     Situation,
     arrange_batch_without_rows,
-    arrange_first_batch,
+    arrange_changed_file_ahead,
     arrange_later_batch,
-    arrange_left_branch,
-    arrange_new_column,
-    arrange_queue,
+    arrange_rollback_ahead,
     arrange_staged_ahead,
     build_crash_pipeline,
     build_world,
@@ -42,7 +41,7 @@ from fakes import Crash, World
 from tidegate.errors import TidegateError
 from tidegate.flush.flush import flush
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
-from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.pipeline import Pipeline, RollbackPolicy
 
 ROOT = Path(__file__).parents[2]
 
@@ -115,6 +114,7 @@ PLACES = {
         "bigquery.landed",
         "bigquery.load_sent",
         "bigquery.loaded",
+        "bigquery.marked",
         "bigquery.partition_dropped",
         "bigquery.signed",
         "clean_up.removed",
@@ -176,7 +176,7 @@ def test_fault_at_any_point_where_records_name_their_tables_is_recovered_too(
     walk(situation, build_crash_pipeline("named", 0), record_property, "named", NAMED.index(situation))
 
 
-CLOCKS = [arrange_first_batch, arrange_new_column, arrange_left_branch, arrange_queue, arrange_staged_ahead]
+CLOCKS = [*SITUATIONS, arrange_staged_ahead, arrange_changed_file_ahead, arrange_rollback_ahead]
 
 
 @pytest.mark.parametrize(("mode", "tables"), SHAPES)
@@ -184,8 +184,16 @@ CLOCKS = [arrange_first_batch, arrange_new_column, arrange_left_branch, arrange_
 def test_fault_at_any_point_of_either_clock_is_recovered_by_the_next_runs_of_both(
     situation: Situation, mode: str, tables: int, record_property
 ) -> None:
-    pipeline = set_two_clocks(build_crash_pipeline(mode, tables))
+    pipeline = replace(set_two_clocks(build_crash_pipeline(mode, tables)), on_rollback=RollbackPolicy.REWIND)
     walk(situation, pipeline, record_property, situation.__name__, mode, tables, run=run_both_clocks)
+
+
+@pytest.mark.parametrize("situation", NAMED, ids=lambda s: s.__name__)
+def test_fault_at_any_point_of_either_clock_where_records_name_their_tables_is_recovered_too(
+    situation: Situation, record_property
+) -> None:
+    pipeline = set_two_clocks(build_crash_pipeline("named", 0))
+    walk(situation, pipeline, record_property, "named", NAMED.index(situation), run=run_both_clocks)
 
 
 def walk(
@@ -208,24 +216,33 @@ def walk(
     record_property("counted", {"crash points": len(points), "crash cases": len(walk_cases)})
 
 
-def test_rebase_that_meets_a_fault_at_any_point_moved_the_position_or_did_not(record_property) -> None:
+@pytest.mark.parametrize(
+    ("situation", "run"),
+    [(arrange_batch_without_rows, flush), (arrange_staged_ahead, run_both_clocks)],
+    ids=["one clock", "two clocks"],
+)
+def test_rebase_that_meets_a_fault_at_any_point_moved_the_position_or_did_not(
+    situation: Situation, run: Run, record_property
+) -> None:
     pipeline = build_crash_pipeline("upsert_delete", 1)
+    pipeline = set_two_clocks(pipeline) if run == run_both_clocks else pipeline
 
     def moved(meet: Callable[[Point], None]) -> tuple[World, Journey]:
-        world = build_world(arrange_batch_without_rows, pipeline)
+        world = build_world(situation, pipeline)
         with Journey(meet).inside() as journey, suppress(Crash, Broken, TidegateError):
             session = journey.open_session(world.open_session(pipeline))
             rebase_positions(session, propose_moves(session, "earliest"))
         return world, journey
 
     _, journey = moved(lambda _: None)
-    undisturbed = build_world(arrange_batch_without_rows, pipeline)
-    drain(undisturbed, pipeline)
+    undisturbed = build_world(situation, pipeline)
+    (before,) = read_outcome(undisturbed, pipeline)[1]
+    drain(undisturbed, pipeline, run)
     for at, kind in list_cases(journey.passed):
         world, _ = moved(build_fault(kind, at, die))
         (start,) = read_outcome(world, pipeline)[1]
-        assert start in ({TOPIC: {0: 0, 1: 0}}, {TOPIC: {0: 2, 1: 4}}), f"{kind} at {at}"
-        drain(world, pipeline)
+        assert start in ({TOPIC: {0: 0, 1: 0}}, before), f"{kind} at {at}"
+        drain(world, pipeline, run)
         assert read_outcome(world, pipeline) == read_outcome(undisturbed, pipeline), f"{kind} at {at}"
         assert list_leftovers(world, pipeline) == [], f"{kind} at {at}"
     record_property("counted", {"crash points": len(journey.passed), "crash cases": len(list_cases(journey.passed))})

@@ -7,6 +7,7 @@ only once that file is there, and only for the table that its rows were loaded i
 
 import json
 import re
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -210,12 +211,14 @@ def _load_attempt(warehouse: Warehouse, sql: Sql, intermediate: str, summary: di
         if isinstance(error.__cause__, JobFailed):
             forget_attempt(warehouse, intermediate, batch, attempt)
         raise
+    # of two attempts at one batch the higher number counts; an attempt that was forgotten may have left its mark
+    number = max([time.time_ns() // 1_000_000, *(landed["number"] + 1 for landed in before)])
     if not outcome.bad and resource_names.VIEWED_SUMMARY in summary:
-        note = _describe_attempt(outcome.to_staged_batch("", summary, 0))
+        note = _describe_attempt(outcome.to_staged_batch("", summary, number))
         warehouse.run_statement(sql.render("mark_staged", source=intermediate, batch=batch, note=note))
-    numbers = [landed["number"] for landed in before]
+        hit_failpoint("bigquery.marked")
     landed = {
-        "number": max([0, *numbers]) + 1,
+        "number": number,
         "table": uuid,
         "rows": rows,
         "summary": summary,
@@ -230,6 +233,7 @@ def _load_attempt(warehouse: Warehouse, sql: Sql, intermediate: str, summary: di
 def _describe_attempt(staged_batch: StagedBatch) -> str:
     """What a live view reads of an attempt: whose rows count, from where to where, and for which columns and table."""
     note = {
+        "number": staged_batch.snapshot_id,
         "attempt": staged_batch.attempt,
         "start": format_compact(staged_batch.ranges.start),
         "end": format_compact(staged_batch.ranges.end),
