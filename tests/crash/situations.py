@@ -119,7 +119,7 @@ class Half:
 
     def list_points(self) -> list[Point]:
         points = _list_common_points(self.trial, self._begin, self.command)
-        self.trial.workbench.drain(self.trial.name)
+        self.trial.run_both_clocks()
         self.trial.check()
         return points
 

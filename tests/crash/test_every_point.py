@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 from lake_servers import LakeBench
 
-from crash.bigquery_trial import FIRST, LATER, walk
+from crash.bigquery_trial import FIRST, HALVES, LATER, walk
 from crash.points import Point, choose_cases, list_cases
 from crash.publishing import OVERTAKEN, judge, walk_in_process
 from crash.situations import FirstBatch, Half, LaterBatch, Queue, Recovery, Situation
@@ -115,4 +115,4 @@ def test_every_call_of_producers_killed_or_woken_up_late(workbench, fault: str, 
 @pytest.mark.repeats("contract/test_bigquery.py::test_publish_whose_answer_is_lost_is_found_by_its_name")
 def test_every_point_of_bigquerys_own(dwh, runners, record_property) -> None:
     walk(dwh, runners)
-    record_property("counted", {"crash cases on real components": len(FIRST) + len(LATER)})
+    record_property("counted", {"crash cases on real components": len(FIRST) + len(LATER) + len(HALVES)})

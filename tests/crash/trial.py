@@ -6,8 +6,10 @@ record that is lost, repeated or out of order shows. Each trial starts from a ch
 
 from typing import Any
 
+from tidegate.errors import NothingToDo
 from tidegate.flush.plan import plan
 from tidegate.flush.stage import stage
+from tidegate.flush.two_clocks import merge_staged_batches, stage_new_batches
 
 from crash.points import Point
 from crash.runner import EndedProcess, Runners
@@ -65,8 +67,19 @@ class Trial:
         outcome = self.flush(at, kind, command)
         assert outcome.fault_happened, f"{at} was not reached: {outcome.output}"
         assert outcome.code == -9 if kind == "killed" else outcome.code in (0, 1), outcome
-        self.workbench.drain(self.name)
+        self.workbench.drain(self.name) if command == "flush" else self.run_both_clocks()
         self.check()
+
+    def run_both_clocks(self) -> None:
+        """Stage and merge, until neither has work."""
+        idle = 0
+        while idle < 2:
+            idle = 0
+            for run in (stage_new_batches, merge_staged_batches):
+                try:
+                    run(self.workbench.open_session(self.name))
+                except NothingToDo:
+                    idle += 1
 
     def check(self) -> None:
         """Check rows, positions and the group's offsets, and that no branch or staged row remains."""
