@@ -1,6 +1,7 @@
 """Flushes of one pipeline in a world of its own: whole ones, killed ones, and those that stand still beside others."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from contextlib import suppress
 
 from tidegate.errors import NothingToDo, PositionLost, PublishedElsewhere, RetryLater
@@ -10,6 +11,7 @@ from tidegate.flush.plan import plan
 from tidegate.flush.stage import stage
 from tidegate.flush.two_clocks import merge_staged_batches, stage_new_batches
 from tidegate.model.batch import StagedBatch
+from tidegate.ports.session import Session
 from tidegate.spec.pipeline import Pipeline
 
 from fakes.clock import Crash
@@ -17,6 +19,7 @@ from fakes.queueing import stage_behind
 from fakes.world import CrashAt, Hook, PauseAt, World
 
 MAX_FLUSHES = 400
+HALVES: dict[str, Callable[[Session], object]] = {"stage": stage_new_batches, "merge": merge_staged_batches}
 HEARTBEAT_MS = 600_000  # a heartbeat is due then: batches without rows advance
 
 
@@ -49,16 +52,20 @@ class InterruptedRunner(ABC):
 
     def run_half(self, half: str, cap: int, hook: Hook | None = None) -> None:
         """A run of one of the two clocks, `stage` or `merge`."""
-        run = {"stage": stage_new_batches, "merge": merge_staged_batches}[half]
         with suppress(NothingToDo, PublishedElsewhere, RetryLater, Crash):
-            run(self.world.open_session(self.build_pipeline(cap), hook))
+            HALVES[half](self.world.open_session(self.build_pipeline(cap), hook))
 
     def crash_half(self, half: str, cap: int, call_number: int) -> None:
         self.run_half(half, cap, CrashAt(call_number))
 
     def pause_half(self, half: str, cap: int, call_number: int, others: list[str]) -> None:
-        """A run stands still between two calls while others of both clocks go on."""
-        self.run_half(half, cap, PauseAt(call_number, lambda: [self.run_half(other, cap) for other in others]))
+        """A run stands still between two calls while others of both clocks go on, or another step of the walk."""
+
+        def act() -> None:
+            for other in others:
+                self.run_half(other, cap) if other in HALVES else getattr(self, other)()
+
+        self.run_half(half, cap, PauseAt(call_number, act))
 
     def stage(self, cap: int) -> None:
         """Stage and walk away; a zombie may come back for it at any later time."""

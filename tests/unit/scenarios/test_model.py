@@ -20,6 +20,7 @@ MODES = ("upsert_delete", "upsert", "delete", "append")
 KEYS = st.tuples(st.integers(0, 3), st.sampled_from([None, "a"]))
 CHANGES = st.tuples(st.just("change"), KEYS, st.one_of(st.none(), st.integers(0, 99)))
 HALVES = st.sampled_from(["stage", "stage", "merge"])
+MEANWHILE = st.sampled_from(["stage", "stage", "merge", "foreign", "rollback"])  # while a half stands still
 STEPS = st.one_of(
     CHANGES,
     CHANGES,
@@ -42,7 +43,11 @@ STEPS_OF_TWO_CLOCKS = st.one_of(
     st.tuples(st.just("run_half"), HALVES, st.integers(1, 8)),
     st.tuples(st.just("crash_half"), HALVES, st.integers(1, 8), st.integers(1, 90)),
     st.tuples(
-        st.just("pause_half"), HALVES, st.integers(1, 8), st.integers(1, 60), st.lists(HALVES, min_size=1, max_size=4)
+        st.just("pause_half"),
+        HALVES,
+        st.integers(1, 8),
+        st.integers(1, 60),
+        st.lists(MEANWHILE, min_size=1, max_size=4),
     ),
 )
 
@@ -90,7 +95,7 @@ class Runner(InterruptedRunner):
     def forget(self) -> None:
         self.world.broker.groups.clear()
 
-    def rollback(self, back: int) -> None:
+    def rollback(self, back: int = 1) -> None:
         """Somebody takes the table some snapshots back; `on_rollback: rewind` reads again what that undid."""
         table_state = self.world.destination.tables.get(NAME)
         ancestors = table_state.ancestors() if table_state else []
