@@ -46,8 +46,8 @@
 ),
 -- those that are not published, and continue from the position without a gap; all rows of each must be there
 {{ "batches" | ours }} AS (
-  SELECT batch, attempt FROM (
-    SELECT batch, attempt, bool_and(is_whole AND coalesce(forall(
+  SELECT attempt FROM (
+    SELECT attempt, bool_and(is_whole AND coalesce(forall(
       map_entries(before), t -> forall(map_entries(t.value), p -> ranges[t.key][p.key][0] = p.value)
     ), false)) OVER (ORDER BY batch) AS is_next
     FROM (

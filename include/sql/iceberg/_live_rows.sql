@@ -1,2 +1,3 @@
-    FROM {{ source | name }} r LEFT SEMI JOIN {{ "batches" | ours }} b ON r.batch_number = b.batch AND r.attempt = b.attempt
-    WHERE op <> 'bad'
+    FROM {{ source | name }}
+    WHERE op <> 'bad' AND array_contains((SELECT collect_list(attempt) FROM {{ "batches" | ours }}), attempt)
+{#- Spark evaluates a subquery once, and a side of a join each time that the rows are read. -#}

@@ -34,8 +34,8 @@ WITH
 ),
 -- those that are not published, and continue from the position without a gap; all rows of each must be there
 `_tidegate_batches` AS (
-  SELECT batch, attempt FROM (
-    SELECT batch, attempt, bool_and(is_whole AND coalesce(forall(
+  SELECT attempt FROM (
+    SELECT attempt, bool_and(is_whole AND coalesce(forall(
       map_entries(before), t -> forall(map_entries(t.value), p -> ranges[t.key][p.key][0] = p.value)
     ), false)) OVER (ORDER BY batch) AS is_next
     FROM (
@@ -62,8 +62,8 @@ WITH
       value.`amount` AS `amount`,
       batch_number AS `_tidegate_batch`,
       op AS `_tidegate_op`, topic AS `_tidegate_topic`, offset AS `_tidegate_offset`, i AS `_tidegate_i`
-    FROM `lake`.`shop`.`orders_shop_tmp` r LEFT SEMI JOIN `_tidegate_batches` b ON r.batch_number = b.batch AND r.attempt = b.attempt
-    WHERE op <> 'bad'
+    FROM `lake`.`shop`.`orders_shop_tmp`
+    WHERE op <> 'bad' AND array_contains((SELECT collect_list(attempt) FROM `_tidegate_batches`), attempt)
     )
   )
   WHERE `_tidegate_rank` = 1
