@@ -21,6 +21,8 @@ from tidegate.flush.merge import merge
 from tidegate.flush.plan import plan
 from tidegate.flush.stage import stage
 
+APPEND = {"upsert": False, "delete": False}
+
 
 class WarehouseView(View):
     """In BigQuery."""
@@ -44,7 +46,8 @@ def test_view_in_bigquery_is_the_table_after_the_merge_at_every_point(dwh: Any) 
 
 def test_batch_behind_new_partitions_counts_before_it_is_merged(dwh: Any) -> None:
     topics = [dwh.bench.topic(1), dwh.bench.topic(2)]
-    dwh.pipeline("grown", topics, stage=CLOCK, on_partition_growth="accept", key=KEY, value=VALUE)
+    growing = {"stage": CLOCK, "on_partition_growth": "accept"}
+    dwh.pipeline("grown", topics, key=KEY, value=VALUE, table=APPEND, **growing)
     for number, topic in enumerate(topics):
         dwh.bench.produce(topic, *make_records(number))
     dwh.bench.flush("grown")
@@ -52,7 +55,8 @@ def test_batch_behind_new_partitions_counts_before_it_is_merged(dwh: Any) -> Non
     shown = [view.read()]
     dwh.bench.grow(topics[0], 12)
     for seed in (2, 3):
-        dwh.bench.produce(topics[0], *((*record, {"partition": 11}) for record in make_records(seed)))
+        records = [(*record, {"partition": 11}) for record in make_records(seed)]
+        dwh.bench.transaction(topics[0], *records)  # by a producer that knows the new partitions
         queue = stage_next(dwh.bench, "grown")
         shown.append(view.read())
     assert [batch.batch for batch in queue] == [2, 3]
@@ -66,8 +70,7 @@ def test_batch_behind_new_partitions_counts_before_it_is_merged(dwh: Any) -> Non
 @pytest.mark.parametrize("longer", [0, 1], ids=["the longer first", "the longer last"])
 def test_of_a_batch_that_two_runs_staged_at_once_the_one_that_is_merged_counts(dwh: Any, longer: int) -> None:
     topic = dwh.bench.topic()
-    append = {"upsert": False, "delete": False}
-    dwh.pipeline("twice", [topic], stage=CLOCK, key=KEY, value=VALUE, table=append)
+    dwh.pipeline("twice", [topic], stage=CLOCK, key=KEY, value=VALUE, table=APPEND)
     dwh.bench.produce(topic, *make_records(1, 10))
     dwh.bench.flush("twice")
     view = WarehouseView(dwh, "twice")
@@ -95,7 +98,7 @@ def test_of_a_batch_that_two_runs_staged_at_once_the_one_that_is_merged_counts(d
 def test_rows_in_bigquery_count_once_they_are_marked_as_complete(dwh: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that dies between its load and its mark leaves rows that nobody sees; the next one makes them count."""
     topic = dwh.bench.topic()
-    dwh.pipeline("marked", [topic], stage=CLOCK, key=KEY, value=VALUE, table={"upsert": False, "delete": False})
+    dwh.pipeline("marked", [topic], stage=CLOCK, key=KEY, value=VALUE, table=APPEND)
     dwh.bench.produce(topic, *make_records(1, 10))
     dwh.bench.flush("marked")
     view = WarehouseView(dwh, "marked")
