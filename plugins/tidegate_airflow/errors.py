@@ -79,8 +79,8 @@ def read_form_words(context: Context) -> dict[str, Any]:
         # the form's own values would be used instead: all dead letters for those that were chosen
         if foreign_words:
             raise ConfigurationError(
-                f"{', '.join(f'{word}={run_conf[word]}' for word in foreign_words)}: the run was given these words, "
-                "and Airflow does not hand them on; nothing was done; set [core] dag_run_conf_overrides_params = True, "
+                f"{', '.join(f'{word}={run_conf[word]}' for word in foreign_words)}: Airflow does not pass "
+                "these parameters on; nothing was done; set [core] dag_run_conf_overrides_params = True, "
                 "which is Airflow's default, for schedulers and workers, and start the run again"
             )
     return words

@@ -339,7 +339,7 @@ def test_flush_of_a_database_topic_goes_on_past_other_tables_and_stops_at_its_ow
     assert [row["id"] for row in workbench.read_rows("shop.Orders")] == [1]
     assert [(row["ref"], row["status"]) for row in workbench.read_rows("shop.payments")] == [("b", "open")]
     workbench.produce(topic, build_maxwell_message("Orders", "insert", {"id": 2, "status": "paid"}))
-    with pytest.raises(SomeTablesFailed, match=r"table=lake\.shop\.Orders batch=\d+: 1 records cannot be decoded"):
+    with pytest.raises(SomeTablesFailed, match=r"table=lake\.shop\.Orders batch=\d+: 1 record cannot be decoded"):
         workbench.flush("database")
 
 

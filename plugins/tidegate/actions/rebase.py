@@ -74,11 +74,7 @@ def _describe_partition(part: PartitionMove) -> dict[str, Any]:
 def format_moves(moves: list[PartitionMove]) -> str:
     """By partition; of very many, those that move farthest, and the sums of all."""
     listed_moves = moves if len(moves) <= MAX_SHOWN_MOVES else _select_farthest(moves)
-    lines = []
-    for move in listed_moves:
-        effect = f"skips {move.skipped}" if move.skipped else f"reads again {move.read_again}"
-        before = "none" if move.before is None else move.before
-        lines.append(f"{move.table}  {move.topic} {move.partition}: {before} -> {move.after}, {effect} offsets")
+    lines = [f"{move.table}  {move.topic} {move.partition}: {_format_move(move)}" for move in listed_moves]
     if len(listed_moves) < len(moves):
         skipped = sum(move.skipped for move in moves)
         read_again = sum(move.read_again for move in moves)
@@ -88,6 +84,15 @@ def format_moves(moves: list[PartitionMove]) -> str:
             "offsets"
         )
     return "\n".join(lines)
+
+
+def _format_move(move: PartitionMove) -> str:
+    if move.new_log is not None:
+        begin, end = move.new_log
+        return f"begins at {move.after} of the new topic, reads {end - move.after} of its {end - begin} offsets"
+    effect = f"skips {move.skipped}" if move.skipped else f"reads again {move.read_again}"
+    before = "none" if move.before is None else move.before
+    return f"{before} -> {move.after}, {effect} offsets"
 
 
 def _select_farthest(moves: list[PartitionMove]) -> list[PartitionMove]:

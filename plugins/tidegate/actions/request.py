@@ -1,4 +1,4 @@
-"""What a form asks for, as words with values: the action and its parameters; refuses words that do not fit."""
+"""What a form asks for: the action and its parameters; refuses those that do not fit."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -71,13 +71,13 @@ FORMS = {
 
 
 def refuse_strange_words(given_words: Iterable[str], known: Iterable[str]) -> None:
-    """`ConfigurationError` for unknown words."""
+    """`ConfigurationError` for unknown parameters."""
     words = tuple(known)
     strange = sorted(set(given_words) - set(words))
-    # a program that misspells a word would ask for more than it means
+    # a program that misspells one would ask for more than it means
     if strange:
         raise ConfigurationError(
-            f"{', '.join(strange)}: the form has no such word; it has: {', '.join(words)}; nothing was changed"
+            f"{', '.join(strange)}: unknown parameter; there are: {', '.join(words)}; nothing was changed"
         )
 
 
@@ -86,9 +86,9 @@ FORM_WORDS = ("action", "preview", *WORDS, "previewed")
 
 
 def propose_action(session: Session, params: Mapping[str, Any]) -> ProposedAction:
-    """`params`: `action` and its words; empty or false ones count as missing.
+    """`params`: `action` and its parameters; empty or false ones count as missing.
 
-    `ConfigurationError` for words that the action does not take, or needs.
+    `ConfigurationError` for one that the action does not take, and for a missing one.
     """
     kind = _find_kind(params.get("action"))
     form = FORMS[kind]
@@ -96,11 +96,14 @@ def propose_action(session: Session, params: Mapping[str, Any]) -> ProposedActio
     strange = [f"{word}={words[word]}" for word in words if word not in form.params]
     if strange:
         raise ConfigurationError(
-            f"action={kind} does not take {', '.join(strange)}; it takes: {', '.join(form.params)}; nothing was changed"
+            f"action={kind} does not take {', '.join(strange)}; its parameters are: {', '.join(form.params)}; nothing "
+            "was changed"
         )
     missing = [word for word in form.required_params if word not in words]
     if missing:
-        raise ConfigurationError(f"action={kind} needs {', '.join(missing)}; nothing was changed")
+        raise ConfigurationError(
+            f"action={kind}: missing parameter: {', '.join(missing)}; nothing was changed; give it"
+        )
     return form.propose(session, words)
 
 
@@ -108,7 +111,7 @@ def _find_kind(word: Any) -> ActionKind:
     try:
         return ActionKind(word)
     except ValueError as error:
-        raise ConfigurationError(f"action={word}: there is none; there are: {', '.join(ActionKind)}") from error
+        raise ConfigurationError(f"action={word}: unknown action; there are: {', '.join(ActionKind)}") from error
 
 
 def check_unchanged(action: ProposedAction, digest: str) -> None:
@@ -129,7 +132,7 @@ def refuse_unseen_repeat(kind: str, digest: str, done: Collection[str] = ()) -> 
         known = f"done for tables={format_names(done)}; " if done else ""
         raise GiveUp(
             f"{known}action={kind}: this run was cleared, and it names no preview; what it was started for may be "
-            "done, and the same words may do something else by now: nothing was changed; start the DAG again with "
+            "done, and the same parameters may do something else by now: nothing was changed; start the DAG again with "
             "preview"
         )
 

@@ -179,7 +179,7 @@ def _format_staging(table: TableStatus) -> str:
 def format_status(status: PipelineStatus | UnknownStatus) -> str:
     if "error" in status:
         return f"{status['pipeline']}: {status['error']}"
-    lines = [f"{status['pipeline']}: lag={status['lag']} freshness={status['freshness'] or 'unknown'}"]
+    lines = [f"{status['pipeline']}: lag={status['lag']} complete_to={status['freshness'] or 'unknown'}"]
     lines += [f"  {_format_table(table)}" for table in status["tables"]]
     for problem, page in ((t["problem"], t["runbook"]) for t in status["tables"] if t["problem"]):
         lines += [f"    {problem}", f"    see docs/runbook/{page}.md"]

@@ -58,7 +58,7 @@ def print_status(status: PipelineStatus | UnknownStatus) -> None:
         return
     lag = _format_lag(status["lag"])
     freshness = status["freshness"] or "unknown"
-    console.print(Text.assemble((status["pipeline"], "bold"), "  lag ", lag, f"  fresh as of {freshness}"))
+    console.print(Text.assemble((status["pipeline"], "bold"), "  lag ", lag, f"  complete to {freshness}"))
     _print_notes(console, status)
     _print_tables(console, status)
     partitions = [

@@ -113,7 +113,7 @@ def _require_names(
     if discovered.bad:
         first = require_first_bad(discovered, place)
         raise BadRecord(
-            f"{place}: {discovered.bad} records name no table or cannot be decoded; the first: topic={first.topic} "
+            f"{place}: {discovered.bad} records cannot be decoded, or name no table; the first: topic={first.topic} "
             f"partition={first.partition} offset={first.offset} reason={first.reason}; nothing was merged; "
             "correct the producer, or tables[].name and tables[].namespaces"
         )

@@ -61,7 +61,7 @@ def _describe_bad_records(
     )
     limit = f", more than errors.max_per_batch={stage_table.set_aside}" if is_limited else ""
     return (
-        f"{bad} records cannot be decoded{limit}; the first: topic={first.topic} "
+        f"{bad} {'record' if bad == 1 else 'records'} cannot be decoded{limit}; the first: topic={first.topic} "
         f"partition={first.partition} offset={first.offset} "
         f"reason={first.reason}; nothing was merged; "
         f"look at it with: tidegate record {pipeline} --at {at}; "

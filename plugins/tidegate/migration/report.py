@@ -11,7 +11,7 @@ from tidegate.migration.settings_ledger import SettingOutcome, SettingReport
 from tidegate.migration.yaml_text import format_yaml
 
 LINE_LENGTH = 118
-HEADER = """Imported by `tidegate import`. Source: {kind}. Secrets stand in connections alone.
+HEADER = """Imported by `tidegate import`. Source: {kind}. Secrets are in Airflow connections only.
 What became of each setting is in the report of the command; how to switch, and how to go back: docs/migration.md."""
 
 

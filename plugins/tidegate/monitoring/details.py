@@ -1,5 +1,9 @@
 """All that a person who looks for a fault wants to see of one pipeline: files, staged batches, history, offsets."""
 
+import json
+import re
+from contextlib import suppress
+from decimal import Decimal
 from typing import Any, TypedDict
 
 from tidegate.errors import GiveUp, RetryLater
@@ -8,16 +12,23 @@ from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
 from tidegate.model.offsets import get_offset, iterate_offsets
 from tidegate.model.table_state import TableFiles
+from tidegate.monitoring.health import BadRecordReason
 from tidegate.monitoring.reports import ActionReport, BatchReport
 from tidegate.monitoring.status import describe_actions, format_batch, format_time_ms
 from tidegate.ports.session import Session
 from tidegate.reprocess.backfill import read_applied_slices, read_open_backfills
+from tidegate.reprocess.record import RecordAddress, read_record
 from tidegate.table.history import find_last_advances
 from tidegate.table.log import read_known_log
 from tidegate.table.pipeline_progress import read_pipeline_progress
 from tidegate.table.risks import find_risks
 from tidegate.table.template import expand_template
 
+# as decoders word it
+MISFITS_PATTERN = re.compile(r"the value does not fit value\.schema, fields: (?P<names>.+)")
+FIELD_PATTERN = re.compile(r"the (?P<part>key|value) field (?P<names>.+?) (is|does|has)\b")
+ENVELOPES: tuple[tuple[str, ...], ...] = ((), ("payload",), ("after",), ("payload", "after"), ("before",))
+MAX_VALUE_CHARACTERS = 60
 DEFAULT_GROUP_RETENTION_SECONDS = 7 * 86_400.0  # offsets.retention.minutes of a broker that nobody has set otherwise
 
 
@@ -86,6 +97,15 @@ class UnknownStorage(TypedDict):
     kind: str
     staged: list[WaitingBatch]
     error: str
+
+
+class BadRecordFact(TypedDict):
+    """The first record that cannot be decoded; `fact` says what its field holds, where its text is JSON."""
+
+    topic: str
+    partition: int
+    offset: int
+    fact: str
 
 
 class SliceCount(TypedDict):
@@ -230,3 +250,67 @@ def read_actions(session: Session) -> list[TableAction]:
         for action in describe_actions(session, session.tables.read_state(table.name, pipeline.name))
     ]
     return sorted(actions, key=lambda action: str(action["at"]), reverse=True)
+
+
+def describe_bad_record(session: Session, bad: BadRecordReason) -> BadRecordFact:
+    """Read the record that a failure names; a repeat call reads it again.
+
+    `fact` has the value of each field that the reason names, and the type that it should have. It is the reason alone
+    if the record is no JSON.
+    """
+    topic, partition, offset = bad.address
+    record = read_record(session, RecordAddress(*bad.address))
+    found = FIELD_PATTERN.search(bad.reason) or MISFITS_PATTERN.search(bad.reason)
+    values: dict[str, str] = {}
+    if found is not None:
+        is_key = found.groupdict().get("part") == "key"
+        values = _read_fields(record.key if is_key else record.value, found["names"].split(", "))
+    types = _list_types(session, topic) if values else {}
+    facts = [f"field {name} is {value}, not {types[name]}" for name, value in values.items() if name in types]
+    return {
+        "topic": topic,
+        "partition": partition,
+        "offset": offset,
+        "fact": bad.to_fact("; ".join(facts) or bad.reason),
+    }
+
+
+def _read_fields(text: bytes | None, names: list[str]) -> dict[str, str]:
+    try:
+        data = json.loads(text or b"", parse_int=Decimal, parse_float=Decimal)
+    except ValueError:
+        return {}
+    candidates = [_follow(data, path) for path in ENVELOPES]
+    rows = [row for row in candidates if isinstance(row, dict)]
+    return {
+        name: _format_value(next(row[name] for row in rows if name in row))
+        for name in names
+        if any(name in row for row in rows)
+    }
+
+
+def _follow(data: Any, path: tuple[str, ...]) -> Any:
+    for name in path:
+        data = data.get(name) if isinstance(data, dict) else None
+    return data
+
+
+def _format_value(value: Any) -> str:
+    if isinstance(value, dict | list):
+        return "an object" if isinstance(value, dict) else "an array"
+    if isinstance(value, str):
+        is_long = len(value) > MAX_VALUE_CHARACTERS
+        return json.dumps(value[:MAX_VALUE_CHARACTERS] + "…" if is_long else value, ensure_ascii=False)
+    return str(value) if isinstance(value, Decimal) else json.dumps(value)
+
+
+def _list_types(session: Session, topic: str) -> dict[str, str]:
+    types: dict[str, str] = {}
+    for table in expand_template(session).pipeline.tables:
+        if topic in table.topics:
+            described_table = table
+            with suppress(GiveUp, RetryLater):  # without a registry's answer the reason stands alone
+                described_table = session.schemas.describe_table(table)
+            for column in (*(described_table.key.columns or ()), *(described_table.value.columns or ())):
+                types.setdefault(column.name, column.type)
+    return types

@@ -1,8 +1,11 @@
 """A pipeline's state in one word, and the reason, for somebody who was just woken up."""
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
+from tidegate.model.offsets import RecordAddress
 from tidegate.monitoring.reports import PipelineRow
 
 
@@ -22,6 +25,16 @@ WORST_FIRST = tuple(Health)
 # A flush that is merely slow shall not look stuck: ten of its intervals, and never less than a quarter of an hour.
 STUCK_INTERVALS = 10
 MIN_STUCK_SECONDS = 900.0
+UNTIMED_PATIENCE_SECONDS = 60.0  # of a pipeline without an interval
+TASK_PATTERN = re.compile(r"[\w.]+(\[\d+\])? failed( and will be tried again)?: ")
+PLACE_PATTERN = re.compile(
+    r"(?=pipeline=|table=|batch=)(pipeline=[^\s:]+ ?)?(table=(?P<table>[^\s:]+) ?)?(batch=[^\s:]+)?: "
+)
+BAD_RECORD_PATTERN = re.compile(
+    r"(?P<count>\d+) records? [^;]*; the first: topic=(?P<topic>\S+) partition=(?P<partition>\d+) "
+    r"offset=(?P<offset>\d+) reason=(?P<reason>.*?); nothing was merged; (?P<advice>.*)"
+)
+FILE_PATTERN = re.compile(r"\S+\.ya?ml(:\d+)?: ")
 
 
 @dataclass(frozen=True)
@@ -35,6 +48,53 @@ class ScheduleState:
     refused_at: float | None = None
     is_fixed: bool = False  # each task that failed has succeeded since, in the run that is under way
     stalled: str | None = None  # what the run under way waits for, None if something moves in it
+
+
+class BadRecordReason(NamedTuple):
+    """What a failure says of bad records: how many there are, and the first one's place and reason."""
+
+    records: int
+    address: RecordAddress
+    reason: str
+    advice: str
+
+    def to_fact(self, reason: str) -> str:
+        """Return `reason` with the record's place, and how many more there are."""
+        topic, partition, offset = self.address
+        others = f", and {self.records - 1} more" if self.records > 1 else ""
+        return f"{reason} · {topic}, partition {partition}, offset {offset}{others}"
+
+
+def find_bad_record(reason: str) -> BadRecordReason | None:
+    found = BAD_RECORD_PATTERN.search(reason)
+    if found is None:
+        return None
+    address = found["topic"], int(found["partition"]), int(found["offset"])
+    return BadRecordReason(int(found["count"]), address, found["reason"], found["advice"])
+
+
+def split_reason(reason: str) -> tuple[str, str]:
+    """Split a reason into what happened and what to do, each without the names of task, pipeline and batch.
+
+    Of several tables each has its line. A mistake of a file is whole in the first.
+    """
+    lines = reason.splitlines()
+    parts = [_split_line(line, names_table=len(lines) > 1) for line in lines]
+    return "\n".join(fact for fact, _ in parts), "\n".join(advice for _, advice in parts if advice)
+
+
+def _split_line(line: str, *, names_table: bool) -> tuple[str, str]:
+    table = ""
+    while prefix := TASK_PATTERN.match(line) or PLACE_PATTERN.match(line):
+        table = prefix.groupdict().get("table") or table
+        line = line[prefix.end() :]
+    beginning = f"{table}: " if names_table and table else ""
+    if bad := find_bad_record(line):
+        return beginning + bad.to_fact(bad.reason), bad.advice
+    if FILE_PATTERN.match(line):
+        return beginning + line, ""
+    fact, _, advice = line.partition("; ")
+    return beginning + fact, advice
 
 
 def describe_pipeline_state(
@@ -71,7 +131,7 @@ def _describe_progress(
     if not row["lag"]:
         return Health.CURRENT, "nothing waits"
     if row["lag"] < row.get("starts_at", 1):
-        return Health.CURRENT, f"{row['lag']} records wait: fewer than the {row['starts_at']} that start a flush"
+        return Health.CURRENT, f"{_count_waiting(row)}: fewer than the {row['starts_at']} that start a flush"
     lag_seconds = row["lag_seconds"] or 0
     patience = max(MIN_STUCK_SECONDS, float(STUCK_INTERVALS * interval_seconds))
     idle = None if row["published_ms"] is None else (now_ms - row["published_ms"]) / 1000
@@ -79,9 +139,15 @@ def _describe_progress(
     if lag_seconds > patience and (idle is None or idle > patience) and is_idle:
         reason = schedule.stalled or "is the scheduler running?"
         return Health.STUCK, f"{_describe_lag(row)}, and nothing was published meanwhile: {reason}"
-    if lag_seconds > 2 * max(interval_seconds, 30) or _has_long_queue(row):
+    if lag_seconds > (2 * interval_seconds or UNTIMED_PATIENCE_SECONDS) or _has_long_queue(row):
         return Health.CATCHING_UP, _describe_lag(row)
-    return Health.CURRENT, "less than two intervals behind"
+    return Health.CURRENT, _describe_wait(row, interval_seconds)
+
+
+def _describe_wait(row: PipelineRow, interval_seconds: int) -> str:
+    if row["lag_seconds"] is None:
+        return f"{_count_waiting(row)}, the brokers do not say since when"
+    return "less than two intervals behind" if interval_seconds else _describe_lag(row)
 
 
 def _has_long_queue(row: PipelineRow) -> bool:
@@ -111,4 +177,8 @@ def _find_unreadable_table(row: PipelineRow) -> str | None:
 
 def _describe_lag(row: PipelineRow) -> str:
     age = "" if row["lag_seconds"] is None else f", the oldest for {round(row['lag_seconds'])} s"
-    return f"{row['lag']} records wait{age}"
+    return f"{_count_waiting(row)}{age}"
+
+
+def _count_waiting(row: PipelineRow) -> str:
+    return "1 record waits" if row["lag"] == 1 else f"{row['lag']} records wait"

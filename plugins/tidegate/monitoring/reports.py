@@ -143,8 +143,9 @@ class PipelineOverview(FileDescription):
 class ReadingColumns(TypedDict, total=False):
     """What the page says of a reading, and what Airflow knows of the DAG.
 
-    With an `error` the rest may be missing or old; `needs_person`: no retry will fix it. `read_at`: seconds since the
-    epoch, None before the first reading.
+    `fact` and `advice` are the two parts of `reason`: what happened, and what to do. With an `error` the rest may be
+    missing or old; `needs_person`: no retry will fix it. `read_at`: seconds since the epoch, None before the first
+    reading.
     """
 
     error: str | None
@@ -152,6 +153,8 @@ class ReadingColumns(TypedDict, total=False):
     read_at: float | None
     state: str
     reason: str
+    fact: str
+    advice: str
     runbook: str | None
     dag_id: str | None
     paused: bool | None

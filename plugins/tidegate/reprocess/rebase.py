@@ -29,21 +29,26 @@ ACTION = "rebase"
 
 @dataclass(frozen=True)
 class PartitionMove:
-    """One partition of one table: `before` is None if the table had no position for it."""
+    """One partition of one table: `before` is None if the table had no position for it.
+
+    `new_log` has begin and end of a topic that was created again: then `before` counted records of the old topic.
+    """
 
     table: str
     topic: str
     partition: int
     before: int | None
     after: int
+    new_log: tuple[int, int] | None = None
 
     @property
     def skipped(self) -> int:
-        return max(0, self.after - (self.before or 0))
+        before = (self.before or 0) if self.new_log is None else self.new_log[0]
+        return max(0, self.after - before)
 
     @property
     def read_again(self) -> int:
-        return max(0, (self.before or 0) - self.after)
+        return max(0, (self.before or 0) - self.after) if self.new_log is None else 0
 
 
 @dataclass(frozen=True)
@@ -70,15 +75,28 @@ class TableMove:
     after: Position
     old_topics: tuple[OldTopic, ...] = ()
     last_unpublished_batch: int = 0  # the highest staged batch that the move discards; 0 for none
+    log: Log | None = None  # that the move was proposed for
 
     @property
     def moves(self) -> list[PartitionMove]:
         name = self.table.name
         current_offsets = self.before.offsets
         return [
-            PartitionMove(table=name, topic=t, partition=p, before=get_offset(current_offsets, t, p), after=after)
-            for t, p, after in iterate_offsets(self.after.offsets)
+            PartitionMove(
+                table=name,
+                topic=topic,
+                partition=partition,
+                before=get_offset(current_offsets, topic, partition),
+                after=after,
+                new_log=self._find_new_log(topic, partition),
+            )
+            for topic, partition, after in iterate_offsets(self.after.offsets)
         ]
+
+    def _find_new_log(self, topic: str, partition: int) -> tuple[int, int] | None:
+        if self.log is None or topic not in {old.topic for old in self.old_topics}:
+            return None
+        return self.log.begin[topic][partition], self.log.end[topic][partition]
 
 
 def propose_moves(session: Session, to: str, name: str | None = None) -> list[TableMove]:
@@ -114,6 +132,7 @@ def _propose_move(session: Session, table: Table, to: str, log: Log) -> TableMov
         after=after,
         old_topics=_find_old_topics(session, table, before, ids),
         last_unpublished_batch=_find_unpublished(table_session, before),
+        log=part,
     )
 
 

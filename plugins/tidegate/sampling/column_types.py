@@ -328,17 +328,16 @@ def _guess_number(observed: Observed) -> Guess:
     is_fixed = numbers.least_scale == numbers.scale > 1 and numbers.has_trailing_zero and not numbers.has_exponent
     if is_fixed and digits + numbers.scale <= MAX_DIGITS:
         precision = min(MAX_DIGITS, max(18, digits + numbers.scale + SPARE_DIGITS))
-        check = f"always {numbers.scale} places, so written as a decimal; a record with more places would be bad"
+        check = f"always {numbers.scale} decimal places, so it is a DECIMAL; a record with more would be bad"
         return Guess(Primitive(f"DECIMAL({precision},{numbers.scale})"), mixed, (check,))
     if (numbers.digits > EXACT_DIGITS and not numbers.has_exponent) or greatest_integer > EXACT_INTEGER:
         if digits + numbers.scale > MAX_DIGITS:
             return Guess(TEXT, mixed, ("more than 38 digits, which no number holds; STRING keeps them",))
         scale = min(MAX_DIGITS - digits, max(numbers.scale, 6))
-        check = (
-            f"up to {numbers.digits} digits, which DOUBLE would round; a record with more than {scale} places is bad"
-        )
+        digits_found = f"up to {numbers.digits} digits, which DOUBLE would round"
+        check = f"{digits_found}; a record with more than {scale} decimal places is bad"
         return Guess(Primitive(f"DECIMAL(38,{scale})"), mixed, (check,))
-    check = f"up to {count(numbers.scale, 'place')}; if these are amounts, declare DECIMAL(p,s)"
+    check = f"up to {count(numbers.scale, 'decimal place')}; if these are amounts, declare DECIMAL(p,s)"
     return Guess(Primitive("DOUBLE"), mixed, (check,))
 
 

@@ -111,6 +111,7 @@ BUCKET_TYPES = ("INT", "BIGINT", "STRING", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ")
 TIME_TYPES = ("TIMESTAMP", "TIMESTAMP_NTZ", "DATE")
 # seconds between records beyond which a minute is vain
 SLOW_SECONDS = 600
+SHORTEST_PACE_SECONDS = 10.0  # records that came within less were sent at once, and tell nothing of the days to come
 SLOW_INTERVAL = "10m"
 USUAL_INTERVAL = "60s"
 
@@ -150,7 +151,7 @@ def propose_interval(sample: TopicSample) -> Proposal:
     """One minute, or longer if records are rare."""
     times = [record.timestamp_ms for record in sample.records if record.timestamp_ms > 0]
     seconds = (max(times) - min(times)) / 1000 if times else 0.0
-    if len(times) < 2 or seconds <= 0:
+    if len(times) < 2 or seconds < SHORTEST_PACE_SECONDS:
         return Proposal(USUAL_INTERVAL, "the default; the sample tells no pace")
     pause = seconds / max(1, sample.span)
     if pause > SLOW_SECONDS:

@@ -8,6 +8,8 @@ from typing import NamedTuple
 from tidegate.errors import GiveUp, PositionLost, RetryLater
 from tidegate.model.kafka_log import Log
 from tidegate.model.offsets import Offsets, find_highest, find_lowest, get_offset, iterate_offsets, merge_offsets
+from tidegate.model.position import Position
+from tidegate.model.table_state import NO_TOPIC_ID, is_recreated
 from tidegate.ports.session import Session
 from tidegate.table.log import Unreadable, list_ignored_topics, read_known_log
 from tidegate.table.progress import (
@@ -183,17 +185,36 @@ def _find_next_offsets(session: Session, observed: TableWithLog) -> Offsets:
         return merge_offsets(
             begin, session.broker.read_committed(session.pipeline.source.group, tuple(observed.log.end))
         )
-    if observed.position is None:
-        following = resolve_first_start(session, observed.log)
+    position = _get_held_position(observed)
+    if position is not None:
+        following = merge_offsets(begin, _leave_old_topics(position, observed.log))
+    elif observed.position is not None:  # rolled back to where no snapshot tells a position
+        following = begin
     else:
-        following = merge_offsets(begin, observed.position.offsets)
+        following = resolve_first_start(session, observed.log)
     return merge_offsets(following, find_rowless_end(observed.queue) if observed.error is None else {})
 
 
+def _get_held_position(observed: TableWithLog) -> Position | None:
+    """Return the position of the rows that the table has: after a rollback not the one that was published last."""
+    state = observed.state
+    return state.position if state is not None and state.is_rolled_back else observed.position
+
+
+def _leave_old_topics(position: Position, log: Log) -> Offsets:
+    # offsets of a topic that was created again mean other records now
+    return {
+        topic: offsets
+        for topic, offsets in position.offsets.items()
+        if not is_recreated(position.topic_ids.get(topic) or NO_TOPIC_ID, log.topic_ids.get(topic) or NO_TOPIC_ID)
+    }
+
+
 def _compute_valid_through_ms(observed: TableProgress, connector_ms: int | None) -> int | None:
-    if observed.position is None:
+    position = _get_held_position(observed)
+    if position is None:
         return None
-    times = [observed.position.valid_through_ms]
+    times = [position.valid_through_ms]
     if observed.error is None and not observed.lag:
         times.append(connector_ms)
     return max((time for time in times if time is not None), default=None)

@@ -93,7 +93,7 @@ def _find_undone_backfills(session: Session) -> list[str]:
     return [
         f"pipeline={name} table={table}: slices={len(undone.slices)} of backfill={undone.id} were rolled back with the "
         "table, and the backfill is over, so nothing applies them again; if they are not meant to be gone: "
-        f"{undone.command}; else this is told until the snapshots of the backfill expire"
+        f"{undone.command}; else this warning stays until the snapshots of the backfill expire"
         for table, undone in slices_by_table
     ]
 

@@ -68,7 +68,7 @@ def _build_form(pipeline: Pipeline) -> dict[str, Param]:
             enum=[kind.value for kind in ActionKind],
             values_display={kind.value: title for kind, title in KIND_TITLES.items()},
             title="Action",
-            description="What shall be done. Each action uses the fields below that name it, and no others.",
+            description="What shall be done. Each action has the parameters below that name it, and no others.",
         ),
         "preview": Param(
             True,
@@ -81,7 +81,7 @@ def _build_form(pipeline: Pipeline) -> dict[str, Param]:
         **build_letter_words(topic),
         "because": _build_text("Because", "Discard: why these dead letters will never be needed.", "a load test"),
         "previewed": _build_text(
-            "As previewed", "Every action: the digest of a preview. Nothing is done unless it would be the same.", ""
+            "Previewed", "Every action: the digest of a preview. Nothing is done unless it would be the same.", ""
         ),
     }
 
@@ -92,12 +92,12 @@ def _build_action_words(topic: str) -> dict[str, Param]:
             None,
             type=["null", "string"],
             pattern=PLACE_PATTERN,
-            title="Record",
+            title="At",
             description="Skip: the record's place, topic:partition:offset, as the message of the failed task has it.",
             examples=[f"{topic}:0:42"],
         ),
         "to": _build_text(
-            "Position",
+            "To",
             "Move the position: earliest, latest, group, remaining (partitions that lost records go to what is left, "
             'and others stay), a time, or offsets like {"topic": {"0": 42}}.',
             "earliest",
@@ -105,7 +105,7 @@ def _build_action_words(topic: str) -> dict[str, Param]:
         "discard_foreign": Param(
             False,
             type="boolean",
-            title="Discard others' changes",
+            title="Discard foreign",
             description="Undo the rollback: also lose what others wrote to the table since.",
         ),
     }
@@ -121,7 +121,7 @@ def build_letter_words(topic: str) -> dict[str, Param]:
             [],
             type="array",
             items={"type": "string", "pattern": PLACE_PATTERN},
-            title="Places",
+            title="Offsets",
             description="Dead letters: only those at topic:partition:offset, one a line.",
             examples=[f"{topic}:0:42"],
         ),

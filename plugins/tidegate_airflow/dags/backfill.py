@@ -50,14 +50,14 @@ def _build_form(pipeline: Pipeline) -> dict[str, Param]:
         "ranges": Param(
             None,
             type=["null", "object"],
-            title="Offsets",
+            title="Ranges",
             description="Half-open offset ranges by topic and partition: the second number is the first offset that "
             f'is not applied. Example: {{"{topic}": {{"0": [100, 900]}}}}. Leave it as it is for a range of times.',
             additionalProperties=OFFSET_RANGES_SCHEMA,
             examples=[{topic: {"0": [100, 900]}}],
         ),
         "from": _build_time_param(
-            "From", "Instead of offsets: records with this time or a later one; needs To.", "2026-01-01T00:00:00Z"
+            "From", "Instead of ranges: records with this time or a later one; needs To.", "2026-01-01T00:00:00Z"
         ),
         "to": _build_time_param(
             "To",

@@ -168,7 +168,7 @@ def plan_fleet(fleet: str) -> list[Data]:
     now = time.time()
     include = find_include_folder()
     if context["dag_run"].run_type == "backfill":
-        log.warning("Airflow's own backfill repeats a DAG for past dates; a flush reads what waits: nothing is done")
+        log.warning("Airflow's own backfill does nothing here; trigger the backfill DAG of a pipeline")
         _skip_others(context)
     with raise_airflow_errors():
         members = load_members(include, fleet)

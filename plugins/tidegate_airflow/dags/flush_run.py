@@ -118,8 +118,8 @@ def _plan_run(name: str, memory_name: str, known_words: Sequence[str], scope: Pl
     if context["dag_run"].run_type == "backfill":
         push(key=POSTPONED_KEY, value=True)
         raise AirflowSkipException(
-            "Airflow's own backfill repeats a DAG for past dates; a flush reads what waits, whatever the date, so this "
-            f"run does nothing; to apply offsets or times again trigger the DAG {list_dag_ids(name)['backfill']}"
+            f"pipeline={name}: Airflow's own backfill does nothing, as a flush reads what waits; to apply offsets or "
+            f"times again trigger the DAG {list_dag_ids(name)['backfill']}"
         )
     try:
         flush_plan = tasks.run_plan(name, words["max_records"], partial(compute_min_records, context=context), scope)

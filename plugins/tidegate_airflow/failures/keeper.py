@@ -147,7 +147,7 @@ def read_failed_task(context: Context, task_id: str, number: int | None, tables:
 def describe_lateness(pipeline: str, behind: float | None, target: int) -> str | None:
     if behind is not None and behind <= target:
         return None
-    age = "nobody can tell how long" if behind is None else f"behind={behind:.0f}s"
+    age = "behind=unknown" if behind is None else f"behind={behind:.0f}s"
     return (
         f"pipeline={pipeline}: {age}, freshness_target={target}s: records wait; see the lag of its partitions with: "
         f"tidegate status {pipeline}"

@@ -41,7 +41,7 @@ def note_end(context: Context) -> None:
         context["task_state_store"].set(ENDED_KEY, context["dag_run"].clear_number)
     except Exception as fault:
         log.warning(
-            "that all is done is not noted: %s; if the run is cleared, its events come twice", type(fault).__name__
+            "the end of this run was not noted: %s; if the run is cleared, its events come twice", type(fault).__name__
         )
 
 
@@ -52,8 +52,8 @@ def read_action_progress(context: Context) -> ActionProgress | None:
         data = context["task_state_store"].get(PROGRESS_KEY)
     except Exception as fault:
         raise RetryLater(
-            f"what an earlier try of this run has done is not known: {type(fault).__name__}; nothing was changed; it "
-            "is tried again"
+            f"it is not known what an earlier try of this run has done: {type(fault).__name__}; nothing was "
+            "changed; it is tried again"
         ) from fault
     return ActionProgress(**data) if data else None
 
@@ -70,7 +70,7 @@ def perform_with_notes(
             context["task_state_store"].set(PROGRESS_KEY, progress.to_dict())
         except Exception as fault:
             raise RetryLater(
-                f"what this run does cannot be kept for another try: {type(fault).__name__}; nothing was changed "
+                f"the progress of this run cannot be stored: {type(fault).__name__}; nothing was changed "
                 f"for table={table}; it is tried again"
             ) from fault
 
@@ -81,7 +81,7 @@ def perform_with_notes(
         context["task_state_store"].set(PROGRESS_KEY, progress.to_dict())
     except Exception as fault:
         log.warning(
-            "that all is done is not kept: %s; if Airflow tries this again, it may say that nobody knows",
+            "the end of this action was not noted: %s; if Airflow tries it again, that try may not know what was done",
             type(fault).__name__,
         )
     return progress

@@ -10,12 +10,19 @@ from typing import Any, cast
 from tidegate.model import resource_names
 from tidegate.monitoring import details
 from tidegate.monitoring.dead_letter_rows import format_dead_letter
-from tidegate.monitoring.health import WORST_FIRST, describe_pipeline_state
+from tidegate.monitoring.health import (
+    WORST_FIRST,
+    BadRecordReason,
+    describe_pipeline_state,
+    find_bad_record,
+    split_reason,
+)
 from tidegate.monitoring.reports import PipelineRow
 from tidegate.monitoring.runbook import find_page_of_state
 from tidegate.ports.session import Session
 
 from tidegate_airflow.dag_ids import format_fleet_dag_id, list_dag_ids
+from tidegate_airflow.failures.failed_tasks import group_causes
 from tidegate_airflow.web import airflow_runs
 from tidegate_airflow.web.airflow_runs import DagStatus, FleetPart, describe_dag, format_time, to_schedule_state
 from tidegate_airflow.web.fleet_runs import read_last_beat, read_member_statuses
@@ -29,6 +36,8 @@ MAX_BATCHES = 200
 CLOCKS = ("flush", "stage")  # the DAGs that bring rows in
 MAX_RUNS = 20
 MAX_ERRORS = 8
+MAX_GROUPED_ERRORS = 40
+FORMS = ("actions", "backfill", "replay")  # the DAGs that a person starts from a form
 MAX_RESULTS = 200
 PAGE_SIZE = 25
 MAX_PAGES = 40
@@ -74,6 +83,7 @@ class PipelinesView:
         self.sources = sources
         self._watch = watch
         self._parts = PartReader(MAX_PARTS_AT_ONCE)
+        self._bad_records = dict[str, tuple[BadRecordReason, details.BadRecordFact]]()
 
     def get_overview(self, pipelines: list[str]) -> list[PipelineRow]:
         rows = self._watch.get_rows()
@@ -105,7 +115,15 @@ class PipelinesView:
         schedule = {**describe_dag(dag), "last_run": dag.last if dag else None}
         runbook = find_page_of_state(state, reason)
         fleet = self.sources.get_fleet(row["pipeline"])  # also of a file that is wrong
-        known = {"state": state, "reason": reason, "runbook": runbook, "fleet": fleet}
+        fact, advice = split_reason(reason)
+        known = {
+            "state": state,
+            "reason": reason,
+            "fact": fact,
+            "advice": advice,
+            "runbook": runbook,
+            "fleet": fleet,
+        }
         counts = (
             {"partition_count": len(row["partitions"]), "table_count": len(row["tables"])} if "tables" in row else {}
         )
@@ -128,10 +146,21 @@ class PipelinesView:
             "actions": lambda: details.read_actions(self._get_session(name)),
             "backfills": lambda: details.read_backfills(self._get_session(name)),
             "airflow": lambda: self._read_airflow(name, dags, [table["table"] for table in row.get("tables", ())]),
+            "bad_record": lambda: self._read_bad_record(name, row["reason"]),
         }
         parts = self._parts.read_parts(f"{name} {sorted(dags)}", readers)  # shared by those who may read the same
         parts["airflow"] |= {"offsets_expire": _compute_expiry(parts)}
         return {"pipeline": row, **parts}
+
+    def _read_bad_record(self, name: str, reason: str) -> details.BadRecordFact | None:
+        bad = find_bad_record(reason)
+        if bad is None:
+            self._bad_records.pop(name, None)
+            return None
+        known = self._bad_records.get(name)
+        if known is None or known[0] != bad:  # a record does not change: the brokers are asked for it once
+            known = self._bad_records[name] = bad, details.describe_bad_record(self._get_session(name), bad)
+        return known[1]
 
     def _get_session(self, name: str) -> Session:
         return self.sources.get_context(name).session
@@ -142,12 +171,17 @@ class PipelinesView:
         member = None if fleet is None else FleetPart(flush, name)
         statuses = airflow_runs.read_dag_statuses(dags.values())
         commit_time = airflow_runs.read_last_commit(flush) if fleet is None else read_last_beat(flush, name)
+        errors = airflow_runs.read_errors(dags.values(), MAX_GROUPED_ERRORS, member)
+        if fleet is not None and flush in statuses:
+            statuses[flush] = read_member_statuses({name: flush}).get(name, statuses[flush])
+        failing_dag_ids = {dag for dag, status in statuses.items() if status.failed and not status.is_fixed}
         return {
             "dags": {
                 kind: {"dag_id": dag, "paused": statuses[dag].paused} for kind, dag in dags.items() if dag in statuses
             },
             "runs": airflow_runs.read_runs(dags.values(), MAX_RUNS),
-            "errors": airflow_runs.read_errors(dags.values(), MAX_ERRORS, member),
+            "errors": errors[:MAX_ERRORS],
+            "causes": group_causes(errors, failing_dag_ids, [dags[kind] for kind in FORMS if kind in dags]),
             "assets": airflow_runs.read_asset_ids(tables),
             "maintenance": airflow_runs.read_newest_results(
                 dags["maintenance"], "maintain", result_key="table", limit=MAX_RESULTS

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from tidegate.connections import Resolve
 from tidegate.errors import GiveUp
-from tidegate.monitoring.health import WORST_FIRST
+from tidegate.monitoring.health import WORST_FIRST, split_reason
 from tidegate.monitoring.reports import PublicationRow
 from tidegate.monitoring.runbook import find_page_of_state
 from tidegate.ports.publication_session import PublicationSession
@@ -23,6 +23,7 @@ from tidegate.runner.pipeline_files import PublicationFiles
 from tidegate.settings import list_named_files
 
 from tidegate_airflow.dag_ids import format_publish_dag_id
+from tidegate_airflow.failures.failed_tasks import group_causes
 from tidegate_airflow.web import airflow_runs
 from tidegate_airflow.web.airflow_runs import DagStatus, describe_dag, to_schedule_state
 from tidegate_airflow.web.messages import describe_problem
@@ -127,9 +128,12 @@ class PublicationsView:
         """Return everything about one publication; a part that does not answer holds its `error`."""
         row = self.get_overview([name])[0]
         dag = format_publish_dag_id(name)
+        errors = airflow_runs.read_errors([dag], MAX_ERRORS)
+        status = airflow_runs.read_dag_statuses([dag]).get(dag)
         airflow = {
             "runs": airflow_runs.read_runs([dag], MAX_RUNS),
-            "errors": airflow_runs.read_errors([dag], MAX_ERRORS),
+            "errors": errors,
+            "causes": group_causes(errors, [dag] if status and status.failed else [], []),
             "assets": airflow_runs.read_asset_ids([row["table"]] if "table" in row else []),
         }
         parts = self._parts.read_parts(name, {"snapshots": lambda: self._read_snapshots(name)})
@@ -150,6 +154,7 @@ def _to_id_text(number: int | None) -> str | None:
 
 def _to_row(reading: PublicationReading, dag: DagStatus | None) -> PublicationRow:
     state, reason = describe_publication_state(reading, to_schedule_state(dag))
+    fact, advice = split_reason(reason)
     unread_row: dict[str, Any] = {"publication": reading.publication, "read_at": None}
     known = reading.status.to_dict() if reading.status else unread_row
     numbers = {name: _to_id_text(known.get(name)) for name in ("published_snapshot_id", "table_snapshot_id")}
@@ -161,6 +166,8 @@ def _to_row(reading: PublicationReading, dag: DagStatus | None) -> PublicationRo
         **numbers,
         "state": state,
         "reason": reason,
+        "fact": fact,
+        "advice": advice,
         "runbook": find_page_of_state(state, reason),
         **describe_dag(dag),
         "last_dag_run": dag.last if dag else None,

@@ -9,6 +9,7 @@ from docs.site import message_index
 from docs.site.message_index import Message, collect_messages
 from docs.site.messages import list_unused_words, render_page, split_message
 
+MAX_WORDS = 20  # before the first value
 MODULE = '''
 """Plans; does nothing else."""
 from tidegate.errors import GiveUp, RetryLater
@@ -35,6 +36,12 @@ def test_every_message_has_a_way_out() -> None:
 
 def test_nothing_is_said_of_messages_that_are_gone() -> None:
     assert list_unused_words() == []
+
+
+def test_first_value_of_a_message_comes_early() -> None:
+    """Who was just woken up reads the beginning."""
+    late = [message.text for message in collect_messages() if len(message.text.partition("…")[0].split()) > MAX_WORDS]
+    assert [text for text in late if "…" in text] == []
 
 
 @pytest.fixture

@@ -85,7 +85,7 @@ def test_another_bad_record_fails_its_batch_and_is_the_one_named(world: World) -
     produce(world, "e", 1, value=BAD)
     session = world.open_session(PIPELINE)
     skip(session, "orders:1:1")
-    with pytest.raises(BadRecord, match="1 records cannot be decoded; the first: topic=orders partition=1 offset=3"):
+    with pytest.raises(BadRecord, match="1 record cannot be decoded; the first: topic=orders partition=1 offset=3"):
         flush(session)
     assert (read_ids(world), read_letters(world)) == ([], [])
     skip(session, "orders:1:3")
@@ -93,7 +93,7 @@ def test_another_bad_record_fails_its_batch_and_is_the_one_named(world: World) -
     assert read_ids(world) == ["a", "b", "d"]
     assert read_letters(world) == [(ORDERS, 1, 1, True), (ORDERS, 1, 3, True)]
     produce(world, "f", 0, value=BAD)
-    with pytest.raises(BadRecord, match="1 records cannot be decoded; the first: topic=orders partition=0 offset=1"):
+    with pytest.raises(BadRecord, match="1 record cannot be decoded; the first: topic=orders partition=0 offset=1"):
         flush(session)
 
 

@@ -67,8 +67,8 @@ def list_backfill_warnings(world: World) -> list[str]:
 def message(slices: int, id: str, command: str) -> str:
     return (
         f"pipeline=shop table={NAME}: slices={slices} of backfill={id} were rolled back with the table, and the "
-        f"backfill is over, so nothing applies them again; if they are not meant to be gone: {command}; else this is "
-        "told until the snapshots of the backfill expire"
+        f"backfill is over, so nothing applies them again; if they are not meant to be gone: {command}; else this "
+        "warning stays until the snapshots of the backfill expire"
     )
 
 

@@ -82,7 +82,7 @@ def test_word_that_the_form_has_not_is_refused(
     context = make_context(form, **{word: value})
     for module in (errors, flush_run):
         monkeypatch.setattr(module, "get_current_context", lambda: context)
-    with pytest.raises(AirflowFailException, match=rf"^{word}: the form has no such word; it has: ") as problem:
+    with pytest.raises(AirflowFailException, match=rf"^{word}: unknown parameter; there are: ") as problem:
         RUNS[form](context)
     assert all(name in str(problem.value) for name in (FORMS | FLUSH_FORMS)[form])
     assert begun == []

@@ -172,8 +172,8 @@ def _explain_interruption(error: JobFailed) -> str:
         )
     if error.ran_out_of_time:
         return (
-            "BigQuery ended it at a limit of time, six hours or what the project sets (default_query_job_timeout_ms), "
-            f"it will be tried again: {error}; if it ends so each time, {SMALLER_BATCH_ADVICE}"
+            f"BigQuery ended it at a limit of time, it will be tried again: {error}; the limit is six hours, or the "
+            f"project's default_query_job_timeout_ms; if it ends so each time, {SMALLER_BATCH_ADVICE}"
         )
     if error.reason == CANCELLED_REASON:
         return (

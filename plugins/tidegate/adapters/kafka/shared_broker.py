@@ -34,6 +34,7 @@ class SharedBroker(KafkaBroker):
         super().__init__({"reconnect.backoff.ms": "1000", **settings}, place)
         self._lock = threading.RLock()
         self._ages: dict[RecordAddress, int] = {}
+        self._topic_ids: dict[str, str] = {}
         self._cuts: dict[str, Offsets] = {}
         self._requested_topics: dict[str, dict[str, int]] = {}  # with the number of the last reading that did
         self._reading = 0
@@ -110,12 +111,21 @@ class SharedBroker(KafkaBroker):
 
     def _read_available(self, topics: tuple[str, ...], isolation: str) -> Log:
         try:
-            return super().read_log(topics, isolation)
+            kafka_log = super().read_log(topics, isolation)
+            self._forget_old_topics(kafka_log.topic_ids)
+            return kafka_log
         except TopicsUnavailable as problem:
             # so that nobody waits for these again
             self._unavailable |= dict.fromkeys(problem.topics, problem)
             remaining_topics = tuple(topic for topic in topics if topic not in self._unavailable)
             return self._read_available(remaining_topics, isolation) if remaining_topics != topics else EMPTY_LOG
+
+    def _forget_old_topics(self, topic_ids: Mapping[str, str]) -> None:
+        # of a topic that was created again an offset is another record
+        changed = {topic for topic, topic_id in topic_ids.items() if self._topic_ids.get(topic, topic_id) != topic_id}
+        self._topic_ids |= topic_ids
+        if changed:
+            self._ages = {place: ms for place, ms in self._ages.items() if place[0] not in changed}
 
     def _try_read_log(self, topics: tuple[str, ...], isolation: str) -> Log:
         try:

@@ -107,8 +107,8 @@ class ConnectEngine:
             return build_refused_right_error(f"{place}{format_table(job)} {get_verb(job)}", refusal)
         if is_session_lost(text):
             return RetryLater(
-                f"{place}: {self._server} does not know the session of {get_verb(job)} any more: it was started again, "
-                "or ended the session; no incomplete batch was published; it will be tried again"
+                f"{place}: Spark was restarted during {get_verb(job)}, or ended its session: {self._server}; no "
+                "incomplete batch was published; the batch will be tried again"
             )
         lasting = find_lasting_failure(place, (get_verb(job),), text)
         advice = describe_memory_failure((get_verb(job),), text)

@@ -77,8 +77,8 @@ def _check_pipeline(model: PipelineModel, catalogs: Sequence[Catalog], findings:
     if len(locations) > 1 and model.source.errors.tolerance != "none":
         findings.add(
             ("source", "errors", "tolerance"),
-            f"all needs every table in one location: dead letters are written by the job that publishes their batch, "
-            f"and these catalogs lie in {', '.join(sorted(locations))}; write none, or make a pipeline for each",
+            f"all needs every table in one location, and these catalogs lie in {', '.join(sorted(locations))}: one job "
+            "publishes a batch and writes its dead letters; write none, or make a pipeline for each",
         )
 
 

@@ -26,7 +26,7 @@ SINK = "debezium.sink.iceberg."
 PLAIN_NAME = re.compile(r"[\w.\\]+")
 STAYS = "it stays as it is in Debezium, which goes on to read the database"
 NO_TOPIC = (
-    "Debezium Server writes the tables itself: no topic lies between, and its position is a place in the "
+    "Debezium Server writes the tables itself: there is no topic in between, and its position is a place in the "
     "database's log. "
     "Stop it, keep its offset storage, and let Debezium produce to Kafka from there (debezium.sink.type=kafka with the "
     "same debezium.source.*, or a Debezium connector): the new topics begin where it stopped, so read them "

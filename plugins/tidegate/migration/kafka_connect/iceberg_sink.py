@@ -128,10 +128,9 @@ def _name_tables(
     table_names = world.list_noted_tables(draft.catalog_name, control)
     if not table_names:
         raise ConfigurationError(
-            "iceberg.tables.dynamic-enabled: records name their tables, so that no setting has the names; "
-            f"give them with --table namespace.table, or declare catalog={draft.catalog_name} in "
-            "catalogs.yaml, so that "
-            "the tables that the connector has committed to can be looked up"
+            "iceberg.tables.dynamic-enabled: records name the tables, and no setting does; give their names with "
+            f"--table namespace.table, or declare catalog={draft.catalog_name} in catalogs.yaml, where the tables that "
+            "the connector has committed to are looked up"
         )
     draft.check(("tables",), "These are the tables that the connector has committed to; records may name more.")
     return list(table_names)

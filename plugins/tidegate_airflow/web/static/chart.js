@@ -3,6 +3,11 @@ import { h } from "./dom.js";
 import { compact, span } from "./format.js";
 
 const HEIGHT = 150;
+// between ticks, so that no two have the same label
+const STEPS = {
+  seconds: [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 43200, 86400, 172800, 604800, 2592000],
+  rows: Array.from({ length: 12 }, (_, power) => [1, 2, 5].map((digit) => digit * 10 ** power)).flat(),
+};
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const drawn = [];
 
@@ -18,23 +23,32 @@ export function chart(title, times, series, unit) {
     const options = {
       width: place.clientWidth, height: HEIGHT, cursor: { drag: { x: false, y: false } }, legend: { live: true },
       scales: { x: { time: true }, y: { range: (_, low, high) => [0, Math.max(1, high * 1.1)] } },
-      axes: [{ ...axis, values: (_, ticks) => ticks.map((tick) => clock(tick, times)) }, { ...axis, size: 62, values: (_, ticks) => ticks.map(words) }],
-      series: [{ label: "published", value: (_, value) => (value === null ? "–" : clock(value, times)) }, ...series.map((one) => ({
+      axes: [{ ...axis, space: 80, values: (_, ticks) => distinct(ticks.map((tick) => clock(tick, times))) }, { ...axis, size: 62, incrs: STEPS[unit], values: (_, ticks) => distinct(ticks.map(words)) }],
+      series: [{ label: "published", value: (_, value) => (value === null ? "none" : clock(value, times)) }, ...series.map((one) => ({
         label: one.label, stroke: color(one.color), width: 1.5, points: { size: 4, fill: color(one.color) },
-        value: (_, value) => (value === null ? "–" : words(value)),
+        value: (_, value) => (value === null ? "unknown" : words(value)),
       }))],
+      hooks: { setCursor: [showNewest] },
     };
-    new uPlot(options, [times, ...series.map((one) => one.values)], place);
+    showNewest(new uPlot(options, [times, ...series.map((one) => one.values)], place));
   };
   drawn.push([place, draw]);
   requestAnimationFrame(draw);
   return figure;
 }
 
-// hours where all lies within a day or so, else days
+// Where the pointer is on no batch, the legend has the newest one's numbers.
+function showNewest(plot) {
+  if (plot.cursor.idx === null || plot.cursor.idx === undefined) plot.setLegend({ idx: plot.data[0].length - 1 }, false);
+}
+
+/** The labels, empty where one is that of the tick before. */
+export const distinct = (labels) => labels.map((label, at) => (label === labels[at - 1] ? "" : label));
+
+// seconds where all lies within minutes, days where it lies within more than one
 function clock(seconds, times) {
-  const days = times.at(-1) - times[0] > 36 * 3600;
-  const parts = days ? { month: "2-digit", day: "2-digit", hour: "2-digit" } : { hour: "2-digit", minute: "2-digit" };
+  const range = times.at(-1) - times[0];
+  const parts = range > 20 * 3600 ? { month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit" } : { hour: "2-digit", minute: "2-digit", ...(range < 600 ? { second: "2-digit" } : {}) };
   return new Date(seconds * 1000).toLocaleString("sv-SE", parts);
 }
 

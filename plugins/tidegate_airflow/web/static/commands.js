@@ -1,17 +1,40 @@
-// What can be done about a pipeline from a shell, ready to be copied. Each shows first what it would do, and asks.
-import { command, h, section } from "./dom.js";
+// What can be done about a pipeline, with a button or from a shell. Each shows first what it would do, and asks.
+import { command, h, section, typed } from "./dom.js";
+import { seePage } from "./runbook.js";
 
 const quoted = (text) => (/^[\w.-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
-export function commands(name, row, errors, act) {
+const STATES = ["stuck", "failing", "unknown"];
+
+/** What happened to a pipeline that stands still, and what resolves it: the first thing that is read. Null where nobody has to act. */
+export function whatToDo(name, row, { bad_record: bad, airflow }, act) {
+  if (!STATES.includes(row.state)) return null;
+  const me = quoted(name);
+  const problem = (row.tables ?? []).find((one) => one.problem);
+  const says = (words) => problem?.problem.includes(words);
+  const ways = aboutFile(name, row)
+    ?? aboutRecord(name, row, airflow?.errors, act)
+    ?? (says("-rollback ") ? afterRollback(me, problem, says, act) : null)
+    ?? (says("tidegate rebase") ? afterLoss(me, problem, row.tables.length > 1, act) : null)
+    ?? adviceAlone(row.advice);
+  return ways && h("section", { class: "card", "aria-labelledby": "what-to-do" }, h("h2", { id: "what-to-do" }, "What to do"),
+    bad?.fact ? h("p", {}, h("strong", {}, bad.fact)) : null, ways);
+}
+
+const isFileWrong = (row) => row.runbook === "pipeline-file" && Boolean(row.needs_person);
+
+const adviceAlone = (advice) => (advice ? h("ul", {}, advice.split(/; |\n/).map((one) => h("li", {}, typed(one.replace(/(with: )tidegate /, "$1bin/tidegate "))))) : null);
+
+// Nothing else helps: no run begins before the file is right.
+const aboutFile = (name, row) => (isFileWrong(row) ? h("ul", {}, h("li", {}, `Correct include/pipelines/${name}.yaml; this page reads it again by itself.`),
+  command("bin/tidegate validate", "every problem of every file, each with its line")) : null);
+
+export function commands(name, row, act) {
+  if (isFileWrong(row)) return null;
   const me = quoted(name);
   const [topic] = row.partitions ?? [];
   const range = topic ? JSON.stringify({ [topic.topic]: { [topic.partition]: [0, topic.published] } }) : '{"topic": {"0": [0, 100]}}';
-  const problem = (row.tables ?? []).find((one) => one.problem);
   return section("Commands",
-    aboutRecord(name, row, errors, act),
-    problem && /rolled back/.test(problem.problem) ? afterRollback(me, problem.table, act) : null,
-    problem && /log|offset|cluster|topic/.test(problem.problem) && !/rolled back/.test(problem.problem) ? afterLoss(me, problem, row.tables.length > 1, act) : null,
     h("h3", {}, "Look"),
     h("ul", {}, command(`bin/tidegate status ${me}`, "position, lag and last batches"),
       command(`bin/tidegate plan ${me}`, "what the next batch would be; changes nothing")),
@@ -23,7 +46,7 @@ export function commands(name, row, errors, act) {
 function rebase(me, description, act, target = "earliest", table = null) {
   const to = { name: "to", label: "To", value: target, needed: true, hint: 'earliest, latest, group, remaining (partitions that lost records go to what is left), a time like 2026-01-01T00:00:00Z, or offsets like {"topic": {"0": 42}}; partitions that are not named stay, or begin where their topic was created again' };
   const [named, fixed] = table ? [`${me} --table ${quoted(table)}`, { action: "rebase", table }] : [me, { action: "rebase" }];
-  return command(`bin/tidegate rebase ${named} --to ${quoted(target)}`, description, act("Move the position", "What lies between is skipped, or read again.", fixed, [to]));
+  return command(`bin/tidegate rebase ${named} --to ${quoted(target)}`, description, act("Move the position", "Records between the old and the new position are skipped, or read again.", fixed, [to]));
 }
 
 // A message about a bad record names it in two commands; shown as long as that is what stops the pipeline. What failed in a
@@ -34,21 +57,24 @@ function aboutRecord(name, row, errors, act) {
   const me = name.replace(/\W/g, "\\$&");
   const found = (word) => new RegExp(`tidegate (${word} ${me} --at ([^\\s;,]+))`).exec(texts.join("\n"));
   const [look, skip] = [found("record"), found("skip")];
-  return look && [h("h3", {}, "A record cannot be decoded: look at it, then choose"), h("ol", {},
-    command(`bin/tidegate ${look[1]}`, "its bytes, and each field with the expected type and what was found; changes nothing"),
+  if (!look) return null;
+  return h("ol", {},
     skip ? command(`bin/tidegate ${skip[1]}`, "set exactly this record aside as a dead letter; shows it first, and asks",
       act("Skip this record", "It is shown with each field as the decoder reads it. The next batch sets exactly this record aside as a dead letter.", { action: "skip", at: skip[2] })) : null,
+    command(`bin/tidegate ${look[1]}`, "its bytes, and each field with the expected type and what was found; changes nothing"),
     command("errors: {tolerance: all}", `below source: in include/pipelines/${name}.yaml sets every bad record aside from now on, up to errors.max_per_batch`),
-    h("li", {}, "Or correct format or schema in the pipeline file, or the producer; the batch is read again."))];
+    h("li", {}, "Or correct format or schema in the pipeline file, or the producer; the batch is read again."));
 }
 
-function afterRollback(me, tableName, act) {
-  const table = `${me} --table ${quoted(tableName)}`;
-  const button = (label, title, action) => act(label, title, { action, table: tableName });
-  return [h("h3", {}, "The table was rolled back: choose one"), h("ol", {},
-    command(`bin/tidegate undo-rollback ${table}`, "it was a mistake: shows which snapshots and rows come back, and asks", button("Undo the rollback", "What was rolled back becomes current again; nothing is read a second time.", "undo-rollback")),
-    command(`bin/tidegate answer-rollback ${table} --rewind`, "its records shall be read again; shows which, and asks", button("Read again", "The records that the rollback took away are read again.", "rewind")),
-    command(`bin/tidegate answer-rollback ${table} --keep`, "they shall stay out of the table: go on after the recorded position; asks", button("Leave out", "The records that the rollback took away stay out of the table.", "keep")))];
+// The message names those of the ways that there are: without a tag nothing can be undone.
+function afterRollback(me, problem, says, act) {
+  const table = `${me} --table ${quoted(problem.table)}`;
+  const button = (label, title, action) => act(label, title, { action, table: problem.table });
+  return h("ol", {},
+    says("undo-rollback") && command(`bin/tidegate undo-rollback ${table}`, "it was a mistake: shows which snapshots and rows come back, and asks", button("Undo the rollback", "What was rolled back becomes current again; nothing is read a second time.", "undo-rollback")),
+    says("--rewind") && command(`bin/tidegate answer-rollback ${table} --rewind`, "its records shall be read again; shows which, and asks", button("Read again", "The records that the rollback took away are read again.", "rewind")),
+    says("--keep") && command(`bin/tidegate answer-rollback ${table} --keep`, "they shall stay out of the table: go on after the recorded position; asks", button("Leave out", "The records that the rollback took away stay out of the table.", "keep")),
+    says("tidegate rebase") && rebase(me, "move the position of this table; shows what that skips or reads again, and asks", act, findTarget(problem), problem.table));
 }
 
 function afterWhat(problem) {
@@ -57,10 +83,15 @@ function afterWhat(problem) {
   return "go on from the oldest record that is left; it shows what is lost, and asks";
 }
 
-// The message names the offsets that read on from a cut, or from a loss; of several tables only this one moves.
-function afterLoss(me, problem, isOneOfSeveral, act) {
+// The message names the offsets that read on from a cut, or from a loss.
+function findTarget(problem) {
   const [, offsets, word] = / --to (?:'([^']+)'|(\w+))/.exec(problem.problem) ?? [];
-  return [h("h3", {}, "The log is not what was read: choose one"), h("ol", {},
-    h("li", {}, "The wrong brokers: correct the connection, and the next run goes on."),
-    rebase(me, afterWhat(problem.problem), act, offsets ?? word, isOneOfSeveral ? problem.table : null))];
+  return offsets ?? word;
+}
+
+// Of several tables only this one moves.
+function afterLoss(me, problem, isOneOfSeveral, act) {
+  return h("ol", {},
+    rebase(me, afterWhat(problem.problem), act, findTarget(problem), isOneOfSeveral ? problem.table : null),
+    h("li", {}, "Or these are the wrong brokers: correct the connection, and the next run goes on."));
 }

@@ -21,20 +21,22 @@ export function show(place, ...children) {
   if (key) place.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus({ preventScroll: true });
 }
 
-/** A table in a frame that scrolls sideways by itself; in a narrow window each row stands as a list of its cells. Columns: {title, cell(row), number, sort(row), key}. */
+/** A table in a frame that scrolls sideways by itself; in a narrow window each row stands as a list of its cells. Columns: {title, cell(row), number, minor, sort(row), key}; minor ones are folded there. */
 export function table(caption, columns, rows, sorted = null) {
   const head = columns.map((column) => headCell(column, sorted));
   const body = rows.map((row) =>
     h("tr", { class: row.rowClass ?? null }, columns.map((column) => {
       const cell = column.cell(row);
-      return h(column.head ? "th" : "td", { class: column.number ? "number" : null, scope: column.head ? "row" : null, "data-title": column.title }, cell);
+      return h(column.head ? "th" : "td", { class: classes(column), scope: column.head ? "row" : null, "data-title": column.title }, cell);
     })));
   return h("div", { class: "frame", tabindex: "0", role: "region", "aria-label": caption },
     h("table", {}, h("caption", { class: "hidden" }, caption), h("thead", {}, h("tr", {}, head)), h("tbody", {}, body)));
 }
 
+const classes = (column) => [column.number && "number", column.minor && "minor"].filter(Boolean).join(" ") || null;
+
 function headCell(column, sorted) {
-  const attributes = { scope: "col", class: column.number ? "number" : null, title: column.hint ?? null };
+  const attributes = { scope: "col", class: classes(column), title: column.hint ?? null };
   if (!sorted || !column.sort) return h("th", attributes, column.title);
   const way = sorted.key === column.key ? (sorted.down ? "descending" : "ascending") : "none";
   const mark = { ascending: "▲", descending: "▼", none: "" }[way];
@@ -68,7 +70,7 @@ export function typed(text) {
 export function command(words, description, act = null) {
   const text = typed(words);
   const button = h("button", { type: "button", class: "small", "aria-label": `Copy: ${text}`, click: () => copy(text, button) }, "Copy");
-  return h("li", { class: "command" }, h("code", {}, text), button, act, h("span", { class: "quiet" }, description));
+  return h("li", { class: "command" }, act, h("code", {}, text), button, h("span", { class: "quiet" }, description));
 }
 
 async function copy(text, button) {

@@ -14,6 +14,8 @@ const rough = new Intl.NumberFormat("en", { notation: "compact", maximumFraction
 
 /** 1234567 → 1,234,567; unknown is a dash. */
 export const number = (value) => (value === null || value === undefined ? "–" : whole.format(value));
+/** 1 → 1 record, 2 → 2 records; unknown is a dash. */
+export const plural = (value, one, several) => `${number(value)} ${value === 1 ? one : several}`;
 /** 1234567 → 1.2M */
 export const compact = (value) => (value === null || value === undefined ? "–" : rough.format(value));
 

@@ -1,7 +1,7 @@
 // The dead letters of one pipeline, page by page, as people can read them.
 import { keepAddress, read } from "./airflow.js";
 import { h, quiet, show, table } from "./dom.js";
-import { ago, moment, number } from "./format.js";
+import { ago, moment, number, plural } from "./format.js";
 import { indentJson } from "./json_text.js";
 import { remedies } from "./remedy.js";
 import { replayButton, replayOneButton } from "./replay.js";
@@ -35,13 +35,13 @@ export function letters(name) {
   };
 }
 
-const lead = (answer) => h("p", {}, `${number(answer.waiting)} wait, ${number(answer.replayed)} were replayed. They stand in `, h("code", {}, answer.table), ".");
+const lead = (answer) => h("p", {}, `${plural(answer.waiting, "waits", "wait")}, ${plural(answer.replayed, "was", "were")} replayed. They are in the table `, h("code", {}, answer.table), ".");
 
 const BECAUSE = { name: "because", label: "Because", needed: true, hint: "Why they will never be needed; kept with each of them" };
 const CHOICE = [
-  { name: "reason", label: "Whose reason holds", hint: "All that wait where nothing is said" },
-  { name: "topic", label: "Of the topic" },
-  { name: "since", label: "Set aside since", hint: "A time like 2026-01-01T00:00:00Z" },
+  { name: "reason", label: "Reason contains", hint: "Empty: all that wait" },
+  { name: "topic", label: "Topic" },
+  { name: "since", label: "Since", hint: "Set aside at this time or later, e.g. 2026-01-01T00:00:00Z" },
 ];
 
 const COLUMNS = [

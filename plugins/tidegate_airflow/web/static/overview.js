@@ -1,7 +1,7 @@
 // All pipelines in one table, the worst first.
 import { keepAddress, link, runPath } from "./airflow.js";
-import { h, quiet, section, show, table } from "./dom.js";
-import { ago, asOf, bytes, compact, due, number, span } from "./format.js";
+import { command, h, quiet, section, show, table } from "./dom.js";
+import { ago, asOf, bytes, compact, due, number, plural, span } from "./format.js";
 import { publications } from "./publication.js";
 import { badge, STATES } from "./state.js";
 
@@ -9,9 +9,21 @@ const rank = (row) => STATES.indexOf(row.state);
 const age = (text) => (text ? -Date.parse(text) : Number.POSITIVE_INFINITY);
 const statesWithReason = new Set(["stuck", "failing", "unknown"]);
 
+// In a narrow window a row shows what is most wanted, and this unfolds the rest; which rows are unfolded outlasts a reading.
+const unfolded = new Set();
+const isUnfolded = (row) => unfolded.has(row.pipeline);
+
+function unfold(row, button) {
+  if (!unfolded.delete(row.pipeline)) unfolded.add(row.pipeline);
+  button.closest("tr").classList.toggle("open", isUnfolded(row));
+  button.setAttribute("aria-expanded", String(isUnfolded(row)));
+  button.textContent = isUnfolded(row) ? "Less" : "More";
+}
+
 const name = (row) => [
   h("a", { href: `pipelines/${encodeURIComponent(row.pipeline)}`, "data-key": `p-${row.pipeline}` }, row.pipeline),
-  statesWithReason.has(row.state) ? h("div", { class: "reason" }, row.reason) : h("div", { class: "quiet" }, row.description),
+  statesWithReason.has(row.state) ? h("div", { class: "reason" }, row.fact) : h("div", { class: "quiet" }, row.description),
+  h("button", { type: "button", class: "small unfold", "data-key": `u-${row.pipeline}`, "aria-expanded": String(isUnfolded(row)), click: (event) => unfold(row, event.currentTarget) }, isUnfolded(row) ? "Less" : "More"),
 ];
 
 const rows = (flush) => {
@@ -26,14 +38,14 @@ const COLUMNS = [
   { key: "pipeline", title: "Pipeline", head: true, cell: name, sort: (row) => row.pipeline },
   { key: "lag", title: "Lag", hint: "Records that wait", number: true, cell: (row) => number(row.lag), sort: (row) => -(row.lag ?? -1) },
   { key: "behind", title: "Behind", hint: "Age of the oldest record that is not published", number: true, cell: (row) => ("lag" in row ? span(row.lag_seconds) : "–"), sort: (row) => -(row.lag_seconds ?? -1) },
-  { key: "fresh", title: "Complete to", hint: "Record time up to which every table is complete", number: true, cell: (row) => ago(row.freshness), sort: (row) => age(row.freshness) * -1 },
-  { key: "flush", title: "Last flush", number: true, cell: (row) => ago(row.last_flush?.published_at), sort: (row) => age(row.last_flush?.published_at) },
-  { key: "took", title: "Took", number: true, cell: (row) => (row.last_flush ? span(row.last_flush.seconds) : "–"), sort: (row) => -(row.last_flush?.seconds ?? -1) },
-  { key: "rows", title: "Rows", number: true, cell: (row) => rows(row.last_flush), sort: (row) => -((row.last_flush?.inserted ?? -1) + (row.last_flush?.updated ?? 0) + (row.last_flush?.deleted ?? 0)) },
-  { key: "written", title: "Written", hint: "Size of the files that the last flush added", number: true, cell: (row) => bytes(row.last_flush?.bytes_written), sort: (row) => -(row.last_flush?.bytes_written ?? -1) },
-  { key: "letters", title: "Dead letters", number: true, cell: (row) => (row.dead_letters ? h("a", { href: `pipelines/${encodeURIComponent(row.pipeline)}/dead-letters`, class: "warn", "data-key": `d-${row.pipeline}` }, number(row.dead_letters)) : number(row.dead_letters)), sort: (row) => -(row.dead_letters ?? -1) },
-  { key: "next", title: "Next run", number: true, cell: (row) => (row.last_run?.state === "running" ? "running" : row.paused === null ? "no DAG" : due(row.next_run)), sort: (row) => (row.next_run ? Date.parse(row.next_run) : Number.POSITIVE_INFINITY) },
-  { key: "run", title: "Last run", cell: (row) => (row.last_run ? link(runPath(row.last_run), row.last_run.state) : "–"), sort: (row) => row.last_run?.state ?? "" },
+  { key: "fresh", minor: true, title: "Complete to", hint: "Record time up to which every table is complete", number: true, cell: (row) => ago(row.freshness), sort: (row) => age(row.freshness) * -1 },
+  { key: "flush", minor: true, title: "Last flush", number: true, cell: (row) => ago(row.last_flush?.published_at), sort: (row) => age(row.last_flush?.published_at) },
+  { key: "took", minor: true, title: "Took", number: true, cell: (row) => (row.last_flush ? span(row.last_flush.seconds) : "–"), sort: (row) => -(row.last_flush?.seconds ?? -1) },
+  { key: "rows", minor: true, title: "Rows", number: true, cell: (row) => rows(row.last_flush), sort: (row) => -((row.last_flush?.inserted ?? -1) + (row.last_flush?.updated ?? 0) + (row.last_flush?.deleted ?? 0)) },
+  { key: "written", minor: true, title: "Written", hint: "Size of the files that the last flush added", number: true, cell: (row) => bytes(row.last_flush?.bytes_written), sort: (row) => -(row.last_flush?.bytes_written ?? -1) },
+  { key: "letters", minor: true, title: "Dead letters", number: true, cell: (row) => (row.dead_letters ? h("a", { href: `pipelines/${encodeURIComponent(row.pipeline)}/dead-letters`, class: "warn", "data-key": `d-${row.pipeline}` }, number(row.dead_letters)) : number(row.dead_letters)), sort: (row) => -(row.dead_letters ?? -1) },
+  { key: "next", minor: true, title: "Next run", number: true, cell: (row) => (row.last_run?.state === "running" ? "running" : row.paused === null ? "no DAG" : due(row.next_run)), sort: (row) => (row.next_run ? Date.parse(row.next_run) : Number.POSITIVE_INFINITY) },
+  { key: "run", minor: true, title: "Last run", cell: (row) => (row.last_run ? link(runPath(row.last_run), row.last_run.state) : "–"), sort: (row) => row.last_run?.state ?? "" },
 ];
 
 export function overview() {
@@ -51,6 +63,8 @@ export function overview() {
   const by = (key) => { chosen.down = chosen.key === key ? !chosen.down : false; chosen.key = key; again(); };
   const only = (state) => { chosen.state = chosen.state === state ? "" : state; again(); };
 
+  const clear = () => { Object.assign(chosen, { text: "", state: "", tag: "" }); search.value = ""; again(); };
+
   const tagged = (tag) => { chosen.tag = chosen.tag === tag ? "" : tag; again(); };
 
   function again() {
@@ -60,8 +74,9 @@ export function overview() {
       h("button", { type: "button", "aria-pressed": String(chosen.state === state), "data-key": `only-${state}`, click: () => only(state) }, badge(state), ` ${count}`)));
     show(tags, countTags(found, chosen.tag).map(([tag, count]) =>
       h("button", { type: "button", "aria-pressed": String(chosen.tag === tag), "data-key": `tag-${tag}`, click: () => tagged(tag) }, `${tag} ${count}`)));
-    const shown = found.filter((row) => matches(row, chosen)).sort(order(chosen));
-    show(list, found.length ? [table("Pipelines", COLUMNS, shown, { ...chosen, by }), footer(shown.length, found.length)] : nothing(), publications(published, chosen.text));
+    const shown = found.filter((row) => matches(row, chosen)).sort(order(chosen)).map((row) => ({ ...row, rowClass: isUnfolded(row) ? "open" : null }));
+    const matching = shown.length ? table("Pipelines", COLUMNS, shown, { ...chosen, by }) : noMatch(clear);
+    show(list, found.length ? [matching, footer(shown.length, found.length)] : nothing(), publications(published, chosen.text));
   }
   return {
     every: true,
@@ -76,8 +91,10 @@ export function overview() {
   };
 }
 
-const nothing = () => section("No pipeline yet", quiet("Write a file under include/pipelines/, and its DAG and its line here appear. You see the pipelines whose DAG you may see."));
-const footer = (shown, all) => h("p", { class: "quiet" }, shown === all ? `${all} pipelines` : `${shown} of ${all} pipelines`);
+const nothing = () => section("No pipeline yet", h("ul", {}, command("bin/tidegate init --topic TOPIC --to lake.namespace.table", "proposes a file from a sample of the topic; its DAG and its line here appear by themselves")),
+  quiet("You see the pipelines whose DAG you may see."));
+const noMatch = (clear) => h("p", { id: "no-match" }, "No pipeline matches the filter. ", h("button", { type: "button", "data-key": "clear", click: clear }, "Show all"));
+const footer = (shown, all) => h("p", { class: "quiet" }, shown === all ? plural(all, "pipeline", "pipelines") : `${shown} of ${plural(all, "pipeline", "pipelines")}`);
 
 /** Every tag with how many pipelines have it; the chosen one too when none has it any more, so that it can be taken off. */
 function countTags(rows, chosen) {

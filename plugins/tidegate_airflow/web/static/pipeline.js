@@ -1,9 +1,10 @@
 // One pipeline: what is wrong and what to do, then everything that is known about it.
-import { dagPath, link, pause, runPath, startNow, taskPath } from "./airflow.js";
+import { dagPath, link, pause, startNow, taskPath } from "./airflow.js";
+import { causesTable, runsTable } from "./airflow_tables.js";
 import { chart } from "./chart.js";
-import { commands } from "./commands.js";
+import { commands, whatToDo } from "./commands.js";
 import { h, quiet, say, section, show, table, trouble, typed } from "./dom.js";
-import { ago, asOf, bytes, due, moment, number, span } from "./format.js";
+import { ago, asOf, bytes, due, moment, number, plural, span } from "./format.js";
 import { remedies } from "./remedy.js";
 import { replayButton } from "./replay.js";
 import { seePage } from "./runbook.js";
@@ -11,7 +12,10 @@ import { badge } from "./state.js";
 
 const MAX_PARTITIONS = 200; // rows: they are drawn anew every few seconds, and thousands would stop the browser
 const key = (row) => `${row.topic} ${row.partition}`;
-const known = (part, shown) => (part?.error ? trouble(part.error) : shown(part));
+const known = (part, shown) => (part?.error ? trouble(part.error) : part && shown(part));
+
+/** The answer without the parts that could not be read for the reason that the banner has already. */
+const withoutTwins = (answer) => Object.fromEntries(Object.entries(answer).map(([name, part]) => [name, part?.error && name !== "pipeline" && part.error === answer.pipeline.error ? null : part]));
 
 export function pipeline(name) {
   const title = h("h1", {}, name);
@@ -22,23 +26,24 @@ export function pipeline(name) {
   return {
     every: true,
     asks: () => `pipelines/${encodeURIComponent(name)}`,
-    show: (answer, again) => {
+    show: (read, again) => {
+      const answer = withoutTwins(read);
       const row = answer.pipeline;
       document.title = `${name}: ${row.state}`;
       show(state, badge(row.state), row.paused && row.state !== "paused" ? h("span", { class: "quiet" }, " paused") : null);
       const newest = JSON.stringify(answer.past?.batches?.[0] ?? answer.past?.error ?? null);
       if (newest !== plotted) { plotted = newest; charts = plots(answer.past); }
-      show(document.getElementById("main"), banner(answer), warnings(answer.warnings), facts(answer), actions(answer, again), partitions(answer), tables(answer), charts,
+      const act = remedies(answer.airflow?.dags?.actions, answer.may.actions, again);
+      show(document.getElementById("main"), banner(answer), whatToDo(name, row, answer, act), warnings(answer.warnings), facts(answer), actions(answer, again), partitions(answer), tables(answer), charts,
         known(answer.airflow, errors), backfills(answer.backfills), waiting(answer.storage), batches(answer.past), storage(answer), known(answer.airflow, runs),
-        history(answer.actions), commands(name, row, answer.airflow?.errors, remedies(answer.airflow?.dags?.actions, answer.may.actions, again)));
+        history(answer.actions), commands(name, row, act));
     },
   };
 }
 
 function banner({ pipeline: row }) {
   if (!["stuck", "failing", "unknown"].includes(row.state)) return row.error ? trouble(row.error) : null;
-  return h("div", { class: `banner ${row.state}`, role: "alert" }, h("strong", {}, `${row.state}: `), row.reason, " ", seePage(row.runbook), " · ",
-    h("a", { href: "#s-commands" , click: (event) => { event.preventDefault(); document.getElementById("s-commands").scrollIntoView(); } }, "Ways out"));
+  return h("div", { class: `banner ${row.state}`, role: "alert" }, h("strong", {}, `${row.state}: `), h("span", { class: "message" }, row.fact), " ", seePage(row.runbook));
 }
 
 const warnings = (found) => (Array.isArray(found) && found.length ? h("ul", { class: "warnings" }, found.map((one) => h("li", { class: "trouble" }, one))) : null);
@@ -49,13 +54,13 @@ const cost = (flush) => (flush.stage_seconds == null ? `in ${span(flush.seconds)
 function facts({ pipeline: row, airflow, group_retention: expiry }) {
   const flush = row.last_flush;
   const list = [
-    ...(row.staging ? [["Staged", [`${number(row.staging.lag)} offsets behind the log`, h("div", { class: "quiet" }, span(row.staging.lag_seconds))]]] : []),
+    ...(row.staging ? [["Staged", [`${plural(row.staging.lag, "offset", "offsets")} behind the log`, h("div", { class: "quiet" }, span(row.staging.lag_seconds))]]] : []),
     [row.staging ? "Merged" : "Lag", [number(row.lag), row.lag === 1 ? " offset" : " offsets", row.staging ? " behind the log" : null, asOf(row.read_at)]],
-    ["Behind", "lag" in row ? span(row.lag_seconds) : "–"],
-    ["Complete to", [moment(row.freshness), h("div", { class: "quiet" }, ago(row.freshness))]],
+    ["Behind", "lag" in row ? [span(row.lag_seconds), h("div", { class: "quiet" }, row.lag ? "age of the oldest record that waits" : "nothing waits")] : "–"],
+    ["Complete to", [moment(row.freshness), h("div", { class: "quiet" }, row.freshness ? [ago(row.freshness), row.lag ? ": records up to this time are in the tables" : ": nothing newer in the partition that has been quiet longest"] : "unknown until each partition has had a record")]],
     ["Last flush", flush ? [ago(flush.published_at), h("div", { class: "quiet" }, `batch ${flush.batch} ${cost(flush)}: ${number(flush.inserted)} inserted, ${number(flush.updated)} updated, ${number(flush.deleted)} deleted, ${bytes(flush.bytes_written)} written`)] : "none yet"],
-    ["Dead letters", row.dead_letters ? h("a", { class: "warn", "data-key": "letters", href: `pipelines/${encodeURIComponent(row.pipeline)}/dead-letters` }, `${number(row.dead_letters)} wait`) : number(row.dead_letters)],
-    ["Next run", row.dag_id ? [row.paused ? "paused" : row.last_run?.state === "running" ? "running" : due(row.next_run), h("div", {}, link(dagPath(row.dag_id), row.fleet ? `the DAG of the fleet ${row.fleet}` : "the DAG"))] : "no DAG"],
+    ["Dead letters", row.dead_letters ? h("a", { class: "warn", "data-key": "letters", href: `pipelines/${encodeURIComponent(row.pipeline)}/dead-letters` }, plural(row.dead_letters, "waits", "wait")) : number(row.dead_letters)],
+    ["Next run", row.dag_id ? [row.paused ? "paused" : row.last_run?.state === "running" ? "running" : due(row.next_run), h("div", {}, link(dagPath(row.dag_id), row.fleet ? `Open the DAG of the fleet ${row.fleet}` : "Open DAG"))] : "no DAG"],
     ["Heartbeat", [ago(airflow?.last_heartbeat), h("div", { class: "quiet" }, "committed offsets expire ", ago(airflow?.offsets_expire), expiry?.assumed && airflow?.offsets_expire ? " (if brokers keep them for seven days: they do not say)" : null)]],
   ];
   return [row.description ? h("p", {}, row.description) : null, h("dl", { class: "facts" }, list.map(([term, value]) => h("div", {}, h("dt", {}, term), h("dd", {}, value))))];
@@ -63,6 +68,7 @@ function facts({ pipeline: row, airflow, group_retention: expiry }) {
 
 function actions({ pipeline: row, airflow, may }, again) {
   const dags = airflow?.dags ?? {};
+  if (!row.dag_id) return quiet("This pipeline has no DAG yet: its file is wrong, or Airflow has not read it. Nothing can be started.");
   if (!Object.values(may).some(Boolean)) return quiet("Your role in Airflow may look, but start nothing.");
   const start = (kind, what, label) => h("button", { type: "button", "data-key": kind, disabled: !may[kind] || dags[kind]?.paused, title: dags[kind]?.paused ? "The DAG is paused: resume it first" : null,
     click: async () => {
@@ -154,15 +160,8 @@ function plots(past) {
     chart("Rows changed per batch", times, [{ label: "inserted", values: changed("inserted"), color: "--good" }, { label: "updated", values: changed("updated"), color: "--accent" }, { label: "deleted", values: changed("deleted"), color: "--bad" }], "rows")))];
 }
 
-function errors({ errors: found }) {
-  if (!found?.length) return null;
-  const columns = [
-    { title: "When", cell: (one) => ago(one.at) },
-    { title: "Task", head: true, cell: (one) => link(taskPath(one), `${one.task_id}${one.map_index >= 0 ? `[${one.map_index}]` : ""}`) },
-    { title: "State", cell: (one) => `${one.state.replaceAll("_", " ")}, try ${one.try_number}` },
-    { title: "What happened, and what to do", cell: (one) => [one.error ? h("strong", {}, `${one.error}: `) : null, h("span", { class: "message" }, one.message ?? "see the log of the task"), " ", seePage(one.runbook)] },
-  ];
-  return section("Last errors", table("Last errors", columns, found));
+function errors({ causes }) {
+  return causes?.length ? section("Last errors", causesTable(causes)) : null;
 }
 
 function backfills(found) {
@@ -187,8 +186,9 @@ function waiting(found) {
 }
 
 function batches(past) {
-  if (past?.error) return section("Batches", trouble(past.error));
-  if (!past?.batches?.length) return section("Batches", quiet("None yet."));
+  if (!past) return null;
+  if (past.error) return section("Batches", trouble(past.error));
+  if (!past.batches.length) return section("Batches", quiet("None yet."));
   const columns = [
     { title: "Batch", head: true, number: true, cell: (one) => [number(one.batch), one.backfill ? h("div", { class: "quiet" }, `backfill ${one.backfill}`) : null] },
     { title: "Published", cell: (one) => moment(one.published_at) },
@@ -207,7 +207,7 @@ function batches(past) {
 function maintained(one, done) {
   if (!done) return one.maintained ? "yes" : "not yet";
   const changed = (what, title) => (done.before[what] === done.after[what] ? null : `${title} ${number(done.before[what])} → ${number(done.after[what])}`);
-  const changes = [changed("data_files", "files"), changed("delete_files", "delete files"), changed("snapshots", "snapshots"), done.orphans_removed ? `${number(done.orphans_removed)} orphans removed` : null].filter(Boolean);
+  const changes = [changed("data_files", "files"), changed("delete_files", "delete files"), changed("snapshots", "snapshots"), done.orphans_removed ? `${plural(done.orphans_removed, "orphan", "orphans")} removed` : null].filter(Boolean);
   return [link(taskPath(done), ago(done.at)), h("div", { class: "quiet" }, changes.join(", ") || "nothing to do")];
 }
 
@@ -229,13 +229,5 @@ function storage({ storage: found, airflow }) {
 }
 
 function runs({ runs: found }) {
-  if (!found?.length) return null;
-  const columns = [
-    { title: "Run", head: true, cell: (one) => link(runPath(one), one.run_id) },
-    { title: "DAG", cell: (one) => one.dag_id },
-    { title: "State", cell: (one) => one.state },
-    { title: "Started", cell: (one) => ago(one.started) },
-    { title: "Took", number: true, cell: (one) => (one.ended && one.started ? span((Date.parse(one.ended) - Date.parse(one.started)) / 1000) : "–") },
-  ];
-  return section("Runs", table("Runs", columns, found));
+  return found?.length ? section("Runs", runsTable(found, true)) : null;
 }

@@ -1,7 +1,8 @@
 // The way back: publications in the overview, and one publication with its place in the table's snapshots.
-import { dagPath, link, runPath, startNow, taskPath } from "./airflow.js";
+import { dagPath, link, runPath, startNow } from "./airflow.js";
+import { causesTable, runsTable } from "./airflow_tables.js";
 import { command, h, quiet, say, section, show, table, trouble } from "./dom.js";
-import { ago, asOf, due, moment, number, span } from "./format.js";
+import { ago, asOf, due, moment, number, plural, span } from "./format.js";
 import { seePage } from "./runbook.js";
 import { badge } from "./state.js";
 
@@ -12,7 +13,7 @@ const quoted = (text) => (/^[\w.-]+$/.test(text) ? text : `'${text.replaceAll("'
 
 const name = (row) => [
   h("a", { href: `publications/${encodeURIComponent(row.publication)}`, "data-key": `o-${row.publication}` }, row.publication),
-  h("div", { class: statesWithReason.has(row.state) ? "reason" : "quiet" }, statesWithReason.has(row.state) ? row.reason : row.description),
+  h("div", { class: statesWithReason.has(row.state) ? "reason" : "quiet" }, statesWithReason.has(row.state) ? row.fact : row.description),
 ];
 
 const COLUMNS = [
@@ -44,7 +45,7 @@ export function publication(me) {
       const row = answer.publication;
       document.title = `${me}: ${row.state}`;
       show(state, badge(row.state));
-      show(document.getElementById("main"), banner(row), facts(row, answer.airflow), actions(answer, again), errors(answer.airflow.errors), snapshots(answer), runs(answer.airflow.runs), commands(quoted(me)));
+      show(document.getElementById("main"), banner(row), facts(row, answer.airflow), actions(answer, again), errors(answer.airflow.causes), snapshots(answer), runs(answer.airflow.runs), commands(quoted(me)));
     },
   };
 }
@@ -61,10 +62,10 @@ function facts(row, airflow) {
     ["Table", asset ? link(`assets/${asset}`, row.table) : row.table ?? "–"],
     ["Topics", (row.topics ?? []).join(", ") || "–"],
     ["Delivery", row.delivery ?? "–"],
-    ["Behind", [`${number(row.snapshots_behind)} snapshots`, h("div", { class: "quiet" }, `at most ${number(row.rows_behind)} changed rows, the oldest for ${span(row.behind_seconds)}`)]],
+    ["Behind", [plural(row.snapshots_behind, "snapshot", "snapshots"), h("div", { class: "quiet" }, `at most ${plural(row.rows_behind, "changed row", "changed rows")}, the oldest for ${span(row.behind_seconds)}`)]],
     ["Published snapshot", [h("code", {}, row.published_snapshot_id ?? "none"), h("div", { class: "quiet" }, ago(time(row.published_at_ms)))]],
     ["Last progress", last ? [ago(time(last.at_ms)), h("div", { class: "quiet" }, `compared with ${last.compared_with}: ${changes(last)}`)] : "none yet"],
-    ["Next run", row.dag_id ? [row.paused ? "paused" : row.last_dag_run?.state === "running" ? "running" : row.next_run ? due(row.next_run) : "when the table changes", h("div", {}, link(dagPath(row.dag_id), "the DAG"))] : "no DAG"],
+    ["Next run", row.dag_id ? [row.paused ? "paused" : row.last_dag_run?.state === "running" ? "running" : row.next_run ? due(row.next_run) : "when the table changes", h("div", {}, link(dagPath(row.dag_id), "Open DAG"))] : "no DAG"],
     ["Last look", row.last_dag_run ? [ago(row.last_dag_run.ended ?? row.last_dag_run.started), h("div", { class: "quiet" }, row.last_dag_run.state)] : "none yet"],
   ];
   return [row.description ? h("p", {}, row.description) : null, h("dl", { class: "facts" }, list.map(([term, value]) => h("div", {}, h("dt", {}, term), h("dd", {}, value))))];
@@ -83,16 +84,7 @@ function actions({ publication: row, may }, again) {
     link(dagPath(row.dag_id), "Resynchronise or produce again: the form is behind Trigger"));
 }
 
-function errors(found) {
-  if (!found?.length) return null;
-  const columns = [
-    { title: "When", cell: (one) => ago(one.at) },
-    { title: "Task", head: true, cell: (one) => link(taskPath(one), one.task_id) },
-    { title: "State", cell: (one) => `${one.state.replaceAll("_", " ")}, try ${one.try_number}` },
-    { title: "What happened, and what to do", cell: (one) => [one.error ? h("strong", {}, `${one.error}: `) : null, h("span", { class: "message" }, one.message ?? "see the log of the task"), " ", seePage(one.runbook)] },
-  ];
-  return section("Last errors", table("Last errors", columns, found));
-}
+const errors = (causes) => (causes?.length ? section("Last errors", causesTable(causes)) : null);
 
 function snapshots({ publication: row, snapshots: found }) {
   if (found?.error) return section("Snapshots", trouble(found.error));
@@ -109,16 +101,7 @@ function snapshots({ publication: row, snapshots: found }) {
     place < 0 && row.published_snapshot_id ? quiet("The published snapshot is older, or the table was rolled back to before it.") : null);
 }
 
-function runs(found) {
-  if (!found?.length) return null;
-  const columns = [
-    { title: "Run", head: true, cell: (one) => link(runPath(one), one.run_id) },
-    { title: "State", cell: (one) => one.state },
-    { title: "Started", cell: (one) => ago(one.started) },
-    { title: "Took", number: true, cell: (one) => (one.ended && one.started ? span((Date.parse(one.ended) - Date.parse(one.started)) / 1000) : "–") },
-  ];
-  return section("Runs", table("Runs", columns, found));
-}
+const runs = (found) => (found?.length ? section("Runs", runsTable(found, false)) : null);
 
 const commands = (me) => section("Commands", h("ul", {},
   command(`bin/tidegate publish ${me} --dry-run`, "from which snapshot to which; changes nothing"),

@@ -5,8 +5,8 @@ import { h } from "./dom.js";
 const TASK = "act";
 
 /**
- * What makes buttons for one pipeline's actions: `button(label, title, asked, fields)`. `asked` are words of the DAG's form;
- * `fields` are those that a person fills in: {name, label, value, hint, needed}. Null where the role, or the DAG, permits none.
+ * What makes buttons for one pipeline's actions: `button(label, title, asked, fields)`. `asked` are parameters of the DAG;
+ * `fields` are the parameters that a person fills in: {name, label, value, hint, needed}. Null where the role, or the DAG, permits none.
  */
 export function remedies(dag, may, again) {
   if (!dag || !may) return () => null;

@@ -16,7 +16,7 @@ export function replayButton(name, waiting, dag, may, after) {
   return button;
 }
 
-/** The button of one dead letter: `chosen` are the words of the DAG's form. */
+/** The button of one dead letter: `chosen` are parameters of the DAG. */
 export function replayOneButton(name, chosen, dag, after) {
   const button = h("button", { type: "button", class: "small", "data-key": `replay-${chosen.table}-${chosen.offsets}`, ...paused(dag), click: () => replay(name, 1, dag.dag_id, button, after, chosen) }, "Replay …");
   return button;

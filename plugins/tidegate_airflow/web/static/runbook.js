@@ -2,7 +2,7 @@
 import { h, show } from "./dom.js";
 
 /** A link to what the runbook says; nothing where no page is named. */
-export const seePage = (name) => (name ? h("a", { class: "see", href: `runbook/${name}`, "data-key": `runbook-${name}` }, "What to do") : null);
+export const seePage = (name, text = "What to do") => (name ? h("a", { class: "see", href: `runbook/${name}`, "data-key": `runbook-${name}` }, text) : null);
 
 export function runbook(name) {
   show(document.getElementById("head"), h("nav", { "aria-label": "Where you are" }, h("a", { href: "./" }, "Pipelines"), " / ", h("a", { href: "runbook/README" }, "runbook"), " / "));
@@ -19,12 +19,22 @@ export function runbook(name) {
   };
 }
 
+const ITEM = /^(-|\d+\.) /;
+
+// a paragraph, or a list that may begin right behind one
 function block(text) {
   const lines = text.split("\n");
   if (text.startsWith("## ")) return h("h2", {}, text.slice(3));
   if (lines[0].startsWith("| ")) return table(lines);
-  if (lines[0].startsWith("- ")) return h("ul", {}, lines.map((line) => h("li", {}, words(line.slice(2)))));
-  return h("p", {}, words(lines.join(" ")));
+  const start = lines.findIndex((line) => ITEM.test(line));
+  if (start < 0) return h("p", {}, words(lines.join(" ")));
+  const items = [];
+  for (const line of lines.slice(start)) {
+    if (ITEM.test(line)) items.push(line.replace(ITEM, ""));
+    else items[items.length - 1] += ` ${line.trim()}`;
+  }
+  const list = h(/^\d/.test(lines[start]) ? "ol" : "ul", {}, items.map((item) => h("li", {}, words(item))));
+  return start ? [h("p", {}, words(lines.slice(0, start).join(" "))), list] : list;
 }
 
 function table(lines) {
@@ -35,14 +45,20 @@ function table(lines) {
     h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell, at) => h("td", { "data-title": head[at] }, words(cell))))))));
 }
 
-// `code`, **strong**, *emphasis* and [links](other-page.md); a link that leads out of the runbook is its text
+// `code`, **strong**, *emphasis* and [links](other-page.md); of a page that only the manual has, its file is named
 function words(text) {
   return text.split(/(`[^`]+`|\*\*[^*]+\*\*|\*[^*]+\*|\[[^\]]+\]\([^)]+\))/).map((part) => {
     if (part.startsWith("`")) return h("code", {}, part.slice(1, -1));
     if (part.startsWith("**")) return h("strong", {}, part.slice(2, -2));
     if (part.startsWith("*")) return h("em", {}, part.slice(1, -1));
-    const [, shown, page] = /^\[([^\]]+)\]\((?:([a-z-]+|README)\.md)?[^)]*\)$/.exec(part) ?? [];
-    if (shown) return page ? h("a", { href: `runbook/${page}` }, shown) : shown;
-    return part;
+    const [, shown, address] = /^\[([^\]]+)\]\(([^)]+)\)$/.exec(part) ?? [];
+    return shown ? reference(shown, address) : part;
   });
+}
+
+function reference(shown, address) {
+  const page = /^([a-z-]+|README)\.md(#.*)?$/.exec(address)?.[1];
+  if (page) return h("a", { href: `runbook/${page}` }, shown);
+  if (/^https?:/.test(address)) return h("a", { href: address, target: "_blank", rel: "noopener" }, shown);
+  return [shown, h("span", { class: "quiet" }, ` (docs/${address.replace(/^\.\.\//, "").replace(/#.*/, "")})`)];
 }

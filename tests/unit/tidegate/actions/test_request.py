@@ -189,17 +189,17 @@ def test_chosen_dead_letters_are_discarded_with_a_reason_and_the_others_wait(wor
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"action": "explode"}, "action=explode: there is none; there are: skip, undo-rollback, rewind"),
-        ({}, "action=None: there is none"),
-        ({"action": "skip"}, "action=skip needs at"),
+        ({"action": "explode"}, "action=explode: unknown action; there are: skip, undo-rollback, rewind"),
+        ({}, "action=None: unknown action"),
+        ({"action": "skip"}, "action=skip: missing parameter: at; nothing was changed"),
         *(
             ({"action": "skip", "at": place}, "not a place in the log; write topic:partition:offset")
             for place in ("orders:2147483648:1", "orders:1:9223372036854775808", f"orders:1:{'9' * 5000}")
         ),
         ({"action": "skip", "at": "orders-1-1"}, "at=orders-1-1: not a place in the log"),
         ({"action": "rebase", "to": "earliest", "at": "orders:0:1"}, "action=rebase does not take at=orders:0:1"),
-        ({"action": "keep", "at": "orders:0:1"}, "action=keep does not take at=orders:0:1; it takes: table"),
-        ({"action": "discard"}, "action=discard needs because"),
+        ({"action": "keep", "at": "orders:0:1"}, "action=keep does not take at=orders:0:1; its parameters are: table"),
+        ({"action": "discard"}, "action=discard: missing parameter: because"),
         ({"action": "discard", "because": " "}, "because is empty"),
         ({"action": "discard", "because": "x", "since": "soon"}, "since=soon"),
         ({"action": "rebase", "to": '{"orders": [1]}'}, "not offsets"),

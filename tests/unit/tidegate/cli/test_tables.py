@@ -70,7 +70,7 @@ def test_status_shows_both_partitions_the_table_and_the_last_batch(terminal) -> 
     with redirect_stdout(terminal):
         tables.print_status(build_status())
     lines = read_lines(terminal)
-    assert lines[0] == ["orders", "lag 3", "fresh as of unknown"]
+    assert lines[0] == ["orders", "lag 3", "complete to unknown"]
     assert ["lake.shop.orders", "upsert", "7", "1234567", "3"] in lines
     assert ["shop[x].orders", "0", "0", "10", "-", "10", "0", "0 s"] in lines
     assert ["shop[x].orders", "1", "0", "7", "-", "10", "3", "12 s"] in lines

@@ -276,11 +276,11 @@ def test_failed_table_is_told_although_the_group_is_in_other_hands_too(world: Wo
 
 def test_bad_record_is_told_although_the_group_is_in_other_hands_too(world: World, caplog) -> None:
     world.broker.produce("orders", {"id": "b"}, BAD)
-    with pytest.raises(BadRecord, match="1 records cannot be decoded"):
+    with pytest.raises(BadRecord, match="1 record cannot be decoded"):
         flush(world.open_session(build_pipeline(), broker=GroupOfOthers(world.broker)))
     assert "another client commits to this group" not in caplog.text, "nothing is published, so nothing is committed"
     flush(world.open_session(build_pipeline()), stop_offsets={"orders": {0: 1}})
-    with pytest.raises(BadRecord, match="1 records cannot be decoded"):
+    with pytest.raises(BadRecord, match="1 record cannot be decoded"):
         flush(world.open_session(build_pipeline(), broker=GroupOfOthers(world.broker)))
     assert "another client commits to this group" in caplog.text
 

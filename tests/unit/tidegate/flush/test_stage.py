@@ -107,7 +107,7 @@ def test_retry_of_stage_leaves_no_second_copy_of_the_batch(world: World) -> None
 
 def test_bad_record_fails_with_where_it_lies_and_can_never_be_merged(world: World) -> None:
     world.broker.produce("orders", {"id": "c"}, BAD, partition=1)
-    with pytest.raises(BadRecord, match=r"1 records .* topic=orders partition=1 offset=1 reason=not readable"):
+    with pytest.raises(BadRecord, match=r"1 record .* topic=orders partition=1 offset=1 reason=not readable"):
         run(world)
     assert world.destination.list_staged("lake.shop.orders_shop_tmp", "lake.shop.orders") == []
 

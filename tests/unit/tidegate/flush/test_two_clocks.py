@@ -161,7 +161,7 @@ def test_staging_goes_on_while_the_merge_of_a_table_fails(world: World) -> None:
 def test_bad_record_stops_staging_alone_and_what_is_staged_is_merged(world: World) -> None:
     stage_batches(world, ONE, "1")
     world.broker.produce("orders", {"id": "a"}, BAD, 0)
-    with pytest.raises(TidegateError, match="1 records cannot be decoded"):
+    with pytest.raises(TidegateError, match="1 record cannot be decoded"):
         stage_new_batches(world.open_session(ONE))
     merge_staged_batches(world.open_session(ONE))
     assert read_pairs(world, ORDERS) == [("a", "1"), ("b", "1")]

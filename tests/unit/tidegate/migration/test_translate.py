@@ -365,7 +365,7 @@ def test_debezium_server_reads_from_kafka_from_the_begin_of_new_topics() -> None
     assert {name for name, outcome in outcomes.items() if outcome == "not mapped"} == {
         "debezium.sink.iceberg.allow-field-addition",
     }
-    assert "no topic lies between" in translation.position.reason
+    assert "there is no topic in between" in translation.position.reason
 
 
 def test_debezium_servers_tables_of_format_3_are_named() -> None:

@@ -245,3 +245,60 @@ def test_fewer_records_than_start_a_flush_may_wait_for_ever() -> None:
     row = {"tables": [], "lag": 9, "lag_seconds": 90_000.0, "published_ms": 0, "open_batches": 0, "starts_at": 10}
     assert describe_pipeline_state(row, ScheduleState(), 0, 100_000_000)[0] == Health.CURRENT
     assert describe_pipeline_state({**row, "lag": 10}, ScheduleState(), 0, 100_000_000)[0] == Health.STUCK
+
+
+@pytest.mark.parametrize(
+    ("interval", "lag_seconds", "state"),
+    [
+        (10, 47.0, (Health.CATCHING_UP, "5 records wait, the oldest for 47 s")),
+        (10, 19.0, (Health.CURRENT, "less than two intervals behind")),
+        (60, 119.0, (Health.CURRENT, "less than two intervals behind")),
+        (0, 59.0, (Health.CURRENT, "5 records wait, the oldest for 59 s")),
+        (0, 61.0, (Health.CATCHING_UP, "5 records wait, the oldest for 61 s")),
+        (60, None, (Health.CURRENT, "5 records wait, the brokers do not say since when")),
+    ],
+)
+def test_what_is_less_than_two_intervals_behind_is_counted_by_its_own_interval(
+    interval: int, lag_seconds: float | None, state: tuple[Health, str]
+) -> None:
+    row = {"lag": 5, "lag_seconds": lag_seconds, "open_batches": 0, "published_ms": 1, "tables": []}
+    assert describe_state(row, interval) == state
+
+
+def test_one_record_waits_and_several_wait() -> None:
+    row = {"lag": 1, "lag_seconds": 90.0, "open_batches": 0, "published_ms": 1, "tables": []}
+    assert describe_state(row, 10)[1] == "1 record waits, the oldest for 90 s"
+
+
+def test_rolled_back_table_lacks_the_records_of_the_batches_that_it_lost(world: World) -> None:
+    session = world.open_session(build_pipeline(*TWO))
+    flush(session)
+    known_through = read_overview(session)["tables"][0]["valid_through"]
+    for name in ("b", "c"):
+        world.clock.tick(10_000)
+        world.broker.produce("left", {"id": name}, {"id": name, "name": "y"}, timestamp=world.clock.ms)
+    flush(session)
+    world.clock.tick(50_000)
+    assert read_overview(session)["lag"] == 0
+    table = world.destination.tables["lake.shop.left"]
+    first = next(snapshot for snapshot in table.ancestors() if snapshot.summary.get("tidegate.shop.batch") == "1")
+    world.destination.rollback("lake.shop.left", first.id)
+    left, right = read_overview(session)["tables"]
+    assert (left["lag"], left["lag_seconds"], left["valid_through"]) == (2, 60.0, known_through)
+    assert (right["lag"], right["lag_seconds"]) == (0, 0.0)
+    status = read_status(session)
+    assert [(t["lag"], t["lag_seconds"]) for t in status["tables"]] == [(2, 60.0), (0, 0.0)]
+
+
+def test_lag_counts_the_records_of_a_topic_that_was_created_again(world: World) -> None:
+    session = world.open_session(build_pipeline(*TWO))
+    flush(session)
+    del world.broker.partitions["left"]
+    world.broker.create("left", 2)
+    for number in range(5):
+        world.broker.produce("left", {"id": f"{number}"}, {"id": f"{number}", "name": "y"}, partition=number % 2)
+    row = read_overview(session)
+    assert [(t["lag"], t["problem"] is None) for t in row["tables"]] == [(5, False), (0, True)]
+    assert [(p["topic"], p["partition"], p["published"], p["end"], p["lag"]) for p in row["partitions"]] == [
+        ("left", 0, 0, 3, 3), ("left", 1, 0, 2, 2), ("right", 0, 1, 1, 0),
+    ]  # fmt: skip

@@ -308,6 +308,21 @@ def test_a_flush_that_publishes_during_the_move_wins(world: World) -> None:
     assert read_offsets(world) == {"orders": {0: 5, 1: 0}}
 
 
+def test_preview_counts_the_offsets_of_a_topic_that_was_created_again_and_none_of_the_old_one(world: World) -> None:
+    del world.broker.partitions["orders"]
+    world.broker.create("orders")
+    for number in range(5):
+        produce(world, f"z{number}", "1")
+    session = world.open_session(PIPELINE)
+    first, other = propose_moves(session, "earliest")[0].moves
+    assert (first.before, first.after, first.new_log, first.skipped, first.read_again) == (3, 0, (0, 5), 0, 0)
+    assert (other.after, other.new_log, other.skipped, other.read_again) == (0, (0, 0), 0, 0)
+    preview = propose_rebase(session, "earliest").preview
+    assert f"{NAME}  orders 0: begins at 0 of the new topic, reads 5 of its 5 offsets" in preview
+    assert "3 -> 0" not in preview
+    assert "reads 2 of its 5 offsets" in propose_rebase(session, '{"orders": {"0": 3}}').preview
+
+
 def test_a_recreated_topic_is_left_behind_by_a_rebase(world: World) -> None:
     del world.broker.partitions["orders"]
     world.broker.create("orders")

@@ -1,6 +1,7 @@
 """What a sample of one topic becomes: its format, key and mode, and what a person has to check."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from tidegate.actions.skip import describe_record, format_record
 from tidegate.config.pipeline_file import load_pipeline
 from tidegate.errors import GiveUp
 from tidegate.model.kafka_log import KafkaRecord
+from tidegate.sampling.columns import propose_interval
 from tidegate.sampling.pipeline_text import ProposedPipeline, render_pipeline, render_scalar
 from tidegate.sampling.proposal import ProposedTable, propose_table, propose_tables
 from tidegate.sampling.recognition import look_at
@@ -474,3 +476,19 @@ def test_whatever_records_hold_the_file_is_valid(tmp_path_factory, pairs) -> Non
 
 def refuse(*_: Any) -> Any:
     raise GiveUp("no registry")
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "reason"),
+    [
+        ((0, 1), "the default; the sample tells no pace"),
+        ((0, 9_900), "the default; the sample tells no pace"),
+        ((0, 10_000), "the default; about a record each 5 s by the records' own times"),
+    ],
+)
+def test_pace_of_records_that_came_at_once_is_not_told(milliseconds: tuple[int, ...], reason: str) -> None:
+    """133 records of one millisecond are no 133,000 a second."""
+    sample = build_sample((None, {"id": 1}), (None, {"id": 2}))
+    records = zip(sample.records, milliseconds, strict=True)
+    moved = tuple(record._replace(timestamp_ms=1_767_225_600_000 + ms) for record, ms in records)
+    assert propose_interval(replace(sample, records=moved)).reason == reason

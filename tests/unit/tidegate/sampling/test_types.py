@@ -20,7 +20,11 @@ CASES = [
     (["9" * 38], "DECIMAL(38,0)", None),
     (["9" * 39], "STRING", "more than 38 digits"),
     (["1.5", "2"], "DOUBLE", "if these are amounts"),
-    (["19.90", "7.25"], "DECIMAL(18,2)", "a record with more places would be bad"),
+    (
+        ["19.90", "7.25"],
+        "DECIMAL(18,2)",
+        "so it is a DECIMAL; a record with more would be bad",
+    ),
     (["1.0", "2.5"], "DOUBLE", "if these are amounts"),
     (["1e300"], "DOUBLE", "if these are amounts"),
     (["0.12345678901234567"], "DECIMAL(38,17)", "DOUBLE would round"),

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tidegate_airflow.failures.failed_tasks import describe_failures, find_refused_position, is_fixed
+from tidegate_airflow.failures.failed_tasks import describe_failures, find_refused_position, group_causes, is_fixed
 
 NOON, LATER = "2026-01-01T12:00:00.000Z", "2026-01-01T12:00:05.500Z"
 NOON_SECONDS = 1767268800.0
@@ -83,3 +83,47 @@ def test_failure_is_over_when_what_failed_has_succeeded_in_the_run_under_way(
     errors: list[dict[str, Any]], succeeded: dict[str, set[str]], fixed: bool
 ) -> None:
     assert is_fixed("tidegate_a", errors, succeeded) is fixed
+
+
+def fail(task: str, message: str, run: str, error: str = "RetryLater", dag: str = "tidegate_a") -> dict[str, Any]:
+    task_place = {"dag_id": dag, "run_id": run, "task_id": task, "map_index": -1, "state": "failed", "at": NOON}
+    return {**task_place, "error": error, "message": message, "runbook": "server-down"}
+
+
+def show_causes(errors: list[dict[str, Any]], *failing: str) -> list[tuple[str, bool, list[str]]]:
+    causes = group_causes(errors, failing, ["tidegate_a_actions"])
+    return [(cause["fact"], cause["is_over"], [task["run_id"] for task in cause["tasks"]]) for cause in causes]
+
+
+def test_tasks_that_failed_for_one_cause_are_one_and_those_that_only_follow_are_left_out() -> None:
+    slow = "pipeline=a table=lake.shop.B batch={}: no answer for {} s; see the server"
+    errors = [
+        fail("heartbeat", "pipeline=a: stage failed", "r3", "SomeTablesFailed"),
+        fail("stage", slow.format(9, 31), "r3"),
+        fail("stage", slow.format(8, 33), "r2"),
+        fail("merge", "pipeline=a table=lake.shop.B batch=7: the audit does not hold; correct it", "r1", "AuditFailed"),
+        fail("heartbeat", "offsets are kept, but the group has a member", "r0"),
+    ]
+    assert show_causes(errors, "tidegate_a") == [
+        ("no answer for 31 s", False, ["r3", "r2"]),
+        ("the audit does not hold", True, ["r1"]),
+        ("offsets are kept, but the group has a member", True, ["r0"]),
+    ]
+    assert {over for _, over, _ in show_causes(errors)} == {True}
+
+
+def test_a_form_that_was_filled_in_wrong_is_no_failure_of_the_pipeline() -> None:
+    mistyped = fail("act", "to=soon: not a time; write one", "r1", "ConfigurationError", "tidegate_a_actions")
+    refused = fail("act", "something else would be done now; look again", "r2", "GiveUp", "tidegate_a_actions")
+    wrong_file = fail("plan", "the file is wrong; correct it", "r3", "ConfigurationError")
+    facts = [fact for fact, _, _ in show_causes([wrong_file, refused, mistyped])]
+    assert facts == ["the file is wrong", "something else would be done now"]
+
+
+def test_each_bad_record_is_a_cause_of_its_own_and_tasks_without_a_reason_are_told_apart() -> None:
+    bad = (
+        "1 record cannot be decoded; the first: topic=a partition=0 offset={} reason=no JSON; nothing was merged; skip"
+    )
+    errors = [fail("stage", bad.format(at), f"r{at}") for at in (7, 7, 8)]
+    errors += [fail(task, "", "r0") for task in ("stage", "merge")]
+    assert [len(runs) for _, _, runs in show_causes(errors)] == [2, 1, 1, 1]

@@ -219,6 +219,7 @@ def test_runs_and_errors_of_a_dag_that_one_may_not_read_are_not_shown_beside_who
         shown = client.get("/api/pipelines/shop", headers=build_login(airflow, role)).json()["airflow"]
         assert {run["dag_id"] for run in shown["runs"]} == dags, role
         assert {error["dag_id"] for error in shown["errors"]} == dags, role
+        assert {task["dag_id"] for cause in shown["causes"] for task in cause["tasks"]} == dags, role
         assert {dag["dag_id"] for dag in shown["dags"].values()} == dags, role
 
 
@@ -257,6 +258,26 @@ def test_one_pipeline_comes_with_all_of_its_parts(client: Any, airflow: Any) -> 
     assert {entry["kind"] for entry in details["storage"]} >= {"destination", "staged", "dead letters"}
     assert details["backfills"] == []
     assert details["airflow"]["dags"] == {"flush": {"dag_id": "tidegate_shop", "paused": False}}
+    assert (details["airflow"]["causes"], details["bad_record"]) == ([], None)
+
+
+def test_bad_record_that_stops_a_pipeline_is_read_once_and_shown_with_its_value(
+    client: Any, airflow: Any, desk: Any, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.broker.produce("orders", {"id": "c"}, {"id": "c", "name": 7}, partition=1)
+    reason = (
+        "stage failed: pipeline=shop table=lake.shop.orders batch=2: 1 record cannot be decoded; the first: "
+        "topic=orders partition=1 offset=0 reason=the value does not fit value.schema, fields: name; nothing was merged; skip it"
+    )
+    reads: list[Any] = []
+    read_record = world.broker.read_record
+    monkeypatch.setattr(world.broker, "read_record", lambda *place: reads.append(place) or read_record(*place))
+    to_row = desk._to_row
+    monkeypatch.setattr(desk, "_to_row", lambda *options: {**to_row(*options), "reason": reason})
+    for _ in range(2):
+        shown = client.get("/api/pipelines/shop", headers=build_login(airflow, "viewer")).json()["bad_record"]
+        assert shown["fact"] == "field name is 7, not STRING · orders, partition 1, offset 0"
+    assert [place[:3] for place in reads] == [("orders", 1, 0)]
 
 
 def test_list_of_all_pipelines_carries_the_worst_partitions_of_each_and_its_own_page_carries_all(

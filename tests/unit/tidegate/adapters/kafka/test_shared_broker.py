@@ -193,3 +193,34 @@ def test_cut_by_a_leader_after_the_one_that_was_asked_is_found_too(monkeypatch: 
         shared.forget()
         shared.read_log(("orders",), "read_committed")
         assert shared.find_log_cuts(position, {"orders": {0: 1}}) == cuts
+
+
+def test_age_of_a_record_is_not_that_of_the_record_that_had_its_offset_in_a_deleted_topic(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    times, ids = {"orders": 1_000, "users": 7_000}, {"orders": "old", "users": "same"}
+    shared = SharedBroker({"bootstrap.servers": "b:1"})
+
+    def read_log(_: KafkaBroker, topics: tuple[str, ...], isolation: str) -> Log:
+        return replace(build_log(*topics), topic_ids={topic: ids[topic] for topic in topics})
+
+    def read_first_timestamps(_: Any, addresses: Any, timeout: float) -> dict[Any, int]:
+        return {address: times[address[0]] for address in addresses}
+
+    monkeypatch.setattr(KafkaBroker, "read_log", read_log)
+    monkeypatch.setattr(SharedBroker, "_list_all_topics", lambda _: ("orders", "users"))
+    monkeypatch.setattr("tidegate.adapters.kafka.shared_broker.require_server", lambda _: None)
+    monkeypatch.setattr("tidegate.adapters.kafka.shared_broker.read_first_timestamps", read_first_timestamps)
+    places = [("orders", 0, 0), ("users", 0, 0)]
+
+    def look() -> dict[Any, int]:
+        shared.forget()
+        shared.read_log(("orders", "users"), "read_committed")
+        shared.learn(places)
+        return shared.read_timestamps(places)
+
+    assert look() == {("orders", 0, 0): 1_000, ("users", 0, 0): 7_000}
+    times |= {"orders": 5_000, "users": 9_000}
+    assert look() == {("orders", 0, 0): 1_000, ("users", 0, 0): 7_000}, "a record does not change"
+    ids["orders"] = "new"
+    assert look() == {("orders", 0, 0): 5_000, ("users", 0, 0): 7_000}

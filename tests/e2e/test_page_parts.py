@@ -1,0 +1,191 @@
+"""One pipeline's page, drawn from an answer, in a browser without Airflow: what comes first, and what is told once."""
+
+from typing import Any
+
+import pytest
+from e2e.browser import keep
+from playwright.sync_api import Page, expect
+
+NOW = "2026-01-01T12:00:00Z"
+HEAD = '<meta name="airflow-root" content="/"><link rel="stylesheet" href="/page.css">'
+BODY = '<header id="head"></header><main id="main"></main><p id="said"></p>'
+DAGS = {kind: {"dag_id": f"tidegate_users_{kind}", "paused": False} for kind in ("flush", "actions", "backfill")}
+MAY = {"flush": True, "actions": True, "backfill": True, "replay": True, "pause": True}
+ROW = {
+    "pipeline": "users", "description": "", "state": "failing", "reason": "", "fact": "", "advice": "",
+    "runbook": None, "error": None, "needs_person": False, "lag": 1, "lag_seconds": 61.0, "freshness": None,
+    "staging": None, "tables": [], "partitions": [], "last_flush": None, "dead_letters": 0, "paused": False,
+    "next_run": None, "last_run": None, "dag_id": "tidegate_users", "read_at": None, "fleet": None,
+}  # fmt: skip
+BAD = {
+    "state": "failing",
+    "reason": "stage failed: pipeline=users table=lake.app.Users batch=3: 1 record cannot be decoded; the first: …; "
+    "look at it with: tidegate record users --at app.users:1:40; or set exactly this record aside with: "
+    "tidegate skip users --at app.users:1:40",
+    "fact": "the value does not fit value.schema, fields: score · app.users, partition 1, offset 40",
+    "runbook": "bad-record",
+}
+FACT = 'field score is "many", not INT · app.users, partition 1, offset 40'
+ROLLED_BACK = (
+    "table=lake.app.Users was rolled back: it is gone; undo that with: tidegate undo-rollback users --table "
+    "lake.app.Users; or read its records again with: tidegate answer-rollback users --table lake.app.Users --rewind; "
+    "or go on after them with: tidegate answer-rollback users --table lake.app.Users --keep"
+)
+FILE = "/in/users.yaml:3: colour=red: unknown key; allowed: source\n/in/users.yaml:5: tables: missing; add it"
+
+
+@pytest.fixture(autouse=True)
+def _empty_page(page: Page) -> None:
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.evaluate("([head, body]) => { document.head.innerHTML = head; document.body.innerHTML = body; }", [HEAD, BODY])
+    page.wait_for_function("document.styleSheets.length > 0")
+
+
+def draw(page: Page, row: dict[str, Any], airflow: dict[str, Any] | None = None, **parts: Any) -> None:
+    """Draw the page of a pipeline; `parts` replace those of an answer that has nothing to tell."""
+    answer = {
+        "now": NOW, "pipeline": {**ROW, **row}, "offsets": [], "group_retention": None, "warnings": [],
+        "past": {"batches": [], "advances": []}, "storage": [], "actions": [], "backfills": [], "bad_record": None,
+        "airflow": {"dags": DAGS, "runs": [], "errors": [], "causes": [], "maintenance": [], **(airflow or {})},
+        "may": MAY, **parts,
+    }  # fmt: skip
+    script = """async (answer) => {
+      const [{ pipeline }, { setNow }] = await Promise.all([import('/pipeline.js'), import('/format.js')]);
+      setNow(answer.now);
+      pipeline('users').show(answer, () => {});
+    }"""
+    page.evaluate(script, answer)
+
+
+def test_card_below_the_banner_has_the_value_and_then_the_button_without_scrolling(page: Page) -> None:
+    runs = [{"dag_id": "tidegate_users", "run_id": f"r{n}", "state": "failed", "started": NOW} for n in range(20)]
+    draw(page, BAD, {"runs": runs}, bad_record={"fact": FACT})
+    alert, card = page.get_by_role("alert"), page.get_by_role("region", name="What to do")
+    expect(alert).to_contain_text(
+        "failing: the value does not fit value.schema, fields: score · app.users, partition 1"
+    )
+    expect(alert).not_to_contain_text("pipeline=users")
+    expect(card.locator("p").first).to_have_text(FACT)
+    button = card.get_by_role("button", name="Skip this record")
+    expect(button).to_be_enabled()
+    keep(page, "card-bad-record")
+    for part in (card.locator("p").first, button):
+        box = part.bounding_box()
+        assert box is not None
+        assert box["y"] + box["height"] < 400, "no scrolling"
+    order = page.locator("main > *").evaluate_all("all => all.map((one) => one.className || one.tagName)")
+    assert order[:2] == ["banner failing", "card"]
+    first = card.get_by_role("listitem").first
+    assert first.evaluate("(one) => one.firstElementChild.tagName") == "BUTTON", "the button stands before its command"
+    expect(first).to_contain_text("bin/tidegate skip users --at app.users:1:40")
+
+
+def test_card_offers_those_ways_that_the_message_names(page: Page) -> None:
+    table = {"table": "lake.app.Users", "problem": ROLLED_BACK, "needs_person": True, "open_batches": 0}
+    fact, _, advice = ROLLED_BACK.partition("; ")
+    row = {"state": "stuck", "reason": ROLLED_BACK, "fact": fact, "advice": advice, "runbook": "rolled-back"}
+    draw(page, {**row, "tables": [table]})
+    buttons = page.get_by_role("region", name="What to do").get_by_role("button").filter(has_text="…")
+    expect(buttons).to_have_text(["Undo the rollback …", "Read again …", "Leave out …"])
+    keep(page, "card-rolled-back")
+    untagged = ROLLED_BACK.replace("undo that with: tidegate undo-rollback users --table lake.app.Users; or ", "")
+    draw(page, {**row, "tables": [{**table, "problem": untagged}]})
+    expect(buttons).to_have_text(["Read again …", "Leave out …"])
+
+
+def test_other_failures_have_their_advice_in_the_card(page: Page) -> None:
+    advice = "correct the audit in the pipeline file; see it with: tidegate status users"
+    draw(page, {"fact": "audit name does not hold", "advice": advice, "runbook": "audit"})
+    items = page.get_by_role("region", name="What to do").get_by_role("listitem")
+    expect(items).to_have_text(["correct the audit in the pipeline file", "see it with: bin/tidegate status users"])
+
+
+def test_pipeline_that_is_well_has_no_card(page: Page) -> None:
+    draw(page, {"state": "current", "reason": "nothing waits", "fact": "nothing waits", "lag": 0})
+    expect(page.get_by_role("heading", name="What to do")).to_have_count(0)
+
+
+def test_text_of_a_wrong_file_is_shown_once_with_its_lines_and_no_move_beside_it(page: Page) -> None:
+    row = {"state": "stuck", "reason": FILE, "fact": FILE, "runbook": "pipeline-file", "error": FILE}
+    row |= {"needs_person": True, "dag_id": None, "lag": None, "tables": None, "partitions": None}
+    gone = {"error": FILE}
+    parts = dict.fromkeys(("offsets", "group_retention", "warnings", "past", "storage", "actions", "backfills"), gone)
+    draw(page, row, {"dags": {}}, may=dict.fromkeys(MAY, False), **parts)
+    expect(page.get_by_role("alert").locator(".message")).to_have_text(FILE, use_inner_text=True)
+    main = page.locator("main").inner_text()
+    assert main.count("colour=red") == 1
+    assert "rebase" not in main
+    expect(page.get_by_role("region", name="What to do")).to_contain_text("bin/tidegate validate")
+    expect(page.get_by_text("has no DAG yet")).to_be_visible()
+    expect(page.get_by_text("Your role in Airflow")).to_have_count(0)
+    keep(page, "card-wrong-file")
+
+
+def test_last_errors_are_shown_by_cause_with_their_times_as_links(page: Page) -> None:
+    tasks = [
+        {"dag_id": "tidegate_users", "run_id": f"r{n}", "task_id": "stage", "map_index": n - 1, "state": "failed",
+         "at": f"2026-01-01T11:5{n}:00Z"} for n in range(6)
+    ]  # fmt: skip
+    lasting = {"error": "BadRecord", "fact": "score is bad", "advice": "skip it", "runbook": "bad-record"}
+    over = {"error": "RetryLater", "fact": "", "advice": "", "runbook": None}
+    causes = [{**lasting, "is_over": False, "tasks": tasks}, {**over, "is_over": True, "tasks": tasks[:1]}]
+    draw(page, {}, {"causes": causes})
+    rows = page.get_by_role("table", name="Last errors").locator("tbody tr")
+    expect(rows).to_have_count(2)
+    expect(rows.nth(0)).to_contain_text("score is bad")
+    expect(rows.nth(0)).to_contain_text("lasts")
+    expect(rows.nth(0)).to_contain_text("and 2 before")
+    links = rows.nth(0).locator("td a")
+    expect(links).to_have_text(["10 min ago stage", "9 min ago stage[0]", "8 min ago stage[1]", "7 min ago stage[2]"])
+    assert links.nth(1).get_attribute("href") == "/dags/tidegate_users/runs/r1/tasks/stage/mapped/0"
+    expect(rows.nth(1)).to_contain_text("RetryLater: see the log of the task")
+    expect(rows.nth(1)).to_contain_text("over")
+
+
+def test_runs_are_named_by_their_times(page: Page) -> None:
+    run = {"dag_id": "tidegate_users", "run_id": "scheduled__x", "state": "success", "started": "2026-01-01T11:00:00Z"}
+    draw(page, {}, {"runs": [{**run, "ended": "2026-01-01T11:00:07Z"}]})
+    row = page.get_by_role("table", name="Runs").locator("tbody tr")
+    expect(row.get_by_role("link")).to_have_text("1 h ago")
+    expect(row).not_to_contain_text("scheduled__x")
+
+
+def test_numbers_say_what_they_count(page: Page) -> None:
+    draw(page, {"state": "current", "dead_letters": 1, "lag": 1, "freshness": "2026-01-01T11:00:00Z"})
+    facts = page.locator("dl.facts")
+    expect(facts.get_by_role("link", name="1 waits")).to_be_visible()
+    expect(facts).to_contain_text("1 offset")
+    expect(facts).to_contain_text("age of the oldest record that waits")
+    expect(facts).to_contain_text("records up to this time are in the tables")
+    draw(page, {"state": "current", "dead_letters": 2, "lag": 0, "lag_seconds": 0.0})
+    expect(facts.get_by_role("link", name="2 wait")).to_be_visible()
+    expect(facts).to_contain_text("nothing waits")
+    expect(facts).to_contain_text("unknown until each partition has had a record")
+
+
+def test_two_ticks_of_an_axis_have_two_labels_and_the_legend_has_the_newest_numbers(page: Page) -> None:
+    page.add_script_tag(url="/vendor/uplot-1.6.32.min.js")
+    page.add_style_tag(url="/vendor/uplot-1.6.32.min.css")
+    batches = [
+        {"batch": n, "table": "t", "published_at": f"2026-01-01T11:00:{n:02}Z", "valid_through": "2026-01-01T10:59:59Z",
+         "read": 1, "inserted": n % 2, "updated": 0, "deleted": 0, "seconds": 1.0, "stage_seconds": None}
+        for n in range(9, 0, -1)
+    ]  # fmt: skip
+    draw(page, {"state": "current"}, past={"batches": batches, "advances": []})
+    expect(page.locator("figure canvas")).to_have_count(2)
+    for legend in page.locator(".u-legend").all():
+        expect(legend).not_to_contain_text("--")
+    expect(page.locator(".u-legend").first).to_contain_text("10 s")
+    keep(page, "charts")
+    distinct = "import('/chart.js').then((one) => one.distinct(['1 s', '1 s', '2 s', '1 s']))"
+    assert page.evaluate(distinct) == ["1 s", "", "2 s", "1 s"]
+
+
+def test_lists_and_links_of_the_runbook_are_lists_and_links(page: Page) -> None:
+    items = "**Do** one of:\n- a [page](bad-record.md)\n  that goes on\n- b"
+    text = f"# Title\n\n{items}\n\n1. first\n2. [more](../operations.md#x)"
+    script = """async (text) => (await import('/runbook.js')).runbook('x').show({ text })"""
+    page.evaluate(script, text)
+    expect(page.locator("article ul li")).to_have_text(["a page that goes on", "b"])
+    expect(page.locator("article ol li")).to_have_text(["first", "more (docs/operations.md)"])
+    expect(page.get_by_role("link", name="page", exact=True)).to_have_attribute("href", "runbook/bad-record")

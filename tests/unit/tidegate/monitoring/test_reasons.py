@@ -1,0 +1,114 @@
+"""A failure's reason in two parts, and what a bad record's field holds: what a person on call reads first."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from fakes import World, build_pipeline, build_table
+from tidegate.errors import BadRecord
+from tidegate.flush.flush import flush
+from tidegate.monitoring.details import describe_bad_record
+from tidegate.monitoring.health import BadRecordReason, find_bad_record, split_reason
+from tidegate.schema.data_types import Column
+
+BAD = (
+    "stage failed: pipeline=users table=lake.app.Users batch=3: 1 record cannot be decoded; the first: "
+    "topic=app.users partition=1 offset=40 reason=the value does not fit value.schema, fields: score; nothing was "
+    "merged; look at it with: tidegate record users --at app.users:1:40; then correct the producer"
+)
+
+
+@pytest.mark.parametrize(
+    ("reason", "fact", "advice"),
+    [
+        (
+            BAD,
+            "the value does not fit value.schema, fields: score · app.users, partition 1, offset 40",
+            "look at it with: tidegate record users --at app.users:1:40; then correct the producer",
+        ),
+        (
+            f"heartbeat failed: pipeline=users: {BAD.replace('1 record ', '7 records ')}",
+            "the value does not fit value.schema, fields: score · app.users, partition 1, offset 40, and 6 more",
+            "look at it with: tidegate record users --at app.users:1:40; then correct the producer",
+        ),
+        (
+            "merge[0] failed and will be tried again: pipeline=p table=lake.a.b batch=1: no answer; it is tried again",
+            "no answer",
+            "it is tried again",
+        ),
+        (
+            "merge failed: pipeline=p table=lake.a.Left batch=1: one; do a\n"
+            "pipeline=p table=lake.a.Right batch=2: two; do b",
+            "lake.a.Left: one\nlake.a.Right: two",
+            "do a\ndo b",
+        ),
+        (
+            "table=lake.a.b was rolled back: the last snapshot is gone; undo that with: tidegate undo-rollback p",
+            "table=lake.a.b was rolled back: the last snapshot is gone",
+            "undo that with: tidegate undo-rollback p",
+        ),
+        (
+            "/in/p.yaml:3: colour=red: unknown key; allowed: source\n/in/p.yaml:5: tables: missing; add it",
+            "/in/p.yaml:3: colour=red: unknown key; allowed: source\n/in/p.yaml:5: tables: missing; add it",
+            "",
+        ),
+        ("5 records wait, the oldest for 61 s", "5 records wait, the oldest for 61 s", ""),
+    ],
+)  # fmt: skip
+def test_fact_comes_first_without_what_the_row_says_already(reason: str, fact: str, advice: str) -> None:
+    assert split_reason(reason) == (fact, advice)
+
+
+@pytest.fixture
+def world() -> World:
+    world = World()
+    world.broker.create("App.Users", 2)
+    return world
+
+
+def describe(world: World, value: Any, reason: str, key: Any = None) -> str:
+    """The fact about a record in the second partition, behind another one."""
+    world.broker.produce("App.Users", {"id": "a"}, {"id": "a", "name": "x"}, partition=1)
+    world.broker.produce("App.Users", key or {"id": "b"}, value, partition=1)
+    table = build_table("lake.app.Users", topics=("App.Users",))
+    columns = (Column("id", "STRING"), Column("Score", "INT"), Column("amount", "DECIMAL(9,2)"))
+    session = world.open_session(build_pipeline(replace(table, value=replace(table.value, columns=columns))))
+    return describe_bad_record(session, BadRecordReason(1, ("App.Users", 1, 1), reason, ""))["fact"]
+
+
+@pytest.mark.parametrize(
+    ("value", "reason", "fact"),
+    [
+        ({"Score": "many"}, "the value does not fit value.schema, fields: Score", 'field Score is "many", not INT'),
+        ({"Score": 1.5}, "the value field Score is not a INT without loss", "field Score is 1.5, not INT"),
+        (
+            {"payload": {"after": {"Score": [1], "amount": 12.345}}},
+            "the value does not fit value.schema, fields: Score, amount",
+            "field Score is an array, not INT; field amount is 12.345, not DECIMAL(9,2)",
+        ),
+        ({"Score": "y" * 99}, "the value field Score is not a INT", f'field Score is "{"y" * 60}…", not INT'),
+        ({"id": "b"}, "the value field Score is required and missing", "the value field Score is required and missing"),
+        ({"Score": 1}, "the value is not a Protobuf message", "the value is not a Protobuf message"),
+    ],
+)  # fmt: skip
+def test_value_that_does_not_fit_stands_beside_the_type_that_was_expected(
+    world: World, value: Any, reason: str, fact: str
+) -> None:
+    assert describe(world, value, reason) == f"{fact} · App.Users, partition 1, offset 1"
+
+
+def test_field_of_the_key_is_looked_for_in_the_key(world: World) -> None:
+    fact = describe(world, {"id": "other"}, "the key field id is not a STRING", key={"id": 7})
+    assert fact == "field id is 7, not STRING · App.Users, partition 1, offset 1"
+
+
+def test_bad_record_is_found_in_what_a_flush_says_of_it(world: World) -> None:
+    world.broker.produce("App.Users", {"id": "a"}, "not JSON", partition=1)
+    session = world.open_session(build_pipeline(build_table("lake.app.Users", topics=("App.Users",))))
+    with pytest.raises(BadRecord) as failure:
+        flush(session)
+    bad = find_bad_record(f"stage failed: {failure.value}")
+    assert bad is not None
+    assert (bad.records, bad.address) == (1, ("App.Users", 1, 0))
+    assert json.dumps(describe_bad_record(session, bad)["fact"]).endswith('partition 1, offset 0"')
