@@ -105,7 +105,7 @@ def test_dead_letters_come_in_by_a_click_once_the_schema_is_corrected(admin: Pag
     page.get_by_role("button", name="Replay all").click()
     page.get_by_role("dialog").get_by_role("button", name="Replay").click()
     expect(page.get_by_role("status")).to_contain_text("1 of 2 came in, 1 cannot be read", timeout=300_000)
-    expect(page.get_by_text("1 wait, 1 were replayed")).to_be_visible()
+    expect(page.get_by_text("1 waits, 1 was replayed")).to_be_visible()
     assert read_amounts(scene) == {1: 10, 2: 20, 3: 5_000_000_000}
     events = scene.airflow.get("eventLogs", dag_id="tidegate_letters_replay", limit=50)["event_logs"]
     assert any(event["event"] == "trigger_dag_run" and event["owner"] == "admin" for event in events)
@@ -135,6 +135,30 @@ def test_form_of_a_backfill_refuses_what_is_wrong_and_takes_what_is_right(admin:
     form.click()
     wait_until(lambda: bool(scene.airflow.list_runs(dag)), "the run that the form asked for")
     assert scene.airflow.await_run(dag, scene.airflow.list_runs(dag)[0]["dag_run_id"]) == "success"
+
+
+@pytest.mark.usefixtures("flushed")
+def test_backfill_on_the_page_shows_what_it_applies_and_then_applies_it(admin: Page, scene: Scene) -> None:
+    dag = "tidegate_letters_backfill"
+    scene.airflow.unpause(dag)
+    before = {run["dag_run_id"] for run in scene.airflow.list_runs(dag)}
+    admin.goto(f"{scene.stack.airflow_url}/tidegate/pipelines/letters")
+    admin.get_by_role("button", name="Backfill").click()
+    dialog = admin.get_by_role("dialog")
+    dialog.get_by_label("Ranges").fill('{"letters": {"0": [0, 99]}}')
+    dialog.get_by_role("button", name="Preview").click()
+    expect(dialog).to_contain_text("Not done: ")
+    expect(dialog).to_contain_text("name a range that ends at")
+    dialog.get_by_label("Ranges").fill('{"letters": {"0": [0, 1]}}')
+    dialog.get_by_role("button", name="Preview").click()
+    expect(dialog.get_by_label("Preview")).to_contain_text("lake.e2e.letters: applies 1 offset in 1 batch")
+    keep(admin, "backfill-preview")
+    dialog.get_by_role("button", name="Backfill").click()
+    expect(dialog).to_contain_text("Done: the range was applied")
+    runs = [run for run in scene.airflow.list_runs(dag) if run["dag_run_id"] not in before]
+    assert sorted((run["conf"]["dry_run"], run["state"]) for run in runs) == [
+        (False, "success"), (True, "failed"), (True, "success"),
+    ]  # fmt: skip
 
 
 def _type_offsets(window: Page, text: str) -> None:
@@ -251,7 +275,7 @@ def test_poison_record_is_looked_at_and_skipped_in_two_clicks_and_the_table_has_
     page.get_by_role("row").filter(has_text="poisoned").get_by_role("button", name="Discard").click()
     dialog.get_by_label("Because").fill("a test")
     dialog.get_by_role("button", name="Preview").click()
-    expect(dialog.get_by_label("Preview")).to_contain_text("1 dead letters would be discarded and never replayed")
+    expect(dialog.get_by_label("Preview")).to_contain_text("1 dead letter would be discarded and never replayed")
     dialog.get_by_role("button", name="Discard").click()
     expect(dialog).to_contain_text("Done: they were discarded")
     dialog.get_by_role("button", name="Close").click()

@@ -107,7 +107,7 @@ def test_pipeline_that_is_well_has_no_card(page: Page) -> None:
 
 def test_text_of_a_wrong_file_is_shown_once_with_its_lines_and_no_move_beside_it(page: Page) -> None:
     row = {"state": "stuck", "reason": FILE, "fact": FILE, "runbook": "pipeline-file", "error": FILE}
-    row |= {"needs_person": True, "dag_id": None, "lag": None, "tables": None, "partitions": None}
+    row |= {"needs_person": True, "dag_id": None, "tables": None, "partitions": None}
     gone = {"error": FILE}
     parts = dict.fromkeys(("offsets", "group_retention", "warnings", "past", "storage", "actions", "backfills"), gone)
     draw(page, row, {"dags": {}}, may=dict.fromkeys(MAY, False), **parts)

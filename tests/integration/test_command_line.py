@@ -61,7 +61,7 @@ def test_rebase_shows_what_it_would_read_again_and_moves_only_after_a_yes(workbe
 
     preview = workbench.run_cli("rebase", "moved", "--to", json.dumps({topic: {"0": 1}}))
     assert (preview.returncode, preview.stderr.strip()) == (1, "Move the position? Type yes: nothing was changed")
-    assert f"lake.shop.moved  {topic} 0: 2 -> 1, reads again 1 offsets" in preview.stdout
+    assert f"lake.shop.moved  {topic} 0: 2 -> 1, reads again 1 offset" in preview.stdout
     process = workbench.run_cli("rebase", "moved", "--to", json.dumps({topic: {"0": 1}}), "--yes", "--json")
     assert (process.returncode, json.loads(process.stdout)["done"]) == (0, True)
     (table,) = json.loads(process.stdout)["tables"]

@@ -205,7 +205,7 @@ def test_dead_letters_are_chosen_exported_replayed_and_discarded(workbench, tmp_
 
     discard = [*letters, "--offsets", f"{topic}:1:2", "--discard", "--because", "it's a test"]
     preview = workbench.run_cli(*discard)
-    assert (preview.returncode, "1 dead letters would be discarded" in preview.stdout) == (1, True)
+    assert (preview.returncode, "1 dead letter would be discarded" in preview.stdout) == (1, True)
     assert workbench.run_cli(*discard, "--yes").returncode == 0
     output = workbench.run_cli(*letters).stdout
     assert "4 dead letters wait, 0 were replayed, 1 were discarded" in output

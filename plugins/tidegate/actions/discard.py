@@ -105,7 +105,8 @@ def _describe_discard(proposal: ProposedDiscard) -> dict[str, Any]:
 
 def _format_discard(proposal: ProposedDiscard) -> str:
     before = f", as {proposal.discarded_before} were by an earlier try" if proposal.discarded_before else ""
-    count = f"{len(proposal.letters)} dead letters would be discarded and never replayed{before}"
+    noun = "dead letter" if len(proposal.letters) == 1 else "dead letters"
+    count = f"{len(proposal.letters)} {noun} would be discarded and never replayed{before}"
     lines = [f"{proposal.table.name}: {count}"]
     for letter in proposal.letters[:MAX_SHOWN_PLACES]:
         reason = shorten_text(letter.message)

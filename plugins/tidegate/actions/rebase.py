@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from tidegate.actions.proposed_action import ActionPart, ProposedAction
-from tidegate.model.offsets import MAX_NAMED_PARTITIONS, Offsets
+from tidegate.model.offsets import MAX_NAMED_PARTITIONS, Offsets, format_offset_count
 from tidegate.ports.session import Session
 from tidegate.reprocess.rebase import PartitionMove, TableMove, propose_moves, rebase_positions
 from tidegate.table.position import REMAINING
@@ -80,8 +80,8 @@ def format_moves(moves: list[PartitionMove]) -> str:
         read_again = sum(move.read_again for move in moves)
         moved = sum(move.before != move.after for move in moves)
         lines.append(
-            f"and more: of {len(moves)} partitions {moved} move; in all skips {skipped} and reads again {read_again} "
-            "offsets"
+            f"and more: of {len(moves)} partitions {moved} move; in all skips {skipped} and reads again "
+            f"{format_offset_count(read_again)}"
         )
     return "\n".join(lines)
 
@@ -89,10 +89,11 @@ def format_moves(moves: list[PartitionMove]) -> str:
 def _format_move(move: PartitionMove) -> str:
     if move.new_log is not None:
         begin, end = move.new_log
-        return f"begins at {move.after} of the new topic, reads {end - move.after} of its {end - begin} offsets"
-    effect = f"skips {move.skipped}" if move.skipped else f"reads again {move.read_again}"
+        all_offsets = format_offset_count(end - begin)
+        return f"begins at {move.after} of the new topic, reads {end - move.after} of its {all_offsets}"
+    verb = "skips" if move.skipped else "reads again"
     before = "none" if move.before is None else move.before
-    return f"{before} -> {move.after}, {effect} offsets"
+    return f"{before} -> {move.after}, {verb} {format_offset_count(move.skipped or move.read_again)}"
 
 
 def _select_farthest(moves: list[PartitionMove]) -> list[PartitionMove]:

@@ -179,7 +179,10 @@ def _find_stall(reading: PublicationReading, status: PublicationStatus, schedule
 def _describe_lag(status: PublicationStatus | None) -> str:
     if status is None or status.waiting is None:
         return "nothing waits"
-    lag_text = f"{status.snapshots_behind} snapshots with at most {status.rows_behind} changed rows wait"
+    is_one = status.snapshots_behind == 1
+    snapshots = "1 snapshot" if is_one else f"{status.snapshots_behind} snapshots"
+    rows = "1 changed row" if status.rows_behind == 1 else f"{status.rows_behind} changed rows"
+    lag_text = f"{snapshots} with at most {rows} {'waits' if is_one else 'wait'}"
     return f"a run is unfinished; {lag_text}" if status.unfinished else lag_text
 
 

@@ -5,7 +5,7 @@ import { chart } from "./chart.js";
 import { commands, whatToDo } from "./commands.js";
 import { h, quiet, say, section, show, table, trouble, typed } from "./dom.js";
 import { ago, asOf, bytes, due, moment, number, plural, span } from "./format.js";
-import { remedies } from "./remedy.js";
+import { backfillButton, remedies } from "./remedy.js";
 import { replayButton } from "./replay.js";
 import { seePage } from "./runbook.js";
 import { badge } from "./state.js";
@@ -55,7 +55,7 @@ function facts({ pipeline: row, airflow, group_retention: expiry }) {
   const flush = row.last_flush;
   const list = [
     ...(row.staging ? [["Staged", [`${plural(row.staging.lag, "offset", "offsets")} behind the log`, h("div", { class: "quiet" }, span(row.staging.lag_seconds))]]] : []),
-    [row.staging ? "Merged" : "Lag", [number(row.lag), row.lag === 1 ? " offset" : " offsets", row.staging ? " behind the log" : null, asOf(row.read_at)]],
+    [row.staging ? "Merged" : "Lag", ["lag" in row ? plural(row.lag, "offset", "offsets") : "–", row.staging ? " behind the log" : null, asOf(row.read_at)]],
     ["Behind", "lag" in row ? [span(row.lag_seconds), h("div", { class: "quiet" }, row.lag ? "age of the oldest record that waits" : "nothing waits")] : "–"],
     ["Complete to", [moment(row.freshness), h("div", { class: "quiet" }, row.freshness ? [ago(row.freshness), row.lag ? ": records up to this time are in the tables" : ": nothing newer in the partition that has been quiet longest"] : "unknown until each partition has had a record")]],
     ["Last flush", flush ? [ago(flush.published_at), h("div", { class: "quiet" }, `batch ${flush.batch} ${cost(flush)}: ${number(flush.inserted)} inserted, ${number(flush.updated)} updated, ${number(flush.deleted)} deleted, ${bytes(flush.bytes_written)} written`)] : "none yet"],
@@ -80,7 +80,7 @@ function actions({ pipeline: row, airflow, may }, again) {
   const starts = dags.stage ? [start("stage", "Staging", "Stage now"), start("flush", "Merge", "Merge now")] : [start("flush", "Flush", "Flush now")];
   const pauses = may.pause ? pauseButton([dags.flush, dags.stage].filter(Boolean), again, row.fleet) : null;
   return h("div", { class: "actions" }, starts, pauses, row.dead_letters ? replayButton(row.pipeline, row.dead_letters, dags.replay, may.replay, again) : null,
-    may.backfill && dags.backfill ? link(dagPath(dags.backfill.dag_id), "Backfill: its form is behind Trigger") : null);
+    backfillButton(dags.backfill, may.backfill, again));
 }
 
 /** Of a pipeline with two clocks both DAGs: what is staged would pile up otherwise. */

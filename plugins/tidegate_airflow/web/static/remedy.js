@@ -1,8 +1,27 @@
 // What helps a pipeline that stands still: a run of its DAG of actions shows what would be done, another one does just that.
 import { finished, link, result, runPath, trigger } from "./airflow.js";
 import { h } from "./dom.js";
+import { plural } from "./format.js";
 
-const TASK = "act";
+// What a run of the DAG of actions is given, and where its answers are.
+const ACTION = {
+  task: "act",
+  ask: (words, shown) => (shown ? { ...words, ...shown.pins, preview: false, previewed: shown.digest } : { ...words, preview: true }),
+  preview: (run) => result(run, "act", "preview"),
+  done: async (run) => { const found = await result(run, "act").catch(() => null); return found ? `Done: ${found.done}` : "There was nothing to do any more."; },
+};
+
+// The same of the DAG of backfills, whose dry run is its preview.
+const BACKFILL = {
+  task: "plan",
+  ask: ({ ranges, ...words }, shown) => ({ ...words, ...(ranges ? { ranges: JSON.parse(ranges) } : {}), dry_run: !shown }),
+  preview: async (run) => {
+    const tables = await result(run, "plan", "tables").catch(() => []);
+    const lines = tables.map((one) => `${one.table}: applies ${plural(one.records, "offset", "offsets")} in ${plural(one.batches, "batch", "batches")}, ${JSON.stringify(one.ranges)}\n  reads ${plural(one.later, "later offset", "later offsets")} too: rows of keys that changed later stay`);
+    return { text: lines.join("\n") || "No offset is in this range.", digest: tables.length ? "dry run" : null };
+  },
+  done: async () => "Done: the range was applied",
+};
 
 /**
  * What makes buttons for one pipeline's actions: `button(label, title, asked, fields)`. `asked` are parameters of the DAG;
@@ -10,12 +29,25 @@ const TASK = "act";
  */
 export function remedies(dag, may, again) {
   if (!dag || !may) return () => null;
-  return (label, title, asked, fields = []) =>
-    h("button", { type: "button", class: "small", "data-key": `act-${label}-${asked.at ?? asked.table ?? asked.offsets ?? ""}`, disabled: dag.paused, title: dag.paused ? `The DAG ${dag.dag_id} is paused: unpause it first` : title,
-      click: () => open(dag.dag_id, { label, title, asked, fields }, again) }, `${label} …`);
+  return (label, title, asked, fields = []) => button(dag, ACTION, { label, title, asked, fields }, again);
 }
 
-function open(dag, { label, title, asked, fields }, again) {
+/** The button of a backfill; null as above. */
+export function backfillButton(dag, may, again) {
+  const fields = [
+    { name: "ranges", label: "Ranges", hint: 'half-open offsets like {"topic": {"0": [100, 900]}}; or leave it empty, and give From and To' },
+    { name: "from", label: "From", hint: "records with this time or a later one, e.g. 2026-01-01T00:00:00Z" },
+    { name: "to", label: "To", hint: "records before this time, and never beyond what is flushed" },
+  ];
+  return dag && may ? button(dag, BACKFILL, { label: "Backfill", title: "A part of the log is applied again, never over what is newer.", asked: {}, fields }, again, null) : null;
+}
+
+function button(dag, job, what, again, size = "small") {
+  return h("button", { type: "button", class: size, "data-key": `act-${what.label}-${what.asked.at ?? what.asked.table ?? what.asked.offsets ?? ""}`, disabled: dag.paused, title: dag.paused ? `The DAG ${dag.dag_id} is paused: unpause it first` : what.title,
+    click: () => open(dag.dag_id, job, what, again) }, `${what.label} …`);
+}
+
+function open(dag, job, { label, title, asked, fields }, again) {
   const inputs = fields.map((one) => [one, h("input", { name: one.name, value: one.value ?? "", required: one.needed, autocomplete: "off" })]);
   const report = h("div", { class: "report", role: "status", "aria-live": "polite" });
   const close = h("button", { type: "button", click: () => dialog.close() }, "Close");
@@ -31,9 +63,9 @@ function open(dag, { label, title, asked, fields }, again) {
   const busy = (is) => { go.disabled = is; for (const [, input] of inputs) input.disabled = is || shown !== null; };
 
   async function preview() {
-    const { run, state } = await follow(dag, { ...words(), preview: true }, "Looking what it would do", tell);
-    const found = await result(run, TASK, "preview").catch(() => null);
-    if (state !== "success" || !found) return tell(...await failure(run));
+    const { run, state } = await follow(dag, job.ask(words(), null), "Looking what it would do", tell);
+    const found = state === "success" ? await job.preview(run).catch(() => null) : null;
+    if (!found) return tell(...await failure(run, job.task));
     tell(h("pre", { tabindex: "0", "aria-label": "Preview" }, found.text), found.digest ? h("p", { class: "quiet" }, "Nothing was changed so far.") : h("p", { class: "quiet" }, "There is nothing to do."));
     if (!found.digest) return go.remove();
     shown = found;
@@ -41,10 +73,9 @@ function open(dag, { label, title, asked, fields }, again) {
   }
 
   async function perform() {
-    const { run, state } = await follow(dag, { ...words(), ...shown.pins, preview: false, previewed: shown.digest }, "At work", tell);
-    if (state !== "success") return tell(...await failure(run));
-    const done = await result(run, TASK).catch(() => null);
-    tell(h("p", {}, h("strong", {}, done ? `Done: ${done.done}` : "There was nothing to do any more."), " ", where(run)));
+    const { run, state } = await follow(dag, job.ask(words(), shown), "At work", tell);
+    if (state !== "success") return tell(...await failure(run, job.task));
+    tell(h("p", {}, h("strong", {}, await job.done(run)), " ", where(run)));
     go.remove();
     again();
   }
@@ -72,8 +103,8 @@ async function follow(dag, words, doing, tell) {
   return { run, state };
 }
 
-async function failure(run) {
-  const reason = await result(run, TASK, "error").catch(() => null);
+async function failure(run, task) {
+  const reason = await result(run, task, "error").catch(() => null);
   return [h("p", { class: "trouble" }, "Not done: ", h("span", { class: "message" }, reason?.message ?? "the log says why")), h("p", {}, where(run))];
 }
 

@@ -177,7 +177,7 @@ def test_chosen_dead_letters_are_discarded_with_a_reason_and_the_others_wait(wor
     flush(session)
     words = {"action": "discard", "offsets": ["orders:1:1"], "because": "load test", "reason": "", "table": None}
     action = propose_action(session, words)
-    assert "1 dead letters would be discarded" in action.preview
+    assert "1 dead letter would be discarded" in action.preview
     assert "topic=orders partition=1 offset=1" in action.preview
     propose_action(session, words).perform("ann")
     letters = world.destination.tables["lake.shop.tidegate_shop_dead_letters"].read_rows()

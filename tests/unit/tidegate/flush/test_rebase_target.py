@@ -107,11 +107,11 @@ def test_what_was_shown_of_the_word_is_done_to_each_table_and_nothing_else(world
 def test_preview_of_many_partitions_shows_what_is_skipped_first_and_how_much_in_all(world: World) -> None:
     lose_records(world)
     lines = propose_rebase(world.open_session(PIPELINE), "remaining").preview.splitlines()
-    assert lines[0] == f"{TABLE}  orders 0: 2 -> 3, skips 1 offsets"
-    assert lines[len(LOST)] == f"{TABLE}  orders {CUT}: 2 -> 1, reads again 1 offsets"
+    assert lines[0] == f"{TABLE}  orders 0: 2 -> 3, skips 1 offset"
+    assert lines[len(LOST)] == f"{TABLE}  orders {CUT}: 2 -> 1, reads again 1 offset"
     moved_lines = len(LOST) + 1
     assert lines[moved_lines:] == [
-        f"and more: of {PARTITIONS} partitions {moved_lines} move; in all skips {len(LOST)} and reads again 1 offsets"
+        f"and more: of {PARTITIONS} partitions {moved_lines} move; in all skips {len(LOST)} and reads again 1 offset"
     ]
     (all_of_them,) = propose_rebase(world.open_session(PIPELINE), "earliest").preview.splitlines()[MAX_SHOWN_MOVES:]
     assert all_of_them.endswith(f"in all skips {len(LOST)} and reads again {(PARTITIONS - len(LOST)) * 2} offsets")

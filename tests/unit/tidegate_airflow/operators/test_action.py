@@ -58,7 +58,7 @@ def read_position_and_actors(world: World) -> tuple[Any, list[str]]:
 def test_preview_shows_and_changes_nothing_and_what_it_showed_is_done_by_who_asked(world: World) -> None:
     context, results = build_context(action="rebase", to="earliest")
     assert run_action(context, "shop")["done"] == "only a preview: nothing was changed"
-    assert f"{ORDERS}  orders 1: 1 -> 0, reads again 1 offsets" in results["preview"]["text"]
+    assert f"{ORDERS}  orders 1: 1 -> 0, reads again 1 offset" in results["preview"]["text"]
     assert read_position_and_actors(world) == ({"orders": {0: 1, 1: 1}}, [])
 
     context, _ = build_context(

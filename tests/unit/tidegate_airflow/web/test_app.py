@@ -265,10 +265,9 @@ def test_bad_record_that_stops_a_pipeline_is_read_once_and_shown_with_its_value(
     client: Any, airflow: Any, desk: Any, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.broker.produce("orders", {"id": "c"}, {"id": "c", "name": 7}, partition=1)
-    reason = (
-        "stage failed: pipeline=shop table=lake.shop.orders batch=2: 1 record cannot be decoded; the first: "
-        "topic=orders partition=1 offset=0 reason=the value does not fit value.schema, fields: name; nothing was merged; skip it"
-    )
+    problem = "1 record cannot be decoded; the first: topic=orders partition=1 offset=0"
+    why = "reason=the value does not fit value.schema, fields: name"
+    reason = f"stage failed: pipeline=shop table=lake.shop.orders batch=2: {problem} {why}; nothing was merged; skip it"
     reads: list[Any] = []
     read_record = world.broker.read_record
     monkeypatch.setattr(world.broker, "read_record", lambda *place: reads.append(place) or read_record(*place))
