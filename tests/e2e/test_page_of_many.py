@@ -173,7 +173,7 @@ def test_two_hundred_are_shown_the_worst_first_with_one_request_for_each_reading
     expect(page.get_by_text(f"{MANY} pipelines")).to_be_visible()
     expect(page.locator("tbody tr").nth(2)).to_contain_text("catching up")
     assert list_names(page)[:3] == [ROLLED_BACK, DEAD, BEHIND]
-    expect(page.locator("tbody tr").nth(0)).to_contain_text("on_rollback")
+    expect(page.locator("tbody tr").nth(0)).to_contain_text(f"table=lake.shop.{ROLLED_BACK} was rolled back")
     expect(page.locator("tbody tr").nth(1)).to_contain_text("brokers=kafka-2:7070 gave no answer within 30 s")
     count = page.evaluate("performance.getEntriesByType('resource').filter((one) => one.name.includes('/api/')).length")
     assert count <= int(page.evaluate("document.body.dataset.read")) + 1
@@ -210,6 +210,36 @@ def test_keyboard_alone_sorts_filters_and_opens_and_the_focus_stays(opened: Call
     assert list_names(page) == [BEHIND]
     page.get_by_role("link", name=BEHIND).press("Enter")
     expect(page.get_by_role("heading", name="Partitions")).to_be_visible()
+
+
+def test_filter_that_matches_nothing_says_so_and_is_taken_off_by_a_click(opened: Callable[..., Page]) -> None:
+    page = opened("?state=stuck&tag=even&q=nowhere")
+    expect(page.get_by_text("No pipeline matches the filter.")).to_be_visible()
+    expect(page.get_by_text(f"0 of {MANY} pipelines")).to_be_visible()
+    assert page.locator("table").count() == 0
+    page.get_by_role("button", name="Show all").click()
+    expect(page.get_by_text(f"{MANY} pipelines", exact=True)).to_be_visible()
+    assert (len(list_names(page)), page.get_by_role("searchbox").input_value()) == (MANY, "")
+    assert "?" not in page.url
+
+
+def test_narrow_list_shows_what_is_most_wanted_and_unfolds_the_rest(opened: Callable[..., Page]) -> None:
+    page = opened()
+    expect(page.get_by_text(f"{MANY} pipelines")).to_be_visible()
+    expect(page.get_by_role("button", name="More")).to_have_count(0)
+    page.set_viewport_size({"width": 400, "height": 900})
+    row = page.locator("tbody tr").nth(2)
+    titles = "all => all.filter((one) => one.offsetParent).map((one) => one.dataset.title)"
+    wanted = ["State", "Pipeline", "Lag", "Behind"]
+    assert row.locator("th, td").evaluate_all(titles) == wanted
+    keep(page, "narrow-overview")
+    row.get_by_role("button", name="More").click()
+    expect(row.get_by_role("button", name="Less")).to_have_attribute("aria-expanded", "true")
+    assert len(row.locator("th, td").evaluate_all(titles)) == 12
+    expect(page.locator("body")).not_to_have_attribute("data-read", page.evaluate("document.body.dataset.read"))
+    assert len(row.locator("th, td").evaluate_all(titles)) == 12, "it stays open when the numbers are read again"
+    row.get_by_role("button", name="Less").click()
+    assert row.locator("th, td").evaluate_all(titles) == wanted
 
 
 def test_tag_is_a_filter_beside_the_others_and_stands_in_the_address(opened: Callable[..., Page]) -> None:
