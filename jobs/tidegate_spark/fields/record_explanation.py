@@ -3,6 +3,8 @@
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import date
+from decimal import Decimal
 from typing import Any
 
 from pyspark.errors import PySparkException
@@ -82,7 +84,8 @@ class _FieldExplanation:
             return None
         if row is None or row.why is not None or row.struct is None:
             return None
-        return dict(zip((column.name for column in columns), row.struct, strict=True))
+        # a key that is taken from rows has its own types whatever is asked for
+        return {column.name: _to_text(value) for column, value in zip(columns, row.struct, strict=True)}
 
     def _find_reasons(self, part: str, columns: Sequence[Column]) -> dict[str, str] | None:
         if not columns:
@@ -135,4 +138,6 @@ def _describe_field(
 
 
 def _to_text(value: Any) -> str | None:
-    return value if value is None or isinstance(value, str) else json.dumps(value)
+    if value is None or isinstance(value, str):
+        return value
+    return str(value) if isinstance(value, Decimal | date) else json.dumps(value, default=str)

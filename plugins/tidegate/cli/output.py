@@ -44,6 +44,10 @@ def print_text(text: str) -> None:
     print(make_printable(text), flush=True)
 
 
+def is_yes(answer: str) -> bool:
+    return answer.strip().lower() in ("y", "yes")
+
+
 def make_printable(text: str) -> str:
     """Escape control characters, which records and servers may contain. Line breaks and tabs stay."""
     return CONTROL_PATTERN.sub(lambda match: match.group().encode("unicode_escape").decode(), text)

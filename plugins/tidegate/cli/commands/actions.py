@@ -8,7 +8,7 @@ from tidegate.actions.proposed_action import ProposedAction
 from tidegate.actions.rebase import propose_rebase
 from tidegate.actions.rollback import propose_answer, propose_undo
 from tidegate.actions.skip import describe_record, format_record, format_verdict, propose_skip
-from tidegate.cli.output import print_text
+from tidegate.cli.output import is_yes, print_text
 from tidegate.connections import read_connection_from_env
 from tidegate.ports.session import Session
 from tidegate.reprocess.record import explain_record, parse_address, read_record
@@ -38,7 +38,7 @@ def perform_action(words: argparse.Namespace, action: ProposedAction) -> int:
 
 def _ask(question: str) -> bool:
     print(question, end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip() == "yes"
+    return is_yes(sys.stdin.readline())
 
 
 def run_rebase(words: argparse.Namespace) -> int:

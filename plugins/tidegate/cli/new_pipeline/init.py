@@ -11,7 +11,7 @@ from typing import Any
 from tidegate.adapters.server_probe import Patience
 from tidegate.cli.new_pipeline.questions import Answers, ask, read_answers
 from tidegate.cli.new_pipeline.trial import decode_newest_records, find_partition_problem, validate
-from tidegate.cli.output import make_printable
+from tidegate.cli.output import is_yes, make_printable
 from tidegate.connections import read_connection_from_env
 from tidegate.errors import ConfigurationError
 from tidegate.sampling.columns import Proposal
@@ -30,7 +30,8 @@ def run_init(words: argparse.Namespace) -> int:
     answers = read_answers(words, include, read_connection_from_env)
     proposal, text, warnings = propose(words, answers, include)
     rows = list[dict[str, Any]]()
-    if words.dry_run or (_is_asked(words) and ask("Show ten rows as a flush decodes them, by Spark?", "no") == "yes"):
+    question = "Show ten rows as a flush decodes them, by Spark?"
+    if words.dry_run or (_is_asked(words) and is_yes(ask(question, "no"))):
         rows = decode_newest_records(include, proposal, text, read_connection_from_env, _print_progress)
     data = describe(answers, proposal, text, warnings, rows)
     summary = make_printable(format_summary(answers, proposal, warnings, rows))
@@ -38,7 +39,7 @@ def run_init(words: argparse.Namespace) -> int:
         return _show(words, text, summary, data)
     if not words.json:
         print(f"{text}\n{summary}", flush=True)
-    if not words.yes and ask(f"Write {format_path(answers.path)}?", "no") != "yes":
+    if not words.yes and not is_yes(ask(f"Write {format_path(answers.path)}?", "no")):
         return _decline(words, data)
     write_pipeline_file(answers.path, text, is_forced=words.force)
     if words.json:

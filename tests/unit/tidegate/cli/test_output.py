@@ -101,3 +101,20 @@ def test_log_line_and_trace_of_a_library_have_no_secret_of_an_address_and_no_con
     assert text.count("htps://***@h/x?token=***") == 2
     assert "geheim" not in text
     assert "\x1b" not in text
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_taken"),
+    [
+        ("y", True),
+        ("yes\n", True),
+        ("Y", True),
+        ("YES", True),
+        ("", False),
+        ("n", False),
+        ("yet", False),
+        ("no", False),
+    ],
+)
+def test_y_is_yes_wherever_a_command_asks(answer: str, is_taken: bool) -> None:
+    assert output.is_yes(answer) == is_taken
