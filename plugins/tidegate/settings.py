@@ -9,6 +9,8 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parent
 NAMED_FOLDERS = ("pipelines", "publications")  # of an include folder: each file in them is named after one
 PACKAGED_FILES = PACKAGE / "files"  # only a wheel has it: what lies beside plugins/ in a checkout
+# what proposes the first pipeline file; topic and table are for the reader to fill in
+FIRST_COMMAND = "tidegate init --topic TOPIC --to CATALOG.NAMESPACE.TABLE"
 
 
 def is_checkout() -> bool:
@@ -129,10 +131,10 @@ def read_version() -> str:
 
 
 def format_path(path: Path) -> str:
-    """Return `path` relative to the home folder if it lies inside, else as it is."""
+    """Return `path` relative to the home folder of a checkout if it lies inside, else as it is."""
     resolved_path = _follow_links(path)
     home = find_home_folder()
-    return str(resolved_path.relative_to(home)) if resolved_path.is_relative_to(home) else str(path)
+    return str(resolved_path.relative_to(home)) if is_checkout() and resolved_path.is_relative_to(home) else str(path)
 
 
 def read_metrics_token(environ: Mapping[str, str] | None = None) -> str | None:

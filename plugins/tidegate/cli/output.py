@@ -24,8 +24,8 @@ from tidegate.settings import read_command_name
 MAX_SHOWN_BATCHES = 5
 MAX_SHOWN_ACTIONS = 5
 COMMAND_PATTERN = re.compile(
-    r"(?<![\w./=-])tidegate(?= (?:answer-rollback|backfill|dead-letters|doctor|flush|jars|maintain|merge|plan|publish"
-    r"|rebase|record|skip|stage|status|undo-rollback)(?:[ ;,)`]|$))"
+    r"(?<![\w./=-])tidegate(?= (?:answer-rollback|backfill|dead-letters|doctor|flush|init|jars|maintain|merge|plan"
+    r"|publish|rebase|record|skip|stage|status|undo-rollback)(?:[ ;,)`]|$))"
 )
 # what moves a terminal's cursor, changes its colours or its title, or turns the direction of writing
 CONTROL_PATTERN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tidegate.cli.output import name_command
 from tidegate.config.catalogs_file import list_catalog_problems
 from tidegate.config.models.publication import build_publication_schema
 from tidegate.config.pipeline_file import (
@@ -17,7 +18,7 @@ from tidegate.config.pipeline_file import (
 )
 from tidegate.config.publication_file import check_topics_of_others, load_publication, load_publications
 from tidegate.errors import ConfigurationError
-from tidegate.settings import find_folder_around, find_include_folder
+from tidegate.settings import FIRST_COMMAND, find_folder_around, find_include_folder
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.publication import Publication
 
@@ -85,7 +86,10 @@ def _print_checked(
         for checked_file in results:
             lines += _describe_result(checked_file.name, checked_file.result, printed_lines=lines)
         lines += [f"warning: {warning}" for warning in unread_warnings]
-        print("\n".join(lines) or f"no pipelines in {find_include_folder()}")
+        print(
+            "\n".join(lines)
+            or name_command(f"no pipelines in {find_include_folder()}; propose one with: {FIRST_COMMAND}")
+        )
     return 1 if is_wrong else 0
 
 

@@ -4,10 +4,11 @@ import argparse
 import json
 from typing import TypedDict
 
+from tidegate.cli.output import name_command
 from tidegate.config.pipeline_file import load_all_pipelines
 from tidegate.config.publication_file import load_publications
 from tidegate.errors import ConfigurationError
-from tidegate.settings import find_include_folder
+from tidegate.settings import FIRST_COMMAND, find_include_folder
 from tidegate.spec.pipeline import UNKNOWN_FILE, FileDescription, Pipeline
 from tidegate.spec.publication import Publication
 
@@ -40,7 +41,7 @@ def run_list(words: argparse.Namespace) -> int:
         print(json.dumps({"pipelines": pipelines, "publications": publications}))
     else:
         lines = [*map(_format_pipeline, pipelines), *map(_format_publication, publications)]
-        print("\n".join(lines) or f"no pipelines in {include}")
+        print("\n".join(lines) or name_command(f"no pipelines in {include}; propose one with: {FIRST_COMMAND}"))
     return 1 if any(entry["error"] for entry in (*pipelines, *publications)) else 0
 
 

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from tidegate.errors import ConfigurationError
-from tidegate.settings import find_airflow_home, find_home_folder, find_include_folder, is_checkout
+from tidegate.settings import FIRST_COMMAND, find_airflow_home, find_home_folder, find_include_folder, is_checkout
 
 ALL_DAGS = '''"""Tidegate's DAGs, those of each file that is right. Written by `tidegate airflow install`."""
 
@@ -144,7 +144,8 @@ def list_next_steps(include: Path) -> list[str]:
     return [
         *steps,
         f"say in {include / 'catalogs.yaml'} where tables live",
-        f"write pipeline files into {include / 'pipelines'}, and check them: tidegate validate",
+        f"write pipeline files into {include / 'pipelines'}, or propose them with: {FIRST_COMMAND}",
+        "check them with: tidegate validate",
         "make the connections that they name: kafka_default and spark_default, unless they name others",
         "give Spark its jars: docs/install.md, or `tidegate jars` for a server on this machine",
         "start Airflow's services again",

@@ -14,7 +14,7 @@ from tidegate.diagnosis.finding import Finding, make_error, make_ok, make_warnin
 from tidegate.errors import ConfigurationError
 from tidegate.model.offsets import format_names
 from tidegate.redaction import has_secret
-from tidegate.settings import format_path, walk_files
+from tidegate.settings import FIRST_COMMAND, format_path, walk_files
 from tidegate.spec.pipeline import Catalog, Pipeline
 from tidegate.spec.publication import Publication
 from tidegate.spec.source import Source
@@ -72,7 +72,7 @@ def read_files(include: Path, names: tuple[str, ...]) -> tuple[Files, list[Findi
     if files.pipelines or files.publications:
         findings.append(make_ok("files.pipelines", f"{numbers}: can be used"))
     else:
-        text = f"include={include}: no pipeline or publication can be used; write one, see docs/pipeline-file.md"
+        text = f"include={include}: no pipeline or publication can be used; propose one with: {FIRST_COMMAND}"
         findings.append(make_warning("files.pipelines", text))
     # each pipeline file repeats, or quotes, what is wrong with the catalogs
     repeats = [n for n, later in enumerate(findings) if any(first.cause in later.cause for first in findings[:n])]

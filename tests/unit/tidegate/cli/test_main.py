@@ -13,7 +13,7 @@ from unittest.mock import Mock
 import pytest
 from tidegate.cli.main import main
 from tidegate.errors import BadRecord, ConfigurationError, GiveUp, PositionLost, RetryLater, TidegateError
-from tidegate.settings import read_version
+from tidegate.settings import format_path, read_version
 
 ROOT = Path(__file__).parents[4]
 CATALOGS = """
@@ -405,3 +405,24 @@ def test_failure_at_a_terminal_names_the_page_of_the_runbook(
         monkeypatch.setattr(sys.stderr, "isatty", lambda at_terminal=at_terminal: at_terminal)
         assert main(["list"]) == 1
         assert capsys.readouterr().err == f"{problem}\n{message if at_terminal else ''}"
+
+
+@pytest.mark.parametrize("command", ["list", "validate"])
+def test_folder_without_a_pipeline_leads_to_the_command_that_proposes_one(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "pipelines").mkdir()
+    (tmp_path / "catalogs.yaml").write_text(CATALOGS)
+    monkeypatch.setenv("TIDEGATE_INCLUDE", str(tmp_path))
+    monkeypatch.setenv("TIDEGATE_COMMAND", "bin/tidegate")
+    main([command])
+    assert "propose one with: bin/tidegate init --topic TOPIC --to CATALOG.NAMESPACE.TABLE" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("is_installed", "shown"), [(True, "{}/Include/p.yaml"), (False, "Include/p.yaml")])
+def test_path_in_a_message_is_whole_where_the_package_is_installed(
+    is_installed: bool, shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDEGATE_HOME", str(tmp_path))
+    monkeypatch.setattr("tidegate.settings.is_checkout", lambda: not is_installed)
+    assert format_path(tmp_path / "Include" / "p.yaml") == shown.format(tmp_path)
