@@ -143,7 +143,7 @@ def test_backfill_on_the_page_shows_what_it_applies_and_then_applies_it(admin: P
     scene.airflow.unpause(dag)
     before = {run["dag_run_id"] for run in scene.airflow.list_runs(dag)}
     admin.goto(f"{scene.stack.airflow_url}/tidegate/pipelines/letters")
-    admin.get_by_role("button", name="Backfill").click()
+    admin.get_by_role("button", name="Backfill …").click()
     dialog = admin.get_by_role("dialog")
     dialog.get_by_label("Ranges").fill('{"letters": {"0": [0, 99]}}')
     dialog.get_by_role("button", name="Preview").click()
