@@ -2,6 +2,7 @@
 
 import math
 import re
+from base64 import b64decode
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -20,6 +21,8 @@ MOMENT_PATTERN = re.compile(
 )
 NUMBER_PATTERN = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?")
 MICROSECOND_DIGITS = 6
+BASE64_PATTERN = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
+MAX_DECIMAL_BYTES = 16  # of a number of 38 digits
 
 
 class TextKind(StrEnum):
@@ -31,6 +34,8 @@ class TextKind(StrEnum):
     FINE_MOMENT = "fine moment"  # with parts of a microsecond
     NUMBER = "number"
     EMPTY = "empty"
+    ENCODED = "encoded"  # base64 of so few bytes that they may be the number of a decimal
+    ENCODABLE = "encodable"  # the same, and any word of four letters
     OTHER = "other"
 
 
@@ -165,6 +170,12 @@ class Observed:
             self.element.merge(other_numbers.element)
 
 
+def _find_encoding(text: str) -> TextKind:
+    if not BASE64_PATTERN.fullmatch(text) or len(b64decode(text)) > MAX_DECIMAL_BYTES:
+        return TextKind.OTHER
+    return TextKind.ENCODED if text.endswith("=") else TextKind.ENCODABLE
+
+
 def find_text_kind(text: str) -> TextKind:
     """By the text's form alone."""
     if not text:
@@ -173,7 +184,7 @@ def find_text_kind(text: str) -> TextKind:
         return TextKind.DATE if _is_date(text) else TextKind.OTHER
     match = MOMENT_PATTERN.fullmatch(text)
     if match is None:
-        return TextKind.NUMBER if NUMBER_PATTERN.fullmatch(text) else TextKind.OTHER
+        return TextKind.NUMBER if NUMBER_PATTERN.fullmatch(text) else _find_encoding(text)
     if not _is_moment(match):
         return TextKind.OTHER
     if (match[3] or "")[MICROSECOND_DIGITS:].strip("0"):
@@ -355,6 +366,9 @@ def _guess_text(observed: Observed) -> Guess:
         return Guess(TEXT, (), (check,))
     if kinds & {TextKind.DATE, *moments} and TextKind.EMPTY in kinds:
         return Guess(TEXT, (), (f"dates or times, and {observed.texts[TextKind.EMPTY]} empty texts that are none",))
+    if TextKind.ENCODED in kinds and kinds <= {TextKind.ENCODED, TextKind.ENCODABLE, TextKind.NUMBER}:
+        check = "always base64 of few bytes, as Debezium writes a DECIMAL; set its decimal.handling.mode to string"
+        return Guess(TEXT, (), (check,))
     return Guess(TEXT)
 
 
