@@ -134,7 +134,7 @@ def propose_backfill(session: Session, request: BackfillRequest) -> ProposedBack
         for part in busy:
             refuse_waiting_letters(sessions[part.table], part.ranges, positions[part.table])
         if not busy:
-            raise NothingToDo(f"pipeline={pipeline.name}: no offset lies in the wanted range")
+            raise NothingToDo(f"pipeline={pipeline.name}: the range has no offset to apply")
         ids = {t: i for t, i in log.topic_ids.items() if any(t in part.ranges.by_topic for part in busy)}
         content = {"asked": request.text, "max_records": pipeline.merge.max_records, "tables": busy}
         backfill = Backfill.build(pipeline.name, **content, cluster_id=log.cluster_id, topic_ids=ids)

@@ -50,7 +50,7 @@ def judge_error(catalogs: Catalogs, verb: str, table: str, error: Exception) -> 
         )
     if isinstance(error, UnknownMetadata):
         return GiveUp(
-            f"table={table}: PyIceberg knows not all of its metadata: {error}; formats after 2 and their types are not "
+            f"table={table}: PyIceberg cannot read its metadata: {error}; formats after 2 and their types are not "
             "supported yet; use a table of format 2"
         )
     if isinstance(error, CommitStateUnknownException):

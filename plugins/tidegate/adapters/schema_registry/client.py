@@ -145,7 +145,7 @@ def require_registry(name: str, settings: Mapping[str, Any]) -> None:
 def explain_odd_answer(name: str, place: str, fault: Exception) -> ConfigurationError:
     """For an answer with status 200 that no registry sends: a proxy's page, or a schema without its text."""
     return ConfigurationError(
-        f"registry={name} {place}: the answer is none of a schema registry: "
+        f"registry={name} {place}: this is no answer of a schema registry: "
         f"{type(fault).__name__}: {format_one_line(fault)}; check the registry's address, and what stands before it"
     )
 

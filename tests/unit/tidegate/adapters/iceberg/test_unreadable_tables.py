@@ -105,7 +105,7 @@ def test_table_with_what_pyiceberg_does_not_know_is_refused_once_and_for_all(sho
     for look in (lambda: tables.read_state(name, "p"), lambda: snapshots.read_table(name)):
         with pytest.raises(GiveUp) as error_info:
             look()
-        assert str(error_info.value).startswith(f"table={name}: PyIceberg knows not all of its metadata: ")
+        assert str(error_info.value).startswith(f"table={name}: PyIceberg cannot read its metadata: ")
         assert word in str(error_info.value)
         assert str(error_info.value).endswith("; use a table of format 2")
         assert "\n" not in str(error_info.value)

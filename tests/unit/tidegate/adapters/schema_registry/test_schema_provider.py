@@ -97,13 +97,13 @@ def test_schema_that_is_none_is_named_by_subject_version_and_id(
 @pytest.mark.parametrize("page", ["<html>Sign in</html>", "[{}]", "7", '{"versions": 1}'])
 def test_page_of_a_proxy_is_no_schema_registry(registry: SchemaRegistry, page: str) -> None:
     registry.page = page
-    with pytest.raises(ConfigurationError, match="subject=orders-value: the answer is none of a schema registry"):
+    with pytest.raises(ConfigurationError, match="subject=orders-value: this is no answer of a schema registry"):
         describe(build_registry_table(registry, "avro"))
-    with pytest.raises(ConfigurationError, match="id=7: the answer is none of a schema registry"):
+    with pytest.raises(ConfigurationError, match="id=7: this is no answer of a schema registry"):
         Registry("r", {"url": registry.url}).read_text(7)
     apicurio = build_registry_table(registry, "avro")
     own_api = replace(apicurio.value, options={"registry": f"{registry.url}/apis/registry/v3"})
-    with pytest.raises(ConfigurationError, match="subject=orders-value: the answer is none of a schema registry"):
+    with pytest.raises(ConfigurationError, match="subject=orders-value: this is no answer of a schema registry"):
         describe(replace(apicurio, value=own_api))
 
 
