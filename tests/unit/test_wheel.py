@@ -135,7 +135,9 @@ def test_install_writes_what_an_airflow_needs_and_a_second_one_changes_nothing(r
     written_files = {path.relative_to(home).as_posix() for path in home.rglob("*")}
     dags = {"dags/tidegate_dags.py", "dags/tidegate_refused_files.py"}
     assert dags | {"include/pipelines", "include/publications", "include/catalogs.yaml"} <= written_files
-    assert "check them: tidegate validate\n" in first.stdout
+    assert (
+        "tidegate init --topic TOPIC --to CATALOG.NAMESPACE.TABLE; and check them: tidegate validate\n" in first.stdout
+    )
     before = {path: (path.read_text(), path.stat().st_mtime_ns) for path in home.rglob("*") if path.is_file()}
     second = run("airflow", "install", "--json")
     assert set(json.loads(second.stdout)["files"].values()) == {"unchanged"}

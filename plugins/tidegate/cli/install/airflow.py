@@ -144,8 +144,8 @@ def list_next_steps(include: Path) -> list[str]:
     return [
         *steps,
         f"say in {include / 'catalogs.yaml'} where tables live",
-        f"write pipeline files into {include / 'pipelines'}, or propose them with: {FIRST_COMMAND}",
-        "check them with: tidegate validate",
+        f"write pipeline files into {include / 'pipelines'}, or propose them with: {FIRST_COMMAND}; and "
+        "check them: tidegate validate",
         "make the connections that they name: kafka_default and spark_default, unless they name others",
         "give Spark its jars: docs/install.md, or `tidegate jars` for a server on this machine",
         "start Airflow's services again",
