@@ -309,3 +309,20 @@ def test_key_field_that_becomes_null_or_was_null_moves_the_row(spark: Any, word:
         rows.setdefault(offset, []).append((key["id"], key["part"], op))
     assert list(rows.values())[: len(MOVES)] == [wanted for *_, wanted in MOVES]
     assert len(messages) == len(MOVES) or rows[len(MOVES)] == [row for *_, wanted in MOVES for row in wanted]
+
+
+def test_fields_of_a_maxwell_record_whose_key_is_in_its_row_are_shown_as_text(workbench) -> None:
+    """The key has its own types, whatever the decoder is asked for: the command ended with a TypeError."""
+    topic = workbench.topic(2)
+    key = {**KEY, "from": "value"}
+    workbench.pipeline("shown", [topic], key=key, value={"format": "maxwell-json", "schema": SCHEMA})
+    wrong = {**build_row(8, "b"), "amount": "many"}
+    records = [(None, build_maxwell_message("insert", row), {"partition": 1}) for row in (build_row(7, "a"), wrong)]
+    workbench.produce(topic, *records)
+    found = []
+    for offset in (0, 1):
+        answer = workbench.run_cli("record", "shown", "--at", f"{topic}:1:{offset}", "--json")
+        (table,) = json.loads(answer.stdout)["tables"]
+        fields = {(field["part"], field["name"]): field["found"] for field in table["fields"]}
+        found.append((table["reason"] is None, fields["key", "id"], fields["value", "amount"]))
+    assert found == [(True, "7", "1.50"), (False, None, "many")]  # of a row that is bad nobody takes the key
