@@ -3,6 +3,7 @@
 from typing import Any
 
 from tidegate.schema.data_types import Column
+from tidegate.schema.inferred_types import Infer
 from tidegate.spec.pipeline import Merge, Pipeline
 from tidegate.spec.source import KeyFormat, Source, ValueFormat
 from tidegate.spec.table import Table
@@ -13,10 +14,13 @@ def build_table(name: str = "lake.shop.orders", mode: str = "upsert_delete", **s
     upsert, delete = mode in ("upsert", "upsert_delete"), mode in ("delete", "upsert_delete")
     keys = settings.pop("keys", ("id",))
     columns = settings.pop("columns", (*(Column(k, "STRING") for k in keys), Column("name", "STRING")))
-    key = KeyFormat(fields=tuple(keys), prefix=settings.pop("prefix", ""))
+    key = KeyFormat(fields=tuple(keys), prefix=settings.pop("prefix", ""), columns=settings.pop("key_columns", None))
     unavailable = settings.pop("unavailable", None)
     fields_include, options = settings.pop("fields_include", "ALL"), settings.pop("options", {})
-    value = ValueFormat(columns=columns, fields_include=fields_include, unavailable=unavailable, options=options)
+    value = ValueFormat(
+        columns=columns, fields_include=fields_include, unavailable=unavailable, options=options,
+        unknown_fields=settings.pop("unknown_fields", "warn"), infer=settings.pop("infer", Infer()),
+    )  # fmt: skip
     return Table(name, settings.pop("topics", ("orders",)), key, value, upsert, delete, **settings)
 
 

@@ -6,11 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from tidegate.jobs.stage_job import StageTable
+from tidegate.schema.data_types import parse_type
 from tidegate.spec.projection import Projection
 from tidegate.spec.table import Route
 
 from fakes.broker import Record
 from fakes.folded import replace_placeholders
+from fakes.grown_values import fit_value, respell
 from fakes.lake import MemoryDestination
 from fakes.tables import Row
 
@@ -37,6 +39,12 @@ class RecordDecoder:
         prefix = table.key.prefix
         key = {c.name: source.get(c.name.removeprefix(prefix)) for c in table.key_columns}
         value = None if record.value is None else {c.name: record.value.get(c.name) for c in table.value_columns}
+        if value is not None and table.value.adds_columns:
+            fields = respell(table, record.value)
+            try:
+                value = {c.name: fit_value(fields.get(c.name), parse_type(c.type)) for c in table.value_columns}
+            except ValueError as error:
+                return "bad", {**place, "reason": f"a column does not hold the value {error}"}
         value_fields = {
             name: field_value
             for name, field_value in (value or {}).items()

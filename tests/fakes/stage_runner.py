@@ -11,6 +11,7 @@ from tidegate.model.batch import RECORD_COUNTS, exceeds_tolerance
 
 from fakes.broker import MemoryBroker, Record
 from fakes.dead_letters import list_waiting_records
+from fakes.grown_values import find_lacking_columns
 from fakes.lake import MemoryDestination
 from fakes.record_decoder import BAD, RecordDecoder, has_placeholder
 from fakes.tables import Row
@@ -45,6 +46,7 @@ class StageRunner(RecordDecoder):
         outcome |= dict.fromkeys(DELETE_COUNTS, 0) if table.sequence else {}
         outcome |= dict.fromkeys(UNCHANGED_COUNTS, 0) if table.stages_kept else {}
         stamps: dict[str, dict[str, int]] = {}
+        values: list[Any] = []
         skipped_count = 0
         for topic, partition, start, end in job.ranges:
             records = self._read_records(job, (topic, partition, start, end))
@@ -61,6 +63,7 @@ class StageRunner(RecordDecoder):
                 fate, row = self.decode_record(table, topic, partition, record)
                 outcome[fate] += 1
                 if fate == "staged":
+                    values += [] if row["op"] == "d" else [record.value]
                     if row["op"] == "t":
                         outcome[TRUNCATED_AT] = record.offset
                     if table.sequence and row["op"] == "d":
@@ -83,6 +86,8 @@ class StageRunner(RecordDecoder):
         if table.set_aside is not None:
             outcome["dead_lettered"], outcome["bad"] = skipped_count, outcome["bad"] - skipped_count
             outcome["bad"] = skipped_count if exceeds_tolerance(skipped_count, table.set_aside) else outcome["bad"]
+        if table.value.adds_columns and not table.keys_only:
+            outcome |= find_lacking_columns(table, values)
         return rows, {**outcome, "timestamps": stamps}
 
     def _read_records(self, job: StageJob, offset_range: tuple[str, int, int, int]) -> list[Record]:

@@ -157,7 +157,8 @@ class MemoryStagingStore(MemoryTableStore):
         return []
 
     def read_job_outcome(self, intermediate: str, batch: int, attempt: str) -> StageOutcome | None:
-        raise AssertionError("nothing was left in a folder")
+        text = self.read_property(intermediate, resource_names.name_counted_property(attempt))
+        return None if text is None else StageOutcome.from_json(text, f"intermediate={intermediate}")
 
     def read_discovered_names(self, intermediate: str, batch: int, attempt: str) -> DiscoveredNames | None:
         raise AssertionError("nothing was left in a folder")

@@ -130,7 +130,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         f"CASE WHEN {delete} THEN '{DELETE}' ELSE '{UPSERT}' END AS change",
         f"CASE WHEN {delete} THEN NULL {render_header_cases('value', options)} {render_unreadable_cases('j', misfits)} "
         f"WHEN row IS NULL THEN '{OVERFLOW_REASON}' "
-        f"{render_no_column_case('value_text', 'row', fields, columns)} "
+        f"{'' if table.value.adds_columns else render_no_column_case('value_text', 'row', fields, columns)} "
         f"{render_respelled_case('value_text', 'row', fields, is_named=True)} "
         f"ELSE {render_inner_reason('row', fields, 'the value')} END AS located_reason",
         *list_unknown_fields(table, "row", columns, [()]),

@@ -29,6 +29,7 @@ def can_read_plainly(table: StageTable) -> bool:
     return (
         all(get_format(format_name.format).has_plain_pass and not format_name.options for format_name in formats)
         and not table.key.from_value
+        and not table.value.adds_columns
         and bool(table.value_columns)
         and (not table.key_columns or render_plain_key(list_key_fields(table).columns, "key_text") is not None)
         and all(_is_plain(column) for column in table.value_columns)

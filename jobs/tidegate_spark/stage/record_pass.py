@@ -22,8 +22,10 @@ from tidegate.jobs.stage_outcome import (
 from tidegate.model.batch import DISPOSITIONS, RECORD_COUNTS, exceeds_tolerance
 from tidegate.model.offsets import Ranges
 from tidegate.model.unknown_fields import UnknownFields
+from tidegate.schema.inferred_types import GrownColumns, grow_columns
 from tidegate.sql.spark import quote, render_literal
 
+from tidegate_spark.fields.json.hollow_values import render_without_hollow_values
 from tidegate_spark.formats.change_events.unavailable_values import (
     KEPT_COLUMN,
     add_old_key_deletes,
@@ -51,7 +53,7 @@ from tidegate_spark.stage.key import (
 )
 from tidegate_spark.stage.projection import project_rows
 from tidegate_spark.stage.sequence import add_sequence
-from tidegate_spark.stage.unknown_fields import gather_unknown_fields, render_count_of_sets, sum_sets
+from tidegate_spark.stage.unknown_fields import gather_kinds, gather_unknown_fields, render_count_of_sets, sum_sets
 from tidegate_spark.stage.value import add_value
 
 # Beyond this many partitions no valid-through time is kept: each costs an aggregate in the pass over the records.
@@ -116,11 +118,29 @@ def count_unknown_fields(observed: dict[str, Any], records: DataFrame, table: St
     unknown_fields = sum_sets(observed[UNKNOWN_SETS], number)
     if unknown_fields is not None:
         return unknown_fields
+    return gather_unknown_fields(_read_unknown_fields(records, table), number)
+
+
+def find_lacking_columns(observed: dict[str, Any], records: DataFrame, table: StageTable) -> GrownColumns:
+    """The columns that hold what the rows of these records have beside their columns, after a pass over them.
+
+    If they have any such field, the records are read once more. Of too many fields only the number counts.
+    """
+    if not table.value.adds_columns or not observed.get(UNKNOWN_FIELDS):
+        return GrownColumns()
+    infer = table.value.infer
+    kinds = gather_kinds(_read_unknown_fields(records, table))
+    lacking = grow_columns(table.value_columns, set(table.fixed), kinds, infer)
+    return replace(lacking, columns=lacking.columns[: infer.max_new_columns])
+
+
+def _read_unknown_fields(records: DataFrame, table: StageTable) -> DataFrame:
+    """The decoded records that have unknown fields."""
     decoded = decode(_count_records(records, table), table)
     # Spark pushes a condition down through each step of decoding, and writes all steps into it: it would not end to
     # plan. It pushes none through an observation.
     barrier = [F.expr(f"count_if({HAS_UNKNOWN_FIELDS})").alias(UNKNOWN_FIELDS)]
-    return gather_unknown_fields(PassCounts().observe(decoded, barrier).where(HAS_UNKNOWN_FIELDS), number)
+    return PassCounts().observe(decoded, barrier).where(HAS_UNKNOWN_FIELDS)
 
 
 def _count_records(records: DataFrame, table: StageTable) -> DataFrame:
@@ -140,6 +160,8 @@ def decode(records: DataFrame, table: StageTable, *, is_plain: bool = False) -> 
     """
     is_name_registry = table.naming is not None and table.naming.name is None
     unnamed = "name_reason" if is_name_registry else "NULL"
+    if table.value.adds_columns:
+        records = records.withColumn("value_text", F.expr(render_without_hollow_values("value_text")))
     if is_plain:
         decoded_value = decode_plain_value(records, table)
     else:
@@ -293,7 +315,11 @@ def _list_extra_counts(table: StageTable) -> tuple[str, ...]:
 
 
 def build_outcome(
-    observed: dict[str, Any], ranges: Ranges, table: StageTable, unknown_fields: UnknownFields | None = None
+    observed: dict[str, Any],
+    ranges: Ranges,
+    table: StageTable,
+    unknown_fields: UnknownFields | None = None,
+    lacking: GrownColumns | None = None,
 ) -> StageOutcome:
     timestamps: dict[str, dict[int, int]] = {}
     for index, (topic, partition) in enumerate(_list_observed_partitions(ranges)):
@@ -307,6 +333,7 @@ def build_outcome(
     return StageOutcome(
         **counts,
         unknown_fields=unknown_fields,
+        lacking=lacking or GrownColumns(),
         applies_truncates=table.value.applies_truncates,
         truncated_at=observed.get(TRUNCATED_AT),
         timestamps=timestamps,

@@ -8,10 +8,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from tidegate.jobs.stage_outcome import UNKNOWN_FIELDS
 from tidegate.model.unknown_fields import MAX_NAME_CHARACTERS, MAX_NAMED_FIELDS, UnknownField, UnknownFields
+from tidegate.schema.inferred_types import ELEMENT_STEP, WHOLE, Steps
 
-WHOLE = "WHOLE"  # a number without a fraction, beyond BIGINT
+# 1.0 is a decimal without digits behind its point, and no whole number: the next one may be 1.5
 KIND = (
-    f"CASE WHEN schema_of_variant(x.value) RLIKE '^DECIMAL[(][0-9]+,0[)]' THEN '{WHOLE}' "
+    "CASE WHEN schema_of_variant(x.value) RLIKE '^DECIMAL[(][0-9]+,0[)]' "
+    f"AND try_variant_get(x.value, '$', 'BIGINT') IS NULL THEN '{WHOLE}' "
     "ELSE regexp_extract(schema_of_variant(x.value), '^[A-Z]+', 0) END"
 )
 # a field may stand several times in one record, inside of lists
@@ -21,6 +23,18 @@ FIRST = "i = array_position(transform(kinds, k -> k.path), x.path) - 1"
 # Records of one topic have few sets of such fields. So many of them Spark counts exactly while they pass.
 MAX_SETS = 1_000
 MAX_SET_CHARACTERS = 10_000  # a larger set would cost memory in this number
+MAX_DEPTH = 10  # of objects and lists in a field: what lies deeper is text
+MAX_PLACES = 10_000  # of all fields and what lies in them, each with its kinds
+PLACES_TYPE = "ARRAY<STRUCT<steps: ARRAY<STRING>, value: VARIANT>>"
+CHILDREN = (
+    "CASE WHEN startswith(schema_of_variant(p.value), 'OBJECT') "
+    "THEN transform(map_entries(try_variant_get(p.value, '$', 'MAP<STRING, VARIANT>')), "
+    "e -> named_struct('steps', array_append(p.steps, e.key), 'value', e.value)) "
+    "WHEN startswith(schema_of_variant(p.value), 'ARRAY') "
+    "THEN transform(try_variant_get(p.value, '$', 'ARRAY<VARIANT>'), "
+    f"e -> named_struct('steps', array_append(p.steps, '{ELEMENT_STEP}'), 'value', e)) "
+    f"ELSE CAST(array() AS {PLACES_TYPE}) END"
+)
 PLAIN_TYPES = {
     "BIGINT": "BIGINT",
     "DOUBLE": "DOUBLE",
@@ -77,3 +91,23 @@ def choose_type(kinds: Collection[str]) -> str:
     if types == {"BIGINT", "DOUBLE"}:
         return "DOUBLE"
     return types.pop() if len(types) == 1 else "STRING"
+
+
+def gather_kinds(records: DataFrame) -> dict[Steps, set[str]]:
+    """The kinds of the values of each field in the records' `unknown_fields`, and of what lies inside of it.
+
+    With more than `MAX_PLACES` some are left out, but not of how many fields there are.
+    """
+    own_places = f"transform({UNKNOWN_FIELDS}, x -> named_struct('steps', array(x.path), 'value', x.value))"
+    levels = records.selectExpr(f"CAST({own_places} AS {PLACES_TYPE}) AS level0")
+    for depth in range(1, MAX_DEPTH):  # column by column: Spark would write one expression of all levels anew for each
+        levels = levels.selectExpr("*", f"flatten(transform(level{depth - 1}, p -> {CHILDREN})) AS level{depth}")
+    kinds_of_levels = (f"transform(level{depth}, x -> struct(x.steps, {KIND} AS kind))" for depth in range(MAX_DEPTH))
+    places = levels.selectExpr(f"inline(array_distinct(concat({', '.join(kinds_of_levels)})))").distinct()
+    kinds: dict[Steps, set[str]] = {}
+    for row in places.where("kind <> 'VOID'").limit(MAX_PLACES).collect():
+        own_kinds = kinds.setdefault(tuple(row.steps), set())
+        own_kinds.add(row.kind)
+        if len(row.steps) == MAX_DEPTH and row.kind in ("OBJECT", "ARRAY"):
+            own_kinds.add("STRING")  # nobody has looked into it
+    return kinds

@@ -23,6 +23,7 @@ from tidegate.config.parsing.ddl import parse_columns
 from tidegate.config.parsing.select_statement import parse_select
 from tidegate.formats.registry import get_format
 from tidegate.schema.data_types import Column
+from tidegate.schema.inferred_types import Infer
 from tidegate.spec.pipeline import Heartbeat, Merge, Notifier, Pipeline, RiskPolicy, RollbackPolicy, Stage
 from tidegate.spec.runtime import Maintenance, Period, SparkMode, SparkTarget, UseWhen
 from tidegate.spec.source import (
@@ -192,6 +193,7 @@ def _to_value_format(value: ValueModel) -> ValueFormat:
         unavailable=unavailable or None,
         nanoseconds=finer,
         unknown_fields=value.unknown_fields,
+        infer=Infer(**value.infer.model_dump()),
     )
 
 

@@ -59,7 +59,8 @@ def merge(session: Session, staged_batch: StagedBatch) -> PublishedBatch:
     If main moved and the position did not, it begins again at 2. A batch that is published already is a success;
     `PublishedElsewhere` if another run has moved the position.
     """
-    work = BatchMerge(open_table(session, staged_batch.table), staged_batch, started_ms=session.now_ms())
+    table = open_table(session, staged_batch.table).add_columns(staged_batch.added)
+    work = BatchMerge(table, staged_batch, started_ms=session.now_ms())
     return retry_commits(session, work.prefix, partial(_run_round, work))
 
 
@@ -142,10 +143,16 @@ def _create_table(work: BatchMerge, *statement_names: str) -> None:
     pipeline = table.pipeline.name
     if not create.enabled:
         raise GiveUp(f"{work.prefix}: the table does not exist and create.enabled=false; create it and run again")
+    columns = _list_created_columns(table)
+    if not columns:
+        raise GiveUp(
+            f"{work.prefix}: no record has a field with a value, so there is no column to make the table of; declare "
+            "value.schema, or wait for other records"
+        )
     values = {
         "table": table.name,
         "parent": table.name.rsplit(".", 1)[0],
-        "columns": _list_created_columns(table),
+        "columns": columns,
         "partition_by": create.partition_by,
         "cluster_by": create.cluster_by,
         "identifiers": _find_identifiers(table),

@@ -271,6 +271,7 @@ def _plan_new_batch(session: Session, observed: TableWithLog, new: _NewBatches) 
         watermark=_classify_watermark(observed, new.reached_offsets, ranges),
         last_per_key=may_leave_out and is_deduplication_worth_it(share),
         superseded_share=share,
+        added=observed.queue[-1].added if observed.queue else (),
     )
 
 

@@ -6,6 +6,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from tidegate.errors import GiveUp, RetryLater
+from tidegate.flush.added_columns import find_lacking_columns
 from tidegate.flush.discover import advance_registry, build_name_finder, discover_tables
 from tidegate.flush.refusals import Failure, isolate_failure, join_failures, note_refusals
 from tidegate.flush.stage_request import build_stage_table, drops_queue
@@ -46,7 +47,8 @@ def stage_tables(session: Session, plan: Plan) -> StageResult:
        attempt.
     4. A table fails if its topic was created again or its log was cut since the plan, for a bad record, or for counts
        that do not add up.
-    5. Tables that records name for the first time are staged over equal ranges.
+    5. Tables whose records make columns (`value.unknown_fields: add`) are staged once more, with these.
+    6. Tables that records name for the first time are staged over equal ranges.
 
     Tables that the pipeline file no longer names are left out; `TableRemoved` if it names none. A repeat call uses what
     is staged, and stages its new batches again under their numbers.
@@ -119,13 +121,13 @@ class _Request(NamedTuple):
 
 
 def _stage_group(
-    session: Session, plan: Plan, group: tuple[PlannedBatch, ...]
+    session: Session, plan: Plan, group: tuple[PlannedBatch, ...], *, is_repeated: bool = False
 ) -> tuple[list[StagedBatch], list[Failure]]:
     requests, finder, failures = _build_requests(session, plan, group)
     if not requests and finder is None:
         return [], failures
     try:
-        staged_batches, failed_behind = _stage_requests(session, plan, requests, finder)
+        staged_batches, failed_behind = _stage_requests(session, plan, requests, finder, is_repeated=is_repeated)
         return staged_batches, failures + failed_behind
     except GiveUp as error:  # of the job itself
         failed_tables = {name for name, _ in failures}
@@ -155,27 +157,52 @@ def _build_requests(
 
 
 def _stage_requests(
-    session: Session, plan: Plan, requests: list[_Request], finder: _Request | None
+    session: Session, plan: Plan, requests: list[_Request], finder: _Request | None, *, is_repeated: bool
 ) -> tuple[list[StagedBatch], list[Failure]]:
     planned_batches = [request.planned for request in (*requests, *([finder] if finder else []))]
     stage_tables, stage_seconds = _run_group(
         session, plan, planned_batches[0], [request.stage_table for request in requests], finder and finder.stage_table
     )
     staged_batches = list[StagedBatch]()
+    growing = list[PlannedBatch]()
     failures = list[Failure]()
     for (planned_batch, _), stage_table in zip(requests, stage_tables, strict=True):
         with isolate_failure(planned_batch.table, failures):
+            added = find_lacking_columns(session, planned_batch, stage_table)
+            if added:
+                growing.append(replace(planned_batch, added=added))
+                continue
             # 4.
             staged_batch = read_staged_batch(session, planned_batch, stage_table)
             if staged_batch.unknown_fields is not None:
                 place = f"pipeline={session.pipeline.name} table={staged_batch.table} batch={staged_batch.batch}"
                 log.warning("%s: %s", place, staged_batch.unknown_fields.describe())
             staged_batches.append(replace(staged_batch, stage_seconds=stage_seconds))
+    if growing and is_repeated:
+        raise RetryLater(f"pipeline={session.pipeline.name}: columns were changed meanwhile; it is staged again")
+    # 5.
+    wider = tuple(batch for batch in growing if not _waits_for_merge(session, batch))
+    wider_batches, failed_behind = _stage_group(session, plan, wider, is_repeated=True)
+    staged_batches += wider_batches
+    failures += failed_behind
     if finder is not None:
         with isolate_failure(finder.planned.table, failures):
-            # 5.
+            # 6.
             staged_batches += _stage_new_tables(session, plan, *finder)
     return staged_batches, failures
+
+
+def _waits_for_merge(session: Session, planned_batch: PlannedBatch) -> bool:
+    place = f"table={planned_batch.table} batch={planned_batch.batch}"
+    names = ", ".join(column.name for column in planned_batch.added)
+    if planned_batch.follows and _has_waiting_rows(session, planned_batch):
+        log.info(
+            "not staged in this run: %s: its records make columns, so it needs a new intermediate table, and the "
+            "present one has rows that are not published; they are merged first: columns=%s", place, names,
+        )  # fmt: skip
+        return True
+    log.info("staging again: %s: its records make columns=%s", place, names)
+    return False
 
 
 def _check_group_not_overtaken(session: Session, group: tuple[PlannedBatch, ...]) -> None:

@@ -23,6 +23,7 @@ from tidegate.table.columns import (
     find_grouped,
     find_retracting_answers,
     list_destination_columns,
+    list_fixed_names,
     list_record_key_columns,
     list_sequence_columns,
     list_staged_columns,
@@ -40,6 +41,7 @@ from tidegate.table.session import TableSession, open_table
 SKIPPED_PROPERTY = "skipped"
 MAX_SKIPPED_RECORDS = 100  # more of them say that the schema is wrong, not a record
 SET_ASIDE = Errors("all", MAX_SKIPPED_RECORDS)
+NO_COLUMN = Column("_tidegate_none", "STRING")  # of staged rows, before records have made any
 
 
 @dataclass(frozen=True)
@@ -127,13 +129,14 @@ SUMMARY_FIELDS = (
     "follows",
     "watermark",
     "keys_differ",
+    "added",
 )
 
 
 def build_stage_table(
     session: Session, plan: Plan, planned: PlannedBatch, *, intermediate: str = "", note: str = ""
 ) -> StageTable:
-    table_session = open_table(session, planned.table).refresh()
+    table_session = open_table(session, planned.table).add_columns(planned.added).refresh()
     check_adopted_types(table_session.spec, table_session.resolved)
     table = pin_dimensions(session, table_session.resolved)
     list_destination_columns(table, table_session.metadata)  # refuses columns that no table holds together
@@ -161,12 +164,13 @@ def build_stage_table(
         last_per_raw_key=planned.last_per_key and not skips and can_keep_last_per_key(session.pipeline, table),
         set_aside=staged_table.errors.max_dead_letters,
         skips=skips,
+        fixed=list_fixed_names(table_session.spec, table_session.metadata) if table.value.adds_columns else (),
     )
 
 
 def drops_queue(session: Session, planned: PlannedBatch) -> bool:
     """Whether staging this batch would drop older ones that wait: skipping a record makes the table anew."""
-    table_session = open_table(session, planned.table).refresh()
+    table_session = open_table(session, planned.table).add_columns(planned.added).refresh()
     table = pin_dimensions(session, table_session.resolved)
     if table.errors.max_dead_letters is not None or not list_skipped_records(
         session.pipeline.name, table_session.state
@@ -182,7 +186,7 @@ def _describe_records(session: Session, table: Table, planned: PlannedBatch, att
     return StageTable(
         intermediate="", attempt=attempt, summary={}, property="",
         key=replace(table.key, columns=None), key_columns=list_record_key_columns(table),
-        value=replace(table.value, columns=None), value_columns=list_value_columns(table),
+        value=replace(table.value, columns=None, added=()), value_columns=list_value_columns(_fill_columns(table)),
         metadata=metadata,
         ignore_deletes=not table.delete,
         when=table.when, route=table.route, delete_when=table.delete_when, retracts=find_retracting_answers(table),
@@ -198,6 +202,12 @@ def _describe_records(session: Session, table: Table, planned: PlannedBatch, att
         key_limits=list_key_limits(table, folder_limits),
         value_limits=list_value_limits(table, metadata, folder_limits),
     )  # fmt: skip
+
+
+def _fill_columns(table: Table) -> Table:
+    if not table.value.adds_columns or list_value_columns(table):
+        return table
+    return replace(table, value=replace(table.value, columns=(NO_COLUMN,)))
 
 
 def _find_landing_folder(
@@ -231,7 +241,7 @@ def _render_table_creation(
         "table": intermediate,
         "parent": table.name.rsplit(".", 1)[0],
         "keys": fields or (Column("bytes", "BINARY"),),
-        "values": list_staged_columns(table, session.pipeline.source.metadata),
+        "values": list_staged_columns(_fill_columns(table), session.pipeline.source.metadata),
         "sequence": list_sequence_columns(table, session.pipeline.source.metadata),
         "shape": shape,
         "batch": batch,
@@ -261,6 +271,7 @@ def _build_staged_batch(table: TableSession, plan: Plan, planned: PlannedBatch) 
         follows=planned.follows,
         watermark=planned.watermark,
         keys_differ=planned.keys_differ,
+        added=planned.added,
     )  # fmt: skip
 
 

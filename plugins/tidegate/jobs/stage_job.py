@@ -18,6 +18,7 @@ from tidegate.jobs.lasting_failures import (
 from tidegate.model.kafka_log import Epochs
 from tidegate.model.offsets import Ranges
 from tidegate.schema.data_types import Column
+from tidegate.schema.inferred_types import Infer
 from tidegate.spec.projection import Projection, parse_projection
 from tidegate.spec.source import KeyFormat, ValueFormat
 from tidegate.spec.table import Route
@@ -43,6 +44,7 @@ class StageTable:
     What the records are:
 
     - `key`, `key_columns`, `value`, `value_columns`: the two formats, and the columns that are decoded of each.
+    - `fixed`: names, case-folded, of columns that do not grow with the records.
     - `metadata`: the word of `metadata` by column. `topic_column`: one that is a part of the key too, empty for none.
     - `epochs`: the leader's epoch of each partition's records. `partition_time`: record or wall-clock.
     - `unchanged`: columns in which the source may write a placeholder for an unchanged value.
@@ -108,6 +110,7 @@ class StageTable:
     value_limits: tuple[tuple[str, str], ...] = ()
     is_partial: bool = False
     topic_column: str = ""
+    fixed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -193,9 +196,11 @@ def _parse_stage_table(data: dict[str, Any]) -> StageTable:
     for name in ("key_columns", "value_columns"):
         ready[name] = _parse_columns(data[name])
     ready["key"] = KeyFormat(**{**data["key"], "fields": tuple(data["key"]["fields"]), "columns": None})
-    ready["value"] = ValueFormat(**{**data["value"], "columns": None})
+    value = {"columns": None, "infer": Infer(**data["value"]["infer"]), "added": ()}
+    ready["value"] = ValueFormat(**{**data["value"], **value})
     ready |= {
-        name: tuple(data[name]) for name in ("create", "sequence", "verified", "unchanged", "retracts", "grouped")
+        name: tuple(data[name])
+        for name in ("create", "sequence", "verified", "unchanged", "retracts", "grouped", "fixed")
     }
     ready["select"] = None if data["select"] is None else parse_projection(data["select"])
     ready["skips"] = None if data["skips"] is None else tuple((t, p, o) for t, p, o in data["skips"])

@@ -9,6 +9,8 @@ from tidegate.jobs.job_results import build_error, parse_job_result, read_count,
 from tidegate.model.batch import RECORD_COUNTS, Counts, StagedBatch
 from tidegate.model.offsets import Offsets, Ranges, parse_offsets
 from tidegate.model.unknown_fields import UnknownFields
+from tidegate.schema.data_types import Column
+from tidegate.schema.inferred_types import GrownColumns
 
 # What is counted for tables with `sequence_by`.
 DELETE_COUNTS = ("deletes", "unsequenced_deletes")
@@ -18,6 +20,7 @@ UNCHANGED_COUNTS = ("kept",)
 TRUNCATED_AT = "truncated_at"
 ROW_COUNT = "rows"  # that a stage job wrote, dead letters included: a record may be several
 UNKNOWN_FIELDS = "unknown_fields"
+LACKING_COLUMNS = "lacking_columns"
 # A Connect server waits a tenth of a second for the counts of a pass and then answers without them: it is made again.
 MAX_PASSES = 3
 EXTRA_COUNTS = (ROW_COUNT, *DELETE_COUNTS, *UNCHANGED_COUNTS)
@@ -68,6 +71,7 @@ class StageOutcome:
     - `deletes`, `unsequenced_deletes`: all deletes, and those without a sequence.
     - `kept`: rows that keep some value.
     - `unknown_fields`: what the staged rows hold beside their columns.
+    - `lacking`: the columns that the records make beside those of the job; without them nothing is merged.
     """
 
     read: int
@@ -82,6 +86,7 @@ class StageOutcome:
     unsequenced_deletes: int | None = None
     kept: int | None = None
     unknown_fields: UnknownFields | None = None
+    lacking: GrownColumns = field(default_factory=GrownColumns)
     applies_truncates: bool = False
     truncated_at: int | None = None
     timestamps: Offsets = field(default_factory=dict)
@@ -92,8 +97,8 @@ class StageOutcome:
         return Counts(span=span, **{name: getattr(self, name) for name in RECORD_COUNTS})
 
     def can_be_merged(self, span: int) -> bool:
-        """Whether no bad record failed the batch, and its counts add up to the span."""
-        return not self.bad and self.count_records(span).explain_imbalance() is None
+        """Whether no bad record failed the batch, its rows have all columns, and its counts add up to the span."""
+        return not self.bad and not self.lacking.fields and self.count_records(span).explain_imbalance() is None
 
     def to_staged_batch(self, table: str, summary: Mapping[str, str], snapshot_id: int) -> StagedBatch:
         """`summary`: the attempt's snapshot summary, which holds what the job was asked."""
@@ -113,6 +118,8 @@ class StageOutcome:
             data[TRUNCATED_AT] = self.truncated_at
         if self.unknown_fields is not None:
             data[UNKNOWN_FIELDS] = self.unknown_fields.to_dict()
+        if self.lacking.fields:
+            data[LACKING_COLUMNS] = asdict(self.lacking)
         first_bad = None if self.first_bad is None else asdict(self.first_bad)
         return {**data, "timestamps": self.timestamps, "first_bad": first_bad}
 
@@ -137,10 +144,17 @@ class StageOutcome:
             **counts,
             applies_truncates=TRUNCATED_AT in data,
             unknown_fields=UnknownFields.from_dict(data[UNKNOWN_FIELDS]) if UNKNOWN_FIELDS in data else None,
+            lacking=_parse_lacking(data.get(LACKING_COLUMNS)),
             truncated_at=None if data.get(TRUNCATED_AT) is None else read_count(data, TRUNCATED_AT),
             timestamps=parse_offsets(data["timestamps"]),
             first_bad=FirstBadRecord.from_dict(data["first_bad"]),
         )
+
+
+def _parse_lacking(data: Mapping[str, Any] | None) -> GrownColumns:
+    if data is None:
+        return GrownColumns()
+    return GrownColumns(tuple(Column(**column) for column in data["columns"]), read_count(data, "fields"))
 
 
 @dataclass(frozen=True)

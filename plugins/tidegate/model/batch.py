@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypedDict
 from tidegate.model.offsets import Offsets, Ranges, find_highest, parse_offsets
 from tidegate.model.position import Position, WatermarkSide
 from tidegate.model.unknown_fields import UnknownFields
+from tidegate.schema.data_types import Column
 
 
 class PublishOutcome(StrEnum):
@@ -139,6 +140,7 @@ class PlannedBatch:
     last_per_key: bool = False  # of each raw key's records only the last is decoded and staged
     # the share of records with a later one of their key, by a sample; None without one
     superseded_share: float | None = None
+    added: tuple[Column, ...] = ()  # columns that records made of the batches before it, as in `StagedBatch`
 
     @property
     def keys_differ(self) -> bool:
@@ -158,6 +160,7 @@ class PlannedBatch:
             "watermark": self.watermark,
             "last_per_key": self.last_per_key,
             "superseded_share": self.superseded_share,
+            "added": [asdict(column) for column in self.added],
             "ranges": self.ranges.to_dict(),
         }
 
@@ -168,6 +171,7 @@ class PlannedBatch:
             ranges=Ranges.from_dict(data["ranges"]),
             attempt=data["resumed_attempt"],
             watermark=WatermarkSide(data["watermark"]),
+            added=tuple(Column(**column) for column in data["added"]),
             **{name: data[name] for name in plain_fields},
         )
 
@@ -269,6 +273,8 @@ class StagedBatch:
     kept: int = 0  # rows that keep some value of the table
     truncated_at: int | None = None  # the offset of its last truncate, which removes all rows of earlier offsets
     unknown_fields: UnknownFields | None = None  # what its rows hold beside the columns
+    # columns of its rows that records made, beside those that the destination had when the rows were staged
+    added: tuple[Column, ...] = ()
     bytes: int = 0  # 0 if unknown
     stage_seconds: float = 0.0
     epochs: Offsets = field(default_factory=dict)
@@ -301,6 +307,7 @@ class StagedBatch:
         ready["timestamps"] = parse_offsets(data["timestamps"])
         ready["epochs"] = parse_offsets(data["epochs"])
         ready["watermark"] = WatermarkSide(data["watermark"])
+        ready["added"] = tuple(Column(**column) for column in data.get("added", ()))
         ready["ahead"] = tuple(StagedPart(*part) for part in data.get("ahead", ()))
         if data["unknown_fields"] is not None:
             ready["unknown_fields"] = UnknownFields.from_dict(data["unknown_fields"])

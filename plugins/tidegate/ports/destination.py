@@ -198,8 +198,8 @@ class StagingStore(Protocol):
         return []
 
     def read_job_outcome(self, intermediate: str, batch: int, attempt: str) -> StageOutcome | None:
-        """The counts in a landing folder; None if the stage job did not finish."""
-        return None
+        """The counts that a stage job has left, before its attempt is complete; None if it did not finish."""
+        ...
 
     def read_discovered_names(self, intermediate: str, batch: int, attempt: str) -> DiscoveredNames | None:
         """The names in a landing folder; None if the job did not finish."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tidegate.errors import GiveUp, PositionLost, RetryLater
+from tidegate.flush.added_columns import add_lacking_columns
 from tidegate.flush.stage_request import build_stage_table, list_skipped_records, make_room_for_letters
 from tidegate.flush.staged import read_staged_batch, run_or_take_over
 from tidegate.jobs.stage_job import StageJob
@@ -210,8 +211,14 @@ def _stage_group(group: list[tuple[Slice, StagePiece]]) -> None:
         stage_piece.ranges.span,
         content,
     )
-    for batch, table in zip(planned_batches, run_or_take_over(session, job), strict=True):
-        read_staged_batch(session, batch, table)
+    growing = list[tuple[Slice, StagePiece]]()
+    for (table_slice, _), batch, table in zip(group, planned_batches, run_or_take_over(session, job), strict=True):
+        if add_lacking_columns(table_slice.table, batch, table):
+            growing.append((table_slice, stage_piece))
+        else:
+            read_staged_batch(session, batch, table)
+    if growing:  # once more, with these columns
+        _stage_group(growing)
 
 
 def _check_log(table_slice: Slice, stage_piece: StagePiece, topic_log: Log) -> None:

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 from tidegate.errors import GiveUp, PositionLost, RetryLater
+from tidegate.flush.added_columns import add_lacking_columns
 from tidegate.flush.stage_request import build_stage_table
 from tidegate.flush.staged import read_staged_batch
 from tidegate.jobs.stage_job import DeadLetterSource, StageJob
@@ -222,7 +223,10 @@ def _stage_piece(work: Replay, number: int, ranges: Ranges, letters: LetterGroup
     )
     if not are_letters:
         check_same_log(session, work.prefix, ranges, position)
-    read_staged_batch(session, planned_batch, stage_table)
+    if add_lacking_columns(work.table, planned_batch, stage_table):
+        _stage_piece(work, number, ranges, letters, position)  # once more, with these columns
+    else:
+        read_staged_batch(session, planned_batch, stage_table)
 
 
 def _copy_dead_letters(work: Replay, letters: LetterGroup) -> DeadLetterSource:

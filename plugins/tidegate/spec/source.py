@@ -7,6 +7,7 @@ from typing import Any
 
 from tidegate.formats.registry import FORMATS
 from tidegate.schema.data_types import Column
+from tidegate.schema.inferred_types import Infer
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,14 @@ class ValueFormat:
     options: dict[str, Any] = field(default_factory=dict)  # the format's own, never a secret
     unavailable: str | None = None  # what the source writes in place of a large value that did not change
     nanoseconds: str | dict[str, str] = "refuse"  # refuse or truncate them, for all columns or by column
-    unknown_fields: str = "warn"  # what becomes of a field that no column holds: warn, refuse or ignore
+    unknown_fields: str = "warn"  # what becomes of a field that no column holds: warn, add, refuse or ignore
+    infer: Infer = field(default_factory=Infer)  # which columns records make, where they are added
+    # columns that records have made, and that the destination may not have yet; each as it is after it has grown
+    added: tuple[Column, ...] = ()
+
+    @property
+    def adds_columns(self) -> bool:
+        return self.unknown_fields == "add"
 
     @property
     def applies_truncates(self) -> bool:

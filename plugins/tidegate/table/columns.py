@@ -20,6 +20,7 @@ from tidegate.schema.data_types import (
     parse_type,
 )
 from tidegate.schema.evolution import add_old_names, to_struct
+from tidegate.schema.inferred_types import overlay_columns
 from tidegate.spec.projection import (
     Field,
     Projection,
@@ -82,15 +83,47 @@ def resolve_columns(table: Table, metadata: dict[str, str], state: TableState | 
     """Add what the destination holds to `table`; without a value schema, the destination's columns become it."""
     if state is None:
         return table
+    if table.value.adds_columns:
+        return _resolve_growing(table, metadata, state)
     if table.value.columns is not None or table.select is not None:
         return replace(table, target_schema=state.struct)
+    columns = _list_found_columns(table, metadata, state)
+    return replace(table, value=replace(table.value, columns=columns), target_schema=state.struct)
+
+
+def _list_found_columns(table: Table, metadata: dict[str, str], state: TableState) -> tuple[Column, ...]:
     product_columns = {*metadata, table.key.into, *([table.deleted_column] if table.deletes == DeleteMode.SOFT else [])}
     product_columns |= set(table.history.columns) if table.history else set()
     product_columns |= {state.struct.find_name(name) for name in product_columns if name is not None}
     own_columns = {c.name: c for c in state.columns}  # one that was renamed may come under its old names too
     fields = [(name, inner) for name, inner in add_old_names(state.struct).fields if name not in product_columns]
-    columns = tuple(_adopt_found_type(own_columns.get(name), name, inner) for name, inner in fields)
-    return replace(table, value=replace(table.value, columns=columns), target_schema=state.struct)
+    return tuple(_adopt_found_type(own_columns.get(name), name, inner) for name, inner in fields)
+
+
+def _resolve_growing(table: Table, metadata: dict[str, str], state: TableState) -> Table:
+    found_columns = _list_found_columns(table, metadata, state)
+    by_name = {column.name.casefold(): column for column in found_columns}
+    declared_columns = table.value.columns or ()
+    names = {column.name for column in (*declared_columns, *(table.key.columns or ()))}
+    key_types = {name: by_name.get((table.key.prefix + name).casefold()) for name in table.key.fields if name not in names}
+    own_names = {table.key.prefix + name for name in table.key.fields} | {column.name for column in declared_columns}
+    taken = {name.casefold() for name in own_names}
+    columns = (*declared_columns, *(column for column in found_columns if column.name.casefold() not in taken))
+    key_columns = (Column(name, column.type) for name, column in key_types.items() if column is not None)
+    return replace(
+        table,
+        key=replace(table.key, columns=(*(table.key.columns or ()), *key_columns)),
+        value=replace(table.value, columns=columns),
+        target_schema=state.struct,
+    )
+
+
+def list_fixed_names(table: Table, metadata: dict[str, str]) -> tuple[str, ...]:
+    """Return the names, case-folded, of what the file names itself: fields of records make no such columns."""
+    keys = (*table.key.fields, *(table.key.prefix + name for name in table.key.fields), table.key.into or "")
+    own_names = (*metadata, table.deleted_column, *(table.history.columns if table.history else ()))
+    declared_names = (column.name for column in table.value.columns or ())
+    return tuple(sorted({name.casefold() for name in (*keys, *own_names, *declared_names) if name}))
 
 
 def _adopt_found_type(column: Column | None, name: str, data_type: DataType) -> Column:
@@ -185,6 +218,8 @@ def list_verified_fields(table: Table) -> tuple[str, ...]:
 
 def list_value_columns(table: Table) -> tuple[Column, ...]:
     columns = table.value.columns
+    if table.value.adds_columns:
+        columns = overlay_columns(columns or (), table.value.added)
     if columns is None:
         raise ConfigurationError(
             f"value.schema of table={table.name} is missing and there is no table to take it from: add value.schema"

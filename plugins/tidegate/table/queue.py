@@ -27,9 +27,9 @@ def select_queue(
     if not staged_batches:
         return ()
     described = replace(table, spec=describe_table(table.session, table.spec))
-    shape = compute_shape(described.resolved, table.metadata)
     queue: list[StagedBatch] = []
     for batch in staged_batches:
+        shape = compute_shape(described.add_columns(batch.added).resolved, table.metadata)
         if _is_current(batch, table.state, shape) and _is_next(batch, queue, position):
             queue.append(batch)
     return tuple(queue)
@@ -87,6 +87,8 @@ def describe_shape(table: TableSession) -> str:
 
 
 def _compute_file_shape(table: Table, metadata: dict[str, str]) -> str:
+    if table.value.adds_columns:
+        return compute_shape(replace(table, value=replace(table.value, added=())), metadata)
     if table.value.columns is not None or table.select is not None:
         return ""
     key_alone = tuple(Column(name, "STRING") for name in table.key.fields)

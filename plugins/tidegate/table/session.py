@@ -76,6 +76,10 @@ class TableSession:
             raise RetryLater(f"{self.prefix}: the table is gone; it will be tried again")
         return self.state
 
+    def add_columns(self, added: tuple[Column, ...]) -> Self:
+        """Return the table with columns that records have made, and that the destination may not have yet."""
+        return replace(self, spec=replace(self.spec, value=replace(self.spec.value, added=added)))
+
     def refresh(self) -> Self:
         return replace(self, state=self.session.tables.read_state(self.name, self.pipeline.name))
 

@@ -137,12 +137,13 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
 
 def _render_located_reason(fields: ConnectFields, table: StageTable) -> str:
     misfits = fields.render_misfits("value_text", "row", ("$.after", "$.payload.after"))
+    alien = render_no_column_case(AFTER_TEXT, "row", fields, list_known_fields(table))
     return (
         f"CASE WHEN value IS NULL OR {render_is_null_payload('e', 'j')} THEN NULL "
         f"WHEN j.{CORRUPT_COLUMN} IS NOT NULL AND {render_has_text_row()} THEN '{NO_DOCUMENT_REASON}' "
         f"{render_unreadable_cases('j', misfits)} {render_unknown_event_cases('row', table, is_json=True)} "
         f"{'' if table.is_partial else _render_sparse_case()} "
-        f"{render_no_column_case(AFTER_TEXT, 'row', fields, list_known_fields(table))} "
+        f"{'' if table.value.adds_columns else alien} "
         f"{render_respelled_case(AFTER_TEXT, 'row', fields)} "
         f"ELSE {render_inner_reason('row', fields, 'the value', AFTER_PLACES)} END"
     )

@@ -83,6 +83,14 @@ class IcebergStaging(IcebergPort, StagingStore):
         return None if text is None else RecordExplanation.from_json(text, _name_place(loaded_table, attempt))
 
     @translate_iceberg_errors
+    def read_job_outcome(self, intermediate: str, batch: int, attempt: str) -> StageOutcome | None:
+        loaded_table = self.catalogs.table(intermediate)
+        if loaded_table is None:
+            return None
+        text = loaded_table.metadata.properties.get(resource_names.name_counted_property(attempt))
+        return None if text is None else StageOutcome.from_json(text, _name_place(loaded_table, attempt))
+
+    @translate_iceberg_errors
     def list_staged(self, intermediate: str, table: str) -> list[StagedBatch]:
         loaded_table = self.catalogs.table(intermediate)
         if loaded_table is None:

@@ -119,12 +119,41 @@ def check_tables(
             if condition is not None:
                 _note_fault(check_condition, condition, (*path, word), findings)
         _check_when_false(table, model, path, findings)
+        _check_added_columns(table, model, path, findings)
         in_spark = get_destination(catalogs.get(table.name.partition(".")[0])) is SPARK_DESTINATION
         for number, audit in enumerate(table.audits):
             _note_fault(partial(check_audit, in_spark=in_spark), audit, (*path, "audits", number), findings)
     check_templates(model, findings)
     _check_collisions(pipeline, model, findings)
     _check_every_topic_is_used(model, findings)
+
+
+def _check_added_columns(table: TableModel, model: PipelineModel, path: KeyPath, findings: Problems) -> None:
+    """A table to which no record can add a column."""
+    value = table.value or model.source.value
+    at: KeyPath = (*path, "value") if table.value is not None else ("source", "value")
+    if value.unknown_fields != "add":
+        if "infer" in value.model_fields_set:
+            findings.add((*at, "infer"), "of columns that records make; set unknown_fields: add, or leave it out")
+        return
+    word = (*at, "unknown_fields")
+    if not get_format(value.format).makes_columns:
+        formats = ", ".join(name for name, record_format in FORMATS.items() if record_format.makes_columns)
+        findings.add(word, f"records of format {value.format} make no columns; declare value.schema, or use {formats}")
+    if value.json_ is not None and value.json_.model_fields_set:
+        findings.add(word, "records make columns of plain JSON alone; leave out the options json, or declare value.schema")
+    if is_template(table.name):
+        findings.add(word, "tables that records name get no columns of them; declare value.schema")
+    if table.select is not None:
+        findings.add(word, "select says which columns there are; declare value.schema, or leave select out")
+    if not table.evolve.add_columns:
+        findings.add(word, "evolve.add_columns is false; allow it, or choose warn, refuse or ignore")
+    if model.source.verify_integrity and value.schema_ is None:
+        findings.add(word, "verify_integrity compares declared columns; name the fields of the key in value.schema")
+    settings = {"when": table.when, "delete_when": table.delete_when, "route": table.route}
+    for name, setting in {**settings, "sequence_by": table.sequence_by}.items():
+        if setting and value.schema_ is None:
+            findings.add((*path, name), "reads columns that no record may have made yet; declare them in value.schema")
 
 
 def check_table_name(name: str, path: KeyPath, catalogs: Mapping[str, Catalog | str], findings: Problems) -> None:

@@ -179,6 +179,20 @@ class KeyModel(StrictModel):
     raw: RawModel | None = Field(default=None, description="Options of the raw format.")
 
 
+class InferModel(StrictModel):
+    """Which columns records make."""
+
+    decimals: Literal["double", "decimal", "string"] = Field(
+        default="double", description="Numbers with a fraction: DOUBLE, DECIMAL(38,9), or their text."
+    )
+    objects: Literal["struct", "string"] = Field(
+        default="struct", description="Objects: a STRUCT that grows with its fields, or their text."
+    )
+    max_new_columns: int = Field(
+        default=100, ge=1, description="A batch with more new fields, also inside of structs, fails."
+    )
+
+
 class ValueModel(StrictModel):
     """How a record value is read."""
 
@@ -190,11 +204,12 @@ class ValueModel(StrictModel):
         default="ALL", description="Whether the value repeats the key columns."
     )
     json_: JsonModel | None = Field(default=None, alias="json", description="Options of the json format.")
-    unknown_fields: Literal["warn", "refuse", "ignore"] = Field(
+    unknown_fields: Literal["warn", "add", "refuse", "ignore"] = Field(
         default="warn",
-        description="What becomes of a field that no column holds: warn counts it by name, refuse makes its record "
-        "bad.",
+        description="What becomes of a field that no column holds: warn counts it by name, add makes a column of it, "
+        "refuse makes its record bad.",
     )
+    infer: InferModel = Field(default=InferModel(), description="Which columns records make, with unknown_fields: add.")
     truncate: Literal["refuse", "ignore", "apply"] = Field(
         default="refuse",
         description="What a truncate of the source table does: apply empties the table, from its place in the log on.",

@@ -1,0 +1,189 @@
+"""Tables whose columns follow JSON records, on real Kafka, Spark and Iceberg: made, grown inside, and never guessed."""
+
+import json
+import random
+import re
+from typing import Any
+
+import pytest
+from tidegate.errors import BadRecord, GiveUp
+from tidegate.monitoring.status import read_status
+
+KEY = {"fields": ["id"], "schema": "id BIGINT"}
+FAMILIES = 40
+RECORDS = 6  # of each family
+CUTS = [(240,), (120, 120), (7, 100, 133), (40, 40, 40, 60, 60)]
+
+
+def produce(workbench: Any, topic: str, *rows: dict[str, Any]) -> None:
+    workbench.produce(topic, *(({"id": row["id"]}, row) for row in rows))
+
+
+def read_columns(workbench: Any, table: str) -> dict[str, str]:
+    """Each column's type, without the ids of its parts."""
+    fields = workbench.load_iceberg(table).schema().fields
+    return {field.name: re.sub(r"\d+: |optional ", "", str(field.field_type)) for field in fields}
+
+
+def test_table_is_made_of_its_records_and_grows_with_them(workbench) -> None:
+    topic = workbench.topic(2)
+    workbench.pipeline("grown", [topic], key=KEY, value={"unknown_fields": "add"})
+    produce(
+        workbench, topic,
+        {"id": 1, "Name": "a", "price": 5, "at": {"city": "x"}, "none": None, "no": [], "lines": [{"sku": "s"}]},
+        {"id": 2, "Name": None, "price": 19.5, "tags": ["t"], "at": {"zip": 7}, "big": 2**70},
+        {"id": 3, "mixed": 1, "of": {}}, {"id": 4, "mixed": "text"},
+    )  # fmt: skip
+    workbench.flush("grown")
+    assert read_columns(workbench, "shop.grown") == {
+        "id": "long", "Name": "string", "price": "double", "at": "struct<city: string, zip: long>",
+        "big": "decimal(38, 0)", "mixed": "string", "tags": "list<string>", "lines": "list<struct<sku: string>>",
+    }  # fmt: skip
+    produce(
+        workbench, topic,
+        {"id": 5, "at": {"city": "y", "geo": {"lat": 1.5}}, "lines": [{"sku": "u", "n": 2}], "Late": True, "no": [1.5]},
+        {"id": 1, "NAME": "b", "price": 6},
+    )  # fmt: skip
+    workbench.flush("grown")
+    rows = {row["id"]: row for row in workbench.read_rows("shop.grown")}
+    assert rows[5]["at"] == {"city": "y", "zip": None, "geo": {"lat": 1.5}}
+    assert rows[5]["lines"] == [{"sku": "u", "n": 2}]
+    assert (rows[5]["Late"], rows[5]["no"]) == (True, [1.5])
+    assert (rows[1]["Name"], rows[1]["price"], rows[1]["Late"]) == ("b", 6.0, None)
+    assert (rows[2]["price"], rows[2]["at"], rows[2]["big"]) == (19.5, {"city": None, "zip": 7, "geo": None}, 2**70)
+    assert (rows[3]["mixed"], rows[4]["mixed"]) == ("1", "text")
+    status = read_status(workbench.open_session("grown"))
+    assert (status["warnings"], [batch["unknown_fields"] for batch in status["batches"]]) == ([], [None, None])
+
+
+def test_value_that_its_column_cannot_hold_makes_a_bad_record_with_the_way_out(workbench) -> None:
+    topic = workbench.topic(2)
+    workbench.pipeline("whole", [topic], key=KEY, value={"unknown_fields": "add"})
+    produce(workbench, topic, {"id": 1, "n": 1})
+    workbench.flush("whole")
+    produce(workbench, topic, {"id": 2, "n": 1.5, "more": 1})
+    with pytest.raises(
+        BadRecord, match=r"fields: n; .*a column that records have added keeps its type: .*<name> STRING"
+    ):
+        workbench.flush("whole")
+    assert read_columns(workbench, "shop.whole") == {"id": "long", "n": "long"}
+
+
+def test_declared_columns_change_events_and_text_of_objects(workbench) -> None:
+    topic = workbench.topic(2)
+    infer = {"objects": "string", "decimals": "decimal"}
+    value = {"format": "debezium-json", "unknown_fields": "add", "infer": infer, "schema": "id BIGINT, n INT"}
+    workbench.pipeline("events", [topic], key=KEY, value=value)
+    rows = [{"id": 1, "n": 1, "o": {"a": [1]}, "price": 1.25}, {"id": 2, "n": 2, "price": 3}]
+    events = [{"before": None, "after": row, "op": "c"} for row in rows]
+    workbench.produce(topic, *(({"id": event["after"]["id"]}, event) for event in events))
+    workbench.flush("events")
+    columns = {"id": "long", "n": "int", "o": "string", "price": "decimal(38, 9)"}
+    assert read_columns(workbench, "shop.events") == columns
+    first, second = workbench.read_rows("shop.events")
+    assert (json.loads(first["o"]), float(first["price"]), second["o"], float(second["price"])) == (
+        {"a": [1]}, 1.25, None, 3.0,
+    )  # fmt: skip
+    deleted = {"before": rows[0], "after": None, "op": "d"}
+    workbench.produce(topic, ({"id": 1}, deleted), ({"id": 1}, None))
+    workbench.flush("events")
+    assert [row["id"] for row in workbench.read_rows("shop.events")] == [2]
+
+
+def test_topic_of_made_up_names_is_stopped(workbench) -> None:
+    topic = workbench.topic(2)
+    value = {"unknown_fields": "add", "infer": {"max_new_columns": 20}}
+    workbench.pipeline("random", [topic], key=KEY, value=value)
+    produce(workbench, topic, *({"id": n, "by_user": {f"user {n}": n}} for n in range(30)))
+    with pytest.raises(GiveUp, match=r"more than value\.infer\.max_new_columns=20 new fields, e\.g\. by_user"):
+        workbench.flush("random")
+    assert not workbench.exists("shop.random")
+
+
+def make_value(source: random.Random, kind: str, step: int) -> Any:
+    """The value of a field in a family's record number `step`: its shape drifts, and it can always be held."""
+    made = {
+        "integer": lambda: source.randint(-(2**40), 2**40),
+        "fraction": lambda: source.randint(1, 999) + 0.5,
+        "text": lambda: source.choice(["", "a", "1.50", "x.y:z", '"{'] if step < 4 else ["b", 7, True, {"k": [1]}]),
+        "boolean": lambda: source.random() < 0.5,
+        "object": lambda: {"a": step, **({"b": {"c": f"{step}"}} if step > 2 else {}), **({"d": []} if step else {})},
+        "list": lambda: [{"x": n} if step < 3 else {"x": n, "y": n + 0.5} for n in range(step)],
+        "late": lambda: None if step < 4 else step,
+        "never": lambda: source.choice([None, {}, []]),
+        "values": lambda: [source.randint(0, 9) for _ in range(step % 3)],
+    }[kind]()
+    return None if source.random() < 0.2 else made
+
+
+def make_records(seed: int) -> list[dict[str, Any]]:
+    source = random.Random(seed)
+    kinds = ["integer", "fraction", "text", "boolean", "object", "list", "late", "never", "values"]
+    records = []
+    for family in range(FAMILIES):
+        fields = {f"f{family}_{kind[:3]}{n}": kind for n, kind in enumerate(source.sample(kinds, 5))}
+        for step in range(RECORDS):
+            row = {name: make_value(source, kind, step) for name, kind in fields.items() if source.random() < 0.8}
+            if step > 3:  # a producer that writes names in another case from then on
+                row = {name.upper() if name.endswith("0") else name: value for name, value in row.items()}
+            records.append((step, {"id": family * RECORDS + step, **row}))
+    return [row for _, row in sorted(records, key=lambda record: (record[0], source.random()))]
+
+
+def normalize(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{name.lower(): value for name, value in sorted(row.items(), key=lambda i: i[0].lower())} for row in rows]
+
+
+def holds(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(holds, value.values()))
+    return any(map(holds, value)) if isinstance(value, list) else value is not None
+
+
+def test_tables_are_equal_however_the_records_of_forty_topics_are_cut(workbench) -> None:
+    """No field is lost: each that holds something is in its row."""
+    records = make_records(7)
+    assert len(records) == sum(CUTS[0])
+    tables = []
+    for number, cut in enumerate(CUTS):
+        topic, name = workbench.topic(2), f"cut{number}"
+        value = {"unknown_fields": "add", "infer": {"max_new_columns": 1000}}
+        workbench.pipeline(name, [topic], key=KEY, value=value)
+        remaining = records
+        for size in cut:
+            produce(workbench, topic, *remaining[:size])
+            remaining = remaining[size:]
+            workbench.flush(name)
+        tables.append(normalize(workbench.read_rows(f"shop.{name}")))
+    rows = {row["id"]: row for row in tables[0]}
+    for record in records:
+        lacking = [name for name, value in record.items() if holds(value) and rows[record["id"]][name.lower()] is None]
+        assert not lacking, (record, lacking)
+    for table in tables[1:]:
+        assert table == tables[0]
+
+
+def test_both_destinations_get_the_same_columns(dwh) -> None:
+    """And tell the same of a field whose name no column has."""
+    bench = dwh.bench
+    topic = bench.topic(2)
+    tables = [{"name": dwh.table("grown")}, {"name": "lake.mixed.grown"}]
+    bench.pipeline("mixed", [topic], key={**KEY, "format": "json"}, value={"unknown_fields": "add"}, tables=tables)
+    produce(bench, topic, {"id": 1, "Name": "a", "n": 1, "at": {"city": "x"}}, {"id": 2, "price": 1.5, "tags": ["t"]})
+    bench.flush("mixed")
+    produce(bench, topic, {"id": 1, "Name": "b", "open": True, "x.y": 1}, {"id": 3, "price": 2})
+    bench.flush("mixed")
+    both = [dwh.read_rows("grown"), bench.read_rows("mixed.grown")]
+    none = dict.fromkeys(("Name", "n", "at", "price", "open"))
+    expected = [
+        {**none, "id": 1, "Name": "b", "open": True, "tags": []},
+        {**none, "id": 2, "price": 1.5, "tags": ["t"]},
+        {**none, "id": 3, "price": 2.0, "tags": []},
+    ]
+    for rows in both:  # BigQuery has no NULL in place of a list
+        found = [{**row, "tags": list(row["tags"] or [])} for row in sorted(rows, key=lambda row: row["id"])]
+        assert found == expected
+    status = read_status(bench.open_session("mixed"))
+    assert [batch["unknown_fields"]["fields"] for batch in status["batches"][:2]] == [
+        [{"name": "`x.y`", "records": 1, "type": "BIGINT"}]
+    ] * 2
