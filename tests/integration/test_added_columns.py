@@ -63,7 +63,7 @@ def test_value_that_its_column_cannot_hold_makes_a_bad_record_with_the_way_out(w
     workbench.flush("whole")
     produce(workbench, topic, {"id": 2, "n": 1.5, "more": 1})
     with pytest.raises(
-        BadRecord, match=r"fields: n; .*a column that records have added keeps its type: .*<name> STRING"
+        BadRecord, match=r"fields: n; .*keeps its type: `n` BIGINT; .* write `n` STRING into value.schema"
     ):
         workbench.flush("whole")
     assert read_columns(workbench, "shop.whole") == {"id": "long", "n": "long"}
@@ -95,7 +95,7 @@ def test_topic_of_made_up_names_is_stopped(workbench) -> None:
     value = {"unknown_fields": "add", "infer": {"max_new_columns": 20}}
     workbench.pipeline("random", [topic], key=KEY, value=value)
     produce(workbench, topic, *({"id": n, "by_user": {f"user {n}": n}} for n in range(30)))
-    with pytest.raises(GiveUp, match=r"more than value\.infer\.max_new_columns=20 new fields, e\.g\. by_user"):
+    with pytest.raises(GiveUp, match=r"new_fields=30, more than value\.infer\.max_new_columns=20, in by_user"):
         workbench.flush("random")
     assert not workbench.exists("shop.random")
 

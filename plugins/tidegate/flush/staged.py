@@ -7,6 +7,7 @@ gives these attempts again, skips the jobs that have ended, and goes on with the
 import hashlib
 import json
 import logging
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,6 +19,7 @@ from tidegate.model.batch import PlannedBatch, StagedBatch
 from tidegate.model.offsets import Offsets, Ranges, get_offset
 from tidegate.model.table_state import SignedAttempt
 from tidegate.ports.session import Engine, Job, Session
+from tidegate.sql.spark import quote
 from tidegate.table.queue import is_gapless, select_between
 from tidegate.table.session import TableSession, open_table
 
@@ -66,7 +68,21 @@ def _describe_bad_records(
         f"reason={first.reason}; nothing was merged; "
         f"look at it with: tidegate record {pipeline} --at {at}; "
         "then correct format or schema in the pipeline file, or the producer"
-        f"{skip}"
+        f"{_describe_made_columns(first.reason, stage_table)}{skip}"
+    )
+
+
+def _describe_made_columns(reason: str, stage_table: StageTable) -> str:
+    """The way out if a column that earlier records have made does not hold a value."""
+    words = {word.partition(".")[0] for word in re.split(r"[\s,;]+", reason)} if stage_table.value.adds_columns else set()
+    made = [c for c in stage_table.value_columns if c.name in words and c.name.casefold() not in stage_table.fixed]
+    if not made:
+        return ""
+    columns = ", ".join(f"{quote(column.name)} {column.type}" for column in made)
+    texts = ", ".join(f"{quote(column.name)} STRING" for column in made)
+    return (
+        f"; a column that earlier records have made keeps its type: {columns}; for one that holds all, drop it from the "
+        f"table and write {texts} into value.schema, and a backfill fills it"
     )
 
 

@@ -12,6 +12,7 @@ from tidegate.config.models.sequence_groups import needs_no_offsets
 from tidegate.config.parsing.ddl import check_audit, check_condition
 from tidegate.config.parsing.problems import Problems, format_key_path, refuse_secrets, suggest_closest
 from tidegate.config.parsing.yaml_document import KeyPath
+from tidegate.formats.registry import FORMATS, get_format
 from tidegate.model.resource_names import get_branch_suffix
 from tidegate.spec.pipeline import Catalog
 from tidegate.spec.table_template import FIELD_PATTERN, is_template, split_template
