@@ -66,6 +66,19 @@ def _note_kinds(kinds: dict[Steps, set[str]], value: Any, steps: Steps) -> None:
         _note_kinds(kinds, element, (*steps, ELEMENT_STEP))
 
 
+def fit_row(table: StageTable, fields: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The row, and the names of columns that do not hold what the record has."""
+    fields = respell(table, fields)
+    row: dict[str, Any] = {}
+    misfits = []
+    for column in table.value_columns:
+        try:
+            row[column.name] = fit_value(fields.get(column.name), parse_type(column.type))
+        except ValueError:
+            misfits.append(column.name)
+    return row, misfits
+
+
 def fit_value(value: Any, data_type: DataType) -> Any:
     """The value as a column of that type holds it; raises `ValueError` if it cannot."""
     value = drop_hollow(value)

@@ -6,13 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from tidegate.jobs.stage_job import StageTable
-from tidegate.schema.data_types import parse_type
 from tidegate.spec.projection import Projection
 from tidegate.spec.table import Route
 
 from fakes.broker import Record
 from fakes.folded import replace_placeholders
-from fakes.grown_values import fit_value, respell
+from fakes.grown_values import fit_row
 from fakes.lake import MemoryDestination
 from fakes.tables import Row
 
@@ -40,11 +39,9 @@ class RecordDecoder:
         key = {c.name: source.get(c.name.removeprefix(prefix)) for c in table.key_columns}
         value = None if record.value is None else {c.name: record.value.get(c.name) for c in table.value_columns}
         if value is not None and table.value.adds_columns:
-            fields = respell(table, record.value)
-            try:
-                value = {c.name: fit_value(fields.get(c.name), parse_type(c.type)) for c in table.value_columns}
-            except ValueError as error:
-                return "bad", {**place, "reason": f"a column does not hold the value {error}"}
+            value, misfits = fit_row(table, record.value)
+            if misfits:
+                return "bad", {**place, "reason": f"the value does not fit, fields: {', '.join(misfits)}"}
         value_fields = {
             name: field_value
             for name, field_value in (value or {}).items()

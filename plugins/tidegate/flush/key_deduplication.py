@@ -35,6 +35,7 @@ def can_keep_last_per_key(pipeline: Pipeline, table: Table) -> bool:
         and not any(set(BESIDE_BYTES) & set(part.options) for part in (table.key, table.value))
         and not table.key.from_value
         and not table.folds_records
+        and not table.value.adds_columns  # which columns there are must not depend on what a later record supersedes
         and not table.value.applies_truncates
         and _is_found_in_bytes(table.value.unavailable)
         and table.when is None

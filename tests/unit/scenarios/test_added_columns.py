@@ -1,16 +1,22 @@
 """A table whose columns follow its records: made and widened before rows are staged, whatever kills the run."""
 
+import random
 from typing import Any
 
 import pytest
-from fakes import World, build_pipeline, build_table
+from drifting_topics import list_rows, make_topic, normalize_row
+from fakes import BAD, World, build_pipeline, build_table
 from fakes.clock import Crash
-from tidegate.errors import GiveUp
+from tidegate.errors import BadRecord, GiveUp
 from tidegate.flush.flush import flush
 from tidegate.flush.plan import plan
 from tidegate.flush.stage import stage_tables
-from tidegate.schema.data_types import Column
+from tidegate.reprocess.backfill import apply_backfill
+from tidegate.reprocess.backfill_plan import parse_request, propose_backfill
+from tidegate.reprocess.replay import replay_dead_letters
+from tidegate.schema.data_types import Array, Column, Struct, parse_type
 from tidegate.schema.inferred_types import Infer
+from tidegate.spec.source import Errors
 from tidegate.spec.table import Create
 
 ORDERS = "lake.shop.orders"
@@ -142,3 +148,78 @@ def test_table_that_may_not_be_made_is_not_made(world: World) -> None:
     with pytest.raises(GiveUp, match=r"create\.enabled=false"):
         flush(world.open_session(build_growing(create=Create(enabled=False))))
     assert ORDERS not in world.destination.tables
+
+
+def read_drifted(world: World) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    state = world.destination.read_state(ORDERS, "shop")
+    rows = [normalize_row(row) for row in world.read_rows(ORDERS)]
+    return sorted(rows, key=lambda row: row["id"]), {c.name.casefold(): c.type for c in state.columns}
+
+
+@pytest.mark.repeats("test_tables_are_equal_however_a_topic_is_cut[0]", *map(str, range(6, 40)))
+@pytest.mark.parametrize("seed", range(40))
+def test_tables_are_equal_however_a_topic_is_cut(seed: int) -> None:
+    """In ten ways, of which the first are all at once and each record alone."""
+    records = make_topic(seed)
+    source = random.Random(seed)
+    cuts = [[], list(range(1, len(records))), *(sorted(source.sample(range(1, len(records)), 3)) for _ in range(8))]
+    tables = []
+    for cut in cuts:
+        world = World()
+        world.broker.create("orders", 2)
+        for start, end in zip([0, *cut], [*cut, len(records)], strict=True):
+            for key, row in records[start:end]:
+                world.broker.produce("orders", {"id": key}, row, key % 2)
+            flush(world.open_session(build_growing(key_columns=(Column("id", "BIGINT"),))))
+        tables.append(read_drifted(world))
+    assert tables[0][0] == list_rows(records)
+    for cut, (rows, columns) in zip(cuts, tables, strict=True):
+        assert rows == tables[0][0], cut
+        assert sort_parts(columns) == sort_parts(tables[0][1]), cut
+
+
+def sort_parts(columns: dict[str, str]) -> dict[str, Any]:
+    """Types whose structs have their fields in any order."""
+    return {name: sort_fields(parse_type(kind)) for name, kind in columns.items()}
+
+
+def sort_fields(data_type: Any) -> Any:
+    match data_type:
+        case Struct(fields):
+            return {name: sort_fields(inner) for name, inner in fields}
+        case Array(element):
+            return [sort_fields(element)]
+    return data_type.name
+
+
+def test_value_of_another_kind_is_text_in_one_batch_and_bad_in_a_later_one(world: World) -> None:
+    """A column keeps the type that its first batch has given it."""
+    produce(world, [("a", {"x": 1, "n": 1}), ("b", {"x": "one", "n": 1.5})])
+    flush(world.open_session(build_growing()))
+    assert list_columns(world) == ["id STRING", "n DOUBLE", "x STRING"]
+    assert [(row["x"], row["n"]) for row in world.read_rows(ORDERS)] == [("1", 1), ("one", 1.5)]
+    produce(world, [("a", {"n": "two"})])
+    with pytest.raises(BadRecord, match=r"keeps its type: `n` DOUBLE; .* write `n` STRING into value\.schema"):
+        flush(world.open_session(build_growing()))
+
+
+def test_backfill_adds_what_its_records_hold(world: World) -> None:
+    produce(world, FIRST)
+    flush(world.open_session(build_growing(unknown_fields="warn", columns=KEYS)))
+    assert list_columns(world) == ["id STRING"]
+    session = world.open_session(build_growing())
+    request = parse_request('{"orders": {"0": [0, 2], "1": [0, 1]}}', None, None)
+    apply_backfill(session, propose_backfill(session, request).backfill, lambda _: None)
+    assert list_columns(world) == [*COLUMNS[:3], COLUMNS[4]]
+    assert [row["Name"] for row in world.read_rows(ORDERS)] == ["x", None, None]
+
+
+def test_replay_adds_what_its_records_hold(world: World) -> None:
+    tolerant = build_growing(errors=Errors("all", 10))
+    produce(world, FIRST[:1])
+    world.broker.produce("orders", {"id": "z"}, BAD, 1)
+    flush(world.open_session(tolerant))
+    world.engine.fixed_values[0] = {"id": "z", "open": True}
+    (result,) = replay_dead_letters(world.open_session(tolerant))
+    assert (result.replayed, list_columns(world)) == (1, [*COLUMNS[:4]])
+    assert world.read_rows(ORDERS)[-1]["open"] is True
