@@ -55,6 +55,52 @@ def test_iceberg_sink_is_switched_under_live_data(workbench: Any, sink: IcebergS
     assert newest["name"] == f"{newest['_kafka_metadata_topic']}-{newest['_kafka_metadata_partition']}"
 
 
+class EvolvingSink(IcebergSink):
+    """One that adds columns for what is new in its records."""
+
+    def settings(self) -> dict[str, str]:
+        return {**super().settings(), "iceberg.tables.evolve-schema-enabled": "true"}
+
+
+def test_new_field_behind_an_iceberg_sink_is_a_column(workbench: Any) -> None:
+    sink = EvolvingSink(workbench)
+    sink.produce(2)
+    sink.take_over(dict.fromkeys(sink.sent, 1))
+    assert import_sink(workbench, sink.config(), "--write")["problems"] == []
+    rows = [{"id": 7, "name": "new", "Late": {"n": 1.5}}, {"id": 8, "Late": {"at": ["x"]}, "empty": []}]
+    for partition, row in enumerate(rows):
+        workbench.produce(sink.topics[0], (None, row, {"partition": partition}))
+        sink.sent[sink.topics[0], partition] += 1
+    workbench.drain("events")
+    assert sink.read_places() == sorted((t, p, n) for (t, p), end in sink.sent.items() for n in range(end))
+    found = {row["id"]: row for row in workbench.read_rows(TABLE)}
+    assert found[7]["Late"] == {"at": None, "n": 1.5}
+    assert (found[8]["Late"], found[1]["Late"]) == ({"at": ["x"], "n": None}, None)
+    assert "empty" not in found[8]
+
+
+def test_new_field_behind_a_bigquery_sink_is_a_column(workbench: Any, dwh: Any) -> None:
+    """In a table that the sink's configuration lets be made, too."""
+    topic = workbench.topic(2)
+    workbench.produce(topic, *((None, {"id": n, "Name": f"n{n}"}, {"partition": n % 2}) for n in range(3)))
+    name = f"kcbq{topic.replace('-', '')}"
+    IcebergSink.commit_group(_Bench(workbench), f"connect-{name}", {topic: {0: 0, 1: 0}})
+    path = workbench.folder / "kcbq.properties"
+    path.write_text(
+        f"name={name}\nconnector.class=com.wepay.kafka.connect.bigquery.BigQuerySinkConnector\ntopics={topic}\n"
+        f"project=p\ndefaultDataset={dwh.dataset}\ntopic2TableMap={topic}:made\ntimePartitioningType=NONE\n"
+        "autoCreateTables=true\nallowNewBigQueryFields=true\n"
+        "value.converter=org.apache.kafka.connect.json.JsonConverter\nvalue.converter.schemas.enable=false\n"
+    )
+    assert import_sink(workbench, str(path), "--write", "--catalog", "dwh")["problems"] == []
+    workbench.drain(name)
+    workbench.produce(topic, (None, {"id": 3, "late": {"at": [1, 2]}}, {"partition": 1}))
+    workbench.drain(name)
+    rows = sorted(dwh.read_rows("made"), key=lambda row: row["id"])
+    expected = [{"id": n, "Name": f"n{n}", "late": None} for n in range(3)]
+    assert rows == [*expected, {"id": 3, "Name": None, "late": {"at": [1, 2]}}]
+
+
 def test_no_position_is_taken_while_announced_files_are_not_in_the_table(workbench: Any, sink: IcebergSink) -> None:
     """The group's offsets are past records whose files nobody has committed: they would be lost."""
     sink.produce(3)

@@ -285,7 +285,7 @@ def _note_creation(ledger: SettingsLedger, draft: Draft, plan: RecordPlan) -> No
     ledger.map("clusteringPartitionFieldNames", "tables[].create.cluster_by")
     ledger.map("partitionExpirationMs", "tables[].create.properties.partition_expiration_days")
     ledger.map("allBQFieldsNullable", "tables[].create.force_optional")
-    note_new_fields(ledger, plan, "allowNewBigQueryFields", "tables[].evolve.add_columns")
+    note_new_fields(ledger, plan, "allowNewBigQueryFields", "tables[].evolve.add_columns", can_add=True)
     ledger.map("allowBigQueryRequiredFieldRelaxation", "tables[].evolve.relax")
 
 

@@ -237,7 +237,8 @@ def _plan_tables(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, names: 
             entry |= _build_route(ledger, plan, (field, pattern), name)
         entry |= _plan_branch(ledger, name)
         entry["create"] = _plan_creation(ledger, name)
-        entry["evolve"] = _plan_evolution(ledger, plan)
+        is_read = bool(field or ledger.get("iceberg.tables.cdc-field"))
+        entry["evolve"] = _plan_evolution(ledger, plan, can_add=not is_read)
         entries.append({key: value for key, value in entry.items() if value != {}})
     for name in ledger.list_names("iceberg.table."):
         if not any(name.startswith(f"iceberg.table.{table}.") for table in names):
@@ -307,7 +308,7 @@ def _read_properties(ledger: SettingsLedger) -> dict[str, str]:
     return properties
 
 
-def _plan_evolution(ledger: SettingsLedger, plan: RecordPlan) -> dict[str, Any]:
+def _plan_evolution(ledger: SettingsLedger, plan: RecordPlan, *, can_add: bool) -> dict[str, Any]:
     evolves = ledger.is_true("iceberg.tables.evolve-schema-enabled")
-    note_new_fields(ledger, plan, "iceberg.tables.evolve-schema-enabled", "tables[].evolve")
+    note_new_fields(ledger, plan, "iceberg.tables.evolve-schema-enabled", "tables[].evolve", can_add=can_add)
     return {} if evolves else {"add_columns": False, "widen": False, "relax": False}

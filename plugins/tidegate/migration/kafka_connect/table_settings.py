@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+from tidegate.formats.registry import get_format
 from tidegate.migration.draft import Draft
 from tidegate.migration.settings_ledger import SettingsLedger
 from tidegate.migration.transforms.record_plan import FILL_IN, NEEDS_SCHEMA, RecordPlan
@@ -16,9 +17,10 @@ SECOND_MS = 1_000
 MINUTE_MS = 60_000
 HOUR_MS = 3_600_000
 NEW_FIELDS = (
-    "records in JSON do not say their fields' types, so a field that no column names is counted and left out: add its "
-    "column to the table, or to value.schema"
+    "records in JSON make columns only where no transform, condition or route reads them, so a field that no column "
+    "names is counted and left out: add its column to the table, or to value.schema"
 )
+MADE_COLUMNS = "types come from the records' values; a later value that its column does not hold makes its record bad"
 
 
 def format_milliseconds(milliseconds: int) -> str:
@@ -43,12 +45,20 @@ def _translate_partition(part: str) -> str:
     return f"{name}({width}, {column})" if width else f"{name}s({column})"
 
 
-def note_new_fields(ledger: SettingsLedger, plan: RecordPlan, name: str, target: str) -> None:
-    """Account for a switch with which the sink adds columns for new fields of a record."""
-    if ledger.is_true(name) and not plan.row.is_typed:
-        ledger.refuse(name, NEW_FIELDS)
-    else:
+def note_new_fields(ledger: SettingsLedger, plan: RecordPlan, name: str, target: str, *, can_add: bool = False) -> None:
+    """Account for a switch with which the sink adds columns for new fields of a record.
+
+    `can_add`: no condition and no route reads the record.
+    """
+    is_read = bool(plan.when or plan.delete_when or plan.missing) or plan.row.is_changed
+    record_format = get_format(plan.value.get("format", "json"))
+    if not ledger.is_true(name) or plan.row.is_typed:
         ledger.map(name, target)
+    elif can_add and record_format.makes_columns and "json" not in plan.value and not is_read:
+        plan.value["unknown_fields"] = "add"
+        ledger.map(name, f"source.value.unknown_fields: add, {target}", MADE_COLUMNS)
+    else:
+        ledger.refuse(name, NEW_FIELDS)
 
 
 def complete_records(draft: Draft, plan: RecordPlan, world: World) -> None:
@@ -66,6 +76,13 @@ def complete_records(draft: Draft, plan: RecordPlan, world: World) -> None:
             table["delete_when"] = plan.delete_when
         if plan.when:
             table["when"] = plan.when
+        key = table.get("key", plan.key)
+        if plan.value.get("unknown_fields") == "add" and key.get("fields") and not world.describe_table(table["name"]):
+            draft.check(
+                ("source", "key"),
+                f"schema: the types of the key's fields, e.g. id BIGINT: table={table['name']} is made of the records, "
+                "and its key has no types yet.",
+            )
 
 
 def _build_part(part: dict[str, Any], column: str) -> dict[str, Any]:

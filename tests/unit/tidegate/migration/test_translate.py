@@ -452,7 +452,7 @@ PLAIN_JSON = "value.converter=org.apache.kafka.connect.json.JsonConverter\nvalue
 @pytest.mark.parametrize(
     ("text", "name"),
     [
-        (BIGQUERY_PROPERTIES + PLAIN_JSON, "allowNewBigQueryFields"),
+        (BIGQUERY_PROPERTIES + PLAIN_JSON.replace("=false", "=true"), "allowNewBigQueryFields"),
         (format_json(TABULAR), "iceberg.tables.evolve-schema-enabled"),
         (DEBEZIUM_SERVER, "debezium.sink.iceberg.allow-field-addition"),
     ],
@@ -462,6 +462,26 @@ def test_new_fields_of_json_are_not_said_to_become_columns(text: str, name: str)
     (setting,) = [setting for setting in translate_text(text).settings if setting.name == name]
     assert str(setting.outcome) == "not mapped"
     assert "a field that no column names is counted and left out" in setting.reason
+
+
+def test_new_fields_of_plain_json_become_columns() -> None:
+    """If no transform makes another row of the record, and no condition or route reads it."""
+    words = ("route", "cdc-field")
+    settings = {name: value for name, value in TABULAR["config"].items() if not any(word in name for word in words)}
+    unrouted = {**TABULAR, "config": {**settings, "iceberg.tables": "shop.orders"}}
+    unchanged = BIGQUERY_PROPERTIES.replace("kafkaDataFieldName=kafka_data\n", "")
+    for text, name in (
+        (unchanged + PLAIN_JSON, "allowNewBigQueryFields"),
+        (format_json(unrouted), "iceberg.tables.evolve-schema-enabled"),
+    ):
+        translation = translate_text(text)
+        (setting,) = [setting for setting in translation.settings if setting.name == name]
+        assert str(setting.outcome) == "mapped"
+        assert setting.target.startswith("source.value.unknown_fields: add, tables[].evolve")
+        pipeline = read_pipeline(translation)
+        assert pipeline["source"]["value"]["unknown_fields"] == "add"
+        assert all(table.get("evolve", {}).get("add_columns", True) for table in pipeline["tables"])
+    assert any("key.schema" in line or "schema: the types of the key" in line for line in translation.draft.to_check)
 
 
 def test_new_fields_of_a_registry_format_become_columns() -> None:
