@@ -75,7 +75,7 @@ def drop_nothing(value: Any) -> Any:
 
 def list_rows(records: list[Record]) -> list[dict[str, Any]]:
     """The rows that a table of these records has, by their key; names without case."""
-    last_rows = {key: row for key, row in records}
+    last_rows = dict(records)
     return [normalize_row(row) for _, row in sorted(last_rows.items()) if row is not None]
 
 

@@ -39,7 +39,7 @@ def find_lacking_columns(table: StageTable, values: Iterable[Any]) -> dict[str, 
 def respell(table: StageTable, fields: dict[str, Any]) -> dict[str, Any]:
     """With the columns' own spelling of names at the top."""
     own_names = {column.name.casefold(): column.name for column in table.value_columns}
-    return {name if name in own_names.values() else own_names.get(name.casefold(), name): f for name, f in fields.items()}
+    return {own_names.get(name.casefold(), name): field for name, field in fields.items()}
 
 
 def _note_unknown(kinds: dict[Steps, set[str]], value: Any, known: DataType, path: str) -> None:

@@ -38,10 +38,9 @@ class RecordDecoder:
         prefix = table.key.prefix
         key = {c.name: source.get(c.name.removeprefix(prefix)) for c in table.key_columns}
         value = None if record.value is None else {c.name: record.value.get(c.name) for c in table.value_columns}
+        misfits: list[str] = []
         if value is not None and table.value.adds_columns:
             value, misfits = fit_row(table, record.value)
-            if misfits:
-                return "bad", {**place, "reason": f"the value does not fit, fields: {', '.join(misfits)}"}
         value_fields = {
             name: field_value
             for name, field_value in (value or {}).items()
@@ -54,6 +53,7 @@ class RecordDecoder:
         )
         is_delete = is_delete or is_retracted
         misfit = _find_misfit(table, record, key, None if is_delete else value)
+        misfit = f"the value does not fit, fields: {', '.join(misfits)}" if misfits else misfit
         if misfit:
             return "bad", {**place, "reason": misfit}
         if value is not None and not self._is_chosen(table, visible_fields, is_retracted):

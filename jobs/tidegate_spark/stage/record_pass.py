@@ -9,6 +9,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from pyspark.sql.utils import is_remote
+from tidegate.formats.registry import get_format
 from tidegate.jobs.stage_job import StageTable
 from tidegate.jobs.stage_outcome import (
     DELETE_COUNTS,
@@ -161,7 +162,8 @@ def decode(records: DataFrame, table: StageTable, *, is_plain: bool = False) -> 
     is_name_registry = table.naming is not None and table.naming.name is None
     unnamed = "name_reason" if is_name_registry else "NULL"
     if table.value.adds_columns:
-        records = records.withColumn("value_text", F.expr(render_without_hollow_values("value_text")))
+        rows = ("payload", "after", "before") if get_format(table.value.format).is_change_event else ()
+        records = records.withColumn("value_text", F.expr(render_without_hollow_values("value_text", rows)))
     if is_plain:
         decoded_value = decode_plain_value(records, table)
     else:

@@ -74,15 +74,17 @@ def _describe_bad_records(
 
 def _describe_made_columns(reason: str, stage_table: StageTable) -> str:
     """The way out if a column that earlier records have made does not hold a value."""
-    words = {word.partition(".")[0] for word in re.split(r"[\s,;]+", reason)} if stage_table.value.adds_columns else set()
+    if not stage_table.value.adds_columns:
+        return ""
+    words = {word.partition(".")[0] for word in re.split(r"[\s,;]+", reason)}
     made = [c for c in stage_table.value_columns if c.name in words and c.name.casefold() not in stage_table.fixed]
     if not made:
         return ""
     columns = ", ".join(f"{quote(column.name)} {column.type}" for column in made)
     texts = ", ".join(f"{quote(column.name)} STRING" for column in made)
     return (
-        f"; a column that earlier records have made keeps its type: {columns}; for one that holds all, drop it from the "
-        f"table and write {texts} into value.schema, and a backfill fills it"
+        f"; a column that earlier records have made keeps its type: {columns}; for one that holds all, drop it from "
+        f"the table and write {texts} into value.schema, and a backfill fills it"
     )
 
 

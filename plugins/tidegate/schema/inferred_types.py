@@ -20,7 +20,7 @@ TEXT = Primitive("STRING")
 WHOLE = "WHOLE"  # a number without a fraction, beyond BIGINT
 # of BigQuery, and of Iceberg
 RESERVED_BEGINS = ("_table_", "_file_", "_partition", "_row_timestamp", "__root__", "_colidentifier", "_change_")
-RESERVED_NAMES = ("_file", "_pos", "_spec_id", "_row_id", "_deleted", "_last_updated_sequence_number", "_commit_snapshot_id")
+RESERVED_NAMES = ("_file", "_pos", "_spec_id", "_row_id", "_deleted", "_last_updated_sequence_number")
 MAX_NAME_CHARACTERS = 300
 DECIMALS = {"double": "DOUBLE", "decimal": "DECIMAL(38,9)", "string": "STRING"}  # the scale of BigQuery's NUMERIC
 
@@ -69,7 +69,7 @@ def grow_columns(columns: Sequence[Column], fixed: Set[str], kinds: Kinds, infer
             grown_type = None if names[0].casefold() in taken else data_type
         else:
             column = grown_columns.get(names[0])
-            grown_type = column and _grow_type(parse_type(column.type), names[1:], data_type)
+            grown_type = None if column is None else _grow_type(parse_type(column.type), names[1:], data_type)
         if grown_type is not None:
             changed[names[0]] = grown_columns[names[0]] = Column(names[0], format_type(grown_type))
             fields += _count_leaves(data_type)
@@ -120,9 +120,10 @@ def _infer_struct(kinds: Kinds, steps: Steps, infer: Infer) -> DataType | None:
     names = sorted({other[len(steps)] for other in kinds if len(other) > len(steps) and other[: len(steps)] == steps})
     types = {name: infer_type(kinds, (*steps, name), infer) for name in names}
     fields = tuple((name, kind) for name, kind in types.items() if kind is not None)
-    if len({name.casefold() for name, _ in fields}) < len(fields) or not all(is_column_name(name) for name, _ in fields):
-        return TEXT
-    return Struct(fields) if fields else None
+    if not fields:
+        return None
+    has_clash = len({name.casefold() for name, _ in fields}) < len(fields)
+    return TEXT if has_clash or not all(is_column_name(name) for name, _ in fields) else Struct(fields)
 
 
 def is_column_name(name: str) -> bool:

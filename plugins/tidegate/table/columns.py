@@ -104,12 +104,13 @@ def _resolve_growing(table: Table, metadata: dict[str, str], state: TableState) 
     found_columns = _list_found_columns(table, metadata, state)
     by_name = {column.name.casefold(): column for column in found_columns}
     declared_columns = table.value.columns or ()
-    names = {column.name for column in (*declared_columns, *(table.key.columns or ()))}
-    key_types = {name: by_name.get((table.key.prefix + name).casefold()) for name in table.key.fields if name not in names}
+    typed_names = {column.name for column in (*declared_columns, *(table.key.columns or ()))}
+    untyped_names = [name for name in table.key.fields if name not in typed_names]
+    found_types = {name: by_name.get((table.key.prefix + name).casefold()) for name in untyped_names}
     own_names = {table.key.prefix + name for name in table.key.fields} | {column.name for column in declared_columns}
     taken = {name.casefold() for name in own_names}
     columns = (*declared_columns, *(column for column in found_columns if column.name.casefold() not in taken))
-    key_columns = (Column(name, column.type) for name, column in key_types.items() if column is not None)
+    key_columns = (Column(name, column.type) for name, column in found_types.items() if column is not None)
     return replace(
         table,
         key=replace(table.key, columns=(*(table.key.columns or ()), *key_columns)),

@@ -3,6 +3,8 @@
 A record that came before its column, when nothing told an empty list from null, so has the same row as one behind it.
 """
 
+from collections.abc import Sequence
+
 from tidegate.sql.spark import render_literal
 
 STRICT_TEXT_PATTERN = r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+"'
@@ -13,10 +15,14 @@ OBJECT_PATTERN = r"\A\s*+\{"
 SUSPECT_PATTERN = r"[\[{,:]\s*+(?:[\]}]|null\b)"
 
 
-def render_without_hollow_values(text: str) -> str:
-    """SQL: the JSON object in `text` with null for each value in it that holds no scalar; another text as it is."""
+def render_without_hollow_values(text: str, rows: Sequence[str] = ()) -> str:
+    """SQL: the JSON object in `text` with null for each value in it that holds no scalar; another text as it is.
+
+    The object itself, and those under the names `rows`, stay objects.
+    """
     hollow = _build_hollow_pattern(LEVELS)
-    walked = rf'(?:\A\s*+\{{)?+(?:[^"\[{{]++|{TEXT_PATTERN}|(?!{hollow})[\[{{])*+'
+    row = rf'"(?:{"|".join(rows)})"\s*+:\s*+\{{|' if rows else ""
+    walked = rf'(?:\A\s*+\{{)?+(?:[^"\[{{]++|{row}{TEXT_PATTERN}|(?!{hollow})[\[{{])*+'
     pattern = render_literal(rf"(?s)\G({walked}){hollow}")
     replaced = text
     for _ in range(REPLACEMENTS):

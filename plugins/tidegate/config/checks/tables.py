@@ -142,7 +142,7 @@ def _check_added_columns(table: TableModel, model: PipelineModel, path: KeyPath,
         formats = ", ".join(name for name, record_format in FORMATS.items() if record_format.makes_columns)
         findings.add(word, f"records of format {value.format} make no columns; declare value.schema, or use {formats}")
     if value.json_ is not None and value.json_.model_fields_set:
-        findings.add(word, "records make columns of plain JSON alone; leave out the options json, or declare value.schema")
+        findings.add(word, "records make columns of plain JSON alone; leave out the options json, or choose warn")
     if is_template(table.name):
         findings.add(word, "tables that records name get no columns of them; declare value.schema")
     if table.select is not None:
