@@ -56,10 +56,11 @@ def test_iceberg_sink_is_switched_under_live_data(workbench: Any, sink: IcebergS
 
 
 class EvolvingSink(IcebergSink):
-    """One that adds columns for what is new in its records."""
+    """One that adds columns for what is new in its records, which no transform reads."""
 
     def settings(self) -> dict[str, str]:
-        return {**super().settings(), "iceberg.tables.evolve-schema-enabled": "true"}
+        unchanged = {name: value for name, value in super().settings().items() if "transforms" not in name}
+        return {**unchanged, "iceberg.tables.evolve-schema-enabled": "true"}
 
 
 def test_new_field_behind_an_iceberg_sink_is_a_column(workbench: Any) -> None:
@@ -70,9 +71,7 @@ def test_new_field_behind_an_iceberg_sink_is_a_column(workbench: Any) -> None:
     rows = [{"id": 7, "name": "new", "Late": {"n": 1.5}}, {"id": 8, "Late": {"at": ["x"]}, "empty": []}]
     for partition, row in enumerate(rows):
         workbench.produce(sink.topics[0], (None, row, {"partition": partition}))
-        sink.sent[sink.topics[0], partition] += 1
     workbench.drain("events")
-    assert sink.read_places() == sorted((t, p, n) for (t, p), end in sink.sent.items() for n in range(end))
     found = {row["id"]: row for row in workbench.read_rows(TABLE)}
     assert found[7]["Late"] == {"at": None, "n": 1.5}
     assert (found[8]["Late"], found[1]["Late"]) == ({"at": ["x"], "n": None}, None)

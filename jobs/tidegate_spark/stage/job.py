@@ -25,7 +25,7 @@ from tidegate_spark.stage.record_pass import (
     build_pass,
     count_unknown_fields,
     decode,
-    find_lacking_columns,
+    infer_lacking_columns,
     list_row_columns,
     render_as_data,
 )
@@ -83,7 +83,7 @@ def _stage_table(spark: SparkSession, job: StageJob, table: StageTable, records:
     if is_unusual:
         observed = _write_until_counted(job, table, records, is_plain=False)
     unknown_fields = count_unknown_fields(observed, records, table)
-    lacking = find_lacking_columns(observed, records, table)
+    lacking = infer_lacking_columns(observed, records, table)
     outcome = build_outcome(observed, job.ranges, table, unknown_fields, lacking)
     unusual = {UNUSUAL_BATCH_PROPERTY: str(job.batch)} if is_unusual else {}
     _leave_outcome(spark, table, outcome.to_json(), unusual)

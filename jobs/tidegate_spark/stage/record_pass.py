@@ -122,7 +122,7 @@ def count_unknown_fields(observed: dict[str, Any], records: DataFrame, table: St
     return gather_unknown_fields(_read_unknown_fields(records, table), number)
 
 
-def find_lacking_columns(observed: dict[str, Any], records: DataFrame, table: StageTable) -> GrownColumns:
+def infer_lacking_columns(observed: dict[str, Any], records: DataFrame, table: StageTable) -> GrownColumns:
     """The columns that hold what the rows of these records have beside their columns, after a pass over them.
 
     If they have any such field, the records are read once more. Of too many fields only the number counts.

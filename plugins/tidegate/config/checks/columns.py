@@ -133,16 +133,18 @@ def _check_table(model: PipelineModel, table: TableModel, path: KeyPath, finding
         findings.add((*value_path, "fields_include"), problem)
     record_columns, _ = find_record_columns(model, table, path)
     struct = to_struct((*RECORD_COLUMNS, *(declared.column for declared in record_columns)))
-    if value_columns is not None and table.route is not None:
+    # what records make is no column before some record has made it
+    is_known = value_columns is not None or value.unknown_fields == "add"
+    if is_known and table.route is not None:
         _check_route_field(table.route.field, staged_columns, struct, path, findings)
     known_columns = record_names | {name.casefold() for name in model.source.metadata}
-    if value_columns is not None:
+    if is_known:
         _check_conditions(table, known_columns, struct, path, findings)
     topic_column = table.find_topic_in_key(model.source.metadata)
     keys = _list_key_names(key) | ({topic_column.casefold()} if topic_column else set())
     columns = check_select(table, known_columns if value_columns is not None else None, keys, path, findings)
     check_types_of_select(table, struct, path, findings)
-    if value_columns is not None:
+    if is_known:
         versions = set(table.history_columns.model_dump().values()) if table.history == "scd2" else set()
         _check_layout(table, (columns or known_columns) | {name.casefold() for name in versions}, path, findings)
 

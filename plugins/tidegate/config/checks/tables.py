@@ -151,10 +151,9 @@ def _check_added_columns(table: TableModel, model: PipelineModel, path: KeyPath,
         findings.add(word, "evolve.add_columns is false; allow it, or choose warn, refuse or ignore")
     if model.source.verify_integrity and value.schema_ is None:
         findings.add(word, "verify_integrity compares declared columns; name the fields of the key in value.schema")
-    settings = {"when": table.when, "delete_when": table.delete_when, "route": table.route}
-    for name, setting in {**settings, "sequence_by": table.sequence_by}.items():
-        if setting and value.schema_ is None:
-            findings.add((*path, name), "reads columns that no record may have made yet; declare them in value.schema")
+    made_names = [name for name in table.sequence_by if name not in model.source.metadata]
+    if made_names and value.schema_ is None:
+        findings.add((*path, "sequence_by"), f"no record may have made {made_names[0]} yet; declare it in value.schema")
 
 
 def check_table_name(name: str, path: KeyPath, catalogs: Mapping[str, Catalog | str], findings: Problems) -> None:

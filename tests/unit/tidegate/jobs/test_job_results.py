@@ -20,6 +20,9 @@ ALL_COUNTS = (
     f'"first_bad": {FIRST}}}'
 )
 UNKNOWN = ', "unknown_fields": {"records": 3, "fields": {"zip": [2, "STRING"], "at.q": [1, "BIGINT"]}, "others": 4}'
+LACKING = (
+    ', "lacking_columns": {"columns": [{"name": "at", "type": "STRUCT<`q`: INT>", "nullable": true}], "fields": 2}'
+)
 NAMES = f'{{"attempt": "a1", "names": ["shop.b", "shop.a"], "bad": 1, "first_bad": {FIRST}}}'
 FIELD = '{"part": "value", "name": "id", "type": "INT NOT NULL", "found": "x", "accepted": false, "reason": "no INT"}'
 EXPLANATION = (
@@ -34,6 +37,7 @@ TEXTS: list[tuple[Any, str]] = [
     (StageOutcome, COUNTS + ', "truncated_at": null' + ENDS),
     (StageOutcome, ALL_COUNTS),
     (StageOutcome, COUNTS + UNKNOWN + ENDS),
+    (StageOutcome, COUNTS + LACKING + ENDS),
     (DiscoveredNames, NAMES),
     (DiscoveredNames, '{"attempt": "a1", "names": [], "bad": 0, "first_bad": null}'),
     (RecordExplanation, '{"found": false}'),
@@ -91,6 +95,7 @@ def test_staged_batch_knows_what_was_asked_and_what_was_counted() -> None:
         (PLAIN, 8, False),  # more records than offsets
         (PLAIN.replace('"staged": 5', '"staged": 4'), 9, False),
         (PLAIN.replace('"bad": 0', '"bad": 1'), 9, False),
+        (COUNTS + LACKING + ENDS, 9, False),  # its rows lack a column
     ],
 )
 def test_batch_with_a_bad_record_or_counts_that_do_not_add_up_is_never_merged(

@@ -3,8 +3,8 @@
 from itertools import islice, permutations
 
 import pytest
-from tidegate.schema.data_types import format_type
-from tidegate.schema.inferred_types import Infer, infer_type
+from tidegate.schema.data_types import Column, format_type
+from tidegate.schema.inferred_types import GrownColumns, Infer, grow_columns, infer_type, overlay_columns
 
 LEAVES = [
     ({"BIGINT"}, "BIGINT"), ({"BOOLEAN"}, "BOOLEAN"), ({"STRING"}, "STRING"), ({"WHOLE"}, "DECIMAL(38,0)"),
@@ -48,3 +48,46 @@ def test_objects_become_structs_of_what_they_hold() -> None:
 def test_object_whose_names_no_struct_has_is_text(names: tuple[str, str]) -> None:
     kinds = {("a",): {"OBJECT"}, **{("a", name): {"BIGINT"} for name in names}}
     assert format_type(infer_type(kinds, ("a",), Infer())) == "STRING"
+
+
+COLUMNS = (
+    Column("id", "BIGINT"), Column("at", "STRUCT<city: STRING>"), Column("Name", "STRING"),
+    Column("lines", "ARRAY<STRUCT<sku: STRING>>"),
+)  # fmt: skip
+GROWN = {
+    "a new field": ({("n",): {"BIGINT"}}, [("n", "BIGINT")], 1),
+    "a name with a blank": ({("n x",): {"BIGINT"}}, [("n x", "BIGINT")], 1),
+    "a field inside of a struct": ({("at.zip",): {"BIGINT"}}, [("at", "STRUCT<`city`: STRING, `zip`: BIGINT>")], 1),
+    "fields inside of a list": (
+        {("lines.n",): {"DOUBLE"}, ("lines.q",): {"BOOLEAN"}},
+        [("lines", "ARRAY<STRUCT<`sku`: STRING, `n`: DOUBLE, `q`: BOOLEAN>>")],
+        2,
+    ),
+    "an object": (
+        {("o",): {"OBJECT"}, ("o", "a"): {"BIGINT"}, ("o", "b"): {"STRING"}},
+        [("o", "STRUCT<`a`: BIGINT, `b`: STRING>")],
+        2,
+    ),
+    "two spellings of one field": ({("New",): {"BIGINT"}, ("new",): {"DECIMAL"}}, [("New", "DOUBLE")], 1),
+    "another spelling of a column": ({("name",): {"BIGINT"}}, [], 0),
+    "another spelling inside of a struct": ({("at.City",): {"STRING"}}, [], 0),
+    "fields inside of a declared column": ({("id.x",): {"BIGINT"}, ("ID",): {"BIGINT"}}, [], 0),
+    "names of no column": ({("`n.x`",): {"BIGINT"}, ("_file",): {"BIGINT"}, ("$n",): {"STRING"}}, [], 0),
+    "an object of nothing": ({("o",): {"OBJECT"}}, [], 0),
+}
+
+
+@pytest.mark.parametrize("case", GROWN)
+def test_columns_grow_by_what_records_hold(case: str) -> None:
+    kinds, expected, fields = GROWN[case]
+    grown = grow_columns(COLUMNS, {"id"}, kinds, Infer())
+    assert [(column.name, column.type) for column in grown.columns] == expected
+    assert grown.fields == fields
+
+
+def test_grown_columns_keep_their_places() -> None:
+    grown = grow_columns(COLUMNS, set(), {("at.zip",): {"BIGINT"}, ("z",): {"STRING"}, ("b",): {"STRING"}}, Infer())
+    columns = overlay_columns(COLUMNS, grown.columns)
+    assert [column.name for column in columns] == ["id", "at", "Name", "lines", "b", "z"]
+    again = {("at.zip",): {"BIGINT"}, ("z",): {"BIGINT"}}
+    assert grow_columns(columns, set(), again, Infer()) == GrownColumns()

@@ -840,6 +840,49 @@ REFUSED = {
         "not a metadata key of value.format=json; use one of topic",
     ),
     "truncate of a format without it": (render_source("value: {truncate: ignore}"), "format json knows no truncate"),
+    "columns made of a format without names": (
+        render_source("value: {format: msgpack, unknown_fields: add}"),
+        "records of format msgpack make no columns; declare value.schema, or use json, debezium-json",
+    ),
+    "columns made of JSON with options": (
+        render_source("value: {unknown_fields: add, json: {envelope: true}}"),
+        "records make columns of plain JSON alone; leave out the options json",
+    ),
+    "types of columns that no record makes": (
+        render_source("value: {infer: {objects: string}}"),
+        "source.value.infer: of columns that records make; set unknown_fields: add, or leave it out",
+    ),
+    "columns made where none may be added": (
+        render_source("value: {unknown_fields: add}", tables="[{name: lake.a.b, evolve: {add_columns: false}}]"),
+        "evolve.add_columns is false; allow it, or choose warn, refuse or ignore",
+    ),
+    "columns made beside a select": (
+        render_source("value: {unknown_fields: add}", tables="[{name: lake.a.b, select: 'SELECT * FROM record'}]"),
+        "select says which columns there are",
+    ),
+    "columns made of tables that records name": (
+        render_source("value: {unknown_fields: add, schema: k STRING}", tables="[{name: 'lake.a.{k}'}]"),
+        "tables that records name get no columns of them",
+    ),
+    "order by a column that no record has made": (
+        render_source(
+            "key: {fields: [id], schema: id BIGINT}, value: {unknown_fields: add}",
+            tables="[{name: lake.a.b, sequence_by: [at]}]",
+        ),
+        "tables[0].sequence_by=[at]: no record may have made at yet; declare it in value.schema",
+    ),
+    "condition on a column that no record has made": (
+        render_source("value: {unknown_fields: add}", tables="[{name: lake.a.b, when: kind = 'x'}]"),
+        "kind is not a column of the record",
+    ),
+    "partition by a column that no record has made": (
+        render_source("value: {unknown_fields: add}", tables="[{name: lake.a.b, create: {partition_by: [b]}}]"),
+        "partition_by[0]=b: b is not a column",
+    ),
+    "integrity of undeclared columns": (
+        render_source("verify_integrity: true, key: {fields: [id], schema: id BIGINT}, value: {unknown_fields: add}"),
+        "verify_integrity compares declared columns; name the fields of the key in value.schema",
+    ),
     "envelope of a format with its own": (
         render_source("value: {format: debezium-json, json: {envelope: true}}"),
         "source.value.json: options of another format than debezium-json",
