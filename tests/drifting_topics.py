@@ -45,10 +45,10 @@ def _make_line(source: random.Random, number: int, step: int) -> Any:
     return source.choice([None, {}, line, line, {**line, "q": []}])
 
 
-def make_topic(seed: int) -> list[Record]:
+def make_topic(seed: int, *, has_null_elements: bool = True) -> list[Record]:
     """The records of one topic: with later rows of the same keys, deletes, and names in another case from some time on.
 
-    A record has every field, or lacks some of them.
+    A record has every field, or lacks some of them. BigQuery takes no list with NULL among its elements.
     """
     source = random.Random(seed)
     kinds = {f"{kind}{number}": kind for number, kind in enumerate(source.sample(KINDS, 7))}
@@ -57,9 +57,19 @@ def make_topic(seed: int) -> list[Record]:
     for step in range(RECORDS):
         key = source.randrange(IDS)
         fields = {name: make_value(source, kind, step) for name, kind in kinds.items() if source.random() < 0.85}
+        fields = fields if has_null_elements else {name: _drop_null_elements(field) for name, field in fields.items()}
         renamed = {name.title() if name in respelled and step > 13 else name: field for name, field in fields.items()}
         records.append((key, None if source.random() < 0.08 else {"id": key, **renamed}))
     return records
+
+
+def _drop_null_elements(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _drop_null_elements(field) for name, field in value.items()}
+    if isinstance(value, list):
+        elements = [_drop_null_elements(element) for element in value]
+        return [element for element in elements if drop_nothing(element) is not None] or value[:1]
+    return value
 
 
 def drop_nothing(value: Any) -> Any:

@@ -106,12 +106,31 @@ def test_tables_are_equal_however_their_topics_are_cut(workbench, group: int) ->
         workbench.produce(topic, *(({"id": key}, row) for key, row in records))
     for cut in (RECORDS, 13, 6) if group else (RECORDS, 8):
         name = f"cut{group}_{cut}"
-        tables = [{"name": f"lake.{name}.t{number}", "topics": [topic]} for number, topic in enumerate(topics)]
+        tables: list[Any] = [
+            {"name": f"lake.{name}.t{number}", "topics": [topic]} for number, topic in enumerate(topics)
+        ]
         value = {"unknown_fields": "add"}
         workbench.pipeline(name, [*topics], key=KEY, value=value, tables=tables, merge={"max_records": cut})
         workbench.drain(name)
         for table, records in zip(tables, topics.values(), strict=True):
             rows = workbench.read_rows(table["name"].removeprefix("lake."))
+            assert sorted(map(normalize_row, rows), key=lambda row: row["id"]) == list_rows(records), (cut, table)
+
+
+@pytest.mark.repeats("test_tables_are_equal_however_their_topics_are_cut[0]")
+def test_tables_in_bigquery_are_equal_however_their_topics_are_cut(dwh) -> None:
+    topics = {dwh.bench.topic(2): make_topic(seed, has_null_elements=False) for seed in (0, 1)}
+    for topic, records in topics.items():
+        dwh.bench.produce(topic, *(({"id": key}, row) for key, row in records))
+    for cut in (RECORDS, 8):
+        tables: list[Any] = [
+            {"name": dwh.table(f"t{number}_{cut}"), "topics": [topic]} for number, topic in enumerate(topics)
+        ]
+        value = {"unknown_fields": "add"}
+        dwh.bench.pipeline(f"bq{cut}", [*topics], key=KEY, value=value, tables=tables, merge={"max_records": cut})
+        dwh.bench.drain(f"bq{cut}")
+        for table, records in zip(tables, topics.values(), strict=True):
+            rows = dwh.read_rows(table["name"].rpartition(".")[2])
             assert sorted(map(normalize_row, rows), key=lambda row: row["id"]) == list_rows(records), (cut, table)
 
 
