@@ -24,7 +24,8 @@ def read_columns(workbench: Any, table: str) -> dict[str, str]:
 
 def test_table_is_made_of_its_records_and_grows_with_them(workbench) -> None:
     topic = workbench.topic(2)
-    workbench.pipeline("grown", [topic], key=KEY, value={"unknown_fields": "add"})
+    audits = ["SELECT max(price) < 100 FROM {table}"]  # of a column that records make
+    workbench.pipeline("grown", [topic], key=KEY, value={"unknown_fields": "add"}, table={"audits": audits})
     produce(
         workbench, topic,
         {"id": 1, "Name": "a", "price": 5, "at": {"city": "x"}, "none": None, "no": [], "lines": [{"sku": "s"}]},
