@@ -65,6 +65,13 @@ def test_value_that_its_column_cannot_hold_makes_a_bad_record_with_the_way_out(w
     ):
         workbench.flush("whole")
     assert read_columns(workbench, "shop.whole") == {"id": "long", "n": "long"}
+    workbench.run_spark_sql("ALTER TABLE lake.shop.whole DROP COLUMN n")
+    workbench.pipeline("whole", [topic], key=KEY, value={"unknown_fields": "add", "schema": "n STRING"})
+    workbench.flush("whole")
+    offsets = {topic: {f"{partition}": [0, end] for partition, end in workbench.read_ends(topic)[topic].items()}}
+    process = workbench.run_cli("backfill", "whole", "--range", json.dumps(offsets))
+    assert process.returncode == 0, process.stderr
+    assert [(row["n"], row["more"]) for row in workbench.read_rows("shop.whole")] == [("1", None), ("1.5", 1)]
 
 
 def test_declared_columns_change_events_and_text_of_objects(workbench) -> None:
