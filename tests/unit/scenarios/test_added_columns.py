@@ -1,6 +1,7 @@
 """A table whose columns follow its records: made and widened before rows are staged, whatever kills the run."""
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,13 +10,17 @@ from fakes import BAD, World, build_pipeline, build_table
 from fakes.clock import Crash
 from tidegate.errors import BadRecord, GiveUp
 from tidegate.flush.flush import flush
+from tidegate.flush.merge_queue import merge_queue
 from tidegate.flush.plan import plan
 from tidegate.flush.stage import stage_tables
+from tidegate.model.batch import PlanScope, StagedBatch
+from tidegate.ports.session import Session
 from tidegate.reprocess.backfill import apply_backfill
 from tidegate.reprocess.backfill_plan import parse_request, propose_backfill
 from tidegate.reprocess.replay import replay_dead_letters
 from tidegate.schema.data_types import Array, Column, Struct, parse_type
 from tidegate.schema.inferred_types import Infer
+from tidegate.spec.pipeline import Stage
 from tidegate.spec.source import Errors
 from tidegate.spec.table import Create
 
@@ -122,18 +127,38 @@ def flush_if_due(world: World) -> None:
         return
 
 
-def test_columns_wait_until_rows_of_earlier_batches_are_published(world: World) -> None:
-    """A new intermediate table would take those rows away."""
-    session = world.open_session(build_growing())
-    produce(world, FIRST)
-    first = stage_tables(session, plan(session)).batches
-    produce(world, SECOND)
-    both = stage_tables(session, plan(session))
-    assert [batch.attempt for batch in both.batches] == [batch.attempt for batch in first]
-    assert both.refusals == ()
-    flush(session)
+@pytest.mark.guard(
+    "new columns wait for the rows of earlier batches",
+    file="plugins/tidegate/flush/stage.py",
+    text="if planned_batch.follows and _has_waiting_rows(session, planned_batch):",
+    off="if False:",
+    case="1",
+)
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_columns_wait_until_rows_of_earlier_batches_are_published(world: World, at_once: int) -> None:
+    """A new intermediate table would take those rows away. A batch without new fields joins the queue."""
+    session = world.open_session(replace(build_growing(), stage=Stage(10)))
+    produce(world, FIRST[:1])
+    stage_new(session)
+    produce(world, [("b", {"Name": None, "n": None}), ("c", {"n": 2})])
+    stage_new(session)
+    produce(world, [("c", {"price": 1.5}), *SECOND])
+    for _ in range(2):
+        assert stage_new(session) == ()
+        waiting = stage_tables(session, plan(session, scope=PlanScope.STAGED)).batches
+        assert [batch.counts.staged for batch in waiting] == [1, 2]
+        assert {batch.added for batch in waiting} == {(Column("Name", "STRING"), Column("n", "BIGINT"))}
+    assert ORDERS not in world.destination.tables
+    for start in range(0, 2, at_once):
+        assert merge_queue(session, waiting[start : start + at_once]).failure is None
+    assert list_columns(world) == COLUMNS[:3]
+    assert [batch.batch for batch in stage_new(session)] == [3]
     flush(session)
     assert (list_columns(world), read_rows(world)) == (COLUMNS, ROWS)
+
+
+def stage_new(session: Session) -> tuple[StagedBatch, ...]:
+    return tuple(stage_tables(session, plan(session, scope=PlanScope.NEW)).batches)
 
 
 def test_topic_of_made_up_names_adds_nothing(world: World) -> None:
@@ -156,6 +181,13 @@ def read_drifted(world: World) -> tuple[list[dict[str, Any]], dict[str, str]]:
     return sorted(rows, key=lambda row: row["id"]), {c.name.casefold(): c.type for c in state.columns}
 
 
+@pytest.mark.guard(
+    "superseded records make columns too",
+    file="plugins/tidegate/flush/key_deduplication.py",
+    text="and not table.value.adds_columns",
+    off="and True",
+    case="0",
+)
 @pytest.mark.repeats("test_tables_are_equal_however_a_topic_is_cut[0]", *map(str, range(6, 40)))
 @pytest.mark.parametrize("seed", range(40))
 def test_tables_are_equal_however_a_topic_is_cut(seed: int) -> None:
