@@ -24,7 +24,7 @@ FIRST = "i = array_position(transform(kinds, k -> k.path), x.path) - 1"
 MAX_SETS = 1_000
 MAX_SET_CHARACTERS = 10_000  # a larger set would cost memory in this number
 MAX_DEPTH = 10  # of objects and lists in a field: what lies deeper is text
-MAX_PLACES = 10_000  # of all fields and what lies in them, each with its kinds
+MAX_PLACES = 20_000  # of all fields and what lies in them, each with its kinds
 PLACES_TYPE = "ARRAY<STRUCT<steps: ARRAY<STRING>, value: VARIANT>>"
 CHILDREN = (
     "CASE WHEN startswith(schema_of_variant(p.value), 'OBJECT') "
@@ -96,7 +96,7 @@ def choose_type(kinds: Collection[str]) -> str:
 def gather_kinds(records: DataFrame) -> dict[Steps, set[str]]:
     """The kinds of the values of each field in the records' `unknown_fields`, and of what lies inside of it.
 
-    With more than `MAX_PLACES` some are left out, but not of how many fields there are.
+    Of more than `MAX_PLACES` those that lie deepest are left out: that is too many for columns.
     """
     own_places = f"transform({UNKNOWN_FIELDS}, x -> named_struct('steps', array(x.path), 'value', x.value))"
     levels = records.selectExpr(f"CAST({own_places} AS {PLACES_TYPE}) AS level0")
@@ -105,7 +105,8 @@ def gather_kinds(records: DataFrame) -> dict[Steps, set[str]]:
     kinds_of_levels = (f"transform(level{depth}, x -> struct(x.steps, {KIND} AS kind))" for depth in range(MAX_DEPTH))
     places = levels.selectExpr(f"inline(array_distinct(concat({', '.join(kinds_of_levels)})))").distinct()
     kinds: dict[Steps, set[str]] = {}
-    for row in places.where("kind <> 'VOID'").limit(MAX_PLACES).collect():
+    ordered = places.where("kind <> 'VOID'").orderBy(F.expr("size(steps)"), "steps", "kind")
+    for row in ordered.limit(MAX_PLACES).collect():
         own_kinds = kinds.setdefault(tuple(row.steps), set())
         own_kinds.add(row.kind)
         if len(row.steps) == MAX_DEPTH and row.kind in ("OBJECT", "ARRAY"):

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 
 from tidegate.sql.spark import render_literal
 
+from tidegate_spark.fields.json.unknown_fields import TEXT_PATTERN
+
 STRICT_TEXT_PATTERN = r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+"'
-TEXT_PATTERN = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 LEVELS = 2  # of nesting that one replacement takes away
 REPLACEMENTS = 4
 OBJECT_PATTERN = r"\A\s*+\{"
-SUSPECT_PATTERN = r"[\[{,:]\s*+(?:[\]}]|null\b)"
+# how the innermost of them begin
+SUSPECT_PATTERN = rf"\[\s*+(?:\]|null)|\{{\s*+(?:\}}|{TEXT_PATTERN}\s*+:\s*+null)"
 
 
 def render_without_hollow_values(text: str, rows: Sequence[str] = ()) -> str:

@@ -189,7 +189,7 @@ class InferModel(StrictModel):
         default="struct", description="Objects: a STRUCT that grows with its fields, or their text."
     )
     max_new_columns: int = Field(
-        default=100, ge=1, description="A batch with more new fields, also inside of structs, fails."
+        default=100, ge=1, le=1000, description="A batch with more new fields, also inside of structs, fails."
     )
 
 
