@@ -125,8 +125,19 @@ def test_tables_are_equal_however_their_topics_are_cut(workbench, group: int) ->
             assert sorted(map(normalize_row, rows), key=lambda row: row["id"]) == list_rows(records), (cut, table)
 
 
+def parse_objects(row: dict[str, Any]) -> dict[str, Any]:
+    """The row with the objects that its texts hold."""
+    kinds = ("object", "outer", "lines")
+    return {name: parse_text(value) if name.casefold().startswith(kinds) else value for name, value in row.items()}
+
+
+def parse_text(value: Any) -> Any:
+    return [parse_text(element) for element in value] if isinstance(value, list) else value and json.loads(value)
+
+
 @pytest.mark.repeats("test_tables_are_equal_however_their_topics_are_cut[0]")
 def test_tables_in_bigquery_are_equal_however_their_topics_are_cut(dwh) -> None:
+    """With objects as texts: the local server forgets a field that is added inside of a column."""
     topics = {dwh.bench.topic(2): make_topic(seed, has_null_elements=False) for seed in (0, 1)}
     for topic, records in topics.items():
         dwh.bench.produce(topic, *(({"id": key}, row) for key, row in records))
@@ -134,11 +145,11 @@ def test_tables_in_bigquery_are_equal_however_their_topics_are_cut(dwh) -> None:
         tables: list[Any] = [
             {"name": dwh.table(f"t{number}_{cut}"), "topics": [topic]} for number, topic in enumerate(topics)
         ]
-        value = {"unknown_fields": "add"}
+        value = {"unknown_fields": "add", "infer": {"objects": "string"}}
         dwh.bench.pipeline(f"bq{cut}", [*topics], key=KEY, value=value, tables=tables, merge={"max_records": cut})
         dwh.bench.drain(f"bq{cut}")
         for table, records in zip(tables, topics.values(), strict=True):
-            rows = dwh.read_rows(table["name"].rpartition(".")[2])
+            rows = [parse_objects(row) for row in dwh.read_rows(table["name"].rpartition(".")[2])]
             assert sorted(map(normalize_row, rows), key=lambda row: row["id"]) == list_rows(records), (cut, table)
 
 

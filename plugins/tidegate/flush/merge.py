@@ -19,6 +19,7 @@ from tidegate.model.position import Position, WatermarkSide
 from tidegate.model.table_state import Head, StagedSource, TableState
 from tidegate.ports.session import Session
 from tidegate.schema.data_types import Column, format_type, parse_type
+from tidegate.schema.evolution import find_missing_path, to_struct
 from tidegate.table.columns import list_destination_columns, list_identifier_columns
 from tidegate.table.compatibility import build_row_properties, check_mergeable
 from tidegate.table.position import check_is_destination, check_not_overtaken, resolve_position
@@ -115,6 +116,12 @@ def prepare_table(work: BatchMerge) -> TableSession:
     table = table.evolve()
     evolve_memory(work.prefix, table)
     state = table.require_state()
+    missing = find_missing_path(state.struct, to_struct(work.staged.added))
+    if missing:  # a merge would leave it out without a word
+        raise RetryLater(
+            f"{work.prefix} column={'.'.join(missing)}: the table does not show the column that was added to it; "
+            "nothing was merged; it will be tried again"
+        )
     if state.snapshot_id is not None:
         return table
     start = replace(work.staged.compute_end_position(None), offsets=work.staged.ranges.start, staged_attempt="")

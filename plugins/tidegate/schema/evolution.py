@@ -256,6 +256,23 @@ def render_aligned_field(expr: str, staged_struct: Struct, target: Struct, name:
     return f"coalesce({', '.join(expressions)})" if len(expressions) > 1 else next(iter(expressions), None)
 
 
+def find_missing_path(current: DataType, expected_type: DataType, path: Path = ()) -> Path | None:
+    """Return the path of a field that `current` lacks, at any depth of structs and lists; None if it has all."""
+    match current, expected_type:
+        case Struct(), Struct():
+            types = dict(current.fields)
+            for name, inner in expected_type.fields:
+                own_name = current.find_name(name)
+                missing = (
+                    (*path, name) if own_name is None else find_missing_path(types[own_name], inner, (*path, name))
+                )
+                if missing:
+                    return missing
+        case Array(), Array():
+            return find_missing_path(current.element, expected_type.element, path)
+    return None
+
+
 def find_own_path(schema: Struct, path: Path) -> Path:
     """Return the path to a field by the table's own names; what the table lacks stays as it is."""
     if not path:

@@ -8,7 +8,7 @@ import pytest
 from drifting_topics import list_rows, make_topic, normalize_row
 from fakes import BAD, World, build_pipeline, build_table
 from fakes.clock import Crash
-from tidegate.errors import BadRecord, GiveUp
+from tidegate.errors import BadRecord, GiveUp, RetryLater
 from tidegate.flush.flush import flush
 from tidegate.flush.merge_queue import merge_queue
 from tidegate.flush.plan import plan
@@ -166,6 +166,20 @@ def test_topic_of_made_up_names_adds_nothing(world: World) -> None:
     with pytest.raises(GiveUp, match=r"new_fields=4, more than value\.infer\.max_new_columns=3, in n0, n1, n2, n3"):
         flush(world.open_session(build_growing(infer=Infer(max_new_columns=3))))
     assert ORDERS not in world.destination.tables
+
+
+def test_field_that_the_table_does_not_show_is_not_left_out(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a server that takes a new field inside of a column and forgets it."""
+    produce(world, [("a", {"at": {"Lines": [{"n": 1}]}})])
+    flush(world.open_session(build_growing()))
+    produce(world, [("b", {"at": {"Lines": [{"n": 1, "q": 2}]}})])
+    with monkeypatch.context() as patch:
+        patch.setattr(world.destination, "evolve", lambda *_, **__: ["added at.Lines.element.q BIGINT"])
+        with pytest.raises(RetryLater, match=r"column=at\.Lines\.q: the table does not show the column"):
+            flush(world.open_session(build_growing()))
+    flush(world.open_session(build_growing()))
+    found = {row["id"]: row["at"] for row in world.read_rows(ORDERS)}
+    assert found == {"a": {"Lines": [{"n": 1}]}, "b": {"Lines": [{"n": 1, "q": 2}]}}
 
 
 def test_table_that_may_not_be_made_is_not_made(world: World) -> None:
