@@ -173,11 +173,12 @@ def _plan_merge(ledger: SettingsLedger, draft: Draft, *, writes_keys: bool) -> N
     ledger.map("mergeRecordsThreshold", f"merge.records_threshold: {records}")
     suffix = ledger.get("intermediateTableSuffix")
     if suffix and writes_keys:
-        merge["intermediate_suffix"] = f"_{_sanitize(suffix).lstrip('_')}"
+        merge["intermediate_suffix"] = _replace_letters(f"_{suffix}")
         ledger.map(
             "intermediateTableSuffix",
             f"merge.intermediate_suffix: {merge['intermediate_suffix']}",
-            "drop the connector's own intermediate tables after the switch",
+            "the name is <table>_<pipeline><suffix>, one for each table, and none for each task and start; drop the "
+            "connector's own intermediate tables after the switch",
         )
     ledger.drop("intermediateTableSuffix", "without upsertEnabled and deleteEnabled the connector makes no such tables")
     draft.data["merge"] = merge
@@ -251,8 +252,12 @@ def _name_table(ledger: SettingsLedger, plan: RecordPlan, topic: str) -> str:
 
 
 def _sanitize(name: str) -> str:
-    cleaned = re.sub(r"[^a-zA-Z0-9_]", "_", name)
+    cleaned = _replace_letters(name)
     return cleaned if re.match(r"[a-zA-Z_]", cleaned) else f"_{cleaned}"
+
+
+def _replace_letters(name: str) -> str:
+    return re.sub(r"[^a-zA-Z0-9_]", "_", name)
 
 
 def _note_creation(ledger: SettingsLedger, draft: Draft, plan: RecordPlan) -> None:

@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 import yaml
 from sink_configs import APACHE, BIGQUERY_PROPERTIES, DEBEZIUM_SERVER, FLINK_SQL, SECRET, TABULAR, format_json
+from tidegate.config.pipeline_file import load_pipeline
 from tidegate.errors import ConfigurationError
 from tidegate.migration.connector_config import Choices, parse_properties, read_config
 from tidegate.migration.draft import Translation
 from tidegate.migration.position import apply_position, find_position
 from tidegate.migration.report import describe_import, format_catalog_entry, format_pipeline_file, format_translation
 from tidegate.migration.translate import translate
+from tidegate.model.resource_names import name_intermediate_table
 from tidegate.schema.data_types import Column
 from tidegate.sinks.world import TableShape, UnreachableWorld
 from tidegate.wiring.sink_world import check_files
@@ -166,6 +168,27 @@ def test_bigquery_sink_becomes_a_table_for_each_topic() -> None:
         "google_cloud_default",
     }
     assert "not mapped" not in list_outcomes(translation).values()
+
+
+@pytest.mark.parametrize(
+    ("suffix", "name"),
+    [
+        (None, "shop_orders_kcbq-shop_tmp"),
+        ("Stage", "shop_orders_kcbq-shop_Stage"),
+        ("_tmp", "shop_orders_kcbq-shop__tmp"),
+        ("2-a.b", "shop_orders_kcbq-shop_2_a_b"),
+    ],
+)
+def test_intermediate_tables_end_as_those_of_the_bigquery_sink(suffix: str | None, name: str, include: Path) -> None:
+    """The sink: `<table>_<suffix>_<task>_<UUID>_<milliseconds>`, where each other sign becomes an underscore."""
+    lines = [line for line in BIGQUERY_PROPERTIES.splitlines() if not line.startswith("intermediateTableSuffix")]
+    text = "\n".join([*lines, f"intermediateTableSuffix={suffix}"] if suffix else lines)
+    translation = translate_text(text)
+    (include / "catalogs.yaml").write_text(format_catalog_entry(translation.draft))
+    path = include / "pipelines" / f"{translation.draft.name}.yaml"
+    path.write_text(format_pipeline_file(translation))
+    pipeline = load_pipeline(path)
+    assert name_intermediate_table(pipeline, pipeline.tables[0]).removeprefix("dwh.shop.") == name
 
 
 @pytest.mark.parametrize(
