@@ -1,6 +1,7 @@
 """Heartbeats on real brokers: records that other programs can read, proof of freshness, and what topics keep."""
 
 import json
+import os
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -14,9 +15,20 @@ KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"schema": "id BIGINT, name STRING"}
 
 
-def read_records(workbench: Any, topic: str, count: int) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+@pytest.fixture
+def other_broker(tmp_path) -> Iterator[Any]:
+    """A cluster beside the one of the source."""
+    from local.stack import start_stack
+
+    running = start_stack(tmp_path / "run", parts={"kafka"}, tied_to=os.getpid())
+    try:
+        yield running
+    finally:
+        running.stop()
+
+
+def read_records(bootstrap: str, topic: str, count: int) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """The first records of a topic, key and value."""
-    bootstrap = workbench.stack.kafka_bootstrap
     settings = {"bootstrap.servers": bootstrap, "group.id": "reader", "auto.offset.reset": "earliest"}
     consumer = Consumer(settings)
     consumer.subscribe([topic])
@@ -42,11 +54,24 @@ def test_a_heartbeat_record_tells_position_and_the_time_that_a_connector_vouches
     workbench.produce(topic, ({"id": 1}, {"id": 1, "name": "a"}))
     workbench.produce(connector, (None, {"ts_ms": source_ms}, {"timestamp": source_ms}))
     workbench.flush("beating")
-    [(key, value)] = read_records(workbench, beats, 1)
+    [(key, value)] = read_records(workbench.stack.kafka_bootstrap, beats, 1)
     assert key == {"pipeline": "beating", "table": "lake.shop.beating"}
     assert value["position"] == {topic: {"0": 1, "1": 0}}
     assert (value["group"], value["batch"], value["lag"], value["valid_through_ms"]) == (f"g-{topic}", 1, 0, source_ms)
     assert workbench.committed("beating") == {topic: {0: 1, 1: 0}, connector: {0: 1}}
+
+
+def test_heartbeats_go_to_the_cluster_that_the_file_names_also_where_its_topic_has_a_sources_name(
+    workbench, other_broker
+) -> None:
+    topic = workbench.topic(2)
+    beats = {"produce": True, "topic": topic, "kafka": {"bootstrap.servers": other_broker.kafka_bootstrap}}
+    workbench.pipeline("elsewhere", [topic], key=KEY, value=VALUE, heartbeat=beats)
+    workbench.produce(topic, ({"id": 1}, {"id": 1, "name": "a"}), ({"id": 2}, {"id": 2, "name": "b"}))
+    workbench.flush("elsewhere")
+    [(_, value)] = read_records(other_broker.kafka_bootstrap, topic, 1)
+    assert (value["table"], sum(value["position"][topic].values())) == ("lake.shop.elsewhere", 2)
+    assert sum(sum(parts.values()) for parts in workbench.read_ends(topic).values()) == 2, "the source got none"
 
 
 @pytest.mark.repeats(

@@ -55,6 +55,7 @@ def to_pipeline(name: str, model: PipelineModel) -> Pipeline:
         stage=_to_stage(model.stage),
         heartbeat=Heartbeat(
             interval_seconds=model.heartbeat.interval,
+            kafka=model.heartbeat.kafka,
             **_copy_plain_keys(model.heartbeat, Heartbeat),
         ),
         maintenance=Maintenance(

@@ -242,7 +242,8 @@ def _report_tables(session: Session, tables: Sequence[ObservedTable], offsets: O
         warnings += find_risks(progress)
         if session.pipeline.heartbeat.produce and records:
             messages = encode_records((record.key, record.to_dict()) for record in records)
-            session.broker.send(session.pipeline.heartbeat.topic, messages)
+            broker = session.open_heartbeat_broker() if session.open_heartbeat_broker else session.broker
+            broker.send(session.pipeline.heartbeat.topic, messages)
             sent_records = len(records)
     except TidegateError as reason:
         warnings.append(f"pipeline={session.pipeline.name}: the report of this heartbeat is incomplete: {reason}")

@@ -65,6 +65,7 @@ class Session:
     - `engine`: runs jobs on Spark. `sql`: the statements. `dialects`: those of catalogs that need their own.
     - `now_ms`, `pause`, `new_attempt`: the clock, and the next attempt's UUID.
     - `heartbeat_hook`: the user's function that may change the committed offsets.
+    - `open_heartbeat_broker`: opens the brokers of the heartbeats' topic; None: it is the source's.
     """
 
     pipeline: Pipeline
@@ -80,6 +81,7 @@ class Session:
     new_attempt: Callable[[], str]
     schemas: Schemas = field(default_factory=DeclaredSchemas)
     heartbeat_hook: Callable[[str, Offsets], Offsets] | None = None
+    open_heartbeat_broker: Callable[[], Broker] | None = None
     dialects: Mapping[str, Sql] = field(default_factory=dict)
     pause: Callable[[float], None] = time.sleep
 

@@ -81,6 +81,7 @@ class Heartbeat:
     ignore_topics: tuple[str, ...] = (r"__debezium-heartbeat.*",)
     produce: bool = False  # records with the position go to `topic`
     topic: str = "connect-heartbeats"
+    kafka: str | dict[str, str] | None = None  # the brokers of `topic`; None: the source's
     hook: str | None = None  # a ``module:function`` that may change the offsets
 
     @property

@@ -6,7 +6,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +120,7 @@ class SharedParts:
 def assemble_loaded_pipeline(parts: SharedParts, pipeline: Pipeline, broker: Broker) -> Session:
     catalogs = _select_catalogs(parts.catalogs, pipeline)
     destinations = _open_destinations(pipeline, catalogs, parts.resolve, parts.clients)
+    heartbeat_kafka = pipeline.heartbeat.kafka
     destination = route_by_catalog({name: destination_spec.session for name, destination_spec in destinations.items()})
     return Session(
         pipeline=pipeline,
@@ -142,6 +143,7 @@ def assemble_loaded_pipeline(parts: SharedParts, pipeline: Pipeline, broker: Bro
         new_attempt=lambda: uuid.uuid4().hex,
         schemas=RegistrySchemas(parts.resolve, parts.include),
         heartbeat_hook=build_hook(pipeline.heartbeat.hook),
+        open_heartbeat_broker=None if heartbeat_kafka is None else partial(open_broker, heartbeat_kafka, parts.resolve),
         dialects={
             name: sql for destination_spec in destinations.values() for name, sql in destination_spec.dialects.items()
         },

@@ -71,6 +71,8 @@ def check_source(model: PipelineModel, findings: Problems) -> None:
     _check_topics(model, findings)
     _check_start(model, findings)
     check_kafka(model.source.kafka, ("source", "kafka"), findings)
+    if model.heartbeat.kafka is not None:
+        check_kafka(model.heartbeat.kafka, ("heartbeat", "kafka"), findings)
     _check_metadata(model, findings)
     _check_errors(model, findings)
     for index, pattern in enumerate(model.heartbeat.ignore_topics):
@@ -98,9 +100,10 @@ def _check_topics(model: PipelineModel, findings: Problems) -> None:
             findings.add(("source", "topic_pattern"), "topics are given too; keep one of topics and topic_pattern")
     elif not source.topics:
         findings.add(("source", "topics"), "no topic to read; list topics or give topic_pattern")
+    sends_to_source = model.heartbeat.produce and model.heartbeat.kafka in (None, source.kafka)
     for index, topic in enumerate(source.topics):
         check_topic(("source", "topics", index), topic, findings)
-        if model.heartbeat.produce and topic == model.heartbeat.topic:
+        if sends_to_source and topic == model.heartbeat.topic:
             findings.add(("heartbeat", "topic"), "the pipeline reads this topic; heartbeats need another one")
     findings.add_repeats(("source", "topics"), source.topics)
 

@@ -227,6 +227,9 @@ class HeartbeatModel(StrictModel):
     interval: Duration = Field(default=600, ge=0, description="How often a position moves without rows; 0 disables.")
     produce: bool = Field(default=False, description="Send heartbeat records to the topic.")
     topic: TopicName = Field(default="connect-heartbeats", description="Created if it is missing.")
+    kafka: KafkaPlace | None = Field(
+        default=None, description="The brokers of the topic, as source.kafka; default: those of source.kafka."
+    )
     hook: HookPlace | None = Field(
         default=None,
         description="module:function below plugins/ or dags/ that may raise or add offsets.",

@@ -158,6 +158,8 @@ class _Probes:
     def _add_pipeline(self, pipeline: Pipeline) -> None:
         user = pipeline.name
         brokers = self._add_brokers(pipeline.source.kafka, user)
+        if pipeline.heartbeat.produce and pipeline.heartbeat.kafka is not None:
+            self._add_brokers(pipeline.heartbeat.kafka, user)
         catalogs = [self._add_catalog(catalog, user) for catalog in pipeline.catalogs]
         for table in pipeline.entries:
             namespace = table.identifier.rpartition(".")[0]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from fakes import World, build_pipeline, build_table
-from tidegate.errors import GiveUp, NothingToDo, RetryLater
+from tidegate.errors import ConfigurationError, GiveUp, NothingToDo, RetryLater
 from tidegate.flush.flush import flush
 from tidegate.flush.heartbeat import HeartbeatResult, commit_offsets, heartbeat, require_begun
 from tidegate.model.kafka_log import Retention
@@ -111,6 +111,26 @@ def test_the_interval_begins_anew_whether_or_not_something_could_be_sent(world: 
     assert not beat(world).due
     world.clock.tick(2 * MINUTE)
     assert beat(world).sent == 1
+
+
+def test_heartbeats_of_another_cluster_go_there_and_hold_the_sources_offsets(world: World) -> None:
+    other = World()
+    flush(world.open_session(build_pipeline()))
+    world.clock.tick(11 * MINUTE)
+    assert beat(world, open_heartbeat_broker=lambda: other.broker).sent == 1
+    assert read_heartbeats(world) == []
+    assert [record["position"] for record in read_heartbeats(other)] == [{"orders": {"0": 1, "1": 1}}]
+
+
+def test_other_cluster_that_cannot_be_opened_is_a_warning_and_offsets_are_committed(world: World) -> None:
+    def refuse() -> Any:
+        raise ConfigurationError("connection=elsewhere: not found")
+
+    flush(world.open_session(build_pipeline()))
+    world.clock.tick(11 * MINUTE)
+    result = beat(world, open_heartbeat_broker=refuse)
+    assert (result.due, result.sent, result.committed) == (True, 0, {"orders": {0: 1, 1: 1}})
+    assert any("connection=elsewhere: not found" in warning for warning in result.warnings)
 
 
 def test_a_commit_of_a_flush_leaves_the_heartbeats_time_alone(world: World) -> None:

@@ -379,6 +379,18 @@ REFUSED = {
         render_source() + "heartbeat: {produce: true, topic: t}",
         "heartbeat.topic=t: the pipeline reads this topic",
     ),
+    "heartbeats into what is read, of brokers that are named twice": (
+        render_source() + "heartbeat: {produce: true, topic: t, kafka: kafka_default}",
+        "heartbeat.topic=t: the pipeline reads this topic",
+    ),
+    "a secret in the heartbeats' brokers": (
+        render_source() + "heartbeat: {kafka: {bootstrap.servers: 'b:1', sasl.password: x}}",
+        "heartbeat.kafka.sasl.password=***: a secret in a file",
+    ),
+    "the heartbeats' brokers without an address": (
+        render_source() + "heartbeat: {kafka: {client.id: x}}",
+        "heartbeat.kafka: bootstrap.servers is missing",
+    ),
     "dead letters into what is read": (
         render_source("errors: {tolerance: all, topic: t}"),
         "source.errors.topic=t: this pipeline reads that topic",

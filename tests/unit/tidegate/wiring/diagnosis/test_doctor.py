@@ -198,6 +198,12 @@ def test_connection_that_nobody_defined_is_found_with_those_who_name_it(house: H
     assert finding.used_by == ("one",)
 
 
+def test_connection_of_heartbeats_that_nobody_defined_is_found(house: House) -> None:
+    house.change("pipelines/one.yaml", "tables:", "heartbeat: {produce: true, kafka: kafka_other}\ntables:")
+    finding = require_found("connection-missing", house.doctor(is_read_only=True))
+    assert finding.used_by == ("one",)
+
+
 def test_connection_that_cannot_be_read_is_found_and_not_shown(house: House) -> None:
     house.environment["AIRFLOW_CONN_KAFKA_DEFAULT"] = f'{{"password": "{PASSWORD}"'
     findings = house.doctor(is_read_only=True)
