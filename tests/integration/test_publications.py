@@ -16,7 +16,7 @@ import pyarrow
 import pytest
 from protobuf_messages import build_classes
 from pyiceberg.types import DecimalType, IntegerType, NestedField, StringType, StructType
-from round_trip import Way, read
+from round_trip import KEY, VALUE, Way, read
 from schema_registry import SchemaRegistry
 from tidegate.errors import BadRecord, ConfigurationError, GiveUp, NothingToDo
 from tidegate.publications.plan import plan_run
@@ -467,3 +467,86 @@ def test_key_with_a_copy_in_another_file_is_refused_and_outlives_the_copy_and_ne
     way.write_publication(table="lake.shop.gained", sql="SELECT id, gone FROM {table}", parallelism=1)
     with pytest.raises(ConfigurationError, match=r"the SQL over the table's columns: .*gone"):
         way.publish(resynchronise=True)
+
+
+COPIED = """SELECT *, CAST(at AS DATE) AS Day, CAST(name AS BINARY) AS bytes, CAST(id AS DOUBLE) / 3 AS third,
+    array(named_struct('a', id, 'b', CAST(NULL AS STRING))) AS more FROM {table}"""
+
+
+def test_change_events_carry_both_rows_and_a_second_pipeline_makes_the_table_of_them(workbench) -> None:
+    """Deletes have the row before them, and a tombstone behind, so that the topic may be compacted."""
+    settings = {"value": {"format": "debezium-json"}, "create": {"partitions": 2}, "parallelism": 2}
+    way = Way(workbench, "changes", sql=COPIED, delivery="exactly-once", **settings)
+    schema = f"{VALUE['schema']}, Day DATE, bytes BINARY, third DOUBLE, more ARRAY<STRUCT<a: BIGINT, b: STRING>>"
+    workbench.pipeline("copy", [way.topic], key=KEY, value={"format": "debezium-json", "schema": schema})
+    seen = 0
+
+    def read_new() -> list[tuple[Any, ...]]:
+        """Of each new record: its key, what happened, the names before and after, and its headers."""
+        nonlocal seen
+        records = [(json.loads(m.key())["id"], m.value() and json.loads(m.value()), m.headers()) for m in list_all()]
+        new, seen = records[seen:], len(records)
+        return sorted(
+            ((id, event and event["op"], *find_names(event or {}), headers) for id, event, headers in new), key=str
+        )
+
+    def list_all() -> list[Any]:
+        return sorted(read(workbench, way.topic), key=lambda message: message.timestamp())
+
+    def find_names(event: dict[str, Any]) -> list[str | None]:
+        return [row and row["name"] for row in (event.get("before"), event.get("after"))]
+
+    def assert_copied() -> None:
+        workbench.drain("copy")
+        way_rows = workbench.run_spark_sql(COPIED.format(table="lake.shop.changes") + " ORDER BY id")
+        assert workbench.run_spark_sql("SELECT * FROM lake.shop.copy ORDER BY id") == way_rows
+
+    way.flush(k1='a;"b"', k2="b", k3="c", k4="d")
+    first = way.publish()
+    event = json.loads(list_all()[0].value())
+    assert (event["source"]["table"], event["source"]["db"], event["source"]["snapshot_id"]) == (
+        "changes",
+        "shop",
+        first.to_snapshot_id,
+    )
+    read_kind = [("tidegate.row-kind", b"+I")]
+    assert read_new() == [(n, "r", None, name, read_kind) for n, name in enumerate(('a;"b"', "b", "c", "d"), 1)]
+    assert_copied()
+
+    way.flush(k1="a2", k2=None, k5="e")
+    changed = way.publish()
+    assert (changed.inserted, changed.updated, changed.deleted) == (1, 1, 1)
+    assert read_new() == [
+        (1, "u", 'a;"b"', "a2", [("tidegate.row-kind", b"+U")]),
+        (2, "d", "b", None, [("tidegate.row-kind", b"-D")]),
+        (2, None, None, None, None),
+        (5, "c", None, "e", [("tidegate.row-kind", b"+I")]),
+    ]
+    assert_copied()
+
+    same = way.publish(resynchronise=True)
+    assert (same.inserted, same.updated, same.deleted, read_new()) == (0, 0, 0, []), "the topic holds the table"
+    place = next({"partition": m.partition()} for m in list_all() if m.key() == b'{"id":1}')
+    unknown = '{"after":{"id":9,"name":"x","price":1234567890.10},"before":null,"op":"c"}'
+    workbench.produce(
+        way.topic, ('{"id":1}', '{"after":{"id":1,"name":"wrong"},"op":"c"}', place), ('{"id":9}', unknown)
+    )
+    way.publish(resynchronise=True)
+    assert [record[:4] for record in read_new()] == [
+        (1, "c", None, "wrong"),
+        (1, "u", "wrong", "a2"),
+        (9, "c", None, "x"),
+        (9, "d", "x", None),
+        (9, None, None, None),
+    ]
+    deleted = next(m.value() for m in reversed(list_all()) if m.key() == b'{"id":9}' and m.value())
+    assert b'"before":{"id":9,"name":"x","price":1234567890.10}' in deleted
+
+    way.publish(again=RepublishRequest(str(first.to_snapshot_id), str(changed.to_snapshot_id)))
+    assert [record[:4] for record in read_new()] == [
+        (1, "r", None, "a2"),
+        (2, "d", "b", None),
+        (2, None, None, None),
+        (5, "r", None, "e"),
+    ]
+    assert_copied()

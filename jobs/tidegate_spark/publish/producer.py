@@ -214,6 +214,8 @@ class _PartProducer:
         if row["timestamp"] is not None:
             options["timestamp"] = row["timestamp"]
         self._hand_over(row["topic"], key=row["key"], value=row["value"], **options)
+        if row["kind"] == "deleted" and row["value"] is not None:  # a change event, which compaction would keep
+            self._hand_over(row["topic"], key=row["key"], value=None)
 
     def _hand_over(self, topic: str, **record: Any) -> None:
         report = partial(self._handle_delivery, record.get("timestamp"))  # a failed message does not tell its time

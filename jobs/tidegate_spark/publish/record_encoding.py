@@ -1,5 +1,7 @@
 """A publication's rows as records: key and value in bytes, headers, timestamp and topic."""
 
+import json
+
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from pyspark.sql.types import (
@@ -14,8 +16,10 @@ from pyspark.sql.types import (
     TimestampType,
 )
 from tidegate.errors import ConfigurationError
+from tidegate.formats.registry import get_format
 from tidegate.jobs.publish_job import PublishJob
-from tidegate.sql.spark import quote, render_literal
+from tidegate.model.publication_progress import RunMode
+from tidegate.sql.spark import quote, quote_name, render_literal
 
 from tidegate_spark.publish.encoders.record_part import Problem, RecordPart, WrittenColumn, render_problem
 from tidegate_spark.publish.encoders.registry import encode_part, render_part_problem
@@ -121,3 +125,77 @@ def _render_timestamp(rows: DataFrame, column: str | None) -> str:
         )
     millis = f"unix_millis(CAST({quote(column)} AS TIMESTAMP))"
     return f"CASE WHEN {millis} = 0 THEN {FIRST_MILLISECOND} ELSE {millis} END"
+
+
+EVENT_BEGIN = '{"after":'
+AFTER_END = ',"before":'
+ROW_KIND_HEADER = "tidegate.row-kind"
+ROW_KINDS = {"c": "+I", "r": "+I", "u": "+U", "d": "-D"}  # in Flink's words
+# in these a run produces rows as they are: what their readers hold is unknown
+READING_MODES = (RunMode.EVERYTHING, RunMode.REPUBLISH)
+
+
+def is_change_event(job: PublishJob) -> bool:
+    return get_format(job.value.format).is_change_event
+
+
+def render_is_event_of(event: str, row: str) -> str:
+    """Whether the bytes of `event` are an event of `wrap_in_events` after which the row is this one."""
+    begin = f"concat({_render_bytes(EVENT_BEGIN)}, {row}, {_render_bytes(AFTER_END)})"
+    return f"coalesce(startswith({event}, {begin}), false)"
+
+
+def render_row_of_event(event: str) -> str:
+    return f"CAST(get_json_object(CAST({event} AS STRING), '$.after') AS BINARY)"
+
+
+def wrap_in_events(spark: SparkSession, changes: DataFrame, job: PublishJob) -> DataFrame:
+    """Make a change event of each value, with the row `before` it.
+
+    A delete whose earlier row is unknown keeps NULL as its value.
+    """
+    inserted = "r" if job.position.mode in READING_MODES else "c"
+    updated = "r" if job.position.mode in READING_MODES else "u"
+    operation = f"CASE WHEN kind = 'deleted' THEN 'd' WHEN before IS NULL THEN '{inserted}' ELSE '{updated}' END"
+    parts = [
+        _render_bytes(EVENT_BEGIN),
+        "IF(op = 'd', null_row, value)",
+        _render_bytes(AFTER_END),
+        "IF(op IN ('u', 'd'), before, null_row)",
+        """CAST(concat(',"op":"', op, '","ts_ms":', unix_millis(current_timestamp())) AS BINARY)""",
+        _render_bytes(f',"source":{_describe_source(spark, job)}}}'),
+    ]
+    kinds = ", ".join(f"{render_literal(op)}, {render_literal(kind)}" for op, kind in ROW_KINDS.items())
+    header = f"named_struct('key', '{ROW_KIND_HEADER}', 'value', CAST(element_at(map({kinds}), op) AS BINARY))"
+    events = changes.selectExpr("*", f"{operation} AS op", f"{_render_bytes('null')} AS null_row")
+    return events.selectExpr(
+        "topic",
+        "key",
+        f"concat({', '.join(parts)}) AS value",
+        f"concat(coalesce(headers, array()), array({header})) AS headers",
+        "timestamp",
+        "problem",
+        "kind",
+        "copies",
+    )
+
+
+def _describe_source(spark: SparkSession, job: PublishJob) -> str:
+    _, *namespace, table = job.table.split(".")
+    snapshot = f"{quote_name(job.table)}.snapshots WHERE snapshot_id = {job.position.to}"
+    committed = spark.sql(f"SELECT unix_millis(committed_at) AS ms FROM {snapshot}").collect()
+    return json.dumps(
+        {
+            "connector": "tidegate",
+            "name": job.publication,
+            "db": ".".join(namespace),
+            "table": table,
+            "snapshot_id": job.position.to,
+            "ts_ms": committed[0].ms,
+        },
+        separators=(",", ":"),
+    )
+
+
+def _render_bytes(text: str) -> str:
+    return f"CAST({render_literal(text)} AS BINARY)"

@@ -13,7 +13,14 @@ from tidegate.sql.spark import quote, quote_name, render_literal
 
 from tidegate_spark.publish.encoders.json import render_json
 from tidegate_spark.publish.encoders.record_part import RecordPart
-from tidegate_spark.publish.record_encoding import describe_key, encode_rows
+from tidegate_spark.publish.record_encoding import (
+    describe_key,
+    encode_rows,
+    is_change_event,
+    render_is_event_of,
+    render_row_of_event,
+    wrap_in_events,
+)
 from tidegate_spark.stage.kafka_source import RECORDS_PER_TASK, build_client_options, build_offsets_options
 
 WIDENED_TYPES = {("int", "bigint"), ("float", "double")}  # what Iceberg lets a column's type become
@@ -97,8 +104,8 @@ OLD = "old"
 NEW = "new"
 ROW_FIELDS = ("value", "headers", "timestamp", "problem")
 ROW_STRUCT = f"struct({', '.join(ROW_FIELDS)})"
-ROWS_DIFFER = "((new IS NULL) <> (old IS NULL) OR NOT (new <=> old))"
-VALUES_DIFFER = "((new IS NULL) <> (old IS NULL) OR NOT (new.value <=> old.value))"
+PRESENCE_DIFFERS = "(new IS NULL) <> (old IS NULL)"
+ROWS_DIFFER = f"({PRESENCE_DIFFERS} OR NOT (new <=> old))"
 
 
 def find_changed_rows(spark: SparkSession, job: PublishJob, persisted_frames: list[DataFrame]) -> DataFrame:
@@ -121,7 +128,7 @@ def find_changed_rows(spark: SparkSession, job: PublishJob, persisted_frames: li
     sides = [f"first(CASE WHEN side = '{side}' THEN row END, true) AS {side}" for side in (OLD, NEW)]
     rows_by_key = states_by_side.selectExpr("topic", "key", "side", f"{ROW_STRUCT} AS row").groupBy("topic", "key")
     states = rows_by_key.agg(*[F.expr(sql) for sql in (f"count_if(side = '{NEW}') AS copies", *sides)])
-    differ = states.where(VALUES_DIFFER if job.position.mode == RunMode.TOPIC else ROWS_DIFFER)
+    differ = states.where(_render_topic_differs(job) if job.position.mode == RunMode.TOPIC else ROWS_DIFFER)
     if until != job.position.to:
         differ = _read_current_rows(spark, job, _persist_rows(differ, persisted_frames)).withColumn(
             "old", F.expr("coalesce(old, new)")
@@ -131,7 +138,16 @@ def find_changed_rows(spark: SparkSession, job: PublishJob, persisted_frames: li
             f"copies > 1 OR {ROWS_DIFFER}"
         )
     kind = "CASE WHEN new IS NULL THEN 'deleted' WHEN old IS NULL THEN 'inserted' ELSE 'updated' END AS kind"
-    return differ.selectExpr("topic", "key", *(f"new.{name} AS {name}" for name in ROW_FIELDS), kind, "copies")
+    records = ("topic", "key", *(f"new.{name} AS {name}" for name in ROW_FIELDS), kind, "copies")
+    if not is_change_event(job):
+        return differ.selectExpr(*records)
+    before = render_row_of_event("old.value") if job.position.mode == RunMode.TOPIC else "old.value"
+    return wrap_in_events(spark, differ.selectExpr(*records, f"{before} AS before"), job)
+
+
+def _render_topic_differs(job: PublishJob) -> str:
+    is_same = render_is_event_of("old.value", "new.value") if is_change_event(job) else "new.value <=> old.value"
+    return f"({PRESENCE_DIFFERS} OR NOT ({is_same}))"
 
 
 def _persist_rows(rows: DataFrame, persisted_frames: list[DataFrame]) -> DataFrame:

@@ -74,7 +74,8 @@ class RecordFormat:
     - `name`: the word of `format:` in pipeline files.
     - `reads_keys`, `reads_values`: whether keys and values may use it.
     - `decoder`: its module in `tidegate_spark.formats`; empty: `name`.
-    - `encoder`: its module in `tidegate_spark.publish.encoders`; empty: publications may not use it.
+    - `encoder`: its module in `tidegate_spark.publish.encoders`, of a change event that of the rows in it; empty:
+      publications may not use it.
     - `options`: the mapping beside `format:` with its options, or None; `option_names`: the keys that it knows, None
       for all.
     - `schema`: the kind of schema that describes its records, or None.
@@ -218,6 +219,7 @@ _FORMATS = (
         "debezium-json",
         reads_keys=False,
         decoder="change_events.debezium_json",
+        encoder="json",
         options="json",
         option_names=CONNECT_JSON_OPTIONS,
         is_change_event=True,
@@ -318,6 +320,7 @@ EVENT_FORMATS = tuple(format_spec for format_spec in _FORMATS if format_spec.eve
 KEY_FORMATS = tuple(name for name, format_spec in FORMATS.items() if format_spec.reads_keys)
 VALUE_FORMATS = tuple(name for name, format_spec in FORMATS.items() if format_spec.reads_values)
 WRITTEN_FORMATS = tuple(name for name, format_spec in FORMATS.items() if format_spec.is_written)
+WRITTEN_KEY_FORMATS = tuple(name for name in WRITTEN_FORMATS if name in KEY_FORMATS)
 
 
 def get_format(name: str) -> RecordFormat:

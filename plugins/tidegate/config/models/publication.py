@@ -7,12 +7,14 @@ from pydantic import Discriminator, Field, Tag
 from tidegate.config.models.formats import AvroModel, CsvModel, ProtobufModel, StrictModel
 from tidegate.config.models.pipeline import StartTimestamp
 from tidegate.config.models.settings import Duration, KafkaPlace, PropertyText, SparkModel, TopicName
-from tidegate.formats.registry import WRITTEN_FORMATS
+from tidegate.formats.registry import WRITTEN_FORMATS, WRITTEN_KEY_FORMATS
 
 if TYPE_CHECKING:
-    OutWord = str
+    KeyOutWord = str
+    ValueOutWord = str
 else:  # the words are those of the registry, which no type checker can read
-    OutWord = Literal[WRITTEN_FORMATS]
+    KeyOutWord = Literal[WRITTEN_KEY_FORMATS]
+    ValueOutWord = Literal[WRITTEN_FORMATS]
 
 
 def _tag_start(value: object) -> str | None:
@@ -30,7 +32,7 @@ class StartSnapshot(StrictModel):
 class KeyOutModel(StrictModel):
     """How a record's key is written."""
 
-    format: OutWord = Field(default="json", description="How the record key is encoded.")
+    format: KeyOutWord = Field(default="json", description="How the record key is encoded.")
     fields: list[str] = Field(
         min_length=1, description="The key's columns of the result of sql; each key may have one row."
     )
@@ -45,7 +47,7 @@ class KeyOutModel(StrictModel):
 class ValueOutModel(StrictModel):
     """How a record's value is written."""
 
-    format: OutWord = Field(default="json", description="How the record value is encoded.")
+    format: ValueOutWord = Field(default="json", description="How the record value is encoded.")
     fields_include: Literal["ALL", "EXCEPT_KEY"] = Field(
         default="ALL", description="Whether the value holds the key columns too."
     )

@@ -1,7 +1,7 @@
 """Every format that is registered has a decoder where its description says, and its words where checks look."""
 
 import pytest
-from tidegate.formats.registry import FORMATS, KEY_FORMATS, VALUE_FORMATS, WRITTEN_FORMATS
+from tidegate.formats.registry import FORMATS, KEY_FORMATS, VALUE_FORMATS, WRITTEN_FORMATS, WRITTEN_KEY_FORMATS
 from tidegate.spec.source import METADATA_TYPES, list_known_words
 from tidegate_spark.formats.registry import find_decoder
 
@@ -19,7 +19,8 @@ def test_words_of_the_pipeline_file_are_those_that_are_registered() -> None:
     assert set(VALUE_FORMATS) - set(KEY_FORMATS) == {
         "debezium-json", "debezium-avro", "canal-json", "maxwell-json", "ogg-json",
     }  # fmt: skip
-    assert WRITTEN_FORMATS == ("json", "avro", "protobuf", "csv", "string", "raw")
+    assert WRITTEN_KEY_FORMATS == ("json", "avro", "protobuf", "csv", "string", "raw")
+    assert set(WRITTEN_FORMATS) - set(WRITTEN_KEY_FORMATS) == {"debezium-json"}
 
 
 def test_words_of_metadata_are_those_of_the_format_ahead_of_kafkas() -> None:

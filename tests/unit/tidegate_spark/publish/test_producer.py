@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow
 import pytest
 from confluent_kafka import KafkaError, KafkaException
+from fakes.producing import SCHEMA, Broker, Killed
 from tidegate_spark.publish import producer as producer_module
 from tidegate_spark.publish.producer import REFUSAL_PREFIX, BrokerRefusal, _PartProducer, build_producer
 
@@ -78,3 +79,37 @@ def test_part_that_is_refused_is_the_last_of_its_task_and_no_other_is(
     results = [row for batch in build_producer({})(iter(batches)) for row in batch.to_pylist()]
     assert results == [{"part": number, "outcome": outcomes[number]} for number in expected_parts]
     assert produced == expected_parts
+
+
+@pytest.mark.parametrize("killed_at", [None, *range(9)])
+def test_delete_event_and_the_tombstone_behind_it_are_in_one_transaction(killed_at: int | None) -> None:
+    """Also where each change is a transaction: a reader never sees a topic that ends with one of the two."""
+    broker = Broker()
+    changes = [(b"a", b"row", "inserted"), (b"b", b"event", "deleted"), (b"c", None, "deleted")]
+    rows = [{"part": 0}, *({"part": 0, "topic": "out", "key": k, "value": v, "kind": kind} for k, v, kind in changes)]
+    plan = {
+        "settings": {},
+        "delivery": "exactly-once",
+        "state_topic": "state",
+        "transaction_records": 1,
+        "position": {"run": "1-r"},
+        "key_form": "",
+        "parts": {0: {"expected": None, "after": "", "counts": {}}},
+    }
+
+    def meet(number: int, name: str) -> None:
+        if number == killed_at:
+            broker.before_call = lambda number, name: None
+            raise Killed
+
+    broker.before_call = meet
+    expected = [(b"a", b"row"), (b"b", b"event"), (b"b", None), (b"c", None)]
+    with broker.replace_kafka():
+        if killed_at is not None:
+            with pytest.raises(Killed):
+                list(build_producer(plan)(iter([pyarrow.RecordBatch.from_pylist(rows, schema=SCHEMA)])))
+            assert broker.read("out", 0) in (expected[:0], expected[:1], expected[:3])
+        list(build_producer(plan)(iter([pyarrow.RecordBatch.from_pylist(rows, schema=SCHEMA)])))
+    assert broker.read("out", 0) == expected
+    counts = json.loads(broker.read("state", 0)[-1][1] or b"")["counts"]
+    assert counts == {"inserted": 1, "deleted": 2}
