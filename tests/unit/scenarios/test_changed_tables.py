@@ -1,5 +1,6 @@
 """The pipeline's file is changed between the steps of a run: each works with the tables that the file names then."""
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -70,6 +71,63 @@ def test_tables_that_change_before_any_step_lose_no_row_and_the_run_goes_on(
     for table in after.tables:
         assert [row["id"] for row in world.read_rows(table.name)] == ["a", "b"]
     assert world.broker.groups["tidegate-shop"]["orders"] == {0: 2}
+
+
+VERSIONS = {
+    "columns": {"columns": (Column("id", "STRING"), Column("name", "STRING"), Column("Colour", "STRING"))},
+    "mode": {"mode": "upsert"},
+    "condition": {"when": "name <> 'y'"},
+}
+
+
+@pytest.mark.parametrize("is_rolled_back", [False, True])
+@pytest.mark.parametrize("step", range(1, STEPS))
+@pytest.mark.parametrize("change", VERSIONS)
+def test_dag_bundle_whose_version_changes_before_any_step_gives_the_rows_of_one_version(
+    change: str, step: int, is_rolled_back: bool
+) -> None:
+    """The version that staged and merged: the older one where its merge was over, else the newer one."""
+    versions = [ONE, build_pipeline(build_table(ORDERS, **VERSIONS[change]))]
+    before, after = reversed(versions) if is_rolled_back else versions
+    changed = produce_two_batches(before)
+    with suppress(GiveUp):
+        run_with_versions(changed, [before] * step + [after] * (STEPS - step))
+    drain(changed, after)
+    whole = produce_two_batches(before)
+    drain(whole, before if step > 2 else after)
+    assert changed.read_rows(ORDERS) == whole.read_rows(ORDERS)
+    assert changed.broker.groups["tidegate-shop"]["orders"] == {0: 3, 1: 3}
+    for world in (changed, whole):
+        world.broker.produce("orders", {"id": "d"}, {"id": "d", "name": "z", "Colour": "red"}, 1)
+        drain(world, after)
+    assert changed.read_rows(ORDERS) == whole.read_rows(ORDERS)
+
+
+def produce_two_batches(pipeline: Pipeline) -> World:
+    """Two partitions: the first batch is published by this version, the second one waits."""
+    world = World()
+    world.engine.conditions["name <> 'y'"] = lambda row: row["name"] != "y"
+    world.broker.create("orders", 2)
+    for key, partition in (("a", 0), ("b", 1)):
+        world.broker.produce("orders", {"id": key}, {"id": key, "name": "x", "Colour": "red"}, partition)
+    flush(world.open_session(pipeline))
+    world.broker.produce("orders", {"id": "a"}, None, 0)
+    world.broker.produce("orders", {"id": "e"}, {"id": "e", "name": "y", "Colour": "blue"}, 0)
+    world.broker.produce("orders", {"id": "b"}, {"id": "b", "name": "z", "Colour": "blue"}, 1)
+    world.broker.produce("orders", {"id": "c"}, {"id": "c", "name": "x", "Colour": "green"}, 1)
+    return world
+
+
+def run_with_versions(world: World, files: list[Pipeline]) -> None:
+    """As `run`, where a merge that refuses its batch ends the run, as its task would be red."""
+    planning, staging, merging, committing, ending = (world.open_session(file) for file in files)
+    for queue in group_by_table(stage(staging, plan(planning))):
+        failure = merge_queue(merging, queue).failure
+        if failure is not None:
+            raise failure
+    commit_offsets(committing)
+    clean_up(ending)
+    heartbeat(ending)
 
 
 def test_run_whose_only_table_the_file_names_no_more_has_nothing_to_do(world: World) -> None:
