@@ -478,7 +478,9 @@ def test_change_events_carry_both_rows_and_a_second_pipeline_makes_the_table_of_
     settings = {"value": {"format": "debezium-json"}, "create": {"partitions": 2}, "parallelism": 2}
     way = Way(workbench, "changes", sql=COPIED, delivery="exactly-once", **settings)
     schema = f"{VALUE['schema']}, Day DATE, bytes BINARY, third DOUBLE, more ARRAY<STRUCT<a: BIGINT, b: STRING>>"
-    workbench.pipeline("copy", [way.topic], key=KEY, value={"format": "debezium-json", "schema": schema})
+    tables = [{"name": "lake.shop.copy"}, {"name": "lake.shop.Logged", "upsert": False, "delete": False}]
+    value = {"format": "debezium-json", "schema": schema}
+    workbench.pipeline("copy", [way.topic], key=KEY, value=value, tables=tables)
     seen = 0
 
     def read_new() -> list[tuple[Any, ...]]:
@@ -523,6 +525,8 @@ def test_change_events_carry_both_rows_and_a_second_pipeline_makes_the_table_of_
         (5, "c", None, "e", [("tidegate.row-kind", b"+I")]),
     ]
     assert_copied()
+    logged = workbench.run_spark_sql("SELECT id, name FROM lake.shop.Logged ORDER BY id, name")
+    assert [tuple(row) for row in logged] == [(1, 'a;"b"'), (1, "a2"), (2, "b"), (3, "c"), (4, "d"), (5, "e")]
 
     same = way.publish(resynchronise=True)
     assert (same.inserted, same.updated, same.deleted, read_new()) == (0, 0, 0, []), "the topic holds the table"
