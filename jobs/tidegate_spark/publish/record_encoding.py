@@ -21,6 +21,8 @@ from tidegate.jobs.publish_job import PublishJob
 from tidegate.model.publication_progress import RunMode
 from tidegate.sql.spark import quote, quote_name, render_literal
 
+from tidegate_spark.fields.json.objects import render_exact_from_json, render_object
+from tidegate_spark.fields.json.text import render_once
 from tidegate_spark.publish.encoders.record_part import Problem, RecordPart, WrittenColumn, render_problem
 from tidegate_spark.publish.encoders.registry import encode_part, render_part_problem
 
@@ -146,7 +148,9 @@ def render_is_event_of(event: str, row: str) -> str:
 
 
 def render_row_of_event(event: str) -> str:
-    return f"CAST(get_json_object(CAST({event} AS STRING), '$.after') AS BINARY)"
+    # not get_json_object, which writes a decimal anew as a double
+    parsed = render_exact_from_json(f"CAST({event} AS STRING)", "after: STRING")
+    return f"CAST({render_once(parsed, render_object('b'))}.after AS BINARY)"
 
 
 def wrap_in_events(spark: SparkSession, changes: DataFrame, job: PublishJob) -> DataFrame:

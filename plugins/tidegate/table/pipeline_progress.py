@@ -29,7 +29,7 @@ def read_connector_heartbeat_ms(session: Session) -> int | None:
 
     A connector sends its heartbeat after all changes that it has seen: read the log afterwards.
     """
-    topics = tuple(t for t in list_ignored_topics(session) if t != session.pipeline.heartbeat.topic)
+    topics = tuple(t for t in list_ignored_topics(session) if t != session.pipeline.heartbeat_topic_of_source)
     isolation = session.pipeline.source.isolation
     newest: Offsets = (
         session.broker.read_newest_timestamps(session.broker.read_end_offsets(topics, isolation)) if topics else {}

@@ -122,6 +122,16 @@ def test_heartbeats_of_another_cluster_go_there_and_hold_the_sources_offsets(wor
     assert [record["position"] for record in read_heartbeats(other)] == [{"orders": {"0": 1, "1": 1}}]
 
 
+def test_topic_of_another_cluster_may_have_the_name_of_one_that_makes_rows(world: World) -> None:
+    other = World()
+    beats = Heartbeat(600, produce=True, topic="orders", kafka="elsewhere")
+    pipeline = build_pipeline(build_table(topics=()), source={"topics": ("orders",)}, heartbeat=beats)
+    flush(world.open_session(pipeline, open_heartbeat_broker=lambda: other.broker))
+    assert [row["id"] for row in world.read_rows("lake.shop.orders")] == ["k0", "k1"]
+    (record,) = (record for part in other.broker.partitions["orders"] for record in part.records)
+    assert record.value["position"] == {"orders": {"0": 1, "1": 1}}
+
+
 def test_other_cluster_that_cannot_be_opened_is_a_warning_and_offsets_are_committed(world: World) -> None:
     def refuse() -> Any:
         raise ConfigurationError("connection=elsewhere: not found")
