@@ -532,9 +532,9 @@ def test_change_events_carry_both_rows_and_a_second_pipeline_makes_the_table_of_
     assert (same.inserted, same.updated, same.deleted, read_new()) == (0, 0, 0, []), "the topic holds the table"
     place = next({"partition": m.partition()} for m in list_all() if m.key() == b'{"id":1}')
     unknown = '{"after":{"id":9,"name":"x","price":1234567890.10},"before":null,"op":"c"}'
-    workbench.produce(
-        way.topic, ('{"id":1}', '{"after":{"id":1,"name":"wrong"},"op":"c"}', place), ('{"id":9}', unknown)
-    )
+    wrong = '{"after":{"id":1,"name":"wrong"},"op":"c"}'
+    far = {"partition": compute_murmur2(b'{"id":9}') % 2}
+    workbench.produce(way.topic, ('{"id":1}', wrong, place), ('{"id":9}', unknown, far))
     way.publish(resynchronise=True)
     assert [record[:4] for record in read_new()] == [
         (1, "c", None, "wrong"),
