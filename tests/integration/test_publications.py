@@ -473,6 +473,19 @@ COPIED = """SELECT *, CAST(at AS DATE) AS Day, CAST(name AS BINARY) AS bytes, CA
     array(named_struct('a', id, 'b', CAST(NULL AS STRING))) AS more FROM {table}"""
 
 
+def test_row_before_a_change_is_read_of_events_alone(spark) -> None:
+    """A topic whose format was changed also holds rows, which may have a column `after`."""
+    from tidegate_spark.publish.record_encoding import render_row_of_event
+
+    row = '{"id":1,"price":1234567890.10,"after":"x"}'
+    texts = [f'{{"after":{row},"before":null,"op":"c"}}', row, f'{{"after":{row}}}', '{"after":null,"op":"d"}', "x"]
+    events = spark.createDataFrame(
+        [(number, text.encode()) for number, text in enumerate(texts)], "n INT, event BINARY"
+    )
+    found = events.selectExpr("n", f"{render_row_of_event('event')} AS row").orderBy("n").collect()
+    assert [found_row.row and bytes(found_row.row).decode() for found_row in found] == [row, None, None, None, None]
+
+
 def test_change_events_carry_both_rows_and_a_second_pipeline_makes_the_table_of_them(workbench) -> None:
     """Deletes have the row before them, and a tombstone behind, so that the topic may be compacted."""
     settings = {"value": {"format": "debezium-json"}, "create": {"partitions": 2}, "parallelism": 2}
@@ -554,3 +567,20 @@ def test_change_events_carry_both_rows_and_a_second_pipeline_makes_the_table_of_
         (5, "r", None, "e"),
     ]
     assert_copied()
+
+
+def test_key_that_is_gone_by_now_is_produced_again_as_a_delete_of_its_last_row(workbench) -> None:
+    settings = {"value": {"format": "debezium-json"}, "create": {"partitions": 2}}
+    way = Way(workbench, "gone", sql=COPIED, **settings)
+    way.flush(k1="a")
+    first = way.publish()
+    way.flush(k1="b", k2="c")
+    second = way.publish()
+    way.flush(k1=None, k2=None)
+    way.publish()
+    seen = len(read(workbench, way.topic))
+    way.publish(again=RepublishRequest(str(first.to_snapshot_id), str(second.to_snapshot_id)))
+    records = sorted(read(workbench, way.topic), key=lambda message: message.timestamp())[seen:]
+    events = [json.loads(message.value()) for message in records if message.value()]
+    assert sorted((event["op"], event["before"]["name"]) for event in events) == [("d", "b"), ("d", "c")]
+    assert len(records) == 4, "and a tombstone behind each"

@@ -148,9 +148,10 @@ def render_is_event_of(event: str, row: str) -> str:
 
 
 def render_row_of_event(event: str) -> str:
-    # not get_json_object, which writes a decimal anew as a double
-    parsed = render_exact_from_json(f"CAST({event} AS STRING)", "after: STRING")
-    return f"CAST({render_once(parsed, render_object('b'))}.after AS BINARY)"
+    # not get_json_object, which writes a decimal anew as a double; a topic may hold rows that are no events
+    parsed = render_exact_from_json(f"CAST({event} AS STRING)", "after: STRING, op: STRING")
+    row = "CASE WHEN b.op IS NOT NULL AND startswith(b.after, '{') THEN b.after END"
+    return f"CAST({render_once(render_once(parsed, render_object('b')), row)} AS BINARY)"
 
 
 def wrap_in_events(spark: SparkSession, changes: DataFrame, job: PublishJob) -> DataFrame:

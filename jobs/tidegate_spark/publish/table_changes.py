@@ -130,9 +130,9 @@ def find_changed_rows(spark: SparkSession, job: PublishJob, persisted_frames: li
     states = rows_by_key.agg(*[F.expr(sql) for sql in (f"count_if(side = '{NEW}') AS copies", *sides)])
     differ = states.where(_render_topic_differs(job) if job.position.mode == RunMode.TOPIC else ROWS_DIFFER)
     if until != job.position.to:
-        differ = _read_current_rows(spark, job, _persist_rows(differ, persisted_frames)).withColumn(
-            "old", F.expr("coalesce(old, new)")
-        )
+        # the last row that is known of a key that is gone by now is what a delete shows
+        last_known = _persist_rows(differ.withColumn("old", F.expr("coalesce(new, old)")), persisted_frames)
+        differ = _read_current_rows(spark, job, last_known).withColumn("old", F.expr("coalesce(old, new)"))
     elif job.touched is not None and job.grouped is None:
         differ = _read_current_rows(spark, job, _persist_rows(differ, persisted_frames)).where(
             f"copies > 1 OR {ROWS_DIFFER}"

@@ -16,8 +16,8 @@ from tidegate.table.queue import (
     combine_batches,
     describe_full_queue,
     has_rows,
-    is_gapless,
     is_queue_full,
+    is_whole,
     select_between,
     take_group,
 )
@@ -106,7 +106,7 @@ def merge_queue(
 
 
 def _read_between(session: Session, queue: Sequence[StagedBatch]) -> Sequence[StagedBatch]:
-    if is_gapless(queue):
+    if is_whole(queue):
         return queue
     last = queue[-1]
     staged_batches = session.staging.list_staged(open_table(session, last.table).intermediate, last.table)

@@ -20,7 +20,7 @@ from tidegate.model.offsets import Offsets, Ranges, get_offset
 from tidegate.model.table_state import SignedAttempt
 from tidegate.ports.session import Engine, Job, Session
 from tidegate.sql.spark import quote
-from tidegate.table.queue import is_gapless, select_between
+from tidegate.table.queue import is_whole, select_between
 from tidegate.table.session import TableSession, open_table
 
 
@@ -98,7 +98,7 @@ def find_staged(session: Session, intermediate: str, attempted: Sequence[Planned
     staged_batches = session.staging.list_staged(intermediate, table)
     by_attempt = {batch.attempt: batch for batch in staged_batches}
     queue = [by_attempt[batch.attempt] for batch in attempted if batch.attempt in by_attempt]
-    if len(queue) == len(attempted) and not is_gapless(queue):
+    if len(queue) == len(attempted) and not is_whole(queue):
         queue = list(select_between(queue[0], queue[-1], staged_batches))
     found_attempts = {batch.attempt for batch in queue}
     for batch in attempted:

@@ -262,10 +262,10 @@ def describe_bad_record(session: Session, bad: BadRecordReason) -> BadRecordFact
     record = read_record(session, RecordAddress(*bad.address))
     found = FIELD_PATTERN.search(bad.reason) or MISFITS_PATTERN.search(bad.reason)
     values: dict[str, str] = {}
+    is_key = found is not None and found.groupdict().get("part") == "key"
     if found is not None:
-        is_key = found.groupdict().get("part") == "key"
         values = _read_fields(record.key if is_key else record.value, found["names"].split(", "))
-    types = _list_types(session, topic) if values else {}
+    types = _list_types(session, topic, of_key=is_key) if values else {}
     facts = [f"field {name} is {value}, not {types[name]}" for name, value in values.items() if name in types]
     return {
         "topic": topic,
@@ -299,18 +299,23 @@ def _format_value(value: Any) -> str:
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else "an array"
     if isinstance(value, str):
-        is_long = len(value) > MAX_VALUE_CHARACTERS
-        return json.dumps(value[:MAX_VALUE_CHARACTERS] + "…" if is_long else value, ensure_ascii=False)
-    return str(value) if isinstance(value, Decimal) else json.dumps(value)
+        text = value.encode("utf-8", "replace").decode()  # half of a pair of surrogates is no UTF-8
+        return json.dumps(_shorten(text), ensure_ascii=False)
+    return _shorten(str(value)) if isinstance(value, Decimal) else json.dumps(value)
 
 
-def _list_types(session: Session, topic: str) -> dict[str, str]:
+def _shorten(text: str) -> str:
+    return text[:MAX_VALUE_CHARACTERS] + "…" if len(text) > MAX_VALUE_CHARACTERS else text
+
+
+def _list_types(session: Session, topic: str, *, of_key: bool) -> dict[str, str]:
     types: dict[str, str] = {}
     for table in expand_template(session).pipeline.tables:
         if topic in table.topics:
             described_table = table
             with suppress(GiveUp, RetryLater):  # without a registry's answer the reason stands alone
                 described_table = session.schemas.describe_table(table)
-            for column in (*(described_table.key.columns or ()), *(described_table.value.columns or ())):
+            key_columns = described_table.key.columns if of_key else None
+            for column in key_columns or described_table.value.columns or ():
                 types.setdefault(column.name, column.type)
     return types

@@ -73,13 +73,14 @@ def find_bad_record(reason: str) -> BadRecordReason | None:
     return BadRecordReason(int(found["count"]), address, found["reason"], found["advice"])
 
 
-def split_reason(reason: str) -> tuple[str, str]:
+def split_reason(reason: str, *, names_table: bool = False) -> tuple[str, str]:
     """Split a reason into what happened and what to do, each without the names of task, pipeline and batch.
 
-    Of several tables each has its line. A mistake of a file is whole in the first.
+    The table stays with `names_table`, or where several tables each have a line. A mistake of a file is whole in the
+    first.
     """
     lines = reason.splitlines()
-    parts = [_split_line(line, names_table=len(lines) > 1) for line in lines]
+    parts = [_split_line(line, names_table=names_table or len(lines) > 1) for line in lines]
     return "\n".join(fact for fact, _ in parts), "\n".join(advice for _, advice in parts if advice)
 
 

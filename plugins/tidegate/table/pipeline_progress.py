@@ -11,6 +11,7 @@ from tidegate.model.offsets import Offsets, find_highest, find_lowest, get_offse
 from tidegate.model.position import Position
 from tidegate.model.table_state import NO_TOPIC_ID, is_recreated
 from tidegate.ports.session import Session
+from tidegate.spec.source import StartKind
 from tidegate.table.log import Unreadable, list_ignored_topics, read_known_log
 from tidegate.table.progress import (
     ObservedTable,
@@ -188,8 +189,8 @@ def _find_next_offsets(session: Session, observed: TableWithLog) -> Offsets:
     position = _get_held_position(observed)
     if position is not None:
         following = merge_offsets(begin, _leave_old_topics(position, observed.log))
-    elif observed.position is not None:  # rolled back to where no snapshot tells a position
-        following = begin
+    elif observed.position is not None and session.pipeline.source.start.kind == StartKind.LATEST:
+        following = begin  # rolled back to where no snapshot tells a position; nor does anything tell the first end
     else:
         following = resolve_first_start(session, observed.log)
     return merge_offsets(following, find_rowless_end(observed.queue) if observed.error is None else {})

@@ -42,13 +42,14 @@ def select_between(
     queue: list[StagedBatch] = []
     for batch in staged_batches:
         is_between = first.batch <= batch.batch <= last.batch and _fits(batch, last.table_uuid, last.row_shape)
-        if is_between and is_gapless([*queue[-1:], batch]):
+        if is_between and (not queue or batch.ranges.continues(queue[-1].ranges.end)):
             queue.append(batch)
     return tuple(queue)
 
 
-def is_gapless(queue: Sequence[StagedBatch]) -> bool:
-    return all(later.ranges.continues(batch.ranges.end) for batch, later in pairwise(queue))
+def is_whole(queue: Sequence[StagedBatch]) -> bool:
+    """Whether no batch can lie between these. Offsets do not say so: a partition may join in one between."""
+    return all(later.batch == batch.batch + 1 for batch, later in pairwise(queue))
 
 
 def _is_current(staged_batch: StagedBatch, state: TableState | None, shape: str) -> bool:

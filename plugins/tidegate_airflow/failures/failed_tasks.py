@@ -64,9 +64,9 @@ def group_causes(errors: list[Data], failing_dag_ids: Collection[str], form_dag_
     causes: dict[tuple[str, str], Data] = {}
     for error in errors:
         place = error["dag_id"], error["run_id"]
+        last_runs.setdefault(*place)
         if error["dag_id"] in form_dag_ids and error["error"] == ConfigurationError.__name__:
             continue
-        last_runs.setdefault(*place)
         if _is_echo(error["task_id"]) and place in own_failures:
             continue
         fact, advice = split_reason(error["message"] or "")

@@ -115,7 +115,7 @@ class PipelinesView:
         schedule = {**describe_dag(dag), "last_run": dag.last if dag else None}
         runbook = find_page_of_state(state, reason)
         fleet = self.sources.get_fleet(row["pipeline"])  # also of a file that is wrong
-        fact, advice = split_reason(reason)
+        fact, advice = split_reason(reason, names_table=len(row.get("tables", ())) > 1)
         known = {
             "state": state,
             "reason": reason,

@@ -10,7 +10,8 @@ const STATES = ["stuck", "failing", "unknown"];
 export function whatToDo(name, row, { bad_record: bad, airflow }, act) {
   if (!STATES.includes(row.state)) return null;
   const me = quoted(name);
-  const problem = (row.tables ?? []).find((one) => one.problem);
+  const troubled = (row.tables ?? []).filter((one) => one.problem);
+  const problem = troubled.find((one) => one.problem === row.reason) ?? troubled[0];
   const says = (words) => problem?.problem.includes(words);
   const ways = aboutFile(name, row)
     ?? aboutRecord(name, row, airflow?.errors, act)

@@ -16,7 +16,7 @@ const BACKFILL = {
   task: "plan",
   ask: ({ ranges, ...words }, shown) => ({ ...words, ...(ranges ? { ranges: JSON.parse(ranges) } : {}), dry_run: !shown }),
   preview: async (run) => {
-    const tables = await result(run, "plan", "tables").catch(() => []);
+    const tables = await result(run, "plan", "tables").catch((problem) => { if (problem.status === 404) return []; throw problem; });
     const lines = tables.map((one) => `${one.table}: applies ${plural(one.records, "offset", "offsets")} in ${plural(one.batches, "batch", "batches")}, ${JSON.stringify(one.ranges)}\n  reads ${plural(one.later, "later offset", "later offsets")} too: rows of keys that changed later stay`);
     return { text: lines.join("\n") || "No offset is in this range.", digest: tables.length ? "dry run" : null };
   },

@@ -14,7 +14,8 @@ from tidegate.monitoring.health import Health, ScheduleState, describe_pipeline_
 from tidegate.monitoring.overview import build_overview, read_recent
 from tidegate.monitoring.status import find_unpublished, read_status
 from tidegate.ports.session import Session
-from tidegate.spec.source import Errors
+from tidegate.schema.data_types import Column
+from tidegate.spec.source import Errors, Start, StartKind
 from tidegate.table.history import find_last_advances
 from tidegate.table.log import read_log
 from tidegate.table.pipeline_progress import compare_with_log, read_pipeline_progress
@@ -288,6 +289,20 @@ def test_rolled_back_table_lacks_the_records_of_the_batches_that_it_lost(world: 
     assert (right["lag"], right["lag_seconds"]) == (0, 0.0)
     status = read_status(session)
     assert [(t["lag"], t["lag_seconds"]) for t in status["tables"]] == [(2, 60.0), (0, 0.0)]
+
+
+def test_table_that_was_rolled_back_to_before_its_first_batch_lacks_what_lies_behind_its_start(world: World) -> None:
+    for number in range(3):
+        world.broker.produce("left", {"id": f"{number}"}, {"id": f"{number}", "name": "y"})
+    world.destination.create("lake.shop.left", (Column("id", "STRING"), Column("name", "STRING")))
+    foreign = world.destination.append_foreign_rows("lake.shop.left", {"id": "z", "name": "theirs"})
+    pipeline = build_pipeline(*TWO)
+    start = Start(StartKind.OFFSETS, offsets={"left": {0: 2}})
+    session = world.open_session(replace(pipeline, source=replace(pipeline.source, start=start)))
+    flush(session)
+    assert read_overview(session)["tables"][0]["lag"] == 0
+    world.destination.rollback("lake.shop.left", foreign.id)
+    assert read_overview(session)["tables"][0]["lag"] == 2
 
 
 def test_lag_counts_the_records_of_a_topic_that_was_created_again(world: World) -> None:

@@ -60,6 +60,11 @@ def test_fact_comes_first_without_what_the_row_says_already(reason: str, fact: s
     assert split_reason(reason) == (fact, advice)
 
 
+def test_table_is_named_where_a_pipeline_has_several() -> None:
+    reason = "merge[1] failed: pipeline=p table=lake.shop.B batch=1: no answer; try again"
+    assert split_reason(reason, names_table=True) == ("lake.shop.B: no answer", "try again")
+
+
 @pytest.fixture
 def world() -> World:
     world = World()
@@ -67,12 +72,15 @@ def world() -> World:
     return world
 
 
-def describe(world: World, value: Any, reason: str, key: Any = None) -> str:
+COLUMNS = (Column("id", "STRING"), Column("Score", "INT"), Column("amount", "DECIMAL(9,2)"))
+
+
+def describe(world: World, value: Any, reason: str, key: Any = None, columns: tuple[Column, ...] = COLUMNS) -> str:
     """The fact about a record in the second partition, behind another one."""
     world.broker.produce("App.Users", {"id": "a"}, {"id": "a", "name": "x"}, partition=1)
-    world.broker.produce("App.Users", key or {"id": "b"}, value, partition=1)
+    text = value.decode() if isinstance(value, bytes) else value
+    world.broker.produce("App.Users", key or {"id": "b"}, text, partition=1)
     table = build_table("lake.app.Users", topics=("App.Users",))
-    columns = (Column("id", "STRING"), Column("Score", "INT"), Column("amount", "DECIMAL(9,2)"))
     session = world.open_session(build_pipeline(replace(table, value=replace(table.value, columns=columns))))
     return describe_bad_record(session, BadRecordReason(1, ("App.Users", 1, 1), reason, ""))["fact"]
 
@@ -88,6 +96,8 @@ def describe(world: World, value: Any, reason: str, key: Any = None) -> str:
             "field Score is an array, not INT; field amount is 12.345, not DECIMAL(9,2)",
         ),
         ({"Score": "y" * 99}, "the value field Score is not a INT", f'field Score is "{"y" * 60}…", not INT'),
+        (b'{"Score": "\\ud83d"}', "the value field Score is not a INT", 'field Score is "?", not INT'),
+        (b'{"Score": %d}' % 10**99, "the value field Score is not a INT", f"field Score is 1{'0' * 59}…, not INT"),
         ({"id": "b"}, "the value field Score is required and missing", "the value field Score is required and missing"),
         ({"Score": 1}, "the value is not a Protobuf message", "the value is not a Protobuf message"),
     ],
@@ -101,6 +111,12 @@ def test_value_that_does_not_fit_stands_beside_the_type_that_was_expected(
 def test_field_of_the_key_is_looked_for_in_the_key(world: World) -> None:
     fact = describe(world, {"id": "other"}, "the key field id is not a STRING", key={"id": 7})
     assert fact == "field id is 7, not STRING · App.Users, partition 1, offset 1"
+
+
+def test_type_is_that_of_the_field_in_its_own_part(world: World) -> None:
+    """With `key.prefix` the value may have a field of the key's name."""
+    fact = describe(world, {"id": "many"}, "the value field id is not a BIGINT", columns=(Column("id", "BIGINT"),))
+    assert fact == 'field id is "many", not BIGINT · App.Users, partition 1, offset 1'
 
 
 def test_bad_record_is_found_in_what_a_flush_says_of_it(world: World) -> None:

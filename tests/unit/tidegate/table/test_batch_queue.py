@@ -21,13 +21,13 @@ from tidegate.flush.flush import flush
 from tidegate.flush.merge import merge
 from tidegate.flush.merge_queue import MergeCheckpoint, group_by_table, merge_queue
 from tidegate.flush.plan import plan
-from tidegate.flush.stage import stage
+from tidegate.flush.stage import stage, stage_tables
 from tidegate.jobs.stage_job import StageJob
-from tidegate.model.batch import Counts, StagedBatch
+from tidegate.model.batch import Counts, Plan, PlanScope, StagedBatch
 from tidegate.model.offsets import Ranges
 from tidegate.monitoring.status import read_status
 from tidegate.ports.session import Job
-from tidegate.spec.pipeline import Heartbeat
+from tidegate.spec.pipeline import Heartbeat, RiskPolicy, Stage
 from tidegate.table.progress import observe_tables
 from tidegate.table.queue import combine_batches, select_between, take_group
 
@@ -208,6 +208,24 @@ def test_batch_of_another_file_or_table_between_the_ends_of_a_queue_is_none_of_i
     first, left_over, between, last = build_staged(1), build_staged(2, **other), build_staged(2), build_staged(3)
     between, last = replace(between, batch=3), replace(last, batch=4)
     assert select_between(first, last, [first, left_over, between, last]) == (first, between, last)
+
+
+def test_batch_between_the_ends_of_a_queue_is_merged_too_if_only_a_new_partition_has_its_records(world: World) -> None:
+    """The offsets of the ends continue without a gap then."""
+    pipeline = replace(build_pipeline(build_table(ORDERS), on_partition_growth=RiskPolicy.ACCEPT), stage=Stage(10))
+    session = world.open_session(pipeline)
+    produce(world, "a", "0")
+    flush(session)
+    for key, partition in (("b", 0), ("c", 1), ("d", 0)):
+        world.broker.grow("orders", partition + 1)
+        world.broker.produce("orders", {"id": key}, {"id": key, "name": "1"}, partition)
+        stage_tables(session, plan(session, scope=PlanScope.NEW))
+    shortened = Plan.from_dict(plan(session, scope=PlanScope.STAGED).shorten().to_dict())
+    assert [batch.batch for batch in shortened.tables] == [2, 4]
+    queue = stage_tables(session, shortened).batches
+    assert [batch.batch for batch in queue] == [2, 3, 4]
+    assert merge_queue(session, [queue[0], queue[-1]]).failure is None
+    assert [row["id"] for row in world.read_rows(ORDERS)] == ["a", "b", "c", "d"]
 
 
 class Away(BaseException):

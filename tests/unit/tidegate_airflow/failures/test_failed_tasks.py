@@ -118,6 +118,8 @@ def test_a_form_that_was_filled_in_wrong_is_no_failure_of_the_pipeline() -> None
     wrong_file = fail("plan", "the file is wrong; correct it", "r3", "ConfigurationError")
     facts = [fact for fact, _, _ in show_causes([wrong_file, refused, mistyped])]
     assert facts == ["the file is wrong", "something else would be done now"]
+    newest_first = [mistyped, {**refused, "run_id": "r0"}]
+    assert show_causes(newest_first, "tidegate_a_actions") == [("something else would be done now", True, ["r0"])]
 
 
 def test_each_bad_record_is_a_cause_of_its_own_and_tasks_without_a_reason_are_told_apart() -> None:
