@@ -210,8 +210,10 @@ def test_batch_of_another_file_or_table_between_the_ends_of_a_queue_is_none_of_i
     assert select_between(first, last, [first, left_over, between, last]) == (first, between, last)
 
 
-def test_batch_between_the_ends_of_a_queue_is_merged_too_if_only_a_new_partition_has_its_records(world: World) -> None:
+def test_batch_between_the_ends_of_a_queue_is_merged_too_if_only_a_new_partition_has_its_records() -> None:
     """The offsets of the ends continue without a gap then."""
+    world = World()
+    world.broker.create("orders", 1)
     pipeline = replace(build_pipeline(build_table(ORDERS), on_partition_growth=RiskPolicy.ACCEPT), stage=Stage(10))
     session = world.open_session(pipeline)
     produce(world, "a", "0")
