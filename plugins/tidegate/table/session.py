@@ -15,7 +15,7 @@ from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.table import Table
 from tidegate.sql.pruning import Bounds
-from tidegate.table.columns import list_destination_columns, resolve_columns
+from tidegate.table.columns import list_destination_columns, list_fixed_names, resolve_columns
 from tidegate.table.dimensions import describe_table
 from tidegate.table.template import can_make_table, make_concrete_table
 
@@ -77,8 +77,13 @@ class TableSession:
         return self.state
 
     def add_columns(self, added: tuple[Column, ...]) -> Self:
-        """Return the table with columns that records have made, and that the destination may not have yet."""
-        return replace(self, spec=replace(self.spec, value=replace(self.spec.value, added=added)))
+        """Return the table with columns that records have made, and that the destination may not have yet.
+
+        What the file names itself by now is left out: rows that were staged with such a column are staged again.
+        """
+        fixed = list_fixed_names(self.spec, self.metadata) if added else ()
+        own = tuple(column for column in added if column.name.casefold() not in fixed)
+        return replace(self, spec=replace(self.spec, value=replace(self.spec.value, added=own)))
 
     def refresh(self) -> Self:
         return replace(self, state=self.session.tables.read_state(self.name, self.pipeline.name))

@@ -269,3 +269,15 @@ def test_replay_adds_what_its_records_hold(world: World) -> None:
     (result,) = replay_dead_letters(world.open_session(tolerant))
     assert (result.replayed, list_columns(world)) == (1, [*COLUMNS[:4]])
     assert world.read_rows(ORDERS)[-1]["open"] is True
+
+
+def test_column_that_is_declared_later_is_staged_again(world: World) -> None:
+    """The way out that the message of a bad record names, before the first merge."""
+    produce(world, [("a", {"N": 1, "x": "q"})])
+    stage_new(world.open_session(replace(build_growing(), stage=Stage(10))))
+    produce(world, [("b", {"N": "two"})])
+    declared = world.open_session(replace(build_growing(columns=(Column("n", "STRING"),)), stage=Stage(10)))
+    stage_new(declared)
+    flush(declared)
+    assert list_columns(world) == ["id STRING", "n STRING", "x STRING"]
+    assert [(row["id"], row["n"], row["x"]) for row in world.read_rows(ORDERS)] == [("a", "1", "q"), ("b", "two", None)]
