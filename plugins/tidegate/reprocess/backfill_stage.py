@@ -179,7 +179,7 @@ def _find_missing_pieces(table_slice: Slice, position: Offsets, staging: Staging
     return pieces + [StagePiece(following + index, ranges, keys_only=True) for index, ranges in enumerate(later_ranges)]
 
 
-def _stage_group(group: list[tuple[Slice, StagePiece]]) -> None:
+def _stage_group(group: list[tuple[Slice, StagePiece]], *, is_repeated: bool = False) -> None:
     first, stage_piece = group[0]
     session = first.session
     backfill = first.backfill
@@ -217,8 +217,10 @@ def _stage_group(group: list[tuple[Slice, StagePiece]]) -> None:
             growing.append((table_slice, stage_piece))
         else:
             read_staged_batch(session, batch, table)
+    if growing and is_repeated:
+        raise RetryLater(f"{first.prefix}: columns were changed meanwhile; it is staged again")
     if growing:  # once more, with these columns
-        _stage_group(growing)
+        _stage_group(growing, is_repeated=True)
 
 
 def _check_log(table_slice: Slice, stage_piece: StagePiece, topic_log: Log) -> None:

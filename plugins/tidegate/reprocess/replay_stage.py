@@ -199,7 +199,9 @@ def _find_missing_pieces(
     return pieces + [(following + index, ranges) for index, ranges in enumerate(later_ranges)]
 
 
-def _stage_piece(work: Replay, number: int, ranges: Ranges, letters: LetterGroup, position: Position) -> None:
+def _stage_piece(
+    work: Replay, number: int, ranges: Ranges, letters: LetterGroup, position: Position, *, is_repeated: bool = False
+) -> None:
     session = work.session
     are_letters = number == 1
     if not are_letters:
@@ -223,10 +225,12 @@ def _stage_piece(work: Replay, number: int, ranges: Ranges, letters: LetterGroup
     )
     if not are_letters:
         check_same_log(session, work.prefix, ranges, position)
-    if add_lacking_columns(work.table, planned_batch, stage_table):
-        _stage_piece(work, number, ranges, letters, position)  # once more, with these columns
-    else:
+    if not add_lacking_columns(work.table, planned_batch, stage_table):
         read_staged_batch(session, planned_batch, stage_table)
+    elif is_repeated:
+        raise RetryLater(f"{work.prefix}: columns were changed meanwhile; it is staged again")
+    else:  # once more, with these columns
+        _stage_piece(work, number, ranges, letters, position, is_repeated=True)
 
 
 def _copy_dead_letters(work: Replay, letters: LetterGroup) -> DeadLetterSource:

@@ -281,3 +281,21 @@ def test_column_that_is_declared_later_is_staged_again(world: World) -> None:
     flush(declared)
     assert list_columns(world) == ["id STRING", "n STRING", "x STRING"]
     assert [(row["id"], row["n"], row["x"]) for row in world.read_rows(ORDERS)] == [("a", "1", "q"), ("b", "two", None)]
+
+
+def test_backfill_and_replay_stage_once_more_and_not_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a server takes new columns and forgets them."""
+    tolerant = build_growing(errors=Errors("all", 10))
+    produce(world, FIRST)
+    world.broker.produce("orders", {"id": "z"}, BAD, 1)
+    flush(world.open_session(build_growing(unknown_fields="warn", columns=KEYS, errors=Errors("all", 10))))
+    world.engine.fixed_values[1] = {"id": "z", "open": True}
+    monkeypatch.setattr(world.destination, "evolve", lambda *_, **__: ["added open BOOLEAN"])
+    session = world.open_session(tolerant)
+    request = parse_request('{"orders": {"0": [0, 2], "1": [0, 1]}}', None, None)
+    backfill = propose_backfill(session, request).backfill
+    for run in (lambda: apply_backfill(session, backfill, lambda _: None), lambda: replay_dead_letters(session)):
+        before = len(world.engine.stages)
+        with pytest.raises(RetryLater, match="columns were changed meanwhile; it is staged again"):
+            run()
+        assert [job.batch for job in world.engine.stages[before:]].count(1) == 2
