@@ -181,7 +181,8 @@ def stage_missing_letters(work: Replay, letters: LetterGroup, position: Position
         if staging is not None and not pieces:
             return staging
         for number, ranges in pieces:
-            _stage_piece(work, number, ranges, letters, position)
+            if not any(_stage_piece(work, number, ranges, letters, position) for _ in range(2)):
+                raise RetryLater(f"{work.prefix}: columns were changed meanwhile; it is staged again")
     raise RetryLater(f"{work.prefix}: what was staged was taken away {MAX_ROUNDS} times; it will be tried again")
 
 
@@ -199,9 +200,8 @@ def _find_missing_pieces(
     return pieces + [(following + index, ranges) for index, ranges in enumerate(later_ranges)]
 
 
-def _stage_piece(
-    work: Replay, number: int, ranges: Ranges, letters: LetterGroup, position: Position, *, is_repeated: bool = False
-) -> None:
+def _stage_piece(work: Replay, number: int, ranges: Ranges, letters: LetterGroup, position: Position) -> bool:
+    """Return False if it added columns to the table, with which the piece is to be staged once more."""
     session = work.session
     are_letters = number == 1
     if not are_letters:
@@ -225,12 +225,10 @@ def _stage_piece(
     )
     if not are_letters:
         check_same_log(session, work.prefix, ranges, position)
-    if not add_lacking_columns(work.table, planned_batch, stage_table):
-        read_staged_batch(session, planned_batch, stage_table)
-    elif is_repeated:
-        raise RetryLater(f"{work.prefix}: columns were changed meanwhile; it is staged again")
-    else:  # once more, with these columns
-        _stage_piece(work, number, ranges, letters, position, is_repeated=True)
+    if add_lacking_columns(work.table, planned_batch, stage_table):
+        return False
+    read_staged_batch(session, planned_batch, stage_table)
+    return True
 
 
 def _copy_dead_letters(work: Replay, letters: LetterGroup) -> DeadLetterSource:
