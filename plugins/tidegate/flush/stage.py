@@ -83,11 +83,7 @@ def _list_new_batches(session: Session, plan: Plan) -> tuple[list[PlannedBatch],
     for planned_batch in sorted((t for t in plan.tables if not t.is_resumed), key=_get_group_key):
         with isolate_failure(planned_batch.table, failures):
             # Kafka may have deleted the records of the rows that the new intermediate table would drop
-            if (
-                planned_batch.follows
-                and drops_queue(session, planned_batch)
-                and _has_waiting_rows(session, planned_batch)
-            ):
+            if drops_queue(session, planned_batch) and _has_waiting_rows(session, planned_batch):
                 log.info(
                     "not staged in this run: table=%s batch=%s: it needs a new intermediate table, and the present one "
                     "has rows that are not published; they are merged first",
@@ -101,7 +97,8 @@ def _list_new_batches(session: Session, plan: Plan) -> tuple[list[PlannedBatch],
 
 def _has_waiting_rows(session: Session, planned_batch: PlannedBatch) -> bool:
     (observed,) = observe_tables(session, [find_table(session, planned_batch.table)])
-    return any(batch.counts.to_write for batch in observed.queue)
+    # of a plan that was carried out before, the batch itself may wait too: it is staged anew
+    return any(batch.counts.to_write for batch in observed.queue if batch.batch != planned_batch.batch)
 
 
 def _get_group_key(planned_batch: PlannedBatch) -> tuple[int, str]:
@@ -195,7 +192,7 @@ def _stage_requests(
 def _waits_for_merge(session: Session, planned_batch: PlannedBatch) -> bool:
     place = f"table={planned_batch.table} batch={planned_batch.batch}"
     names = ", ".join(column.name for column in planned_batch.added)
-    if planned_batch.follows and _has_waiting_rows(session, planned_batch):
+    if _has_waiting_rows(session, planned_batch):
         log.info(
             "not staged in this run: %s: its records make columns, so it needs a new intermediate table, and the "
             "present one has rows that are not published; they are merged first: columns=%s", place, names,

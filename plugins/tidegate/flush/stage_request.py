@@ -169,15 +169,24 @@ def build_stage_table(
 
 
 def drops_queue(session: Session, planned: PlannedBatch) -> bool:
-    """Whether staging this batch would drop older ones that wait: skipping a record makes the table anew."""
-    table_session = open_table(session, planned.table).add_columns(planned.added).refresh()
-    table = pin_dimensions(session, table_session.resolved)
-    if table.errors.max_dead_letters is not None or not list_skipped_records(
-        session.pipeline.name, table_session.state
-    ):
+    """Whether staging this batch makes the table anew, and drops others that wait there.
+
+    Skipping a record does, and a plan that knows fewer columns than records have made since.
+    """
+    table_session = open_table(session, planned.table)
+    if not planned.follows and not table_session.spec.value.adds_columns:
         return False
-    current = session.tables.claim(table_session.intermediate, describe_intermediate(session.pipeline, table)) or {}
-    return current.get(SHAPE_PROPERTY) == compute_shape(table, table_session.metadata)
+    table_session = table_session.add_columns(planned.added).refresh()
+    table = pin_dimensions(session, table_session.resolved)
+    skips = table.errors.max_dead_letters is None and bool(
+        list_skipped_records(session.pipeline.name, table_session.state)
+    )
+    if not skips and not table.value.adds_columns:
+        return False
+    own = describe_intermediate(session.pipeline, table)
+    current = session.tables.claim(table_session.intermediate, own) or {}
+    wanted = compute_shape(make_room_for_letters(table) if skips else table, table_session.metadata)
+    return current.get(SHAPE_PROPERTY, wanted) != wanted
 
 
 def _describe_records(session: Session, table: Table, planned: PlannedBatch, attempt: str) -> StageTable:
