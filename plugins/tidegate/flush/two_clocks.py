@@ -5,7 +5,7 @@ what continues from the table's position. Staging touches neither a destination 
 """
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 
 from tidegate.errors import NothingToDo, SomeTables, TidegateError, find_kind, join_tables
@@ -19,7 +19,7 @@ from tidegate.ports.session import Session
 from tidegate.spec.source import StartKind
 from tidegate.table.log import list_row_topics
 from tidegate.table.progress import observe_tables
-from tidegate.table.queue import count_staged_rows, is_queue_full
+from tidegate.table.queue import count_mergeable, count_staged_rows, is_queue_full
 from tidegate.table.template import expand_template
 
 log = logging.getLogger(__name__)
@@ -45,7 +45,9 @@ def stage_new_batches(session: Session, report: Callable[[Plan], None] = lambda 
     report(stage_plan)
     batches, refused = stage_tables(expanded_session, stage_plan)
     failure = _join_refusals(session, [*stage_plan.refusals, *refused])
-    is_called = is_merge_called(expanded_session, {batch.table for batch in batches})
+    staged_tables = {batch.table for batch in batches}
+    waiting_tables = find_waiting_tables(stage_plan, staged_tables, {refusal.table for refusal in refused})
+    is_called = is_merge_called(expanded_session, staged_tables, waiting_tables)
     return StagingResult(tuple(batches), failure, stage_plan.offsets_left, is_called)
 
 
@@ -71,13 +73,22 @@ def merge_staged_batches(
     return flush_planned(session, expanded_session, merge_plan, merges_at_once)
 
 
-def is_merge_called(session: Session, staged_tables: Collection[str]) -> bool:
+def find_waiting_tables(planned: Plan, staged_tables: Set[str], refused_tables: Set[str]) -> Set[str]:
+    """Return the tables whose planned batch waits until the rows ahead of it are merged, as `stage_tables` says."""
+    return {batch.table for batch in planned.tables} - staged_tables - refused_tables
+
+
+def is_merge_called(session: Session, staged_tables: Set[str], waiting_tables: Set[str]) -> bool:
+    """Whether a table has enough staged rows or a full queue, or rows behind which nothing can be staged."""
     threshold = session.pipeline.merge.records_threshold
+    concerned_tables = staged_tables | waiting_tables
     observed_tables = observe_tables(
-        session, [table for table in session.pipeline.tables if table.name in staged_tables]
+        session, [table for table in session.pipeline.tables if table.name in concerned_tables]
     )
     return any(
-        0 < threshold <= count_staged_rows(observed.queue) or is_queue_full(observed, observed.queue)
+        0 < threshold <= count_staged_rows(observed.queue)
+        or is_queue_full(observed, observed.queue)
+        or (observed.name in waiting_tables and count_mergeable(observed.queue) > 0)
         for observed in observed_tables
     )
 

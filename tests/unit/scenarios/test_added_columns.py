@@ -14,6 +14,7 @@ from tidegate.flush.flush import flush
 from tidegate.flush.merge_queue import merge_queue
 from tidegate.flush.plan import plan
 from tidegate.flush.stage import stage_tables
+from tidegate.flush.two_clocks import merge_staged_batches, stage_new_batches
 from tidegate.model.batch import PlanScope, StagedBatch
 from tidegate.ports.session import Session
 from tidegate.reprocess.backfill import apply_backfill
@@ -21,7 +22,7 @@ from tidegate.reprocess.backfill_plan import parse_request, propose_backfill
 from tidegate.reprocess.replay import replay_dead_letters
 from tidegate.schema.data_types import Array, Column, Struct, parse_type
 from tidegate.schema.inferred_types import Infer
-from tidegate.spec.pipeline import Stage
+from tidegate.spec.pipeline import Merge, Stage
 from tidegate.spec.source import Errors
 from tidegate.spec.table import Create
 
@@ -315,3 +316,18 @@ def test_plan_that_was_carried_out_before_takes_no_later_rows_away(world: World)
     assert stage_tables(session, early_plan).batches == []
     flush(session)
     assert {row["id"]: row.get("M") for row in world.read_rows(ORDERS)} == {"a": None, "b": "x", "c": None}
+
+
+def test_batch_that_waits_for_a_merge_calls_for_it(world: World) -> None:
+    """However few rows are ahead of it, and once for each time that it is asked for."""
+    clocks = {"stage": Stage(10), "merge": Merge(interval_seconds=-1, records_threshold=100)}
+    session = world.open_session(replace(build_growing(), **clocks))
+    produce(world, [("a", {"n": 1})])
+    assert not stage_new_batches(session).calls_merge
+    produce(world, [("b", {"M": "x"}), ("c", {})])
+    for _ in range(2):
+        result = stage_new_batches(session)
+        assert (result.batches, result.calls_merge) == ((), True)
+    merge_staged_batches(session)
+    result = stage_new_batches(session)
+    assert ([batch.counts.staged for batch in result.batches], result.calls_merge) == ([2], False)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from fakes import BAD, FailsToMerge, World, build_pipeline, build_table
 from tidegate.flush.two_clocks import stage_new_batches
+from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Merge, Pipeline, Stage
 
 with warnings.catch_warnings():
@@ -195,6 +196,23 @@ def test_enough_staged_rows_call_for_the_merge_and_records_left_for_the_next_sta
     assert [name for name, _ in airflow.events] == ["tidegate_shop_backlog"]
     airflow.run_merges("asset_triggered")
     assert len(read_pairs(world, ORDERS)) == 4
+
+
+def test_batch_that_waits_for_a_merge_calls_for_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two rows wait, too few for the threshold, and the next batch has a new field."""
+    table = build_table(ORDERS, columns=None, key_columns=(Column("id", "STRING"),), unknown_fields="add")
+    merge = Merge(interval_seconds=-1, records_threshold=5)
+    airflow = Airflow(world, monkeypatch, replace(TWO, tables=(table, *TWO.tables[1:]), merge=merge))
+    produce(world, "1", "a", "b")
+    airflow.run_stage()
+    assert airflow.events == []
+    world.broker.produce("orders", {"id": "a"}, {"id": "a", "Open": True}, 0)
+    airflow.run_stage()
+    assert [name for name, _ in airflow.events] == ["tidegate_shop_backlog"]
+    airflow.run_merges("asset_triggered")
+    airflow.run_stage()
+    airflow.run_merges("asset_triggered")
+    assert {row["id"]: row.get("Open") for row in world.read_rows(ORDERS)} == {"a": True, "b": None}
 
 
 def test_failed_merge_is_told_by_its_own_dag_and_staging_goes_on(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
