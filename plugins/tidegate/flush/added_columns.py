@@ -4,6 +4,8 @@ The rows of a flush bring them along, and its merge adds them to the table. A ba
 stage with the table, so they add them first.
 """
 
+from functools import partial
+
 from tidegate.errors import GiveUp
 from tidegate.jobs.stage_job import StageTable
 from tidegate.model.batch import PlannedBatch
@@ -22,6 +24,10 @@ def find_lacking_columns(session: Session, planned: PlannedBatch, stage_table: S
     """
     if not stage_table.value.adds_columns:
         return ()
+    return session.recall_columns(stage_table.attempt, partial(_read_lacking_columns, session, planned, stage_table))
+
+
+def _read_lacking_columns(session: Session, planned: PlannedBatch, stage_table: StageTable) -> tuple[Column, ...]:
     outcome = session.staging.read_job_outcome(stage_table.intermediate, planned.batch, stage_table.attempt)
     if outcome is None or outcome.bad or not outcome.lacking.fields:
         return ()

@@ -9,7 +9,7 @@ import json
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from tidegate.errors import BadRecord, GiveUp, RetryLater
@@ -19,6 +19,7 @@ from tidegate.model.batch import PlannedBatch, StagedBatch
 from tidegate.model.offsets import Offsets, Ranges, get_offset
 from tidegate.model.table_state import SignedAttempt
 from tidegate.ports.session import Engine, Job, Session
+from tidegate.schema.data_types import Column
 from tidegate.sql.spark import quote
 from tidegate.table.queue import is_whole, select_between
 from tidegate.table.session import TableSession, open_table
@@ -200,57 +201,80 @@ def _replace_attempts(tables: tuple[StageTable, ...]) -> str:
 
 @dataclass
 class StageCheckpoint:
-    """What a stage has done so far: the attempts that it gave, in order, and the digests of ended jobs."""
+    """What a stage has done so far: the attempts that it gave, in order, and of jobs that ended the digests, attempts
+    and the columns that records make: their results are gone once a table was made anew for these columns.
+    """
 
     attempts: list[str] = field(default_factory=list)
     jobs: list[str] = field(default_factory=list)
+    ended_attempts: list[str] = field(default_factory=list)
+    added: dict[str, tuple[Column, ...]] = field(default_factory=dict)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "StageCheckpoint":
-        return cls(list(data.get("attempts", ())), list(data.get("jobs", ())))
+        lists = {name: list(data.get(name, ())) for name in ("attempts", "jobs", "ended_attempts")}
+        added = data.get("added", {}).items()
+        return cls(**lists, added={attempt: tuple(Column(**c) for c in columns) for attempt, columns in added})
 
     def to_dict(self) -> dict[str, Any]:
-        return {"attempts": list(self.attempts), "jobs": list(self.jobs)}
+        added = {attempt: [asdict(column) for column in columns] for attempt, columns in self.added.items()}
+        return {**asdict(self), "added": added}
 
 
 def wrap_with_checkpoint(session: Session, checkpoint: StageCheckpoint) -> Session:
     """Return a session over which a stage repeats what the checkpoint holds, and then adds to it."""
     earlier_attempts = iter(tuple(checkpoint.attempts))
+    engine = _CheckpointedEngine(session.engine, checkpoint)
 
     def choose_attempt() -> str:
         earlier = next(earlier_attempts, None)
         if earlier is None:
             checkpoint.attempts.append(session.new_attempt())
-        return earlier or checkpoint.attempts[-1]
+        engine.last_attempt = earlier or checkpoint.attempts[-1]
+        return engine.last_attempt
 
-    return replace(session, new_attempt=choose_attempt, engine=_CheckpointedEngine(session.engine, checkpoint))
+    def recall_columns(attempt: str, read: Callable[[], tuple[Column, ...]]) -> tuple[Column, ...]:
+        if attempt not in checkpoint.added:
+            checkpoint.added[attempt] = read()
+        return checkpoint.added[attempt]
+
+    return replace(session, new_attempt=choose_attempt, engine=engine, recall_columns=recall_columns)
 
 
 class _CheckpointedEngine:
     def __init__(self, engine: Engine, checkpoint: StageCheckpoint) -> None:
         self._engine = engine
         self._checkpoint = checkpoint
-        self._earlier_jobs = iter(tuple(checkpoint.jobs))
+        self._earlier_jobs = frozenset(checkpoint.jobs)
+        self._earlier_attempts = frozenset(checkpoint.ended_attempts)
+        self.last_attempt = ""
 
     def run(self, job: Job) -> None:
-        """Run a stage job unless the checkpoint has it. `RetryLater` if the checkpoint has another job in its place."""
+        """Run a job unless the checkpoint has it. `RetryLater` if the checkpoint has another job of its attempts.
+
+        What is run ahead of a stage job makes the tables for it: once more, it would drop what was staged since.
+        """
         if not isinstance(job, StageJob):
-            self._engine.run(job)
+            if self.last_attempt not in self._earlier_attempts:
+                self._engine.run(job)
             return
         digest = _compute_digest(job)
-        earlier = next(self._earlier_jobs, None)
-        if earlier is None:
-            self._engine.run(job)
-            self._checkpoint.jobs.append(digest)
-        elif earlier != digest:
+        if digest in self._earlier_jobs:
+            return
+        attempts = [table.attempt for table in (*job.tables, *([job.finder] if job.finder else []))]
+        if not self._earlier_attempts.isdisjoint(attempts):
             raise RetryLater(
                 f"pipeline={job.pipeline} batch={job.batch}: the pipeline, or this version, was changed while its rows "
                 "were brought in; they are staged again"
             )
+        self._engine.run(job)
+        self._checkpoint.jobs.append(digest)
+        self._checkpoint.ended_attempts += attempts
 
 
 def _compute_digest(job: StageJob) -> str:
-    # a table that was missing at first is there now
+    # a table that was missing at first, or had other columns, is there now
     finder = job.finder and replace(job.finder, create=())
-    same_job = replace(job, tables=tuple(replace(table, create=()) for table in job.tables), finder=finder)
+    same_tables = tuple(replace(table, create=(), tries_plain=False) for table in job.tables)
+    same_job = replace(job, tables=same_tables, finder=finder)
     return hashlib.sha256(same_job.to_json().encode()).hexdigest()

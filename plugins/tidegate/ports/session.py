@@ -12,6 +12,7 @@ from tidegate.jobs.stage_job import StageJob
 from tidegate.model.offsets import Offsets
 from tidegate.ports.broker import Broker
 from tidegate.ports.destination import BatchHistory, BranchCommits, DeadLetterStore, StagingStore, TableStore
+from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.table import Table
 
@@ -64,6 +65,7 @@ class Session:
     - `staging`, `dead_letters`, `history`: the pipeline's own tables beside them.
     - `engine`: runs jobs on Spark. `sql`: the statements. `dialects`: those of catalogs that need their own.
     - `now_ms`, `pause`, `new_attempt`: the clock, and the next attempt's UUID.
+    - `recall_columns`: the columns that the records of an attempt make, read by the function or known from before.
     - `heartbeat_hook`: the user's function that may change the committed offsets.
     - `open_heartbeat_broker`: opens the brokers of the heartbeats' topic; None: it is the source's.
     """
@@ -79,6 +81,7 @@ class Session:
     sql: Sql
     now_ms: Callable[[], int]
     new_attempt: Callable[[], str]
+    recall_columns: Callable[[str, Callable[[], tuple[Column, ...]]], tuple[Column, ...]] = lambda _, read: read()
     schemas: Schemas = field(default_factory=DeclaredSchemas)
     heartbeat_hook: Callable[[str, Offsets], Offsets] | None = None
     open_heartbeat_broker: Callable[[], Broker] | None = None

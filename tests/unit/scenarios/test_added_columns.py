@@ -1,7 +1,9 @@
 """A table whose columns follow its records: made and widened before rows are staged, whatever kills the run."""
 
+import json
 import random
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,9 +15,12 @@ from tidegate.errors import BadRecord, GiveUp, RetryLater
 from tidegate.flush.flush import flush
 from tidegate.flush.merge_queue import merge_queue
 from tidegate.flush.plan import plan
-from tidegate.flush.stage import stage_tables
+from tidegate.flush.stage import stage, stage_tables
+from tidegate.flush.staged import StageCheckpoint, wrap_with_checkpoint
 from tidegate.flush.two_clocks import merge_staged_batches, stage_new_batches
+from tidegate.jobs.stage_job import StageJob
 from tidegate.model.batch import PlanScope, StagedBatch
+from tidegate.model.table_state import SignedAttempt
 from tidegate.ports.session import Session
 from tidegate.reprocess.backfill import apply_backfill
 from tidegate.reprocess.backfill_plan import parse_request, propose_backfill
@@ -331,3 +336,54 @@ def test_batch_that_waits_for_a_merge_calls_for_it(world: World) -> None:
     merge_staged_batches(session)
     result = stage_new_batches(session)
     assert ([batch.counts.staged for batch in result.batches], result.calls_merge) == ([2], False)
+
+
+class Away(BaseException):
+    """The caller went to wait elsewhere."""
+
+
+def keep_files(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As BigQuery's staging does: counts and requests lie in folders, and no new table takes them away."""
+    outcomes, signed = dict[str, Any](), list[SignedAttempt]()
+    read = world.destination.read_job_outcome
+
+    def read_kept(intermediate: str, batch: int, attempt: str) -> Any:
+        outcomes[attempt] = outcomes.get(attempt) or read(intermediate, batch, attempt)
+        return outcomes[attempt]
+
+    monkeypatch.setattr(world.destination, "find_landing_folder", lambda _, __, attempt: f"folder/{attempt}")
+    monkeypatch.setattr(world.destination, "read_job_outcome", read_kept)
+    monkeypatch.setattr(world.destination, "sign_attempt", lambda _, attempt: signed.append(attempt))
+    monkeypatch.setattr(world.destination, "list_signed_attempts", lambda _: list(signed))
+
+
+@pytest.mark.parametrize("has_files", [True, False])
+@pytest.mark.parametrize("leaves_at", ["load", "second job"])
+def test_stage_that_comes_back_goes_on_with_the_columns_that_it_found(
+    world: World, monkeypatch: pytest.MonkeyPatch, leaves_at: str, has_files: bool
+) -> None:
+    """It went to wait for the second job, or for the load of its files; and came back too early, once."""
+    if has_files:
+        keep_files(world, monkeypatch)
+    produce(world, [*FIRST, *SECOND])
+    memory = StageCheckpoint()
+    planned = plan(world.open_session(build_growing()))
+
+    def leave(call: str, moment: str) -> None:
+        if (call, moment, leaves_at) == ("staging.complete_attempt", "before", "load"):
+            raise Away
+
+    def run(job: Any) -> None:
+        if isinstance(job, StageJob) and len(memory.jobs) == 1 and leaves_at == "second job":
+            raise Away
+        world.engine.run(job)
+
+    for _ in range(2):
+        memory = StageCheckpoint.from_dict(json.loads(json.dumps(memory.to_dict())))
+        session = world.open_session(build_growing(), leave, engine=SimpleNamespace(run=run))
+        with pytest.raises(Away):
+            stage(wrap_with_checkpoint(session, memory), planned)
+    batches = stage(wrap_with_checkpoint(world.open_session(build_growing()), memory), planned)
+    assert [job.tables[0].attempt for job in world.engine.stages] == ["attempt1", "attempt2"] == memory.attempts
+    assert merge_queue(world.open_session(build_growing()), batches).failure is None
+    assert (list_columns(world), read_rows(world)) == (COLUMNS, ROWS)
