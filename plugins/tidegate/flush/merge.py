@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from tidegate.errors import AuditFailed, GiveUp, PositionLost, RetryLater
+from tidegate.flush.added_columns import NOTHING_TO_MAKE
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.merge import write_mode
 from tidegate.merge.attempt import begin_attempt, publish_head, retry_commits, write_on_branch
@@ -152,10 +153,7 @@ def _create_table(work: BatchMerge, *statement_names: str) -> None:
         raise GiveUp(f"{work.prefix}: the table does not exist and create.enabled=false; create it and run again")
     columns = _list_created_columns(table)
     if not columns:
-        raise GiveUp(
-            f"{work.prefix}: no record has a field with a value, so there is no column to make the table of; declare "
-            "value.schema, or wait for other records"
-        )
+        raise GiveUp(f"{work.prefix}: {NOTHING_TO_MAKE}")
     values = {
         "table": table.name,
         "parent": table.name.rsplit(".", 1)[0],

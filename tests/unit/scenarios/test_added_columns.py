@@ -387,3 +387,18 @@ def test_stage_that_comes_back_goes_on_with_the_columns_that_it_found(
     assert [job.tables[0].attempt for job in world.engine.stages] == ["attempt1", "attempt2"] == memory.attempts
     assert merge_queue(world.open_session(build_growing()), batches).failure is None
     assert (list_columns(world), read_rows(world)) == (COLUMNS, ROWS)
+
+
+@pytest.mark.parametrize("clock", [Stage(), Stage(10)])
+def test_rows_without_a_column_wait_in_the_log_for_records_that_make_one(world: World, clock: Stage) -> None:
+    """Of a table without a key; staged, they would wait for a table, and what makes one for them."""
+    table = build_table(ORDERS, mode="append", keys=(), columns=None, unknown_fields="add")
+    pipeline = replace(build_pipeline(table), stage=clock)
+    world.broker.produce("orders", None, {"A": None}, 0)
+    world.broker.produce("orders", None, {"gone": {}}, 1)
+    for _ in range(2):
+        with pytest.raises(GiveUp, match="no record has a field with a value, so there is no column to make the table"):
+            flush(world.open_session(pipeline))
+    world.broker.produce("orders", None, {"A": 1, "b": "x"}, 0)
+    flush(world.open_session(pipeline))
+    assert [(row["A"], row["b"]) for row in world.read_rows(ORDERS)] == [(1, "x"), (None, None), (None, None)]
