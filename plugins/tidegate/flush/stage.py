@@ -51,7 +51,7 @@ def stage_tables(session: Session, plan: Plan) -> StageResult:
     6. Tables that records name for the first time are staged over equal ranges.
 
     Tables that the pipeline file no longer names are left out; `TableRemoved` if it names none. A repeat call uses what
-    is staged, and stages its new batches again under their numbers.
+    is staged, and stages its new batches again under their numbers, unless that would drop later ones.
     """
     batches, failures = _stage_plan(session, plan)
     if failures and not batches:
