@@ -13,11 +13,11 @@ def list_skips(page: Page, reason: str, message: str) -> Any:
     """The commands and buttons that skip a record, on the page of `orders`."""
     row = {"state": "failing", "reason": reason, "tables": [], "partitions": []}
     script = """async ([row, errors]) => {
-      const { commands } = await import('/commands.js');
+      const { whatToDo } = await import('/commands.js');
       const asked = [];
       const act = (label, title, words) => { asked.push(words.at ?? null); return null; };
-      const shown = commands("orders", row, errors, act);
-      const texts = [...shown.querySelectorAll("code")].map((one) => one.textContent);
+      const shown = whatToDo("orders", row, { airflow: { errors } }, act);
+      const texts = [...(shown?.querySelectorAll("code") ?? [])].map((one) => one.textContent);
       return [texts.filter((text) => text.includes(" skip ")), asked.filter(Boolean)];
     }"""
     return page.evaluate(script, [row, [{"message": message}]])
@@ -45,10 +45,10 @@ def test_way_out_of_lost_records_is_that_of_the_message(page: Page, options: str
     problem = f"topic=t partition=0 position=3: the log starts at offset=7, e.g. with: tidegate rebase orders {options}"
     row = {"state": "stuck", "reason": problem, "tables": [{"table": "a", "problem": problem}], "partitions": []}
     script = """async (row) => {
-      const { commands } = await import('/commands.js');
+      const { whatToDo } = await import('/commands.js');
       const buttons = [];
       const act = (label, title, words, fields) => { buttons.push(fields?.[0]?.value); return null; };
-      const shown = commands("orders", row, [], act);
+      const shown = whatToDo("orders", row, {}, act);
       return [shown.querySelector("ol code").textContent, buttons[0]];
     }"""
     assert page.evaluate(script, row) == [f"bin/tidegate rebase orders --to {target}", target.strip("'")]

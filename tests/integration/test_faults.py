@@ -101,9 +101,8 @@ def test_spark_killed_in_the_middle_of_a_merge_is_survived_by_the_retry(own_work
     assert kill.statuses == {grpc.StatusCode.UNAVAILABLE}
     address = workbench.stack.spark_remote.removeprefix("sc://").rstrip("/")
     assert kill.reasons == {
-        f"pipeline=spark batch={kill.batch}: Spark connection=spark_default address={address} does not know the "
-        "session of merge any more: it was started again, or ended the session; no incomplete batch was published; "
-        "it will be tried again"
+        f"pipeline=spark batch={kill.batch}: Spark was restarted during merge, or ended its session: Spark "
+        f"connection=spark_default address={address}; no incomplete batch was published; the batch will be tried again"
     }
     workbench.drain("spark")
     assert read_ids(workbench, "shop.spark") == list(range(-1, rows))

@@ -78,10 +78,15 @@ def test_flush_loads_and_commits_a_fixed_number_of_times(workbench, calls: Calls
 def test_flush_sends_few_requests_to_the_spark_server_and_starts_no_process_for_its_files(
     workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first flush, which creates all folders, shows the processes, and the second one the requests."""
+    """The first flush, which creates all folders, shows the processes, and the second one the requests.
+
+    A new server asks once for the system that it runs on: another pipeline's flush lets it.
+    """
     topic = workbench.topic()
-    workbench.pipeline("asked", [topic], key={"fields": ["id"], "schema": "id BIGINT"}, value={"schema": "id BIGINT"})
     workbench.produce(topic, *(({"id": number}, {"id": number}) for number in range(2)))
+    for name in ("other", "asked"):
+        workbench.pipeline(name, [topic], key={"fields": ["id"], "schema": "id BIGINT"}, value={"schema": "id BIGINT"})
+    workbench.flush("other")
     with record_processes(workbench, tmp_path) as commands:
         workbench.flush("asked")
     assert {command.split()[0] for command in commands} <= {"rm"}  # Spark's own, for the folder of a session
