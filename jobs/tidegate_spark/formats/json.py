@@ -48,6 +48,7 @@ from tidegate_spark.formats.decoded import DELETE, ROW, UPSERT, DecodedKey, Deco
 BARE_VALUE_PATTERN = r'^\s*("(?:[^"\\]++|\\.)*+"|[^\s",:{}\[\]]+)\s*$'
 
 PAYLOAD = ("payload",)
+MAX_COUNTED_COLUMNS = 200  # of which the values are counted in one sum: Spark reads it term by term, each in the last
 KEY_MISFIT_REASON = "the key is not a JSON object that fits the key columns"
 KEY_TEXT_COLUMN = "key_json"  # the key's own object
 
@@ -92,7 +93,8 @@ def list_unknown_fields(
         return []
     kind = Array(build_kind(known_fields)) if is_list else build_kind(known_fields)
     is_flat = all(isinstance(parse_type(column.type), Primitive) for column in table.value_columns)
-    flat_names = [column.name for column in table.value_columns] if [*paths] == [()] and is_flat else []
+    is_counted = [*paths] == [()] and is_flat and len(table.value_columns) <= MAX_COUNTED_COLUMNS
+    flat_names = [column.name for column in table.value_columns] if is_counted else []
     return [f"{render_unknown_fields('value_text', row, kind, paths, flat_names)} AS {UNKNOWN_FIELDS}"]
 
 

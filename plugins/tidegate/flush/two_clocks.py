@@ -31,7 +31,7 @@ class StagingResult:
 
     batches: tuple[StagedBatch, ...]
     failure: SomeTables | None = None  # of the tables that were refused; the others are staged all the same
-    offsets_left: int = 0  # the offsets that no batch reached, of the table that is farthest behind
+    offsets_left: int = 0  # that no batch reached, of the table that is farthest behind; 0 if nothing was staged
     calls_merge: bool = False  # a merge need not wait for its time, see `is_merge_called`
 
 
@@ -48,7 +48,8 @@ def stage_new_batches(session: Session, report: Callable[[Plan], None] = lambda 
     staged_tables = {batch.table for batch in batches}
     waiting_tables = find_waiting_tables(stage_plan, staged_tables, {refusal.table for refusal in refused})
     is_called = is_merge_called(expanded_session, staged_tables, waiting_tables)
-    return StagingResult(tuple(batches), failure, stage_plan.offsets_left, is_called)
+    left = stage_plan.offsets_left if batches else 0  # what waits for a merge is tried again at its time
+    return StagingResult(tuple(batches), failure, left, is_called)
 
 
 def plan_stage(session: Session) -> Plan:

@@ -192,13 +192,14 @@ def finish_run(name: str) -> dict[str, Any]:
 def finish_staging(name: str) -> dict[str, Any]:
     """End a run of staging: red if a task failed, or plan or stage refused a table.
 
-    Commits nothing, as the group's offsets move with merges. Calls for the next run if the batch left records behind.
+    Commits nothing, as the group's offsets move with merges. Calls for the next run if its batches left records behind.
     """
 
     def check(context: Context, states: Mapping[str, str]) -> dict[str, Any]:
         if messages := _describe_trouble(context, states):
             raise_joined("SomeTablesFailed", ["what is staged stands, but " + messages[0], *messages[1:]])
-        _call_for_rest(name_stage(name), context)
+        if context["ti"].xcom_pull(task_ids="stage"):  # what waits for a merge is tried again at its time
+            _call_for_rest(name_stage(name), context)
         return {"left": _pull_plan(context)["left"]}
 
     return _finish(name, name_stage(name), check)

@@ -329,13 +329,15 @@ def test_batch_that_waits_for_a_merge_calls_for_it(world: World) -> None:
     session = world.open_session(replace(build_growing(), **clocks))
     produce(world, [("a", {"n": 1})])
     assert not stage_new_batches(session).calls_merge
-    produce(world, [("b", {"M": "x"}), ("c", {})])
+    produce(world, [("b", {"M": "x"}), ("c", {}), ("d", {})])
+    session = replace(session, pipeline=replace(session.pipeline, merge=replace(clocks["merge"], max_records=2)))
     for _ in range(2):
         result = stage_new_batches(session)
-        assert (result.batches, result.calls_merge) == ((), True)
+        assert (result.batches, result.calls_merge, result.offsets_left) == ((), True, 0), "no other run at once"
     merge_staged_batches(session)
     result = stage_new_batches(session)
     assert ([batch.counts.staged for batch in result.batches], result.calls_merge) == ([2], False)
+    assert result.offsets_left == 1
 
 
 class Away(BaseException):
