@@ -27,10 +27,13 @@ def select_queue(
     if not staged_batches:
         return ()
     described = replace(table, spec=describe_table(table.session, table.spec))
+    shapes = {
+        added: compute_shape(described.add_columns(added).resolved, table.metadata)
+        for added in {batch.added for batch in staged_batches}
+    }
     queue: list[StagedBatch] = []
     for batch in staged_batches:
-        shape = compute_shape(described.add_columns(batch.added).resolved, table.metadata)
-        if _is_current(batch, table.state, shape) and _is_next(batch, queue, position):
+        if _is_current(batch, table.state, shapes[batch.added]) and _is_next(batch, queue, position):
             queue.append(batch)
     return tuple(queue)
 
