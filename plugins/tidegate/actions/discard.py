@@ -8,6 +8,7 @@ from typing import Any
 from tidegate.actions.proposed_action import ActionPart, ProposedAction, compute_digest
 from tidegate.errors import ConfigurationError
 from tidegate.merge.owed import LetterFilter
+from tidegate.model.counts import format_count
 from tidegate.model.table_state import WaitingLetter
 from tidegate.ports.session import Session
 from tidegate.reprocess.discard import (
@@ -105,8 +106,7 @@ def _describe_discard(proposal: ProposedDiscard) -> dict[str, Any]:
 
 def _format_discard(proposal: ProposedDiscard) -> str:
     before = f", as {proposal.discarded_before} were by an earlier try" if proposal.discarded_before else ""
-    noun = "dead letter" if len(proposal.letters) == 1 else "dead letters"
-    count = f"{len(proposal.letters)} {noun} would be discarded and never replayed{before}"
+    count = f"{format_count(len(proposal.letters), 'dead letter')} would be discarded and never replayed{before}"
     lines = [f"{proposal.table.name}: {count}"]
     for letter in proposal.letters[:MAX_SHOWN_PLACES]:
         reason = shorten_text(letter.message)

@@ -6,7 +6,8 @@ from functools import partial
 from typing import Any
 
 from tidegate.actions.proposed_action import ActionPart, ProposedAction
-from tidegate.model.offsets import MAX_NAMED_PARTITIONS, Offsets, format_offset_count
+from tidegate.model.counts import format_count
+from tidegate.model.offsets import MAX_NAMED_PARTITIONS, Offsets
 from tidegate.ports.session import Session
 from tidegate.reprocess.rebase import PartitionMove, TableMove, propose_moves, rebase_positions
 from tidegate.table.position import REMAINING
@@ -81,7 +82,7 @@ def format_moves(moves: list[PartitionMove]) -> str:
         moved = sum(move.before != move.after for move in moves)
         lines.append(
             f"and more: of {len(moves)} partitions {moved} move; in all skips {skipped} and reads again "
-            f"{format_offset_count(read_again)}"
+            f"{format_count(read_again, 'offset')}"
         )
     return "\n".join(lines)
 
@@ -89,11 +90,11 @@ def format_moves(moves: list[PartitionMove]) -> str:
 def _format_move(move: PartitionMove) -> str:
     if move.new_log is not None:
         begin, end = move.new_log
-        all_offsets = format_offset_count(end - begin)
+        all_offsets = format_count(end - begin, "offset")
         return f"begins at {move.after} of the new topic, reads {end - move.after} of its {all_offsets}"
     verb = "skips" if move.skipped else "reads again"
     before = "none" if move.before is None else move.before
-    return f"{before} -> {move.after}, {verb} {format_offset_count(move.skipped or move.read_again)}"
+    return f"{before} -> {move.after}, {verb} {format_count(move.skipped or move.read_again, 'offset')}"
 
 
 def _select_farthest(moves: list[PartitionMove]) -> list[PartitionMove]:

@@ -16,6 +16,7 @@ from tidegate.errors import BadRecord, GiveUp, RetryLater
 from tidegate.jobs.stage_job import StageJob, StageTable
 from tidegate.jobs.stage_outcome import FirstBadRecord, require_first_bad
 from tidegate.model.batch import PlannedBatch, StagedBatch
+from tidegate.model.counts import format_count
 from tidegate.model.offsets import Offsets, Ranges, get_offset
 from tidegate.model.table_state import SignedAttempt
 from tidegate.ports.session import Engine, Job, Session
@@ -64,7 +65,7 @@ def _describe_bad_records(
     )
     limit = f", more than errors.max_per_batch={stage_table.set_aside}" if is_limited else ""
     return (
-        f"{bad} {'record' if bad == 1 else 'records'} cannot be decoded{limit}; the first: topic={first.topic} "
+        f"{format_count(bad, 'record')} cannot be decoded{limit}; the first: topic={first.topic} "
         f"partition={first.partition} offset={first.offset} "
         f"reason={first.reason}; nothing was merged; "
         f"look at it with: tidegate record {pipeline} --at {at}; "

@@ -26,10 +26,6 @@ def iterate_offsets(offsets: Offsets) -> Iterator[tuple[str, int, int]]:
             yield topic, partition, offsets[topic][partition]
 
 
-def format_offset_count(count: int) -> str:
-    return "1 offset" if count == 1 else f"{count} offsets"
-
-
 def group_by_topic(flat: Mapping[tuple[str, int], int]) -> Offsets:
     result: Offsets = {}
     for (topic, partition), offset in sorted(flat.items()):

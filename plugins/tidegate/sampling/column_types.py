@@ -11,8 +11,8 @@ from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from typing import Any
 
+from tidegate.model.counts import format_count
 from tidegate.sampling.encoded_values import Extension, Fraction, Moment
-from tidegate.sampling.samples import count
 from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct
 
 DATE_PATTERN = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -331,7 +331,7 @@ def _suspect_time(observed: Observed, name: str) -> tuple[str, ...]:
 def _guess_number(observed: Observed) -> Guess:
     numbers = observed.fractions
     if observed.floats or not numbers.count:
-        remarks = (f"{count(observed.not_finite, 'value')} NaN or infinite",) if observed.not_finite else ()
+        remarks = (f"{format_count(observed.not_finite, 'value')} NaN or infinite",) if observed.not_finite else ()
         return Guess(Primitive("DOUBLE"), remarks)
     greatest_integer = max(abs(observed.least or 0), abs(observed.greatest or 0))
     digits = max(numbers.integer_digits, len(str(greatest_integer)) if observed.integers else 1, 1)
@@ -348,7 +348,7 @@ def _guess_number(observed: Observed) -> Guess:
         digits_found = f"up to {numbers.digits} digits, which DOUBLE would round"
         check = f"{digits_found}; a record with more than {scale} decimal places is bad"
         return Guess(Primitive(f"DECIMAL(38,{scale})"), mixed, (check,))
-    check = f"up to {count(numbers.scale, 'decimal place')}; if these are amounts, declare DECIMAL(p,s)"
+    check = f"up to {format_count(numbers.scale, 'decimal place')}; if these are amounts, declare DECIMAL(p,s)"
     return Guess(Primitive("DOUBLE"), mixed, (check,))
 
 
@@ -394,7 +394,9 @@ def _guess_object(observed: Observed, keeps_text: bool) -> Guess:
         return Guess(TEXT if keeps_text else Map(TEXT, TEXT), checks=(check,))
     if _is_map(observed):
         inner = guess_type(_join(observed.fields.values()), "", keeps_text=keeps_text).nest_in("values")
-        check = f"{len(observed.fields)} names, each in few of {count(observed.objects, 'object')}: taken for a map"
+        check = (
+            f"{len(observed.fields)} names, each in few of {format_count(observed.objects, 'object')}: taken for a map"
+        )
         return Guess(Map(TEXT, inner.type), inner.remarks, (check, *inner.checks))
     parts = {name: guess_type(inner, name, keeps_text=keeps_text) for name, inner in observed.fields.items()}
     nested = [guess.nest_in(name) for name, guess in parts.items()]

@@ -5,9 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from tidegate.model.counts import format_count
 from tidegate.sampling.column_types import Guess, Observed, guess_type
 from tidegate.sampling.recognition import read_cell
-from tidegate.sampling.samples import TopicSample, count
+from tidegate.sampling.samples import TopicSample
 from tidegate.schema.data_types import DataType, format_type
 from tidegate.sql.spark import quote
 
@@ -92,7 +93,7 @@ def _count(observed: Observed, name: str) -> int:
 
 def _describe_presence(observed: Observed, name: str, part: Observed) -> list[str]:
     if name not in observed.fields:
-        return [f"in none of {count(observed.objects, 'row')}"]
+        return [f"in none of {format_count(observed.objects, 'row')}"]
     missing = observed.count_missing(name)
     nulls = part.nulls
     words = [f"{missing} of {observed.objects} rows lack it"] if missing else []
@@ -129,7 +130,9 @@ def propose_partitioning(
     """A partition transform, or none."""
     # merges find rows by key; appended tables are mostly read by time
     if sample.span < LARGE_LOG:
-        return Proposal("", f"none: {count(sample.span, 'offset')} in the log; decide before the table grows large")
+        return Proposal(
+            "", f"none: {format_count(sample.span, 'offset')} in the log; decide before the table grows large"
+        )
     if keys:
         first = next((c for c in keys if c.type in BUCKET_TYPES and PLAIN_NAME_PATTERN.fullmatch(c.name)), None)
         if first is None:

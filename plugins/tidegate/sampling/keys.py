@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tidegate.formats.registry import Encoding
+from tidegate.model.counts import format_count
 from tidegate.sampling.columns import ProposedColumn, observe, propose_columns, render_ddl_type
 from tidegate.sampling.encoded_values import parse_json
 from tidegate.sampling.recognition import Look, Recognition, Row, find_format
-from tidegate.sampling.samples import count
 from tidegate.sampling.stated_types import read_connect_type, read_stated_columns
 
 NAMES = ("key", "record_key", "kafka_key")  # of a column for a key that has no name of its own
@@ -183,10 +183,10 @@ def _propose_bare(recognised: Recognition, rows: Sequence[Row], columns: Mapping
     if equal_column and stated_type and not _is_readable(stated_type, columns[equal_column].type):
         equal_column = None
     if equal_column and (is_json or (is_number and _is_readable("BIGINT", columns[equal_column].type))):
-        remark = f"a bare value that equals {equal_column} in each of {count(len(rows), 'row')}"
+        remark = f"a bare value that equals {equal_column} in each of {format_count(len(rows), 'row')}"
         return ProposedKey((equal_column,), find_format(Encoding.OBJECT).name, remarks=(remark,))
     if equal_column:
-        remark = f"a text that equals {equal_column} in each of {count(len(rows), 'row')}"
+        remark = f"a text that equals {equal_column} in each of {format_count(len(rows), 'row')}"
         return ProposedKey((equal_column,), find_format(Encoding.TEXT).name, remarks=(remark,))
     name = _find_free_name(columns)
     format_name = find_format(Encoding.OBJECT if is_json else Encoding.TEXT).name

@@ -6,9 +6,10 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from tidegate.model.counts import format_count
 from tidegate.sampling.columns import ProposedColumn
 from tidegate.sampling.proposal import ProposedTable, ProposedValue
-from tidegate.sampling.samples import PlacedCheck, count
+from tidegate.sampling.samples import PlacedCheck
 
 PLAIN_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*")
 YAML_WORDS = {"true", "false", "yes", "no", "on", "off", "y", "n", "null"}
@@ -75,7 +76,9 @@ def _render_head(proposal: ProposedPipeline) -> list[str]:
     lines = _wrap(f"Proposed by `tidegate init` from a sample. {sample_sizes}.")
     if not proposal.checks:
         return lines
-    lines += _wrap(f"{count(len(proposal.checks), 'point')} that a sample cannot tell, and that may be wrong. CHECK:")
+    lines += _wrap(
+        f"{format_count(len(proposal.checks), 'point')} that a sample cannot tell, and that may be wrong. CHECK:"
+    )
     for number, check in enumerate(proposal.checks, 1):
         lines += _wrap(f"{number}. {check}", "#   ", "#      ")
     return lines
@@ -98,7 +101,9 @@ def _render_table(table: ProposedTable, *, is_alone: bool, source_column: str) -
     lines += _render_checks(table.checks, "tables")
     if table.is_keyed:
         remark = (
-            f"{count(table.tombstones, 'tombstone')} seen" if table.tombstones else "a record without a value deletes"
+            f"{format_count(table.tombstones, 'tombstone')} seen"
+            if table.tombstones
+            else "a record without a value deletes"
         )
         remark = "change events say what is deleted" if table.value.format.is_change_event else remark
         lines += [f"upsert: true{render_comment('there is a key')}", f"delete: true{render_comment(remark)}"]

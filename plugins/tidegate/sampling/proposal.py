@@ -6,6 +6,7 @@ from typing import Any
 
 from tidegate.errors import GiveUp
 from tidegate.formats.registry import Encoding, RecordFormat
+from tidegate.model.counts import format_count
 from tidegate.sampling.columns import (
     Proposal,
     ProposedColumn,
@@ -32,7 +33,7 @@ from tidegate.sampling.recognition import (
     split_sample,
     to_table_name,
 )
-from tidegate.sampling.samples import PlacedCheck, TopicSample, count
+from tidegate.sampling.samples import PlacedCheck, TopicSample
 from tidegate.sampling.stated_types import read_stated_columns
 
 DELETED_FIELDS = {"__deleted": "__deleted = 'true'", "op_type": "op_type = 'D'"}  # of flattened events
@@ -145,7 +146,7 @@ def propose_table(sample: TopicSample, name: str, lookup: Lookup, key_fields: Se
 def _propose_value(sample: TopicSample, recognised: Recognition, lookup: Lookup) -> ProposedValue:
     values = sum(record.value is not None for record in sample.records)
     look = recognised.look
-    share = f"{len(recognised.looks)} of {count(values, 'value')}: "
+    share = f"{len(recognised.looks)} of {format_count(values, 'value')}: "
     if look.encoding is Encoding.SCHEMA:
         registered = lookup(sample, "value", recognised)
         placed_checks = (*recognised.checks, *(PlacedCheck("value", check) for check in registered.checks))
@@ -245,7 +246,7 @@ def _propose_key(
         return ProposedKey()
     keyless_records = sum(record.key is None for record in sample.records)
     if 2 * keyless_records > len(sample.records):
-        check = f"{keyless_records} of {count(len(sample.records), 'record')} have no key, so that none is used"
+        check = f"{keyless_records} of {format_count(len(sample.records), 'record')} have no key, so that none is used"
         return ProposedKey(checks=(check,))
     checks = tuple(f"{check.text}" for check in recognised.checks)
     if recognised.look.encoding is Encoding.SCHEMA:
@@ -285,7 +286,9 @@ def _list_sample_checks(table: ProposedTable) -> list[PlacedCheck]:
     checks = []
     if len(sample.records) < FEW_RECORDS:
         checks.append(
-            PlacedCheck(place, f"only {count(len(sample.records), 'record')} could be looked at; types may change")
+            PlacedCheck(
+                place, f"only {format_count(len(sample.records), 'record')} could be looked at; types may change"
+            )
         )
     if sample.stopped_by:
         checks.append(PlacedCheck(place, f"sampling ended early, by {sample.stopped_by}; what was not read may differ"))
@@ -308,7 +311,9 @@ def _list_key_checks(table: ProposedTable) -> list[PlacedCheck]:
             checks.append(PlacedCheck("tables.delete", f"{table.tombstones} tombstones were seen, and there is no key"))
         return checks
     if keyless_records and not key.from_value and not table.value.format.holds_several_rows:
-        checks.append(PlacedCheck("key", f"{keyless_records} of {count(len(sample.records), 'record')} have no key"))
+        checks.append(
+            PlacedCheck("key", f"{keyless_records} of {format_count(len(sample.records), 'record')} have no key")
+        )
     distinct = len({record.key for record in records})
     is_log = not (table.value.format.is_change_event or table.tombstones or sample.is_compacted)
     if is_log and 0 < distinct < len(records):

@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tidegate.formats.registry import EVENT_FORMATS, FORMATS, Encoding, EventLayout, RecordFormat, decode_text
+from tidegate.model.counts import format_count
 from tidegate.model.kafka_log import KafkaRecord
 from tidegate.sampling.encoded_values import Fraction, Moment, parse_json, parse_packed
-from tidegate.sampling.samples import PlacedCheck, TopicSample, count, list_record_addresses
+from tidegate.sampling.samples import PlacedCheck, TopicSample, list_record_addresses
 from tidegate.schema.wire_format import APICURIO_HEADERS, CONFLUENT_HEADER
 
 ENVELOPE_FIELDS = {"schema", "payload"}
@@ -75,7 +76,7 @@ def recognise(sample: TopicSample, part: str) -> Recognition | None:
     checks = tuple(
         PlacedCheck(
             f"topic={sample.topic} {part}",
-            f"{len(other_looks)} of {count(total, part)} look different: {kind}, not {most}; at "
+            f"{len(other_looks)} of {format_count(total, part)} look different: {kind}, not {most}; at "
             f"{list_record_addresses(record for record, _ in other_looks)}; a flush stops at a record that it cannot "
             "read",
         )

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from tidegate.model.counts import format_count
 from tidegate.model.kafka_log import KafkaRecord
 
 MAX_EXAMPLES = 3
@@ -50,12 +51,7 @@ class TopicSample:
         number = len(self.records)
         partitions = len({record.partition for record in self.records})
         of = f" of {self.span} offsets" if self.span > number else ""
-        return f"{count(number, 'record')} of {count(partitions, 'partition')}{of}"
-
-
-def count(number: int, noun: str) -> str:
-    """`1 record`, `2 records`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+        return f"{format_count(number, 'record')} of {format_count(partitions, 'partition')}{of}"
 
 
 def list_record_addresses(records: Iterable[KafkaRecord]) -> str:

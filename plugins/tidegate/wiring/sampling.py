@@ -14,10 +14,11 @@ from tidegate.adapters.schema_registry.schema_provider import RegistrySchemas
 from tidegate.connections import Resolve
 from tidegate.errors import ConfigurationError, GiveUp, PositionLost
 from tidegate.formats.registry import FORMATS, RecordFormat, SchemaKind
+from tidegate.model.counts import format_count
 from tidegate.sampling.columns import ProposedColumn
 from tidegate.sampling.proposal import Registered
 from tidegate.sampling.recognition import HEADER_ID, Recognition
-from tidegate.sampling.samples import SampleLimits, TopicSample, count
+from tidegate.sampling.samples import SampleLimits, TopicSample
 from tidegate.schema.avro import get_full_name, is_record, parse_schema, to_spark_type
 from tidegate.spec.source import KeyFormat, ValueFormat
 from tidegate.spec.table import Table
@@ -52,14 +53,14 @@ def sample_topic(
             f"topic={topic} is empty, so there is nothing to learn its format from; produce some records and run init "
             "again, or write the file by hand (docs/pipeline-file.md)"
         )
-    report(f"topic={topic}: {count(len(end), 'partition')}, reading the newest and the oldest records")
+    report(f"topic={topic}: {format_count(len(end), 'partition')}, reading the newest and the oldest records")
     records, stopped_by = sample_records(broker.settings, topic, (begin, end), limits, report)
     if not records:
         raise GiveUp(
             f"topic={topic}: offsets are there and no record was found: transactions that were aborted, or a log that "
             "was compacted; produce some records and run init again"
         )
-    report(f"topic={topic}: {count(len(records), 'record')} read")
+    report(f"topic={topic}: {format_count(len(records), 'record')} read")
     compacted = topic in broker.filter_compacted((topic,))
     return TopicSample(topic, records, dict(begin), dict(end), is_compacted=compacted, stopped_by=stopped_by)
 

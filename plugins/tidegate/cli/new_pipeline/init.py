@@ -14,10 +14,11 @@ from tidegate.cli.new_pipeline.trial import decode_newest_records, find_partitio
 from tidegate.cli.output import is_yes, make_printable
 from tidegate.connections import read_connection_from_env
 from tidegate.errors import ConfigurationError
+from tidegate.model.counts import format_count
 from tidegate.sampling.columns import Proposal
 from tidegate.sampling.pipeline_text import ProposedPipeline, render_pipeline
 from tidegate.sampling.proposal import ProposedTable, propose_tables
-from tidegate.sampling.samples import SampleLimits, count
+from tidegate.sampling.samples import SampleLimits
 from tidegate.settings import find_include_folder, format_path, read_command_name
 from tidegate.wiring.sampling import RegistryLookup, sample_topic
 
@@ -170,7 +171,7 @@ def format_summary(
     lines.append(f"validate accepts {format_path(answers.path)}")
     checks = proposal.checks
     if checks:
-        lines.append(f"CHECK {count(len(checks), 'point')}, each marked at its line too:")
+        lines.append(f"CHECK {format_count(len(checks), 'point')}, each marked at its line too:")
         lines += [f"  {number}. {check}" for number, check in enumerate(checks, 1)]
     return "\n".join(lines)
 
@@ -178,7 +179,7 @@ def format_summary(
 def _format_table(table: ProposedTable) -> str:
     key = f"key {', '.join(table.key.fields)}" if table.key.fields else "no key"
     mode = "upsert and delete" if table.is_keyed else "append"
-    description = f"{table.value.format.name}, {key}, {count(len(table.value.columns), 'column')}, {mode}"
+    description = f"{table.value.format.name}, {key}, {format_count(len(table.value.columns), 'column')}, {mode}"
     return f"{table.sample.topic} -> {table.name}: {description}; {table.sample.size}"
 
 
