@@ -127,7 +127,7 @@ def run_stage(
     from tidegate.flush.merge_queue import group_by_table
     from tidegate.flush.stage import stage_tables
     from tidegate.flush.staged import StageCheckpoint, wrap_with_checkpoint
-    from tidegate.model.batch import Plan
+    from tidegate.model.batch import Plan, take_ends
     from tidegate.monitoring.overview import to_stage_metrics
 
     checkpoint = StageCheckpoint.from_dict(watcher.payload if watcher else {})
@@ -137,8 +137,9 @@ def run_stage(
         session = wrap_with_checkpoint(assemble_session(name, engine, watcher), checkpoint)
         batches, refused = stage_tables(session, Plan.from_dict(planned))
         queues = group_by_table(batches)
-        ends = [queue[:1] + queue[1:][-1:] for queue in queues]  # a thousand batches leave as much as two
-        staged = [{"table": queue[0].table, "batches": [batch.to_dict() for batch in queue]} for queue in ends]
+        staged = [
+            {"table": queue[0].table, "batches": [batch.to_dict() for batch in take_ends(queue)]} for queue in queues
+        ]
         for queue in queues:
             metrics.send_pipeline_metrics(name, to_stage_metrics(queue), queue[0].table)
         return staged, [asdict(refusal) for refusal in refused]

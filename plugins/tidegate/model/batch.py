@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
 from itertools import groupby
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple, TypedDict, TypeVar
 
 from tidegate.model.offsets import Offsets, Ranges, find_highest, parse_offsets
 from tidegate.model.position import Position, WatermarkSide
@@ -127,6 +127,14 @@ def exceeds_tolerance(bad: int, set_aside: int) -> bool:
     return bad > set_aside
 
 
+Batch = TypeVar("Batch")
+
+
+def take_ends(queue: list[Batch]) -> list[Batch]:
+    """Return the first and the last batch of a queue. A thousand leave as much as two; those between are read again."""
+    return queue[:1] + queue[1:][-1:]
+
+
 @dataclass(frozen=True)
 class PlannedBatch:
     """What `plan` decided for one table."""
@@ -216,7 +224,7 @@ class Plan:
         tables = list[PlannedBatch]()
         for (_, is_resumed), batches in groupby(self.tables, key=lambda batch: (batch.table, batch.is_resumed)):
             queue = list(batches)
-            tables += queue[:1] + queue[1:][-1:] if is_resumed else queue
+            tables += take_ends(queue) if is_resumed else queue
         return replace(self, tables=tuple(tables))
 
     def to_dict(self) -> dict[str, Any]:
