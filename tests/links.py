@@ -1,6 +1,7 @@
 """``python -m links``: every link and path that the repository's Markdown names exists; part of ``make lint``.
 
-Checked: relative links with their anchors, and texts in backticks that look like a path of this repository.
+Checked: relative links with their anchors, texts in backticks that look like a path of this repository, and rows
+that an empty line has cut off from their table.
 """
 
 import re
@@ -16,6 +17,7 @@ PATH = re.compile(rf"`((?:{ROOTS})/[\w./-]+\.\w+)(?:::\w+)?`")
 TEST = re.compile(r"`(?:tests/)?((?:\w+/)*test_\w+\.py)(?:::(\w+)(?:\[[^`]*\])?)?`")
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+CUT_ROW = re.compile(r"\n\s*\n *(\|[^\n]*)(?=\n|$)(?!\n *\|[ :|-]+(?:\n|$))")
 
 
 def find_problems(page: Path) -> Iterator[str]:
@@ -37,6 +39,7 @@ def find_problems(page: Path) -> Iterator[str]:
             yield f"test={path} does not exist"
         elif test and not any(re.search(rf"^def {test}\(", file.read_text(), re.MULTILINE) for file in files):
             yield f"test={path}::{test} does not exist"
+    yield from (f"row={row[:60]} stands behind an empty line, outside of its table" for row in CUT_ROW.findall(text))
 
 
 def find_anchors(page: Path) -> set[str]:

@@ -27,5 +27,15 @@ def test_page_names_only_tests_that_are_there(tmp_path: Path, text: str, problem
     assert list(find_problems(page)) == ([] if problem is None else [problem])
 
 
+def test_rows_behind_an_empty_line_are_not_shown_as_a_table(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "text\n\n| a | b |\n| --- | --- |\n| 1 | 2 |\n\n1. step\n\n   | c | d |\n   | --- | :---: |\n   | 3 | 4 |\n"
+    )
+    assert list(find_problems(page)) == []
+    page.write_text("| a | b |\n| --- | --- |\n| 1 | 2 |\n\n| 3 | 4 |\n\ntext\n")
+    assert list(find_problems(page)) == ["row=| 3 | 4 | stands behind an empty line, outside of its table"]
+
+
 def test_every_test_of_the_guarantees_is_there() -> None:
     assert list(find_problems(ROOT / "docs" / "guarantees.md")) == []
