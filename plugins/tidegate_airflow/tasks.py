@@ -173,9 +173,12 @@ def run_merge(
     return published
 
 
-def unwrap_queue(staged: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Return the queue of one merge: the task of a pipeline's only table gets a list of one."""
-    return staged if isinstance(staged, Mapping) else staged[0]
+def unwrap_queue(staged: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """Return the queue of one merge: the task of a pipeline's only table gets a list of one.
+
+    None if nothing was staged, as by a stage that was cleared while its batch waits behind others.
+    """
+    return staged if isinstance(staged, Mapping) else next(iter(staged), None)
 
 
 def run_commit_offsets(name: str) -> Data:

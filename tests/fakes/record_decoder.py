@@ -55,7 +55,7 @@ class RecordDecoder:
         misfit = _find_misfit(table, record, key, None if is_delete else value)
         misfit = f"the value does not fit, fields: {', '.join(misfits)}" if misfits else misfit
         if misfit:
-            return "bad", {**place, "reason": misfit}
+            return "bad", {**place, "reason": misfit, "columns": misfits}
         if value is not None and not self._is_chosen(table, visible_fields, is_retracted):
             return "filtered", {}
         fate = _judge_name(table, None if value is None else visible_fields)

@@ -1,5 +1,6 @@
 """The stage job: one read of Kafka, one atomic overwrite of batch N in each intermediate table, and its counts."""
 
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -8,7 +9,7 @@ from tidegate.errors import RetryLater
 from tidegate.failpoints import hit_failpoint
 from tidegate.jobs.evaluation import DECODING_CONF, choose_evaluation
 from tidegate.jobs.stage_job import UNUSUAL_BATCH_PROPERTY, StageJob, StageTable
-from tidegate.jobs.stage_outcome import MAX_PASSES
+from tidegate.jobs.stage_outcome import MAX_PASSES, FirstBadRecord
 from tidegate.sql.spark import quote_name, render_literal
 
 from tidegate_spark.fields.avro import guard_lengths
@@ -82,11 +83,25 @@ def _stage_table(spark: SparkSession, job: StageJob, table: StageTable, records:
     is_unusual = is_plain and observed[UNUSUAL] > 0
     if is_unusual:
         observed = _write_until_counted(job, table, records, is_plain=False)
-    unknown_fields = count_unknown_fields(observed, records, table)
     lacking = infer_lacking_columns(observed, records, table)
+    # of rows that are staged again with more columns nobody asks what they had beside the first ones
+    unknown_fields = None if lacking.fields else count_unknown_fields(observed, records, table)
     outcome = build_outcome(observed, job.ranges, table, unknown_fields, lacking)
+    if outcome.bad and outcome.first_bad is not None and table.value.adds_columns:
+        refused_columns = _find_refused_columns(table, records, outcome.first_bad)
+        outcome = replace(outcome, first_bad=replace(outcome.first_bad, columns=refused_columns))
     unusual = {UNUSUAL_BATCH_PROPERTY: str(job.batch)} if is_unusual else {}
     _leave_outcome(spark, table, outcome.to_json(), unusual)
+
+
+def _find_refused_columns(table: StageTable, records: DataFrame, first: FirstBadRecord) -> tuple[str, ...]:
+    place = f"topic = {render_literal(first.topic)} AND partition = {first.partition} AND offset = {first.offset}"
+    record = add_texts(keep_every_record(records.where(place))).persist()
+    try:
+        fields = build_explanation(record, table, decode).fields
+    finally:
+        record.unpersist()
+    return tuple(field.name for field in fields if field.part == "value" and field.accepted is False)
 
 
 def _write_until_counted(job: StageJob, table: StageTable, records: DataFrame, *, is_plain: bool) -> dict[str, Any]:

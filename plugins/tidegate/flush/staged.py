@@ -7,7 +7,6 @@ gives these attempts again, skips the jobs that have ended, and goes on with the
 import hashlib
 import json
 import logging
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -70,16 +69,14 @@ def _describe_bad_records(
         f"reason={first.reason}; nothing was merged; "
         f"look at it with: tidegate record {pipeline} --at {at}; "
         "then correct format or schema in the pipeline file, or the producer"
-        f"{_describe_made_columns(first.reason, stage_table)}{skip}"
+        f"{_describe_made_columns(first, stage_table)}{skip}"
     )
 
 
-def _describe_made_columns(reason: str, stage_table: StageTable) -> str:
+def _describe_made_columns(first: FirstBadRecord, stage_table: StageTable) -> str:
     """The way out if a column that earlier records have made does not hold a value."""
-    if not stage_table.value.adds_columns:
-        return ""
-    words = {word.partition(".")[0] for word in re.split(r"[\s,;]+", reason)}
-    made = [c for c in stage_table.value_columns if c.name in words and c.name.casefold() not in stage_table.fixed]
+    refused = [column for column in stage_table.value_columns if column.name in first.columns]
+    made = [column for column in refused if column.name.casefold() not in stage_table.fixed]
     if not made:
         return ""
     columns = ", ".join(f"{quote(column.name)} {column.type}" for column in made)

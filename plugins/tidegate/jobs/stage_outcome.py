@@ -28,12 +28,21 @@ EXTRA_COUNTS = (ROW_COUNT, *DELETE_COUNTS, *UNCHANGED_COUNTS)
 
 @dataclass(frozen=True)
 class FirstBadRecord:
-    """The place of the first record that could not be read, and why."""
+    """The place of the first record that could not be read, and why.
+
+    `columns`: those that do not hold what it has, looked for only where records make columns.
+    """
 
     topic: str
     partition: int
     offset: int
     reason: str
+    columns: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        data = asdict(self)
+        columns = data.pop("columns")
+        return {**data, "columns": columns} if columns else data
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any] | None) -> "FirstBadRecord | None":
@@ -45,6 +54,7 @@ class FirstBadRecord:
             partition=read_count(data, "partition"),
             offset=read_count(data, "offset"),
             reason=read_text(data, "reason"),
+            columns=read_list(data, "columns") if "columns" in data else (),
         )
 
 
@@ -120,7 +130,7 @@ class StageOutcome:
             data[UNKNOWN_FIELDS] = self.unknown_fields.to_dict()
         if self.lacking.fields:
             data[LACKING_COLUMNS] = asdict(self.lacking)
-        first_bad = None if self.first_bad is None else asdict(self.first_bad)
+        first_bad = None if self.first_bad is None else self.first_bad.to_dict()
         return {**data, "timestamps": self.timestamps, "first_bad": first_bad}
 
     def to_json(self) -> str:
@@ -167,7 +177,8 @@ class DiscoveredNames:
     first_bad: FirstBadRecord | None = None
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self))
+        first_bad = None if self.first_bad is None else self.first_bad.to_dict()
+        return json.dumps({**asdict(self), "first_bad": first_bad})
 
     @classmethod
     def from_json(cls, text: str, place: str) -> "DiscoveredNames":

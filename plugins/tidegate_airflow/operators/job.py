@@ -27,7 +27,9 @@ def check_publish_words(context: Context) -> None:
 def trace_job(verb: str, subject: str, work_item: Any, backfill: Mapping[str, Any] | None = None) -> TaskLineage:
     """Return what a task has read and written; of a merge a table's queue, of a backfill a slice."""
     if verb == "merge":
-        return lineage.trace_flushed_tables(subject, lineage.find_topics_of_queue(tasks.unwrap_queue(work_item)))
+        queue = tasks.unwrap_queue(work_item)
+        topics = lineage.find_topics_of_queue(queue) if queue else {}
+        return lineage.trace_flushed_tables(subject, topics) if topics else TaskLineage()
     if verb == "backfill" and backfill is not None:
         return lineage.trace_flushed_tables(subject, lineage.find_topics_of_slice(backfill, work_item["number"]))
     return lineage.trace_published_topics(subject) if verb == "publish" else TaskLineage()

@@ -140,6 +140,10 @@ def run_merge_step(
     operator = context.get("task")
     require_result(queues, next(iter(operator.upstream_task_ids if operator is not None else ()), "stage"))
     queue = tasks.unwrap_queue(queues)
+    if queue is None:
+        raise AirflowSkipException(
+            f"pipeline={pipeline}: nothing was staged in this run; what waits is merged by the next one"
+        )
     context["table"] = queue["table"]
     published_batch = tasks.run_merge(
         pipeline, queue, engine, DeferringWatcher(context, memory), partial(_keep_unreported, context)

@@ -255,6 +255,15 @@ def test_value_of_another_kind_is_text_in_one_batch_and_bad_in_a_later_one(world
         flush(world.open_session(build_growing()))
 
 
+def test_message_of_a_bad_record_names_only_columns_that_do_not_hold_it(world: World) -> None:
+    """However the columns are named: these stand as words in the reason."""
+    produce(world, [("a", {"value": 1, "n": 1, "fit": 1})])
+    flush(world.open_session(build_growing()))
+    produce(world, [("a", {"value": 2, "n": "two"})])
+    with pytest.raises(BadRecord, match=r"keeps its type: `n` BIGINT; .* write `n` STRING into"):
+        flush(world.open_session(build_growing()))
+
+
 def test_backfill_adds_what_its_records_hold(world: World) -> None:
     produce(world, FIRST)
     flush(world.open_session(build_growing(unknown_fields="warn", columns=KEYS)))

@@ -20,6 +20,7 @@ ALL_COUNTS = (
     f'"first_bad": {FIRST}}}'
 )
 UNKNOWN = ', "unknown_fields": {"records": 3, "fields": {"zip": [2, "STRING"], "at.q": [1, "BIGINT"]}, "others": 4}'
+REFUSED = FIRST[:-1] + ', "columns": ["n", "a.b"]}'
 LACKING = (
     ', "lacking_columns": {"columns": [{"name": "at", "type": "STRUCT<`q`: INT>", "nullable": true}], "fields": 2}'
 )
@@ -36,6 +37,7 @@ TEXTS: list[tuple[Any, str]] = [
     (StageOutcome, COUNTS + ', "rows": 6' + ENDS),
     (StageOutcome, COUNTS + ', "truncated_at": null' + ENDS),
     (StageOutcome, ALL_COUNTS),
+    (StageOutcome, ALL_COUNTS.replace(FIRST, REFUSED)),
     (StageOutcome, COUNTS + UNKNOWN + ENDS),
     (StageOutcome, COUNTS + LACKING + ENDS),
     (DiscoveredNames, NAMES),

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from fakes.task_instance import PushedResults
+from tidegate.lineage.dataset import TaskLineage
 from tidegate_airflow import errors, tasks
 from tidegate_airflow.dags import backfill, flush_run
 from tidegate_airflow.operators.step import MEMBER_STEPS, StepOperator
@@ -41,6 +42,15 @@ def test_task_behind_one_that_was_marked_as_success_says_so_and_is_not_tried_aga
         run(context)
     assert context["ti"].pushed["error"]["error"] == "GiveUp"
     assert f"task={before}" in context["ti"].pushed["error"]["message"]
+
+
+def test_merge_behind_a_stage_that_staged_nothing_is_skipped() -> None:
+    """Of a stage that was cleared after its batch had been staged, and others behind it: the next run merges them."""
+    operator = StepOperator(task_id="merge", verb="merge", pipeline="shop", given=[])
+    context: Any = {"ti": PushedResults(), "task": operator}
+    with pytest.raises(AirflowSkipException, match="pipeline=shop: nothing was staged in this run"):
+        operator.execute(context)
+    assert operator.trace_lineage() == TaskLineage()
 
 
 def test_freshness_of_a_run_whose_heartbeat_measured_nothing_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
