@@ -127,8 +127,9 @@ def run_stage(
     from tidegate.flush.merge_queue import group_by_table
     from tidegate.flush.stage import stage_tables
     from tidegate.flush.staged import StageCheckpoint, wrap_with_checkpoint
-    from tidegate.model.batch import Plan, take_ends
+    from tidegate.model.batch import Plan
     from tidegate.monitoring.overview import to_stage_metrics
+    from tidegate.table.queue import shorten_queue
 
     checkpoint = StageCheckpoint.from_dict(watcher.payload if watcher else {})
     if watcher:
@@ -138,7 +139,8 @@ def run_stage(
         batches, refused = stage_tables(session, Plan.from_dict(planned))
         queues = group_by_table(batches)
         staged = [
-            {"table": queue[0].table, "batches": [batch.to_dict() for batch in take_ends(queue)]} for queue in queues
+            {"table": queue[0].table, "batches": [batch.to_dict() for batch in shorten_queue(queue)]}
+            for queue in queues
         ]
         for queue in queues:
             metrics.send_pipeline_metrics(name, to_stage_metrics(queue), queue[0].table)

@@ -60,9 +60,7 @@ def test_value_that_its_column_cannot_hold_makes_a_bad_record_with_the_way_out(w
     produce(workbench, topic, {"id": 1, "n": 1, "value": "x", "at": {"n": 1}})
     workbench.flush("whole")
     produce(workbench, topic, {"id": 2, "n": 1.5, "more": 1, "value": "y", "at": {"n": 2}})
-    with pytest.raises(
-        BadRecord, match=r"keeps its type: `n` BIGINT; .* write `n` STRING into value.schema"
-    ):
+    with pytest.raises(BadRecord, match=r"keeps its type: `n` BIGINT; .* write `n` STRING into value.schema"):
         workbench.flush("whole")
     columns = {"id": "long", "n": "long", "value": "string", "at": "struct<n: long>"}
     assert read_columns(workbench, "shop.whole") == columns

@@ -1,6 +1,6 @@
 """One batch on its way: planned as ranges, staged as rows of the intermediate table, published as a snapshot."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
 from itertools import groupby
@@ -130,9 +130,9 @@ def exceeds_tolerance(bad: int, set_aside: int) -> bool:
 Batch = TypeVar("Batch")
 
 
-def take_ends(queue: list[Batch]) -> list[Batch]:
+def take_ends(queue: Sequence[Batch]) -> Sequence[Batch]:
     """Return the first and the last batch of a queue. A thousand leave as much as two; those between are read again."""
-    return queue[:1] + queue[1:][-1:]
+    return [*queue[:1], *queue[1:][-1:]]
 
 
 @dataclass(frozen=True)

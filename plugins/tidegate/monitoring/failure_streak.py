@@ -85,6 +85,10 @@ class FailureStreak:
         # a time that is further off than any pause was noted before the clock was set back
         return bool(self.inputs) and inputs == self.inputs and 0 < self.retry_at - now <= MAX_PAUSE_SECONDS
 
+    def rests(self, now: float) -> bool:
+        """Whether it is too early for a call that comes again and again, as those of staging for a merge."""
+        return 0 <= now - self.failed_at < compute_pause(self.runs)
+
     def is_ended_by(self, run_id: str, known_at: float | None) -> bool:
         """Whether the success of this run, of which a person has cleared tasks, ends the failures.
 

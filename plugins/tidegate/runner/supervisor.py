@@ -61,7 +61,7 @@ class Supervisor:
         # publications of tables that were published are called, and a merge that staging calls for
         self._outer.report_run(work, outcome)
         merge_worker = self._workers.get(f"{Flush.__name__} {work.pipeline}") if isinstance(work, StageWork) else None
-        if merge_worker is not None and outcome.calls_merge:
+        if merge_worker is not None and outcome.calls_merge and not merge_worker.rests:
             merge_worker.call()
         tables = {batch.table for batch in outcome.batches if batch.snapshot_id is not None}
         if tables:

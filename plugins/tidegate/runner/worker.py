@@ -87,6 +87,12 @@ class Worker:
         self._called.set()
         self._wake.set()
 
+    @property
+    def rests(self) -> bool:
+        """Whether it failed so lately that who calls for it again and again leaves it alone."""
+        streak = self._streak
+        return streak is not None and streak.rests(self._shared.now())
+
     def retire(self) -> None:
         """End after the run that is under way: its file is gone."""
         self._retired.set()

@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from tidegate.errors import GiveUp
-from tidegate.model.batch import Counts, StagedBatch
+from tidegate.model.batch import Counts, StagedBatch, take_ends
 from tidegate.model.offsets import Offsets, find_highest
 from tidegate.model.position import Position, WatermarkSide
 from tidegate.model.table_state import TableState, is_recreated
@@ -48,6 +48,14 @@ def select_between(
         if is_between and (not queue or batch.ranges.continues(queue[-1].ranges.end)):
             queue.append(batch)
     return tuple(queue)
+
+
+def shorten_queue(queue: Sequence[StagedBatch]) -> Sequence[StagedBatch]:
+    """Return what `select_between` needs to find a queue again: its ends.
+
+    All of it if the last batch has made the intermediate table anew: those without rows ahead of it are gone there.
+    """
+    return queue if queue[0].row_shape != queue[-1].row_shape else take_ends(queue)
 
 
 def is_whole(queue: Sequence[StagedBatch]) -> bool:

@@ -147,7 +147,11 @@ def build_stage_dag(pipeline: Pipeline) -> DAG:
         **_build_settings(flow, pipeline, "stage", clock),
     ) as dag:
         stage_plan = _build_task(flow, "plan", execution_timeout=SHORT_TIMEOUT, **memory)
-        calls_merge = {"outlets": [build_backlog_alias(pipeline.name)], "pool": format_stage_pool_name(pipeline)}
+        calls_merge = {
+            "inlets": [build_backlog_asset(pipeline.name)],  # of failed merges
+            "outlets": [build_backlog_alias(pipeline.name)],
+            "pool": format_stage_pool_name(pipeline),
+        }
         staged = _build_stage_task(pipeline, stage_plan, verb="stage_ahead", **calls_merge)
         finish_settings = {"execution_timeout": SHORT_TIMEOUT, "trigger_rule": TriggerRule.ALL_DONE, **memory}
         staged >> _build_task(flow, "finish", **finish_settings)

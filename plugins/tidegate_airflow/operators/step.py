@@ -24,6 +24,7 @@ from tidegate.ports.session import Engine
 from tidegate_airflow import tasks
 from tidegate_airflow.assets import emit_asset_event, emit_backlog_event
 from tidegate_airflow.errors import push_failure_reason, raise_joined, require_result
+from tidegate_airflow.failures.keeper import FLUSH_KEY, read_memory
 from tidegate_airflow.operators import lineage
 from tidegate_airflow.operators.job import trace_job
 from tidegate_airflow.operators.lineage import ReportsLineage
@@ -113,12 +114,16 @@ def run_mapped_stage_step(
 def run_stage_ahead_step(
     context: Context, pipeline: str, flush_plan: Any, memory: Mapping[str, Any], engine: Engine | None = None
 ) -> list[Data]:
-    """Stage beside the merges; a queue that is long enough calls for the next merge at once."""
+    """Stage beside the merges; a queue that is long enough calls for the next merge at once.
+
+    Of merges that fail each staging would call for one more that fails: such a call waits for a pause.
+    """
     require_result(flush_plan, "plan")
     watcher = DeferringWatcher(context, memory)
     staged_batches, refusals, calls_merge = tasks.run_stage_ahead(pipeline, flush_plan, engine, watcher)
     context["ti"].xcom_push(key=REFUSED_TABLES_KEY, value=refusals)
-    if calls_merge:
+    merge_failures = read_memory(pipeline, context).streaks.get(pipeline, FLUSH_KEY) if calls_merge else None
+    if calls_merge and (merge_failures is None or not merge_failures.rests(time.time())):
         emit_backlog_event(context, pipeline)
     return staged_batches
 

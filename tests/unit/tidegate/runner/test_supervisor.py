@@ -54,8 +54,8 @@ class Ear:
 class Waiting:
     """A publication's worker that keeps who calls it."""
 
-    def __init__(self, place: Place, name: str) -> None:
-        self.work, self.calls = Publish(place, name), 0
+    def __init__(self, place: Place, name: str, *, rests: bool = False) -> None:
+        self.work, self.calls, self.rests = Publish(place, name), 0, rests
         with suppress(ConfigurationError):
             self.work.read_schedule()
 
@@ -194,13 +194,19 @@ def test_maintenance_that_is_due_for_all_pipelines_keeps_no_flush_waiting(
             worker.join(30)
 
 
-@pytest.mark.parametrize("calls_merge", [True, False])
-def test_staging_that_has_enough_rows_calls_the_merge_of_its_pipeline(place: Place, calls_merge: bool) -> None:
+@pytest.mark.parametrize(("calls_merge", "rests"), [(True, False), (False, False), (True, True)])
+def test_staging_that_has_enough_rows_calls_the_merge_of_its_pipeline(
+    place: Place, calls_merge: bool, rests: bool
+) -> None:
+    """Not one that has just failed: each staging would call it again."""
     supervisor = Supervisor(place, (), Shared(Slots(1), threading.Event(), Ear()))  # type: ignore[arg-type]
-    merges = {name: Waiting(place, "orders_out") for name in ("shop", "other")}
+    merges = {name: Waiting(place, "orders_out", rests=rests) for name in ("shop", "other")}
     supervisor._workers.update({f"Flush {name}": worker for name, worker in merges.items()})  # type: ignore[misc]
     supervisor.report_run(StageWork(place, "shop"), RunOutcome(calls_merge=calls_merge))
-    assert {name: worker.calls for name, worker in merges.items()} == {"shop": int(calls_merge), "other": 0}
+    assert {name: worker.calls for name, worker in merges.items()} == {
+        "shop": int(calls_merge and not rests),
+        "other": 0,
+    }
 
 
 def test_staging_has_slots_of_its_own_beside_the_merges(place: Place) -> None:

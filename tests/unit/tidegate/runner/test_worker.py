@@ -292,6 +292,19 @@ def test_inputs_that_cannot_be_read_make_a_try(file: Path) -> None:
     assert hand.look(60) == [ANY]
 
 
+def test_work_that_failed_rests_longer_each_time_and_until_it_is_well(file: Path) -> None:
+    hand = Hand(Task(file, DONE, *[RetryLater("no Spark")] * 4, DONE))
+    found = []
+    for pause in (0, 60, 60, 120, 240, 0):
+        hand.look(60)
+        rests = [hand.worker.rests]
+        for seconds in (pause - 1, 1):
+            hand.now += max(0, seconds)
+            rests.append(hand.worker.rests)
+        found.append(rests)
+    assert found == [[False] * 3, *[[True, True, False]] * 4, [False] * 3]
+
+
 def test_work_of_another_runner_is_no_failure_and_no_success(file: Path) -> None:
     hand = Hand(Task(file, RetryLater("no Spark"), PublishedElsewhere("batch=3"), TooFewRecords("waiting=3"), DONE))
     assert hand.look(0, 60, 60) == [ANY] * 3

@@ -29,7 +29,7 @@ class Results:
 
     def __init__(self, states: dict[str, str]) -> None:
         self.left: dict[tuple[str, str], Any] = {}
-        self.states, self.task = states, "plan"
+        self.states, self.task, self.try_number = states, "plan", 1
 
     def xcom_push(self, key: str, value: Any) -> None:
         self.left[self.task, key] = value
@@ -214,6 +214,31 @@ def test_batch_that_waits_for_a_merge_calls_for_it(world: World, monkeypatch: py
     airflow.run_stage()
     airflow.run_merges("asset_triggered")
     assert {row["id"]: row.get("Open") for row in world.read_rows(ORDERS)} == {"a": True, "b": None}
+
+
+def test_merge_that_failed_is_called_for_again_behind_a_pause(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each staging finds enough rows; else each made a run that fails."""
+    airflow = Airflow(world, monkeypatch, replace(TWO, merge=Merge(interval_seconds=-1, records_threshold=1)))
+    produce(world, "1", "a")
+    airflow.run_stage()
+    airflow.engine = FailsToMerge(world.engine, COPY)
+    with pytest.raises(AirflowException, match="tasks=merge_1 failed"):
+        airflow.run_merges("asset_triggered")
+    failed_at = read_memory("shop", airflow.context).streaks.get("shop", FLUSH_KEY).failed_at
+    called = []
+    for seconds in (-86_400, 0, 59, 60):
+        airflow.events.clear()
+        produce(world, str(seconds), "b")
+        monkeypatch.setattr(step.time, "time", lambda seconds=seconds: failed_at + seconds)
+        airflow.run_stage()
+        called.append([name for name, _ in airflow.events])
+    assert called == [["tidegate_shop_backlog"], [], [], ["tidegate_shop_backlog"]], "the first clock was set back"
+    airflow.engine = world.engine
+    airflow.run_merges("asset_triggered")
+    airflow.events.clear()
+    produce(world, "2", "a")
+    airflow.run_stage()
+    assert [name for name, _ in airflow.events] == ["tidegate_shop_backlog"]
 
 
 def test_failed_merge_is_told_by_its_own_dag_and_staging_goes_on(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
