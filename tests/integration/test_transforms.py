@@ -65,7 +65,7 @@ def convert_to_plain(value: Any) -> Any:
 
 
 def test_page_has_an_example_for_every_transform() -> None:
-    assert len(EXAMPLES) == 9
+    assert len(EXAMPLES) == 8
 
 
 @pytest.mark.real
