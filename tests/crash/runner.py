@@ -161,7 +161,7 @@ def _redirect_output(path: Path) -> None:
 
 
 def _run(request: dict[str, Any], folder: Path) -> int:
-    from tidegate.cli.commands import actions, flush, maintain, progress
+    from tidegate.cli import session as command_session
     from tidegate.cli.main import main
 
     def act_at_point(point: Point) -> None:
@@ -170,10 +170,9 @@ def _run(request: dict[str, Any], folder: Path) -> int:
             act(point)
 
     act = build_fault(request["kind"], Point.parse(request["at"]), _end_process) if request["at"] else lambda _: None
-    journey, assembled = Journey(act_at_point), flush.assemble_checked_pipeline
-    modules: tuple[Any, ...] = (actions, flush, maintain, progress)
-    for module in modules:
-        module.assemble_checked_pipeline = lambda *words: journey.open_session(assembled(*words))
+    journey, assembled = Journey(act_at_point), command_session.assemble_checked_pipeline
+    module: Any = command_session
+    module.assemble_checked_pipeline = lambda *words: journey.open_session(assembled(*words))
     with journey.inside():
         code = main(request["words"])
     (folder / "passed").write_text("\n".join(map(str, journey.passed)))

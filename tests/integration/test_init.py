@@ -489,9 +489,7 @@ def test_transactions_compaction_and_large_records_are_read(workbench) -> None:
     assert (table["records"], table["offsets"]) == (3, 8)
 
 
-@pytest.mark.repeats(
-    "unit/tidegate/cli/new_pipeline/test_init.py::test_dry_run_takes_the_newest_records_of_each_partition_by_turns"
-)
+@pytest.mark.repeats("unit/tidegate/cli/test_init.py::test_dry_run_takes_the_newest_records_of_each_partition_by_turns")
 def test_dry_run_shows_what_a_flush_would_make_of_ten_records_and_writes_nothing(workbench) -> None:
     topic = workbench.topic(2)
     workbench.produce(

@@ -13,33 +13,33 @@ from importlib import import_module
 from tidegate.cli.parser import answer_shell, build_parser
 from tidegate.errors import ConfigurationError, NothingToDo, PublishedElsewhere, TidegateError
 
-# command -> its module and function; loaded when it is run, so that help and completion load no library
+# command -> its module in `commands`, and its function; loaded when it is run: help and completion load no library
 COMMANDS = {
-    "init": "new_pipeline.init:run_init",
-    "validate": "commands.files:run_validate",
+    "init": "init:run_init",
+    "validate": "files:run_validate",
     "doctor": "doctor:run_doctor",
-    "list": "commands.listing:run_list",
-    "flush": "commands.flush:run_flush",
-    "stage": "commands.flush:run_staging",
-    "merge": "commands.flush:run_merging",
+    "list": "files:run_list",
+    "flush": "flush:run_flush",
+    "stage": "flush:run_staging",
+    "merge": "flush:run_merging",
     "run": "run:run_run",
-    "plan": "commands.progress:run_plan",
-    "status": "commands.progress:run_status",
-    "live-view": "commands.live_view:run_live_view",
-    "rebase": "commands.actions:run_rebase",
-    "undo-rollback": "commands.actions:run_undo_rollback",
-    "answer-rollback": "commands.actions:run_answer_rollback",
-    "record": "commands.actions:run_record",
-    "skip": "commands.actions:run_skip",
-    "backfill": "commands.backfill:run_backfill",
-    "maintain": "commands.maintain:run_maintain",
-    "dead-letters": "commands.dead_letters:run_dead_letters",
-    "publish": "commands.publications:run_publish",
+    "plan": "progress:run_plan",
+    "status": "progress:run_status",
+    "live-view": "progress:run_live_view",
+    "rebase": "actions:run_rebase",
+    "undo-rollback": "actions:run_undo_rollback",
+    "answer-rollback": "actions:run_answer_rollback",
+    "record": "actions:run_record",
+    "skip": "actions:run_skip",
+    "backfill": "backfill:run_backfill",
+    "maintain": "flush:run_maintain",
+    "dead-letters": "dead_letters:run_dead_letters",
+    "publish": "publications:run_publish",
     "import": "import_connector:run_import",
-    "schema": "commands.files:run_schema",
-    "airflow": "install.airflow:run_airflow",
-    "jars": "install.jars:run_jars",
-    "completion": "parser:run_completion",
+    "schema": "files:run_schema",
+    "airflow": "install:run_airflow",
+    "jars": "install:run_jars",
+    "completion": "install:run_completion",
 }
 NEEDS_NO_FOLDER = ("schema", "doctor", "import", "airflow", "jars", "completion")
 INTERRUPTED = 130  # as shells have it: 128 and the number of the signal
@@ -108,7 +108,7 @@ def _run_command(words: argparse.Namespace) -> int:
         _check_include_folder()
     module, _, function = COMMANDS[words.command].partition(":")
     try:
-        code: int = getattr(import_module(f"tidegate.cli.{module}"), function)(words)
+        code: int = getattr(import_module(f"tidegate.cli.commands.{module}"), function)(words)
     except ModuleNotFoundError as fault:
         package = (fault.name or "").partition(".")[0]
         if not package or package.startswith("tidegate"):

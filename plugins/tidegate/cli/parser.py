@@ -22,14 +22,6 @@ def answer_shell(parser: argparse.ArgumentParser) -> None:
         argcomplete.autocomplete(parser)
 
 
-def run_completion(words: argparse.Namespace) -> int:
-    """Print what a shell runs at its start."""
-    from argcomplete.shell_integration import shellcode
-
-    print(shellcode(["tidegate"], shell=words.shell))
-    return 0
-
-
 def complete_names(*kinds: str) -> list[str]:
     """Names of pipeline or publication files, or both; reads no file."""
     from tidegate.settings import find_include_folder, list_named_files

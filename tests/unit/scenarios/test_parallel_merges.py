@@ -74,7 +74,7 @@ def command(world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     """Runs `tidegate flush` over the world; its exit code, what it printed, and what it complained of."""
 
     def run(pipeline, *words: str, **options):
-        assemble = "tidegate.cli.commands.flush.assemble_checked_pipeline"
+        assemble = "tidegate.cli.session.assemble_checked_pipeline"
         monkeypatch.setattr(assemble, lambda *_: world.open_session(pipeline, **options))
         code = main(["flush", "shop", "--json", "--merges-at-once", "1", *words])
         output = capsys.readouterr()

@@ -16,7 +16,7 @@ from pyiceberg.types import LongType, NestedField
 from tidegate.adapters.iceberg import history
 from tidegate.adapters.iceberg.catalog import Catalogs
 from tidegate.cli import main as command_line
-from tidegate.cli.commands import maintain as maintain_command
+from tidegate.cli import session as command_session
 from tidegate.cli.commands import publications as publication_commands
 from tidegate.errors import ConfigurationError, GiveUp, RetryLater
 from tidegate.flush.flush import flush
@@ -145,7 +145,7 @@ def test_maintenance_and_compaction_tell_what_changed(
         world.broker.produce("orders", {"id": key}, {"id": key, "name": "x"})
         flush(world.open_session(pipeline))
     monkeypatch.setattr(tasks, "assemble_session", lambda *_: world.open_session(pipeline))
-    monkeypatch.setattr(maintain_command, "assemble_checked_pipeline", lambda *_: world.open_session(pipeline))
+    monkeypatch.setattr(command_session, "assemble_checked_pipeline", lambda *_: world.open_session(pipeline))
     read_files = world.destination.read_files
     monkeypatch.setattr(world.destination, "read_files", lambda name, **words: _read_files(read_files, name, words))
     cleaned = [{"table": name, "measure": True} for name in ("lake.shop.broken", NAME)]

@@ -9,11 +9,9 @@ from tidegate.actions.rebase import propose_rebase
 from tidegate.actions.rollback import propose_answer, propose_undo
 from tidegate.actions.skip import describe_record, format_record, format_verdict, propose_skip
 from tidegate.cli.output import is_yes, print_text
-from tidegate.connections import read_connection_from_env
-from tidegate.ports.session import Session
+from tidegate.cli.session import open_named_pipeline
 from tidegate.reprocess.record import explain_record, parse_address, read_record
-from tidegate.settings import find_include_folder, find_user
-from tidegate.wiring.pipeline import assemble_checked_pipeline
+from tidegate.settings import find_user
 
 
 def perform_action(words: argparse.Namespace, action: ProposedAction) -> int:
@@ -43,13 +41,13 @@ def _ask(question: str) -> bool:
 
 def run_rebase(words: argparse.Namespace) -> int:
     """Exit code 1 where the answer is no."""
-    session = assemble_checked_pipeline(find_include_folder(), words.pipeline, read_connection_from_env)
+    session = open_named_pipeline(words)
     return perform_action(words, propose_rebase(session, words.to, words.table))
 
 
 def run_record(words: argparse.Namespace) -> int:
     """Exit code 0, also for a bad record."""
-    session = assemble_checked_pipeline(find_include_folder(), words.pipeline, read_connection_from_env)
+    session = open_named_pipeline(words)
     at = parse_address(words.at)
     record = read_record(session, at)
     if not words.json:
@@ -63,18 +61,14 @@ def run_record(words: argparse.Namespace) -> int:
 
 
 def run_skip(words: argparse.Namespace) -> int:
-    session = assemble_checked_pipeline(find_include_folder(), words.pipeline, read_connection_from_env)
+    session = open_named_pipeline(words)
     return perform_action(words, propose_skip(session, parse_address(words.at), words.table))
 
 
 def run_undo_rollback(words: argparse.Namespace) -> int:
-    action = propose_undo(_assemble_session(words), words.table, discard_foreign=words.discard_foreign)
+    action = propose_undo(open_named_pipeline(words), words.table, discard_foreign=words.discard_foreign)
     return perform_action(words, action)
 
 
 def run_answer_rollback(words: argparse.Namespace) -> int:
-    return perform_action(words, propose_answer(_assemble_session(words), words.answer, words.table))
-
-
-def _assemble_session(words: argparse.Namespace) -> Session:
-    return assemble_checked_pipeline(find_include_folder(), words.pipeline, read_connection_from_env)
+    return perform_action(words, propose_answer(open_named_pipeline(words), words.answer, words.table))

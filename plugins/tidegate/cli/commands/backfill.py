@@ -6,12 +6,10 @@ from functools import partial
 
 from tidegate.cli import output
 from tidegate.cli.commands.progress_bar import ProgressBar, WatchedEngine, show_progress
-from tidegate.connections import read_connection_from_env
+from tidegate.cli.session import open_named_pipeline
 from tidegate.model.backfill import AppliedSlice
 from tidegate.reprocess.backfill import abandon_backfill, apply_backfill
 from tidegate.reprocess.backfill_plan import ProposedBackfill, parse_request, propose_backfill
-from tidegate.settings import find_include_folder
-from tidegate.wiring.pipeline import assemble_checked_pipeline
 
 
 def run_backfill(words: argparse.Namespace) -> int:
@@ -20,7 +18,7 @@ def run_backfill(words: argparse.Namespace) -> int:
         words.usage_error("--from and --to belong together")
     if words.abandon and (words.dry_run or words.table):
         words.usage_error("--abandon gives the whole backfill up; --dry-run and --table say nothing of that")
-    session = assemble_checked_pipeline(find_include_folder(), words.pipeline, read_connection_from_env)
+    session = open_named_pipeline(words)
     if words.abandon:
         dropped_tables = abandon_backfill(session, words.abandon)
         output.print_result(

@@ -8,7 +8,7 @@ from typing import Any
 from tidegate.actions.discard import propose_discard, shorten_text
 from tidegate.cli.commands.actions import perform_action
 from tidegate.cli.output import make_line_printable, print_result
-from tidegate.connections import read_connection_from_env
+from tidegate.cli.session import open_named_pipeline
 from tidegate.errors import ConfigurationError
 from tidegate.merge.owed import LetterFilter
 from tidegate.model import resource_names
@@ -16,11 +16,9 @@ from tidegate.monitoring.dead_letter_rows import format_dead_letter
 from tidegate.ports.session import Session
 from tidegate.reprocess.record import parse_address
 from tidegate.reprocess.replay import replay_dead_letters
-from tidegate.settings import find_include_folder
 from tidegate.spec.time_text import EXAMPLE, parse_timestamp_ms
 from tidegate.table.position import check_homes
 from tidegate.table.risks import find_undone_letters
-from tidegate.wiring.pipeline import assemble_checked_pipeline
 
 log = logging.getLogger(__name__)
 ALL_ROWS = 2**31 - 1
@@ -30,7 +28,7 @@ def run_dead_letters(words: argparse.Namespace) -> int:
     if bool(words.discard) != bool(words.because):
         words.usage_error("--discard needs --because 'text', and nothing else does")
     letter_filter = _build_filter(words)
-    session = assemble_checked_pipeline(find_include_folder(), words.pipeline, read_connection_from_env)
+    session = open_named_pipeline(words)
     if words.replay:
         return _run_replay(words, session, letter_filter)
     if words.discard:

@@ -1,10 +1,13 @@
-"""``tidegate validate`` and ``tidegate schema``: what is right or wrong in files, and what may stand in them."""
+"""``tidegate validate``, ``list`` and ``schema``: what is right or wrong in files, and what may stand in them.
+
+Nothing is connected to.
+"""
 
 import argparse
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from tidegate.cli.output import name_command
 from tidegate.config.catalogs_file import list_catalog_problems
@@ -19,7 +22,7 @@ from tidegate.config.pipeline_file import (
 from tidegate.config.publication_file import check_topics_of_others, load_publication, load_publications
 from tidegate.errors import ConfigurationError
 from tidegate.settings import FIRST_COMMAND, find_folder_around, find_include_folder
-from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.pipeline import UNKNOWN_FILE, FileDescription, Pipeline
 from tidegate.spec.publication import Publication
 
 
@@ -72,19 +75,22 @@ def _print_checked(
     catalog_problems: tuple[str, ...],
     unread_warnings: tuple[str, ...] = (),
 ) -> int:
-    is_wrong = bool(catalog_problems) or any(
-        isinstance(checked_file.result, ConfigurationError) for checked_file in results
-    )
+    is_wrong = bool(catalog_problems) or any(isinstance(checked.result, ConfigurationError) for checked in results)
     if words.json:
         parts = {
-            f"{kind}s": [checked_file.to_dict() for checked_file in results if checked_file.kind == kind]
+            f"{kind}s": [checked.to_dict() for checked in results if checked.kind == kind]
             for kind in ("pipeline", "publication")
         }
         print(json.dumps({"ok": not is_wrong, "catalogs": list(catalog_problems), **parts}))
     else:
         lines = [*catalog_problems]
-        for checked_file in results:
-            lines += _describe_result(checked_file.name, checked_file.result, printed_lines=lines)
+        for checked in results:
+            if isinstance(checked.result, ConfigurationError):
+                # a problem of a file that all share is printed once
+                lines += [problem for problem in checked.result.problems if problem not in lines]
+            else:
+                warnings = checked.result.warnings if isinstance(checked.result, Pipeline) else ()
+                lines += [f"{checked.name}: ok", *(f"  warning: {warning}" for warning in warnings)]
         lines += [f"warning: {warning}" for warning in unread_warnings]
         print(
             "\n".join(lines)
@@ -93,14 +99,71 @@ def _print_checked(
     return 1 if is_wrong else 0
 
 
-def _describe_result(name: str, result: object, printed_lines: list[str]) -> list[str]:
-    if isinstance(result, ConfigurationError):
-        # a problem of a file that all share is printed once
-        return [problem for problem in result.problems if problem not in printed_lines]
-    warnings = result.warnings if isinstance(result, Pipeline) else ()
-    return [f"{name}: ok", *(f"  warning: {warning}" for warning in warnings)]
-
-
 def run_schema(words: argparse.Namespace) -> int:
     print(json.dumps(build_publication_schema() if words.of == "publication" else build_json_schema(), indent=2))
     return 0
+
+
+class PipelineEntry(FileDescription):
+    """A pipeline file; `error` says what is wrong with it, and the other fields are then empty."""
+
+    pipeline: str
+    topics: list[str]
+    tables: list[str]
+    error: str | None
+
+
+class PublicationEntry(TypedDict):
+    """A publication file; `error` as in `PipelineEntry`."""
+
+    publication: str
+    description: str
+    table: str
+    topics: list[str]
+    error: str | None
+
+
+def run_list(words: argparse.Namespace) -> int:
+    """Exit code 1 where a file is wrong."""
+    include = find_include_folder()
+    pipelines = [_describe_pipeline(name, load_result) for name, load_result in load_all_pipelines(include)]
+    publications = [_describe_publication(name, load_result) for name, load_result in load_publications(include)]
+    if words.json:
+        print(json.dumps({"pipelines": pipelines, "publications": publications}))
+    else:
+        lines = [_format_entry(entry["pipeline"], entry, entry["topics"], entry["tables"]) for entry in pipelines]
+        lines += [_format_entry(e["publication"], e, [e["table"]], e["topics"]) for e in publications]
+        print("\n".join(lines) or name_command(f"no pipelines in {include}; propose one with: {FIRST_COMMAND}"))
+    return 1 if any(entry["error"] for entry in (*pipelines, *publications)) else 0
+
+
+def _describe_pipeline(name: str, load_result: Pipeline | ConfigurationError) -> PipelineEntry:
+    if isinstance(load_result, ConfigurationError):
+        return {"pipeline": name, **UNKNOWN_FILE, "topics": [], "tables": [], "error": str(load_result)}
+    source = load_result.source
+    return {
+        "pipeline": name,
+        **load_result.describe_file(),
+        "topics": [*source.topics, *([source.topic_pattern] if source.topic_pattern else [])],
+        "tables": [table.name for table in load_result.entries],
+        "error": None,
+    }
+
+
+def _describe_publication(name: str, load_result: Publication | ConfigurationError) -> PublicationEntry:
+    if isinstance(load_result, ConfigurationError):
+        return {"publication": name, "description": "", "table": "", "topics": [], "error": str(load_result)}
+    return {
+        "publication": name,
+        "description": load_result.description,
+        "table": load_result.table,
+        "topics": list(load_result.topics),
+        "error": None,
+    }
+
+
+def _format_entry(name: str, entry: PipelineEntry | PublicationEntry, origins: list[str], targets: list[str]) -> str:
+    if entry["error"] is not None:
+        return f"{name}: {entry['error']}"
+    description = f": {entry['description']}" if entry["description"] else ""
+    return f"{name}: {', '.join(origins)} -> {', '.join(targets)}{description}"

@@ -1,4 +1,7 @@
-"""``tidegate flush``: one whole cycle, or as many as it takes; ``stage`` and ``merge``: one half of it."""
+"""``tidegate flush``: one whole cycle, or as many as it takes; ``stage`` and ``merge``: one half of it.
+
+``maintain``: each table of a pipeline compacted and cleaned up.
+"""
 
 import argparse
 from collections.abc import Callable, Iterator, Sequence
@@ -8,21 +11,20 @@ from functools import partial
 
 from tidegate.cli import output
 from tidegate.cli.commands.progress_bar import ProgressBar, WatchedEngine, show_progress
-from tidegate.connections import read_connection_from_env
+from tidegate.cli.session import open_named_pipeline
 from tidegate.errors import NothingToDo, SomeTables
 from tidegate.flush import two_clocks
 from tidegate.flush.batch_size import resolve_stop_offsets
 from tidegate.flush.flush import FlushResult, flush
+from tidegate.flush.maintain import MaintenanceReport, list_maintained_tables, maintain_all
 from tidegate.model.batch import Plan, PublishedBatch
 from tidegate.model.offsets import Offsets
 from tidegate.ports.session import Session
-from tidegate.settings import find_include_folder
-from tidegate.wiring.pipeline import assemble_checked_pipeline
 
 
 def run_flush(words: argparse.Namespace) -> int:
     """Exit code 0, or an error, raised after the other tables have ended."""
-    session = _open_session(words)
+    session = open_named_pipeline(words)
     stop_offsets = None if words.until is None else resolve_stop_offsets(session, words.until)
     with _watch(words, session) as (watched_session, bar):
         return _run_flushes(words, watched_session, stop_offsets, bar)
@@ -30,7 +32,7 @@ def run_flush(words: argparse.Namespace) -> int:
 
 def run_staging(words: argparse.Namespace) -> int:
     """Exit code 0, or an error, raised after other tables' results are printed."""
-    with _watch(words, _open_session(words)) as (session, bar):
+    with _watch(words, open_named_pipeline(words)) as (session, bar):
         result = two_clocks.stage_new_batches(session, lambda _: bar.expect(1))
         with bar.make_room():
             for batch in result.batches:
@@ -42,7 +44,7 @@ def run_staging(words: argparse.Namespace) -> int:
 
 def run_merging(words: argparse.Namespace) -> int:
     """Exit code 0, or an error, raised after other tables' results are printed."""
-    with _watch(words, _open_session(words)) as (session, bar):
+    with _watch(words, open_named_pipeline(words)) as (session, bar):
         merge = partial(
             two_clocks.merge_staged_batches, session, words.merges_at_once, report=partial(_expect_work, bar)
         )
@@ -51,10 +53,6 @@ def run_merging(words: argparse.Namespace) -> int:
     if failure is not None:
         raise failure
     return 0
-
-
-def _open_session(words: argparse.Namespace) -> Session:
-    return assemble_checked_pipeline(find_include_folder(), words.pipeline, read_connection_from_env)
 
 
 @contextmanager
@@ -102,3 +100,19 @@ def _print_published(words: argparse.Namespace, bar: ProgressBar, batches: Seque
 def _expect_work(bar: ProgressBar, flush_plan: Plan) -> None:
     # a merge for each batch, and one job that stages the new ones
     bar.expect(len(flush_plan.tables) + any(not batch.is_resumed for batch in flush_plan.tables))
+
+
+def run_maintain(words: argparse.Namespace) -> int:
+    """A table that fails stops none of those behind it."""
+    session = open_named_pipeline(words)
+    tables = list_maintained_tables(session)
+    if not tables:
+        raise NothingToDo(
+            f"pipeline={words.pipeline}: nothing to maintain: it has no Iceberg table yet; BigQuery keeps its own small"
+        )
+
+    def print_report(report: MaintenanceReport) -> None:
+        output.print_result(words, output.format_maintenance(report), report.to_dict())
+
+    maintain_all(session, tables, print_report)
+    return 0

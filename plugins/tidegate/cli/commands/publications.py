@@ -10,7 +10,7 @@ from tidegate.monitoring.status import format_time_ms
 from tidegate.publications.plan import plan_run
 from tidegate.publications.publish import publish
 from tidegate.publications.republish import RepublishRequest, plan_republish
-from tidegate.publications.status import COUNT_NAMES, PublicationReading, PublicationStatus, read_publication_status
+from tidegate.publications.status import COUNT_NAMES, PublicationReading, read_publication_status
 from tidegate.settings import find_include_folder
 from tidegate.spec.publication import Publication
 from tidegate.wiring.publication import assemble_checked_publication, assemble_publication
@@ -26,9 +26,8 @@ def run_publish(words: argparse.Namespace) -> int:
         planned_run = (
             plan_republish(session, republish_request) if republish_request else plan_run(session, words.resynchronise)
         ).to_dict()
-        text = (
-            f"publication={words.publication} would produce: {output.format_pairs(planned_run)}\nnothing was produced"
-        )
+        pairs = output.format_pairs(planned_run)
+        text = f"publication={words.publication} would produce: {pairs}\nnothing was produced"
         output.print_result(words, text, {"publication": words.publication, **planned_run})
         return 0
     published_run = publish(session, words.resynchronise, republish_request).to_dict()
@@ -36,16 +35,11 @@ def run_publish(words: argparse.Namespace) -> int:
     return 0
 
 
-def is_publication(name: str) -> bool:
-    return any(name == publication_name for publication_name, _ in load_publications(find_include_folder()))
-
-
 def read_statuses(name: str | None) -> list[PublicationReading]:
     """Of one publication or all; one that cannot tell says why."""
-    load_results = load_publications(find_include_folder())
     return [
         _read_status(publication_name, load_result)
-        for publication_name, load_result in load_results
+        for publication_name, load_result in load_publications(find_include_folder())
         if name in (None, publication_name)
     ]
 
@@ -61,22 +55,20 @@ def _read_status(name: str, load_result: Publication | ConfigurationError) -> Pu
 
 
 def format_publication_reading(reading: PublicationReading) -> str:
-    if reading.status is None:
+    status = reading.status
+    if status is None:
         return f"{reading.publication}: {reading.error}"
-    return _format_status(reading.status)
-
-
-def _format_status(status: PublicationStatus) -> str:
     state = "unfinished" if status.unfinished else "waiting" if status.waiting else "current"
-    text = (
+    lines = [
         f"{status.publication}: {status.table} to {', '.join(status.topics)}: {state} "
         f"published={status.published_snapshot_id} table={status.table_snapshot_id}"
-    )
-    lines = [text]
+    ]
     if status.waiting or status.problem:
         behind = f"snapshots={status.snapshots_behind} rows<={status.rows_behind}"
         lines.append(f"    behind: {behind} seconds={round(status.behind_seconds or 0)}")
     if last := status.last_run:
         counts = " ".join(f"{name}={getattr(last, name)}" for name in COUNT_NAMES)
         lines.append(f"    last run: {format_time_ms(last.at_ms)} compared_with={last.compared_with} {counts}")
-    return "\n".join([*lines, *([f"    {status.problem}"] if status.problem else [])])
+    if status.problem:
+        lines.append(f"    {status.problem}")
+    return "\n".join(lines)

@@ -237,9 +237,9 @@ def test_name_that_the_terminals_letters_lack_is_shown_by_its_numbers(include) -
 WRITES_FILES = """
 import argparse, sys
 from pathlib import Path
-from tidegate.cli.import_connector import _read_file
-from tidegate.cli.install.airflow import write_missing_file
-from tidegate.cli.new_pipeline.init import write_pipeline_file
+from tidegate.cli.commands.import_connector import _read_file
+from tidegate.cli.commands.install import write_missing_file
+from tidegate.cli.commands.init import write_pipeline_file
 from tidegate.wiring.sink_world import check_files, write_files
 
 include, text, entry = Path(sys.argv[1]), "# B\\u00fccher \\u65e5\\u672c\\n", "b: {type: iceberg} # B\\u00fccher\\n"
@@ -269,24 +269,23 @@ def test_files_are_utf_8_whatever_the_terminals_letters_are(include) -> None:
 ASKS_STREAMS = """
 import sys
 from pathlib import Path
-import tidegate.cli.commands.listing as listing
+import tidegate.cli.commands.files as files
 from tidegate.__main__ import run_and_exit
 
 def run_list(words):
-    from tidegate.cli import tables
-    from tidegate.cli.commands import actions
+    from tidegate.cli.commands import actions, progress
     from tidegate.cli.commands.progress_bar import show_progress
     from tidegate.errors import GiveUp
 
     with show_progress(words, "list"):
-        asked = (tables.is_terminal(), actions._ask("sure? "))
+        asked = (progress.is_terminal(), actions._ask("sure? "))
     with Path(answers).open("w") as file:
         file.write(f"{asked} above={file.fileno() > 2}")
     raise GiveUp("as told")
 
 answers = sys.argv.pop()
 sys.argv.append("list")
-listing.run_list = run_list
+files.run_list = run_list
 run_and_exit()
 """
 
@@ -400,7 +399,7 @@ PAGES = [
 def test_failure_at_a_terminal_names_the_page_of_the_runbook(
     problem: TidegateError, message: str, monkeypatch, capsys
 ) -> None:
-    monkeypatch.setattr("tidegate.cli.commands.listing.run_list", Mock(side_effect=problem))
+    monkeypatch.setattr("tidegate.cli.commands.files.run_list", Mock(side_effect=problem))
     for at_terminal in (True, False):
         monkeypatch.setattr(sys.stderr, "isatty", lambda at_terminal=at_terminal: at_terminal)
         assert main(["list"]) == 1

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tidegate.cli.run import _Printer
+from tidegate.cli.commands.run import _Printer
 from tidegate.errors import ConfigurationError, RetryLater
 from tidegate.runner.schedule import Schedule
 from tidegate.runner.slots import Slots

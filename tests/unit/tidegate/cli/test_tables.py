@@ -6,7 +6,8 @@ from contextlib import redirect_stdout
 from typing import Any
 
 import pytest
-from tidegate.cli import output, tables
+from tidegate.cli import output
+from tidegate.cli.commands import progress
 from tidegate.model.batch import Plan, PlannedBatch, Refusal
 from tidegate.model.offsets import Ranges
 
@@ -68,7 +69,7 @@ def build_status(**changed: Any) -> dict[str, Any]:
 
 def test_status_shows_both_partitions_the_table_and_the_last_batch(terminal) -> None:
     with redirect_stdout(terminal):
-        tables.print_status(build_status())
+        progress.print_status(build_status())
     lines = read_lines(terminal)
     assert lines[0] == ["orders", "lag 3", "complete to unknown"]
     assert ["lake.shop.orders", "upsert", "7", "1234567", "3"] in lines
@@ -83,7 +84,7 @@ def test_pipeline_with_two_clocks_shows_how_far_it_is_staged_beside_how_far_it_i
     for part in status["partitions"]:
         part["staging"] = {"staged": part["end"] - 1, "lag": 1, "lag_seconds": 2.0}
     with redirect_stdout(terminal):
-        tables.print_status(status)
+        progress.print_status(status)
     lines = read_lines(terminal)
     assert ["lake.shop.orders", "upsert", "7", "1234567", "3", "12 s", "1", "2 s"] in lines
     assert ["shop[x].orders", "1", "0", "7", "-", "10", "3", "12 s", "9"] in lines
@@ -99,7 +100,7 @@ def test_what_needs_a_person_stands_above_the_tables(terminal) -> None:
     problem = {**build_status()["tables"][0], "problem": "it was rolled back: tidegate undo-rollback orders"}
     problem["runbook"] = "rolled-back"
     with redirect_stdout(terminal):
-        tables.print_status(
+        progress.print_status(
             build_status(tables=[problem], warnings=["no key"], dead_letters=2, newest_dead_letter=letter)
         )
     lines = [" ".join(line) for line in read_lines(terminal)]
@@ -122,7 +123,7 @@ def test_names_that_a_record_made_up_write_no_lines_of_their_own_and_move_no_cur
     table = {**build_status()["tables"][0], "exists": True, "actions": [action]}
     status: Any = build_status(tables=[table], dead_letters=1, newest_dead_letter=letter)
     with redirect_stdout(terminal):
-        tables.print_status(status)
+        progress.print_status(status)
     plain = COLOUR.sub("", terminal.getvalue())
     wrapped = plain.replace("\n", "").replace(" ", "")
     assert wrapped.count(HARMLESS.replace(" ", "")) == 2
@@ -133,7 +134,7 @@ def test_names_that_a_record_made_up_write_no_lines_of_their_own_and_move_no_cur
 
 def test_pipeline_that_cannot_be_read_says_why(terminal) -> None:
     with redirect_stdout(terminal):
-        tables.print_status({"pipeline": "orders", "error": "topic=a does not exist"})
+        progress.print_status({"pipeline": "orders", "error": "topic=a does not exist"})
     assert read_lines(terminal) == [["orders", "topic=a does not exist"]]
 
 
@@ -142,7 +143,7 @@ def test_plan_shows_each_partition_with_work_and_each_refused_table(terminal) ->
     planned = PlannedBatch("lake.shop.orders", 4, ranges, last_per_key=True)
     refusal = Refusal("lake.shop.lines", "RolledBack", "it was rolled back")
     with redirect_stdout(terminal):
-        tables.print_plan(Plan((planned,), "c", {}, refusals=(refusal,)))
+        progress.print_plan(Plan((planned,), "c", {}, refusals=(refusal,)))
     assert read_lines(terminal)[1:] == [
         ["lake.shop.orders", "4", "last of each key", "a", "0", "1", "3", "2"],
         ["lake.shop.orders", "4", "last of each key", "b", "0", "0", "1500", "1500"],
@@ -152,12 +153,12 @@ def test_plan_shows_each_partition_with_work_and_each_refused_table(terminal) ->
 
 def test_no_color_takes_the_colours_away(terminal, monkeypatch) -> None:
     with redirect_stdout(terminal):
-        tables.print_status(build_status())
+        progress.print_status(build_status())
     assert "\x1b[32m" in terminal.getvalue()
     terminal.truncate(0)
     monkeypatch.setenv("NO_COLOR", "1")
     with redirect_stdout(terminal):
-        tables.print_status(build_status())
+        progress.print_status(build_status())
     assert not re.search(r"\x1b\[[0-9;]*3[0-7]m", terminal.getvalue())
 
 

@@ -74,7 +74,7 @@ def test_every_command_has_words_and_a_function() -> None:
     assert set(commands.choices) == set(COMMANDS)
     for place in COMMANDS.values():
         module, _, function = place.partition(":")
-        assert callable(getattr(import_module(f"tidegate.cli.{module}"), function))
+        assert callable(getattr(import_module(f"tidegate.cli.commands.{module}"), function))
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -147,10 +147,10 @@ def test_library_that_is_not_installed_is_told_with_the_way_out(tmp_path) -> Non
 import sys
 sys.modules["pyiceberg"] = None
 from tidegate.cli import main
-main.COMMANDS["list"] = "commands.listing:run_list"
-import tidegate.cli.commands.listing as listing
+main.COMMANDS["list"] = "files:run_list"
+import tidegate.cli.commands.files as files
 def run(words): import pyiceberg.catalog
-listing.run_list = run
+files.run_list = run
 sys.exit(main.main(["list"]))
 """
     (tmp_path / "pipelines").mkdir()

@@ -225,7 +225,7 @@ def command(world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     """Runs `tidegate stage` or `merge` over the world; its exit code, what it printed, and what it complained of."""
 
     def run(name: str, pipeline: Pipeline, **options):
-        assemble = "tidegate.cli.commands.flush.assemble_checked_pipeline"
+        assemble = "tidegate.cli.session.assemble_checked_pipeline"
         monkeypatch.setattr(assemble, lambda *_: world.open_session(pipeline, **options))
         code = main([name, "shop", "--json"])
         output = capsys.readouterr()

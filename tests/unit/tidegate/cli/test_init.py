@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tidegate.cli.new_pipeline import init, questions
-from tidegate.cli.new_pipeline.trial import choose_records, validate
+from tidegate.cli.commands import init
+from tidegate.cli.commands.init import choose_records, validate
 from tidegate.cli.parser import build_parser
 from tidegate.errors import ConfigurationError
 from tidegate.model.kafka_log import KafkaRecord
@@ -90,7 +90,7 @@ def test_missing_topic_and_broken_words_are_refused(run) -> None:
     ],
 )  # fmt: skip
 def test_names_are_made_of_a_topics(topic, word, name) -> None:
-    assert (questions.to_word(topic), questions.suggest_name(questions.to_word(topic))) == (word, name)
+    assert (init.to_word(topic), init.suggest_name(init.to_word(topic))) == (word, name)
 
 
 def test_dry_run_takes_the_newest_records_of_each_partition_by_turns() -> None:

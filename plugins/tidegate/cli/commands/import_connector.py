@@ -12,7 +12,7 @@ from tidegate.connections import read_connection_from_env
 from tidegate.errors import ConfigurationError
 from tidegate.migration.connector_config import Choices, ConnectorConfig, read_config
 from tidegate.migration.draft import Translation
-from tidegate.migration.position import ConnectorPosition, PositionState, apply_position, find_position
+from tidegate.migration.position import PositionState, apply_position, find_position
 from tidegate.migration.report import describe_import, format_catalog_entry, format_pipeline_file, format_translation
 from tidegate.migration.translate import translate
 from tidegate.settings import find_include_folder, read_command_name
@@ -28,25 +28,20 @@ def run_import(words: argparse.Namespace) -> int:
     choices = _read_choices(words)
     world = UnreachableWorld() if words.offline else SinkWorld(include, read_connection_from_env, _find_kafka(choices))
     translation = translate(_read_config(words), choices, world)
-    position = find_position(translation.position, translation.draft, world)
-    apply_position(translation.draft, position)
-    data = _describe(include, translation, position)
-    if words.write:
-        _check_may_write(position)
-        draft = translation.draft
-        entry = "" if data["catalog"]["declared"] else format_catalog_entry(draft)
-        data["written"] = write_files(include, draft.name, data["file"], entry, overwrite=words.overwrite)
-    print(json.dumps(data) if words.json else _format_answer(data, translation))
-    return 0
-
-
-def _describe(include: Path, translation: Translation, position: ConnectorPosition) -> dict[str, Any]:
     draft = translation.draft
+    position = find_position(translation.position, draft, world)
+    apply_position(draft, position)
     is_in_file = is_declared(include, draft.catalog_name)
     entry = "" if is_in_file else format_catalog_entry(draft)
     problems, warnings = check_files(include, draft.name, format_pipeline_file(translation), entry)
     draft.to_check += warnings
-    return describe_import(translation, position, problems, is_in_file=is_in_file)
+    data = describe_import(translation, position, problems, is_in_file=is_in_file)
+    if words.write:
+        if position.state in STANDS_ELSEWHERE:
+            raise ConfigurationError(f"position={position.state}: {position.reason}; nothing was written")
+        data["written"] = write_files(include, draft.name, data["file"], entry, overwrite=words.overwrite)
+    print(json.dumps(data) if words.json else _format_answer(data, translation))
+    return 0
 
 
 def _read_choices(words: argparse.Namespace) -> Choices:
@@ -88,11 +83,6 @@ def _find_kafka(choices: Choices) -> dict[str, str] | None:
     if not choices.kafka and read_connection_from_env(KAFKA) is None:
         return None
     return resolve_kafka_settings(choices.kafka or KAFKA, read_connection_from_env)
-
-
-def _check_may_write(position: ConnectorPosition) -> None:
-    if position.state in STANDS_ELSEWHERE:
-        raise ConfigurationError(f"position={position.state}: {position.reason}; nothing was written")
 
 
 def _format_answer(data: dict[str, Any], translation: Translation) -> str:

@@ -8,11 +8,11 @@ import re
 from pathlib import Path
 
 import pytest
-from tidegate.cli.install import jars
+from tidegate.cli.commands import install
 from tidegate.cli.main import main
 from tidegate.errors import ConfigurationError, RetryLater
 
-ROOT = Path(__file__).parents[5]
+ROOT = Path(__file__).parents[4]
 SOURCE = ROOT / "local" / "jars" / "spark"
 PLACES = {"org/a/one/1/one-1.jar": b"first", "org/b/two/2/two-2.jar": b"second"}
 
@@ -96,14 +96,14 @@ def test_folder_of_others_is_left_alone(source, tmp_path, capsys) -> None:
 @pytest.mark.parametrize("place", ["file", "file/jars", "full/jars"])
 def test_folder_that_takes_no_file_is_one_line(source, tmp_path, capsys, monkeypatch, place) -> None:
     (tmp_path / "file").write_text("no folder")
-    make_temporary = jars.tempfile.mkdtemp
+    make_temporary = install.tempfile.mkdtemp
 
     def refuse(suffix=None, prefix=None, dir=None):
         if dir is not None:
             raise OSError(errno.ENOSPC, "No space left on device")
         return make_temporary(suffix, prefix, dir)
 
-    monkeypatch.setattr(jars.tempfile, "mkdtemp", refuse)
+    monkeypatch.setattr(install.tempfile, "mkdtemp", refuse)
     assert fetch(source, tmp_path / place) == 1
     (line,) = capsys.readouterr().err.splitlines()[-1:]
     assert line.startswith(f"folder={tmp_path / place}: the jars cannot be put there: "), line
@@ -116,10 +116,10 @@ def test_machine_without_maven_and_mirror_that_fails_are_told_in_a_line(source, 
     with pytest.raises(
         RetryLater, match="Maven failed, exit_code=1: cannot reach the mirror; run it again, or let Spark"
     ):
-        jars.download_jars(source / "pom.xml", tmp_path / "out")
+        install.download_jars(source / "pom.xml", tmp_path / "out")
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     with pytest.raises(ConfigurationError, match="mvn was not found: install Maven and a JDK, or let Spark fetch them"):
-        jars.download_jars(source / "pom.xml", tmp_path / "out")
+        install.download_jars(source / "pom.xml", tmp_path / "out")
 
 
 @pytest.mark.parametrize("text", [None, "only-one-word\n"])
@@ -130,11 +130,11 @@ def test_broken_lock_is_named(source, tmp_path, capsys, text) -> None:
 
 
 def test_jars_of_this_environment_are_the_locked_ones() -> None:
-    fetched = [folder.name for folder in (ROOT / ".cache" / "jars").iterdir() if (folder / jars.MARK).exists()]
+    fetched = [folder.name for folder in (ROOT / ".cache" / "jars").iterdir() if (folder / install.MARK).exists()]
     assert {"spark", "kafka"} <= set(fetched)
     for name in fetched:
-        locked_jars = jars.flatten(jars.read_lock(ROOT / "local" / "jars" / name / "jars.sha256"))
-        assert jars.compare_jars(jars.hash_jars(ROOT / ".cache" / "jars" / name), locked_jars) == []
+        locked_jars = install.flatten(install.read_lock(ROOT / "local" / "jars" / name / "jars.sha256"))
+        assert install.compare_jars(install.hash_jars(ROOT / ".cache" / "jars" / name), locked_jars) == []
 
 
 def test_manual_names_the_packages_that_are_locked() -> None:

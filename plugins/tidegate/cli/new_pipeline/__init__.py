@@ -1,1 +1,0 @@
-"""The command that makes a pipeline file of a topic: `init`."""
