@@ -3,8 +3,7 @@
 from airflow.plugins_manager import AirflowPlugin
 from tidegate_airflow import pools
 from tidegate_airflow.failures import removed_dags
-from tidegate_airflow.web.mount import LazyApplication
-from tidegate_airflow.web.urls import PAGE_PATH, build_views
+from tidegate_airflow.web.mount import PAGE_PATH, LazyApplication, build_views
 
 
 class TidegatePlugin(AirflowPlugin):

@@ -1,5 +1,6 @@
 """All that a person who looks for a fault wants to see of one pipeline: files, staged batches, history, offsets."""
 
+import base64
 import json
 import re
 from contextlib import suppress
@@ -8,13 +9,14 @@ from typing import Any, TypedDict
 
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.flush.maintain import list_maintained_tables
+from tidegate.merge.owed import LETTER_ADDRESS, LETTER_REASON
 from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
 from tidegate.model.offsets import get_offset, iterate_offsets
-from tidegate.model.table_state import TableFiles
+from tidegate.model.table_state import DeadLetter, TableFiles
 from tidegate.monitoring.health import BadRecordReason
 from tidegate.monitoring.reports import ActionReport, BatchReport
-from tidegate.monitoring.status import describe_actions, format_batch, format_time_ms
+from tidegate.monitoring.status import describe_actions, format_batch, format_moment, format_time_ms
 from tidegate.ports.session import Session
 from tidegate.reprocess.backfill import read_applied_slices, read_open_backfills
 from tidegate.reprocess.record import RecordAddress, read_record
@@ -319,3 +321,25 @@ def _list_types(session: Session, topic: str, *, of_key: bool) -> dict[str, str]
             for column in key_columns or described_table.value.columns or ():
                 types.setdefault(column.name, column.type)
     return types
+
+
+def format_dead_letter(letter: DeadLetter) -> dict[str, Any]:
+    """Return one dead letter as plain data; bytes that are no text are base64 under another name."""
+    return {
+        **{name: getattr(letter, name) for name in LETTER_ADDRESS},
+        "topic_id": letter.topic_id,
+        "timestamp": format_moment(letter.timestamp),
+        **{name: getattr(letter, name) for name in LETTER_REASON},
+        **_format_bytes("key", letter.key),
+        **_format_bytes("value", letter.value),
+        "headers": [{"key": name, **_format_bytes("value", value)} for name, value in letter.headers],
+        "written_at": format_moment(letter.written_at),
+    }
+
+
+def _format_bytes(name: str, data: bytes | None) -> dict[str, str | None]:
+    try:
+        text = None if data is None else data.decode()
+    except UnicodeDecodeError:
+        return {name: None, f"{name}_base64": base64.b64encode(data or b"").decode()}
+    return {name: text}

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Generic, TypeVar
 
 from tidegate.errors import GiveUp, RetryLater
@@ -303,6 +304,9 @@ def _format_unknown_fields(row: HistoryRow) -> UnknownFieldsReport | None:
 
 
 def format_time_ms(milliseconds: int | None) -> str | None:
-    if milliseconds is None:
-        return None
-    return format_utc(to_utc_datetime(milliseconds))
+    return None if milliseconds is None else format_utc(to_utc_datetime(milliseconds))
+
+
+def format_moment(moment: datetime | None) -> str | None:
+    """Format as ISO 8601 with milliseconds, Z for UTC; None for None."""
+    return None if moment is None else format_utc(moment)

@@ -1,31 +1,38 @@
-"""The page's endpoints. All of them only read: what changes something goes to Airflow's own API, from the browser."""
+"""The page's endpoints. All of them only read: what changes something goes to Airflow's own API, from the browser.
 
+Who may see a pipeline, and act on it: whoever may see, and trigger, its DAG in Airflow.
+"""
+
+import hmac
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
-from airflow.api_fastapi.core_api.security import GetUserDep
+from airflow.api_fastapi.app import get_auth_manager
+from airflow.api_fastapi.auth.managers.models.resource_details import AccessView, DagAccessEntity, DagDetails
+from airflow.api_fastapi.core_api.security import GetUserDep, bearer_scheme, get_user
+from airflow.models.dag import DagModel
+from airflow.utils.session import create_session
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
+from fastapi.security import HTTPAuthorizationCredentials
 from fastapi.staticfiles import StaticFiles
+from sqlalchemy import select
 from tidegate.errors import TidegateError
 from tidegate.monitoring.runbook import read_page
-from tidegate.settings import is_checkout
+from tidegate.settings import find_include_folder, is_checkout, read_metrics_token
 
-from tidegate_airflow.dag_ids import (
-    find_fleet_of_dag,
-    find_pipeline,
-    find_publication,
-    format_publish_dag_id,
-)
-from tidegate_airflow.web.authorization import ScraperDep, can_pause, can_read, can_trigger, filter_visible
+from tidegate_airflow.connections import resolve_connection
+from tidegate_airflow.dag_ids import find_fleet_of_dag, find_pipeline, find_publication, format_publish_dag_id
 from tidegate_airflow.web.messages import describe_problem
+from tidegate_airflow.web.mount import PAGE_PATH, read_root_path
 from tidegate_airflow.web.openmetrics import CONTENT_TYPE, render_openmetrics
+from tidegate_airflow.web.overview_cache import OverviewCache
+from tidegate_airflow.web.pipeline_contexts import PipelineContexts
 from tidegate_airflow.web.pipelines import PipelinesView, format_now, list_worst_parts
 from tidegate_airflow.web.publications import PublicationsView
-from tidegate_airflow.web.urls import PAGE_PATH, read_root_path
 
 STATIC_FOLDER = Path(__file__).parent / "static"
 SECURITY_HEADERS = {
@@ -39,28 +46,29 @@ SECURITY_HEADERS = {
 
 @cache
 def get_pipelines_view() -> PipelinesView:
-    from tidegate.settings import find_include_folder
-
-    from tidegate_airflow.connections import resolve_connection
-    from tidegate_airflow.web.overview_cache import OverviewCache
-    from tidegate_airflow.web.pipeline_contexts import PipelineContexts
-
     sources = PipelineContexts(find_include_folder(), resolve_connection)
     return PipelinesView(sources, OverviewCache(sources))
 
 
 @cache
 def get_publications_view() -> PublicationsView:
-    from tidegate.settings import find_include_folder
-
-    from tidegate_airflow.connections import resolve_connection
-
     return PublicationsView(find_include_folder(), resolve_connection)
+
+
+async def _authenticate_scraper(
+    request: Request, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer_scheme)]
+) -> Any:
+    token = read_metrics_token()
+    if token and credentials and hmac.compare_digest(credentials.credentials.encode(), token.encode()):
+        return None
+    return await get_user(request, None, credentials)
 
 
 PipelinesDep = Annotated[PipelinesView, Depends(get_pipelines_view)]
 PublicationsDep = Annotated[PublicationsView, Depends(get_publications_view)]
+ScraperDep = Annotated[Any, Depends(_authenticate_scraper)]
 api = APIRouter(prefix="/api")
+pages = APIRouter()
 
 
 def build_application() -> FastAPI:
@@ -84,6 +92,37 @@ async def _add_headers(request: Request, call_next: Callable[[Request], Any]) ->
 
 async def _answer_problem(request: Request, problem: Exception) -> JSONResponse:
     return JSONResponse({"detail": describe_problem(problem)}, status_code=503)
+
+
+def filter_visible(user: Any, names: list[str], dag_of: Callable[[str], str]) -> list[str]:
+    """Return those of the pipelines that the user may see, as Airflow's auth manager decides.
+
+    The DAG decides that `dag_of` names. A file that is too wrong for a DAG is seen by whoever may see import errors.
+    """
+    manager = get_auth_manager()
+    allowed = manager.get_authorized_dag_ids(user=user, method="GET")
+    if manager.is_authorized_view(access_view=AccessView.IMPORT_ERRORS, user=user):
+        dag_ids = {dag_of(name) for name in names}
+        with create_session() as session:
+            allowed |= dag_ids - set(session.scalars(select(DagModel.dag_id).where(DagModel.dag_id.in_(dag_ids))))
+    return [name for name in names if dag_of(name) in allowed]
+
+
+def can_read(user: Any, dag_id: str) -> bool:
+    return _is_authorized(user, dag_id, method="GET")
+
+
+def can_trigger(user: Any, dag_id: str) -> bool:
+    return _is_authorized(user, dag_id, method="POST", access_entity=DagAccessEntity.RUN)
+
+
+def can_pause(user: Any, dag_id: str) -> bool:
+    return _is_authorized(user, dag_id, method="PUT")
+
+
+def _is_authorized(user: Any, dag_id: str, **access: Any) -> bool:
+    details = DagDetails(id=dag_id, team_name=DagModel.get_team_name(dag_id))
+    return bool(get_auth_manager().is_authorized_dag(details=details, user=user, **access))
 
 
 def _list_pipelines(pipelines: PipelinesView, user: Any | None) -> list[str]:
@@ -160,9 +199,6 @@ def get_runbook_page(page: str, user: GetUserDep) -> dict[str, str]:
     if text is None:
         raise HTTPException(404, f"page={page}: the runbook has none of that name")
     return {"now": format_now(), "page": page, "text": text}
-
-
-pages = APIRouter()
 
 
 @pages.get("/metrics")

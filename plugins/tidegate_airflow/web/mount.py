@@ -1,8 +1,13 @@
-"""The page's place in Airflow's web server: loaded with the first request, so that no other process pays for it."""
+"""The page's place in Airflow: its addresses, and its application, which is loaded with the first request.
+
+No other process pays for it.
+"""
 
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
+from urllib.parse import urlsplit
 
+PAGE_PATH = "/tidegate"
 Send = Callable[[Any], Awaitable[None]]
 
 
@@ -18,3 +23,21 @@ class LazyApplication:
 
             self._page = build_application()
         await self._page(scope, receive, send)
+
+
+def read_root_path() -> str:
+    from airflow.configuration import conf
+
+    return urlsplit(conf.get("api", "base_url", fallback="") or "").path.rstrip("/") + "/"
+
+
+def build_views() -> list[dict[str, Any]]:
+    home = read_root_path().rstrip("/") + PAGE_PATH
+    icon = f"{home}/static/icon.svg"
+    shared = {"icon": icon, "icon_dark_mode": f"{home}/static/icon-dark.svg"}
+    return [
+        {**shared, "name": "Tidegate", "href": f"{home}/", "destination": "nav", "url_route": "tidegate",
+         "nav_top_level": True},
+        {**shared, "name": "Tidegate", "href": f"{home}/dags/{{DAG_ID}}", "destination": "dag",
+         "url_route": "tidegate-dag"},
+    ]  # fmt: skip

@@ -9,26 +9,27 @@ from typing import Any, cast
 
 from tidegate.model import resource_names
 from tidegate.monitoring import details
-from tidegate.monitoring.dead_letter_rows import format_dead_letter
+from tidegate.monitoring.details import format_dead_letter
 from tidegate.monitoring.health import (
     WORST_FIRST,
     BadRecordReason,
+    ScheduleState,
     describe_pipeline_state,
     find_bad_record,
     split_reason,
 )
 from tidegate.monitoring.reports import PipelineRow
 from tidegate.monitoring.runbook import find_page_of_state
+from tidegate.monitoring.status import format_moment
 from tidegate.ports.session import Session
 
 from tidegate_airflow.dag_ids import format_fleet_dag_id, list_dag_ids
-from tidegate_airflow.failures.failed_tasks import group_causes
 from tidegate_airflow.web import airflow_runs
-from tidegate_airflow.web.airflow_runs import DagStatus, FleetPart, describe_dag, format_time, to_schedule_state
-from tidegate_airflow.web.fleet_runs import read_last_beat, read_member_statuses
+from tidegate_airflow.web.airflow_runs import DagStatus, describe_dag, read_last_beat, read_member_statuses
 from tidegate_airflow.web.messages import describe_problem
 from tidegate_airflow.web.overview_cache import OverviewCache
 from tidegate_airflow.web.pipeline_contexts import PipelineContexts
+from tidegate_airflow.web.task_errors import FleetPart, group_causes, read_errors, read_newest_results
 
 ANSWER_TIMEOUT_SECONDS = 12.0  # seconds that the parts of one pipeline's page may take together
 MAX_PARTS_AT_ONCE = 16
@@ -110,7 +111,7 @@ class PipelinesView:
 
     def _to_row(self, row: PipelineRow, dag: DagStatus | None) -> PipelineRow:
         state, reason = describe_pipeline_state(
-            row, to_schedule_state(dag), self._watch.get_interval_seconds(row["pipeline"]), int(time.time() * 1000)
+            row, dag or ScheduleState(), self._watch.get_interval_seconds(row["pipeline"]), int(time.time() * 1000)
         )
         schedule = {**describe_dag(dag), "last_run": dag.last if dag else None}
         runbook = find_page_of_state(state, reason)
@@ -171,7 +172,7 @@ class PipelinesView:
         member = None if fleet is None else FleetPart(flush, name)
         statuses = airflow_runs.read_dag_statuses(dags.values())
         commit_time = airflow_runs.read_last_commit(flush) if fleet is None else read_last_beat(flush, name)
-        errors = airflow_runs.read_errors(dags.values(), MAX_GROUPED_ERRORS, member)
+        errors = read_errors(dags.values(), MAX_GROUPED_ERRORS, member)
         if fleet is not None and flush in statuses:
             statuses[flush] = read_member_statuses({name: flush}).get(name, statuses[flush])
         failing_dag_ids = {dag for dag, status in statuses.items() if status.failed and not status.is_fixed}
@@ -183,12 +184,10 @@ class PipelinesView:
             "errors": errors[:MAX_ERRORS],
             "causes": group_causes(errors, failing_dag_ids, [dags[kind] for kind in FORMS if kind in dags]),
             "assets": airflow_runs.read_asset_ids(tables),
-            "maintenance": airflow_runs.read_newest_results(
-                dags["maintenance"], "maintain", result_key="table", limit=MAX_RESULTS
-            )
+            "maintenance": read_newest_results(dags["maintenance"], "maintain", result_key="table", limit=MAX_RESULTS)
             if "maintenance" in dags
             else [],
-            "last_heartbeat": format_time(commit_time),
+            "last_heartbeat": format_moment(commit_time),
         }
 
     def get_dead_letters(self, name: str, page: int) -> Data:
@@ -240,11 +239,11 @@ def _compute_expiry(parts: Data) -> str | None:
     seconds = parts["group_retention"].get("seconds")
     if last_heartbeat is None:
         return None
-    return format_time(
+    return format_moment(
         datetime.fromisoformat(last_heartbeat) + timedelta(seconds=seconds or details.DEFAULT_GROUP_RETENTION_SECONDS)
     )
 
 
 def format_now() -> str:
     """Return the server's time: ages on the page are counted from it, whatever the browser's clock says."""
-    return str(format_time(datetime.now(UTC)))
+    return str(format_moment(datetime.now(UTC)))

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from tidegate.connections import Resolve
 from tidegate.errors import GiveUp
-from tidegate.monitoring.health import WORST_FIRST, split_reason
+from tidegate.monitoring.health import WORST_FIRST, ScheduleState, split_reason
 from tidegate.monitoring.reports import PublicationRow
 from tidegate.monitoring.runbook import find_page_of_state
 from tidegate.ports.publication_session import PublicationSession
@@ -23,12 +23,12 @@ from tidegate.runner.pipeline_files import PublicationFiles
 from tidegate.settings import list_named_files
 
 from tidegate_airflow.dag_ids import format_publish_dag_id
-from tidegate_airflow.failures.failed_tasks import group_causes
 from tidegate_airflow.web import airflow_runs
-from tidegate_airflow.web.airflow_runs import DagStatus, describe_dag, to_schedule_state
+from tidegate_airflow.web.airflow_runs import DagStatus, describe_dag
 from tidegate_airflow.web.messages import describe_problem
 from tidegate_airflow.web.pipeline_contexts import CONTEXT_TTL_SECONDS, read_file_stamp
 from tidegate_airflow.web.pipelines import PartReader
+from tidegate_airflow.web.task_errors import group_causes, read_errors
 
 # a reading that took long is rested from
 FRESH_SECONDS = 10.0
@@ -128,7 +128,7 @@ class PublicationsView:
         """Return everything about one publication; a part that does not answer holds its `error`."""
         row = self.get_overview([name])[0]
         dag = format_publish_dag_id(name)
-        errors = airflow_runs.read_errors([dag], MAX_ERRORS)
+        errors = read_errors([dag], MAX_ERRORS)
         status = airflow_runs.read_dag_statuses([dag]).get(dag)
         airflow = {
             "runs": airflow_runs.read_runs([dag], MAX_RUNS),
@@ -153,7 +153,7 @@ def _to_id_text(number: int | None) -> str | None:
 
 
 def _to_row(reading: PublicationReading, dag: DagStatus | None) -> PublicationRow:
-    state, reason = describe_publication_state(reading, to_schedule_state(dag))
+    state, reason = describe_publication_state(reading, dag or ScheduleState())
     fact, advice = split_reason(reason)
     unread_row: dict[str, Any] = {"publication": reading.publication, "read_at": None}
     known = reading.status.to_dict() if reading.status else unread_row

@@ -5,11 +5,18 @@ from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from airflow.jobs.job import Job
+from airflow.models.dagrun import DagRun
+from airflow.models.pool import Pool
+from airflow.models.taskinstance import TaskInstance as Instance
+from airflow.models.trigger import Trigger
+from airflow.models.xcom import XComModel
+from sqlalchemy import func, or_, select
+
 from tidegate_airflow.errors import COMMITTED_KEY
 
-WAITING_STATES = ("scheduled", "queued")
 HEARTBEAT = "heartbeat"
-OFFSET_COMMIT_TASKS = (HEARTBEAT, "commit_offsets")
+WAITING_STATES = ("scheduled", "queued")
 # at a time, of one DAG
 MIN_RUNS_READ = 10
 MAX_RUNS_READ = 500
@@ -22,9 +29,6 @@ Data = dict[str, Any]
 
 def find_newest_runs(session: Any, dag_ids: Collection[str], *states: str, filters: Collection[Any] = ()) -> list[Any]:
     """Return the newest run of each DAG, of those in one of these states, if any, that the filters let through."""
-    from airflow.models.dagrun import DagRun
-    from sqlalchemy import func, select
-
     newest_runs = dict[str, Any]()
     newest_id = session.scalar(select(func.max(DagRun.id))) or 0
     # first among the newest runs of all DAGs: Airflow may keep a million of each, and the page asks often
@@ -40,9 +44,6 @@ def find_newest_runs(session: Any, dag_ids: Collection[str], *states: str, filte
 
 def find_last_tries(session: Any, dag_ids: Collection[str]) -> list[Any]:
     """Return the newest finished run of each DAG that tried its work: no dry run, and no backfill of Airflow's."""
-    from airflow.models.dagrun import DagRun
-    from sqlalchemy import or_
-
     may_try = or_(DagRun.run_type != "backfill", DagRun.state == "failed")
     dry = set[int]()
     while True:
@@ -55,8 +56,6 @@ def find_last_tries(session: Any, dag_ids: Collection[str]) -> list[Any]:
 
 
 def read_successes(session: Any, runs: Collection[Data]) -> dict[str, dict[str, set[str]]]:
-    from airflow.models.taskinstance import TaskInstance as Instance
-
     task_ids: dict[str, dict[str, set[str]]] = {run["dag_id"]: {run["run_id"]: set()} for run in runs}
     query = _select_tasks(runs, Instance.dag_id, Instance.run_id, Instance.task_id)
     for row in session.execute(query.where(Instance.state == "success", Instance.map_index < 0)):
@@ -65,20 +64,8 @@ def read_successes(session: Any, runs: Collection[Data]) -> dict[str, dict[str, 
     return task_ids
 
 
-def find_last_commit(session: Any, dag_id: str) -> datetime | None:
-    """Return when one of the DAG's newest runs committed offsets; None if none has.
-
-    A cleared run counts where it was created.
-    """
-    all_moments = (_list_commits(session, dag_id, runs) for runs in iterate_newest_runs(session, [dag_id]))
-    return next((max(moments) for moments in all_moments if moments), None)
-
-
 def iterate_newest_runs(session: Any, dag_ids: Collection[str]) -> Iterator[list[Any]]:
     """Yield the runs of these DAGs as rows of id, DAG and run id, newest first: some at a time, and then more."""
-    from airflow.models.dagrun import DagRun
-    from sqlalchemy import select
-
     of_dags = select(DagRun.id, DagRun.dag_id, DagRun.run_id).where(DagRun.dag_id.in_(list(dag_ids)))
     newest_runs = of_dags.order_by(DagRun.id.desc())
     query = newest_runs
@@ -89,39 +76,45 @@ def iterate_newest_runs(session: Any, dag_ids: Collection[str]) -> Iterator[list
         limit = min(2 * limit, MAX_RUNS_READ)
 
 
-def _list_commits(session: Any, dag_id: str, runs: Collection[Any]) -> list[datetime]:
-    from airflow.models.taskinstance import TaskInstance as Instance
-    from airflow.models.xcom import XComModel
-    from sqlalchemy import select
+def find_last_commit(session: Any, dag_id: str) -> datetime | None:
+    """Return when one of the DAG's newest runs committed offsets; None if none has.
 
-    tasks = select(Instance.end_date).where(
-        Instance.dag_id == dag_id,
-        Instance.run_id.in_([run.run_id for run in runs]),
-        Instance.task_id.in_(OFFSET_COMMIT_TASKS),
-        Instance.state == "success",
-        Instance.end_date.is_not(None),
-    )
-    words = select(XComModel.timestamp).where(
-        XComModel.dag_run_id.in_([run.id for run in runs]),
-        XComModel.task_id == HEARTBEAT,
-        XComModel.key == COMMITTED_KEY,
-    )
-    return [*session.scalars(tasks), *session.scalars(words)]
+    A cleared run counts where it was created.
+    """
+    for runs in iterate_newest_runs(session, [dag_id]):
+        ended = select(Instance.end_date).where(
+            Instance.dag_id == dag_id,
+            Instance.run_id.in_([run.run_id for run in runs]),
+            Instance.task_id.in_((HEARTBEAT, "commit_offsets")),
+            Instance.state == "success",
+            Instance.end_date.is_not(None),
+        )
+        noted = select(XComModel.timestamp).where(
+            XComModel.dag_run_id.in_([run.id for run in runs]),
+            XComModel.task_id == HEARTBEAT,
+            XComModel.key == COMMITTED_KEY,
+        )
+        moments: list[datetime] = [*session.scalars(ended), *session.scalars(noted)]
+        if moments:
+            return max(moments)
+    return None
 
 
 def find_stalled(session: Any, runs: Collection[Data], now: datetime) -> dict[str, str]:
-    from airflow.models.taskinstance import TaskInstance as Instance
-    from airflow.models.trigger import Trigger
-
     columns = (Instance.task_id, Instance.state, Instance.pool, Instance.queued_dttm, Instance.scheduled_dttm)
     query = _select_tasks(runs, Instance.dag_id, Instance.run_id, Instance.end_date, *columns, Trigger.created_date)
     tasks = defaultdict[tuple[str, str], list[Any]](list)
     for row in session.execute(query.outerjoin(Trigger, Trigger.id == Instance.trigger_id)):
         tasks[row.dag_id, row.run_id].append(row)
-    is_deferred = any(task.state == DEFERRED_STATE for dag_tasks in tasks.values() for task in dag_tasks)
-    triggerer_at = _read_triggerer_beat(session) if is_deferred else None
+    triggerer_at: datetime | None = None
+    if any(task.state == DEFERRED_STATE for dag_tasks in tasks.values() for task in dag_tasks):
+        running = Job.job_type == "TriggererJob", Job.state == "running"
+        triggerer_at = session.scalar(select(func.max(Job.latest_heartbeat)).where(*running))
     waits = {run["dag_id"]: _find_wait(run, tasks[run["dag_id"], run["run_id"]], now, triggerer_at) for run in runs}
-    slots = _read_slots(session, {wait.pool for wait in waits.values() if wait and wait.pool})
+    slots: dict[str, int] = {}
+    if pools := {wait.pool for wait in waits.values() if wait and wait.pool}:
+        rows = session.execute(select(Pool.pool, Pool.slots).where(Pool.pool.in_(pools)))
+        slots = {row.pool: row.slots for row in rows}
     return {dag: _describe_wait(wait, slots) for dag, wait in waits.items() if wait is not None}
 
 
@@ -138,9 +131,6 @@ class _Wait(NamedTuple):
 
 
 def _select_tasks(runs: Collection[Data], *columns: Any) -> Any:
-    from airflow.models.taskinstance import TaskInstance as Instance
-    from sqlalchemy import select
-
     of_runs = Instance.dag_id.in_([run["dag_id"] for run in runs]), Instance.run_id.in_([run["run_id"] for run in runs])
     return select(*columns).where(*of_runs)
 
@@ -161,24 +151,6 @@ def _find_wait(run: Data, tasks: Collection[Any], now: datetime, triggerer_at: d
     if seconds < STALLED_SECONDS:
         return None
     return _Wait(run["run_id"], seconds, *((waiting_tasks[0].task_id, waiting_tasks[0].pool) if waiting_tasks else ()))
-
-
-def _read_triggerer_beat(session: Any) -> datetime | None:
-    from airflow.jobs.job import Job
-    from sqlalchemy import func, select
-
-    running = Job.job_type == "TriggererJob", Job.state == "running"
-    beat: datetime | None = session.scalar(select(func.max(Job.latest_heartbeat)).where(*running))
-    return beat
-
-
-def _read_slots(session: Any, pools: Collection[str]) -> dict[str, int]:
-    from airflow.models.pool import Pool
-    from sqlalchemy import select
-
-    if not pools:
-        return {}
-    return {row.pool: row.slots for row in session.execute(select(Pool.pool, Pool.slots).where(Pool.pool.in_(pools)))}
 
 
 def _describe_wait(wait: _Wait, slots: Mapping[str, int]) -> str:

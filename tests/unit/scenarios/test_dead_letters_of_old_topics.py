@@ -7,7 +7,7 @@ import pytest
 from fakes import BAD, Crash, World, build_pipeline, build_table
 from tidegate.actions.rebase import format_old_topics
 from tidegate.flush.flush import flush
-from tidegate.monitoring.dead_letter_rows import format_dead_letter
+from tidegate.monitoring.details import format_dead_letter
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
 from tidegate.reprocess.replay import replay_dead_letters
 from tidegate.spec.pipeline import Pipeline

@@ -12,7 +12,7 @@ from tidegate.cli.session import open_named_pipeline
 from tidegate.errors import ConfigurationError
 from tidegate.merge.owed import LetterFilter
 from tidegate.model import resource_names
-from tidegate.monitoring.dead_letter_rows import format_dead_letter
+from tidegate.monitoring.details import format_dead_letter
 from tidegate.ports.session import Session
 from tidegate.reprocess.record import parse_address
 from tidegate.reprocess.replay import replay_dead_letters

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 from tidegate.monitoring.failure_streak import FailedTask, Failure, extend_streak
-from tidegate_airflow.web.airflow_runs import DagStatus, join_clocks
-from tidegate_airflow.web.fleet_runs import narrow_status
+from tidegate_airflow.web.airflow_runs import DagStatus, join_clocks, narrow_status
 
 ENDED = "2026-01-01T12:00:00.000Z"
 ENDED_SECONDS = 1767268800.0

@@ -136,6 +136,6 @@ def test_heartbeat_that_is_red_for_another_task_has_committed_all_the_same() -> 
     [("orders", NOON + timedelta(minutes=1)), ("users", NOON + timedelta(hours=2)), ("new", None)],
 )
 def test_of_a_fleet_each_member_s_own_heartbeat_counts(name: str, expected: datetime | None) -> None:
-    from tidegate_airflow.web.fleet_runs import read_last_beat
+    from tidegate_airflow.web.airflow_runs import read_last_beat
 
     assert read_last_beat(FLEET, name) == expected

@@ -82,10 +82,8 @@ def statuses_with_triggerer(statuses: dict[str, Any]) -> dict[str, Any]:
 def test_run_in_which_nothing_moves_makes_its_pipeline_stuck_and_says_what_it_waits_for(
     statuses: dict[str, Any], dag: str, parts: tuple[str, ...]
 ) -> None:
-    from tidegate_airflow.web.airflow_runs import to_schedule_state
-
     row: Any = {"lag": 5, "lag_seconds": 2000.0, "open_batches": 0, "published_ms": 1, "tables": []}
-    state, reason = describe_pipeline_state(row, to_schedule_state(statuses[dag]), 60, 2_000_000)
+    state, reason = describe_pipeline_state(row, statuses[dag], 60, 2_000_000)
     assert state == Health.STUCK
     assert reason.startswith("5 records wait, the oldest for 2000 s, and nothing was published meanwhile: ")
     assert all(part in reason for part in parts)

@@ -57,7 +57,7 @@ def show(task_rows: list[dict[str, Any]]) -> set[tuple[str, str, int]]:
 
 @pytest.mark.usefixtures("failures")
 def test_failed_tasks_of_its_own_dags_are_shown_whatever_their_index() -> None:
-    from tidegate_airflow.web.airflow_runs import read_errors
+    from tidegate_airflow.web.task_errors import read_errors
 
     assert show(read_errors([OWN, MAINTENANCE], 8)) == {
         (OWN, "merge", 0),
@@ -68,7 +68,7 @@ def test_failed_tasks_of_its_own_dags_are_shown_whatever_their_index() -> None:
 
 @pytest.mark.usefixtures("failures")
 def test_of_its_fleet_only_its_own_part_is_shown_and_what_runs_for_all() -> None:
-    from tidegate_airflow.web.airflow_runs import FleetPart, read_errors
+    from tidegate_airflow.web.task_errors import FleetPart, read_errors
 
     errors = read_errors([FLEET, MAINTENANCE], 8, FleetPart(FLEET, "fleet_trucks"))
     assert show(errors) == {(FLEET, "stage", 1), (FLEET, "plan", -1), (MAINTENANCE, "maintain", 2)}
@@ -185,7 +185,7 @@ def test_reason_of_the_last_failure_is_found_as_fast_behind_years_of_results() -
     from airflow.models.xcom import XComModel
     from airflow.utils.session import create_session
     from sqlalchemy import insert, update
-    from tidegate_airflow.web.airflow_runs import read_errors
+    from tidegate_airflow.web.task_errors import read_errors
 
     steps = {}
     for dag, count in ((FEW_RESULTS, 20), (MANY_RESULTS, 2000)):
@@ -235,10 +235,10 @@ def add_failures(dag_id: str, count: int, good: int = 0) -> None:
 @pytest.mark.usefixtures("failures")
 def test_newest_failures_are_found_as_fast_behind_years_of_failures(monkeypatch: pytest.MonkeyPatch) -> None:
     """The page asks for them every few seconds."""
-    from tidegate_airflow.web import airflow_runs
-    from tidegate_airflow.web.airflow_runs import read_errors
+    from tidegate_airflow.web import task_errors
+    from tidegate_airflow.web.task_errors import read_errors
 
-    monkeypatch.setattr(airflow_runs, "MAX_SORTED_TASKS", 100)
+    monkeypatch.setattr(task_errors, "MAX_SORTED_TASKS", 100)
     steps = {}
     for dag, count in ((FEW_FAILURES, 20), (MANY_FAILURES, 2000)):
         add_failures(dag, count)
@@ -251,11 +251,11 @@ def test_newest_failures_are_found_as_fast_behind_years_of_failures(monkeypatch:
 
 @pytest.mark.usefixtures("failures")
 def test_failures_of_long_ago_are_shown_unless_there_are_thousands(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tidegate_airflow.web import airflow_runs
-    from tidegate_airflow.web.airflow_runs import read_errors
+    from tidegate_airflow.web import task_errors
+    from tidegate_airflow.web.task_errors import read_errors
 
-    monkeypatch.setattr(airflow_runs, "MAX_SORTED_TASKS", 100)
-    monkeypatch.setattr(airflow_runs, "MAX_RUNS_WITH_ERRORS", 100)
+    monkeypatch.setattr(task_errors, "MAX_SORTED_TASKS", 100)
+    monkeypatch.setattr(task_errors, "MAX_RUNS_WITH_ERRORS", 100)
     add_failures(ONCE_FAILED, 3, good=200)
     assert {error["run_id"] for error in read_errors([ONCE_FAILED], 5)} == {"d2", "d1", "d0"}
     add_failures(LONG_FAILED, 60, good=200)
@@ -272,7 +272,7 @@ def select_result(model: Any, place: dict[str, Any]) -> Any:
 
 @pytest.mark.usefixtures("failures")
 def test_last_maintenance_is_found_as_fast_behind_years_of_it() -> None:
-    from tidegate_airflow.web.airflow_runs import read_newest_results
+    from tidegate_airflow.web.task_errors import read_newest_results
 
     steps = {}
     for dag, count in ((YOUNG, 20), (OLD, 2000)):

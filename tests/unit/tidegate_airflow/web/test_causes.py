@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tidegate_airflow.failures.failed_tasks import describe_failures, find_refused_position, group_causes, is_fixed
+from tidegate_airflow.web.task_errors import describe_failures, find_refused_position, group_causes, is_fixed
 
 NOON, LATER = "2026-01-01T12:00:00.000Z", "2026-01-01T12:00:05.500Z"
 NOON_SECONDS = 1767268800.0
