@@ -118,7 +118,9 @@ def measure_throughput(session: Session) -> MeasuredThroughput:
 
     Never raises: if history cannot be read, both are None.
     """
-    limit = _compute_history_limit(len(session.pipeline.tables))
+    tables = len(session.pipeline.tables)
+    # one row more, of the batch before them: it shows whether the oldest batch was read whole
+    limit = 1 + min(HISTORY_BATCHES * tables, max(HISTORY_MAX_ROWS, MIN_READ_BATCHES * tables))
     try:
         rows = session.history.read_history(resource_names.name_control_table(session.pipeline), limit)
     except Exception as error:  # history is a shortcut: without it a batch has the pipeline's own cap
@@ -132,11 +134,6 @@ def measure_throughput(session: Session) -> MeasuredThroughput:
     rates = [batch["read"] / batch["seconds"] for batch in batches if batch["seconds"] >= MEASURED_MIN_SECONDS]
     sizes = [batch["bytes"] / batch["read"] for batch in batches if batch["bytes"]]
     return MeasuredThroughput(max(rates, default=None), max(sizes, default=None))
-
-
-def _compute_history_limit(tables: int) -> int:
-    # one row more, of the batch before them: it shows whether the oldest batch was read whole
-    return 1 + min(HISTORY_BATCHES * tables, max(HISTORY_MAX_ROWS, MIN_READ_BATCHES * tables))
 
 
 def _sum_by_batch(rows: Iterable[HistoryRow]) -> list[dict[str, float]]:
@@ -173,7 +170,10 @@ def resolve_stop_offsets(session: Session, stop_text: str) -> Offsets:
     if stop_text.startswith("group:"):
         return merge_offsets(kafka_log.begin, _find_group_end(session, stop_text, kafka_log))
     if stop_text.lstrip().startswith("{"):
-        named = keep_partitions(_parse_stop_offsets(stop_text), kafka_log.begin)
+        try:
+            named = keep_partitions(parse_written_offsets(stop_text), kafka_log.begin)
+        except ValueError as error:
+            raise ConfigurationError(f"until={stop_text}: not offsets: {error}; {STOP_SYNTAX_HELP}") from error
         if kafka_log.begin and not any(named.values()):
             raise ConfigurationError(
                 f"until={stop_text}: the pipeline reads none of these partitions; correct topic and partition, and "
@@ -206,10 +206,3 @@ def cap_at(end: Offsets, bounds: Offsets, reached_offsets: Offsets) -> Offsets:
         }
         for topic, parts in end.items()
     }
-
-
-def _parse_stop_offsets(text: str) -> Offsets:
-    try:
-        return parse_written_offsets(text)
-    except ValueError as error:
-        raise ConfigurationError(f"until={text}: not offsets: {error}; {STOP_SYNTAX_HELP}") from error

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from typing import Any
 
 from tidegate.flush.maintain import (
@@ -21,7 +20,6 @@ from tidegate.model import resource_names
 from tidegate.model.table_state import TableFiles, TableState
 from tidegate.ports.session import Session
 from tidegate.spec.runtime import Maintenance
-from tidegate.spec.table import Table
 from tidegate.table.session import TableSession
 from tidegate.table.template import expand_template
 
@@ -172,12 +170,19 @@ class _TableCleaning:
         # 1.
         if table.spec.errors.topic:  # first: batches that are still staged may have letters that were not sent
             self._note(sent_dead_letters=send_dead_letters(table, batch))
-        # 2.
-        removed_counts = session.staging.clean_up(*_find_leftovers(table, batch))
+        # 2. the newest snapshot of a table of names is the only one that it needs
+        is_registry = table.spec.discovers_names and table.has_branches
+        leftovers = (table.name, batch - 1) if is_registry else (table.intermediate, batch)
+        removed_counts = session.staging.clean_up(*leftovers)
         is_worn = is_due(session.pipeline.maintenance, batch, removed_counts.get("batches", 0))
         self._note(removed=removed_counts, needs_compaction=is_worn)
+
+        def is_gone(backfill: str) -> bool:
+            namespace, _, bare_name = table.name.rpartition(".")
+            prefix = f"{resource_names.get_backfill_prefix(session.pipeline.name, bare_name)}{backfill}".casefold()
+            return not any(name.casefold().startswith(prefix) for name in session.tables.list_tables(namespace))
+
         # 3. a late job of a backfill may make its branch again after the backfill has ended
-        is_gone = partial(_is_backfill_gone, session, table.spec)
         self._note(branches=session.commits.drop_branches(table.name, session.pipeline.name, batch, is_gone))
         # 4.
         if table.spec.remembers:
@@ -185,19 +190,6 @@ class _TableCleaning:
 
     def _note(self, **report_fields: Any) -> None:
         self.report = replace(self.report, **report_fields)
-
-
-def _find_leftovers(table: TableSession, batch: int) -> tuple[str, int]:
-    # the newest snapshot of a table of names is the only one that it needs
-    if table.spec.discovers_names and table.has_branches:
-        return table.name, batch - 1
-    return table.intermediate, batch
-
-
-def _is_backfill_gone(session: Session, table: Table, backfill: str) -> bool:
-    namespace, _, bare_name = table.name.rpartition(".")
-    prefix = f"{resource_names.get_backfill_prefix(session.pipeline.name, bare_name)}{backfill}".casefold()
-    return not any(name.casefold().startswith(prefix) for name in session.tables.list_tables(namespace))
 
 
 def _forget_old_deletes(table: TableSession, state: TableState) -> dict[str, Any]:

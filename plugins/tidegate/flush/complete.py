@@ -10,7 +10,7 @@ from tidegate.model.offsets import get_offset, iterate_offsets
 from tidegate.model.position import Position
 from tidegate.ports.session import Session
 from tidegate.spec.runtime import Period
-from tidegate.table.pipeline_progress import TableProgress, measure_progress
+from tidegate.table.pipeline_progress import measure_progress
 from tidegate.table.progress import observe_tables
 from tidegate.table.session import check_table_is_known
 
@@ -27,14 +27,18 @@ def read_completeness(session: Session, table: str) -> tuple[int, int]:
     `NothingToDo` while that is unknown: a partition has shown no record, or the table stands still. If several
     pipelines write the table, the one that is farthest behind decides.
     """
-    progress = _read_table_progress(session, table)
+    check_table_is_known(session, table)
+    # the other tables are not read: each has a task of its own
+    (observed,) = observe_tables(session, [part for part in session.pipeline.tables if part.name == table])
+    (progress,) = measure_progress(session, [observed]).tables
     place = f"pipeline={session.pipeline.name} table={table}"
     position = progress.position
     through = progress.valid_through_ms
     if progress.error is not None or position is None or through is None or not _find_greatest_time(position):
         raise NothingToDo(f"{place}: it is not known yet what is complete")
     # the records of a partition that was not read yet may be older
-    if not _knows_every_partition(position, progress):
+    log_end = iterate_offsets(progress.log.end)
+    if any(get_offset(position.offsets, topic, partition) is None for topic, partition, _ in log_end):
         raise NothingToDo(f"{place}: a partition has not been read yet")
     # only hours after the greatest time in the table now were surely read whole
     begin_ms = _find_greatest_time(position)
@@ -54,14 +58,6 @@ def read_completeness(session: Session, table: str) -> tuple[int, int]:
     return min(begin_ms, now + MAX_AHEAD_MS), min(through, now)
 
 
-def _read_table_progress(session: Session, table: str) -> TableProgress:
-    check_table_is_known(session, table)
-    # the other tables are not read: each has a task of its own
-    tables = tuple(candidate for candidate in session.pipeline.tables if candidate.name == table)
-    (progress,) = measure_progress(session, observe_tables(session, tables)).tables
-    return progress
-
-
 def _find_greatest_time(position: Position) -> int:
     # brokers say -1 for a record without a time
     return max((ms for _, _, ms in iterate_offsets(position.timestamps) if ms > 0), default=0)
@@ -72,12 +68,6 @@ def _iterate_others(session: Session, table: str) -> Iterator[tuple[str, Positio
         state = session.tables.read_state(table, other_pipeline) if other_pipeline != session.pipeline.name else None
         if state is not None and state.recorded_position is not None:
             yield other_pipeline, None if state.is_rolled_back else state.recorded_position
-
-
-def _knows_every_partition(position: Position, progress: TableProgress) -> bool:
-    return all(
-        get_offset(position.offsets, topic, part) is not None for topic, part, _ in iterate_offsets(progress.log.end)
-    )
 
 
 def list_complete_periods(period: Period, last: str | None, begun_ms: int, through_ms: int) -> list[str]:

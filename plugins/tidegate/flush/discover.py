@@ -8,7 +8,7 @@ from tidegate.flush.stage_request import read_epochs
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.jobs.stage_job import StageTable
 from tidegate.jobs.stage_outcome import DiscoveredNames, require_first_bad
-from tidegate.merge.attempt import begin_attempt, publish_head, retry_commits, write_on_branch
+from tidegate.merge.attempt import begin_attempt, publish_attempt, retry_commits
 from tidegate.model import resource_names
 from tidegate.model.batch import Plan, PlannedBatch
 from tidegate.model.ownership import describe_name_registry
@@ -139,11 +139,7 @@ def advance_registry(session: Session, plan: Plan, planned_batch: PlannedBatch) 
     """Move the position of the table of names behind the batch, whose tables are all staged. One compare-and-swap."""
     spec = next(spec for spec in session.pipeline.tables if spec.name == planned_batch.table)
     table = TableSession(session, spec)
-    retry_commits(
-        session,
-        table.prefix,
-        partial(_commit_registry_advance, table, plan, planned_batch),
-    )
+    retry_commits(session, table.prefix, partial(_commit_registry_advance, table, plan, planned_batch))
 
 
 def _commit_registry_advance(table: TableSession, plan: Plan, planned_batch: PlannedBatch) -> None:
@@ -173,4 +169,4 @@ def _commit_registry_advance(table: TableSession, plan: Plan, planned_batch: Pla
     properties = end.to_properties(name)
     summary = {**properties, "tidegate.batch": str(planned_batch.batch)}
     attempt = replace(attempt, table=table, properties=properties, summary=summary)
-    publish_head(attempt, write_on_branch(attempt))
+    publish_attempt(attempt)

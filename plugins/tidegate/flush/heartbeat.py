@@ -1,20 +1,20 @@
-"""commit_offsets: report to Kafka how far the pipeline has published."""
+"""commit_offsets and heartbeat: report to Kafka how far the pipeline has published."""
 
+import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
 from tidegate.errors import GiveUp, NothingToDo, RetryLater, TidegateError
-from tidegate.merge.attempt import begin_attempt, publish_head, retry_commits, write_on_branch
+from tidegate.merge.attempt import begin_attempt, publish_attempt, retry_commits
+from tidegate.model.kafka_log import Message
 from tidegate.model.offsets import Offsets, format_offsets, get_offset, iterate_offsets, merge_offsets
-from tidegate.model.position import Position
 from tidegate.ports.session import Session
 from tidegate.spec.source import StartKind
-from tidegate.table.heartbeat_records import HeartbeatRecord, build_heartbeat_records, encode_records
 from tidegate.table.log import list_ignored_topics, list_row_topics, read_known_log
-from tidegate.table.pipeline_progress import measure_progress
+from tidegate.table.pipeline_progress import PipelineProgress, measure_progress
 from tidegate.table.progress import ObservedTable, observe_tables
 from tidegate.table.risks import find_risks
 from tidegate.table.session import TableSession
@@ -27,6 +27,8 @@ from tidegate.table.watermark import (
     find_foreign_positions,
     find_topics_of_other_clusters,
 )
+
+log = logging.getLogger(__name__)
 
 
 def apply_offset_hook(session: Session, published_offsets: Offsets, quiet: Offsets) -> Offsets:
@@ -69,18 +71,11 @@ def _check_limits(session: Session, place: str, hook_offsets: Offsets, published
     for topic, partition, offset in iterate_offsets(hook_offsets):
         limit = get_offset(limits, topic, partition)
         if limit is None or offset > limit:
+            words = "the log, which has no such partition" if limit is None else f"what is published, offset={limit}"
             raise GiveUp(
-                f"{place}: topic={topic} partition={partition} offset={offset} lies beyond "
-                f"{_format_limit(limit)}: a hook "
+                f"{place}: topic={topic} partition={partition} offset={offset} lies beyond {words}: a hook "
                 "never reports what is not published; correct it, or take it out of the pipeline file"
             )
-
-
-def _format_limit(limit: int | None) -> str:
-    return "the log, which has no such partition" if limit is None else f"what is published, offset={limit}"
-
-
-log = logging.getLogger(__name__)
 
 
 def renew_position(table: TableSession, older_than_ms: int) -> None:
@@ -104,19 +99,45 @@ def _renew_once(table: TableSession, older_than_ms: int) -> None:
         return
     if not state.snapshots_since_publish:
         return
+
+    def check_unmoved(table_now: TableSession) -> None:
+        state_now = table_now.require_state()
+        if state_now.is_rolled_back or state_now.recorded_position != position:
+            raise RetryLater(
+                f"{table.prefix}: another run was faster, and the position is newer by that; it will be tried again"
+            )
+
     properties = position.to_properties(table.pipeline.name)
-    attempt = begin_attempt(table, state.highest_batch, partial(_check_unmoved, position))
+    attempt = begin_attempt(table, state.highest_batch, check_unmoved)
     attempt = replace(attempt, properties=properties, summary=properties)
-    head = publish_head(attempt, write_on_branch(attempt))
+    head = publish_attempt(attempt)
     log.info("position renewed: %s snapshot=%s", table.prefix, head.snapshot_id)
 
 
-def _check_unmoved(position: Position, table: TableSession) -> None:
-    state = table.require_state()
-    if state.is_rolled_back or state.recorded_position != position:
-        raise RetryLater(
-            f"{table.prefix}: another run was faster, and the position is newer by that; it will be tried again"
-        )
+@dataclass(frozen=True, kw_only=True)
+class HeartbeatRecord:
+    """The state of one table. `lag` counts offsets.
+
+    The table holds everything up to `valid_through_ms`; None if that is unknown.
+    """
+
+    pipeline: str
+    table: str
+    group: str
+    batch: int
+    position: Offsets
+    lag: int
+    valid_through_ms: int | None
+    sent_ms: int
+
+    @property
+    def key(self) -> dict[str, str]:
+        return {"pipeline": self.pipeline, "table": self.table}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the value of the record in the topic: partitions are texts."""
+        position = {topic: {str(p): offset for p, offset in parts.items()} for topic, parts in self.position.items()}
+        return {**asdict(self), "position": position}
 
 
 @dataclass(frozen=True)
@@ -152,7 +173,11 @@ def heartbeat(session: Session) -> HeartbeatResult:
     offsets, refusal = _compute_offsets(session, tables)
     group_report = commit_to_group(session, offsets)
     beat = HeartbeatResult(group_report.offsets)
-    if any(offsets.values()) and _is_due(session, group_report.beat_ms):
+    # a time in the future was stored before the clock was set back
+    pause_ms = session.pipeline.heartbeat.pause_seconds * 1000
+    before_ms = group_report.beat_ms
+    is_due = before_ms is None or not 0 <= session.now_ms() - before_ms < pause_ms
+    if any(offsets.values()) and is_due:
         # 3.
         commit_to_group(session, group_report.offsets, session.now_ms())
         # 4.
@@ -170,12 +195,6 @@ def require_begun(session: Session) -> Session:
     if not any(session.broker.read_committed(session.pipeline.source.group, list_row_topics(session)).values()):
         raise NothingToDo(f"pipeline={session.pipeline.name}: no run has committed an offset yet")
     return session
-
-
-def _is_due(session: Session, before_ms: int | None) -> bool:
-    pause_ms = session.pipeline.heartbeat.pause_seconds * 1000
-    # a time in the future was stored before the clock was set back
-    return before_ms is None or not 0 <= session.now_ms() - before_ms < pause_ms
 
 
 def _renew_positions(session: Session, tables: Sequence[ObservedTable]) -> None:
@@ -254,6 +273,32 @@ def _report_tables(session: Session, tables: Sequence[ObservedTable], offsets: O
     )
 
 
+def build_heartbeat_records(progress: PipelineProgress) -> list[HeartbeatRecord]:
+    pipeline = progress.session.pipeline
+    return [
+        HeartbeatRecord(
+            pipeline=pipeline.name,
+            table=table_progress.table.name,
+            group=pipeline.source.group,
+            batch=table_progress.position.batch,
+            position=table_progress.position.offsets,
+            lag=table_progress.lag,
+            valid_through_ms=table_progress.valid_through_ms,
+            sent_ms=progress.session.now_ms(),
+        )
+        for table_progress in progress.tables
+        if table_progress.position is not None
+    ]
+
+
+def encode_records(records: Iterable[tuple[dict[str, Any], dict[str, Any]]]) -> list[Message]:
+    return [Message(_encode_json(key), _encode_json(value)) for key, value in records]
+
+
+def _encode_json(data: dict[str, Any]) -> bytes:
+    return json.dumps(data, sort_keys=True, separators=(",", ":")).encode()
+
+
 def commit_offsets(session: Session) -> Offsets:
     """Commit the low watermark over all tables to the consumer group, read it back and return it.
 
@@ -265,10 +310,6 @@ def commit_offsets(session: Session) -> Offsets:
     offsets = compute_low_watermark(session, tables)
     if not any(offsets.values()):
         raise explain_empty_watermark(session, tables)
-    log.info(
-        "committing: pipeline=%s group=%s %s",
-        session.pipeline.name,
-        session.pipeline.source.group,
-        format_offsets(offsets),
-    )
+    group = session.pipeline.source.group
+    log.info("committing: pipeline=%s group=%s %s", session.pipeline.name, group, format_offsets(offsets))
     return commit_to_group(session, offsets).offsets

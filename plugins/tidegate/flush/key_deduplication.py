@@ -5,9 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from tidegate.formats.registry import get_format
-from tidegate.model.offsets import (
-    Ranges,
-)
+from tidegate.model.offsets import Ranges
 from tidegate.schema.wire_format import OTHER_IDS, WIRE
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.runtime import UseWhen
@@ -37,7 +35,8 @@ def can_keep_last_per_key(pipeline: Pipeline, table: Table) -> bool:
         and not table.folds_records
         and not table.value.adds_columns  # which columns there are must not depend on what a later record supersedes
         and not table.value.applies_truncates
-        and _is_found_in_bytes(table.value.unavailable)
+        # the job looks for the placeholder in the raw bytes, before it decodes a record
+        and (table.value.unavailable is None or re.fullmatch("[A-Za-z0-9_]+", table.value.unavailable) is not None)
         and table.when is None
         and table.route is None
         and table.naming is None
@@ -45,11 +44,6 @@ def can_keep_last_per_key(pipeline: Pipeline, table: Table) -> bool:
         and pipeline.source.errors.max_dead_letters is None
         and not pipeline.source.verify_integrity
     )
-
-
-def _is_found_in_bytes(placeholder: str | None) -> bool:
-    # the job looks for the placeholder in the raw bytes, before it decodes a record
-    return placeholder is None or re.fullmatch("[A-Za-z0-9_]+", placeholder) is not None
 
 
 def is_deduplication_worth_it(share: float | None) -> bool:

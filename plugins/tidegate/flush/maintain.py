@@ -150,7 +150,14 @@ def rewrite_table(session: Session, table: str, files: TableFiles, statements: d
             f"pipeline={job.pipeline} table={table}: another maintenance ran at the same time; try again later"
         )
     _raise_failures(job, outcome.steps)
-    return _build_report(table, files, session.tables.read_files(table) or files, outcome.steps)
+    return MaintenanceReport(
+        table=table,
+        compacted="compact" in outcome.steps,
+        before=_count_files(files),
+        after=_count_files(session.tables.read_files(table) or files),
+        orphans_removed=outcome.steps[ORPHANS].rows if ORPHANS in outcome.steps else 0,
+        steps=outcome.steps,
+    )
 
 
 def _render_maintenance(session: Session, table: str, files: TableFiles) -> dict[str, str]:
@@ -159,7 +166,8 @@ def _render_maintenance(session: Session, table: str, files: TableFiles) -> dict
 
     def format_time_before(seconds: int, at_most_ms: int | None = None) -> str:
         ms = session.now_ms() - seconds * 1000
-        return _format_timestamp(ms if at_most_ms is None else min(ms, at_most_ms))
+        ms = ms if at_most_ms is None else min(ms, at_most_ms)
+        return datetime.fromtimestamp(ms // 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
     older_than = format_time_before(settings.orphans_older_than_seconds)
     orphans = {ORPHANS: render(ORPHANS, older_than=older_than, prefix_listing=not files.is_local)}
@@ -223,10 +231,6 @@ def _may_remove_orphans(session: Session, table: str, files: TableFiles) -> bool
     return False
 
 
-def _format_timestamp(ms: int) -> str:
-    return datetime.fromtimestamp(ms // 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
-
-
 def build_renderer(session: Session, table: str) -> Callable[..., str]:
     catalog, identifier = table.split(".", 1)
 
@@ -262,19 +266,6 @@ def _raise_failures(job: MaintainJob, steps: Mapping[str, ProcedureOutcome]) -> 
         raise RetryLater(
             f"pipeline={job.pipeline} table={job.table}: maintenance failed in part, it will be tried again: {reasons}"
         )
-
-
-def _build_report(
-    table: str, before: TableFiles, after: TableFiles, steps: dict[str, ProcedureOutcome]
-) -> MaintenanceReport:
-    return MaintenanceReport(
-        table=table,
-        compacted="compact" in steps,
-        before=_count_files(before),
-        after=_count_files(after),
-        orphans_removed=steps[ORPHANS].rows if ORPHANS in steps else 0,
-        steps=steps,
-    )
 
 
 def _count_files(files: TableFiles) -> FileCounts:

@@ -5,16 +5,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from tidegate.errors import AuditFailed, GiveUp, PositionLost, RetryLater
-from tidegate.flush.added_columns import NOTHING_TO_MAKE
+from tidegate.flush.staged import NOTHING_TO_MAKE
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.merge import write_mode
-from tidegate.merge.attempt import begin_attempt, publish_head, retry_commits, write_on_branch
+from tidegate.merge.attempt import begin_attempt, publish_attempt, retry_commits
 from tidegate.merge.audits import prepare_audits
-from tidegate.merge.owed import account, evolve_memory, render_dead_letter_statements
+from tidegate.merge.owed import account, evolve_memory
 from tidegate.merge.statements import build_merge_input, render_merge_statements
 from tidegate.model import resource_names
 from tidegate.model.batch import PublishedBatch, PublishOutcome, StagedBatch
-from tidegate.model.merge_input import MergeInput
 from tidegate.model.offsets import format_offsets
 from tidegate.model.position import Position, WatermarkSide
 from tidegate.model.table_state import Head, StagedSource, TableState
@@ -24,10 +23,7 @@ from tidegate.schema.evolution import find_missing_path, to_struct
 from tidegate.table.columns import list_destination_columns, list_identifier_columns
 from tidegate.table.compatibility import build_row_properties, check_mergeable
 from tidegate.table.position import check_is_destination, check_not_overtaken, resolve_position
-from tidegate.table.queue import (
-    check_shape,
-    publishes_without_rows,
-)
+from tidegate.table.queue import check_shape, publishes_without_rows
 from tidegate.table.session import TableSession, open_table
 
 log = logging.getLogger(__name__)
@@ -226,10 +222,17 @@ def _cut_merge_publish(work: BatchMerge) -> PublishedBatch:
     table = work.table
     staged_batch = work.staged
     write_mode.check_is_sole_writer(table, staged_batch)
+
+    def check_fits(table_now: TableSession) -> None:
+        _check_same_table(work, table_now.state)
+        _find_published(work, table_now)
+
     # 2.
-    attempt = begin_attempt(table, staged_batch.batch, partial(_check_fits, work), work.prefix)
+    attempt = begin_attempt(table, staged_batch.batch, check_fits, work.prefix)
     values = build_merge_input(table, staged_batch, attempt.branch)
-    plan = _choose_write_plan(work, values)
+    plan = write_mode.WritePlan(written_as="")
+    if staged_batch.counts.staged:
+        plan = write_mode.choose_write_mode(table, staged_batch, values)
     position = staged_batch.compute_end_position(resolve_position(table))
     highest = max(staged_batch.batch, table.require_state().highest_batch)
     numbered = replace(position, batch=highest).to_properties(table.pipeline.name)
@@ -239,30 +242,16 @@ def _cut_merge_publish(work: BatchMerge) -> PublishedBatch:
         summary={**numbered, **write_mode.describe_write(staged_batch, plan)},
         audits=prepare_audits(table, staged_batch, attempt.branch, attempt.id),
         source=StagedSource(table.intermediate, staged_batch.parts),
+        batch_in_turn=staged_batch,
         conf=write_mode.choose_spark_conf(staged_batch, plan),
         reparenting=write_mode.plan_reparenting(table.resolved, staged_batch, values),
         min_added_rows=staged_batch.counts.staged if write_mode.is_always_written(table.spec, staged_batch) else 0,
     )
     rows = render_merge_statements(table, staged_batch, attempt.branch, plan) if staged_batch.counts.staged else ()
-    letters = render_dead_letter_statements(table, staged_batch)
-    # 3. and 4.
-    head = write_on_branch(attempt, *letters, *rows)
-    log.info("%s: %s snapshot=%s rows=%s", plan.written_as, work.prefix, head.snapshot_id, staged_batch.counts.staged)
-    # 5.
-    published_head = publish_head(attempt, head)
+    # 3. to 5.
+    head = publish_attempt(attempt, *rows)
     log.info("published: %s position=%s", work.prefix, format_offsets(position.offsets))
-    return _build_result(work, published_head, position, PublishOutcome.PUBLISHED)
-
-
-def _choose_write_plan(work: BatchMerge, values: MergeInput) -> write_mode.WritePlan:
-    if not work.staged.counts.staged:
-        return write_mode.WritePlan(written_as="")
-    return write_mode.choose_write_mode(work.table, work.staged, values)
-
-
-def _check_fits(work: BatchMerge, table: TableSession) -> None:
-    _check_same_table(work, table.state)
-    _find_published(work, table)
+    return _build_result(work, head, position, PublishOutcome.PUBLISHED)
 
 
 def _build_result(

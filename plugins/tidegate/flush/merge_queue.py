@@ -91,10 +91,13 @@ def merge_queue(
     Each result is added to the checkpoint at once, because the task may be deferred. What `deferred_job` published
     counts as this run's work. `TableRemoved` if the pipeline file no longer names the table.
     """
-    check_table_is_known(session, queue[0].table)
-    queue = _read_between(session, queue)
-    checkpoint = checkpoint or MergeCheckpoint()
     table = queue[0].table
+    check_table_is_known(session, table)
+    if not is_whole(queue):
+        staged_batches = session.staging.list_staged(open_table(session, table).intermediate, table)
+        # another run may have published all of them, and cleaned up: then the last batch is the one that tells
+        queue = select_between(queue[0], queue[-1], staged_batches) or queue[-1:]
+    checkpoint = checkpoint or MergeCheckpoint()
     first = queue[0].batch
     try:
         _drain(session, queue, checkpoint)
@@ -103,15 +106,6 @@ def merge_queue(
         # 4. the ranges of the rest start where the failed batch ends
         return QueueResult(table, tuple(checkpoint.published), _explain_failure(session, queue, error))
     return QueueResult(table, tuple(checkpoint.published))
-
-
-def _read_between(session: Session, queue: Sequence[StagedBatch]) -> Sequence[StagedBatch]:
-    if is_whole(queue):
-        return queue
-    last = queue[-1]
-    staged_batches = session.staging.list_staged(open_table(session, last.table).intermediate, last.table)
-    # another run may have published all of them, and cleaned up: then this is the batch that tells
-    return select_between(queue[0], last, staged_batches) or (last,)
 
 
 def _drain(session: Session, queue: Sequence[StagedBatch], checkpoint: MergeCheckpoint) -> None:
@@ -129,8 +123,9 @@ def _drain(session: Session, queue: Sequence[StagedBatch], checkpoint: MergeChec
 
 
 def _merge_remaining(session: Session, queue: Sequence[StagedBatch], start: int, checkpoint: MergeCheckpoint) -> None:
-    if deferred_group := _find_deferred_group(queue[:start], checkpoint):
-        _publish_group(session, deferred_group, checkpoint)
+    first_deferred = checkpoint.first_under_way if checkpoint.deferred_job else None
+    if first_deferred is not None and (deferred := [b for b in queue[:start] if b.batch >= first_deferred]):
+        _publish_group(session, deferred, checkpoint)
     elif start == len(queue):
         _publish_group(session, queue[-1:], checkpoint)  # which says that it is published
     takes_one = False
@@ -160,26 +155,16 @@ def _choose_group(session: Session, queue: Sequence[StagedBatch], *, takes_one: 
 
 def _publish_group(session: Session, group: Sequence[StagedBatch], checkpoint: MergeCheckpoint) -> None:
     checkpoint.first_under_way = group[0].batch
-    published_batch = _claim_deferred(merge(session, combine_batches(group)), checkpoint.deferred_job)
+    published_batch = merge(session, combine_batches(group))
+    deferred = checkpoint.deferred_job
+    if deferred is not None and published_batch.job == deferred.job:
+        seconds = round(published_batch.seconds + deferred.seconds, 2)
+        published_batch = replace(published_batch, outcome=PublishOutcome.PUBLISHED, seconds=seconds)
     if published_batch.batch in [batch.batch for batch in checkpoint.published]:
         return  # before the task was deferred
     checkpoint.published.append(published_batch)
     for staged_batch in group:
         record_history(session, staged_batch, published_batch)
-
-
-def _find_deferred_group(published: Sequence[StagedBatch], checkpoint: MergeCheckpoint) -> Sequence[StagedBatch]:
-    if checkpoint.deferred_job is None or checkpoint.first_under_way is None:
-        return ()
-    return [batch for batch in published if batch.batch >= checkpoint.first_under_way]
-
-
-def _claim_deferred(published_batch: PublishedBatch, awaited: DeferredJob | None) -> PublishedBatch:
-    if awaited is None or published_batch.job != awaited.job:
-        return published_batch
-    return replace(
-        published_batch, outcome=PublishOutcome.PUBLISHED, seconds=round(published_batch.seconds + awaited.seconds, 2)
-    )
 
 
 def _count_published(session: Session, queue: Sequence[StagedBatch]) -> int:

@@ -6,11 +6,10 @@ from itertools import groupby
 from typing import NamedTuple
 
 from tidegate.errors import GiveUp, RetryLater
-from tidegate.flush.added_columns import find_lacking_columns
 from tidegate.flush.discover import advance_registry, build_name_finder, discover_tables
 from tidegate.flush.refusals import Failure, isolate_failure, join_failures, note_refusals
 from tidegate.flush.stage_request import build_stage_table, drops_queue
-from tidegate.flush.staged import find_staged, read_staged_batch, run_or_take_over
+from tidegate.flush.staged import find_lacking_columns, find_staged, read_staged_batch, run_or_take_over
 from tidegate.jobs.stage_job import StageJob, StageTable
 from tidegate.model.batch import Plan, PlannedBatch, Refusal, StagedBatch
 from tidegate.ports.session import Session
@@ -63,14 +62,16 @@ def _stage_plan(session: Session, plan: Plan) -> tuple[list[StagedBatch], list[F
     session = expand_template(session)
     plan = keep_known_tables(session, plan)
     # 1.
-    staged_batches = _resume_batches(session, [table for table in plan.tables if table.is_resumed])
+    staged_batches = list[StagedBatch]()
+    for table, queue in groupby((batch for batch in plan.tables if batch.is_resumed), key=lambda batch: batch.table):
+        staged_batches += find_staged(session, open_table(session, table).intermediate, tuple(queue))
     # 2.
     new, failures = _list_new_batches(session, plan)
     # 3.
     for _, group in groupby(new, key=_get_group_key):
         group_batches, group_failures = _stage_group(session, plan, tuple(group))
-        staged_batches = staged_batches + group_batches
-        failures = failures + group_failures
+        staged_batches += group_batches
+        failures += group_failures
     order = {table.table: place for place, table in enumerate(plan.tables)}
     return sorted(
         staged_batches, key=lambda batch: (order.get(batch.table, len(order)), batch.table, batch.batch)
@@ -105,13 +106,6 @@ def _get_group_key(planned_batch: PlannedBatch) -> tuple[int, str]:
     return planned_batch.batch, str(planned_batch.ranges.to_dict())
 
 
-def _resume_batches(session: Session, resumed: list[PlannedBatch]) -> list[StagedBatch]:
-    staged_batches: list[StagedBatch] = []
-    for table, queue in groupby(resumed, key=lambda batch: batch.table):
-        staged_batches += find_staged(session, open_table(session, table).intermediate, tuple(queue))
-    return staged_batches
-
-
 class _Request(NamedTuple):
     planned: PlannedBatch
     stage_table: StageTable
@@ -132,8 +126,12 @@ def _stage_group(
             (planned_batch.table, error) for planned_batch in group if planned_batch.table not in failed_tables
         ]
     except RetryLater:
-        # a run that published first removes what this run stages
-        _check_group_not_overtaken(session, group)
+        # a run that published first removes what this run stages; one that follows a batch starts at the end of the
+        # queue, and the position is not there yet
+        for planned_batch in group:
+            if not planned_batch.follows:
+                table = open_table(session, planned_batch.table).refresh()
+                check_not_overtaken(table, planned_batch.batch, planned_batch.ranges)
         raise
 
 
@@ -200,14 +198,6 @@ def _waits_for_merge(session: Session, planned_batch: PlannedBatch) -> bool:
         return True
     log.info("staging again: %s: its records make columns=%s", place, names)
     return False
-
-
-def _check_group_not_overtaken(session: Session, group: tuple[PlannedBatch, ...]) -> None:
-    for planned_batch in group:
-        if planned_batch.follows:
-            continue  # it starts at the end of the queue, and the position is not there yet
-        table = open_table(session, planned_batch.table).refresh()
-        check_not_overtaken(table, planned_batch.batch, planned_batch.ranges)
 
 
 def _run_group(

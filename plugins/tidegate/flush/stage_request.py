@@ -96,20 +96,12 @@ def find_skipped_places(
 ) -> tuple[tuple[str, int, int], ...] | None:
     """Return the skipped places within a batch; None if the table has no skipped record at all."""
     known = list_skipped_records(pipeline, state)
-    bounds = {(topic, partition): (start, end) for topic, partition, start, end in ranges}
-    current_records = [
-        skipped_record for skipped_record in known if topic_ids.get(skipped_record.topic, "") == skipped_record.topic_id
-    ]
-    inside = [
-        skipped_record
-        for skipped_record in current_records
-        if _lies_within(skipped_record, bounds.get((skipped_record.topic, skipped_record.partition)))
-    ]
-    return tuple(sorted(skipped_record.place for skipped_record in inside)) if known else None
-
-
-def _lies_within(skipped_record: SkippedRecord, bounds: tuple[int, int] | None) -> bool:
-    return bounds is not None and bounds[0] <= skipped_record.offset < bounds[1]
+    places = []
+    for skipped_record in known:
+        start, end = ranges.by_topic.get(skipped_record.topic, {}).get(skipped_record.partition, (0, 0))
+        is_current = topic_ids.get(skipped_record.topic, "") == skipped_record.topic_id
+        places += [skipped_record.place] if is_current and start <= skipped_record.offset < end else []
+    return tuple(sorted(places)) if known else None
 
 
 def make_room_for_letters(table: Table) -> Table:
@@ -151,15 +143,21 @@ def build_stage_table(
     attempt = session.new_attempt()
     note_property = {resource_names.BACKFILL_PROPERTY: note} if note else {}
     create, current_properties = _render_table_creation(session, staged_table, planned.batch, into, note_property)
+    folder = session.staging.find_landing_folder(into, planned.batch, attempt)
+    if folder is not None and create:
+        # Spark does not write such a table, so it is made here
+        session.engine.run(MergeJob(session.pipeline.name, planned.batch, create, table=into))
+    # a plain pass may do if no batch shortly before needed another one
+    unusual = (current_properties or {}).get(UNUSUAL_BATCH_PROPERTY)
+    is_usual = unusual is None or not int(unusual) <= planned.batch <= int(unusual) + BATCHES_READ_WHOLE
     staged_batch = _build_staged_batch(table_session, plan, planned)
-    folder = _find_landing_folder(session, planned, into, attempt, create)
     return replace(
         _describe_records(session, table, planned, attempt),
         intermediate=into,
         summary=_build_summary(session, staged_batch, attempt) | format_pins(table.select),
         property=resource_names.name_counted_property(attempt),
         create=() if folder is not None else create,
-        tries_plain=folder is None and _tries_plain(current_properties, planned.batch),
+        tries_plain=folder is None and is_usual,
         folder=folder or "",
         last_per_raw_key=planned.last_per_key and not skips and can_keep_last_per_key(session.pipeline, table),
         set_aside=staged_table.errors.max_dead_letters,
@@ -217,22 +215,6 @@ def _fill_columns(table: Table) -> Table:
     if not table.value.adds_columns or list_value_columns(table):
         return table
     return replace(table, value=replace(table.value, columns=(NO_COLUMN,)))
-
-
-def _find_landing_folder(
-    session: Session, planned: PlannedBatch, intermediate: str, attempt: str, create: tuple[str, ...]
-) -> str | None:
-    folder = session.staging.find_landing_folder(intermediate, planned.batch, attempt)
-    if folder is not None and create:
-        # Spark does not write such a table, so it is made here
-        session.engine.run(MergeJob(session.pipeline.name, planned.batch, create, table=intermediate))
-    return folder
-
-
-def _tries_plain(properties: Mapping[str, str] | None, batch: int) -> bool:
-    # a plain pass may do if no batch shortly before needed another one
-    last = (properties or {}).get(UNUSUAL_BATCH_PROPERTY)
-    return last is None or not int(last) <= batch <= int(last) + BATCHES_READ_WHOLE
 
 
 def _render_table_creation(

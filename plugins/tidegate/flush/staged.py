@@ -1,7 +1,11 @@
-"""Lets a stage that stopped while BigQuery loaded its files go on at the files, without running Spark again.
+"""What a stage job has left: a staged batch, a bad record, columns that its records make, or files of one that stopped.
 
-The step gives each table an attempt and runs a job for it. A checkpoint keeps both. Called again with it, the step
-gives these attempts again, skips the jobs that have ended, and goes on with the files.
+Columns that records make are staged by a second job. The rows of a flush bring them along, and its merge adds them to
+the table. A backfill and a replay compare what they stage with the table, so they add them first.
+
+A stage that stopped while BigQuery loaded its files goes on at the files, without running Spark again. The step gives
+each table an attempt and runs a job for it. A checkpoint keeps both. Called again with it, the step gives these
+attempts again, skips the jobs that have ended, and goes on with the files.
 """
 
 import hashlib
@@ -9,9 +13,11 @@ import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from tidegate.errors import BadRecord, GiveUp, RetryLater
+from tidegate.flush.stage_request import NO_COLUMN
 from tidegate.jobs.stage_job import StageJob, StageTable
 from tidegate.jobs.stage_outcome import FirstBadRecord, require_first_bad
 from tidegate.model.batch import PlannedBatch, StagedBatch
@@ -20,9 +26,17 @@ from tidegate.model.offsets import Offsets, Ranges, get_offset
 from tidegate.model.table_state import SignedAttempt
 from tidegate.ports.session import Engine, Job, Session
 from tidegate.schema.data_types import Column
+from tidegate.schema.inferred_types import overlay_columns
 from tidegate.sql.spark import quote
 from tidegate.table.queue import is_whole, select_between
 from tidegate.table.session import TableSession, open_table
+
+log = logging.getLogger(__name__)
+MAX_SHOWN_COLUMNS = 5
+NOTHING_TO_MAKE = (
+    "no record has a field with a value, so there is no column to make the table of; declare value.schema, or wait for "
+    "other records"
+)
 
 
 def read_staged_batch(session: Session, planned_batch: PlannedBatch, stage_table: StageTable) -> StagedBatch:
@@ -109,7 +123,45 @@ def find_staged(session: Session, intermediate: str, attempted: Sequence[Planned
     return queue
 
 
-log = logging.getLogger(__name__)
+def find_lacking_columns(session: Session, planned: PlannedBatch, stage_table: StageTable) -> tuple[Column, ...]:
+    """Return the columns with which the batch is to be staged again; none if its job had all, or found a bad record.
+
+    The attempt must not be completed before. `GiveUp` for more new fields than `value.infer.max_new_columns`, and for
+    rows of a table that has no column yet.
+    """
+    if not stage_table.value.adds_columns:
+        return ()
+    return session.recall_columns(stage_table.attempt, partial(_read_lacking_columns, session, planned, stage_table))
+
+
+def _read_lacking_columns(session: Session, planned: PlannedBatch, stage_table: StageTable) -> tuple[Column, ...]:
+    outcome = session.staging.read_job_outcome(stage_table.intermediate, planned.batch, stage_table.attempt)
+    if outcome is None or outcome.bad:
+        return ()
+    place = f"pipeline={session.pipeline.name} table={planned.table} batch={planned.batch}"
+    if not outcome.lacking.fields:
+        has_columns = stage_table.key_columns or stage_table.metadata or stage_table.value_columns != (NO_COLUMN,)
+        if not has_columns and outcome.count_records(planned.ranges.span).to_write:
+            # staged, these rows would wait for a table, and the records that make one for these rows
+            raise GiveUp(f"{place}: {NOTHING_TO_MAKE}")
+        return ()
+    most = stage_table.value.infer.max_new_columns
+    if outcome.lacking.fields > most:
+        names = ", ".join(column.name for column in outcome.lacking.columns[:MAX_SHOWN_COLUMNS])
+        raise GiveUp(
+            f"{place}: the records have new_fields={outcome.lacking.fields}, more than "
+            f"value.infer.max_new_columns={most}, in {names}; nothing was added; declare a MAP or a STRING in "
+            "value.schema for the object that holds them, or raise it"
+        )
+    return overlay_columns(planned.added, outcome.lacking.columns)
+
+
+def add_lacking_columns(table: TableSession, planned: PlannedBatch, stage_table: StageTable) -> bool:
+    """Add the columns that `find_lacking_columns` returns to a table that is there; False if there are none."""
+    added = find_lacking_columns(table.session, planned, stage_table)
+    if added:
+        table.add_columns(added).refresh().evolve()
+    return bool(added)
 
 
 def run_or_take_over(
@@ -126,9 +178,8 @@ def run_or_take_over(
         candidates = [_take_over(session, job, table) for table in job.tables]
         stage_tables = tuple(table for table in candidates if table is not None)
         if len(stage_tables) == len(job.tables):
-            log.info(
-                "taken over: pipeline=%s batch=%s attempts=%s", job.pipeline, job.batch, _replace_attempts(stage_tables)
-            )
+            attempts = ",".join(table.attempt for table in stage_tables)
+            log.info("taken over: pipeline=%s batch=%s attempts=%s", job.pipeline, job.batch, attempts)
             return stage_tables
     check()
     session.engine.run(job)
@@ -156,10 +207,6 @@ def find_unfinished_batch(
         unfinished
         for unfinished in signed
         if not unfinished.is_landed and unfinished.batch > above and unfinished.ranges.continues(ahead)
-    ]
-    fit = [
-        unfinished
-        for unfinished in fit
         if all(end <= (get_offset(log_end, t, p) or 0) for t, p, _, end in unfinished.ranges)
     ]
     best = max(fit, key=lambda unfinished: (unfinished.ranges.span, unfinished.batch), default=None)
@@ -173,14 +220,11 @@ def _take_over(session: Session, job: StageJob, table: StageTable) -> StageTable
         (unfinished.attempt for unfinished in signed if (unfinished.batch, unfinished.request) == (job.batch, request)),
         None,
     )
-    folder = None if attempt is None else session.staging.find_landing_folder(table.intermediate, job.batch, attempt)
-    outcome = None if attempt is None else session.staging.read_job_outcome(table.intermediate, job.batch, attempt)
-    if (
-        attempt is None
-        or folder is None
-        or outcome is None
-        or outcome.count_records(job.ranges.span).explain_imbalance()
-    ):
+    if attempt is None:
+        return None
+    folder = session.staging.find_landing_folder(table.intermediate, job.batch, attempt)
+    outcome = session.staging.read_job_outcome(table.intermediate, job.batch, attempt)
+    if folder is None or outcome is None or outcome.count_records(job.ranges.span).explain_imbalance():
         return None
     return replace(table, attempt=attempt, folder=folder, summary={**table.summary, "tidegate.attempt": attempt})
 
@@ -191,10 +235,6 @@ def compute_request_digest(job: StageJob, table: StageTable) -> str:
     normalized_table = replace(table, attempt="", property="", folder="", create=(), summary=summary)
     text = replace(job, tables=(normalized_table,), finder=None).to_json()
     return hashlib.sha256(json.dumps(json.loads(text), sort_keys=True).encode()).hexdigest()
-
-
-def _replace_attempts(tables: tuple[StageTable, ...]) -> str:
-    return ",".join(table.attempt for table in tables)
 
 
 @dataclass
@@ -256,7 +296,10 @@ class _CheckpointedEngine:
             if self.last_attempt not in self._earlier_attempts:
                 self._engine.run(job)
             return
-        digest = _compute_digest(job)
+        # a table that was missing at first, or had other columns, is there now
+        same_tables = tuple(replace(table, create=(), tries_plain=False) for table in job.tables)
+        same_job = replace(job, tables=same_tables, finder=job.finder and replace(job.finder, create=()))
+        digest = hashlib.sha256(same_job.to_json().encode()).hexdigest()
         if digest in self._earlier_jobs:
             return
         attempts = [table.attempt for table in (*job.tables, *([job.finder] if job.finder else []))]
@@ -268,11 +311,3 @@ class _CheckpointedEngine:
         self._engine.run(job)
         self._checkpoint.jobs.append(digest)
         self._checkpoint.ended_attempts += attempts
-
-
-def _compute_digest(job: StageJob) -> str:
-    # a table that was missing at first, or had other columns, is there now
-    finder = job.finder and replace(job.finder, create=())
-    same_tables = tuple(replace(table, create=(), tries_plain=False) for table in job.tables)
-    same_job = replace(job, tables=same_tables, finder=finder)
-    return hashlib.sha256(same_job.to_json().encode()).hexdigest()

@@ -5,7 +5,7 @@ what continues from the table's position. Staging touches neither a destination 
 """
 
 import logging
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 
 from tidegate.errors import NothingToDo, SomeTables, TidegateError, find_kind, join_tables
@@ -14,7 +14,7 @@ from tidegate.flush.heartbeat import heartbeat
 from tidegate.flush.plan import plan
 from tidegate.flush.refusals import format_refusals
 from tidegate.flush.stage import stage_tables
-from tidegate.model.batch import Plan, PlanScope, Refusal, StagedBatch
+from tidegate.model.batch import Plan, PlanScope, StagedBatch
 from tidegate.ports.session import Session
 from tidegate.spec.source import StartKind
 from tidegate.table.log import list_row_topics
@@ -44,7 +44,12 @@ def stage_new_batches(session: Session, report: Callable[[Plan], None] = lambda 
     stage_plan = plan_stage(expanded_session)
     report(stage_plan)
     batches, refused = stage_tables(expanded_session, stage_plan)
-    failure = _join_refusals(session, [*stage_plan.refusals, *refused])
+    refusals = [*stage_plan.refusals, *refused]
+    failure = (
+        join_tables(format_refusals(session, refusals), [find_kind(refusal.kind) for refusal in refusals])
+        if refusals
+        else None
+    )
     staged_tables = {batch.table for batch in batches}
     waiting_tables = find_waiting_tables(stage_plan, staged_tables, {refusal.table for refusal in refused})
     is_called = is_merge_called(expanded_session, staged_tables, waiting_tables)
@@ -92,12 +97,6 @@ def is_merge_called(session: Session, staged_tables: Set[str], waiting_tables: S
         or (observed.name in waiting_tables and count_mergeable(observed.queue) > 0)
         for observed in observed_tables
     )
-
-
-def _join_refusals(session: Session, refusals: Sequence[Refusal]) -> SomeTables | None:
-    if not refusals:
-        return None
-    return join_tables(format_refusals(session, refusals), [find_kind(refusal.kind) for refusal in refusals])
 
 
 def _settle_start(session: Session) -> None:

@@ -1,6 +1,6 @@
-"""The swap: one commit makes a written branch main and sets the properties that record it, or nothing changes.
+"""One try to publish: one commit makes a branch main and sets the properties that record it, or nothing changes.
 
-cut → write → check the head → audit → read the table again → publish.
+cut → write → check the head → audit → read the table again → swap.
 """
 
 import logging
@@ -12,7 +12,10 @@ from typing import TypeGuard, TypeVar
 from tidegate.errors import CommitRefused, GiveUp, OutcomeUnknown, RetryLater
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.merge.audits import BatchAudits, check_audits
+from tidegate.merge.owed import render_dead_letter_statements
+from tidegate.merge.write_mode import WRITTEN_AS_PROPERTY
 from tidegate.model import resource_names
+from tidegate.model.batch import StagedBatch
 from tidegate.model.table_state import Head, Reparenting, StagedSource, TableCommit, TableState
 from tidegate.ports.session import Session
 from tidegate.table.position import check_home
@@ -26,7 +29,6 @@ MAX_ROUNDS = len(RETRY_PAUSES_SECONDS) + 1  # then the task's own retry takes ov
 # Commits of one publish. They follow each other so fast that even a busy writer leaves room for one.
 MAX_SWAP_ATTEMPTS = 20
 ATTEMPT_PROPERTY = "tidegate.attempt"
-
 
 Guard = Callable[[TableSession], None]
 
@@ -46,6 +48,7 @@ class Attempt:
     tag: str | None = None  # moves in the commit that publishes, if there is one
     audits: BatchAudits | None = None  # what must hold on the branch before it becomes main
     source: StagedSource | None = None  # the staged rows that the statements read
+    batch_in_turn: StagedBatch | None = None  # whose rows these are, if they move the position
     conf: dict[str, str] = field(default_factory=dict)
     min_added_rows: int = 0  # if more than 0, a write without a snapshot is an error
     # how the branch may be put onto a newer main; None: the statements run again
@@ -107,19 +110,40 @@ def retry_commits(session: Session, place: str, try_commit: Callable[[], Result]
     raise RetryLater(f"{place}: other writers moved main {MAX_ROUNDS} times during the merge; it will be tried again")
 
 
-def write_on_branch(attempt: Attempt, *statements: str) -> Head:
-    """Cut the branch, run the statements on it, and return the one snapshot that they made.
+def publish_attempt(attempt: Attempt, *statements: str) -> Head:
+    """Run the statements on a branch, make it main, and return its snapshot. A failure drops the branch.
 
-    A destination without branches gets nothing yet: its publish runs the statements. A failure drops the branch.
+    Whatever is published comes this way, so that each attempt pays what it owes besides its rows (`owed.py`):
+
+    1. Dead letters of a batch in turn are written, or marked as read again, with its rows.
+    2. The rows are written and checked, and audits hold.
+    3. The branch becomes main. Its snapshot counts rows and bytes: `account` reads them.
     """
+    staged_batch = attempt.batch_in_turn
+    # 1.
+    letters = render_dead_letter_statements(attempt.table, staged_batch) if staged_batch else ()
+    # 2.
+    head = _write_on_branch(attempt, *letters, *statements)
+    if staged_batch:
+        written_as = attempt.summary[WRITTEN_AS_PROPERTY]
+        rows = staged_batch.counts.staged
+        log.info("%s: %s snapshot=%s rows=%s", written_as, attempt.prefix, head.snapshot_id, rows)
+    # 3.
+    return _swap(attempt, head)
+
+
+def _write_on_branch(attempt: Attempt, *statements: str) -> Head:
+    # a destination without branches gets nothing yet: its swap runs the statements
     if not attempt.table.has_branches:
         before = attempt.state.snapshot_id or 0
         return Head(before + 1, before, attempt.told_summary, statements)
     with _drop_branch_on_failure(attempt):
-        _cut_branch(attempt)
+        attempt.session.commits.start_branch(attempt.table.name, attempt.state, attempt.branch)
+        log.info("cut: %s branch=%s from snapshot=%s", attempt.prefix, attempt.branch, attempt.state.snapshot_id)
         if statements:
             audits = attempt.audits.request if attempt.audits else None
-            conf = _build_write_conf(attempt)
+            summary = {f"spark.sql.iceberg.snapshot-property.{k}": v for k, v in attempt.written_summary.items()}
+            conf = {**attempt.conf, **summary}
             pipeline = attempt.table.pipeline.name
             attempt.session.engine.run(
                 MergeJob(pipeline, attempt.batch, statements, conf=conf, audits=audits, table=attempt.table.name)
@@ -128,18 +152,6 @@ def write_on_branch(attempt: Attempt, *statements: str) -> Head:
         if statements and attempt.audits:
             check_audits(attempt.session.staging, attempt.prefix, attempt.audits)
         return head
-
-
-def _cut_branch(attempt: Attempt) -> None:
-    attempt.session.commits.start_branch(attempt.table.name, attempt.state, attempt.branch)
-    log.info("cut: %s branch=%s from snapshot=%s", attempt.prefix, attempt.branch, attempt.state.snapshot_id)
-
-
-def _build_write_conf(attempt: Attempt) -> dict[str, str]:
-    summary_conf = {
-        f"spark.sql.iceberg.snapshot-property.{key}": value for key, value in attempt.written_summary.items()
-    }
-    return {**attempt.conf, **summary_conf}
 
 
 def _find_head(attempt: Attempt, *, is_written: bool) -> Head:
@@ -188,8 +200,8 @@ def _drop_branch_on_failure(attempt: Attempt) -> Iterator[None]:
         raise
 
 
-def publish_head(attempt: Attempt, head: Head) -> Head:
-    """Make `head` main and return it as it then stands, with what changed. A failure drops the branch.
+def _swap(attempt: Attempt, head: Head) -> Head:
+    """Make `head` main and return it as it then stands.
 
     1. Read the table. After a lost answer it may have this commit already: then return.
     2. Stop if the guard raises: another run was faster.
@@ -203,15 +215,17 @@ def publish_head(attempt: Attempt, head: Head) -> Head:
         pauses = iter((*RETRY_PAUSES_SECONDS, 0.0))
         for _ in range(MAX_SWAP_ATTEMPTS):
             # 1.
-            table = _refresh_table(attempt)
-            state = table.require_state()
+            table = attempt.table.refresh()
+            if table.state is None:
+                raise CommitRefused(f"{attempt.prefix}: the table is gone")
+            state = table.state
             if state.uuid == table_commit.uuid and _carries_commit(attempt, table_commit, state):
                 return _read_published_head(attempt, head)
             # 2.
             attempt.guard(table)
             pause: float | None = 0.0
             # 3.
-            if _has_main_moved(table_commit, state):
+            if state.snapshot_id != table_commit.cut or state.schema_id != table_commit.schema_id:
                 moved_commit = _reparent_branch(attempt, table_commit, state)
                 if moved_commit is None:
                     continue
@@ -244,6 +258,7 @@ def _build_commit(attempt: Attempt, head: Head) -> TableCommit:
         raise CommitRefused(f"{attempt.prefix}: no snapshot to cut from")
     # only where the position moves: a backfill recognises its own commit by having no properties
     home = {} if attempt.tag is None else resource_names.describe_home(attempt.table.pipeline)
+    audits = attempt.audits if head.statements else None  # else they were asked on the branch
     return TableCommit(
         table=attempt.table.name,
         uuid=state.uuid,
@@ -257,25 +272,8 @@ def _build_commit(attempt: Attempt, head: Head) -> TableCommit:
         attempt=attempt.id,
         statements=head.statements,
         source=attempt.source if head.statements else None,
-        audits=_find_publish_audits(attempt, head),
+        audits=tuple(zip(audits.request.questions, audits.texts, strict=True)) if audits else (),
     )
-
-
-def _find_publish_audits(attempt: Attempt, head: Head) -> tuple[tuple[str, str], ...]:
-    if attempt.audits is None or not head.statements:
-        return ()
-    return tuple(zip(attempt.audits.request.questions, attempt.audits.texts, strict=True))
-
-
-def _refresh_table(attempt: Attempt) -> TableSession:
-    table = attempt.table.refresh()
-    if table.state is None:
-        raise CommitRefused(f"{attempt.prefix}: the table is gone")
-    return table
-
-
-def _has_main_moved(table_commit: TableCommit, state: TableState) -> bool:
-    return state.snapshot_id != table_commit.cut or state.schema_id != table_commit.schema_id
 
 
 def _reparent_branch(attempt: Attempt, table_commit: TableCommit, state: TableState) -> Head | None:
@@ -305,21 +303,17 @@ def _is_same_except_main(before: TableState, now: TableState) -> bool:
 
 
 def _carries_commit(attempt: Attempt, table_commit: TableCommit, state: TableState) -> bool:
+    commits = attempt.session.commits
+    if not table_commit.properties and attempt.table.has_branches:
+        return state.snapshot_id == table_commit.head
     if not table_commit.properties:
-        return _is_newest_commit(attempt, table_commit, state)
+        last = commits.read_head(attempt.table.name, resource_names.name_tag(attempt.table.pipeline.name))
+        return last is not None and last.summary.get(ATTEMPT_PROPERTY) == table_commit.attempt
     if any(state.marks.get(key) != value for key, value in table_commit.properties.items()):
         return False
     if table_commit.tag is None:
         return True
-    tagged = attempt.session.commits.read_head(attempt.table.name, table_commit.tag)
+    tagged = commits.read_head(attempt.table.name, table_commit.tag)
     if tagged is None or tagged.summary.get(ATTEMPT_PROPERTY) != table_commit.attempt:
         return False
     return tagged.snapshot_id == table_commit.head
-
-
-def _is_newest_commit(attempt: Attempt, table_commit: TableCommit, state: TableState) -> bool:
-    # for a commit that sets no property
-    if attempt.table.has_branches:
-        return state.snapshot_id == table_commit.head
-    last = attempt.session.commits.read_head(attempt.table.name, resource_names.name_tag(attempt.table.pipeline.name))
-    return last is not None and last.summary.get(ATTEMPT_PROPERTY) == table_commit.attempt

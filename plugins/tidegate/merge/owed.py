@@ -1,16 +1,18 @@
 """What a publish must do besides its rows, in this order.
 
 1. `evolve_memory`: the memory of deletes takes the key's types, before a batch.
-2. `render_dead_letter_statements`: dead letters are written, or marked as read again, with the rows of a batch.
+2. `render_dead_letter_statements`: dead letters are written, or marked as read again, with the rows of a batch in turn.
+   `publish_attempt`, which each attempt runs, asks for them.
 3. `account`: rows and bytes are counted by the published snapshot.
 4. `record_history`: history gets a row, for each batch and slice.
 5. `send_dead_letters`: dead letters go to `errors.topic`, before clean_up removes what a batch has staged.
+
+4 and 5 come behind the publish, and clean_up also finds compaction due: who has died right after a publish left them.
 """
 
 import json
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
@@ -144,10 +146,11 @@ class LetterFilter:
 
     def matches(self, letter: WaitingLetter) -> bool:
         place = (letter.topic, letter.partition, letter.offset)
+        since = None if self.since_ms is None else datetime.fromtimestamp(self.since_ms / 1000, UTC)
         return (
             (self.topic is None or letter.topic == self.topic)
             and (self.reason is None or self.reason.casefold() in letter.message.casefold())
-            and (self.since_ms is None or _is_since(letter.written_at, self.since_ms))
+            and (since is None or (letter.written_at is not None and letter.written_at >= since))
             and (not self.places or place in self.places)
         )
 
@@ -157,12 +160,6 @@ class LetterFilter:
 
 
 ALL_LETTERS = LetterFilter()
-
-
-def _is_since(written_at: datetime | None, since_ms: int) -> bool:
-    return written_at is not None and written_at >= datetime.fromtimestamp(since_ms / 1000, UTC)
-
-
 CONNECT_HEADER_PREFIX = "__connect.errors."
 CONNECT_STAGES = {"key": "KEY_CONVERTER", "value": "VALUE_CONVERTER"}
 
@@ -283,7 +280,7 @@ def record_history(session: Session, staged_batch: StagedBatch, published: Publi
     # a retried merge appends no second row; a crash right after the publish leaves the row out
     if published.outcome != PublishOutcome.PUBLISHED:
         return
-    with _log_failure(session, staged_batch.batch, published.table):
+    try:
         row = _build_row(session, staged_batch, published, staged_batch.batch)
         if isinstance(published, AppliedSlice):
             state = session.tables.read_state(published.table, session.pipeline.name)
@@ -292,7 +289,11 @@ def record_history(session: Session, staged_batch: StagedBatch, published: Publi
             row["backfill"] = f"{published.backfill} {published.slice}/{published.slices}"
         else:
             row["valid_through_ms"] = published.valid_through_ms
-        _append_row(session, row)
+        session.history.append_history(resource_names.name_control_table(session.pipeline), row)
+    except Exception as error:  # history must not fail a flush or a slice whose rows are published
+        place = f"pipeline={session.pipeline.name} batch={staged_batch.batch} table={published.table}"
+        log.warning("no history: %s: the batch is published, its row of history is lost: %s", place, error)
+        log.info("no history: %s", place, exc_info=error)
 
 
 def _build_row(
@@ -331,17 +332,3 @@ def _build_row(
         "valid_through_ms": None,
         "backfill": None,
     }
-
-
-def _append_row(session: Session, row: HistoryRow) -> None:
-    session.history.append_history(resource_names.name_control_table(session.pipeline), row)
-
-
-@contextmanager
-def _log_failure(session: Session, batch: int, table: str) -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:  # history must not fail a flush or a slice whose rows are published
-        place = f"pipeline={session.pipeline.name} batch={batch} table={table}"
-        log.warning("no history: %s: the batch is published, its row of history is lost: %s", place, error)
-        log.info("no history: %s", place, exc_info=error)

@@ -7,13 +7,13 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from tidegate.errors import NothingToDo, PublishedElsewhere, RetryLater, TidegateError
+from tidegate.flush.heartbeat import encode_records
 from tidegate.jobs.publish_job import PublishJob
 from tidegate.model.publication_progress import PartProgress, Progress, RunMode
 from tidegate.ports.publication_session import PublicationSession
 from tidegate.publications.plan import PlannedRun, plan_run
 from tidegate.publications.republish import RepublishRequest, plan_republish
 from tidegate.publications.status import read_publication_status
-from tidegate.table.heartbeat_records import encode_records
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from functools import cache, partial
 from typing import Any
 
 from tidegate.errors import CommitRefused, GiveUp, PositionLost, RetryLater, TidegateError, join_tables
-from tidegate.merge.attempt import begin_attempt_beside, publish_head, retry_commits, write_on_branch
+from tidegate.merge.attempt import begin_attempt_beside, publish_attempt, retry_commits
 from tidegate.merge.owed import account, record_history
 from tidegate.merge.statements import render_backfill_statements
 from tidegate.model import resource_names
@@ -94,7 +94,7 @@ def _merge_and_publish(slice_round: _SliceRound) -> AppliedSlice:
         source=StagedSource(table_slice.intermediate, slice_round.staged.parts),
     )
     statements = render_backfill_statements(table, slice_round.staged, attempt.branch, table_slice.intermediate)
-    head = publish_head(attempt, write_on_branch(attempt, *statements))
+    head = publish_attempt(attempt, *statements)
     with suppress(CommitRefused, RetryLater, GiveUp):  # without it, or its table, the slice is applied once more
         table.session.history.mark_applied(table_slice.intermediate, table_slice.number)
     log.info("applied: %s snapshot=%s", table_slice.prefix, head.snapshot_id)

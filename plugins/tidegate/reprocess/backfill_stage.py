@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tidegate.errors import GiveUp, PositionLost, RetryLater
-from tidegate.flush.added_columns import add_lacking_columns
 from tidegate.flush.stage_request import build_stage_table, list_skipped_records, make_room_for_letters
-from tidegate.flush.staged import read_staged_batch, run_or_take_over
+from tidegate.flush.staged import add_lacking_columns, read_staged_batch, run_or_take_over
 from tidegate.jobs.stage_job import StageJob
 from tidegate.merge.attempt import MAX_ROUNDS
 from tidegate.model import resource_names

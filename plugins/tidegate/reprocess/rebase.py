@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from tidegate.errors import ConfigurationError, GiveUp, RetryLater
-from tidegate.merge.attempt import begin_attempt, publish_head, retry_commits, write_on_branch
+from tidegate.merge.attempt import begin_attempt, publish_attempt, retry_commits
 from tidegate.merge.owed import find_known_topic_ids
 from tidegate.model import resource_names
 from tidegate.model.kafka_log import Log
@@ -244,7 +244,7 @@ def move_position(
         summary={**properties, **({"tidegate.rebase": mark} if is_moved else {})},
         moves_home=moves_home,
     )
-    publish_head(attempt, write_on_branch(attempt))
+    publish_attempt(attempt)
 
 
 def _check_unmoved(before: Position, table: TableSession) -> None:

@@ -8,7 +8,7 @@ from functools import partial
 
 from tidegate.errors import CommitRefused, ConfigurationError, GiveUp, PositionLost, RetryLater
 from tidegate.jobs.merge_job import MergeJob
-from tidegate.merge.attempt import begin_attempt_beside, publish_head, retry_commits, write_on_branch
+from tidegate.merge.attempt import begin_attempt_beside, publish_attempt, retry_commits
 from tidegate.merge.owed import ALL_LETTERS, LetterFilter, count_changes, cut_into_statements
 from tidegate.merge.scd2_statements import refuse_history, refuse_truncates
 from tidegate.merge.statements import render_replay_statements
@@ -134,7 +134,7 @@ def _begin_once(work: Replay) -> Replay:
     attempt = begin_attempt_beside(table, 1, guard, work.prefix, resource_names.REPLAY_ID)
     mark = BEGUN + attempt.id
     attempt = replace(attempt, properties={work.mark: mark}, summary=REPLAY_SUMMARY)
-    publish_head(attempt, write_on_branch(attempt))
+    publish_attempt(attempt)
     return replace(work, own_mark=mark)
 
 
@@ -181,7 +181,7 @@ def _replay_round(work: Replay, letters: LetterGroup) -> tuple[str, Head | None]
         min_added_rows=staged.counts.staged if work.is_append else 0,
     )
     statements = render_replay_statements(table, staged, attempt.branch, work.intermediate)
-    head = publish_head(attempt, write_on_branch(attempt, *statements))
+    head = publish_attempt(attempt, *statements)
     log.info("replayed: %s snapshot=%s", work.prefix, head.snapshot_id)
     return staged.attempt, head
 

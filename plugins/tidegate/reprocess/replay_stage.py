@@ -6,9 +6,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 from tidegate.errors import GiveUp, PositionLost, RetryLater
-from tidegate.flush.added_columns import add_lacking_columns
 from tidegate.flush.stage_request import build_stage_table
-from tidegate.flush.staged import read_staged_batch
+from tidegate.flush.staged import add_lacking_columns, read_staged_batch
 from tidegate.jobs.stage_job import DeadLetterSource, StageJob
 from tidegate.merge.attempt import MAX_ROUNDS
 from tidegate.merge.owed import ALL_LETTERS, LetterFilter, find_known_topic_ids
