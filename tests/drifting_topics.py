@@ -45,14 +45,14 @@ def _make_line(source: random.Random, number: int, step: int) -> Any:
     return source.choice([None, {}, line, line, {**line, "q": []}])
 
 
-def make_topic(seed: int, *, has_null_elements: bool = True) -> list[Record]:
+def make_topic(seed: int, *, has_null_elements: bool = True, is_respelled: bool = True) -> list[Record]:
     """The records of one topic: with later rows of the same keys, deletes, and names in another case from some time on.
 
     A record has every field, or lacks some of them. BigQuery takes no list with NULL among its elements.
     """
     source = random.Random(seed)
     kinds = {f"{kind}{number}": kind for number, kind in enumerate(source.sample(KINDS, 7))}
-    respelled = set(source.sample(sorted(kinds), 2))
+    respelled = set(source.sample(sorted(kinds), 2)) if is_respelled else set()
     records: list[Record] = []
     for step in range(RECORDS):
         key = source.randrange(IDS)

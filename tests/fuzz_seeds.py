@@ -221,6 +221,7 @@ def build_option_seeds() -> dict[str, tuple[ValueFormat, tuple[Column, ...], lis
                 {**ROW, "id": {"$numberLong": "7"}, "at": {"$date": 1000}, "raw": {"$binary": "AAH/", "$type": "00"}}
             ),
         ),
+        "msgpack as json": (ValueFormat("msgpack", unknown_fields="add"), COLUMNS, encode_msgpack()),
         "raw": (ValueFormat("raw"), (Column("v", "BIGINT"),), [bytes(8), b"\xff" * 8, b"\x00" * 7 + b"\x07"]),
         "raw double": (ValueFormat("raw", options={"endianness": "little"}), (Column("v", "DOUBLE"),), [bytes(8)]),
         "string number": (ValueFormat("string"), (Column("v", "DECIMAL(12,2)"),), [b"12.50", b"-7", b"1e3"]),

@@ -4,6 +4,7 @@ import json
 import re
 from typing import Any
 
+import msgpack
 import pytest
 from drifting_topics import RECORDS, list_rows, make_topic, normalize_row
 from tidegate.errors import BadRecord, GiveUp
@@ -130,6 +131,104 @@ def check_cuts(workbench: Any, group: int, cuts: tuple[int, ...]) -> None:
         for table, records in zip(tables, topics.values(), strict=True):
             rows = workbench.read_rows(table["name"].removeprefix("lake."))
             assert sorted(map(normalize_row, rows), key=lambda row: row["id"]) == list_rows(records), (cut, table)
+
+
+def pack(row: Any) -> bytes | None:
+    return None if row is None else bytes(msgpack.packb(row))
+
+
+WRITERS = {
+    "msgpack": ({"format": "msgpack"}, lambda _, row: pack(row)),
+    "enveloped": ({"json": {"envelope": True}}, lambda _, row: {"schema": None, "payload": row}),
+    "debezium": (
+        {"format": "debezium-json"},
+        lambda key, row: {"op": "u" if row else "d", "before": row or {"id": key}, "after": row},
+    ),
+    "maxwell": (
+        {"format": "maxwell-json"},
+        lambda key, row: {"type": "update" if row else "delete", "data": row or {"id": key}, "old": {"x": []}},
+    ),
+    "ogg": (
+        {"format": "ogg-json"},
+        lambda key, row: {"op_type": "I" if row else "D", "before": {"id": key}, **({"after": row} if row else {})},
+    ),
+}
+ROW_NAMES = ("data", "after", "payload", "before")  # columns, too, may have the names that hold rows
+
+
+def rename_fields(records: list[Any]) -> list[Any]:
+    names = sorted({name for _, row in records for name in row or {} if name != "id"})
+    new_names = {"id": "id", **dict(zip(names, [*ROW_NAMES, *names[len(ROW_NAMES) :]], strict=True))}
+    return [(key, row and {new_names[name]: field for name, field in row.items()}) for key, row in records]
+
+
+def check_formats(workbench: Any, names: tuple[str, ...], seed: int) -> None:
+    topics = {
+        name: (workbench.topic(), rename_fields(make_topic(seed + number, is_respelled=False)))
+        for number, name in enumerate(names)
+    }
+    for name, (topic, records) in topics.items():
+        workbench.produce(topic, *(({"id": key}, WRITERS[name][1](key, row)) for key, row in records))
+    for cut in (RECORDS, 8):
+        tables: list[Any] = [
+            {
+                "name": f"lake.formats{seed}_{cut}.{name}", "topics": [topic],
+                "value": {**WRITERS[name][0], "unknown_fields": "add"},
+            }
+            for name, (topic, _) in topics.items()
+        ]  # fmt: skip
+        pipeline = f"formats{seed}_{cut}"
+        topic_names = [topic for topic, _ in topics.values()]
+        workbench.pipeline(pipeline, topic_names, key=KEY, tables=tables, merge={"max_records": cut})
+        workbench.drain(pipeline)
+        for table, (_, records) in zip(tables, topics.values(), strict=True):
+            rows = workbench.read_rows(table["name"].removeprefix("lake."))
+            assert sorted(map(normalize_row, rows), key=lambda row: row["id"]) == list_rows(records), (cut, table)
+
+
+def test_tables_of_other_formats_are_equal_however_their_topics_are_cut(workbench) -> None:
+    check_formats(workbench, ("msgpack", "maxwell"), 3)
+
+
+@pytest.mark.repeats("test_tables_of_other_formats_are_equal_however_their_topics_are_cut")
+@pytest.mark.parametrize("seed", range(4, 24, 5))
+def test_tables_of_every_format_are_equal_however_their_topics_are_cut(workbench, seed: int) -> None:
+    check_formats(workbench, tuple(WRITERS), seed)
+
+
+def test_update_of_some_columns_keeps_a_column_that_records_made(workbench) -> None:
+    """An operation of GoldenGate leaves out what did not change, and a message of Canal holds several rows."""
+    topics = [workbench.topic(), workbench.topic()]
+    tables: list[Any] = [
+        {"name": f"lake.parts.{name}", "topics": [topic], "value": {"format": name, "unknown_fields": "add"}}
+        for name, topic in zip(("ogg-json", "canal-json"), topics, strict=True)
+    ]
+    for table in tables:
+        table["name"] = table["name"].replace("-json", "")
+    workbench.pipeline("parts", topics, key=KEY, tables=tables)
+    workbench.produce(
+        topics[0],
+        ({"id": 1}, {"op_type": "I", "after": {"id": 1, "n": 1, "tags": []}}),
+        ({"id": 2}, {"op_type": "I", "after": {"id": 2, "n": 2}}),
+    )
+    rows = [{"id": "1", "n": "1", "gone": None}, {"id": "2", "n": "[]", "gone": None}]
+    workbench.produce(topics[1], (None, {"type": "INSERT", "isDdl": False, "table": "t", "data": rows}))
+    workbench.flush("parts")
+    workbench.produce(
+        topics[0],
+        ({"id": 1}, {"op_type": "U", "before": {"id": 1}, "after": {"id": 1, "tags": ["a"]}}),
+        ({"id": 2}, {"op_type": "U", "before": {"id": 2}, "after": {"id": 2, "n": None, "late": {"x": 1}}}),
+    )
+    changed = {"type": "UPDATE", "isDdl": False, "table": "t", "data": [{"id": "1", "n": "1.50", "late": "x"}]}
+    workbench.produce(topics[1], (None, changed))
+    workbench.flush("parts")
+    assert workbench.read_rows("parts.ogg") == [
+        {"id": 1, "n": 1, "tags": ["a"], "late": None}, {"id": 2, "n": None, "tags": [], "late": {"x": 1}},
+    ]  # fmt: skip
+    assert workbench.read_rows("parts.canal") == [
+        {"id": 1, "n": "1.50", "late": "x"},
+        {"id": 2, "n": "[]", "late": None},
+    ]
 
 
 def parse_objects(row: dict[str, Any]) -> dict[str, Any]:

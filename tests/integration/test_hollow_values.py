@@ -1,6 +1,7 @@
 """Values in which no scalar lies become null, at every level, and no other text changes."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from drifting_topics import drop_nothing
@@ -19,10 +20,11 @@ CASES = {
 EVENTS = {
     '{"op": "c", "after": {"a": null, "b": [{}]}, "s": {}}': '{"op": "c", "after": {"a": null, "b": null}, "s": null}',
     '{"payload": {"after": {"a": {}}, "before": {}}}': '{"payload": {"after": {"a": null}, "before": {}}}',
+    '{"after": {"old": {}, "b": {"old": [], "c": 1}}}': '{"after": {"old": null, "b": {"old": null, "c": 1}}}',
 }
 
 
-def replace(spark: Any, texts: list[str], rows: tuple[str, ...] = ()) -> list[str]:
+def replace(spark: Any, texts: list[str], rows: Sequence[tuple[str, ...]] = ()) -> list[str]:
     from tidegate_spark.fields.json.hollow_values import render_without_hollow_values
 
     frame = spark.createDataFrame([(number, text) for number, text in enumerate(texts)], "n INT, text STRING")
@@ -32,7 +34,7 @@ def replace(spark: Any, texts: list[str], rows: tuple[str, ...] = ()) -> list[st
 
 def test_value_without_a_scalar_is_null_and_other_text_stays(spark) -> None:
     assert replace(spark, [*CASES]) == [text if expected is None else expected for text, expected in CASES.items()]
-    rows = ("payload", "after", "before")
+    rows = [("after",), ("before",), ("old",), ("payload",), ("payload", "after"), ("payload", "before")]
     assert replace(spark, [*EVENTS], rows) == [*EVENTS.values()]
 
 

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 import msgpack
@@ -66,7 +67,7 @@ def build_table(name: str, word: str, **options: Any) -> StageTable:
 
 def stage(spark: Any, table: StageTable, values: list[bytes], *, is_plain: bool = False) -> Any:
     """What a pass counts, and what it says of the fields."""
-    from tidegate_spark.stage.record_pass import build_outcome, build_pass, count_unknown_fields
+    from tidegate_spark.stage.record_pass import build_outcome, build_pass, count_unknown_fields, infer_lacking_columns
 
     rows = [(b"1", value, "t", number % 2, number // 2, None) for number, value in enumerate(values)]
     schema = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT"
@@ -76,7 +77,8 @@ def stage(spark: Any, table: StageTable, values: list[bytes], *, is_plain: bool 
     counts, staged_rows = build_pass(ranges, table, records, is_plain=is_plain)
     staged_rows.write.format("noop").mode("overwrite").save()
     observed = counts.read(staged_rows)
-    return build_outcome(observed, ranges, table, count_unknown_fields(observed, records, table))
+    unknown_fields = count_unknown_fields(observed, records, table)
+    return build_outcome(observed, ranges, table, unknown_fields, infer_lacking_columns(observed, records, table))
 
 
 @pytest.mark.repeats(
@@ -162,6 +164,90 @@ def test_refused_field_makes_its_record_bad(spark, name: str) -> None:
     middle = ["none", "lines"] if name == "canal-json" else [None, "lines.q"]
     assert names == [None, "zip", *middle, "tags", "zip"]
     assert "value.unknown_fields" in reasons[1][0]
+
+
+MADE = {
+    "Name": "STRING", "at": "STRUCT<`city`: STRING, `zip`: BIGINT>",
+    "lines": "ARRAY<STRUCT<`n`: BIGINT, `q`: BOOLEAN, `sku`: STRING>>", "other": "STRUCT<`a`: BIGINT>",
+    "tags": "ARRAY<BIGINT>", "zip": "STRING",
+}  # fmt: skip
+MADE_VALUES = [
+    {"Name": "a"}, {"Name": "b", "zip": "1"}, {},
+    {"lines": [{"sku": "a", "n": 1, "q": True}, {"sku": "b", "n": None, "q": False}], "at": {"city": "c", "zip": 5}},
+    {"Name": "c", "tags": [1], "other": {"a": 1}}, {"zip": "7"},
+]  # fmt: skip
+CANAL_MADE = {"Name": ["a", "b", None, None, "c", None], "zip": [None, "1", None, None, None, "7"]}
+
+
+@pytest.mark.repeats(
+    "test_columns_are_made_of_each_format[msgpack]",
+    "json",
+    "enveloped",
+    "debezium-json",
+    "maxwell-json",
+    "ogg-json",
+    "canal-json",
+)
+@pytest.mark.parametrize("name", FORMATS)
+def test_columns_are_made_of_each_format(spark, name: str) -> None:
+    """And filled by the second pass, with NULL for what holds no scalar. Canal's columns are texts, as its values."""
+    from tidegate.flush.stage_request import NO_COLUMN
+
+    table = replace(build_table(name, "add", fixed=("id",)), value_columns=(NO_COLUMN,))
+    values = [encode(name, row) for row in ROWS]
+    outcome = stage(spark, table, values)
+    assert (outcome.staged, outcome.bad, outcome.first_bad) == (6, 0, None)
+    columns = {column.name: column.type for column in outcome.lacking.columns}
+    wide = replace(table, value_columns=outcome.lacking.columns)
+    assert not stage(spark, wide, values).lacking.columns
+    rows = decode(spark, wide, [(b"1", value) for value in values], "value_struct")
+    if name == "canal-json":
+        assert set(columns.values()) == {"STRING"}
+        assert {made: [row[made] for (row,) in rows] for made in CANAL_MADE} == CANAL_MADE
+        return
+    assert columns == MADE
+    nothing = dict.fromkeys(MADE)
+    assert [row.asDict(recursive=True) for (row,) in rows] == [{**nothing, **row} for row in MADE_VALUES]
+
+
+MSGPACK_VALUES = {
+    "whole": 7, "big": 2**64 - 1, "half": 1.5, "raw": b"\x00\xff", "nan": float("nan"), "flag": True,
+    "at": msgpack.Timestamp(1, 500), "by_number": {2: "a", True: None}, "own": msgpack.ExtType(5, b"x"),
+}  # fmt: skip
+MSGPACK_TEXTS = {
+    "whole": "7", "big": "18446744073709551615", "half": "1.5", "raw": "AP8=", "nan": "nan", "flag": "true",
+    "at": "1970-01-01T00:00:01.000000500Z", "by_number": '{"2":"a","true":null}', "own": "eA==",
+}  # fmt: skip
+
+
+def test_every_value_of_messagepack_fills_a_text_and_declared_columns_keep_their_types(spark) -> None:
+    texts = tuple(Column(name, "STRING") for name in MSGPACK_VALUES)
+    value_format = ValueFormat(format="msgpack", unknown_fields="add")
+    records = [
+        (b"1", msgpack.packb({"id": 1, **MSGPACK_VALUES})),
+        (b"1", b"\x81\xa1a"),
+        (b"1", b"\x91\x01"),
+        (b"1", None),
+    ]
+    found = decode(spark, build_stage_table(value_format, texts, KEYS), records, "value_struct", "reason", "op")
+    assert (found[0][0].asDict(), found[0][1:]) == (MSGPACK_TEXTS, (None, "u"))
+    reasons = ["the value is not MessagePack", "the value is not a MessagePack map", None]
+    assert [reason for _, reason, _ in found[1:]] == reasons
+    assert found[3][2] == "d"
+    typed = {
+        "whole": "INT",
+        "big": "DECIMAL(20,0)",
+        "half": "FLOAT",
+        "raw": "BINARY",
+        "flag": "BOOLEAN",
+        "at": "TIMESTAMP",
+    }
+    columns = tuple(Column(name, kind) for name, kind in typed.items())
+    cut = replace(value_format, nanoseconds="truncate")
+    ((row, reason),) = decode(spark, build_stage_table(cut, columns, KEYS), records[:1], "value_struct", "reason")
+    assert reason is None
+    assert (row.whole, row.big, row.half, bytes(row.raw), row.flag) == (7, 2**64 - 1, 1.5, b"\x00\xff", True)
+    assert row["at"] == datetime.fromtimestamp(1)
 
 
 SCHEMA_ID_CASES = [

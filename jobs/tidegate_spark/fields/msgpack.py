@@ -5,6 +5,8 @@ containers only the header is read, so that neither a false count nor false nest
 become text, which Spark's SQL converts by the rules of all formats.
 """
 
+import base64
+import json
 import re
 import struct
 from collections.abc import Callable
@@ -18,6 +20,7 @@ from tidegate_spark.fields.arrow_decoder import DecodingError, PartialRowError, 
 Shape = dict[str, Any]
 NIL = 0xC0
 MAX_DEPTH = 1_024  # the library's own limit
+MAX_TEXT_DEPTH = 200  # of a record that is read as JSON
 MAX_NAME_CHARACTERS = 200
 MAPS = frozenset((*range(0x80, 0x90), 0xDE, 0xDF))
 LISTS = frozenset((*range(0x90, 0xA0), 0xDC, 0xDD))
@@ -43,6 +46,39 @@ NUMBER_PATTERN = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]
 def build_decoder(shape: Shape, part: str) -> Callable[[Any], Any]:
     """Return a function of an Arrow array of bytes to structs of `row` and `reason`, NULL if the row is good."""
     return build_arrow_decoder(lambda: MapDecoder(shape, part).decode, lambda: to_arrow_type(shape), part)
+
+
+def build_transcriber(part: str) -> Callable[[Any], Any]:
+    """Return a function of an Arrow array of bytes to structs of `row`, whose one field is the record as JSON."""
+    return build_arrow_decoder(lambda: Transcriber(part).transcribe, to_text_type, part)
+
+
+def to_text_type() -> Any:
+    import pyarrow as pa
+
+    return pa.struct([("text", pa.string())])
+
+
+class Transcriber:
+    """Writes records as JSON, with null for each value in which no scalar lies.
+
+    Bytes are base64, NaN and infinite numbers texts, times ISO 8601.
+    """
+
+    def __init__(self, part: str) -> None:
+        self._part = part
+
+    def transcribe(self, value: bytes | None) -> tuple[dict[str, Any] | None, str | None] | None:
+        return decode_or_explain(self._write_record, value, f"the {self._part} is not MessagePack")
+
+    def _write_record(self, value: bytes) -> dict[str, Any]:
+        reader = _Reader(value, self._part, set())
+        if reader.peek() not in MAPS:
+            raise DecodingError(f"the {self._part} is not a MessagePack map")
+        text = reader.write_json()
+        if not reader.is_at_end:
+            raise DecodingError(f"the {self._part} has bytes after its MessagePack map")
+        return {"text": text}
 
 
 class MapDecoder:
@@ -162,6 +198,35 @@ class _Reader:
             self._refuse_other_spelling(shape, names)
         return row, names
 
+    def write_json(self, path: str = "", depth: int = 0) -> str | None:
+        """Return what follows as JSON; None if no scalar lies in it."""
+        first = self.peek()
+        if first not in CONTAINERS:
+            value = self._read_scalar({"path": path})
+            text = _write_scalar(value)
+            if text is None and value is not None:
+                raise self._build_error({"path": path}, "is a time outside of the years 1 to 9999")
+            return text
+        if depth > MAX_TEXT_DEPTH:
+            raise self._build_error({"path": path}, f"is nested deeper than {MAX_TEXT_DEPTH} levels")
+        if first in MAPS:
+            return self._write_object(path, depth)
+        elements = [self.write_json(path, depth + 1) for _ in range(self._read_array_header())]
+        values = ",".join(element or "null" for element in elements)
+        return f"[{values}]" if any(elements) else None
+
+    def _write_object(self, path: str, depth: int) -> str | None:
+        values = dict[str, str | None]()
+        for _ in range(self._read_map_header()):
+            name = None if self.peek() in CONTAINERS else _write_name(self._read_scalar({"path": path}))
+            if name is None:
+                raise self._build_error({"path": path}, "has a field whose name is no text and no number")
+            if name in values:
+                raise self._build_error({"path": path}, f"has the field {name} twice")
+            values[name] = self.write_json((f"{path}.{name}" if path else name)[:MAX_NAME_CHARACTERS], depth + 1)
+        fields = (f"{json.dumps(name, ensure_ascii=False)}:{value or 'null'}" for name, value in values.items())
+        return f"{{{','.join(fields)}}}" if any(values.values()) or not depth else None
+
     def _read_or_note(self, name: str, shape: Shape, problems: list[DecodingError]) -> Any:
         # what follows a value that the column does not hold is still read
         start = self._tell()
@@ -245,6 +310,29 @@ def to_arrow_type(shape: Shape) -> Any:
         case _:
             arrow_type = pa.decimal128(*_split_decimal(kind))
     return arrow_type
+
+
+def _write_name(value: Any) -> str | None:
+    # a map's keys may be numbers, true and false
+    if isinstance(value, str):
+        return value
+    return json.dumps(value) if isinstance(value, int | float) else None
+
+
+def _write_scalar(value: Any) -> str | None:
+    from msgpack import ExtType
+
+    if value is None:
+        return None
+    if isinstance(value, bytes | ExtType):
+        data = value.data if isinstance(value, ExtType) else value
+        return f'"{base64.b64encode(data).decode()}"'
+    if isinstance(value, float) and not isfinite(value):
+        return f'"{value}"'
+    if isinstance(value, str | int | float):
+        return json.dumps(value, ensure_ascii=False)
+    moment = _format_timestamp(value)
+    return None if moment is None else f'"{moment}"'
 
 
 def _convert_leaf(value: Any, shape: Shape) -> Any:  # noqa: PLR0911 (one for each kind of column)

@@ -192,7 +192,7 @@ def _decode_enveloped(records: DataFrame, table: StageTable) -> DecodedValue:
         f"CASE WHEN {delete} THEN NULL {render_header_cases('value', table.value.options)} "
         f"{render_unreadable_cases('j', fields.render_misfits('value_text', 'row', ('$.payload',)))} "
         "WHEN row IS NULL THEN 'the value has no payload: it is not in an envelope' "
-        f"{render_no_column_case(payload, 'row', fields, known_fields)} "
+        f"{'' if table.value.adds_columns else render_no_column_case(payload, 'row', fields, known_fields)} "
         f"{render_respelled_case(payload, 'row', fields)} "
         f"ELSE {render_inner_reason('row', fields, 'the value', PAYLOAD)} END AS located_reason",
         *list_unknown_fields(table, "row", known_fields, [PAYLOAD]),

@@ -1,5 +1,6 @@
 """msgpack: a MessagePack map with the columns as fields, decoded in batches outside of the JVM."""
 
+from dataclasses import replace
 from typing import Any
 
 from pyspark import cloudpickle
@@ -14,6 +15,7 @@ from tidegate_spark.fields import arrow_decoder, msgpack
 from tidegate_spark.fields.json.objects import Fields
 from tidegate_spark.fields.json.unknown_fields import UNKNOWN_FIELDS
 from tidegate_spark.formats.decoded import NO_REASON, ROW, TOMBSTONE_DELETES, DecodedKey, DecodedValue
+from tidegate_spark.formats.json import decode_value as decode_json
 from tidegate_spark.formats.json import (
     get_units,
     list_key_fields,
@@ -39,6 +41,9 @@ def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
 
 
 def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
+    """A record whose fields may become columns is read as JSON: its columns take what that format's columns take."""
+    if table.value.adds_columns:
+        return _decode_as_json(records, table)
     fields = Fields(table.value_columns, get_units(table), NO_TEXT)
     keys = list_key_fields(table, NO_TEXT)
     shape = {**_build_shape(fields), "known": [column.name for column in list_known_fields(table).columns]}
@@ -68,6 +73,17 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         doubts=fields.render_doubts("p.row"),
         columns_of_unlocated={column.name: strip_alias(sql, column.name) for column, sql in read_columns},
     )
+
+
+def _decode_as_json(records: DataFrame, table: StageTable) -> DecodedValue:
+    text_type = from_arrow_type(arrow_decoder.build_result_type(msgpack.to_text_type()))
+    transcribe = F.arrow_udf(msgpack.build_transcriber("value"), text_type)
+    texts = records.withColumn("p", transcribe(F.col("value")))
+    # a value that cannot be read is no delete
+    texts = texts.withColumn("value_text", F.expr("CASE WHEN value IS NOT NULL THEN coalesce(p.row.text, '') END"))
+    decoded = decode_json(texts, table)
+    reason = F.expr("coalesce(p.reason, located_reason)")
+    return replace(decoded, records=decoded.records.withColumn("located_reason", reason))
 
 
 def _decode_part(part: str, data: Column, shape: Shape) -> Any:

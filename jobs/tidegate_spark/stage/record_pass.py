@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from pyspark.sql.utils import is_remote
-from tidegate.formats.registry import get_format
+from tidegate.formats.registry import Encoding, get_format
 from tidegate.jobs.stage_job import StageTable
 from tidegate.jobs.stage_outcome import (
     DELETE_COUNTS,
@@ -131,6 +131,8 @@ def infer_lacking_columns(observed: dict[str, Any], records: DataFrame, table: S
         return GrownColumns()
     infer = table.value.infer
     kinds = gather_kinds(_read_unknown_fields(records, table))
+    if get_format(table.value.format).is_flat:  # each value is read as a text
+        kinds = {steps: {"STRING"} for steps in kinds if len(steps) == 1}
     lacking = grow_columns(table.value_columns, set(table.fixed), kinds, infer)
     return replace(lacking, columns=lacking.columns[: infer.max_new_columns])
 
@@ -161,9 +163,7 @@ def decode(records: DataFrame, table: StageTable, *, is_plain: bool = False) -> 
     """
     is_name_registry = table.naming is not None and table.naming.name is None
     unnamed = "name_reason" if is_name_registry else "NULL"
-    if table.value.adds_columns:
-        rows = ("payload", "after", "before") if get_format(table.value.format).is_change_event else ()
-        records = records.withColumn("value_text", F.expr(render_without_hollow_values("value_text", rows)))
+    records = _drop_hollow_values(records, table)
     if is_plain:
         decoded_value = decode_plain_value(records, table)
     else:
@@ -202,6 +202,17 @@ def decode(records: DataFrame, table: StageTable, *, is_plain: bool = False) -> 
             }
         )
     return add_old_key_deletes(fated, decoded_value, table) if decoded_value.previous_key else fated
+
+
+def _drop_hollow_values(records: DataFrame, table: StageTable) -> DataFrame:
+    record_format = get_format(table.value.format)
+    # a flat row has texts alone; MessagePack is no text yet
+    if not table.value.adds_columns or record_format.is_flat or record_format.encoding is not Encoding.OBJECT:
+        return records
+    rows = [(name,) for name in (*record_format.event.rows, "old")] if record_format.event else []
+    if record_format.is_enveloped or table.value.options.get("envelope"):
+        rows += [("payload",), *(("payload", *path) for path in rows)]
+    return records.withColumn("value_text", F.expr(render_without_hollow_values("value_text", rows)))
 
 
 def _judge_owner(reasoned: DataFrame, decoded_value: DecodedValue, table: StageTable, *, is_plain: bool) -> DataFrame:

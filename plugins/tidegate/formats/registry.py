@@ -87,7 +87,6 @@ class RecordFormat:
     - `is_change_event`: the row is a part of the record. `knows_truncate`: an event may empty the table.
     - `is_enveloped`: Kafka Connect's schema may stand beside each payload. `counts_days`: a number is a date in days.
     - `has_plain_pass`: objects of flat columns, without any option, may be read by short expressions first.
-    - `makes_columns`: fields that no column holds may become columns.
     - `shows_deleted_row`: an event says what was deleted; the tombstone behind it only repeats that.
     - `may_leave_out`: an update may leave out unchanged columns.
     - `unavailable_value`: what the source writes in place of a large value that did not change.
@@ -114,7 +113,6 @@ class RecordFormat:
     is_enveloped: bool = False
     counts_days: bool = False
     has_plain_pass: bool = False
-    makes_columns: bool = False
     knows_truncate: bool = False
     shows_deleted_row: bool = False
     may_leave_out: bool = False
@@ -189,7 +187,7 @@ _OGG_METADATA = {
 
 # in the order in which messages name them
 _FORMATS = (
-    RecordFormat("json", encoder="json", options="json", has_plain_pass=True, makes_columns=True),
+    RecordFormat("json", encoder="json", options="json", has_plain_pass=True),
     RecordFormat(
         "avro",
         encoder="avro",
@@ -224,7 +222,6 @@ _FORMATS = (
         option_names=CONNECT_JSON_OPTIONS,
         is_change_event=True,
         is_enveloped=True,
-        makes_columns=True,
         counts_days=True,
         knows_truncate=True,
         shows_deleted_row=True,

@@ -21,6 +21,7 @@ from tidegate_spark.fields.json.unreadable import render_unreadable_cases
 from tidegate_spark.fields.text import render_conversion, render_is_lossy
 from tidegate_spark.formats.change_events.row_messages import (
     MessageFields,
+    RowPlace,
     decode_row_messages,
     list_all_columns,
     render_lacking_cases,
@@ -51,6 +52,7 @@ UNKEPT = {
     for word, name in (("ingestion-timestamp", "ts"), ("event-timestamp", "es"))
 }
 ROW_TEXT = render_part("value_text", "$.data[0]")  # all rows of a message have the same columns
+ROW_PLACE = RowPlace(ROW_TEXT, "get(datas, 0)", ())
 OLD_ROWS = render_part("value_text", "$.old")
 ROW_NAMES = (
     f"transform(from_json({render_part('value_text', '$.data')}, 'ARRAY<MAP<STRING, STRING>>'), "
@@ -149,7 +151,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         "WHEN coalesce(size(datas), 0) < 1 THEN concat('the message has no data: type=', e.type) "
         "WHEN exists(datas, d -> d IS NULL) THEN concat('the message has null in place of a row: type=', e.type) "
         f"WHEN {ROWS_DIFFER} THEN concat('the rows of the message do not have the same columns: type=', e.type) "
-        f"{render_lacking_cases(ROW_TEXT, 'get(datas, 0)', (fields, keys), ())} END AS own_reason",
+        f"{render_lacking_cases(table, ROW_PLACE, (fields, keys))} END AS own_reason",
         *list_unknown_fields(table, "datas", fields, [("data",)], is_list=True),
     )
     return replace(

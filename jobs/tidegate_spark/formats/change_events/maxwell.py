@@ -11,6 +11,7 @@ from tidegate_spark.fields.json.text import render_part
 from tidegate_spark.fields.json.unreadable import render_unreadable_cases
 from tidegate_spark.formats.change_events.row_messages import (
     MessageFields,
+    RowPlace,
     decode_row_messages,
     list_all_columns,
     render_lacking_cases,
@@ -29,6 +30,7 @@ METADATA = {
     "ingestion-timestamp": render_timestamp("e.ts", "seconds", "TIMESTAMP"),
 }
 ROW_TEXT = render_part("value_text", "$.data")
+ROW_PLACE = RowPlace(ROW_TEXT, "e.data", ("data",))
 OLD_ROWS = f"concat('[', {render_part('value_text', '$.old')}, ']')"
 METADATA_FIELDS = {"primary-key-columns": "primary_key_columns: ARRAY<STRING>"}
 
@@ -60,7 +62,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         f"WHEN event_op IS NULL AND e.type NOT IN ({ignored_types}) AND NOT e.type RLIKE '{SCHEMA_CHANGE_PATTERN}' "
         "THEN concat('the message has an unknown type=', e.type) "
         "WHEN event_op IS NOT NULL AND datas IS NULL THEN concat('the message has no data: type=', e.type) "
-        f"{render_lacking_cases(ROW_TEXT, 'e.data', (fields, keys), ('data',))} END AS own_reason",
+        f"{render_lacking_cases(table, ROW_PLACE, (fields, keys))} END AS own_reason",
         *list_unknown_fields(table, "e.data", fields, [("data",)]),
     )
     unkept = {"ingestion-timestamp": render_is_unkept("e.ts", METADATA["ingestion-timestamp"])}

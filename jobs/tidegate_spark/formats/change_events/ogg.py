@@ -15,6 +15,7 @@ from tidegate_spark.fields.lossless import render_is_text_lossy, render_text_con
 from tidegate_spark.formats.change_events.row_messages import (
     UPDATE,
     MessageFields,
+    RowPlace,
     decode_row_messages,
     list_all_columns,
     render_keys_differ,
@@ -29,6 +30,7 @@ AFTER_TEXT, BEFORE_TEXT = (render_part("value_text", f"$.{row}") for row in ("af
 OLD_ROWS = f"concat('[', {BEFORE_TEXT}, ']')"
 OLD_NAMES = f"json_object_keys({BEFORE_TEXT})"
 ROW_TEXT = f"CASE WHEN e.op_type = 'D' THEN {BEFORE_TEXT} ELSE {AFTER_TEXT} END"
+ROW_PLACE = RowPlace(ROW_TEXT, "data", ("after", "before"))
 POSITION_TYPE = Primitive("DECIMAL(38,0)")
 POSITION = "try_cast(e.pos AS DECIMAL(38,0))"
 POSITION_CASE = (
@@ -82,7 +84,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         *(["CASE WHEN old IS NOT NULL THEN array(old) END AS olds"] if keys.columns else []),
         f"CASE WHEN value IS NULL THEN NULL {render_unreadable_cases('j', misfits)} {_render_unknown_cases(table)} "
         f"{POSITION_CASE if 'pos' in words else ''} "
-        f"{render_lacking_cases(ROW_TEXT, 'data', (fields, keys), ('after', 'before'), other_cases)} END AS own_reason",
+        f"{render_lacking_cases(table, ROW_PLACE, (fields, keys), other_cases)} END AS own_reason",
         *list_unknown_fields(table, "e.after", fields, [("after",)]),
     )
     absent = {c.name: _render_is_absent(c.name) for c in fields.columns}

@@ -88,15 +88,25 @@ def _render_row_change(is_truncate: str, table: StageTable) -> str:
     )
 
 
+class RowPlace(NamedTuple):
+    """A message's row as JSON text and parsed, in SQL, and the fields of the message that may hold it."""
+
+    text: str
+    row: str
+    fields: tuple[str, ...]
+
+
 def render_lacking_cases(
-    text: str, row: str, fields: tuple[Fields, Fields], places: tuple[str, ...], other_cases: str = ""
+    table: StageTable, place: RowPlace, fields: tuple[Fields, Fields], other_cases: str = ""
 ) -> str:
-    """Return the last of `WHEN … THEN …` for a row, in the object `text`, that lacks all columns, or a key's field.
+    """Return the last of `WHEN … THEN …` for a row that lacks all columns, or a key's field.
 
     `fields` are those of all columns and of the key.
     """
+    text, row, places = place
     rows, keys = fields
-    alien = f"{render_no_column_case(text, row, rows, rows)} {render_respelled_case(text, row, rows)}"
+    alien = "" if table.value.adds_columns else render_no_column_case(text, row, rows, rows)
+    alien = f"{alien} {render_respelled_case(text, row, rows)}"
     missing = render_missing_cases(text, row, keys, "the value") if keys.columns else ""
     lacks = f"CASE WHEN event_op IS NOT NULL THEN CASE {missing} END END" if missing else NO_REASON
     behind = f"coalesce({lacks}, CASE {other_cases} END)" if other_cases.strip() else lacks

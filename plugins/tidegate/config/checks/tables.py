@@ -12,7 +12,6 @@ from tidegate.config.models.sequence_groups import needs_no_offsets
 from tidegate.config.parsing.ddl import check_audit, check_condition
 from tidegate.config.parsing.problems import Problems, format_key_path, refuse_secrets, suggest_closest
 from tidegate.config.parsing.yaml_document import KeyPath
-from tidegate.formats.registry import FORMATS, get_format
 from tidegate.model.resource_names import get_branch_suffix
 from tidegate.spec.pipeline import Catalog
 from tidegate.spec.table_template import FIELD_PATTERN, is_template, split_template
@@ -138,11 +137,8 @@ def _check_added_columns(table: TableModel, model: PipelineModel, path: KeyPath,
             findings.add((*at, "infer"), "of columns that records make; set unknown_fields: add, or leave it out")
         return
     word = (*at, "unknown_fields")
-    if not get_format(value.format).makes_columns:
-        formats = ", ".join(name for name, record_format in FORMATS.items() if record_format.makes_columns)
-        findings.add(word, f"records of format {value.format} make no columns; declare value.schema, or use {formats}")
-    if value.json_ is not None and value.json_.model_fields_set:
-        findings.add(word, "records make columns of plain JSON alone; leave out the options json, or choose warn")
+    if value.json_ is not None and value.json_.registry is not None:
+        findings.add(word, "the registry's schema says which columns there are; leave json.registry out, or use warn")
     if is_template(table.name):
         findings.add(word, "tables that records name get no columns of them; declare value.schema")
     if table.select is not None:

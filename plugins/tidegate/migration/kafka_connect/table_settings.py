@@ -54,7 +54,7 @@ def note_new_fields(ledger: SettingsLedger, plan: RecordPlan, name: str, target:
     record_format = get_format(plan.value.get("format", "json"))
     if not ledger.is_true(name) or plan.row.is_typed:
         ledger.map(name, target)
-    elif can_add and record_format.makes_columns and "json" not in plan.value and not is_read:
+    elif can_add and record_format.reads_by_name and "json" not in plan.value and not is_read:
         plan.value["unknown_fields"] = "add"
         ledger.map(name, f"source.value.unknown_fields: add, {target}", MADE_COLUMNS)
     else:

@@ -6,7 +6,7 @@ from typing import Any
 import msgpack
 import pytest
 from tidegate.schema.data_types import parse_type
-from tidegate_spark.fields.msgpack import MapDecoder, build_decoder
+from tidegate_spark.fields.msgpack import MapDecoder, Transcriber, build_decoder
 from tidegate_spark.formats.msgpack import build_shape
 
 
@@ -125,3 +125,40 @@ def test_batch_keeps_the_order_of_its_records_and_one_bad_record_takes_no_other_
         {"row": {"a": 1, "m": [(7, "x")]}, "reason": None}, None,
         {"row": None, "reason": "the value is not a MessagePack map"}, {"row": {"a": 2, "m": None}, "reason": None},
     ]  # fmt: skip
+
+
+def transcribe(value: Any) -> tuple[Any, str | None] | None:
+    return Transcriber("value").transcribe(value if isinstance(value, bytes) else encode_msgpack(value))
+
+
+def test_record_is_written_as_json_with_null_for_what_holds_no_scalar() -> None:
+    record = {"a": 1, "none": [], "b": {"c": [None, {"d": 1.0}], "e": {}}, 'q"': [[], {"x": None}], "t": "\u00fc\\"}
+    text = '{"a":1,"none":null,"b":{"c":[null,{"d":1.0}],"e":null},"q\\"":null,"t":"\u00fc\\\\"}'
+    assert transcribe(record) == ({"text": text}, None)
+    assert transcribe({}) == ({"text": "{}"}, None)
+    assert transcribe({"a": None}) == ({"text": '{"a":null}'}, None)
+    assert transcribe({2**63: 2**64 - 1}) == ({"text": '{"9223372036854775808":18446744073709551615}'}, None)
+    assert Transcriber("value").transcribe(None) is None
+
+
+UNWRITTEN = {
+    "a list": ([1], "the value is not a MessagePack map"),
+    "bytes behind": (encode_msgpack({"a": 1}) + b"\xc0", "the value has bytes after its MessagePack map"),
+    "cut": (encode_msgpack({"a": 2**40})[:-1], "the value is not MessagePack"),
+    "a field twice": (b"\x82\xa1a\x01\xa1a\x01", "the value has the field a twice"),
+    "a field inside twice": (b"\x81\xa1b\x82\xa1c\x01\xa1c\x02", "the value field b has the field c twice"),
+    "one name as text and as number": (b"\x82\xa11\x01\x01\x01", "the value has the field 1 twice"),
+    "a name that is nil": (b"\x81\xc0\x01", "the value has a field whose name is no text and no number"),
+    "no UTF-8": (b"\x81\xa1a\xa1\xff", "the value field a is not valid UTF-8"),
+    "too deep": (b"\x81\xa1a" + b"\x91" * 300 + b"\x01", "the value field a is nested deeper than 200 levels"),
+    "a false count": (b"\x81\xa1a\xdd\xff\xff\xff\xff\x01", "the value is not MessagePack"),
+    "a time of no year": (
+        encode_msgpack({"a": msgpack.Timestamp(2**40)}), "the value field a is a time outside of the years 1 to 9999",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", UNWRITTEN)
+def test_record_that_is_no_json_says_why(case: str) -> None:
+    value, reason = UNWRITTEN[case]
+    assert transcribe(value) == (None, reason)

@@ -853,12 +853,12 @@ REFUSED = {
     ),
     "truncate of a format without it": (render_source("value: {truncate: ignore}"), "format json knows no truncate"),
     "columns made of a format without names": (
-        render_source("value: {format: msgpack, unknown_fields: add}"),
-        "records of format msgpack make no columns; declare value.schema, or use json, debezium-json",
+        render_source("value: {format: csv, unknown_fields: add, schema: n INT}"),
+        "format csv has no fields that name themselves in each record; leave it out",
     ),
-    "columns made of JSON with options": (
-        render_source("value: {unknown_fields: add, json: {envelope: true}}"),
-        "records make columns of plain JSON alone; leave out the options json",
+    "columns made of JSON whose schema is registered": (
+        render_source("value: {unknown_fields: add, json: {registry: 'http://registry'}}"),
+        "the registry's schema says which columns there are; leave json.registry out, or use warn",
     ),
     "types of columns that no record makes": (
         render_source("value: {infer: {objects: string}}"),
