@@ -38,27 +38,21 @@ class TableStore(Protocol):
 
     def list_tables(self, namespace: str) -> list[str]:
         """Without the namespace; empty for a missing ``catalog.namespace``."""
-        ...
 
     def read_state(self, table: str, pipeline: str) -> TableState | None:
         """None without a table."""
-        ...
 
     def evolve(self, table: str, columns: tuple[Column, ...], *, add: bool, widen: bool, relax: bool) -> list[str]:
         """Make the table able to hold `columns`; additive only, idempotent; returns a sentence for each change."""
-        ...
 
     def find_bounds(self, table: str, values: MergeInput) -> Bounds:
         """Where the rows lie that a merge with `values` can touch; in the snapshot that `at` names, if any."""
-        ...
 
     def claim(self, table: str, owner: Ownership) -> Mapping[str, str] | None:
         """Properties of one of the product's tables, None without a table. Marks one that 0.1 made; else `GiveUp`."""
-        ...
 
     def list_pipelines(self, table: str) -> tuple[str, ...]:
         """Every pipeline that may have published into the written branch, this one among them."""
-        ...
 
     def has_files(self, table: str) -> bool:
         """Whether the table exists and somebody must look after its files. Measures nothing."""
@@ -82,11 +76,9 @@ class TableStore(Protocol):
 
     def count_rows(self, table: str) -> int | None:
         """By the table's own statistics; None where they are not exact."""
-        ...
 
     def forget_deletes(self, deletes: str, before_ms: int, every_ms: int = 0) -> int:
         """Remove remembered deletes of older records; returns how many. A costly removal may wait `every_ms`."""
-        ...
 
 
 NO_BRANCHES_REASON = "the destination has no branches: a merge is written by the transaction that publishes it"
@@ -96,8 +88,7 @@ class BranchCommits(Protocol):
     """Writes a batch into a destination table: on a branch where there are some, then by compare-and-swap.
 
     The methods with a body fit a destination without branches, which writes nothing before it publishes and does not
-    tell of
-    a rollback.
+    tell of a rollback.
     """
 
     def has_branches(self, table: str) -> bool:
@@ -106,7 +97,6 @@ class BranchCommits(Protocol):
 
     def seed(self, table: str, pipeline: str, position: Position) -> None:
         """Give a table its first snapshot, empty, with the starting position; refused if it has one."""
-        ...
 
     def start_branch(self, table: str, state: TableState, branch: str) -> None:
         """Start `branch` at the snapshot of `state`; `CommitRefused` if main has moved."""
@@ -114,7 +104,6 @@ class BranchCommits(Protocol):
 
     def read_head(self, table: str, branch: str) -> Head | None:
         """The branch's newest snapshot; None where the branch is gone."""
-        ...
 
     def append_empty(self, table: str, branch: str, summary: dict[str, str]) -> None:
         """Put a snapshot without rows on `branch`."""
@@ -122,7 +111,6 @@ class BranchCommits(Protocol):
 
     def publish(self, table_commit: TableCommit) -> None:
         """Publish rows and position, or neither. `CommitRefused`: a requirement failed; `OutcomeUnknown`: no answer."""
-        ...
 
     def reparent(
         self, table_commit: TableCommit, onto: int, keys: MergeInput | None, summary: dict[str, str] | None = None
@@ -183,11 +171,9 @@ class StagingStore(Protocol):
     ) -> StageOutcome | None:
         """Let an attempt count, from here on, and return its counts.
 
-        Loads the files in its folder first. Without the counts, which a job leaves last, does nothing and returns None.
-        A repeat
-        call changes nothing.
+        Loads the files in its folder first. Without the counts, which a job leaves last, does nothing and returns
+        None. A repeat call changes nothing.
         """
-        ...
 
     def sign_attempt(self, intermediate: str, signed: SignedAttempt) -> None:
         """Note beside an attempt's files, once its job has ended well, what that job was asked."""
@@ -199,7 +185,6 @@ class StagingStore(Protocol):
 
     def read_job_outcome(self, intermediate: str, batch: int, attempt: str) -> StageOutcome | None:
         """The counts that a stage job has left, before its attempt is complete; None if it did not finish."""
-        ...
 
     def read_discovered_names(self, intermediate: str, batch: int, attempt: str) -> DiscoveredNames | None:
         """The names in a landing folder; None if the job did not finish."""
@@ -207,32 +192,26 @@ class StagingStore(Protocol):
 
     def read_explanation(self, intermediate: str, batch: int, attempt: str) -> RecordExplanation | None:
         """Of a record, from the table or the landing folder; None if the job did not finish."""
-        ...
 
     def list_staged(self, intermediate: str, table: str) -> list[StagedBatch]:
         """Complete batches in the intermediate table, oldest first; the highest attempt of each batch only."""
-        ...
 
     def holds_rows(self, intermediate: str, batches: Sequence[StagedBatch]) -> bool:
         """Whether all rows of `batches`, as staged, can be read at the snapshot of the last of them.
 
         Not if an attempt that was never merged has written over some of them, or they were removed, before that
-        snapshot. A
-        destination that keeps the rows of all attempts side by side has them.
+        snapshot. A destination that keeps the rows of all attempts side by side has them.
         """
         return True
 
     def read_staged_outcome(self, intermediate: str, attempt: str) -> StageOutcome | None:
         """The stage job's outcome with its snapshot id, None if it did not finish."""
-        ...
 
     def read_staging(self, intermediate: str, table: str) -> Staging | None:
         """What the newest snapshot holds, without batches whose newest attempt is unfinished; None without a table."""
-        ...
 
     def find_highest_batch(self, intermediate: str) -> int:
         """The highest batch number ever written there, 0 for none; without attempts that are never merged."""
-        ...
 
     def read_audit_answers(self, intermediate: str, attempt: str) -> AuditAnswers | None:
         """Of the last merge of this staged attempt; None if it asked no audits."""
@@ -247,11 +226,9 @@ class StagingStore(Protocol):
 
     def clean_up(self, intermediate: str, up_to_batch: int) -> dict[str, int]:
         """Remove batches up to that one, and later attempts that are never merged, with all files; returns counts."""
-        ...
 
     def drop(self, intermediate: str) -> None:
         """With all its files, also of killed attempts; `GiveUp` for another product's table."""
-        ...
 
 
 class DeadLetterStore(Protocol):
@@ -259,19 +236,15 @@ class DeadLetterStore(Protocol):
 
     def read_dead_letters(self, name: str, limit: int) -> DeadLetters:
         """Counts, and the newest `limit` that wait, newest first."""
-        ...
 
     def list_waiting_letters(self, name: str, table: str) -> list[WaitingLetter]:
         """Places of the dead letters of `table` that were not replayed."""
-        ...
 
     def list_replayed_letters(self, name: str, table: str, attempts: Collection[str]) -> list[WaitingLetter]:
         """Places of the dead letters of `table` that one of these staged attempts of replays has read."""
-        ...
 
     def read_letters_of_attempt(self, name: str, table: str, attempt: str) -> list[DeadLetter]:
         """The dead letters of `table` from one attempt, with their bytes, in the order of their places."""
-        ...
 
     def copy_dead_letters(self, name: str, table: str, intermediate: str) -> str:
         """Copy those that wait to files beside `intermediate`; returns the folder, empty if Spark reads them itself."""
@@ -281,7 +254,6 @@ class DeadLetterStore(Protocol):
         self, name: str, table: str, attempts: Sequence[str], ranges: Ranges
     ) -> Mapping[tuple[str, int], int]:
         """Dead letters of `table` in these ranges from other attempts, by topic and partition; absent without any."""
-        ...
 
 
 class BatchCounts(TypedDict):
@@ -327,27 +299,21 @@ class BatchHistory(Protocol):
 
     def append_history(self, control: str, row: HistoryRow) -> None:
         """Creates a missing history."""
-        ...
 
     def read_history(self, control: str, limit: int) -> list[HistoryRow]:
         """Newest first."""
-        ...
 
     def list_backfills(self, table: str, pipeline: str) -> list[str]:
         """The notes of the backfills of `table` that have an intermediate table."""
-        ...
 
     def list_applied_slices(self, intermediate: str, shape: str) -> frozenset[int]:
         """The slices marked as applied; empty without a table of that shape."""
-        ...
 
     def mark_applied(self, intermediate: str, number: int) -> None:
         """`CommitRefused` if others commit meanwhile."""
-        ...
 
     def forget_backfill(self, table: str, pipeline: str, backfill: str) -> None:
         """Remove a backfill's branches, and its mark on the table; `CommitRefused` if others commit meanwhile."""
-        ...
 
 
 @dataclass(frozen=True)

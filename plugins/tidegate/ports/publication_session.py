@@ -59,22 +59,18 @@ class Topics(Protocol):
 
     def find_topics(self, publication: Publication) -> ExistingTopics:
         """Leaves out missing topics. `GiveUp` names one that is not compacted, unless the file allows that."""
-        ...
 
     def create(self, publication: Publication) -> None:
         """Create missing topics, compacted; the state topic has one partition per part. A repeat creates nothing."""
-        ...
 
     def send(self, topic: str, records: Sequence[Message]) -> None:
         """Produce and wait for the brokers; creates a missing topic."""
-        ...
 
     def read_progress(self, publication: Publication, at_rest: bool = False) -> PartProgress:
         """The newest record of each part; `GiveUp` when the state topic has another number of partitions.
 
         `at_rest` waits a little for transactions that are still being ended.
         """
-        ...
 
 
 class Snapshots(Protocol):
@@ -82,39 +78,30 @@ class Snapshots(Protocol):
 
     def read_table(self, name: str) -> TableHead | None:
         """None without a table."""
-        ...
 
     def has_snapshot(self, name: str, snapshot_id: int) -> bool:
         """Whether that snapshot has not expired."""
-        ...
 
     def find_at(self, name: str, timestamp_ms: int) -> int | None:
         """The snapshot that was current at that time; None before the first, or where it has expired."""
-        ...
 
     def measure_lag(self, name: str, old: int | None, new: int) -> SnapshotLag:
         """What lies between the two, from the snapshots' summaries; None stands for an empty table."""
-        ...
 
     def list_ancestors(self, name: str, limit: int) -> list[TableSnapshot]:
         """At most `limit`, from the current one down, newest first."""
-        ...
 
     def find_touched_files(self, name: str, old: int, new: int) -> TouchedFiles | None:
         """The files in which the two snapshots may differ; None for too many to be listed."""
-        ...
 
     def pin(self, name: str, snapshot_id: int, tag: str) -> None:
         """Keep a snapshot from expiring by `tag`; an existing tag stays. `RetryLater` if others commit."""
-        ...
 
     def list_pins(self, name: str, prefix: str) -> list[str]:
         """Tags with this prefix, in order."""
-        ...
 
     def unpin(self, name: str, tags: list[str]) -> None:
         """Missing tags are passed over, so a repeat call is harmless."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,6 @@ class Sql(Protocol):
 
     def render(self, statement: str, **values: Any) -> str:
         """The text of ``<statement>.sql`` with `values` filled in; a missing value is an error."""
-        ...
 
 
 Job = StageJob | MergeJob | MaintainJob | PublishJob
@@ -34,11 +33,9 @@ class Engine(Protocol):
     def run(self, job: Job) -> None:
         """Run one job to its end; its result is in the destination, by attempt.
 
-        After an error the result may be there: look first. A repeat call runs the job a second time, so each call needs
-        an attempt
-        of its own.
+        After an error the result may be there: look first. A repeat call runs the job a second time, so each call
+        needs an attempt of its own.
         """
-        ...
 
 
 class Schemas(Protocol):
@@ -46,7 +43,6 @@ class Schemas(Protocol):
 
     def describe_table(self, table: Table) -> Table:
         """`table` with columns and decoding options; the answer never changes in the life of this object."""
-        ...
 
 
 class DeclaredSchemas:
