@@ -1146,17 +1146,17 @@ def test_forgetting_is_refused_when_a_merge_remembers_more_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Remembered deletes that a running merge has read stay: it may have moved a delete's record to a later one."""
-    from tidegate.adapters.iceberg import table as iceberg_table
+    from tidegate.adapters.iceberg import commit as iceberg_commit
 
     kit = build_iceberg_kit(tmp_path)
     kit.remember({"a": 1_000, "b": 9_000})
-    commit = iceberg_table.commit
+    commit = iceberg_commit.commit
 
     def commit_late(*given: Any) -> None:
         kit.remember({"c": 2_000})
         commit(*given)
 
-    monkeypatch.setattr(iceberg_table, "commit", commit_late)
+    monkeypatch.setattr(iceberg_commit, "commit", commit_late)
     with pytest.raises(CommitRefused):
         kit.port.tables.forget_deletes(DELETES, 5_000)
     assert sorted(row["id"] for row in kit.read_rows(DELETES)) == ["a", "b", "c"]

@@ -2,11 +2,11 @@
 
 import sqlite3
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import pydantic
 from pyiceberg.catalog import Catalog as IcebergCatalog
@@ -56,8 +56,7 @@ class Catalogs:
     """Catalogs by name; `properties` are PyIceberg's, secrets included, and never leave this object.
 
     `connections`: the connection with a catalog's login, if it has one. `opened`: clients that other users of the
-    catalogs in
-    this process share.
+    catalogs in this process share.
     """
 
     def __init__(
@@ -106,9 +105,8 @@ class Catalogs:
 
     def table(self, name: str) -> Table | None:
         """Always loads the table anew; None where there is none."""
-        catalog, identifier = name.split(".", 1)
         try:
-            loaded_table = _load_table(self.catalog(catalog), identifier, name)
+            loaded_table = self._load_table(name)
         except NoSuchTableError:
             return None
         except (ValidationError, pydantic.ValidationError) as error:
@@ -116,16 +114,32 @@ class Catalogs:
         refuse_cut_path(name, loaded_table.location())
         return loaded_table
 
+    def _load_table(self, name: str) -> Table:
+        catalog, identifier = name.split(".", 1)
+        opened = self.catalog(catalog)
+        try:
+            return opened.load_table(identifier)
+        except FileNotFoundError as first:
+            try:
+                # in between a commit may have removed an old file: then the catalog names another one
+                return opened.load_table(identifier)
+            except FileNotFoundError as second:
+                if str(second) != str(first):
+                    raise
+                raise GiveUp(
+                    f"table={name}: the catalog names a metadata file that is not there: {format_one_line(second)}: "
+                    "somebody has deleted the table's files, or their store is not the one they were written to; "
+                    "nothing was changed; bring the files back, or register an older metadata file of the table; if "
+                    "its rows may go, take its name out of the catalog, and it is made anew"
+                ) from second
+
     def refuse_view(self, name: str) -> None:
         """`GiveUp` where a view has the name of a missing table: Spark would report that it made the table."""
         catalog, identifier = name.split(".", 1)
         opened = self.catalog(catalog)
-        is_view = False
-        if is_sql(opened):
-            is_view = has_view(cast("SqlCatalog", opened), identifier)
-        else:
-            # some servers do not tell of their views
-            with suppress(Exception):
+        is_view = is_sql(opened) and has_view(cast("SqlCatalog", opened), identifier)
+        if not is_sql(opened):
+            with suppress(Exception):  # some servers do not tell of their views
                 is_view = opened.view_exists(identifier)
         if is_view:
             raise GiveUp(
@@ -158,6 +172,9 @@ class Catalogs:
         return tuple(self._properties)
 
 
+Found = TypeVar("Found")
+
+
 class IcebergPort:
     """Every Iceberg catalog of ``catalogs.yaml``.
 
@@ -171,29 +188,16 @@ class IcebergPort:
     def _branch(self, table: str) -> str:
         return self._branches.get(table, MAIN)
 
+    def _read(self, name: str, read: Callable[[Table], Found], missing: Found) -> Found:
+        """What `read` finds in the table; `missing` without one."""
+        loaded_table = self.catalogs.table(name)
+        return missing if loaded_table is None else read(loaded_table)
+
     def _load_table(self, name: str) -> Table:
         loaded_table = self.catalogs.table(name)
         if loaded_table is None:
             raise GiveUp(f"table={name} does not exist any more; nothing was changed; the next flush plans anew")
         return loaded_table
-
-
-def _load_table(catalog: IcebergCatalog, identifier: str, name: str) -> Table:
-    try:
-        return catalog.load_table(identifier)
-    except FileNotFoundError as first:
-        try:
-            # in between a commit may have removed an old file: then the catalog names another one
-            return catalog.load_table(identifier)
-        except FileNotFoundError as second:
-            if str(second) != str(first):
-                raise
-            raise GiveUp(
-                f"table={name}: the catalog names a metadata file that is not there: {format_one_line(second)}: "
-                "somebody has deleted the table's files, or their store is not the one they were written to; nothing "
-                "was changed; bring the files back, or register an older metadata file of the table; if its rows may "
-                "go, take its name out of the catalog, and it is made anew"
-            ) from second
 
 
 def create_namespace(catalog: IcebergCatalog, namespace: str) -> list[str]:

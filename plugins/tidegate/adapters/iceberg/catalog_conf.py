@@ -46,31 +46,25 @@ def resolve_catalog_properties(catalog: Catalog, resolve: Resolve) -> dict[str, 
     if properties.get("type") == "rest":
         return REST_TIMEOUTS_MS | properties
     if properties.get("uri", "").startswith("postgresql"):
-        properties["uri"] = _add_libpq_timeouts(properties["uri"])
+        parts = urlsplit(properties["uri"])
+        given = dict(parse_qsl(parts.query, keep_blank_values=True))
+        missing = {name: value for name, value in LIBPQ_TIMEOUTS.items() if name not in given}
+        query = "&".join(filter(None, (parts.query, urlencode(missing))))
+        properties["uri"] = parts._replace(query=query).geturl()
     return properties
 
 
 def _merge_connection(properties: dict[str, str], connection: Connection) -> None:
     properties |= {name: str(value) for name, value in connection.extra.items()}
     if properties.get("type") == "sql" and connection.login:
-        properties["uri"] = _add_login(properties["uri"], connection.login, connection.password)
+        parts = urlsplit(properties["uri"])
+        secret = f":{quote(connection.password, safe='')}" if connection.password else ""
+        place = f"{quote(connection.login, safe='')}{secret}@{parts.netloc.rpartition('@')[2]}"
+        properties["uri"] = parts._replace(netloc=place).geturl()
     elif properties.get("type") == "rest" and connection.login:
         properties.setdefault("credential", f"{connection.login}:{connection.password or ''}")
     elif properties.get("type") == "rest" and connection.password:
         properties.setdefault("token", connection.password)
-
-
-def _add_libpq_timeouts(uri: str) -> str:
-    parts = urlsplit(uri)
-    given = dict(parse_qsl(parts.query, keep_blank_values=True))
-    missing = {name: value for name, value in LIBPQ_TIMEOUTS.items() if name not in given}
-    return parts._replace(query="&".join(filter(None, (parts.query, urlencode(missing))))).geturl()
-
-
-def _add_login(uri: str, login: str, password: str | None) -> str:
-    parts = urlsplit(uri)
-    secret = f":{quote(password, safe='')}" if password else ""
-    return parts._replace(netloc=f"{quote(login, safe='')}{secret}@{parts.netloc.rpartition('@')[2]}").geturl()
 
 
 def build_spark_catalog_conf(catalog: Catalog, properties: Mapping[str, Any]) -> dict[str, str]:
@@ -81,7 +75,12 @@ def build_spark_catalog_conf(catalog: Catalog, properties: Mapping[str, Any]) ->
         raise ConfigurationError(
             f"catalog={catalog.name} type={kind}: only sql and rest have settings for Spark; use one of them"
         )
-    catalog_settings = _to_jdbc_conf(settings["uri"]) if kind == "sql" else _to_rest_conf(settings)
+    if kind == "sql":
+        catalog_settings = _to_jdbc_conf(settings["uri"])
+    else:
+        # PyIceberg asks for keys to a table's files unasked; a server may give none without this header
+        is_chosen = any(name.lower() == DELEGATION_HEADER.lower() for name in settings)
+        catalog_settings = {} if is_chosen else {DELEGATION_HEADER: "vended-credentials"}
     words = settings | catalog_settings | _to_s3_conf(properties)
     words.setdefault("cache-enabled", "false")  # a cached table would hide the branch that PyIceberg has just cut
     if words.get("uri", "").startswith("jdbc:postgresql:"):
@@ -102,13 +101,6 @@ def _to_jdbc_conf(uri: str) -> dict[str, str]:
     words = shared | {"uri": f"jdbc:postgresql://{place}" + (f"?{urlencode(options)}" if options else "")}
     login = {"jdbc.user": parts.username, "jdbc.password": parts.password}
     return words | {name: unquote(value) for name, value in login.items() if value}
-
-
-def _to_rest_conf(settings: Mapping[str, str]) -> dict[str, str]:
-    # PyIceberg asks for keys to a table's files unasked; a server may give none without this header
-    words = {"type": "rest"}
-    is_chosen = any(name.lower() == DELEGATION_HEADER.lower() for name in settings)
-    return words if is_chosen else {**words, DELEGATION_HEADER: "vended-credentials"}
 
 
 def _to_s3_conf(properties: Mapping[str, Any]) -> dict[str, str]:

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, NoSuchTableError
+from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table, TableProperties, Transaction
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.name_mapping import create_mapping_from_schema
@@ -34,7 +36,7 @@ from tidegate.adapters.iceberg.position import (
     read_ref_head,
 )
 from tidegate.adapters.iceberg.pruning import KeyRange, find_key_ranges
-from tidegate.adapters.iceberg.pyiceberg_private import get_requirements, get_updates
+from tidegate.adapters.iceberg.pyiceberg_private import get_requirements, get_updates, write_data_files
 from tidegate.adapters.iceberg.reparent import NewParent, ReparentedSnapshot, WrittenFiles, find_written_files
 from tidegate.adapters.port_errors import format_one_line
 from tidegate.errors import CommitRefused, ConfigurationError, OutcomeUnknown, RetryLater
@@ -44,6 +46,9 @@ from tidegate.model.merge_input import MergeInput
 from tidegate.model.position import Position
 from tidegate.model.table_state import Head, Rollback, TableCommit, TableState
 from tidegate.ports.destination import BranchCommits
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 NAME_MAPPING = TableProperties.DEFAULT_NAME_MAPPING
 RETENTION_FIELDS = ("max_ref_age_ms", "max_snapshot_age_ms", "min_snapshots_to_keep")
@@ -99,14 +104,15 @@ class IcebergCommits(IcebergPort, BranchCommits):
         ]
         if table_commit.tag is not None:
             updates.append(build_tag(table_commit.tag, table_commit.head))
-        commit(table, _require_unmoved(table, table_commit, table_commit.cut, target), updates)
+        commit(table, updates, _require_unmoved(table, table_commit, table_commit.cut, target))
 
-    @translate_iceberg_errors
     def reparent(
         self, table_commit: TableCommit, onto: int, keys: MergeInput | None, summary: dict[str, str] | None = None
     ) -> Head | None:
         table = self._load_table(table_commit.table)
-        ranges = None if keys is None else self._find_ranges(keys)
+        ranges: tuple[KeyRange, ...] | None = None
+        if keys is not None:
+            ranges = self._read(keys["source"], lambda staging_table: find_key_ranges(staging_table, keys), ())
         written_files = find_written_files(table, table_commit, onto, ranges)
         if written_files is None:
             return None
@@ -114,15 +120,11 @@ class IcebergCommits(IcebergPort, BranchCommits):
         _replace_branch_head(table, table_commit, parent, written_files, self._branch(table_commit.table))
         return self.read_head(table_commit.table, table_commit.branch)
 
-    def _find_ranges(self, keys: MergeInput) -> tuple[KeyRange, ...]:
-        staging_table = self.catalogs.table(keys["source"])
-        return () if staging_table is None else find_key_ranges(staging_table, keys)
-
     @translate_iceberg_errors
     def drop_branch(self, table: str, branch: str) -> None:
         loaded_table = self._load_table(table)
         if branch in loaded_table.metadata.refs:
-            _drop_branches(loaded_table, [branch])
+            commit(loaded_table, [RemoveSnapshotRefUpdate(ref_name=branch)])
 
     @translate_iceberg_errors
     def drop_branches(self, table: str, pipeline: str, up_to_batch: int, is_gone: Callable[[str], bool]) -> int:
@@ -130,7 +132,7 @@ class IcebergCommits(IcebergPort, BranchCommits):
         stale = list_attempt_branches(loaded_table, pipeline, up_to_batch)
         stale += list_gone_backfill_branches(loaded_table, pipeline, is_gone)
         if stale:
-            _drop_branches(loaded_table, stale)
+            commit(loaded_table, [RemoveSnapshotRefUpdate(ref_name=name) for name in stale])
         return len(stale)
 
     @translate_iceberg_errors
@@ -143,12 +145,11 @@ class IcebergCommits(IcebergPort, BranchCommits):
         target = self._branch(table)
         tagged = rollback.tagged_snapshot_id
         requirements = (
-            AssertTableUUID(uuid=loaded_table.metadata.table_uuid),
             *_require_branch_at(loaded_table, target, rollback.current_snapshot_id),
             AssertRefSnapshotId(ref=resource_names.name_tag(pipeline), snapshot_id=tagged),
         )
         updates = (_move_branch(loaded_table, target, tagged), SetPropertiesUpdate(updates=properties))
-        commit(loaded_table, requirements, updates)
+        commit(loaded_table, updates, requirements)
 
     @translate_iceberg_errors
     def find_snapshots(self, table: str, attempt: str) -> list[int]:
@@ -156,19 +157,22 @@ class IcebergCommits(IcebergPort, BranchCommits):
 
     @translate_iceberg_errors
     def list_rolled_back(self, table: str, name: str) -> frozenset[str]:
-        loaded_table = self.catalogs.table(table)
-        return frozenset() if loaded_table is None else find_values_rolled_back(loaded_table, self._branch(table), name)
+        branch = self._branch(table)
+        return self._read(table, lambda loaded: find_values_rolled_back(loaded, branch, name), frozenset[str]())
 
 
-def commit(table: Table, requirements: Iterable[TableRequirement], updates: Iterable[TableUpdate]) -> None:
-    """One commit, tried once. `CommitRefused` if a requirement failed, `OutcomeUnknown` if no answer came.
+def commit(table: Table, updates: Iterable[TableUpdate], requirements: Iterable[TableRequirement] = ()) -> None:
+    """One commit to the table that was loaded, tried once, under more requirements if there are.
+
+    `CommitRefused` if a requirement failed, as for a table of the same name, `OutcomeUnknown` if no answer came.
 
     PyIceberg's own transactions repeat a refused commit on the moved main: right for data, wrong for a
     compare-and-swap.
     """
     changes = tuple(updates)
+    is_same_table = AssertTableUUID(uuid=table.metadata.table_uuid)
     try:
-        response = table.catalog.commit_table(table, tuple(requirements), changes)
+        response = table.catalog.commit_table(table, (is_same_table, *requirements), changes)
     # of a table dropped meanwhile, a database reports a failed requirement, a REST server a missing table
     except (CommitFailedException, NoSuchTableError) as error:
         raise CommitRefused(str(error)) from error
@@ -177,10 +181,13 @@ def commit(table: Table, requirements: Iterable[TableRequirement], updates: Iter
         if table.catalog.load_table(table.name()).metadata_location == table.metadata_location:
             raise
         raise CommitRefused(str(error)) from error
-    except CommitStateUnknownException as error:
-        raise _build_unknown(table, "the catalog gave no answer", error) from error
-    except OperationalError as error:
-        raise _build_unknown(table, "the catalog's database failed", error) from error
+    except (CommitStateUnknownException, OperationalError) as error:
+        is_database = isinstance(error, OperationalError)
+        event = "the catalog's database failed" if is_database else "the catalog gave no answer"
+        raise OutcomeUnknown(
+            f"table={format_name(table)}: {event}, and the commit may have been made; the table is read again: "
+            f"{format_one_line(error)}"
+        ) from error
     hit_failpoint("catalog.committed")
     _require_references(table, changes, response.metadata)
     remove_old_metadata(table, response.metadata)
@@ -198,13 +205,6 @@ def _require_references(table: Table, changes: Iterable[TableUpdate], after: Tab
         )
 
 
-def _build_unknown(table: Table, event: str, error: Exception) -> OutcomeUnknown:
-    return OutcomeUnknown(
-        f"table={format_name(table)}: {event}, and the commit may have been made; the table is read again: "
-        f"{format_one_line(error)}"
-    )
-
-
 def cut_branch(table: Table, at: tuple[str, int], branch: str, target: str = MAIN) -> None:
     """Start `branch` at the snapshot `at` (the table's UUID, snapshot id), if `target` still stands there."""
     uuid, snapshot_id = at
@@ -213,7 +213,7 @@ def cut_branch(table: Table, at: tuple[str, int], branch: str, target: str = MAI
         *_require_branch_at(table, target, snapshot_id),
         AssertRefSnapshotId(ref=branch, snapshot_id=None),
     )
-    commit(table, requirements, (_build_reference(branch, SnapshotRefType.BRANCH, snapshot_id),))
+    commit(table, (_build_reference(branch, SnapshotRefType.BRANCH, snapshot_id),), requirements)
 
 
 def _require_branch_at(table: Table, target: str, snapshot_id: int) -> tuple[TableRequirement, ...]:
@@ -249,7 +249,7 @@ def _replace_branch_head(
         RemoveSnapshotsUpdate(snapshot_ids=[table_commit.head]),
     )
     try:
-        commit(table, requirements, updates)
+        commit(table, updates, requirements)
     except CommitRefused:
         _remove_files(table, reparented.written_paths)
         raise
@@ -264,9 +264,29 @@ def _remove_files(table: Table, locations: Iterable[str]) -> None:
             remove_file(table, location)
 
 
+def replace_files(table: Table, dropped_files: Iterable[DataFile], parts: Iterable["pa.Table"]) -> int:
+    """Take files from main and write `parts` of rows, one after the other; returns how many rows were written.
+
+    `CommitRefused` where main has moved.
+    """
+    current = table.current_snapshot()
+    transaction = table.transaction()
+    written_rows = 0
+    with transaction.update_snapshot().overwrite() as overwrite:
+        for dropped_file in dropped_files:
+            overwrite.delete_data_file(dropped_file)
+        for rows in parts:
+            written_rows += rows.num_rows
+            for file in write_data_files(transaction.table_metadata, rows, table.io):
+                overwrite.append_data_file(file)
+    unmoved = AssertRefSnapshotId(ref=MAIN, snapshot_id=current.snapshot_id if current else None)
+    commit(table, get_updates(transaction), (unmoved,))
+    return written_rows
+
+
 def append_snapshot_without_rows(table: Table, branch: str, summary: dict[str, str]) -> None:
     transaction = _stage_snapshot_without_rows(table, branch, summary)
-    commit(table, get_requirements(transaction), get_updates(transaction))
+    commit(table, get_updates(transaction), get_requirements(transaction))
 
 
 def _stage_snapshot_without_rows(table: Table, branch: str, summary: dict[str, str]) -> Transaction:
@@ -283,18 +303,14 @@ def seed_table(table: Table, pipeline: str, properties: dict[str, str], target: 
     first = transaction.table_metadata.current_snapshot_id
     if first is None:
         raise RetryLater(f"table={format_name(table)}: no first snapshot could be made; it will be tried again")
-    requirements = (AssertTableUUID(uuid=table.metadata.table_uuid), AssertRefSnapshotId(ref=MAIN, snapshot_id=None))
+    is_empty = AssertRefSnapshotId(ref=MAIN, snapshot_id=None)
     tag = build_tag(resource_names.name_tag(pipeline), first)
     if NAME_MAPPING not in table.metadata.properties:  # with it a column may be renamed and is still found
         properties = {**properties, NAME_MAPPING: create_mapping_from_schema(table.schema()).model_dump_json()}
     # the first snapshot of all can only be main's; it holds no row
     branch = [] if target == MAIN else [_build_reference(target, SnapshotRefType.BRANCH, first)]
-    commit(table, requirements, (*get_updates(transaction), *branch, tag, SetPropertiesUpdate(updates=properties)))
-
-
-def _drop_branches(table: Table, branches: list[str]) -> None:
-    requirements = (AssertTableUUID(uuid=table.metadata.table_uuid),)
-    commit(table, requirements, [RemoveSnapshotRefUpdate(ref_name=name) for name in branches])
+    updates = (*get_updates(transaction), *branch, tag, SetPropertiesUpdate(updates=properties))
+    commit(table, updates, (is_empty,))
 
 
 def _move_branch(table: Table, branch: str, snapshot_id: int) -> SetSnapshotRefUpdate:

@@ -1,7 +1,6 @@
 """What a failing catalog or file store means for a batch: it passes and the table is read again, or a person acts."""
 
 import re
-from typing import Any
 
 from pyiceberg.exceptions import (
     CommitFailedException,
@@ -81,12 +80,10 @@ def _judge_race(verb: str, table: str, error: Exception) -> RetryLater | None:
     return None
 
 
-def translate_error(port: Any, verb: str, table: str, error: Exception) -> TidegateError | None:
-    """`judge_error` for a port that has its catalogs as `catalogs`."""
-    return judge_error(port.catalogs, verb, table, error)
-
-
-translate_iceberg_errors = translate_errors(translate_error)
+# for a port that has its catalogs as `catalogs`
+translate_iceberg_errors = translate_errors(
+    lambda port, verb, table, error: judge_error(port.catalogs, verb, table, error)
+)
 
 
 def is_access_error(error: Exception) -> bool:

@@ -5,7 +5,6 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -90,9 +89,8 @@ def find_tables_inside(table: Table) -> tuple[str, ...]:
     """Other tables of the catalog's database whose metadata lies below a table's location.
 
     A renamed table keeps its location, and the next one of the old name gets it too. So does one that the database has
-    under
-    another catalog's name, or in a namespace named like the table. A REST server chooses the locations itself: not
-    asked.
+    under another catalog's name, or in a namespace named like the table. A REST server chooses the locations itself:
+    not asked.
     """
     module = sys.modules.get("pyiceberg.catalog.sql")
     if module is None or not isinstance(table.catalog, module.SqlCatalog):
@@ -121,17 +119,12 @@ def _normalize_location(location: str) -> str:
 
 def remove_file(table: Table, location: str) -> None:
     """A missing file is no error."""
-    _delete_file(table, location)
     folder, _, name = location.rpartition("/")
-    if location.startswith("file:") and not name.endswith(".crc"):  # Hadoop keeps a checksum beside each local file
-        _delete_file(table, f"{folder}/.{name}.crc")
-
-
-def _delete_file(table: Table, location: str) -> None:
-    try:
+    with suppress(FileNotFoundError):
         table.io.delete(location)
-    except FileNotFoundError:
-        return
+    if location.startswith("file:") and not name.endswith(".crc"):  # Hadoop keeps a checksum beside each local file
+        with suppress(FileNotFoundError):
+            table.io.delete(f"{folder}/.{name}.crc")
 
 
 def remove_old_metadata(table: Table, committed_metadata: TableMetadata) -> None:
@@ -196,21 +189,6 @@ def _open(table: Table, location: str) -> tuple[FileSystem, str]:
     return table.io.fs_by_scheme(scheme, netloc), path
 
 
-@dataclass
-class FileTotals:
-    """Totals of the files seen so far. No file is kept: a table of any size needs little memory."""
-
-    small_bytes: float
-    all_bytes: int = 0
-    small_files: Counter[str] = field(default_factory=Counter)
-
-    def add(self, file: DataFile) -> None:
-        """A live file, of rows or of deletes."""
-        self.all_bytes += file.file_size_in_bytes
-        if file.content == DataFileContent.DATA and file.file_size_in_bytes < self.small_bytes:
-            self.small_files[_get_partition_key(file)] += 1
-
-
 def measure_files(table: Table, exact: bool = False) -> TableFiles:
     """Counts from the list of manifests; small files from the newest manifests.
 
@@ -221,20 +199,26 @@ def measure_files(table: Table, exact: bool = False) -> TableFiles:
     manifests = current.manifests(table.io) if current else []
     rows, deletes = (_count_listed(manifests, content) for content in (ManifestContent.DATA, ManifestContent.DELETES))
     total_bytes = _read_total_bytes(current, rows.files, deletes.files)
-    totals = FileTotals(SMALL_SHARE * _read_number(table, "write.target-file-size-bytes", TARGET_BYTES))
-    for manifest in (
-        manifests if exact else _choose_manifests(lineage, current, manifests, needs_deletes=total_bytes is None)
-    ):
-        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
-            totals.add(entry.data_file)
+    opened_manifests = manifests
+    if not exact:
+        opened_manifests = _choose_manifests(lineage, current, manifests, needs_deletes=total_bytes is None)
+    # no file is kept: a table of any size needs little memory
+    listed_bytes = 0
+    small_bytes = SMALL_SHARE * _read_number(table, "write.target-file-size-bytes", TARGET_BYTES)
+    small_files = Counter[str]()
+    for manifest in opened_manifests:
+        for file in (entry.data_file for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True)):
+            listed_bytes += file.file_size_in_bytes
+            if file.content == DataFileContent.DATA and file.file_size_in_bytes < small_bytes:
+                small_files[name_partition(file)] += 1
     full = FULL_SHARE * _read_number(table, "commit.manifest.target-size-bytes", MANIFEST_BYTES)
     tagged = _find_tagged_snapshots(table, lineage)
     return TableFiles(
         data_files=rows.files,
-        data_bytes=totals.all_bytes if total_bytes is None else total_bytes,
+        data_bytes=listed_bytes if total_bytes is None else total_bytes,
         rows=rows.rows,
-        small_files=totals.small_files.total(),
-        max_small_files_per_partition=max(totals.small_files.values(), default=0),
+        small_files=small_files.total(),
+        max_small_files_per_partition=max(small_files.values(), default=0),
         delete_files=deletes.files,
         deleted_rows=deletes.rows,
         manifests=len(manifests),
@@ -304,7 +288,8 @@ def _read_number(table: Table, name: str, default: int) -> int:
         ) from None
 
 
-def _get_partition_key(file: DataFile) -> str:
+def name_partition(file: DataFile) -> str:
+    """Equal for the files of one partition of one spec."""
     return f"{file.spec_id} {file.partition}"
 
 
@@ -372,19 +357,12 @@ def count_live_rows(table: Table, branch: str) -> int | None:
     if any(f.content == DataFileContent.EQUALITY_DELETES or f.file_format not in COUNTED_FORMATS for f in deletes):
         return None
     data = [m for m in manifests if m.content == ManifestContent.DATA]
-    sums = [_sum_manifest(manifest) for manifest in data]
-    counts = [rows for rows in sums if rows is not None]
-    if not deletes and len(counts) == len(sums):
-        return sum(counts)
+    counts = [count for manifest in data for count in (manifest.added_rows_count, manifest.existing_rows_count)]
+    if not deletes and None not in counts:
+        return sum(count or 0 for count in counts)
     live = _read_manifests(table.io, data)
-    return sum(file.record_count for file in live) - _count_deleted_rows(
-        table.io, deletes, {file.file_path for file in live}
-    )
-
-
-def _sum_manifest(manifest: ManifestFile) -> int | None:
-    rows = (manifest.added_rows_count, manifest.existing_rows_count)
-    return None if rows[0] is None or rows[1] is None else rows[0] + rows[1]
+    deleted_rows = _count_deleted_rows(table.io, deletes, {file.file_path for file in live})
+    return sum(file.record_count for file in live) - deleted_rows
 
 
 def _read_manifests(io: FileIO, manifests: Sequence[ManifestFile]) -> list[DataFile]:
@@ -413,8 +391,6 @@ def _count_deleted_rows(io: FileIO, deletes: Sequence[DataFile], live: Collectio
         read(file)
     rows = sum(deletes_by_file[path][0].record_count for path in counted_files)
     # a compaction may leave deletes of files that are gone
-    return rows + sum(_count_distinct(array) for path, array in positions.items() if path in live)
-
-
-def _count_distinct(positions: "list[pa.ChunkedArray[Any]]") -> int:
-    return len(pc.unique(pa.chunked_array([chunk for array in positions for chunk in array.chunks])))
+    read_positions = (arrays for path, arrays in positions.items() if path in live)
+    chunks = ([chunk for array in arrays for chunk in array.chunks] for arrays in read_positions)
+    return rows + sum(len(pc.unique(pa.chunked_array(parts))) for parts in chunks)

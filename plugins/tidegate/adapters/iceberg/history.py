@@ -14,8 +14,6 @@ from pyiceberg.io.pyarrow import ArrowScan
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import FileScanTask, Table
 from pyiceberg.table.update import (
-    AssertRefSnapshotId,
-    AssertTableUUID,
     RemovePropertiesUpdate,
     RemoveSnapshotRefUpdate,
     SetPropertiesUpdate,
@@ -23,12 +21,11 @@ from pyiceberg.table.update import (
 )
 from pyiceberg.types import LongType
 
-from tidegate.adapters.iceberg.catalog import MAIN, IcebergPort, create_namespace, format_name
-from tidegate.adapters.iceberg.commit import commit
+from tidegate.adapters.iceberg.catalog import IcebergPort, create_namespace, format_name
+from tidegate.adapters.iceberg.commit import commit, replace_files
 from tidegate.adapters.iceberg.errors import translate_iceberg_errors
 from tidegate.adapters.iceberg.files import list_snapshot_files, remove_file
 from tidegate.adapters.iceberg.position import claim, list_backfill_branches
-from tidegate.adapters.iceberg.pyiceberg_private import get_updates, write_data_files
 from tidegate.errors import CommitRefused
 from tidegate.failpoints import hit_failpoint
 from tidegate.model import resource_names
@@ -62,8 +59,7 @@ class IcebergHistory(IcebergPort, BatchHistory):
 
     @translate_iceberg_errors
     def read_history(self, control: str, limit: int) -> list[HistoryRow]:
-        loaded_table = self.catalogs.table(control)
-        return [] if loaded_table is None else read_newest_batches(loaded_table, limit)
+        return self._read(control, lambda loaded_table: read_newest_batches(loaded_table, limit), [])
 
     @translate_iceberg_errors
     def list_backfills(self, table: str, pipeline: str) -> list[str]:
@@ -97,8 +93,7 @@ class IcebergHistory(IcebergPort, BatchHistory):
     def mark_applied(self, intermediate: str, number: int) -> None:
         # a property for each, so that two runners take none from each other
         table = self._load_table(intermediate)
-        mark = SetPropertiesUpdate(updates={resource_names.name_applied_property(number): "true"})
-        commit(table, (AssertTableUUID(uuid=table.metadata.table_uuid),), (mark,))
+        commit(table, [SetPropertiesUpdate(updates={resource_names.name_applied_property(number): "true"})])
 
     @translate_iceberg_errors
     def forget_backfill(self, table: str, pipeline: str, backfill: str) -> None:
@@ -111,7 +106,7 @@ class IcebergHistory(IcebergPort, BatchHistory):
         if mark in loaded_table.metadata.properties:
             updates.append(RemovePropertiesUpdate(removals=[mark]))
         if updates:
-            commit(loaded_table, (AssertTableUUID(uuid=loaded_table.metadata.table_uuid),), updates)
+            commit(loaded_table, updates)
 
 
 def append_row(catalog: Catalog, identifier: str, row: HistoryRow) -> None:
@@ -149,18 +144,9 @@ def _compact_rows(table: Table) -> None:
         for task in table.scan().plan_files()
         if task.file.record_count < MAX_GATHERED_ROWS and not task.delete_files
     ]
-    current = table.current_snapshot()
-    if len(small) < 2 or current is None:
-        return
-    rows = ArrowScan(table.metadata, table.io, table.schema(), AlwaysTrue()).to_table(small)
-    transaction = table.transaction()
-    with transaction.update_snapshot().overwrite() as overwrite:
-        for task in small:
-            overwrite.delete_data_file(task.file)
-        for file in write_data_files(transaction.table_metadata, rows, table.io):
-            overwrite.append_data_file(file)
-    unmoved = AssertRefSnapshotId(ref=MAIN, snapshot_id=current.snapshot_id)
-    commit(table, (AssertTableUUID(uuid=table.metadata.table_uuid), unmoved), get_updates(transaction))
+    if len(small) > 1:
+        rows = ArrowScan(table.metadata, table.io, table.schema(), AlwaysTrue()).to_table(small)
+        replace_files(table, [task.file for task in small], [rows])
 
 
 def forget_snapshots(table: Table) -> None:
@@ -184,10 +170,9 @@ def _open_table(catalog: Catalog, identifier: str) -> Table:
     with suppress(NoSuchTableError):
         return _claim_table(catalog.load_table(identifier))
     create_namespace(catalog, identifier.rsplit(".", 1)[0])
+    properties = {**PROPERTIES, **describe_control(identifier).properties}
     try:
-        return catalog.create_table(
-            identifier, COLUMNS, properties={**PROPERTIES, **describe_control(identifier).properties}
-        )
+        return catalog.create_table(identifier, COLUMNS, properties=properties)
     except TableAlreadyExistsError:
         return _claim_table(catalog.load_table(identifier))
 

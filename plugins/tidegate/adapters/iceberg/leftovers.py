@@ -13,12 +13,11 @@ from tidegate.adapters.iceberg.errors import judge_error, translate_iceberg_erro
 from tidegate.adapters.iceberg.format_version import UnknownMetadata
 from tidegate.adapters.iceberg.lineage import Lineage, read_summary
 from tidegate.adapters.iceberg.position import POSITION_PATTERN, read_ref_head
-from tidegate.adapters.iceberg.types import to_spark_text
+from tidegate.adapters.iceberg.types import to_columns
 from tidegate.adapters.port_errors import to_unexpected_error
 from tidegate.errors import GiveUp, TidegateError
 from tidegate.model import resource_names as names
 from tidegate.model.ownership import KIND_PROPERTY, PIPELINE, Ownership, PipelineLeftovers, TableKind
-from tidegate.schema.data_types import Column
 from tidegate.sinks.world import CommitNote, ControlTopic, TableShape
 from tidegate.sql.spark import quote_name, render_literal
 
@@ -32,8 +31,7 @@ def find_leftovers(
     """For each pipeline without a file: its tables, the destinations that it marked, and commands that remove both.
 
     A mark makes a table a pipeline's own, never its name alone. `configured_pipelines` have a file, right or broken.
-    Nothing is
-    changed. Second in the answer are the errors of what cannot be read.
+    Nothing is changed. Second in the answer are the errors of what cannot be read.
     """
     tables, failures = _read_tables(catalogs, catalog)
     owners = {name: table.owner for name, table in tables.items() if table.owner is not None}
@@ -59,9 +57,11 @@ class _MarkedTable:
     @classmethod
     def from_table(cls, table: Table) -> "_MarkedTable":
         properties = table.metadata.properties
+        mark = properties.get(KIND_PROPERTY, "")
+        is_known = mark in set(TableKind)  # another build may make more kinds
         tags = (names.parse_tag_pipeline(ref) for ref in table.metadata.refs if names.is_ours(ref))
         return cls(
-            owner=_find_owner(table),
+            owner=Ownership(TableKind(mark), properties.get(PIPELINE, "")) if is_known else None,
             properties=tuple(sorted(key for key in properties if key.startswith("tidegate."))),
             tagged=frozenset(pipeline for pipeline in tags if _has_tag(table, pipeline)),
         )
@@ -108,13 +108,6 @@ def _keep_apart(catalogs: Catalogs, table: str, failures: list[TidegateError]) -
     except Exception as error:
         failure = judge_error(catalogs, "leftovers", table, error)
         failures.append(failure or to_unexpected_error("leftovers", f"table={table}", error))
-
-
-def _find_owner(table: Table) -> Ownership | None:
-    properties = table.metadata.properties
-    mark = properties.get(KIND_PROPERTY, "")
-    is_known = mark in set(TableKind)  # another build may make more kinds
-    return Ownership(TableKind(mark), properties.get(PIPELINE, "")) if is_known else None
 
 
 def _has_tag(table: Table, pipeline: str) -> bool:
@@ -164,9 +157,7 @@ class ConnectorNotes:
         table = self.catalogs.table(name)
         if table is None:
             return None
-        fields = table.schema().fields
-        columns = tuple(Column(f.name, to_spark_text(f.field_type), not f.required) for f in fields)
-        return TableShape(columns, tuple(sorted(table.schema().identifier_field_names())))
+        return TableShape(to_columns(table.schema()), tuple(sorted(table.schema().identifier_field_names())))
 
     @translate_iceberg_errors
     def read_note(self, name: str, control: ControlTopic, branch: str) -> CommitNote | None:
@@ -197,9 +188,7 @@ class ConnectorNotes:
 
 
 def _find_note(table: Table, name: str, control: ControlTopic, branch: str) -> CommitNote | None:
-    reference = table.metadata.refs.get(branch)
-    head = table.metadata.snapshot_by_id(reference.snapshot_id) if reference else None
-    for snapshot in Lineage(table.metadata).iterate_ancestors(head):
+    for snapshot in Lineage(table.metadata).iterate_ancestors(table.snapshot_by_name(branch)):
         summary = read_summary(snapshot)
         if control.property not in summary:
             continue
@@ -208,8 +197,7 @@ def _find_note(table: Table, name: str, control: ControlTopic, branch: str) -> C
         except (ValueError, AttributeError, TypeError):
             raise GiveUp(
                 f"table={name} snapshot={snapshot.snapshot_id} {control.property}: not offsets by partition; "
-                "the table was "
-                "written by something else under the connector's name"
+                "the table was written by something else under the connector's name"
             ) from None
         return CommitNote(offsets, next((summary[key] for key in VALID_THROUGH if key in summary), ""))
     return None

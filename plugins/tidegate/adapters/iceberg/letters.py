@@ -37,30 +37,24 @@ class IcebergDeadLetters(IcebergPort, DeadLetterStore):
 
     @translate_iceberg_errors
     def read_dead_letters(self, name: str, limit: int) -> DeadLetters:
-        loaded_table = self.catalogs.table(name)
-        return DeadLetters() if loaded_table is None else read_newest_letters(loaded_table, limit)
+        return self._read(name, lambda letters: read_newest_letters(letters, limit), DeadLetters())
 
     @translate_iceberg_errors
     def list_waiting_letters(self, name: str, table: str) -> list[WaitingLetter]:
-        loaded_table = self.catalogs.table(name)
-        return [] if loaded_table is None else list_waiting(loaded_table, table)
+        return self._read(name, lambda letters: list_waiting(letters, table), [])
 
     @translate_iceberg_errors
     def list_replayed_letters(self, name: str, table: str, attempts: Collection[str]) -> list[WaitingLetter]:
-        loaded_table = self.catalogs.table(name)
-        return [] if loaded_table is None else list_replayed(loaded_table, table, attempts)
+        return self._read(name, lambda letters: list_replayed(letters, table, attempts), [])
 
     @translate_iceberg_errors
     def read_letters_of_attempt(self, name: str, table: str, attempt: str) -> list[DeadLetter]:
-        loaded_table = self.catalogs.table(name)
-        return [] if loaded_table is None else read_of_attempt(loaded_table, table, attempt)
+        return self._read(name, lambda letters: read_of_attempt(letters, table, attempt), [])
 
-    @translate_iceberg_errors
     def count_letters_of_others(
         self, name: str, table: str, attempts: Sequence[str], ranges: Ranges
     ) -> Mapping[tuple[str, int], int]:
-        loaded_table = self.catalogs.table(name)
-        return {} if loaded_table is None else count_others(loaded_table, table, attempts, ranges)
+        return self._read(name, lambda letters: count_others(letters, table, attempts, ranges), Counter())
 
 
 def read_newest_letters(table: Table, limit: int) -> DeadLetters:

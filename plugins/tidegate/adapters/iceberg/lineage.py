@@ -90,38 +90,26 @@ def find_emptied_columns(metadata: TableMetadata, line: Iterable[Snapshot]) -> f
     written = Counter[Path]()
     rows = None
     for snapshot in line if open_paths else ():
-        rows = _count_live_rows(snapshot) if rows is None else rows
+        if rows is None:  # a writer may leave out totals
+            rows = _read_counter(snapshot, TOTAL_COUNTER) - sum(_read_counter(snapshot, name) for name in DELETE_TOTALS)
         schema_paths, other_paths = of_schemas.get(
             -1 if snapshot.schema_id is None else snapshot.schema_id, (set(), set())
         )
+        operation = snapshot.summary.operation if snapshot.summary else None
         emptied |= open_paths & other_paths
-        overwritten |= schema_paths if _get_operation(snapshot) == Operation.OVERWRITE else set()
-        written.update(dict.fromkeys(schema_paths, _count_written_rows(snapshot)))
+        overwritten |= schema_paths if operation == Operation.OVERWRITE else set()
+        if operation != Operation.REPLACE:  # a compaction writes no new rows
+            written.update(dict.fromkeys(schema_paths, _read_counter(snapshot, "added-records")))
         # filled once rows were overwritten with the present id, and as many written as the table has: an UPDATE of one
         # partition leaves the others empty
         open_paths -= emptied | {path for path in overwritten if written[path] >= rows}
-        if not open_paths or _is_empty(snapshot):
+        if not open_paths or read_summary(snapshot).get(TOTAL_COUNTER) == "0":
             break
     return frozenset(emptied)
 
 
-def _get_operation(snapshot: Snapshot) -> Operation | None:
-    return snapshot.summary.operation if snapshot.summary else None
-
-
-def _count_live_rows(snapshot: Snapshot) -> int:
-    totals = [_read_counter(snapshot, name) for name in (TOTAL_COUNTER, *DELETE_TOTALS)]
-    # a writer may leave out totals
-    return totals[0] - sum(totals[1:])
-
-
-def _count_written_rows(snapshot: Snapshot) -> int:
-    # a compaction writes no new rows
-    return 0 if _get_operation(snapshot) == Operation.REPLACE else _read_counter(snapshot, "added-records")
-
-
 def _read_counter(snapshot: Snapshot, name: str) -> int:
-    text = snapshot.summary.additional_properties.get(name, "") if snapshot.summary else ""
+    text = read_summary(snapshot).get(name, "")
     return int(text) if text.isdecimal() else 0
 
 
@@ -129,7 +117,3 @@ def _compare_ids(current_ids_by_path: Mapping[Path, int], old_ids: Mapping[Path,
     ids = set(old_ids.values())
     kept_paths = {path for path, number in current_ids_by_path.items() if number in ids}
     return kept_paths, {path for path in current_ids_by_path.keys() - kept_paths if path in old_ids}
-
-
-def _is_empty(snapshot: Snapshot) -> bool:
-    return snapshot.summary is not None and snapshot.summary.additional_properties.get(TOTAL_COUNTER) == "0"

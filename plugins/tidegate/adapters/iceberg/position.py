@@ -71,9 +71,10 @@ def build_state(table: Table, pipeline: str, branch: str = "main") -> TableState
     3. A snapshot above the tag that has a position was made main by somebody (`fast_forward`): its position counts.
     """
     metadata = table.metadata
-    tagged = _find_tagged_snapshot(table, pipeline)
+    tagged = table.snapshot_by_name(resource_names.name_tag(pipeline))
     current = _find_head(table, branch)
     lineage = Lineage(metadata)
+    own_prefix = resource_names.name_pipeline_property(pipeline, "")
     position_snapshots = chain([tagged] if tagged else [], lineage.iterate_ancestors(current))
     recorded = _read_recorded_position(table, pipeline) or _find_carried_position(position_snapshots, pipeline)
     newer = list(lineage.iterate_ancestors_to(current, tagged))
@@ -92,10 +93,10 @@ def build_state(table: Table, pipeline: str, branch: str = "main") -> TableState
         emptied_columns=find_emptied_columns(metadata, lineage.iterate_ancestors(current)),
         is_rolled_back=rolled_back,
         recorded_position=recorded,
-        marks=_list_marks(table, pipeline),
+        marks={name: value for name, value in metadata.properties.items() if name.startswith(own_prefix)},
         snapshot_ms=tagged.timestamp_ms if tagged else 0,
         snapshots_since_publish=len(newer) - 1 if tagged and not rolled_back else 0,
-        is_untraceable=rolled_back and _is_cut_off(newer, tagged),
+        is_untraceable=rolled_back and tagged is not None and _is_cut_off(newer, tagged),
         is_untagged=rolled_back and tagged is None,
         cherry_picked_batch=picked_batch,
         kind=metadata.properties.get(KIND_PROPERTY, ""),
@@ -104,11 +105,6 @@ def build_state(table: Table, pipeline: str, branch: str = "main") -> TableState
         rewrites_files=_rewrites_files(table),
         reserved_columns=(*MERGE_COLUMNS, *(READ_COLUMNS if _rewrites_files(table) else ())),
     )
-
-
-def _list_marks(table: Table, pipeline: str) -> dict[str, str]:
-    prefix = resource_names.name_pipeline_property(pipeline, "")
-    return {name: value for name, value in table.metadata.properties.items() if name.startswith(prefix)}
 
 
 def _read_recorded_position(table: Table, pipeline: str) -> Position | None:
@@ -151,20 +147,15 @@ def _find_head(table: Table, branch: str) -> Snapshot | None:
     return table.current_snapshot() if reference is None else table.metadata.snapshot_by_id(reference.snapshot_id)
 
 
-def _find_tagged_snapshot(table: Table, pipeline: str) -> Snapshot | None:
-    reference = table.metadata.refs.get(resource_names.name_tag(pipeline))
-    return table.metadata.snapshot_by_id(reference.snapshot_id) if reference else None
-
-
-def _is_cut_off(iterate_ancestors: list[Snapshot], tagged: Snapshot | None) -> bool:
-    if tagged is None or not iterate_ancestors or iterate_ancestors[-1].parent_snapshot_id is None:
+def _is_cut_off(line: list[Snapshot], tagged: Snapshot) -> bool:
+    if not line or line[-1].parent_snapshot_id is None:
         return False
     # expiry cut the line above the tag: it may have led there
-    return (iterate_ancestors[-1].sequence_number or 0) > (tagged.sequence_number or 0)
+    return (line[-1].sequence_number or 0) > (tagged.sequence_number or 0)
 
 
-def _find_carried_position(iterate_ancestors: Iterable[Snapshot], pipeline: str) -> Position | None:
-    positions = (Position.from_properties(pipeline, read_summary(snapshot)) for snapshot in iterate_ancestors)
+def _find_carried_position(line: Iterable[Snapshot], pipeline: str) -> Position | None:
+    positions = (Position.from_properties(pipeline, read_summary(snapshot)) for snapshot in line)
     return next((position for position in positions if position is not None), None)
 
 
@@ -184,8 +175,7 @@ def _find_picked_batch(line: Iterable[Snapshot], lineage: Lineage, pipeline: str
 
 def read_ref_head(table: Table, ref: str) -> Head | None:
     """The snapshot that a branch or tag names."""
-    reference = table.metadata.refs.get(ref)
-    snapshot = table.metadata.snapshot_by_id(reference.snapshot_id) if reference else None
+    snapshot = table.snapshot_by_name(ref)
     if snapshot is None:
         return None
     return Head(snapshot.snapshot_id, snapshot.parent_snapshot_id, read_summary(snapshot))
@@ -204,11 +194,8 @@ def list_gone_backfill_branches(table: Table, pipeline: str, is_gone: Callable[[
 
 
 def list_backfill_branches(table: Table, pipeline: str, backfill: str) -> list[str]:
-    return [
-        name
-        for name in _list_branches(table)
-        if resource_names.parse_backfill_slice(pipeline, backfill, name) is not None
-    ]
+    slices = {name: resource_names.parse_backfill_slice(pipeline, backfill, name) for name in _list_branches(table)}
+    return [name for name, number in slices.items() if number is not None]
 
 
 def _list_branches(table: Table) -> list[str]:
@@ -255,47 +242,40 @@ def compare_with_tag(table: Table, pipeline: str, branch: str) -> Rollback | Non
     state = build_state(table, pipeline, branch)
     tag = resource_names.name_tag(pipeline)
     lineage = Lineage(table.metadata)
-    reference = table.metadata.refs.get(tag)
     head = lineage.get_snapshot(state.snapshot_id)
-    tagged = lineage.get_snapshot(reference.snapshot_id) if reference else None
+    tagged = table.snapshot_by_name(tag)
     if not state.is_rolled_back or tagged is None or head is None:
         return None
     now = list(lineage.iterate_ancestors(head))
     tagged_line = list(lineage.iterate_ancestors(tagged))
     shared = {snapshot.snapshot_id for snapshot in now} & {snapshot.snapshot_id for snapshot in tagged_line}
+    # their common parent may have expired, and its children still name it
+    origins = (now[-1].parent_snapshot_id, tagged_line[-1].parent_snapshot_id)
+    has_one_origin = origins[0] is not None and origins[0] == origins[1]
     return Rollback(
         head.snapshot_id,
         tagged.snapshot_id,
         returning_snapshots=_list_until(tagged_line, shared),
         discarded_snapshots=_list_until(now, shared),
-        is_traceable=bool(shared) or _have_same_origin(now, tagged_line),
+        is_traceable=bool(shared) or has_one_origin,
         rows_now=count_live_rows(table, branch),
         rows_then=count_live_rows(table, tag),
     )
 
 
 def _list_until(line: list[Snapshot], shared: set[int]) -> tuple[PastSnapshot, ...]:
-    return tuple(
-        _describe_snapshot(snapshot)
-        for snapshot in takewhile(lambda snapshot: snapshot.snapshot_id not in shared, line)
-    )
-
-
-def _have_same_origin(now: list[Snapshot], tagged_line: list[Snapshot]) -> bool:
-    origins = (now[-1].parent_snapshot_id, tagged_line[-1].parent_snapshot_id)
-    # their common parent has expired, and its children still name it
-    return origins[0] is not None and origins[0] == origins[1]
+    own = takewhile(lambda snapshot: snapshot.snapshot_id not in shared, line)
+    return tuple(_describe_snapshot(snapshot) for snapshot in own)
 
 
 def _describe_snapshot(snapshot: Snapshot) -> PastSnapshot:
     summary = read_summary(snapshot)
     pipeline = summary.get(PIPELINE, "")
     batch = summary.get(resource_names.name_pipeline_property(pipeline, "batch")) if pipeline else None
-    rows = count_changed_rows(snapshot) if has_changed_row_counts(snapshot) else None
     return PastSnapshot(
         snapshot_id=snapshot.snapshot_id,
         at_ms=snapshot.timestamp_ms,
-        rows=rows,
+        rows=count_changed_rows(snapshot) if has_changed_row_counts(snapshot) else None,
         pipeline=pipeline,
         batch=None if batch is None else int(batch),
     )
@@ -305,21 +285,18 @@ def list_branch_pipelines(table: Table, branch: str) -> tuple[str, ...]:
     """Pipelines whose position or tag the table carries, without those that publish only into another branch."""
     refs = table.metadata.refs
     lineage = Lineage(table.metadata)
+    tags = {name for name, ref in refs.items() if ref.snapshot_ref_type == SnapshotRefType.TAG}
     by_position = (match[1] for name in table.metadata.properties if (match := POSITION_PATTERN.fullmatch(name)))
-    by_tag = (
-        resource_names.parse_tag_pipeline(name)
-        for name, ref in refs.items()
-        if _is_tag(ref) and resource_names.is_ours(name)
-    )
+    by_tag = (resource_names.parse_tag_pipeline(name) for name in tags if resource_names.is_ours(name))
     target = branch if branch in refs else "main"
     # a tag outside of the branch counts unless it is on another branch of the user: it may have been rolled back
-    own_line = _read_branch_line(lineage, table, target)
-    other_ids = {
-        i
+    lines = {
+        name: {snapshot.snapshot_id: snapshot for snapshot in lineage.iterate_ancestors(table.snapshot_by_name(name))}
         for name in refs
-        if not resource_names.is_ours(name) and name != target
-        for i in _read_branch_line(lineage, table, name)
+        if name not in tags and (name == target or not resource_names.is_ours(name))
     }
+    own_line = lines.pop(target, {})
+    other_ids = {snapshot_id for line in lines.values() for snapshot_id in line}
     pipelines = sorted({*by_position, *by_tag})
     return tuple(name for name in pipelines if not _publishes_elsewhere(table, name, own_line, other_ids))
 
@@ -330,15 +307,3 @@ def _publishes_elsewhere(table: Table, pipeline: str, own_line: dict[int, Snapsh
         return False
     position = resource_names.name_pipeline_property(pipeline, "position")
     return not any(position in read_summary(snapshot) for snapshot in own_line.values())
-
-
-def _read_branch_line(lineage: Lineage, table: Table, ref: str) -> dict[int, Snapshot]:
-    reference = table.metadata.refs.get(ref)
-    if reference is None or _is_tag(reference):
-        return {}
-    head = lineage.get_snapshot(reference.snapshot_id)
-    return {snapshot.snapshot_id: snapshot for snapshot in lineage.iterate_ancestors(head)}
-
-
-def _is_tag(ref: object) -> bool:
-    return getattr(ref, "snapshot_ref_type", None) == SnapshotRefType.TAG

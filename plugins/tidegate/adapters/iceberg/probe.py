@@ -75,7 +75,7 @@ class IcebergProbe:
         # this commit must be refused
         wrong = AssertRefSnapshotId(ref=MAIN, snapshot_id=1)
         with suppress(CommitRefused):
-            commit(catalog.load_table(identifier), (wrong,), (SetPropertiesUpdate(updates={"tidegate.doctor": "x"}),))
+            commit(catalog.load_table(identifier), [SetPropertiesUpdate(updates={"tidegate.doctor": "x"})], (wrong,))
             raise GiveUp(
                 f"{self._place} takes a commit whose requirement does not hold; use another catalog: without "
                 "compare-and-swap a batch could be applied twice"

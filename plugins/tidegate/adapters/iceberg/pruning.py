@@ -238,8 +238,7 @@ def name_keys(staging_table: Table, values: MergeInput, ranges: Sequence[KeyRang
     """The bounds of `ranges`, with the staged values beside them where these are numbers or short texts.
 
     Leaves come in the order of the key, as long as `MAX_LITERAL_BYTES` has room. A leaf left out makes a merge slower,
-    never
-    wrong.
+    never wrong.
     """
     bounds = [key_range.bound for key_range in ranges]
     room = MAX_LITERAL_BYTES

@@ -179,8 +179,7 @@ def share_file_systems(catalog: IcebergCatalog) -> None:
     """Let all tables of a catalog share object store clients, one for each log-in.
 
     PyIceberg opens a client, with its own connections, for each table that it loads, and only Python's collector ends
-    it: a
-    process that flushes would keep hundreds of descriptors open.
+    it: a process that flushes would keep hundreds of descriptors open.
     """
     reference = weakref.ref(catalog)
     load = type(catalog)._load_file_io
@@ -206,11 +205,9 @@ def share_file_systems(catalog: IcebergCatalog) -> None:
 class _Shared:
     """In front of PyIceberg's class of a table's metadata: a copy that shares what does not change.
 
-    ``update_table_metadata`` ends with a deep copy of each snapshot, each schema and the whole log. A transaction makes
-    one
-    each time its state is read, a dozen times in a commit, and a catalog in a database one more. It protects nothing:
-    each
-    update makes new lists and dictionaries, and leaves the given ones unchanged.
+    ``update_table_metadata`` ends with a deep copy of each snapshot, each schema and the whole log. A transaction
+    makes one each time its state is read, a dozen times in a commit, and a catalog in a database one more. It protects
+    nothing: each update makes new lists and dictionaries, and leaves the given ones unchanged.
     """
 
     def model_copy(self, *, update: dict[str, Any] | None = None, deep: bool = False) -> Any:
@@ -284,9 +281,12 @@ def keep_order_of_time(catalog: "SqlCatalog") -> None:
 
     def stage_in_order(current: Table | None, *arguments: Any) -> StagedTable:
         staged_table = stage(current, *arguments)
-        table_name = ".".join((catalog.name, *current.name())) if current else ""
-        behind_ms = _find_newest_ms(current.metadata) - staged_table.metadata.last_updated_ms if current else 0
-        if current is not None and behind_ms > MAX_CLOCK_SKEW_MS:
+        if current is None:
+            return staged_table
+        times_ms = (current.metadata.last_updated_ms, *(e.timestamp_ms for e in current.metadata.snapshot_log[-1:]))
+        behind_ms = max(times_ms) - staged_table.metadata.last_updated_ms
+        if behind_ms > MAX_CLOCK_SKEW_MS:
+            table_name = ".".join((catalog.name, *current.name()))
             raise RetryLater(
                 f"table={table_name}: its last change is ahead of this machine's clock by "
                 f"seconds={behind_ms // 1000}, and Spark opens no table whose times go back by more than "
@@ -296,10 +296,6 @@ def keep_order_of_time(catalog: "SqlCatalog") -> None:
         return staged_table
 
     catalog._update_and_stage_table = stage_in_order  # type: ignore[method-assign, assignment]
-
-
-def _find_newest_ms(metadata: TableMetadata) -> int:
-    return max(metadata.last_updated_ms, *(entry.timestamp_ms for entry in metadata.snapshot_log[-1:]), 0)
 
 
 def has_view(catalog: "SqlCatalog", identifier: str) -> bool:

@@ -1,8 +1,7 @@
 """The schema of an Iceberg table: whether it can be written, how it takes in columns, and the limits of their values.
 
 A value that names a partition names a folder of the table's files, as ``column=value``. A file system takes 255 bytes
-for
-a name: each try to write a longer one ends with the library's own words. In a store the whole key has a limit.
+for a name: each try to write a longer one ends with the library's own words. In a store the whole key has a limit.
 """
 
 import re
@@ -62,21 +61,11 @@ def evolve_schema(table: Table, name: str, columns: tuple[Column, ...], rules: E
     """Add missing columns, widen types, relax required ones; returns a sentence for each change.
 
     `IncompatibleSchema` names the column, both types and the way out; then nothing is changed. A name that a partition
-    has, or
-    had, cannot become another column's.
+    has, or had, cannot become another column's.
     """
     changes = find_schema_changes(name, read_table_struct(table), columns, rules)
     if not changes:
         return []
-    update = _prepare_update(table, name, changes)
-    try:
-        update.commit()
-    except (CommitFailedException, NoSuchTableError) as error:
-        raise CommitRefused(f"table={name}: another writer changed it: {error}") from error
-    return [str(change) for change in changes]
-
-
-def _prepare_update(table: Table, name: str, changes: tuple[SchemaChange, ...]) -> UpdateSchema:
     update = table.update_schema(case_sensitive=False)
     try:
         for change in changes:
@@ -88,7 +77,11 @@ def _prepare_update(table: Table, name: str, changes: tuple[SchemaChange, ...]) 
             f"table={name}: Iceberg refuses its changes ({', '.join(map(str, changes))}): {format_one_line(error)}; "
             "nothing was written; give the column another name in the pipeline file, or write to another table"
         ) from error
-    return update
+    try:
+        update.commit()
+    except (CommitFailedException, NoSuchTableError) as error:
+        raise CommitRefused(f"table={name}: another writer changed it: {error}") from error
+    return [str(change) for change in changes]
 
 
 def _apply_change(update: UpdateSchema, change: SchemaChange) -> None:

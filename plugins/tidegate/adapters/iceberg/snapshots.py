@@ -24,7 +24,7 @@ from pyiceberg.table.snapshots import Snapshot
 from tidegate.adapters.iceberg.catalog import Catalogs
 from tidegate.adapters.iceberg.commit import FOREVER_MS
 from tidegate.adapters.iceberg.errors import translate_iceberg_errors
-from tidegate.adapters.iceberg.files import find_whole_path
+from tidegate.adapters.iceberg.files import find_whole_path, name_partition
 from tidegate.adapters.iceberg.lineage import Lineage, count_changed_rows, has_changed_row_counts
 from tidegate.adapters.iceberg.schema import refuse_unreadable
 from tidegate.errors import GiveUp, RetryLater
@@ -191,7 +191,7 @@ class _DeleteScope:
             elif (path := delete[REFERENCED] or find_whole_path(delete)) is not None:
                 paths.add(path)
             else:
-                places.add(_get_content_place(delete))
+                places.add(name_partition(delete))
         return cls(frozenset(paths), frozenset(places), everywhere)
 
     @property
@@ -199,7 +199,7 @@ class _DeleteScope:
         return self.everywhere or bool(self.places)
 
     def covers(self, data: DataFile) -> bool:
-        return self.everywhere or data.file_path in self.paths or _get_content_place(data) in self.places
+        return self.everywhere or data.file_path in self.paths or name_partition(data) in self.places
 
 
 def _list_touched(
@@ -211,10 +211,6 @@ def _list_touched(
     )
     # elsewhere: files of deletes that were not read, as both snapshots have them, or neither
     return tuple(sorted({*touched_files, *elsewhere}))
-
-
-def _get_content_place(file: DataFile) -> str:
-    return f"{file.spec_id} {file.partition}"
 
 
 def _is_delete(file: DataFile) -> bool:

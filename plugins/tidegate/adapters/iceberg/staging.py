@@ -12,14 +12,13 @@ from functools import partial
 from typing import TypeVar
 
 from pyiceberg.exceptions import NoSuchTableError
-from pyiceberg.expressions import In, LessThanOrEqual, Or
+from pyiceberg.expressions import BooleanExpression, In, LessThanOrEqual, Or
 from pyiceberg.expressions.literals import literal
 from pyiceberg.manifest import ManifestContent
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import (
     AssertRefSnapshotId,
-    AssertTableUUID,
     RemovePropertiesUpdate,
     RemoveSnapshotRefUpdate,
     RemoveSnapshotsUpdate,
@@ -64,7 +63,6 @@ KEPT_MS = 10 * 60_000
 class IcebergStaging(IcebergPort, StagingStore):
     """Spark writes the intermediate tables itself: no job leaves files that must be loaded."""
 
-    @translate_iceberg_errors
     def complete_attempt(
         self, intermediate: str, batch: int, attempt: str, summary: dict[str, str]
     ) -> StageOutcome | None:
@@ -76,19 +74,13 @@ class IcebergStaging(IcebergPort, StagingStore):
 
     @translate_iceberg_errors
     def read_explanation(self, intermediate: str, batch: int, attempt: str) -> RecordExplanation | None:
-        loaded_table = self.catalogs.table(intermediate)
-        if loaded_table is None:
-            return None
-        text = loaded_table.metadata.properties.get(resource_names.name_counted_property(attempt))
-        return None if text is None else RecordExplanation.from_json(text, _name_place(loaded_table, attempt))
+        name = resource_names.name_counted_property(attempt)
+        return self._read(intermediate, lambda table: _parse(table, name, attempt, RecordExplanation.from_json), None)
 
     @translate_iceberg_errors
     def read_job_outcome(self, intermediate: str, batch: int, attempt: str) -> StageOutcome | None:
-        loaded_table = self.catalogs.table(intermediate)
-        if loaded_table is None:
-            return None
-        text = loaded_table.metadata.properties.get(resource_names.name_counted_property(attempt))
-        return None if text is None else StageOutcome.from_json(text, _name_place(loaded_table, attempt))
+        name = resource_names.name_counted_property(attempt)
+        return self._read(intermediate, lambda table: _parse(table, name, attempt, StageOutcome.from_json), None)
 
     @translate_iceberg_errors
     def list_staged(self, intermediate: str, table: str) -> list[StagedBatch]:
@@ -104,18 +96,16 @@ class IcebergStaging(IcebergPort, StagingStore):
 
     @translate_iceberg_errors
     def holds_rows(self, intermediate: str, batches: Sequence[StagedBatch]) -> bool:
-        loaded_table = self.catalogs.table(intermediate)
-        return loaded_table is not None and _holds_rows(loaded_table, batches)
+        return self._read(intermediate, lambda table: _holds_rows(table, batches), missing=False)
 
     @translate_iceberg_errors
     def read_staged_outcome(self, intermediate: str, attempt: str) -> StageOutcome | None:
-        loaded_table = self.catalogs.table(intermediate)
-        return None if loaded_table is None else _read_outcome(loaded_table, attempt)
+        return self._read(intermediate, lambda table: _read_outcome(table, attempt), None)
 
     @translate_iceberg_errors
     def read_staging(self, intermediate: str, table: str) -> Staging | None:
         loaded_table = self.catalogs.table(intermediate)
-        current = loaded_table.current_snapshot() if loaded_table is not None else None
+        current = loaded_table and loaded_table.current_snapshot()
         if loaded_table is None or current is None:
             return None
         by_batch: dict[int, StagedBatch | None] = {}
@@ -141,11 +131,8 @@ class IcebergStaging(IcebergPort, StagingStore):
 
     @translate_iceberg_errors
     def read_audit_answers(self, intermediate: str, attempt: str) -> AuditAnswers | None:
-        loaded_table = self.catalogs.table(intermediate)
-        if loaded_table is None:
-            return None
-        text = loaded_table.metadata.properties.get(resource_names.name_audit_property(attempt))
-        return None if text is None else AuditAnswers.from_json(text, _name_place(loaded_table, attempt))
+        name = resource_names.name_audit_property(attempt)
+        return self._read(intermediate, lambda table: _parse(table, name, attempt, AuditAnswers.from_json), None)
 
     @translate_iceberg_errors
     def clean_up(self, intermediate: str, up_to_batch: int) -> dict[str, int]:
@@ -196,38 +183,32 @@ class IcebergStaging(IcebergPort, StagingStore):
 
 def _complete_attempt(table: Table, attempt: str) -> StageOutcome | None:
     counted_property = resource_names.name_counted_property(attempt)
-    text = table.metadata.properties.get(counted_property)
-    if text is None:
+    outcome = _parse(table, counted_property, attempt, StageOutcome.from_json)
+    if outcome is None:
         return _read_outcome(table, attempt)
-    outcome = StageOutcome.from_json(text, _name_place(table, attempt))
-    viewed_snapshot = None if outcome.bad else _find_viewed_snapshot(table, attempt)
+    counts = table.metadata.properties[counted_property]
     updates: list[TableUpdate] = [
-        SetPropertiesUpdate(updates={resource_names.name_staged_property(attempt): text}),
+        SetPropertiesUpdate(updates={resource_names.name_staged_property(attempt): counts}),
         RemovePropertiesUpdate(removals=[counted_property]),
     ]
-    batch = viewed_snapshot and parse_batch(viewed_snapshot)
-    if viewed_snapshot and batch:
-        updates.append(build_tag(resource_names.name_staged_tag(batch), viewed_snapshot.snapshot_id))
-    commit(table, (AssertTableUUID(uuid=table.metadata.table_uuid),), updates)
+    for snapshot in () if outcome.bad else table.metadata.snapshots:
+        summary = read_summary(snapshot)
+        is_viewed = summary.get("tidegate.attempt") == attempt and resource_names.VIEWED_SUMMARY in summary
+        if is_viewed and (batch := parse_batch(snapshot)):  # live views may read it
+            updates.append(build_tag(resource_names.name_staged_tag(batch), snapshot.snapshot_id))
+            break
+    commit(table, updates)
     return outcome
 
 
-def _find_viewed_snapshot(table: Table, attempt: str) -> Snapshot | None:
-    """Return the attempt's snapshot, if live views may read it."""
-    for snapshot in table.metadata.snapshots:
-        summary = read_summary(snapshot)
-        if summary.get("tidegate.attempt") == attempt and resource_names.VIEWED_SUMMARY in summary:
-            return snapshot
-    return None
-
-
 def _read_outcome(table: Table, attempt: str) -> StageOutcome | None:
-    text = table.metadata.properties.get(resource_names.name_staged_property(attempt))
-    return None if text is None else StageOutcome.from_json(text, _name_place(table, attempt))
+    return _parse(table, resource_names.name_staged_property(attempt), attempt, StageOutcome.from_json)
 
 
-def _name_place(table: Table, attempt: str) -> str:
-    return f"intermediate={'.'.join(table.name())} attempt={attempt}"
+def _parse(table: Table, name: str, attempt: str, parse: Callable[[str, str], Result]) -> Result | None:
+    """What a property of that name holds of an attempt; None without the property."""
+    text = table.metadata.properties.get(name)
+    return None if text is None else parse(text, f"intermediate={'.'.join(table.name())} attempt={attempt}")
 
 
 def _iterate_unpublished(table: Table) -> Iterator[tuple[int, Snapshot]]:
@@ -286,8 +267,7 @@ def _read_published(table: Table) -> dict[int, int]:
 
 
 def _write_published(table: Table, seen_ms: dict[int, int]) -> None:
-    updates = [SetPropertiesUpdate(updates={resource_names.PUBLISHED_PROPERTY: json.dumps(seen_ms)})]
-    commit(table, (AssertTableUUID(uuid=table.metadata.table_uuid),), updates)
+    commit(table, [SetPropertiesUpdate(updates={resource_names.PUBLISHED_PROPERTY: json.dumps(seen_ms)})])
 
 
 def _find_unread_batch(table: Table, up_to_batch: int) -> int:
@@ -323,7 +303,7 @@ def _remove_batches(table: Table, up_to_batch: int) -> dict[str, int]:
     if old and not nothing_new:
         _drop_staged(table, up_to_batch, numbers, [s.snapshot_id for s in old], counts)
     elif counts:
-        _drop_counts(table, up_to_batch, counts)
+        commit(table, [RemovePropertiesUpdate(removals=counts), *_record_highest_batch(table, up_to_batch)])
     before = list_snapshot_files(table, old)
     fresh = table.catalog.load_table(table.name())
     live_files = list_snapshot_files(fresh, fresh.metadata.snapshots, live_only=True)
@@ -379,12 +359,8 @@ def _is_foreign(snapshot: Snapshot) -> bool:
 
 def _find_stray_files(table: Table, up_to_batch: int, live_files: set[str]) -> set[str]:
     files = list_files_below(table, f"{table.location()}/data")
-    return {location for location in files if _parse_batch_folder(location) <= up_to_batch} - live_files
-
-
-def _parse_batch_folder(path: str) -> float:
-    match = re.search(r"/batch_number=(\d+)/", path)
-    return int(match.group(1)) if match else float("inf")
+    batches = {location: re.search(r"/batch_number=(\d+)/", location) for location in files}
+    return {location for location, match in batches.items() if match and int(match[1]) <= up_to_batch} - live_files
 
 
 def _drop_staged(
@@ -394,10 +370,9 @@ def _drop_staged(
     mark = {"tidegate.clean-up": str(up_to_batch)}
     with warnings.catch_warnings():  # their rows may be gone already, and only snapshots and counts be left
         warnings.filterwarnings("ignore", "Delete operation did not match any records")
-        batch_filter = LessThanOrEqual(term="batch_number", value=up_to_batch)
-        rows = (
-            Or(batch_filter, In(term="batch_number", literals=set(map(literal, numbers)))) if numbers else batch_filter
-        )
+        rows: BooleanExpression = LessThanOrEqual(term="batch_number", value=up_to_batch)
+        if numbers:
+            rows = Or(rows, In(term="batch_number", literals=set(map(literal, numbers))))
         transaction.delete(rows, snapshot_properties=mark)
     updates: list[TableUpdate] = list(get_updates(transaction))
     expired = [i for i in snapshot_ids if i != transaction.table_metadata.current_snapshot_id]
@@ -410,16 +385,7 @@ def _drop_staged(
     updates += _record_highest_batch(table, up_to_batch)
     current = table.current_snapshot()
     main = AssertRefSnapshotId(ref=MAIN, snapshot_id=current.snapshot_id if current else None)
-    commit(table, (AssertTableUUID(uuid=table.metadata.table_uuid), main), updates)
-
-
-def _drop_counts(table: Table, up_to_batch: int, properties: list[str]) -> None:
-    requirements = (AssertTableUUID(uuid=table.metadata.table_uuid),)
-    commit(
-        table,
-        requirements,
-        [RemovePropertiesUpdate(removals=properties), *_record_highest_batch(table, up_to_batch)],
-    )
+    commit(table, updates, (main,))
 
 
 def _record_highest_batch(table: Table, number: int) -> list[TableUpdate]:

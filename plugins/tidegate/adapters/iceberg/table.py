@@ -5,15 +5,14 @@ from datetime import datetime, timedelta
 from fractions import Fraction
 
 from pyiceberg.conversions import from_bytes
-from pyiceberg.expressions import BooleanExpression, GreaterThanOrEqual, IsNull, LessThan, Or
+from pyiceberg.expressions import GreaterThanOrEqual, IsNull, LessThan, Or
 from pyiceberg.io.pyarrow import ArrowScan
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import FileScanTask, Table
-from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID
-from pyiceberg.types import NestedField, PrimitiveType
+from pyiceberg.types import NestedField, TimestamptzType
 
-from tidegate.adapters.iceberg.catalog import MAIN, Catalogs, IcebergPort
-from tidegate.adapters.iceberg.commit import commit
+from tidegate.adapters.iceberg.catalog import Catalogs, IcebergPort
+from tidegate.adapters.iceberg.commit import replace_files
 from tidegate.adapters.iceberg.errors import translate_iceberg_errors
 from tidegate.adapters.iceberg.files import count_live_rows, measure_files
 from tidegate.adapters.iceberg.history import forget_snapshots
@@ -25,7 +24,6 @@ from tidegate.adapters.iceberg.pruning import (
     find_table_field,
     name_keys,
 )
-from tidegate.adapters.iceberg.pyiceberg_private import get_updates, write_data_files
 from tidegate.adapters.iceberg.schema import evolve_schema, list_limits, list_limits_of_new, refuse_unreadable
 from tidegate.adapters.iceberg.types import clamp_times
 from tidegate.model.merge_input import MergeInput
@@ -81,7 +79,10 @@ class IcebergTables(IcebergPort, TableStore):
         if staging_table is None or not all_ranges:
             return Bounds(())
         at = values.get("at")
-        destination = self._load_table(table) if at is None else self._load_table_at(table, at)
+        destination = self._states.get(table)
+        # a snapshot never changes
+        if destination is None or at is None or destination.metadata.snapshot_by_id(at) is None:
+            destination = self._load_table(table)
         ranges = tuple(r for r in all_ranges if find_table_field(destination, r) is not None)
         overlap = find_overlap(destination, at, ranges) if ranges and at is not None else None
         if are_keys_worth_naming(values.get("rows", 0), overlap):
@@ -90,13 +91,11 @@ class IcebergTables(IcebergPort, TableStore):
 
     @translate_iceberg_errors
     def claim(self, table: str, owner: Ownership) -> dict[str, str] | None:
-        loaded_table = self.catalogs.table(table)
-        return None if loaded_table is None else claim(loaded_table, table, owner)
+        return self._read(table, lambda loaded_table: claim(loaded_table, table, owner), None)
 
     @translate_iceberg_errors
     def list_pipelines(self, table: str) -> tuple[str, ...]:
-        loaded_table = self.catalogs.table(table)
-        return () if loaded_table is None else list_branch_pipelines(loaded_table, self._branch(table))
+        return self._read(table, lambda loaded_table: list_branch_pipelines(loaded_table, self._branch(table)), ())
 
     @translate_iceberg_errors
     def has_files(self, table: str) -> bool:
@@ -104,13 +103,11 @@ class IcebergTables(IcebergPort, TableStore):
 
     @translate_iceberg_errors
     def read_files(self, table: str, exact: bool = False) -> TableFiles | None:
-        loaded_table = self.catalogs.table(table)
-        return None if loaded_table is None else measure_files(loaded_table, exact)
+        return self._read(table, lambda loaded_table: measure_files(loaded_table, exact), None)
 
     @translate_iceberg_errors
     def read_property(self, table: str, name: str) -> str | None:
-        loaded_table = self.catalogs.table(table)
-        return None if loaded_table is None else loaded_table.metadata.properties.get(name)
+        return self._read(table, lambda loaded_table: loaded_table.metadata.properties.get(name), None)
 
     @translate_iceberg_errors
     def list_folder_limits(self, table: str, partition_by: tuple[str, ...]) -> tuple[FolderLimit, ...]:
@@ -123,19 +120,12 @@ class IcebergTables(IcebergPort, TableStore):
 
     @translate_iceberg_errors
     def count_rows(self, table: str) -> int | None:
-        loaded_table = self.catalogs.table(table)
-        return None if loaded_table is None else count_live_rows(loaded_table, self._branch(table))
+        return self._read(table, lambda loaded_table: count_live_rows(loaded_table, self._branch(table)), None)
 
     @translate_iceberg_errors
     def forget_deletes(self, deletes: str, before_ms: int, every_ms: int = 0) -> int:
         # it goes file by file, so that it need not wait
-        loaded_table = self.catalogs.table(deletes)
-        return 0 if loaded_table is None else forget_old_deletes(loaded_table, before_ms)
-
-    def _load_table_at(self, name: str, snapshot_id: int) -> Table:
-        read = self._states.get(name)
-        # a snapshot never changes
-        return read if read is not None and read.metadata.snapshot_by_id(snapshot_id) else self._load_table(name)
+        return self._read(deletes, lambda loaded_table: forget_old_deletes(loaded_table, before_ms), 0)
 
 
 def forget_old_deletes(table: Table, before_ms: int) -> int:
@@ -146,47 +136,22 @@ def forget_old_deletes(table: Table, before_ms: int) -> int:
         TIMESTAMP_COLUMN if TIMESTAMP_COLUMN in table.schema().column_names else "timestamp"
     )
     before = to_utc_datetime(before_ms)
-    current = table.current_snapshot()
     tasks = table.scan(row_filter=LessThan(term=field.name, value=before.isoformat())).plan_files()
     aged = [(task, _estimate_old_share(task.file, field, before)) for task in tasks]
     # files with older deletes only go unread
     wholly_old = [task for task, share in aged if share == 1]
     # a file is rewritten if that is little work for what goes; a delete that stays is remembered for longer
     partly_old = _choose_worth_rewriting([aged_file for aged_file in aged if aged_file[1] < 1])
-    deleted_rows = 0
-    if current and any(task.file.record_count for task in (*wholly_old, *partly_old)):
+    old_files = [task.file for task in (*wholly_old, *partly_old)]
+    deleted_rows = sum(file.record_count for file in old_files)
+    if deleted_rows:
         is_newer = GreaterThanOrEqual(term=field.name, value=before.isoformat())
-        newer_rows = Or(is_newer, IsNull(term=field.name))
-        deleted_rows = _replace_files(table, current.snapshot_id, (wholly_old, partly_old), newer_rows, field.name)
+        scan = ArrowScan(table.metadata, table.io, table.schema(), Or(is_newer, IsNull(term=field.name)))
+        # one after the other: a large one is not held in memory beside the next
+        kept_rows = (clamp_times(scan.to_table([task]), field.name) for task in partly_old)
+        deleted_rows -= replace_files(table, old_files, kept_rows)
     forget_snapshots(table.refresh())
     return deleted_rows
-
-
-def _replace_files(
-    table: Table,
-    snapshot_id: int,
-    tasks: tuple[Sequence[FileScanTask], Sequence[FileScanTask]],
-    kept_rows: BooleanExpression,
-    time: str,
-) -> int:
-    dropped_tasks, rewritten_tasks = tasks
-    transaction = table.transaction()
-    scan = ArrowScan(table.metadata, table.io, table.schema(), kept_rows)
-    removed_rows = sum(task.file.record_count for task in (*dropped_tasks, *rewritten_tasks))
-    with transaction.update_snapshot().overwrite() as overwrite:
-        for task in (*dropped_tasks, *rewritten_tasks):
-            overwrite.delete_data_file(task.file)
-        for task in rewritten_tasks:  # one after the other: a large one is not held in memory beside the next
-            rows = clamp_times(scan.to_table([task]), time)
-            removed_rows -= rows.num_rows
-            for file in write_data_files(transaction.table_metadata, rows, table.io):
-                overwrite.append_data_file(file)
-    requirements = (
-        AssertTableUUID(uuid=table.metadata.table_uuid),
-        AssertRefSnapshotId(ref=MAIN, snapshot_id=snapshot_id),
-    )
-    commit(table, requirements, get_updates(transaction))
-    return removed_rows
 
 
 def _choose_worth_rewriting(aged: Sequence[AgedFile]) -> list[FileScanTask]:
@@ -203,15 +168,9 @@ def _choose_worth_rewriting(aged: Sequence[AgedFile]) -> list[FileScanTask]:
 
 
 def _estimate_old_share(file: DataFile, field: NestedField, before: datetime) -> Fraction:
-    low, high = (_read_bound(ends, field) for ends in (file.lower_bounds, file.upper_bounds))
-    end_micros = (before - EPOCH) // timedelta(microseconds=1)
+    low, high = ((ends or {}).get(field.field_id) for ends in (file.lower_bounds, file.upper_bounds))
     if low is None or high is None or (file.null_value_counts or {}).get(field.field_id) != 0:
         return MIN_OLD_SHARE
-    return min(Fraction(1), Fraction(end_micros - low, high + 1 - low))
-
-
-def _read_bound(ends: dict[int, bytes] | None, field: NestedField) -> int | None:
-    raw = (ends or {}).get(field.field_id)
-    if raw is None or not isinstance(field.field_type, PrimitiveType):
-        return None
-    return int(from_bytes(field.field_type, raw))
+    first, last = (int(from_bytes(TimestamptzType(), end)) for end in (low, high))
+    end_micros = (before - EPOCH) // timedelta(microseconds=1)
+    return min(Fraction(1), Fraction(end_micros - first, last + 1 - first))

@@ -12,7 +12,7 @@ from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, NoSuchTableError
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table.refs import SnapshotRefType
-from pyiceberg.table.update import AssertTableUUID, RemoveSnapshotRefUpdate, SetPropertiesUpdate, SetSnapshotRefUpdate
+from pyiceberg.table.update import RemoveSnapshotRefUpdate, SetPropertiesUpdate, SetSnapshotRefUpdate
 from sqlalchemy.exc import OperationalError
 from tidegate.adapters.iceberg import commit as iceberg_commit
 from tidegate.adapters.iceberg.commit import commit, cut_branch
@@ -42,8 +42,8 @@ class Answers:
 @pytest.mark.guard(
     "a missing answer is not a refusal",
     file="plugins/tidegate/adapters/iceberg/commit.py",
-    text='        raise _build_unknown(table, "the catalog gave no answer", error) from error',
-    off="        raise CommitRefused(str(error)) from error",
+    text="        raise OutcomeUnknown(\n",
+    off="        raise CommitRefused(\n",
 )
 @pytest.mark.parametrize(
     ("error", "meaning"),
@@ -60,7 +60,7 @@ def test_answer_of_the_catalog_tells_a_refusal_from_an_unknown_outcome(
     table = kit.seed_table().load(TABLE)
     table.catalog = Answers(table.catalog, error)
     with pytest.raises(meaning) as error_info:
-        commit(table, (), ())
+        commit(table, ())
     if meaning is OutcomeUnknown:
         assert re.match(
             rf"table={re.escape(TABLE)}: .* may have been made; the table is read again: ", str(error_info.value)
@@ -171,15 +171,15 @@ def test_old_metadata_of_a_rest_catalog_is_deleted_by_its_server_alone(kit: Kit)
 
     table.catalog = Rest()
     before = set(list_versions(kit))
-    commit(table, (), (SetPropertiesUpdate(updates={"a": "b"}),))
+    commit(table, (SetPropertiesUpdate(updates={"a": "b"}),))
     assert before < set(list_versions(kit))
 
 
 @pytest.mark.guard(
     "a clean-up keeps what was staged meanwhile",
     file="plugins/tidegate/adapters/iceberg/staging.py",
-    text="    commit(table, (AssertTableUUID(uuid=table.metadata.table_uuid), main), updates)\n",
-    off="    commit(table, (AssertTableUUID(uuid=table.metadata.table_uuid),), updates)\n",
+    text="    commit(table, updates, (main,))\n",
+    off="    commit(table, updates)\n",
 )
 def test_batches_that_were_staged_since_the_table_was_read_survive_a_clean_up(kit: Kit) -> None:
     kit.stage(1, "a1", 2)
@@ -197,7 +197,7 @@ def retain(kit: Kit, ref: str, snapshot_id: int, **retention: int) -> None:
     set_snapshot_ref_update = SetSnapshotRefUpdate(
         ref_name=ref, type=SnapshotRefType.BRANCH, snapshot_id=snapshot_id, **retention
     )
-    commit(table, (AssertTableUUID(uuid=table.metadata.table_uuid),), (set_snapshot_ref_update,))
+    commit(table, (set_snapshot_ref_update,))
 
 
 def read_retention(kit: Kit, ref: str) -> dict[str, Any]:

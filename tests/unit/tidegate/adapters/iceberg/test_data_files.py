@@ -101,7 +101,7 @@ def test_entries_of_one_manifest_are_let_go_before_the_next_is_read(
 
     monkeypatch.setattr(ManifestFile, "fetch_manifest_entry", fetch_and_watch)
     assert measure_files(table).data_files == 4
-    assert most == [0, 1, 1, 1], "the last one seen is still in the hand"
+    assert max(most) <= 1, "the last one seen may still be in the hand"
 
 
 @pytest.fixture
@@ -205,7 +205,7 @@ def test_bytes_are_counted_where_the_summary_does_not_tell_them(
         | {"sequence_number": current.sequence_number + 1}
     )
     main_update = SetSnapshotRefUpdate(ref_name="main", type=SnapshotRefType.BRANCH, snapshot_id=1)
-    commit(table, (), (AddSnapshotUpdate(snapshot=untold), main_update))
+    commit(table, (AddSnapshotUpdate(snapshot=untold), main_update))
     table_files, manifests = measure_and_count(table, opened)
     assert (table_files, manifests) == (replace(first_files, snapshots=3), 2)
 

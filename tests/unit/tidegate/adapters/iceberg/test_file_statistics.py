@@ -34,7 +34,7 @@ def test_way_from_a_branch_to_the_last_publish_is_measured_in_snapshots_and_time
     set_snapshot_ref_update = SetSnapshotRefUpdate(
         ref_name=branch, type=SnapshotRefType.BRANCH, snapshot_id=at, max_snapshot_age_ms=AGE_MS
     )
-    commit(kit.load(TABLE), (), (set_snapshot_ref_update,))
+    commit(kit.load(TABLE), (set_snapshot_ref_update,))
     assert kit.port.tables.read_files(TABLE).branch_age_ms == AGE_MS
 
 
@@ -58,7 +58,7 @@ def test_way_of_a_table_that_was_rolled_back_is_measured_down_to_the_position_th
     set_snapshot_ref_update = SetSnapshotRefUpdate(
         ref_name=branch, type=SnapshotRefType.BRANCH, snapshot_id=rolled_back_to
     )
-    commit(kit.load(TABLE), (), (set_snapshot_ref_update,))
+    commit(kit.load(TABLE), (set_snapshot_ref_update,))
     for number in range(2):
         kit.append(branch, [{"id": str(number), "n": number}], {})
     state, files = kit.state(), kit.port.tables.read_files(TABLE)
@@ -81,7 +81,7 @@ def test_branch_that_a_person_keeps_of_what_was_rolled_back_takes_no_way_out_awa
         SetSnapshotRefUpdate(ref_name=ref, type=SnapshotRefType.BRANCH, snapshot_id=at)
         for ref, at in (("kept", kit.state().snapshot_id), ("main", before))
     ]
-    commit(kit.load(TABLE), (), updates)
+    commit(kit.load(TABLE), updates)
     for number in range(2):
         kit.append("main", [{"id": str(number), "n": number}], {})
     files = kit.port.tables.read_files(TABLE)

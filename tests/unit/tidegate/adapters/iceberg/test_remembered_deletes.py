@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog import load_catalog
 from pyiceberg.table import Table
+from tidegate.adapters.iceberg import commit as iceberg_commit
 from tidegate.adapters.iceberg import table as iceberg_table
 from tidegate.adapters.iceberg.table import forget_old_deletes
 from tidegate.errors import CommitRefused
@@ -102,13 +103,13 @@ def test_delete_without_a_time_stays(table: Table) -> None:
 
 def test_merge_that_remembers_more_meanwhile_is_not_undone(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     remember(table, {1: 100})
-    commit = iceberg_table.commit
+    commit = iceberg_commit.commit
 
     def late(*arguments: object) -> None:
         remember(table.catalog.load_table("shop.deletes"), {2: 150})
         commit(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(iceberg_table, "commit", late)
+    monkeypatch.setattr(iceberg_commit, "commit", late)
     with pytest.raises(CommitRefused):
         forget_old_deletes(table, 300)
     assert read_ids(table.refresh()) == [1, 2]
