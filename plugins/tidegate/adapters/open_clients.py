@@ -1,6 +1,7 @@
 """Clients of catalogs that are open in this process, shared by pipelines that are looked at together."""
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar, cast
 
 from tidegate.spec.pipeline import Catalog
@@ -8,33 +9,18 @@ from tidegate.spec.pipeline import Catalog
 Client = TypeVar("Client")
 
 
-class SentJob(Protocol):
-    """A job that an adapter named before it sent it."""
+@dataclass(frozen=True)
+class SentJob:
+    """A job that an adapter named before it sent it, so that it is found again; `address` is a page about it."""
 
-    @property
-    def catalog(self) -> Catalog:
-        """How to reach the job."""
-        ...
+    catalog: Catalog = field(repr=False)  # says with which client to reach it
+    project: str  # runs the job, and pays for it
+    location: str  # the region, or empty
+    job_id: str
+    address: str
 
-    @property
-    def project(self) -> str:
-        """Runs the job, and pays for it."""
-        ...
-
-    @property
-    def location(self) -> str:
-        """The region, or empty."""
-        ...
-
-    @property
-    def job_id(self) -> str:
-        """The name by which the job is found again."""
-        ...
-
-    @property
-    def address(self) -> str:
-        """A page about the job for people."""
-        ...
+    def __str__(self) -> str:
+        return f"{self.project}:{self.location}.{self.job_id}"
 
 
 class Watcher(Protocol):
@@ -44,11 +30,9 @@ class Watcher(Protocol):
 
     def report_sent(self, job: SentJob) -> None:
         """The job was sent, now or by an earlier call."""
-        ...
 
     def report_running(self, job: SentJob, seconds: float) -> None:
         """The job still runs after so many seconds; may raise to wait elsewhere: the job is found by its name."""
-        ...
 
 
 class NoWatcher:

@@ -6,21 +6,21 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
 from typing import Any
 
-from tidegate.adapters.bigquery.errors import JobFailed, translate_client_errors, translate_job_error
+from tidegate.adapters.bigquery.errors import JobFailed, pass_over_missing, translate_client_errors, translate_job_error
 from tidegate.adapters.bigquery.files import Folder, open_folder
 from tidegate.adapters.bigquery.login import Login
-from tidegate.adapters.open_clients import NoWatcher, Watcher
+from tidegate.adapters.open_clients import NoWatcher, SentJob, Watcher
 from tidegate.adapters.server_probe import Server, require_server
 from tidegate.connections import Resolve
 from tidegate.errors import ConfigurationError, GiveUp, OutcomeUnknown
 from tidegate.failpoints import hit_failpoint
 from tidegate.ports.session import Sql
 from tidegate.spec.pipeline import Catalog
+from tidegate.sql.googlesql import quote_name
 
 CALL_TIMEOUT_SECONDS = 60  # one request; the client's own default is none at all
 SERVICE_URL = "https://bigquery.googleapis.com"
@@ -94,18 +94,18 @@ class Warehouse:
         """``project.dataset.table`` of ``catalog.dataset.table``."""
         return f"{self.project}.{name.split('.', 1)[1]}"
 
+    def quote_name(self, name: str) -> str:
+        """For statements."""
+        return quote_name(self.to_reference(name))
+
     def find_table(self, name: str) -> Any:
         """Always reads the table's metadata anew."""
-        from google.api_core.exceptions import NotFound
-
-        with translate_client_errors(f"table={name}"):
-            try:
-                table = self.client.get_table(self.to_reference(name), **self.limits)
-            except NotFound:
-                return None
-        if table.location not in (None, *MULTI_REGIONS) and self._login.location is None:
-            self._regions.add(table.location)
-        return table
+        with translate_client_errors(f"table={name}"), pass_over_missing():
+            table = self.client.get_table(self.to_reference(name), **self.limits)
+            if table.location not in (None, *MULTI_REGIONS) and self._login.location is None:
+                self._regions.add(table.location)
+            return table
+        return None
 
     def require_table(self, name: str) -> Any:
         """`GiveUp` where there is no table."""
@@ -138,13 +138,9 @@ class Warehouse:
             return {table.table_id: dict(table.labels or {}) for table in self._iterate_tables(namespace)}
 
     def list_tables(self, namespace: str) -> list[str]:
-        from google.api_core.exceptions import NotFound
-
-        with translate_client_errors(f"dataset={namespace}"):
-            try:
-                return sorted(table.table_id for table in self._iterate_tables(namespace))
-            except NotFound:
-                return []
+        with translate_client_errors(f"dataset={namespace}"), pass_over_missing():
+            return sorted(table.table_id for table in self._iterate_tables(namespace))
+        return []
 
     def _iterate_tables(self, namespace: str) -> Iterator[Any]:
         reference = self.to_reference(namespace)
@@ -156,22 +152,16 @@ class Warehouse:
 
     def delete_table(self, name: str) -> None:
         """Delete a table, or one partition as ``table$N``; a missing one is no error."""
-        from google.api_core.exceptions import NotFound
-
-        with translate_client_errors(f"table={name}"), suppress(NotFound):
+        with translate_client_errors(f"table={name}"), pass_over_missing():
             self.client.delete_table(self.to_reference(name), **self.limits)
 
     def list_rows(self, name: str, check: Callable[[Any], None]) -> list[dict[str, Any]]:
         """All rows of a small table that passes the check, read without a job; none without a table."""
-        from google.api_core.exceptions import NotFound
-
-        with translate_client_errors(f"table={name}"):
-            try:
-                table = self.client.get_table(self.to_reference(name), **self.limits)
-                check(table)
-                return [dict(row) for row in self.client.list_rows(table, **self.limits)]
-            except NotFound:
-                return []
+        with translate_client_errors(f"table={name}"), pass_over_missing():
+            table = self.client.get_table(self.to_reference(name), **self.limits)
+            check(table)
+            return [dict(row) for row in self.client.list_rows(table, **self.limits)]
+        return []
 
     def run_statement(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
         """Return the finished job. The statement may run twice, so it must be idempotent."""
@@ -186,11 +176,11 @@ class Warehouse:
             raise translate_job_error(place, job_failure) from job_failure
         return job
 
-    def query_rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[dict[str, Any]]:
-        return list(self.iterate_rows(sql, parameters))
+    def query_rows(self, sql: str) -> list[dict[str, Any]]:
+        return list(self.iterate_rows(sql))
 
-    def iterate_rows(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[dict[str, Any]]:
-        job = self.run_statement(sql, parameters)
+    def iterate_rows(self, sql: str) -> Iterator[dict[str, Any]]:
+        job = self.run_statement(sql)
         with translate_client_errors("query"):
             yield from map(dict, job.result(**self.limits))
 
@@ -214,10 +204,8 @@ class Warehouse:
         """Send a job under a name, unless it was sent before, and return it when it has ended well.
 
         A job of this name comes from an earlier call, whose answer was lost or which went to wait elsewhere: this call
-        only
-        waits for it. If it failed, and the failure was reported, the next number is used. Raises `JobFailed`; with
-        `is_sent`,
-        `OutcomeUnknown` where no answer comes.
+        only waits for it. If it failed, and the failure was reported, the next number is used. Raises `JobFailed`;
+        with `is_sent`, `OutcomeUnknown` where no answer comes.
         """
         number = 0
         while True:
@@ -245,17 +233,13 @@ class Warehouse:
         return low
 
     def _has_job(self, job_id: str) -> bool:
-        from google.api_core.exceptions import NotFound
-
-        with translate_client_errors(f"job={job_id}"), suppress(NotFound):
+        with translate_client_errors(f"job={job_id}"), pass_over_missing():
             return bool(self._get_job(job_id))
         return False
 
-    def _get_job(self, job_id: str, location: str | None = None) -> Any:
-        from google.api_core.exceptions import NotFound
-
-        for place in [location] if location else self._regions:
-            with suppress(NotFound):
+    def _get_job(self, job_id: str) -> Any:
+        for place in self._regions:
+            with pass_over_missing():
                 return self.client.get_job(job_id, location=place, **self.limits)
         # without a location BigQuery looks in few places only
         return self.client.get_job(job_id, **self.limits)
@@ -272,11 +256,9 @@ class Warehouse:
             return self._find_sent_job(place, job_id), False
 
     def _find_sent_job(self, place: str, job_id: str) -> Any:
-        from google.api_core.exceptions import NotFound
-
         began = time.monotonic()
         for pause in iterate_pauses():
-            with suppress(NotFound):
+            with pass_over_missing():
                 return self._get_job(job_id)
             if time.monotonic() - began > SENT_JOB_TIMEOUT_SECONDS:
                 break
@@ -311,9 +293,9 @@ class Warehouse:
             job = self.client.query(sql, job_config=config, job_retry=None, **self.limits)
             return int(job.total_bytes_processed or 0)
 
-    def read_job(self, job_id: str, location: str | None = None) -> Any:
+    def read_job(self, job_id: str) -> Any:
         with translate_client_errors(f"job={job_id}"):
-            return self._get_job(job_id, location)
+            return self._get_job(job_id)
 
     def count_changed_rows(self, job_id: str) -> list[dict[str, int]]:
         """Rows inserted, updated and deleted, for each statement of a script that changes rows, in its order."""
@@ -325,7 +307,7 @@ class Warehouse:
         return [{name: int(getattr(stats, f"{name}_row_count")) for name in names} for stats in dml_stats]
 
     def _wait(self, job: Any, *, is_named: bool = False) -> None:
-        named_job = NamedJob.from_job(self._catalog, job) if is_named else None
+        named_job = describe_job(self._catalog, job) if is_named else None
         began = time.monotonic()
         if named_job is not None:
             self._watcher.report_sent(named_job)
@@ -359,30 +341,15 @@ def to_labels(values: Mapping[str, str]) -> dict[str, str]:
     return {name: re.sub(r"[^a-z0-9_-]", "_", value.casefold())[:63] for name, value in values.items()}
 
 
-@dataclass(frozen=True)
-class NamedJob:
-    """A load job or a publish, with its project and location. `catalog` says with which client to reach it."""
-
-    catalog: Catalog = field(repr=False)
-    project: str
-    location: str
-    job_id: str
-
-    @classmethod
-    def from_job(cls, catalog: Catalog, job: Any) -> "NamedJob":
-        return cls(catalog, job.project, job.location or "", job.job_id)
-
-    def __str__(self) -> str:
-        return f"{self.project}:{self.location}.{self.job_id}"
-
-    @property
-    def address(self) -> str:
-        """The job's page in the console, or what a test server has in its place."""
-        endpoint = self.catalog.properties.get("endpoint")
-        if endpoint:
-            return f"{endpoint}/bigquery/v2/projects/{self.project}/jobs/{self.job_id}"
-        place = f"project={self.project}&j=bq:{self.location}:{self.job_id}"
-        return f"https://console.cloud.google.com/bigquery?{place}&page=queryresults"
+def describe_job(catalog: Catalog, job: Any) -> SentJob:
+    """A load job or a publish, with its page in the console, or what a test server has in its place."""
+    location = job.location or ""
+    endpoint = catalog.properties.get("endpoint")
+    address = f"{endpoint}/bigquery/v2/projects/{job.project}/jobs/{job.job_id}"
+    if not endpoint:
+        place = f"project={job.project}&j=bq:{location}:{job.job_id}"
+        address = f"https://console.cloud.google.com/bigquery?{place}&page=queryresults"
+    return SentJob(catalog, job.project, location, job.job_id, address)
 
 
 def name_job(*parts: object) -> str:

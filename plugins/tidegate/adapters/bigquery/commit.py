@@ -3,6 +3,7 @@
 import json
 import logging
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import count
@@ -15,7 +16,6 @@ from tidegate.adapters.bigquery.position import (
     TABLE_KEY,
     WRITES_KEY,
     PositionRow,
-    claim,
     mark_table,
     read_position_row,
     remove_expiration,
@@ -24,7 +24,7 @@ from tidegate.adapters.bigquery.staging import forget_attempt, read_loaded_rows
 from tidegate.errors import AuditFailed, CommitRefused, GiveUp, RetryLater, TidegateError
 from tidegate.failpoints import hit_failpoint
 from tidegate.model import resource_names
-from tidegate.model.ownership import describe_positions
+from tidegate.model.ownership import check_mark, describe_positions
 from tidegate.model.position import Position
 from tidegate.model.table_state import Head, StagedSource, TableCommit
 from tidegate.ports.destination import BranchCommits
@@ -79,7 +79,7 @@ class BigQueryCommits(BigQueryPort, BranchCommits):
         owner = describe_positions(table)
         loaded_table = warehouse.find_table(positions)
         if loaded_table is not None:
-            claim(loaded_table, positions, owner)
+            check_mark(positions, owner, owner.labels, loaded_table.labels)
         warehouse.run_statement(self._sql.render("create_positions", table=positions, own=owner))
         hit_failpoint("bigquery.positions_created")
         remove_expiration(warehouse, positions)
@@ -142,7 +142,7 @@ def run_table_commit(warehouse: Warehouse, sql: Sql, table_commit: TableCommit, 
         rows = sum(read_loaded_rows(warehouse, source.intermediate, part.attempt) for part in source.parts)
         staged_table = warehouse.to_reference(source.intermediate)
         statements = [render_staged_assertion(staged_table, source, rows), *statements]
-    target = quote_name(warehouse.to_reference(table_commit.table))
+    target = warehouse.quote_name(table_commit.table)
     writes = sum(writes_into(statement, target) for statement in table_commit.statements)
     row_properties: dict[str, str | int] = {**table_commit.properties, TABLE_KEY: table_commit.uuid}
     scanned_bytes = estimate_scan_bytes(warehouse, place, table_commit.statements) if table_commit.statements else None
@@ -190,7 +190,7 @@ def _translate_publish_error(
 
 
 def _forget_missing(warehouse: Warehouse, source: StagedSource) -> None:
-    table = quote_name(warehouse.to_reference(source.intermediate))
+    table = warehouse.quote_name(source.intermediate)
     where = _render_parts_condition(source)
     rows = warehouse.query_rows(f"SELECT attempt, COUNT(*) AS n FROM {table} WHERE {where} GROUP BY attempt")
     counts = {row["attempt"]: row["n"] for row in rows}
@@ -211,10 +211,9 @@ def _read_publish_changes(warehouse: Warehouse, row: PositionRow) -> dict[str, s
     except Exception as error:  # counts are for people, and the batch is published
         log.warning("rows changed are not known: job=%s: %s", row.job, error)
         return summary
-    totals = {
-        name: sum(counts[name] for counts in statement_counts)
-        for name in (statement_counts[0] if statement_counts else ())
-    }
+    totals = Counter[str]()
+    for counts in statement_counts:
+        totals.update(counts)
     return summary | {f"tidegate.{name}": str(total) for name, total in totals.items()}
 
 
@@ -279,7 +278,12 @@ def render_transaction(  # noqa: PLR0913 - one argument per column of the positi
         moved=f"{POSITION_MOVED}: pipeline={pipeline} version={version}",
     )
     if len(script.encode()) > MAX_SCRIPT_BYTES:
-        sizes = _format_sizes(statements, audits, properties)
+        texts = {
+            "statements": statements,
+            "audits": [text for audit in audits for text in audit],
+            "position": [str(value) for value in properties.values()],
+        }
+        sizes = " ".join(f"{name}={sum(len(text.encode()) for text in part)}" for name, part in texts.items())
         raise GiveUp(
             f"pipeline={pipeline} positions={positions}: the script that publishes has bytes={len(script.encode())} "
             f"({sizes}), and BigQuery reads {MAX_SCRIPT_BYTES}; nothing was merged; if the statements are the longest "
@@ -287,17 +291,6 @@ def render_transaction(  # noqa: PLR0913 - one argument per column of the positi
             "records; if the audits are, write shorter ones; if the position is, read fewer topics in this pipeline"
         )
     return script
-
-
-def _format_sizes(
-    statements: Sequence[str], audits: Sequence[tuple[str, str]], properties: Mapping[str, str | int]
-) -> str:
-    texts = {
-        "statements": statements,
-        "audits": [text for audit in audits for text in audit],
-        "position": [str(value) for value in properties.values()],
-    }
-    return " ".join(f"{name}={sum(len(text.encode()) for text in part)}" for name, part in texts.items())
 
 
 def render_staged_assertion(table: str, source: StagedSource, rows: int) -> str:

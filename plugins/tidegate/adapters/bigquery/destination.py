@@ -9,7 +9,7 @@ from tidegate.adapters.bigquery.letters import BigQueryDeadLetters
 from tidegate.adapters.bigquery.position import remove_expiration
 from tidegate.adapters.bigquery.staging import BigQueryStaging
 from tidegate.adapters.bigquery.table import BigQueryTables
-from tidegate.adapters.opened_destination import OpenedDestination
+from tidegate.adapters.catalog_routing import OpenedDestination
 from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.errors import GiveUp
 from tidegate.failpoints import hit_failpoint

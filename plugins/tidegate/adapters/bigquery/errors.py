@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -119,8 +119,10 @@ def translate_client_errors(place: str, *, is_sent: bool = False, service: Servi
     except exceptions.GoogleAPICallError as error:
         if get_reason(error) in RETRYABLE_REASONS:
             raise RetryLater(f"{place}: {service.name} refused it for now: {_format_error(error)}") from error
+        way_out = service.if_forbidden if isinstance(error, exceptions.Forbidden | exceptions.Unauthorized) else ""
+        way_out = service.if_missing if isinstance(error, exceptions.NotFound) else way_out
         raise GiveUp(
-            f"{place}: {service.name} refused it: {_format_error(error)}{_render_way_out(error, service)}"
+            f"{place}: {service.name} refused it: {_format_error(error)}{f'; {way_out}' if way_out else ''}"
         ) from error
     except GoogleAuthError as error:
         if isinstance(error, DefaultCredentialsError) or LOGIN_REFUSAL_PATTERN.search(str(error)):
@@ -133,12 +135,11 @@ def translate_client_errors(place: str, *, is_sent: bool = False, service: Servi
         raise _to_lost_answer_error(place, error, is_sent, service) from error
 
 
-def translate_error(port: Any, verb: str, table: str, error: Exception) -> RetryLater | GiveUp | None:
-    """The error of a failed job that no port has translated; None for an unexpected one."""
-    return translate_job_error(f"table={table}: {verb}", error) if isinstance(error, JobFailed) else None
+def pass_over_missing() -> suppress:
+    """Go on behind the block where what it asks for does not exist."""
+    from google.api_core.exceptions import NotFound
 
-
-translate_bigquery_errors = translate_errors(translate_error)
+    return suppress(NotFound)
 
 
 def translate_job_error(place: str, error: JobFailed) -> RetryLater | GiveUp:
@@ -152,6 +153,14 @@ def translate_job_error(place: str, error: JobFailed) -> RetryLater | GiveUp:
     if error.is_retryable:
         return RetryLater(f"{place}: BigQuery failed, it will be tried again: {error}")
     return GiveUp(f"{place}: BigQuery refused it: {error}; nothing was changed")
+
+
+# for failed jobs that no port has translated
+translate_bigquery_errors = translate_errors(
+    lambda _, verb, table, error: (
+        translate_job_error(f"table={table}: {verb}", error) if isinstance(error, JobFailed) else None
+    )
+)
 
 
 def _explain_limit(error: JobFailed) -> str:
@@ -187,14 +196,6 @@ def get_reason(error: Any) -> str:
     """The REST API's reason in an error of the client, or empty."""
     first_error: dict[str, Any] = next(iter(getattr(error, "errors", None) or []), {})
     return str(first_error.get("reason", ""))
-
-
-def _render_way_out(error: Exception, service: Service) -> str:
-    from google.api_core import exceptions
-
-    way_out = service.if_forbidden if isinstance(error, exceptions.Forbidden | exceptions.Unauthorized) else ""
-    way_out = service.if_missing if isinstance(error, exceptions.NotFound) else way_out
-    return f"; {way_out}" if way_out else ""
 
 
 def _to_lost_answer_error(place: str, error: Exception, is_sent: bool, service: Service) -> RetryLater:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
-from tidegate.adapters.bigquery.errors import Service, translate_client_errors
+from tidegate.adapters.bigquery.errors import Service, pass_over_missing, translate_client_errors
 from tidegate.errors import ConfigurationError
 
 
@@ -17,27 +17,21 @@ class Folder(Protocol):
 
     def to_uri(self, path: str) -> str:
         """Spark writes to this URI."""
-        ...
 
     def get_load_source(self, path: str) -> list[Path] | str:
         """Where a load job reads the Parquet files below `path`: files to upload, or one URI for all."""
-        ...
 
     def read(self, path: str) -> bytes | None:
         """None without such a file."""
-        ...
 
     def write(self, path: str, content: bytes) -> None:
         """Atomic: no reader sees a part of the file."""
-        ...
 
     def list_paths(self, path: str) -> list[str]:
         """Paths of all files below `path`."""
-        ...
 
     def delete(self, path: str) -> None:
         """Remove everything below `path`."""
-        ...
 
 
 def open_folder(address: str, credentials: Callable[[], Any], project: str) -> Folder:
@@ -67,10 +61,9 @@ class LocalFolder:
         return [place / name for name in names if name.endswith(".parquet") and not name.startswith((".", "_"))]
 
     def read(self, path: str) -> bytes | None:
-        try:
+        with suppress(FileNotFoundError):
             return (self._root / path).read_bytes()
-        except FileNotFoundError:
-            return None
+        return None
 
     def write(self, path: str, content: bytes) -> None:
         file = self._root / path
@@ -132,13 +125,9 @@ class Bucket:
         return f"{self.to_uri(path)}/*.parquet"
 
     def read(self, path: str) -> bytes | None:
-        from google.api_core.exceptions import NotFound
-
-        with self._translate_errors(path):
-            try:
-                return bytes(self._bucket.blob(self._prefix + path).download_as_bytes())
-            except NotFound:
-                return None
+        with self._translate_errors(path), pass_over_missing():
+            return bytes(self._bucket.blob(self._prefix + path).download_as_bytes())
+        return None
 
     def write(self, path: str, content: bytes) -> None:
         with self._translate_errors(path):
@@ -150,9 +139,7 @@ class Bucket:
             return sorted(blob.name.removeprefix(self._prefix) for blob in blobs)
 
     def delete(self, path: str) -> None:
-        from google.api_core.exceptions import NotFound
-
         with self._translate_errors(path):
             for blob in list(self._bucket.list_blobs(prefix=f"{self._prefix}{path}/")):
-                with suppress(NotFound):  # another run cleans up, too
+                with pass_over_missing():  # another run cleans up, too
                     blob.delete()

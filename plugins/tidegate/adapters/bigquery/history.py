@@ -1,21 +1,20 @@
 """What was applied to a table in BigQuery: batches, in the control table, and the slices of backfills."""
 
 import logging
-from collections.abc import Mapping
 from typing import cast
 
 from tidegate.adapters.bigquery.catalog import BigQueryPort, Warehouse, get_uuid
 from tidegate.adapters.bigquery.commit import run_table_commit
 from tidegate.adapters.bigquery.errors import translate_bigquery_errors
-from tidegate.adapters.bigquery.position import claim, read_position_row, remove_expiration
+from tidegate.adapters.bigquery.position import read_position_row, remove_expiration
 from tidegate.adapters.bigquery.staging import get_folder, get_shape
 from tidegate.errors import TidegateError
 from tidegate.failpoints import hit_failpoint
 from tidegate.model import resource_names
-from tidegate.model.ownership import Ownership, TableKind, describe_control
+from tidegate.model.ownership import Ownership, TableKind, check_mark, describe_control
 from tidegate.model.table_state import TableCommit
 from tidegate.ports.destination import BatchHistory, HistoryRow
-from tidegate.sql.googlesql import quote, quote_name, render_literal
+from tidegate.sql.googlesql import quote, render_literal
 from tidegate.table.history import FRACTION_FIELDS, INTEGER_FIELDS, TEXT_FIELDS
 
 log = logging.getLogger(__name__)
@@ -43,19 +42,26 @@ class BigQueryHistory(BigQueryPort, BatchHistory):
         ]
         columns = ", ".join(map(quote, COLUMN_TYPES))
         places = ", ".join(f"@c{n}" for n in range(len(COLUMN_TYPES)))
-        name = quote_name(warehouse.to_reference(control))
+        name = warehouse.quote_name(control)
         warehouse.run_statement(f"INSERT INTO {name} ({columns}) VALUES ({places})", parameters)
         hit_failpoint("history.appended")
-        if rows_before >= MAX_ROWS:
-            _remove_oldest_rows(warehouse, name)
+        if rows_before < MAX_ROWS:
+            return
+        newest = f"SELECT published_at_ms FROM {name} ORDER BY published_at_ms DESC LIMIT {KEPT_ROWS}"
+        try:
+            warehouse.run_statement(
+                f"DELETE FROM {name} WHERE published_at_ms < (SELECT MIN(published_at_ms) FROM ({newest}))"
+            )
+        except TidegateError as error:
+            # the next batch tries again
+            log.info("old rows of history stay: table=%s: %s", name, error)
 
     @translate_bigquery_errors
     def read_history(self, control: str, limit: int) -> list[HistoryRow]:
         warehouse = self._get_warehouse(control)
         if warehouse.find_table(control) is None:
             return []
-        table = quote_name(warehouse.to_reference(control))
-        query = f"SELECT * FROM {table} ORDER BY published_at_ms DESC LIMIT {limit}"
+        query = f"SELECT * FROM {warehouse.quote_name(control)} ORDER BY published_at_ms DESC LIMIT {limit}"
         return cast("list[HistoryRow]", warehouse.query_rows(query))
 
     @translate_bigquery_errors
@@ -116,38 +122,22 @@ class BigQueryHistory(BigQueryPort, BatchHistory):
 
 
 def _open_control(warehouse: Warehouse, control: str) -> int:
+    """Make the table if it is missing; return how many rows it has."""
     loaded_table = warehouse.find_table(control)
     owner = describe_control(control)
-    if loaded_table is None:
-        _create_control(warehouse, control, owner.labels)
-        return 0
-    claim(loaded_table, control, owner)
-    if loaded_table.expires is not None:  # the run that made it was killed before it took the default away
-        remove_expiration(warehouse, control)
-    return int(loaded_table.num_rows or 0)
-
-
-def _create_control(warehouse: Warehouse, control: str, labels: Mapping[str, str]) -> None:
-    reference = warehouse.to_reference(control)
-    dataset = quote_name(reference.rsplit(".", 1)[0])
+    if loaded_table is not None:
+        check_mark(control, owner, owner.labels, loaded_table.labels)
+        if loaded_table.expires is not None:  # the run that made it was killed before it took the default away
+            remove_expiration(warehouse, control)
+        return int(loaded_table.num_rows or 0)
     columns = ", ".join(f"{quote(column)} {kind}" for column, kind in COLUMN_TYPES.items())
-    rendered_labels = ", ".join(f"({render_literal(key)}, {render_literal(value)})" for key, value in labels.items())
+    labels = ", ".join(f"({render_literal(key)}, {render_literal(value)})" for key, value in owner.labels.items())
     statements = (
-        f"CREATE SCHEMA IF NOT EXISTS {dataset}",
-        f"CREATE TABLE IF NOT EXISTS {quote_name(reference)} ({columns}) CLUSTER BY batch "
-        f"OPTIONS (labels = [{rendered_labels}])",
+        f"CREATE SCHEMA IF NOT EXISTS {warehouse.quote_name(control.rsplit('.', 1)[0])}",
+        f"CREATE TABLE IF NOT EXISTS {warehouse.quote_name(control)} ({columns}) CLUSTER BY batch "
+        f"OPTIONS (labels = [{labels}])",
     )
     for statement in warehouse.drop_existing_namespaces(statements):
         warehouse.run_statement(statement)
     remove_expiration(warehouse, control)
-
-
-def _remove_oldest_rows(warehouse: Warehouse, name: str) -> None:
-    newest = f"SELECT published_at_ms FROM {name} ORDER BY published_at_ms DESC LIMIT {KEPT_ROWS}"
-    try:
-        warehouse.run_statement(
-            f"DELETE FROM {name} WHERE published_at_ms < (SELECT MIN(published_at_ms) FROM ({newest}))"
-        )
-    except TidegateError as error:
-        # the next batch tries again
-        log.info("old rows of history stay: table=%s: %s", name, error)
+    return 0

@@ -59,7 +59,7 @@ def _describe(warehouse: Warehouse, pipeline: str, tables: Mapping[str, Labels])
         tables=own_tables,
         destinations=destinations,
         remove=[
-            *(f"DROP TABLE {googlesql.quote_name(warehouse.to_reference(name))}" for name in own_tables),
+            *(f"DROP TABLE {warehouse.quote_name(name)}" for name in own_tables),
             *(command for reference in references for command in _render_unmark(reference, pipeline, label)),
             f"kafka-consumer-groups.sh --delete --group tidegate-{pipeline}",
         ],

@@ -6,13 +6,13 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import count, islice
 from typing import Any
 
-from tidegate.adapters.bigquery.catalog import BigQueryPort, Warehouse
+from tidegate.adapters.bigquery.catalog import BigQueryPort
 from tidegate.adapters.bigquery.errors import translate_bigquery_errors
 from tidegate.adapters.bigquery.staging import get_folder
 from tidegate.model.offsets import Ranges
 from tidegate.model.table_state import DISCARDED_STAGE, DeadLetter, DeadLetters, WaitingLetter
 from tidegate.ports.destination import DeadLetterStore
-from tidegate.sql.googlesql import quote_name, render_literal
+from tidegate.sql.googlesql import render_literal
 
 ROWS_PER_FILE = 10_000
 MAX_FILTER_RANGES = 100  # as many ranges of offsets are named in a statement
@@ -26,7 +26,7 @@ class BigQueryDeadLetters(BigQueryPort, DeadLetterStore):
         warehouse = self._get_warehouse(name)
         if warehouse.find_table(name) is None:
             return DeadLetters()
-        table = quote_name(warehouse.to_reference(name))
+        table = warehouse.quote_name(name)
         discarded = f"COUNTIF(stage = '{DISCARDED_STAGE}') AS discarded"
         counted = (
             f"SELECT COUNTIF(replayed_at IS NULL) AS waiting, COUNT(replayed_at) AS done, {discarded} FROM {table}"
@@ -42,25 +42,29 @@ class BigQueryDeadLetters(BigQueryPort, DeadLetterStore):
 
     @translate_bigquery_errors
     def list_waiting_letters(self, name: str, table: str) -> list[WaitingLetter]:
-        return _list_places(self._get_warehouse(name), name, table, "replayed_at IS NULL")
+        return self._list_places(name, table, "replayed_at IS NULL")
 
     @translate_bigquery_errors
     def list_replayed_letters(self, name: str, table: str, attempts: Collection[str]) -> list[WaitingLetter]:
-        warehouse = self._get_warehouse(name)
-        if not attempts:
-            return []
         listed = ", ".join(map(render_literal, sorted(attempts)))
-        return _list_places(warehouse, name, table, f"replayed_by IN ({listed})")
+        return self._list_places(name, table, f"replayed_by IN ({listed})") if attempts else []
 
-    @translate_bigquery_errors
-    def read_letters_of_attempt(self, name: str, table: str, attempt: str) -> list[DeadLetter]:
+    def _list_places(self, name: str, table: str, condition: str) -> list[WaitingLetter]:
+        columns = "topic, `partition`, `offset`, message, written_at, topic_id, replayed_by"
+        rows = self._query(name, columns, f"{condition} AND `table` = {render_literal(table)}")
+        return [WaitingLetter(**row) for row in rows]
+
+    def _query(self, name: str, columns: str, condition: str, rest: str = "") -> list[dict[str, Any]]:
+        """Letters, or counts of them; none without a table."""
         warehouse = self._get_warehouse(name)
         if warehouse.find_table(name) is None:
             return []
-        where_clause = f"WHERE `table` = {render_literal(table)} AND attempt = {render_literal(attempt)}"
-        letters_table = quote_name(warehouse.to_reference(name))
-        order = "ORDER BY topic, `partition`, `offset`"
-        rows = warehouse.query_rows(f"SELECT * FROM {letters_table} {where_clause} {order}")
+        return warehouse.query_rows(f"SELECT {columns} FROM {warehouse.quote_name(name)} WHERE {condition}{rest}")
+
+    @translate_bigquery_errors
+    def read_letters_of_attempt(self, name: str, table: str, attempt: str) -> list[DeadLetter]:
+        condition = f"`table` = {render_literal(table)} AND attempt = {render_literal(attempt)}"
+        rows = self._query(name, "*", condition, " ORDER BY topic, `partition`, `offset`")
         return [DeadLetter.from_row(row) for row in rows]
 
     @translate_bigquery_errors
@@ -70,8 +74,7 @@ class BigQueryDeadLetters(BigQueryPort, DeadLetterStore):
         path = f"{get_folder(intermediate)}/letters"
         columns = "topic, `partition`, `offset`, `timestamp`, key, value, headers, `table`, replayed_at, topic_id"
         where_clause = f"WHERE replayed_at IS NULL AND `table` = {render_literal(table)}"
-        letters_table = quote_name(warehouse.to_reference(name))
-        rows = warehouse.iterate_rows(f"SELECT {columns} FROM {letters_table} {where_clause}")
+        rows = warehouse.iterate_rows(f"SELECT {columns} FROM {warehouse.quote_name(name)} {where_clause}")
         warehouse.folder.delete(path)
         for number in count():
             letters = list(islice(rows, ROWS_PER_FILE))
@@ -81,24 +84,19 @@ class BigQueryDeadLetters(BigQueryPort, DeadLetterStore):
                 break
         return warehouse.folder.to_uri(path)
 
-    @translate_bigquery_errors
     def count_letters_of_others(
         self, name: str, table: str, attempts: Sequence[str], ranges: Ranges
     ) -> Mapping[tuple[str, int], int]:
         # BigQuery reads no statement of more than a megabyte: very many ranges are not named, but all letters between
         # the first and the last offset are fetched, and compared here
-        warehouse = self._get_warehouse(name)
         busy = {(topic, partition): (start, end) for topic, partition, start, end in ranges if end > start}
-        if not busy or warehouse.find_table(name) is None:
+        if not busy:
             return Counter()
-        letters_table = quote_name(warehouse.to_reference(name))
         own_attempts = ", ".join(map(render_literal, attempts))
         other_attempts = f"`table` = {render_literal(table)} AND attempt NOT IN ({own_attempts})"
         if len(busy) > MAX_FILTER_RANGES:
             between = f"`offset` >= {min(busy.values())[0]} AND `offset` < {max(end for _, end in busy.values())}"
-            rows = warehouse.query_rows(
-                f"SELECT topic, `partition`, `offset` FROM {letters_table} WHERE {other_attempts} AND {between}"
-            )
+            rows = self._query(name, "topic, `partition`, `offset`", f"{other_attempts} AND {between}")
             places = (((row["topic"], row["partition"]), row["offset"]) for row in rows)
             return Counter(p for p, offset in places if p in busy and busy[p][0] <= offset < busy[p][1])
         parts = (
@@ -106,21 +104,9 @@ class BigQueryDeadLetters(BigQueryPort, DeadLetterStore):
             f"AND `offset` < {end})"
             for (topic, partition), (start, end) in busy.items()
         )
-        where_clause = f"WHERE {other_attempts} AND ({' OR '.join(parts)})"
-        rows = warehouse.query_rows(
-            f"SELECT topic, `partition`, COUNT(*) AS n FROM {letters_table} {where_clause} GROUP BY topic, `partition`"
-        )
+        condition = f"{other_attempts} AND ({' OR '.join(parts)})"
+        rows = self._query(name, "topic, `partition`, COUNT(*) AS n", condition, " GROUP BY topic, `partition`")
         return Counter({(row["topic"], row["partition"]): int(row["n"]) for row in rows})
-
-
-def _list_places(warehouse: Warehouse, name: str, destination: str, condition: str) -> list[WaitingLetter]:
-    if warehouse.find_table(name) is None:
-        return []
-    where_clause = f"WHERE {condition} AND `table` = {render_literal(destination)}"
-    table = quote_name(warehouse.to_reference(name))
-    columns = "topic, `partition`, `offset`, message, written_at, topic_id, replayed_by"
-    rows = warehouse.query_rows(f"SELECT {columns} FROM {table} {where_clause}")
-    return [WaitingLetter(**row) for row in rows]
 
 
 def _to_parquet(rows: list[dict[str, Any]]) -> bytes:

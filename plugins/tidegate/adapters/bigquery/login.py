@@ -37,8 +37,10 @@ class Login:
     def credentials(self) -> Any:
         from google.auth.credentials import AnonymousCredentials
 
+        identities = (*WAYS, *PROVIDERS_OWN_WAYS, "impersonation_chain")
+        has_identity = any(_get_extra(self._connection, name) for name in identities)
         # a test server asks for no identity, and the machine may have none
-        if self._catalog.properties.get("endpoint") and not _names_identity(self._connection):
+        if self._catalog.properties.get("endpoint") and not has_identity:
             return AnonymousCredentials()
         hooks = self._connection.hooks
         return (hooks and hooks.get_google_credentials()) or _build_credentials(self._connection)
@@ -71,10 +73,6 @@ class Login:
             ) from None
 
 
-def _names_identity(connection: Connection) -> bool:
-    return any(_get_extra(connection, name) for name in (*WAYS, *PROVIDERS_OWN_WAYS, "impersonation_chain"))
-
-
 def _build_credentials(connection: Connection) -> Any:
     import google.auth
     from google.auth.credentials import AnonymousCredentials
@@ -94,7 +92,11 @@ def _build_credentials(connection: Connection) -> Any:
     scopes = _split(_get_extra(connection, "scope")) or SCOPES
     credentials = _load_key(connection, scopes) if ways else google.auth.default(scopes=scopes)[0]
     if chain := _split(_get_extra(connection, "impersonation_chain")):
-        credentials = _impersonate(credentials, chain, scopes)
+        from google.auth import impersonated_credentials
+
+        credentials = impersonated_credentials.Credentials(
+            source_credentials=credentials, target_principal=chain[-1], delegates=chain[:-1], target_scopes=scopes
+        )
     payer = _get_extra(connection, "quota_project_id")
     return credentials.with_quota_project(payer) if payer else credentials
 
@@ -114,14 +116,6 @@ def _load_key(connection: Connection, scopes: Sequence[str]) -> Any:
         raise ConfigurationError(
             f"connection={connection.id}: its keyfile_dict or key_path holds no service account's key; correct it"
         ) from None
-
-
-def _impersonate(source: Any, accounts: Sequence[str], scopes: Sequence[str]) -> Any:
-    from google.auth import impersonated_credentials
-
-    return impersonated_credentials.Credentials(
-        source_credentials=source, target_principal=accounts[-1], delegates=accounts[:-1], target_scopes=scopes
-    )
 
 
 def _get_extra(connection: Connection, name: str) -> Any:

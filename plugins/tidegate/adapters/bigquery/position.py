@@ -18,7 +18,6 @@ from tidegate.model.ownership import (
     FORMAT,
     FORMAT_LABEL,
     KIND_LABEL,
-    Ownership,
     check_kind,
     check_mark,
     describe_positions,
@@ -39,16 +38,6 @@ TABLE_KEY = "table"
 JOB_KEY = "job"
 SCANNED_BYTES_KEY = "bytes"
 WRITES_KEY = "writes"
-
-
-def claim(table: Any, name: str, owner: Ownership) -> None:
-    """`GiveUp` unless the table has our mark, and this format."""
-    check_mark(name, owner, owner.labels, table.labels)
-
-
-def check_readable(table: Any, name: str, owner: Ownership) -> None:
-    """`GiveUp` before a table of another kind or format is read. A copy may be read."""
-    check_mark(name, owner, {KIND_LABEL: owner.kind, FORMAT_LABEL: FORMAT}, table.labels)
 
 
 def check_removable(table: Any, name: str, kinds: Collection[str]) -> None:
@@ -75,9 +64,8 @@ def is_written_by_many(table: Any) -> bool:
 def mark_table(warehouse: Warehouse, name: str, table: Any, pipeline: str) -> None:
     """Mark the table before the pipeline's first rows are written: the pipeline has a position for it.
 
-    A table has few labels. If they are used up, labels of a former table of this name go. Then the last pipelines share
-    one
-    label, which stands for their positions until the table of positions has one.
+    A table has few labels. If they are used up, labels of a former table of this name go. Then the last pipelines
+    share one label, which stands for their positions until the table of positions has one.
     """
     if is_written_by(table, pipeline):
         return
@@ -161,7 +149,10 @@ def read_position_row(warehouse: Warehouse, table: str, uuid: str, pipeline: str
 def _list_rows(warehouse: Warehouse, table: str) -> list[dict[str, Any]]:
     positions = resource_names.name_positions_table(table)
     owner = describe_positions(table)
-    return warehouse.list_rows(positions, lambda loaded_table: check_readable(loaded_table, positions, owner))
+    labels = {KIND_LABEL: owner.kind, FORMAT_LABEL: FORMAT}  # a copy may be read, another kind or format not
+    return warehouse.list_rows(
+        positions, lambda loaded_table: check_mark(positions, owner, labels, loaded_table.labels)
+    )
 
 
 def list_pipelines(warehouse: Warehouse, table: str, uuid: str) -> tuple[str, ...]:

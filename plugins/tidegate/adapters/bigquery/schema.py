@@ -44,18 +44,16 @@ class Partitioning:
             step = self.numbers.step
             value = f"{alias}{column}"
             return f"IF({value} BETWEEN {first} AND {end - 1}, {value} - MOD({value} - {first}, {step}), NULL)"
-        return _render_truncation(kind, f"{alias}{column}", self.unit)
+        if kind == "DATE" and self.unit == "DAY":
+            return f"{alias}{column}"
+        if kind == "TIMESTAMP":
+            return render_timestamp_start(f"{alias}{column}", self.unit)
+        return f"{_TRUNC_FUNCTIONS[kind]}({alias}{column}, {self.unit})"
 
     @property
     def of_ingestion(self) -> bool:
         """Whether no column of the table says where a row lies."""
         return self.column == INGESTION_TIME_COLUMN
-
-
-def _render_truncation(kind: str, value: str, unit: str) -> str:
-    if kind == "DATE" and unit == "DAY":
-        return value
-    return render_timestamp_start(value, unit) if kind == "TIMESTAMP" else f"{_TRUNC_FUNCTIONS[kind]}({value}, {unit})"
 
 
 def render_timestamp_start(value: str, unit: str) -> str:

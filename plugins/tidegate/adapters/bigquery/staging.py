@@ -54,7 +54,6 @@ class BigQueryStaging(BigQueryPort, StagingStore):
     def find_landing_folder(self, intermediate: str, batch: int, attempt: str) -> str | None:
         return self._get_warehouse(intermediate).folder.to_uri(get_folder(intermediate, batch, attempt))
 
-    @translate_bigquery_errors
     def complete_attempt(
         self, intermediate: str, batch: int, attempt: str, summary: dict[str, str]
     ) -> StageOutcome | None:
@@ -82,14 +81,12 @@ class BigQueryStaging(BigQueryPort, StagingStore):
             if place is None or text is None:  # another file, or one that another run has just removed
                 continue
             note = json.loads(text)
-            batch = int(place[1])
-            attempt = place[2]
             signed_attempt = SignedAttempt(
-                batch=batch,
-                attempt=attempt,
+                batch=int(place[1]),
+                attempt=place[2],
                 request=note["request"],
                 ranges=Ranges.from_dict(note["ranges"]),
-                is_landed=f"{get_folder(intermediate, batch, attempt)}/{LANDED_FILE}" in names,
+                is_landed=f"{name.removesuffix(REQUEST_FILE)}{LANDED_FILE}" in names,
             )
             attempts.append(signed_attempt)
         return attempts
@@ -160,7 +157,8 @@ class BigQueryStaging(BigQueryPort, StagingStore):
             _record_highest_batch(warehouse, table, max(up_to_batch, self.find_highest_batch(intermediate)))
         files = 0
         for batch in batches:
-            if batch > up_to_batch and _is_staged_anew(warehouse, intermediate, batch, ended_attempts):
+            here = warehouse.folder.list_paths(get_folder(intermediate, batch)) if batch > up_to_batch else []
+            if _list_attempts(here) - ended_attempts:  # it is staged anew
                 continue
             if table is not None:
                 warehouse.delete_table(f"{intermediate}${batch}")
@@ -217,13 +215,7 @@ def _load_attempt(warehouse: Warehouse, sql: Sql, intermediate: str, summary: di
         note = _describe_attempt(outcome.to_staged_batch("", summary, number))
         warehouse.run_statement(sql.render("mark_staged", source=intermediate, batch=batch, note=note))
         hit_failpoint("bigquery.marked")
-    landed = {
-        "number": number,
-        "table": uuid,
-        "rows": rows,
-        "summary": summary,
-        "outcome": outcome.to_dict(),
-    }
+    landed = {"number": number, "table": uuid, "rows": rows, "summary": summary, "outcome": outcome.to_dict()}
     warehouse.folder.write(f"{place}/{LANDED_FILE}", json.dumps(landed).encode())
     hit_failpoint("bigquery.landed")
     if outcome.bad:  # each run stages such a batch anew, until its records or the file are corrected
@@ -260,12 +252,9 @@ def _load_and_check(
         return 0
     batch = int(summary["tidegate.batch"])
     attempt = summary["tidegate.attempt"]
-    has_rows = outcome.staged or outcome.dead_lettered
-    rows = (
-        _run_load_jobs(warehouse, intermediate, get_folder(intermediate, batch, attempt), uuid, summary)
-        if has_rows
-        else 0
-    )
+    rows = 0
+    if outcome.staged or outcome.dead_lettered:
+        rows = _run_load_jobs(warehouse, intermediate, get_folder(intermediate, batch, attempt), uuid, summary)
     if rows != (outcome.rows or 0):
         forget_attempt(warehouse, intermediate, batch, attempt)
         raise RetryLater(
@@ -423,10 +412,6 @@ def _find_unmergeable_attempts(warehouse: Warehouse, intermediate: str) -> set[t
         if not _get_outcome(landed).can_be_merged(span):
             ended_attempts.add((int(summary["tidegate.batch"]), summary["tidegate.attempt"]))
     return ended_attempts
-
-
-def _is_staged_anew(warehouse: Warehouse, intermediate: str, batch: int, ended_attempts: set[tuple[int, str]]) -> bool:
-    return bool(_list_attempts(warehouse.folder.list_paths(get_folder(intermediate, batch))) - ended_attempts)
 
 
 def _get_highest_label(table: Any) -> int:

@@ -8,7 +8,6 @@ from typing import Any
 from tidegate.adapters.bigquery.catalog import BigQueryPort, Warehouse, get_uuid
 from tidegate.adapters.bigquery.errors import translate_bigquery_errors
 from tidegate.adapters.bigquery.position import (
-    claim,
     get_kind,
     is_written_by,
     is_written_by_many,
@@ -22,13 +21,13 @@ from tidegate.adapters.bigquery.types import read_table_struct, to_bigquery_type
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.model import resource_names
 from tidegate.model.merge_input import MergeInput
-from tidegate.model.ownership import MEMORY_KINDS, SHAPE_PROPERTY, Ownership, TableKind
+from tidegate.model.ownership import MEMORY_KINDS, SHAPE_PROPERTY, Ownership, TableKind, check_mark
 from tidegate.model.position import Position
 from tidegate.model.table_state import TableState
 from tidegate.ports.destination import TableStore
 from tidegate.schema.data_types import Array, Column, DataType, Primitive, Struct
 from tidegate.schema.evolution import ChangeKind, EvolutionRules, find_schema_changes
-from tidegate.sql.googlesql import quote, quote_name
+from tidegate.sql.googlesql import quote
 from tidegate.sql.pruning import UNBOUNDED, Bounds
 
 TABLE_TYPE = "TABLE"
@@ -50,7 +49,12 @@ class BigQueryTables(BigQueryPort, TableStore):
         loaded_table = warehouse.find_table(table)
         if loaded_table is None:
             return None
-        _refuse_view(table, loaded_table)
+        kind = loaded_table.table_type or TABLE_TYPE
+        if kind != TABLE_TYPE:
+            raise GiveUp(
+                f"table={table} is no table that rows can be merged into: type={kind}; nothing was changed; rename it, "
+                "or name a table in the file"
+            )
         fields = [field.to_api_repr() for field in loaded_table.schema]
         state = TableState(
             uuid=get_uuid(loaded_table),
@@ -97,7 +101,7 @@ class BigQueryTables(BigQueryPort, TableStore):
         for change in widened:
             column = quote(change.path[0])
             kind = to_bigquery_type(change.type)
-            quoted_table = quote_name(warehouse.to_reference(table))
+            quoted_table = warehouse.quote_name(table)
             warehouse.run_statement(f"ALTER TABLE {quoted_table} ALTER COLUMN {column} SET DATA TYPE {kind}")
         return [str(change) for change in changes]
 
@@ -123,7 +127,7 @@ class BigQueryTables(BigQueryPort, TableStore):
         loaded_table = warehouse.find_table(table)
         if loaded_table is None:
             return None
-        claim(loaded_table, table, owner)
+        check_mark(table, owner, owner.labels, loaded_table.labels)
         return {SHAPE_PROPERTY: get_shape(loaded_table)} if owner.kind is TableKind.INTERMEDIATE else {}
 
     @translate_bigquery_errors
@@ -148,20 +152,16 @@ class BigQueryTables(BigQueryPort, TableStore):
         last = (table.labels or {}).get(FORGOTTEN_LABEL)
         if last is not None and before_ms - int(last) < every_ms:
             return 0
-        name = quote_name(warehouse.to_reference(deletes))
         columns = [field.name for field in table.schema]
         column = quote(TIMESTAMP_COLUMN if TIMESTAMP_COLUMN in columns else "timestamp")
+        name = warehouse.quote_name(deletes)
         job = warehouse.run_statement(f"DELETE FROM {name} WHERE {column} < TIMESTAMP_MILLIS({before_ms})")
         with suppress(RetryLater):  # without the note they are looked for again at the next clean-up
-            _record_forgotten(warehouse, deletes, before_ms)
+            table = warehouse.find_table(deletes)  # again: an update of one that has changed is refused
+            if table is not None:
+                table.labels = {**(table.labels or {}), FORGOTTEN_LABEL: str(max(before_ms, 0))}
+                warehouse.update_table(table, "labels")
         return int(job.num_dml_affected_rows or 0)
-
-
-def _record_forgotten(warehouse: Warehouse, deletes: str, before_ms: int) -> None:
-    table = warehouse.find_table(deletes)  # again: an update of one that has changed since it was read is refused
-    if table is not None:
-        table.labels = {**(table.labels or {}), FORGOTTEN_LABEL: str(max(before_ms, 0))}
-        warehouse.update_table(table, "labels")
 
 
 def _has_lost_position(warehouse: Warehouse, table: str, loaded_table: Any, pipeline: str) -> bool:
@@ -171,15 +171,6 @@ def _has_lost_position(warehouse: Warehouse, table: str, loaded_table: Any, pipe
         return True
     # without a label of its own the pipeline may have written them, unless some pipeline has a position
     return is_written_by_many(loaded_table) and not list_pipelines(warehouse, table, get_uuid(loaded_table))
-
-
-def _refuse_view(table: str, loaded_table: Any) -> None:
-    kind = loaded_table.table_type or TABLE_TYPE
-    if kind != TABLE_TYPE:
-        raise GiveUp(
-            f"table={table} is no table that rows can be merged into: type={kind}; nothing was changed; rename it, or "
-            "name a table in the file"
-        )
 
 
 def _check_collations(table: str, schema: Iterable[Mapping[str, Any]], values: MergeInput) -> None:

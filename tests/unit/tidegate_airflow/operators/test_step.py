@@ -12,7 +12,7 @@ from airflow.triggers.base import TriggerEvent
 from fakes import World, build_pipeline, build_table
 from fakes.faults import _Delegating
 from fakes.task_instance import PushedResults
-from tidegate.adapters.bigquery.catalog import NamedJob
+from tidegate.adapters.open_clients import SentJob
 from tidegate.errors import BadRecord, GiveUp, NothingToDo, OutcomeUnknown, PublishedElsewhere, RetryLater
 from tidegate.flush.plan import plan
 from tidegate.model.table_state import TableCommit
@@ -25,7 +25,7 @@ from tidegate_airflow.triggers import bigquery_job
 ORDERS = "lake.shop.orders"
 PIPELINE = build_pipeline(build_table(ORDERS))
 CATALOG = Catalog("dwh", "bigquery", {"project": "p", "location": "EU"}, "google_one")
-JOB = NamedJob(CATALOG, "p", "EU", "tidegate_shop_1")
+JOB = SentJob(CATALOG, "p", "EU", "tidegate_shop_1", "https://console.example/tidegate_shop_1")
 JOB_SECONDS = 60.0
 
 

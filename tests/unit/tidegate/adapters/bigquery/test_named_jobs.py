@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 from tidegate.adapters.bigquery import catalog
-from tidegate.adapters.bigquery.catalog import NamedJob, Warehouse
+from tidegate.adapters.bigquery.catalog import Warehouse, describe_job
 from tidegate.adapters.bigquery.commit import PositionRow
 from tidegate.adapters.bigquery.commit import name_publish_job as name_of
 from tidegate.adapters.bigquery.errors import JobFailed
+from tidegate.adapters.open_clients import SentJob
 from tidegate.errors import GiveUp, OutcomeUnknown
 from tidegate.model.batch import StagedPart
 from tidegate.model.table_state import StagedSource, TableCommit
@@ -31,10 +32,10 @@ class Leaves:
     deferred_job_id: str = ""
     told: list[str] = field(default_factory=list)
 
-    def report_sent(self, job: NamedJob) -> None:
+    def report_sent(self, job: SentJob) -> None:
         self.told.append(str(job))
 
-    def report_running(self, job: NamedJob, seconds: float) -> None:
+    def report_running(self, job: SentJob, seconds: float) -> None:
         raise Away
 
 
@@ -229,7 +230,10 @@ def test_every_try_at_a_staged_batch_names_its_publish_alike_until_the_position_
 
 
 def test_a_job_has_an_address_in_the_console_or_on_a_server_of_ones_own() -> None:
-    job = NamedJob(CATALOG, "p", "EU", "j")
-    assert job.address == "https://console.cloud.google.com/bigquery?project=p&j=bq:EU:j&page=queryresults"
+    job = SimpleNamespace(project="p", location="EU", job_id="j")
+    assert (
+        describe_job(CATALOG, job).address
+        == "https://console.cloud.google.com/bigquery?project=p&j=bq:EU:j&page=queryresults"
+    )
     own = Catalog("dwh", "bigquery", {"endpoint": "http://localhost:1"})
-    assert NamedJob(own, "p", "US", "j").address == "http://localhost:1/bigquery/v2/projects/p/jobs/j"
+    assert describe_job(own, job).address == "http://localhost:1/bigquery/v2/projects/p/jobs/j"
