@@ -19,7 +19,7 @@ from seeded_mistakes import require_found
 from tidegate.adapters.iceberg.catalog import Catalogs
 from tidegate.connections import read_connection_from_env
 from tidegate.diagnosis.finding import Severity
-from tidegate.wiring.diagnosis.doctor import diagnose
+from tidegate.wiring.doctor import diagnose
 
 PASSWORD, WRONG = "s3cret-w0rd", "an0ther-w0rd"
 KEY = {"fields": ["id"], "schema": "id BIGINT"}

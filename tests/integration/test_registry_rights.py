@@ -73,7 +73,7 @@ def test_flush_asks_for_nothing_else_and_a_right_that_is_missing_is_named(bench:
         assert bench.read_rows("shop.orders") == build_expected_orders(*landed)
 
 
-@pytest.mark.repeats("unit/tidegate/wiring/diagnosis/test_doctor.py::test_password_that_the_registry_refuses_is_found")
+@pytest.mark.repeats("unit/tidegate/wiring/test_doctor.py::test_password_that_the_registry_refuses_is_found")
 def test_user_without_a_role_and_one_without_the_password_read_nothing(bench: RegistryBench) -> None:
     topic = bench.topic()
     write_orders(bench, topic, 1, 2, 3, 4)

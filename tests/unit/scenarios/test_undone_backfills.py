@@ -17,7 +17,7 @@ from tidegate.reprocess.backfill import apply_backfill, apply_slice, drop_backfi
 from tidegate.reprocess.backfill_plan import BackfillRequest, parse_request, propose_backfill
 from tidegate.reprocess.rollback import answer_rollbacks, propose_answers
 from tidegate.table.history import find_undone_backfills
-from tidegate.wiring.diagnosis.pipelines import check_position
+from tidegate.wiring.doctor import check_position
 
 COPY = "lake.shop.copy"
 PIPELINE = build_pipeline(build_table(), build_table(COPY), max_records=2)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from seeded_mistakes import require_found
 from tidegate.diagnosis.finding import Severity
-from tidegate.wiring.diagnosis.doctor import ask_airflow
+from tidegate.wiring.doctor import ask_airflow
 from tidegate_airflow.doctor_facts import check_airflow, has_dags, is_too_old
 
 ROOT = Path(__file__).parents[3]

@@ -7,7 +7,7 @@ from tidegate.cli.output import print_text
 from tidegate.connections import read_connection_from_env
 from tidegate.diagnosis.finding import Severity, build_report, count_findings, format_findings
 from tidegate.settings import find_include_folder
-from tidegate.wiring.diagnosis.doctor import diagnose
+from tidegate.wiring.doctor import diagnose
 
 
 def run_doctor(words: argparse.Namespace) -> int:

@@ -4,8 +4,16 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from tidegate.diagnosis.finding import Finding, Severity, make_error, make_ok, make_warning
-from tidegate.diagnosis.probes import MAX_AT_ONCE, Probe, run_probes
+from tidegate.diagnosis.finding import (
+    MAX_AT_ONCE,
+    Finding,
+    Probe,
+    Severity,
+    make_error,
+    make_ok,
+    make_warning,
+    run_probes,
+)
 from tidegate.errors import GiveUp
 
 

@@ -17,7 +17,7 @@ from tidegate.adapters.iceberg.catalog import Catalogs
 from tidegate.connections import read_connection_from_env
 from tidegate.diagnosis.finding import Severity
 from tidegate.errors import ConfigurationError
-from tidegate.wiring.diagnosis.doctor import diagnose, has_airflow
+from tidegate.wiring.doctor import diagnose, has_airflow
 
 PASSWORD = "s3cret-w0rd"
 

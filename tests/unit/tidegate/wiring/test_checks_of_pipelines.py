@@ -8,8 +8,8 @@ from seeded_mistakes import require_found
 from tidegate.adapters.kafka.errors import NoLeader, explain_no_leader
 from tidegate.diagnosis.finding import Severity, make_error
 from tidegate.errors import GiveUp
-from tidegate.wiring.diagnosis import pipelines
-from tidegate.wiring.diagnosis.pipelines import check_topics
+from tidegate.wiring import doctor
+from tidegate.wiring.doctor import check_topics
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_group_that_may_not_be_read_is_found_and_the_topics_are_right(
 
 
 def test_newest_record_of_any_partition_may_be_of_tomorrow(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipelines.time, "time", lambda: 1_000.0)
+    monkeypatch.setattr(doctor.time, "time", lambda: 1_000.0)
     times = {"orders": {0: 900_000, 1: 87_400_000}}
     monkeypatch.setattr(world.broker, "read_newest_timestamps", lambda _: times, raising=False)
     require_found("records-of-tomorrow", check_topics(world.open_session(build_pipeline())))
