@@ -1,13 +1,22 @@
 """Tables in catalogs of several types: a call goes to the port, or the engine, of the catalog that its table names."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.model.table_state import TableCommit
 from tidegate.ports.destination import Destination
-from tidegate.ports.session import Engine, Job
+from tidegate.ports.session import Engine, Job, Sql
+
+
+@dataclass(frozen=True)
+class OpenedDestination:
+    """The ports over catalogs of one type; `engines` and `dialects` by name of the catalogs that Spark does not run."""
+
+    session: Destination
+    engines: Mapping[str, Engine] = field(default_factory=dict)
+    dialects: Mapping[str, Sql] = field(default_factory=dict)
 
 
 class _CatalogLookup:

@@ -38,22 +38,18 @@ def translate_errors(
             except (TidegateError, CommitRefused):
                 raise
             except Exception as error:
-                raise _judge_error(judge, describe_place, method.__name__, arguments, error) from error
+                port = arguments[0]
+                first = arguments[1] if len(arguments) > 1 else ""
+                verb = method.__name__
+                subject = first.table if isinstance(first, TableCommit) else str(first)
+                place = describe_place(port, subject)
+                known = judge(port, verb, subject, error) or to_unexpected_error(verb, place, error)
+                is_unknown = isinstance(first, TableCommit) and type(known) is RetryLater
+                raise (OutcomeUnknown(*known.args) if is_unknown else known) from error
 
         return call
 
     return decorate
-
-
-def _judge_error(
-    judge: Judge, describe_place: DescribePlace, verb: str, arguments: tuple[Any, ...], error: Exception
-) -> TidegateError:
-    port = arguments[0]
-    first = arguments[1] if len(arguments) > 1 else ""
-    is_publish = isinstance(first, TableCommit)
-    subject = first.table if isinstance(first, TableCommit) else str(first)
-    known = judge(port, verb, subject, error) or to_unexpected_error(verb, describe_place(port, subject), error)
-    return OutcomeUnknown(*known.args) if is_publish and type(known) is RetryLater else known
 
 
 def to_unexpected_error(verb: str, place: str, error: Exception) -> RetryLater:
@@ -61,8 +57,7 @@ def to_unexpected_error(verb: str, place: str, error: Exception) -> RetryLater:
     log.info("unexpected: %s verb=%s", place, verb, exc_info=error)
     return RetryLater(
         f"{place}: {verb} failed with an unexpected {type(error).__name__}: {format_one_line(error)}; it will "
-        f"be tried again; "
-        "if it fails each time, the log with -v has the traceback"
+        "be tried again; if it fails each time, the log with -v has the traceback"
     )
 
 

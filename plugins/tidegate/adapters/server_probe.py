@@ -23,8 +23,7 @@ class Patience:
     """How long this process waits for a server that takes no connection.
 
     Not at all in a task, which the scheduler tries again after growing pauses, nor for a web page; a command waits, as
-    nobody
-    tries it again.
+    nobody tries it again.
     """
 
     seconds = 0.0
@@ -50,7 +49,8 @@ class Server:
             port = parts.port or DEFAULT_PORTS.get(scheme)
         except ValueError:  # the client's own message is the better one
             return cls(name, place, ())
-        if not parts.hostname or port is None or _has_proxy(scheme, parts.hostname):
+        has_proxy = scheme in getproxies() and not proxy_bypass(parts.hostname or "")
+        if not parts.hostname or port is None or has_proxy:
             return cls(name, place, ())
         return cls(name, place, ((parts.hostname, port),))
 
@@ -129,7 +129,3 @@ def find_connection_failure(addresses: Iterable[tuple[str, int]]) -> str | None:
         except (OSError, UnicodeError) as error:
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return reason
-
-
-def _has_proxy(scheme: str, host: str) -> bool:
-    return scheme in getproxies() and not proxy_bypass(host)

@@ -17,7 +17,6 @@ from tidegate.errors import ConfigurationError
 from tidegate.ports.broker import Broker
 from tidegate.ports.session import Session
 from tidegate.spec.pipeline import Pipeline
-from tidegate.wiring.brokers import open_read_ahead_broker
 from tidegate.wiring.pipeline import NoEngine, SharedParts, assemble_loaded_pipeline
 
 log = logging.getLogger(__name__)
@@ -95,7 +94,7 @@ class _Openers:
     def open(self, pipeline: Pipeline) -> Member:
         key = json.dumps(pipeline.source.kafka, sort_keys=True)
         if key not in self._brokers:
-            self._brokers[key] = open_read_ahead_broker(pipeline.source.kafka, self._parts.resolve)
+            self._brokers[key] = ReadAheadBroker.open(pipeline.source.kafka, self._parts.resolve)
         session = assemble_loaded_pipeline(self._parts, pipeline, self._brokers[key])
         return Member(session, self._brokers[key])
 

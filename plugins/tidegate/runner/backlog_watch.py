@@ -5,11 +5,11 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
+from tidegate.adapters.kafka.broker import KafkaBroker
 from tidegate.connections import Resolve
 from tidegate.monitoring.backlog import BacklogMonitor, MonitoredPipeline
 from tidegate.monitoring.failure_streak import is_worth_telling
 from tidegate.ports.broker import Broker
-from tidegate.wiring.brokers import open_broker
 
 log = logging.getLogger(__name__)
 POLL_SECONDS = 1.0
@@ -67,7 +67,7 @@ class BacklogWatch:
         if not calls:
             return
         if self._broker is None:
-            self._broker = open_broker(self._kafka, self._resolve)
+            self._broker = KafkaBroker.open(self._kafka, self._resolve)
         due_pipelines = self._monitor.poll(self._broker, tuple(calls))
         for pipeline, reason in self._monitor.failures.items():
             log.warning("backlog unknown: pipeline=%s: %s", pipeline, reason)

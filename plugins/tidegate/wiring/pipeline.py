@@ -10,16 +10,15 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from tidegate.adapters.catalog_routing import RoutedEngine, route_by_catalog
+from tidegate.adapters.catalog_routing import OpenedDestination, RoutedEngine, route_by_catalog
+from tidegate.adapters.kafka.broker import KafkaBroker
 from tidegate.adapters.kafka.settings import resolve_kafka_settings, to_java_settings
 from tidegate.adapters.open_clients import OpenClients
-from tidegate.adapters.opened_destination import OpenedDestination
 from tidegate.adapters.schema_registry.schema_provider import RegistrySchemas
 from tidegate.adapters.spark.connect import ConnectEngine
 from tidegate.adapters.spark.entry_points import build_private_conf
-from tidegate.adapters.spark.remote_address import describe_spark_place, resolve_spark_remote
 from tidegate.adapters.spark.submit import SubmitEngine
-from tidegate.adapters.spark.submit_target import read_submit_target
+from tidegate.adapters.spark.target import describe_spark_place, read_submit_target, resolve_spark_remote
 from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.config.catalogs_file import read_catalogs
 from tidegate.config.destinations.registry import SPARK_DESTINATION, get_destination
@@ -32,8 +31,7 @@ from tidegate.ports.broker import Broker
 from tidegate.ports.session import Engine, Session
 from tidegate.settings import find_home_folder, find_jars_folder, list_named_files
 from tidegate.spec.pipeline import Catalog, Pipeline
-from tidegate.spec.runtime import SparkMode
-from tidegate.wiring.brokers import open_broker
+from tidegate.spec.runtime import SparkMode, SparkTarget
 
 
 def build_hook(entry_point: str | None) -> Callable[..., Any] | None:
@@ -97,8 +95,8 @@ def assemble_pipeline(
     `engine` replaces the pipeline's own; `clients` are shared with other pipelines of this process.
     """
     pipeline = load_pipeline(find_pipeline_file(include, name))
-    broker = open_broker(pipeline.source.kafka, resolve)
-    spark = engine or _build_engine(pipeline, resolve, build_spark_conf(include, pipeline, resolve))
+    broker = KafkaBroker.open(pipeline.source.kafka, resolve)
+    spark = engine or build_engine(pipeline.spark, resolve, build_spark_conf(include, pipeline, resolve))
     parts = SharedParts(include=include, resolve=resolve, engine=spark, clients=clients or OpenClients())
     return assemble_loaded_pipeline(parts, pipeline, broker)
 
@@ -118,35 +116,29 @@ class SharedParts:
 
 
 def assemble_loaded_pipeline(parts: SharedParts, pipeline: Pipeline, broker: Broker) -> Session:
-    catalogs = _select_catalogs(parts.catalogs, pipeline)
-    destinations = _open_destinations(pipeline, catalogs, parts.resolve, parts.clients)
-    heartbeat_kafka = pipeline.heartbeat.kafka
-    destination = route_by_catalog({name: destination_spec.session for name, destination_spec in destinations.items()})
+    catalogs = [require_catalog(parts.catalogs, name) for name in pipeline.catalogs]
+    opened = _open_destinations(pipeline, catalogs, parts.resolve, parts.clients)
+    ports = route_by_catalog({name: destination.session for name, destination in opened.items()})
+    engines = {name: engine for destination in opened.values() for name, engine in destination.engines.items()}
+    open_heartbeat_broker = None
+    if pipeline.heartbeat.kafka is not None:
+        open_heartbeat_broker = partial(KafkaBroker.open, pipeline.heartbeat.kafka, parts.resolve)
     return Session(
         pipeline=pipeline,
         broker=broker,
-        tables=destination.tables,
-        commits=destination.commits,
-        staging=destination.staging,
-        dead_letters=destination.dead_letters,
-        history=destination.history,
-        engine=RoutedEngine(
-            parts.engine,
-            {
-                name: destination_spec
-                for engine in destinations.values()
-                for name, destination_spec in engine.engines.items()
-            },
-        ),
+        tables=ports.tables,
+        commits=ports.commits,
+        staging=ports.staging,
+        dead_letters=ports.dead_letters,
+        history=ports.history,
+        engine=RoutedEngine(parts.engine, engines),
         sql=SqlFiles(SPARK_DESTINATION.name),
         now_ms=lambda: int(time.time() * 1000),
         new_attempt=lambda: uuid.uuid4().hex,
         schemas=RegistrySchemas(parts.resolve, parts.include),
         heartbeat_hook=build_hook(pipeline.heartbeat.hook),
-        open_heartbeat_broker=None if heartbeat_kafka is None else partial(open_broker, heartbeat_kafka, parts.resolve),
-        dialects={
-            name: sql for destination_spec in destinations.values() for name, sql in destination_spec.dialects.items()
-        },
+        open_heartbeat_broker=open_heartbeat_broker,
+        dialects={name: sql for destination in opened.values() for name, sql in destination.dialects.items()},
     )
 
 
@@ -172,27 +164,24 @@ def _open_destinations(
 def build_spark_conf(include: Path, pipeline: Pipeline, resolve: Resolve) -> dict[str, str]:
     """Return what a job's session needs. Never log it: it has secrets."""
     conf: dict[str, str] = dict(pipeline.spark.conf)
-    for catalog in _select_catalogs(read_catalogs(include), pipeline):
+    catalogs = read_catalogs(include)
+    for catalog in [require_catalog(catalogs, name) for name in pipeline.catalogs]:
         conf |= get_destination(catalog).build_spark_conf(catalog, resolve)
     return build_private_conf(conf, to_java_settings(resolve_kafka_settings(pipeline.source.kafka, resolve)))
 
 
-def _select_catalogs(catalogs: Mapping[str, Catalog | str], pipeline: Pipeline) -> list[Catalog]:
-    chosen_catalogs = []
-    for name in pipeline.catalogs:
-        catalog = catalogs.get(name)
-        if not isinstance(catalog, Catalog):
-            raise ConfigurationError(f"catalog={name}: {catalog or 'not declared in catalogs.yaml'}")
-        chosen_catalogs.append(catalog)
-    return chosen_catalogs
+def require_catalog(catalogs: Mapping[str, Catalog | str], name: str) -> Catalog:
+    """`ConfigurationError` for one that `catalogs.yaml` does not declare, or not rightly."""
+    catalog = catalogs.get(name)
+    if not isinstance(catalog, Catalog):
+        raise ConfigurationError(f"catalog={name}: {catalog or 'not declared in catalogs.yaml'}")
+    return catalog
 
 
-def _build_engine(pipeline: Pipeline, resolve: Resolve, conf: dict[str, str]) -> Engine:
-    if pipeline.spark.mode == SparkMode.CONNECT:
-        return ConnectEngine(
-            resolve_spark_remote(pipeline.spark, resolve), conf, describe_spark_place(pipeline.spark, resolve)
-        )
-    return SubmitEngine(read_submit_target(pipeline.spark, resolve), list_local_jars(), conf)
+def build_engine(spark: SparkTarget, resolve: Resolve, conf: dict[str, str]) -> Engine:
+    if spark.mode == SparkMode.CONNECT:
+        return ConnectEngine(resolve_spark_remote(spark, resolve), conf, describe_spark_place(spark, resolve))
+    return SubmitEngine(read_submit_target(spark, resolve), list_local_jars(), conf)
 
 
 def list_local_jars() -> str:

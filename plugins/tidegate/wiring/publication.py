@@ -6,13 +6,9 @@ import uuid
 from pathlib import Path
 
 from tidegate.adapters.kafka.publication_topics import KafkaTopics
-from tidegate.adapters.kafka.settings import describe_kafka_place, resolve_kafka_settings, to_java_settings
+from tidegate.adapters.kafka.settings import resolve_kafka_settings, to_java_settings
 from tidegate.adapters.schema_registry.client import resolve_registry_settings
-from tidegate.adapters.spark.connect import ConnectEngine
 from tidegate.adapters.spark.entry_points import build_private_conf
-from tidegate.adapters.spark.remote_address import describe_spark_place, resolve_spark_remote
-from tidegate.adapters.spark.submit import SubmitEngine
-from tidegate.adapters.spark.submit_target import read_submit_target
 from tidegate.config.catalogs_file import read_catalogs
 from tidegate.config.destinations.registry import get_destination
 from tidegate.config.publication_file import check_topics_of_others, load_publication
@@ -20,12 +16,10 @@ from tidegate.connections import Resolve
 from tidegate.errors import ConfigurationError
 from tidegate.formats.registry import get_format
 from tidegate.jobs.publish_job import PRODUCER_CONF, REGISTRY_CONF
-from tidegate.ports.publication_session import PublicationSession, Snapshots
+from tidegate.ports.publication_session import PublicationSession
 from tidegate.ports.session import Engine
-from tidegate.spec.pipeline import Catalog
 from tidegate.spec.publication import Publication
-from tidegate.spec.runtime import SparkMode
-from tidegate.wiring.pipeline import find_file, list_local_jars
+from tidegate.wiring.pipeline import build_engine, find_file, require_catalog
 
 
 def find_publication_file(include: Path, name: str) -> Path:
@@ -42,12 +36,17 @@ def assemble_publication(
 def assemble_loaded_publication(
     include: Path, publication: Publication, resolve: Resolve, engine: Engine | None = None
 ) -> PublicationSession:
-    catalog = _select_catalog(include, publication)
+    catalog = require_catalog(read_catalogs(include), publication.catalog)
+    destination = get_destination(catalog)
+    if destination.open_snapshots is None:
+        raise ConfigurationError(f"catalog={catalog.name}: a {destination.title} table cannot be published")
+    if engine is None:
+        engine = build_engine(publication.spark, resolve, build_publication_conf(include, publication, resolve))
     return PublicationSession(
         publication=publication,
-        topics=KafkaTopics(resolve_kafka_settings(publication.kafka, resolve), describe_kafka_place(publication.kafka)),
-        snapshots=_open_snapshots(catalog, resolve),
-        engine=engine or _build_engine(publication, resolve, build_publication_conf(include, publication, resolve)),
+        topics=KafkaTopics.open(publication.kafka, resolve),
+        snapshots=destination.open_snapshots(catalog, resolve),
+        engine=engine,
         now_ms=lambda: int(time.time() * 1000),
         new_run=lambda: uuid.uuid4().hex,
     )
@@ -62,16 +61,9 @@ def assemble_checked_publication(
     return session
 
 
-def _open_snapshots(catalog: Catalog, resolve: Resolve) -> Snapshots:
-    destination = get_destination(catalog)
-    if destination.open_snapshots is None:
-        raise ConfigurationError(f"catalog={catalog.name}: a {destination.title} table cannot be published")
-    return destination.open_snapshots(catalog, resolve)
-
-
 def build_publication_conf(include: Path, publication: Publication, resolve: Resolve) -> dict[str, str]:
     """Return what a job's session needs. Never log it: it has secrets."""
-    catalog = _select_catalog(include, publication)
+    catalog = require_catalog(read_catalogs(include), publication.catalog)
     kafka = resolve_kafka_settings(publication.kafka, resolve)
     conf = dict(publication.spark.conf) | get_destination(catalog).build_spark_conf(catalog, resolve)
     registries = {
@@ -81,17 +73,3 @@ def build_publication_conf(include: Path, publication: Publication, resolve: Res
     }
     private = {PRODUCER_CONF: json.dumps(kafka), REGISTRY_CONF: json.dumps(registries)}
     return {**build_private_conf(conf, to_java_settings(kafka)), **private}
-
-
-def _select_catalog(include: Path, publication: Publication) -> Catalog:
-    catalog = read_catalogs(include).get(publication.catalog)
-    if not isinstance(catalog, Catalog):
-        raise ConfigurationError(f"catalog={publication.catalog}: {catalog or 'not declared in catalogs.yaml'}")
-    return catalog
-
-
-def _build_engine(publication: Publication, resolve: Resolve, conf: dict[str, str]) -> Engine:
-    spark = publication.spark
-    if spark.mode == SparkMode.CONNECT:
-        return ConnectEngine(resolve_spark_remote(spark, resolve), conf, describe_spark_place(spark, resolve))
-    return SubmitEngine(read_submit_target(spark, resolve), list_local_jars(), conf)

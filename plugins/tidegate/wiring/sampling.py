@@ -2,13 +2,13 @@
 
 import difflib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from tidegate.adapters.kafka.broker import KafkaBroker
 from tidegate.adapters.kafka.record_sample import sample_records
 from tidegate.adapters.kafka.settings import describe_kafka_place, resolve_kafka_settings
-from tidegate.adapters.schema_registry.apicurio import is_apicurio
-from tidegate.adapters.schema_registry.client import Registry, Version, resolve_registry_settings
+from tidegate.adapters.schema_registry.client import Registry, is_apicurio, resolve_registry_settings
 from tidegate.adapters.schema_registry.protobuf_descriptors import name_message
 from tidegate.adapters.schema_registry.schema_provider import RegistrySchemas
 from tidegate.connections import Resolve
@@ -100,17 +100,18 @@ class RegistryLookup:
                 raise
             return self._describe_by_id(registry, sample, part, base, sorted(ids))
         foreign_ids = sorted(ids - {version.id for version in versions})
-        checks = (
-            [f"schema id={', '.join(map(str, foreign_ids))} is no version of subject={subject}: bad records"]
-            if foreign_ids
-            else []
-        )
+        checks = list[str]()
+        if foreign_ids:
+            numbers = ", ".join(map(str, foreign_ids))
+            checks.append(f"schema id={numbers} is no version of subject={subject}: bad records")
         messages = _list_messages(recognised, part) if versions[-1].kind == "PROTOBUF" else set[tuple[int, ...]]()
         if len(messages) > 1:
             checks.append(
                 f"{len(messages)} kinds of messages of one schema; each but the first is bad, or needs its own table"
             )
-        options = {**base, **_choose_message(versions[-1], messages)}
+        first = min(messages, default=(0,))
+        name = name_message(versions[-1], first) if first != (0,) else None
+        options = {**base, "message": name} if name else base
         return self._describe(sample, part, options, versions[-1].kind, checks)
 
     def _describe_by_id(
@@ -169,10 +170,9 @@ class RegistryLookup:
 
 
 def _has_subject(registry: Registry, subject: str) -> bool:
-    try:
+    with suppress(GiveUp):
         return bool(registry.read_versions(subject))
-    except GiveUp:
-        return False
+    return False
 
 
 def _find_format(kind: str, *, is_event: bool) -> RecordFormat:
@@ -180,25 +180,14 @@ def _find_format(kind: str, *, is_event: bool) -> RecordFormat:
         return FORMATS["json"]
     if kind.lower() not in list(SchemaKind):
         raise GiveUp(f"the registry has a schema of type={kind}, which no format reads; write the file by hand")
-    schema_formats = [
-        record_format for record_format in FORMATS.values() if record_format.schema is SchemaKind(kind.lower())
-    ]
-    return next(
-        (record_format for record_format in schema_formats if record_format.is_change_event == is_event),
-        schema_formats[0],
-    )
+    formats = [entry for entry in FORMATS.values() if entry.schema is SchemaKind(kind.lower())]
+    return next((entry for entry in formats if entry.is_change_event == is_event), formats[0])
 
 
 def _list_messages(recognised: Recognition, part: str) -> set[tuple[int, ...]]:
     parts = [record.value if part == "value" else record.key for record in recognised.records]
     messages = {_read_indexes(data[HEADER_ID:]) for data in parts if data is not None}
     return messages - {()}  # of a record that ends before it says which
-
-
-def _choose_message(version: Version, messages: set[tuple[int, ...]]) -> dict[str, str]:
-    first = min(messages, default=(0,))
-    name = name_message(version, first) if first != (0,) else None
-    return {"message": name} if name else {}
 
 
 def _read_indexes(data: bytes) -> tuple[int, ...]:

@@ -71,7 +71,7 @@ class SubmitOperator(ReportsLineage, SparkSubmitOperator):
             get_application,
             pack_files,
         )
-        from tidegate.adapters.spark.submit_target import require_submit_connection
+        from tidegate.adapters.spark.target import require_submit_connection
         from tidegate.wiring.pipeline import list_local_jars
 
         from tidegate_airflow.connections import resolve_connection

@@ -89,8 +89,8 @@ def _format_broker_key(kafka: str | dict[str, str]) -> str:
 
 
 def _connect_broker(kafka: str | dict[str, str]) -> Broker:
-    from tidegate.wiring.brokers import open_broker
+    from tidegate.adapters.kafka.broker import KafkaBroker
 
     from tidegate_airflow.connections import resolve_connection
 
-    return open_broker(kafka, resolve_connection)
+    return KafkaBroker.open(kafka, resolve_connection)

@@ -24,7 +24,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from tidegate.adapters.iceberg import catalog as sql_catalog
 from tidegate.adapters.iceberg.catalog_conf import build_spark_catalog_conf, resolve_catalog_properties
-from tidegate.adapters.spark.remote_address import resolve_spark_remote
+from tidegate.adapters.spark.target import resolve_spark_remote
 from tidegate.config.catalogs_file import load_catalogs
 from tidegate.connections import read_connection_from_env
 from tidegate.spec.runtime import SparkTarget

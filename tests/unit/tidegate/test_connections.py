@@ -5,8 +5,7 @@ import json
 import pytest
 from tidegate.adapters.kafka.settings import resolve_kafka_settings, to_java_settings
 from tidegate.adapters.schema_registry.client import resolve_registry_settings
-from tidegate.adapters.spark.remote_address import resolve_spark_remote
-from tidegate.adapters.spark.submit_target import SubmitTarget, read_submit_target
+from tidegate.adapters.spark.target import SubmitTarget, read_submit_target, resolve_spark_remote
 from tidegate.connections import Connection, read_connection_from_env, require_connection
 from tidegate.errors import ConfigurationError
 from tidegate.spec.runtime import SparkTarget

@@ -13,7 +13,7 @@ from google.auth.credentials import AnonymousCredentials
 from google_keys import EMAIL, build_key
 from tidegate.adapters.bigquery.catalog import Warehouse
 from tidegate.adapters.bigquery.login import Login
-from tidegate.adapters.spark.remote_address import resolve_spark_remote
+from tidegate.adapters.spark.target import resolve_spark_remote
 from tidegate.connections import read_connection_from_env
 from tidegate.errors import ConfigurationError
 from tidegate.spec.pipeline import Catalog

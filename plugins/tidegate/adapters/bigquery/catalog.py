@@ -237,8 +237,8 @@ class Warehouse:
             return bool(self._get_job(job_id))
         return False
 
-    def _get_job(self, job_id: str) -> Any:
-        for place in self._regions:
+    def _get_job(self, job_id: str, location: str | None = None) -> Any:
+        for place in [location] if location else self._regions:
             with pass_over_missing():
                 return self.client.get_job(job_id, location=place, **self.limits)
         # without a location BigQuery looks in few places only
@@ -293,9 +293,9 @@ class Warehouse:
             job = self.client.query(sql, job_config=config, job_retry=None, **self.limits)
             return int(job.total_bytes_processed or 0)
 
-    def read_job(self, job_id: str) -> Any:
+    def read_job(self, job_id: str, location: str | None = None) -> Any:
         with translate_client_errors(f"job={job_id}"):
-            return self._get_job(job_id)
+            return self._get_job(job_id, location)
 
     def count_changed_rows(self, job_id: str) -> list[dict[str, int]]:
         """Rows inserted, updated and deleted, for each statement of a script that changes rows, in its order."""

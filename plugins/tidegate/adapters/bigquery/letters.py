@@ -84,6 +84,7 @@ class BigQueryDeadLetters(BigQueryPort, DeadLetterStore):
                 break
         return warehouse.folder.to_uri(path)
 
+    @translate_bigquery_errors
     def count_letters_of_others(
         self, name: str, table: str, attempts: Sequence[str], ranges: Ranges
     ) -> Mapping[tuple[str, int], int]:

@@ -54,6 +54,7 @@ class BigQueryStaging(BigQueryPort, StagingStore):
     def find_landing_folder(self, intermediate: str, batch: int, attempt: str) -> str | None:
         return self._get_warehouse(intermediate).folder.to_uri(get_folder(intermediate, batch, attempt))
 
+    @translate_bigquery_errors
     def complete_attempt(
         self, intermediate: str, batch: int, attempt: str, summary: dict[str, str]
     ) -> StageOutcome | None:

@@ -106,13 +106,15 @@ class IcebergCommits(IcebergPort, BranchCommits):
             updates.append(build_tag(table_commit.tag, table_commit.head))
         commit(table, updates, _require_unmoved(table, table_commit, table_commit.cut, target))
 
+    @translate_iceberg_errors
     def reparent(
         self, table_commit: TableCommit, onto: int, keys: MergeInput | None, summary: dict[str, str] | None = None
     ) -> Head | None:
         table = self._load_table(table_commit.table)
         ranges: tuple[KeyRange, ...] | None = None
         if keys is not None:
-            ranges = self._read(keys["source"], lambda staging_table: find_key_ranges(staging_table, keys), ())
+            staging_table = self.catalogs.table(keys["source"])
+            ranges = () if staging_table is None else find_key_ranges(staging_table, keys)
         written_files = find_written_files(table, table_commit, onto, ranges)
         if written_files is None:
             return None

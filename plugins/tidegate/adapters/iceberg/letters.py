@@ -51,6 +51,7 @@ class IcebergDeadLetters(IcebergPort, DeadLetterStore):
     def read_letters_of_attempt(self, name: str, table: str, attempt: str) -> list[DeadLetter]:
         return self._read(name, lambda letters: read_of_attempt(letters, table, attempt), [])
 
+    @translate_iceberg_errors
     def count_letters_of_others(
         self, name: str, table: str, attempts: Sequence[str], ranges: Ranges
     ) -> Mapping[tuple[str, int], int]:

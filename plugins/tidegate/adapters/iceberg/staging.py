@@ -63,6 +63,7 @@ KEPT_MS = 10 * 60_000
 class IcebergStaging(IcebergPort, StagingStore):
     """Spark writes the intermediate tables itself: no job leaves files that must be loaded."""
 
+    @translate_iceberg_errors
     def complete_attempt(
         self, intermediate: str, batch: int, attempt: str, summary: dict[str, str]
     ) -> StageOutcome | None:
@@ -105,7 +106,7 @@ class IcebergStaging(IcebergPort, StagingStore):
     @translate_iceberg_errors
     def read_staging(self, intermediate: str, table: str) -> Staging | None:
         loaded_table = self.catalogs.table(intermediate)
-        current = loaded_table and loaded_table.current_snapshot()
+        current = None if loaded_table is None else loaded_table.current_snapshot()
         if loaded_table is None or current is None:
             return None
         by_batch: dict[int, StagedBatch | None] = {}

@@ -2,38 +2,37 @@
 
 import re
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from tidegate.adapters.kafka import topics as kafka_topics
-from tidegate.adapters.kafka.authorization import (
-    SILENCE_ADVICE,
-    LoginWatch,
-    explain_failure,
-    read_committed,
-    read_group_retention,
-)
 from tidegate.adapters.kafka.errors import (
     RETRYABLE,
+    SILENCE_ADVICE,
+    LoginWatch,
     Places,
     check_description,
     check_offsets,
     check_read_back,
+    explain_failure,
     gather_known_offsets,
     gather_offsets,
+    read_committed,
+    read_group_retention,
     resolve_offsets,
     translate_kafka_errors,
 )
-from tidegate.adapters.kafka.leader_epochs import find_cuts, find_epochs
-from tidegate.adapters.kafka.single_record import read_first_timestamps, read_record_at
+from tidegate.adapters.kafka.settings import describe_kafka_place, resolve_kafka_settings
+from tidegate.adapters.kafka.single_record import find_cuts, find_epochs, read_first_timestamps, read_record_at
 from tidegate.adapters.kafka.topics import sample_keys
 from tidegate.adapters.server_probe import Server, require_server
+from tidegate.connections import Resolve
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.failpoints import hit_failpoint
 from tidegate.model.kafka_log import Epochs, KafkaRecord, Log, Message, Retention
@@ -69,6 +68,14 @@ class KafkaBroker:
         self._epochs: tuple[Ranges, Epochs] | None = None
         self._layout: tuple[float, dict[str, list[int]]] | None = None
 
+    @classmethod
+    def open(cls, kafka: str | Mapping[str, str], resolve: Resolve) -> Self:
+        """By a connection's id, or settings without secrets; without a connection yet.
+
+        `ConfigurationError` if the settings are wrong.
+        """
+        return cls(resolve_kafka_settings(kafka, resolve), describe_kafka_place(kafka))
+
     @property
     def _admin(self) -> AdminClient:
         if self._client is None:
@@ -88,13 +95,13 @@ class KafkaBroker:
 
     @translate_kafka_errors
     def read_log(self, topics: tuple[str, ...], isolation: str) -> Log:
-        return self._retry_call(f"topics={format_names(topics)}", lambda: self._read_log(topics, isolation))
+        def read() -> Log:
+            cluster_id, topic_ids, partitions = self._describe_topics(topics)
+            begin, _ = self._list_offsets(partitions, OffsetSpec.earliest(), isolation)
+            end, epochs = self._list_offsets(partitions, OffsetSpec.latest(), isolation)
+            return Log(cluster_id, topic_ids, check_offsets(begin), check_offsets(end), epochs=group_by_topic(epochs))
 
-    def _read_log(self, topics: tuple[str, ...], isolation: str) -> Log:
-        cluster_id, topic_ids, partitions = self._describe_topics(topics)
-        begin = self._list_offsets(partitions, OffsetSpec.earliest(), isolation)
-        end, epochs = self._list_offsets_and_epochs(partitions, OffsetSpec.latest(), isolation)
-        return Log(cluster_id, topic_ids, check_offsets(begin), check_offsets(end), epochs=group_by_topic(epochs))
+        return self._retry_call(f"topics={format_names(topics)}", read)
 
     @translate_kafka_errors
     def read_topic_ids(self, topics: tuple[str, ...]) -> tuple[str, dict[str, str]]:
@@ -125,14 +132,15 @@ class KafkaBroker:
 
     @translate_kafka_errors
     def find_offsets_at(self, topics: tuple[str, ...], timestamp_ms: int) -> Offsets:
-        return self._retry_call(f"topics={format_names(topics)}", lambda: self._find_offsets_at(topics, timestamp_ms))
-
-    def _find_offsets_at(self, topics: tuple[str, ...], timestamp_ms: int) -> Offsets:
-        _, _, partitions = self._describe_topics(topics)
         spec = OffsetSpec.for_timestamp(timestamp_ms) if timestamp_ms >= 0 else OffsetSpec.earliest()  # -1 is the end
-        offsets = self._list_offsets(partitions, spec, "read_uncommitted")
-        end = self._list_offsets(partitions, OffsetSpec.latest(), "read_uncommitted")
-        return resolve_offsets(offsets, check_offsets(end))
+
+        def find() -> Offsets:
+            _, _, partitions = self._describe_topics(topics)
+            offsets, _ = self._list_offsets(partitions, spec, "read_uncommitted")
+            end, _ = self._list_offsets(partitions, OffsetSpec.latest(), "read_uncommitted")
+            return resolve_offsets(offsets, check_offsets(end))
+
+        return self._retry_call(f"topics={format_names(topics)}", find)
 
     @translate_kafka_errors
     def filter_compacted(self, topics: tuple[str, ...]) -> tuple[str, ...]:
@@ -196,25 +204,23 @@ class KafkaBroker:
     def commit(self, group: str, offsets: Offsets, beat_ms: int | None = None) -> int | None:
         # The heartbeat's time travels as the commit's metadata; of very many partitions in parts
         with self._open_consumer(group) as member:
-            before = self._read_heartbeat(group, member, offsets)
+            places = [TopicPartition(t, p) for t, p, _ in iterate_offsets(offsets)]
+            action = f"offsets of group={group}"
+            answers = self._retry_call(action, lambda: read_committed(member, places, TIMEOUT_SECONDS))
+            notes = [p.metadata.removeprefix(BEAT_KEY) for p in answers if (p.metadata or "").startswith(BEAT_KEY)]
+            before = max((int(note) for note in notes if note.isdecimal()), default=None)
             beat = before if beat_ms is None else beat_ms
             note = "" if beat is None else BEAT_KEY + str(beat)
             partitions = [TopicPartition(t, p, o, note) for t, p, o in iterate_offsets(offsets)]
             action = f"a commit of group={group}"
             for part in kafka_topics.cut_commit(group, partitions):
-                answers = self._retry_call(action, partial(member.commit, offsets=part, asynchronous=False))
-                for answer in filter(lambda tp: tp.error is not None, answers or []):
+                results = self._retry_call(action, partial(member.commit, offsets=part, asynchronous=False))
+                for answer in filter(lambda tp: tp.error is not None, results or []):
                     raise self._translate_failure(action, KafkaException(answer.error))
             hit_failpoint("group.committed")
             reply = self._read_back(group, member, partitions)
         check_read_back(group, offsets, reply)
         return before
-
-    def _read_heartbeat(self, group: str, member: Consumer, offsets: Offsets) -> int | None:
-        places = [TopicPartition(t, p) for t, p, _ in iterate_offsets(offsets)]
-        answers = self._retry_call(f"offsets of group={group}", lambda: read_committed(member, places, TIMEOUT_SECONDS))
-        notes = [p.metadata.removeprefix(BEAT_KEY) for p in answers if (p.metadata or "").startswith(BEAT_KEY)]
-        return max((int(note) for note in notes if note.isdecimal()), default=None)
 
     def _read_back(self, group: str, member: Consumer, partitions: list[TopicPartition]) -> Offsets:
         action = f"offsets of group={group}"
@@ -233,17 +239,12 @@ class KafkaBroker:
                     raise self._translate_failure(action, error) from error
                 time.sleep(RETRY_PAUSE_SECONDS)
 
-    @contextmanager
-    def _open_consumer(self, group: str, isolation: str = "read_committed") -> Iterator[Consumer]:
+    def _open_consumer(self, group: str, isolation: str = "read_committed") -> AbstractContextManager[Consumer]:
         """A client that acts for the group without joining it."""
         # no admin client: its calls would crash the process while a coordinator is loading (librdkafka 2.16)
         reader_settings = {"group.id": group, "isolation.level": isolation, "enable.auto.commit": "false"}
         # told of the log's end, a reader need not wait for records that are not there
-        consumer = Consumer({**self.settings, **reader_settings, "enable.partition.eof": "true", "log_level": "3"})
-        try:
-            yield consumer
-        finally:
-            consumer.close()
+        return closing(Consumer({**self.settings, **reader_settings, "enable.partition.eof": "true", "log_level": "3"}))
 
     def _describe_topics(self, topics: tuple[str, ...]) -> tuple[str, dict[str, str], Places]:
         if not topics:
@@ -254,12 +255,10 @@ class KafkaBroker:
             cluster, [self._await_result(f"topic={topic}", future) for topic, future in futures.items()]
         )
 
-    def _list_offsets(self, partitions: Places, spec: OffsetSpec, isolation: str) -> dict[tuple[str, int], int]:
-        return self._list_offsets_and_epochs(partitions, spec, isolation)[0]
-
-    def _list_offsets_and_epochs(
+    def _list_offsets(
         self, partitions: Places, spec: OffsetSpec, isolation: str
     ) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
+        """Offsets, and the epochs of their leaders."""
         if not partitions:
             return {}, {}
         specs = {TopicPartition(topic, partition): spec for topic, partition in partitions}

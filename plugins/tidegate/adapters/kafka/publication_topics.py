@@ -1,18 +1,14 @@
 """The topics of a publication, through confluent-kafka: made compacted, checked, and the progress read from them."""
 
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from contextlib import closing
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType
 
-from tidegate.adapters.kafka.authorization import REQUIRED_RIGHTS, explain_refusal
 from tidegate.adapters.kafka.broker import RETRY_PAUSE_SECONDS, TIMEOUT_SECONDS, KafkaBroker
-from tidegate.adapters.kafka.errors import translate_kafka_errors
-from tidegate.adapters.server_probe import Server, require_server
+from tidegate.adapters.kafka.errors import REQUIRED_RIGHTS, explain_refusal, translate_kafka_errors
 from tidegate.errors import GiveUp, RetryLater
-from tidegate.model.kafka_log import Message
 from tidegate.model.offsets import Ranges
 from tidegate.model.publication_progress import KEY_FORM_HEADER, PartProgress
 from tidegate.ports.publication_session import ExistingTopics
@@ -26,29 +22,17 @@ READER_SETTINGS = {
     "enable.partition.eof": "true",
     "auto.offset.reset": "earliest",
     "fetch.wait.max.ms": "10",
+    "group.id": "tidegate-publications",
+    "log_level": "3",
 }
 
 
-class KafkaTopics:
-    """Implements the port `Topics`. `settings` are librdkafka's, secrets included; `place` is where they stand."""
-
-    def __init__(self, settings: Mapping[str, str], place: str = "") -> None:
-        self.settings = {"socket.timeout.ms": "20000", **settings}
-        self._broker = KafkaBroker(settings, place)
-        self._server = Server.from_list("Kafka", place, settings["bootstrap.servers"])
-        self._client: AdminClient | None = None
-
-    @property
-    def _admin(self) -> AdminClient:
-        if self._client is None:
-            client = AdminClient({**self.settings, "log_level": "3"})
-            require_server(self._server)
-            self._client = client
-        return self._client
+class KafkaTopics(KafkaBroker):
+    """Implements the port `Topics`."""
 
     @translate_kafka_errors
     def find_topics(self, publication: Publication) -> ExistingTopics:
-        existing = self._list_topics()
+        existing = set(self.list_topics(".*"))
         existing_topics = tuple(topic for topic in publication.topics if topic in existing)
         if publication.state_topic in existing:
             consequence = "the publication's progress go, and it would begin anew; set it to compact"
@@ -60,14 +44,14 @@ class KafkaTopics:
         )
         for topic in () if publication.allow_uncompacted else existing_topics:
             self._refuse_uncompacted(publication, topic, consequence + "they have read")
-        log = self._broker.read_log(existing_topics, "read_committed")
+        log = self.read_log(existing_topics, "read_committed")
         partitions = {topic: len(offsets) for topic, offsets in log.end.items()}
         return ExistingTopics(log.topic_ids, partitions, Ranges.between(log.begin, log.end))
 
     @translate_kafka_errors
     def create(self, publication: Publication) -> None:
         topic_settings = publication.create
-        existing = self._list_topics()
+        existing = set(self.list_topics(".*"))
         missing = [topic for topic in publication.topics if topic not in existing]
         if missing and not topic_settings.enabled:
             raise GiveUp(
@@ -89,9 +73,7 @@ class KafkaTopics:
             except KafkaException as error:
                 if error.args[0].code() in REQUIRED_RIGHTS:
                     asked_for = f"to create topic={topic}"
-                    raise GiveUp(
-                        explain_refusal(self.settings["bootstrap.servers"], asked_for, error.args[0])
-                    ) from error
+                    raise GiveUp(explain_refusal(self._servers, asked_for, error.args[0])) from error
                 if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:  # another run was faster
                     raise RetryLater(f"topic={topic} cannot be created: {error.args[0].str()}") from error
         self._wait_for_leaders((*publication.topics, publication.state_topic))
@@ -99,19 +81,15 @@ class KafkaTopics:
     def _wait_for_leaders(self, topics: tuple[str, ...]) -> None:
         # the controller answers before every broker has heard of a new topic
         deadline = time.monotonic() + TIMEOUT_SECONDS
-        while not self._list_topics() >= {*topics} and time.monotonic() < deadline:
+        while not {*topics} <= set(self.list_topics(".*")) and time.monotonic() < deadline:
             time.sleep(RETRY_PAUSE_SECONDS)
-        self._broker.read_log(topics, "read_uncommitted")
-
-    @translate_kafka_errors
-    def send(self, topic: str, records: Sequence[Message]) -> None:
-        self._broker.send(topic, records)
+        self.read_log(topics, "read_uncommitted")
 
     @translate_kafka_errors
     def read_progress(self, publication: Publication, at_rest: bool = False) -> PartProgress:
         topic = publication.state_topic
         parts = publication.parallelism
-        if topic not in self._list_topics():
+        if topic not in set(self.list_topics(".*")):
             return PartProgress((None,) * parts)
         ends = self._read_end_offsets(topic, "read_committed")
         if len(ends) != parts:
@@ -123,17 +101,21 @@ class KafkaTopics:
             self._wait_for_markers(topic)
         newest: dict[int, str] = {}
         forms: dict[int, str] = {}
-        consumer = Consumer({**self.settings, **READER_SETTINGS, "group.id": "tidegate-publications", "log_level": "3"})
-        try:
+        open_partitions = set(ends)
+        with closing(Consumer({**self.settings, **READER_SETTINGS})) as consumer:
             consumer.assign([TopicPartition(topic, number, 0) for number in ends])
-            open_partitions = set(ends)
             while open_partitions:
                 message = consumer.poll(TIMEOUT_SECONDS)
-                self._apply_message(topic, message, newest, open_partitions)
-                if message.error() is None:
-                    forms[message.partition()] = _read_key_form(message)
-        finally:
-            consumer.close()
+                if message is None:
+                    raise RetryLater(f"topic={topic}: its progress was not answered within {TIMEOUT_SECONDS:.0f} s")
+                if message.error() is not None:
+                    self._raise_lasting_error(topic, message.error())
+                    if message.error().code() == KafkaError._PARTITION_EOF:
+                        open_partitions.discard(message.partition())
+                    continue
+                newest[message.partition()] = message.value().decode()
+                form = dict(message.headers() or ()).get(KEY_FORM_HEADER)
+                forms[message.partition()] = form.decode() if form else ""
         numbers = range(parts)
         return PartProgress(tuple(map(newest.get, numbers)), tuple(forms.get(number, "") for number in numbers))
 
@@ -146,23 +128,13 @@ class KafkaTopics:
             time.sleep(RETRY_PAUSE_SECONDS)
 
     def _read_end_offsets(self, topic: str, isolation: str) -> dict[int, int]:
-        return self._broker.read_log((topic,), isolation).end[topic]
+        return self.read_log((topic,), isolation).end[topic]
 
-    def _apply_message(self, topic: str, message: Any, newest: dict[int, str], open_partitions: set[int]) -> None:
-        if message is None:
-            raise RetryLater(f"topic={topic}: its progress was not answered within {TIMEOUT_SECONDS:.0f} s")
-        error = message.error()
-        if error is None:
-            newest[message.partition()] = message.value().decode()
-        elif error.code() == KafkaError._PARTITION_EOF:
-            open_partitions.discard(message.partition())
-        elif error.code() in REQUIRED_RIGHTS:
-            raise GiveUp(explain_refusal(self.settings["bootstrap.servers"], f"the progress in topic={topic}", error))
-        elif not error.retriable():
+    def _raise_lasting_error(self, topic: str, error: KafkaError) -> None:
+        if error.code() in REQUIRED_RIGHTS:
+            raise GiveUp(explain_refusal(self._servers, f"the progress in topic={topic}", error))
+        if error.code() != KafkaError._PARTITION_EOF and not error.retriable():
             raise RetryLater(f"topic={topic}: its progress cannot be read: {error.str()}")
-
-    def _list_topics(self) -> set[str]:
-        return set(self._broker.list_topics(".*"))  # it knows a refused log-in from brokers that do not answer
 
     def _refuse_uncompacted(self, publication: Publication, topic: str, consequence: str) -> None:
         resource = ConfigResource(ResourceType.TOPIC, topic)
@@ -176,8 +148,3 @@ class KafkaTopics:
             raise GiveUp(
                 f"publication={publication.name} topic={topic}: cleanup.policy={policy} would let {consequence}"
             )
-
-
-def _read_key_form(message: Any) -> str:
-    value = dict(message.headers() or ()).get(KEY_FORM_HEADER)
-    return value.decode() if value else ""

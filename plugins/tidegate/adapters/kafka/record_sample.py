@@ -5,12 +5,14 @@ Partitions are assigned, no group is joined and nothing is committed: the broker
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka import Message as KafkaMessage
 
-from tidegate.adapters.kafka.authorization import REQUIRED_RIGHTS, explain_refusal
+from tidegate.adapters.kafka.errors import REQUIRED_RIGHTS, explain_refusal
+from tidegate.adapters.kafka.single_record import to_record
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.model.kafka_log import KafkaRecord
 from tidegate.sampling.samples import SampleLimits
@@ -49,16 +51,7 @@ class _Reading:
     reported_at: float = field(default_factory=time.monotonic)
 
     def add(self, message: KafkaMessage) -> None:
-        headers = tuple((name, value if value is None else bytes(value)) for name, value in message.headers() or ())
-        record = KafkaRecord(
-            topic=self.topic,
-            partition=message.partition() or 0,
-            offset=message.offset() or 0,
-            timestamp_ms=message.timestamp()[1],
-            key=message.key(),
-            value=message.value(),
-            headers=headers,
-        )
+        record = to_record(message)
         if (record.partition, record.offset) not in self.records:
             self.records[record.partition, record.offset] = record
             self.bytes += len(record.key or b"") + len(record.value or b"")
@@ -83,22 +76,23 @@ def sample_records(
 ) -> tuple[tuple[KafkaRecord, ...], str]:
     """Records by partition and offset, and the limit that ended the reading, or empty.
 
-    `log`: begin and end of each partition. `report` is called about once a second. `RetryLater` where records exist and
-    none
-    came.
+    `log`: begin and end of each partition. `report` is called about once a second. `RetryLater` where records exist
+    and none came.
     """
     begin, end = log
     size = max(MIN_RECORDS_PER_END, limits.records // (2 * max(1, len(end))))
     reading = _Reading(topic, limits, report, time.monotonic() + limits.seconds)
-    consumer = Consumer({**settings, **SAMPLE_SETTINGS})
     try:
-        newest = _read_newest(consumer, reading, {p: (begin[p], end[p]) for p in end if end[p] > begin[p]}, size)
-        oldest = {p: (begin[p], start) for p, start in newest.items() if start > begin[p]}
-        _read(consumer, reading, oldest, size)
+        with closing(Consumer({**settings, **SAMPLE_SETTINGS})) as consumer:
+            newest = _read_newest(consumer, reading, {p: (begin[p], end[p]) for p in end if end[p] > begin[p]}, size)
+            oldest = {p: (begin[p], start) for p, start in newest.items() if start > begin[p]}
+            _read(consumer, reading, oldest, size)
     except KafkaException as fault:
-        raise _translate(settings, topic, fault.args[0]) from fault
-    finally:
-        consumer.close()
+        error: KafkaError = fault.args[0]
+        servers = settings.get("bootstrap.servers", "")
+        if error.code() in REQUIRED_RIGHTS:
+            raise GiveUp(explain_refusal(servers, f"topic={topic}", error)) from fault
+        raise RetryLater(f"brokers={servers} topic={topic} cannot be read: {error.str()}; run it again") from fault
     if not reading.records and reading.stopped_by and any(end[p] > begin[p] for p in end):
         raise RetryLater(f"topic={topic}: no record came within {reading.stopped_by}; give more with --seconds")
     return tuple(reading.records[place] for place in sorted(reading.records)), reading.stopped_by
@@ -143,10 +137,3 @@ def _read(consumer: Consumer, reading: _Reading, ranges: Ranges, limit: int) -> 
             if not is_inside or counts[partition] >= limit or (message.offset() or 0) >= ranges[partition][1] - 1:
                 del counts[partition]
                 consumer.pause([TopicPartition(reading.topic, partition)])
-
-
-def _translate(settings: Mapping[str, str], topic: str, error: KafkaError) -> GiveUp | RetryLater:
-    servers = settings.get("bootstrap.servers", "")
-    if error.code() in REQUIRED_RIGHTS:
-        return GiveUp(explain_refusal(servers, f"topic={topic}", error))
-    return RetryLater(f"brokers={servers} topic={topic} cannot be read: {error.str()}; run it again")

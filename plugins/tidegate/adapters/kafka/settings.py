@@ -1,7 +1,6 @@
 """Resolves librdkafka's settings, and translates them for Spark's Java client."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from tidegate.adapters.server_probe import explain_address
 from tidegate.connections import Resolve, name_variable, require_connection
@@ -75,9 +74,8 @@ def resolve_kafka_settings(kafka: str | Mapping[str, str], resolve: Resolve) -> 
 
 def _read_connection(kafka: str, resolve: Resolve) -> dict[str, str]:
     connection = require_connection(kafka, resolve)
-    settings = {
-        n: _format_value(v) for n, v in connection.extra.items() if n not in IGNORED_SETTINGS and not n.endswith("_cb")
-    }
+    given = {n: v for n, v in connection.extra.items() if n not in IGNORED_SETTINGS and not n.endswith("_cb")}
+    settings = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in given.items()}
     if connection.host:
         place = f"{connection.host}:{connection.port}" if connection.port else connection.host
         settings.setdefault("bootstrap.servers", place)
@@ -100,10 +98,6 @@ def explain_addresses(settings: Mapping[str, str]) -> str | None:
     addresses = (address for name in ADDRESS_SETTINGS for address in settings.get(name, "").split(","))
     problems = (explain_address(address, needs_port=True) for address in addresses if address.strip())
     return next((problem for problem in problems if problem is not None), None)
-
-
-def _format_value(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def describe_kafka_place(kafka: str | Mapping[str, str]) -> str:

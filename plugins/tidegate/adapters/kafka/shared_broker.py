@@ -4,6 +4,7 @@ import logging
 import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
@@ -59,9 +60,8 @@ class SharedBroker(KafkaBroker):
 
     def list_topics(self, pattern: str) -> tuple[str, ...]:
         with self._lock:
-            return tuple(
-                name for name in self._call_unless_failed(self._list_all_topics) if re.fullmatch(pattern, name)
-            )
+            names = self._call_unless_failed(self._list_all_topics)
+            return tuple(name for name in names if re.fullmatch(pattern, name))
 
     def read_log(self, topics: tuple[str, ...], isolation: str) -> Log:
         # All topics that anybody has asked for lately are read together
@@ -94,9 +94,10 @@ class SharedBroker(KafkaBroker):
         requested_topics = self._requested_topics.setdefault(isolation, {})
         requested_topics.update(dict.fromkeys(topics, self._reading))
         if isolation not in self._logs:
-            self._logs[isolation] = self._try_read_log(
-                tuple(sorted(requested_topics.keys() & set(self._list_all_topics()))), isolation
-            )
+            known = tuple(sorted(requested_topics.keys() & set(self._list_all_topics())))
+            self._logs[isolation] = EMPTY_LOG
+            with suppress(GiveUp):  # one topic that may not be read must not hide the others: each is asked for itself
+                self._logs[isolation] = self._read_available(known, isolation)
         self._raise_unavailable(topics)
         kafka_log = self._logs[isolation]
         if late := tuple(topic for topic in topics if topic not in kafka_log.end):
@@ -126,12 +127,6 @@ class SharedBroker(KafkaBroker):
         self._topic_ids |= topic_ids
         if changed:
             self._ages = {place: ms for place, ms in self._ages.items() if place[0] not in changed}
-
-    def _try_read_log(self, topics: tuple[str, ...], isolation: str) -> Log:
-        try:
-            return self._read_available(topics, isolation)
-        except GiveUp:  # one topic that may not be read must not hide the others: each is asked for by itself
-            return EMPTY_LOG
 
     def learn(self, places: Iterable[RecordAddress]) -> None:
         """Read timestamps of the first records at or after these offsets, unless known."""
@@ -178,8 +173,7 @@ class ReadAheadBroker(KafkaBroker):
     """Reads the logs of many pipelines at once, after the pipelines' tables were read.
 
     Until `read_ahead` each call asks the brokers. From then on topics and logs stand as they were read; a log that
-    could not
-    be read with the others is asked for by itself.
+    could not be read with the others is asked for by itself.
     """
 
     def __init__(self, settings: Mapping[str, str], place: str = "") -> None:
@@ -206,13 +200,10 @@ class ReadAheadBroker(KafkaBroker):
                 self.read_ahead(set(known) - set(problem.topics), isolation)
         except (GiveUp, RetryLater) as problem:  # one topic must not take the others down: each is asked for by itself
             log.warning("topics cannot be read together; each pipeline asks for its own: %s", problem)
-            self._note_missing_server()
-
-    def _note_missing_server(self) -> None:
-        try:
-            require_server(self._server)
-        except RetryLater as failure:
-            self._failure = failure
+            try:
+                require_server(self._server)
+            except RetryLater as failure:
+                self._failure = failure
 
     def list_topics(self, pattern: str) -> tuple[str, ...]:
         self._raise_failure()
@@ -223,11 +214,8 @@ class ReadAheadBroker(KafkaBroker):
     def read_log(self, topics: tuple[str, ...], isolation: str) -> Log:
         self._raise_failure()
         kafka_log = self._logs.get(isolation, EMPTY_LOG)
-        return (
-            _select_topics(kafka_log, topics)
-            if set(topics) <= kafka_log.end.keys()
-            else super().read_log(topics, isolation)
-        )
+        is_known = set(topics) <= kafka_log.end.keys()
+        return _select_topics(kafka_log, topics) if is_known else super().read_log(topics, isolation)
 
     def _raise_failure(self) -> None:
         if self._failure is not None:
@@ -236,11 +224,7 @@ class ReadAheadBroker(KafkaBroker):
 
 def _select_topics(kafka_log: Log, topics: tuple[str, ...]) -> Log:
     ids = {topic: kafka_log.topic_ids[topic] for topic in topics}
+    begin = {topic: kafka_log.begin[topic] for topic in topics}
+    end = {topic: kafka_log.end[topic] for topic in topics}
     epochs = {topic: kafka_log.epochs[topic] for topic in topics if topic in kafka_log.epochs}
-    return Log(
-        kafka_log.cluster_id,
-        ids,
-        {t: kafka_log.begin[t] for t in topics},
-        {t: kafka_log.end[t] for t in topics},
-        epochs=epochs,
-    )
+    return Log(kafka_log.cluster_id, ids, begin, end, epochs=epochs)

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from heapq import nlargest
 from typing import Any
 
@@ -166,25 +166,15 @@ SMALL_FETCH_SETTINGS = {  # what comes with one answer is enough
 
 def sample_keys(settings: Mapping[str, str], ranges: Ranges) -> dict[tuple[str, int], list[bytes | None]]:
     """Keys of some records of the largest partitions, as far as they come in time."""
-    consumer = Consumer({**settings, **SMALL_FETCH_SETTINGS})
-    try:
-        return _sample_keys(consumer, ranges)
-    finally:
-        consumer.close()
-
-
-def _sample_keys(consumer: Consumer, ranges: Ranges) -> dict[tuple[str, int], list[bytes | None]]:
     samples: dict[tuple[str, int], list[bytes | None]] = {}
     deadline = time.monotonic() + TIMEOUT_SECONDS
-    with suppress(KafkaException):
-        for topic, partition, start, end in nlargest(
-            MAX_PARTITIONS, ranges, key=lambda key_range: key_range[3] - key_range[2]
-        ):
+    largest = nlargest(MAX_PARTITIONS, ranges, key=lambda key_range: key_range[3] - key_range[2])
+    with closing(Consumer({**settings, **SMALL_FETCH_SETTINGS})) as consumer, suppress(KafkaException):
+        for topic, partition, start, end in largest:
             step = max(1, (end - start) // PLACES_PER_PARTITION)
             for offset in range(start, end, step)[:PLACES_PER_PARTITION]:
-                keys = _read_keys_at(
-                    consumer, TopicPartition(topic, partition, offset), min(end, offset + step), deadline
-                )
+                place = TopicPartition(topic, partition, offset)
+                keys = _read_keys_at(consumer, place, min(end, offset + step), deadline)
                 samples.setdefault((topic, partition), []).extend(keys)
     return samples
 

@@ -3,6 +3,7 @@
 import json
 import struct
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from functools import lru_cache
 from typing import Any
 
@@ -31,11 +32,9 @@ class ControlTopicReader:
     def read(self, topic: str, start: Mapping[int, int], end: Mapping[int, int]) -> list[AnnouncedFiles]:
         """Announcements in ``[start, end)`` of each partition; a partition without a start is read from its begin."""
         reader_settings = {"group.id": READER_GROUP, "isolation.level": "read_committed", "enable.auto.commit": "false"}
-        consumer = Consumer({**self.settings, **reader_settings, "enable.partition.eof": "true", "log_level": "3"})
-        try:
+        settings = {**self.settings, **reader_settings, "enable.partition.eof": "true", "log_level": "3"}
+        with closing(Consumer(settings)) as consumer:
             return list(_read_announcements(consumer, topic, start, end))
-        finally:
-            consumer.close()
 
 
 class SinkGroups:
@@ -90,15 +89,12 @@ def decode_announcement(topic: str, partition: int, offset: int, data: bytes) ->
             return None
         payload = event["payload"]
         table = event["payload"]["table_reference"]
-        files = sum(_count_files(payload.get(name)) for name in ("data_files", "delete_files"))
+        files = [file for part in ("data_files", "delete_files") for file in payload.get(part) or ()]
+        number = sum(file.get("record_count", 1) > 0 for file in files)
         name = ".".join((*table["namespace"], table["name"]))
-        return AnnouncedFiles(partition=partition, offset=offset, group=event["group_id"], table=name, files=files)
+        return AnnouncedFiles(partition=partition, offset=offset, group=event["group_id"], table=name, files=number)
     except (ValueError, KeyError, TypeError, IndexError, struct.error, AttributeError, EOFError) as fault:
         raise GiveUp(f"{place}: no event of an Iceberg sink: {fault}; check iceberg.control.topic") from fault
-
-
-def _count_files(files: Any) -> int:
-    return sum(1 for file in files or () if file.get("record_count", 1) > 0)
 
 
 @lru_cache(maxsize=64)

@@ -15,8 +15,7 @@ def fetch_connector(address: str) -> str:
     """The answer of ``http://host:8083/connectors/NAME`` as text, JSON that holds secrets: never print it.
 
     `ConfigurationError` for an unknown connector or a refused log-in, `RetryLater` without an answer. A log-in in the
-    address
-    is used, and stands in no message.
+    address is used, and stands in no message.
     """
     import httpx
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from tidegate.adapters.port_errors import format_one_line
 from tidegate.adapters.server_probe import Server, explain_address, require_server
@@ -16,7 +17,6 @@ MAX_RETRIES = 2
 NOT_FOUND_STATUS_CODES = (404,)
 ACCESS_STATUS_CODES = (401, 403)
 ACCESS_ADVICE = "check the connection's login, and give its user the right to read that docs/security.md lists"
-SILENCE_ADVICE = "see that the registry runs and its address is right"
 
 
 class Version(NamedTuple):
@@ -53,16 +53,13 @@ class Registry:
                 alive = set(client.get_versions(subject))
                 # the newest last; soft-deleted ones too, because their records are still there
                 numbers = sorted(client.get_versions(subject, deleted=True), key=lambda n: (n in alive, n))
-                versions = tuple(self._read_version(client, other_client, subject, number) for number in numbers)
+                versions = tuple(_read_version(client, other_client, subject, number) for number in numbers)
         except SchemaRegistryError as fault:
             raise explain_status(
                 self._name, subject, status=fault.http_status_code, message=fault.error_message
             ) from fault
         except (httpx.HTTPError, OSError) as fault:
-            raise RetryLater(
-                f"registry={self._name} cannot be asked for subject={subject}: {format_one_line(fault)}; "
-                f"{SILENCE_ADVICE}"
-            ) from fault
+            raise explain_silence(self._name, f"subject={subject}", fault) from fault
         except UNREADABLE as fault:
             raise explain_odd_answer(self._name, f"subject={subject}", fault) from fault
         if not alive:
@@ -86,9 +83,7 @@ class Registry:
                 reason = f"{fault.error_message}; is it the right registry?"
             raise GiveUp(f"registry={self._name} id={number}: {reason}") from fault
         except (httpx.HTTPError, OSError) as fault:
-            raise RetryLater(
-                f"registry={self._name} cannot be asked for id={number}: {format_one_line(fault)}; {SILENCE_ADVICE}"
-            ) from fault
+            raise explain_silence(self._name, f"id={number}", fault) from fault
         except UNREADABLE as fault:
             raise explain_odd_answer(self._name, f"id={number}", fault) from fault
         return schema.schema_type or "AVRO", str(schema.schema_str)
@@ -103,33 +98,35 @@ class Registry:
                 f"registry={self._name}: its settings are not usable: {format_one_line(fault)}"
             ) from fault
 
-    def _read_version(self, client: Any, other_client: Any, subject: str, number: int) -> Version:
-        version = client.get_version(subject, number, deleted=True)
-        form = None
-        kind = version.schema.schema_type or "AVRO"
-        if kind == "PROTOBUF":  # as the compiler's own description, so that nobody has to compile it again
-            # one client would remember the version in the form asked for first
-            client = other_client
-            form = "serialized"
-            version = client.get_version(subject, number, deleted=True, fmt=form)
-        _require_text(version.schema)
-        texts: dict[str, str] = {}
-        self._read_references(client, version.schema, texts, form)
-        return Version(
-            id=version.schema_id,
-            kind=kind,
-            text=version.schema.schema_str,
-            references=texts,
-            guid=version.guid or "",
-            number=str(number),
-        )
 
-    def _read_references(self, client: Any, schema: Any, texts: dict[str, str], form: str | None) -> None:
-        for reference in schema.references or ():
-            if reference.name not in texts:
-                version = client.get_version(reference.subject, reference.version, deleted=True, fmt=form)
-                texts[reference.name] = version.schema.schema_str
-                self._read_references(client, version.schema, texts, form)
+def _read_version(client: Any, other_client: Any, subject: str, number: int) -> Version:
+    version = client.get_version(subject, number, deleted=True)
+    form = None
+    kind = version.schema.schema_type or "AVRO"
+    if kind == "PROTOBUF":  # as the compiler's own description, so that nobody has to compile it again
+        # one client would remember the version in the form asked for first
+        client = other_client
+        form = "serialized"
+        version = client.get_version(subject, number, deleted=True, fmt=form)
+    _require_text(version.schema)
+    texts: dict[str, str] = {}
+    _read_references(client, version.schema, texts, form)
+    return Version(
+        id=version.schema_id,
+        kind=kind,
+        text=version.schema.schema_str,
+        references=texts,
+        guid=version.guid or "",
+        number=str(number),
+    )
+
+
+def _read_references(client: Any, schema: Any, texts: dict[str, str], form: str | None) -> None:
+    for reference in schema.references or ():
+        if reference.name not in texts:
+            version = client.get_version(reference.subject, reference.version, deleted=True, fmt=form)
+            texts[reference.name] = version.schema.schema_str
+            _read_references(client, version.schema, texts, form)
 
 
 def _require_text(schema: Any) -> None:
@@ -140,6 +137,13 @@ def _require_text(schema: Any) -> None:
 def require_registry(name: str, settings: Mapping[str, Any]) -> None:
     """`RetryLater` without a server: the client would wait and try again for a minute."""
     require_server(Server.from_uris("schema registry", f"registry={name}", str(settings.get("url", ""))))
+
+
+def explain_silence(name: str, place: str, fault: Exception) -> RetryLater:
+    return RetryLater(
+        f"registry={name} cannot be asked for {place}: {format_one_line(fault)}; see that the registry runs and its "
+        "address is right"
+    )
 
 
 def explain_odd_answer(name: str, place: str, fault: Exception) -> ConfigurationError:
@@ -164,22 +168,18 @@ def explain_status(name: str, subject: str, *, status: int, message: str) -> Exc
 
 def resolve_registry_settings(place: str, resolve: Resolve) -> dict[str, Any]:
     """The client's settings for an address, or for a connection with host or `extra.url`, login and `extra`."""
-    settings = _find_settings(place, resolve)
+    if place.startswith(("http://", "https://")):
+        settings: dict[str, Any] = {"url": place}
+    else:
+        connection = require_connection(place, resolve)
+        settings = dict(connection.extra)
+        settings["url"] = settings.get("url") or _build_address(connection)
+        if connection.login:
+            settings["basic.auth.user.info"] = f"{connection.login}:{connection.password or ''}"
     for url in str(settings["url"]).split(","):
         if (problem := explain_address(url)) is not None:
             raise ConfigurationError(f"registry={mask_addresses(place)}: {problem}")
     return settings
-
-
-def _find_settings(place: str, resolve: Resolve) -> dict[str, Any]:
-    if place.startswith(("http://", "https://")):
-        return {"url": place}
-    connection = require_connection(place, resolve)
-    extra = dict(connection.extra)
-    url = extra.pop("url", None) or _build_address(connection)
-    if connection.login:
-        extra["basic.auth.user.info"] = f"{connection.login}:{connection.password or ''}"
-    return {"url": url, **extra}
 
 
 def _build_address(connection: Any) -> str:
@@ -187,3 +187,104 @@ def _build_address(connection: Any) -> str:
         raise ConfigurationError(f"connection={connection.id}: no host; set it to the registry's http(s)://host")
     host = connection.host if "://" in connection.host else f"{connection.schema or 'http'}://{connection.host}"
     return f"{host}:{connection.port}" if connection.port else str(host)
+
+
+API_PATH = "/apis/registry/v"
+PAGE_SIZE = 500  # versions of one answer
+KNOWN_SETTINGS = {"url", "basic.auth.user.info", "bearer.auth.token", "ssl.ca.location"}
+DEFAULT_ID_FIELDS = {"2": "globalId", "3": "contentId"}  # what Apicurio's serializers of that time write by default
+
+
+def is_apicurio(url: str) -> bool:
+    """Whether the address is of Apicurio's own API; its ccompat API is asked as Confluent's."""
+    return API_PATH in url
+
+
+class ApicurioRegistry:
+    """One registry. `use_id`: which of a version's ids stand in records; by default that of the API's version."""
+
+    def __init__(self, name: str, settings: Mapping[str, Any], use_id: str | None) -> None:
+        self._name = name
+        self._url = str(settings["url"]).rstrip("/")
+        self._settings = settings
+        self._use_id = use_id or DEFAULT_ID_FIELDS.get(self._url.partition(API_PATH)[2][:1], "contentId")
+        unknown = sorted(set(settings) - KNOWN_SETTINGS)
+        if unknown:
+            raise ConfigurationError(
+                f"registry={name}: {', '.join(unknown)} is no setting of Apicurio's API; remove it"
+            )
+        self.read_versions = cache(self._read_versions)
+
+    def _read_versions(self, subject: str) -> tuple[Version, ...]:
+        require_registry(self._name, self._settings)
+        group, _, artifact = subject.rpartition("/")
+        place = f"groups/{quote(group or 'default', safe='')}/artifacts/{quote(artifact, safe='')}/versions"
+        try:
+            versions = self._list_versions(place, subject)
+            if not versions:
+                raise explain_status(self._name, subject, status=404, message="it has no version")
+            # the newest last; disabled ones before the others
+            ordered_versions = sorted(versions, key=lambda v: (v.get("state") != "DISABLED", int(v["globalId"])))
+            return tuple(self._read_version(version, subject) for version in ordered_versions)
+        except UNREADABLE as fault:
+            raise explain_odd_answer(self._name, f"subject={subject}", fault) from fault
+
+    def _list_versions(self, place: str, subject: str) -> list[dict[str, Any]]:
+        versions: list[dict[str, Any]] = []
+        while True:
+            page = self._get(f"{place}?limit={PAGE_SIZE}&offset={len(versions)}", subject).json()
+            versions += page["versions"]
+            if not page["versions"] or len(versions) >= int(page["count"]):
+                return versions
+
+    def _read_version(self, metadata: dict[str, Any], subject: str) -> Version:
+        kind = str(metadata.get("artifactType") or metadata.get("type"))
+        if kind not in ("AVRO", "JSON"):
+            raise ConfigurationError(
+                f"registry={self._name} subject={subject}: a schema of type={kind} is not read through Apicurio's own "
+                "API; give the address of its ccompat API"
+            )
+        content = int(metadata["contentId"])
+        texts = dict[str, str]()
+        place = f"ids/contentIds/{content}"
+        self._read_references(place, texts, subject)
+        text = self._get(place, subject).text
+        return Version(
+            id=int(metadata[self._use_id]),
+            kind=kind,
+            text=text,
+            references=texts,
+            guid="",
+            global_id=int(metadata["globalId"]),
+            content_id=content,
+            number=str(metadata.get("version", "")),
+        )
+
+    def _read_references(self, place: str, texts: dict[str, str], subject: str) -> None:
+        for reference in self._get(f"{place}/references", subject).json():
+            if reference["name"] in texts:
+                continue
+            names = [quote(str(reference.get(k) or "default"), safe="") for k in ("groupId", "artifactId", "version")]
+            at = f"groups/{names[0]}/artifacts/{names[1]}/versions/{names[2]}"
+            texts[reference["name"]] = self._get(f"{at}/content" if f"{API_PATH}3" in self._url else at, subject).text
+            self._read_references(at, texts, subject)
+
+    def _get(self, place: str, subject: str) -> Any:
+        import httpx
+
+        user, _, password = str(self._settings.get("basic.auth.user.info", "")).partition(":")
+        token = self._settings.get("bearer.auth.token")
+        verify = self._settings.get("ssl.ca.location") or True
+        try:
+            with httpx.Client(
+                transport=httpx.HTTPTransport(retries=MAX_RETRIES, verify=verify),
+                auth=(user, password) if user else None,
+                headers={"Authorization": f"Bearer {token}"} if token else {},
+                timeout=TIMEOUT_SECONDS,
+            ) as client:
+                answer = client.get(f"{self._url}/{place}")
+        except (httpx.HTTPError, OSError) as fault:
+            raise explain_silence(self._name, f"subject={subject}", fault) from fault
+        if answer.status_code != 200:
+            raise explain_status(self._name, subject, status=answer.status_code, message=answer.text[:200])
+        return answer

@@ -6,8 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.adapters.schema_registry import protobuf_descriptors
-from tidegate.adapters.schema_registry.apicurio import ApicurioRegistry, is_apicurio
-from tidegate.adapters.schema_registry.client import UNREADABLE, Registry, Version, resolve_registry_settings
+from tidegate.adapters.schema_registry.client import (
+    UNREADABLE,
+    ApicurioRegistry,
+    Registry,
+    Version,
+    is_apicurio,
+    resolve_registry_settings,
+)
 from tidegate.connections import Resolve
 from tidegate.errors import ConfigurationError
 from tidegate.formats.registry import SchemaKind, get_format
@@ -109,13 +115,12 @@ class RegistrySchemas:
         value_format = get_format(table.value.format)
         if value_format.schema is SchemaKind.PROTOBUF:
             options = self._read_protobuf_options(value.options, table, "value", versions)
-            columns = _choose_columns(
-                table, "value", value.columns, _require_columns(table, _to_message_columns(options))
-            )
+            schema_columns = _require_columns(table, _to_message_columns(options))
+            columns = _choose_columns(table, "value", value.columns, schema_columns)
             return replace(table, value=replace(value, columns=columns, options=options))
         if value_format.schema is None:
-            options, schema_columns = self._read_json_options(table, "value", versions)
-            return replace(table, value=replace(value, columns=value.columns or schema_columns, options=options))
+            options, json_columns = self._read_json_options(table, "value", versions)
+            return replace(table, value=replace(value, columns=value.columns or json_columns, options=options))
         options = self._read_avro_options(value.options, table, "value", versions)
         schema = parse_schema(options["reader"])
         row = find_row_type(schema) if value_format.is_change_event else schema
@@ -123,7 +128,8 @@ class RegistrySchemas:
         schema_columns = _require_columns(table, to_columns(row) if is_record(row) else ())
         columns = _choose_columns(table, "value", value.columns, schema_columns, find_number_fields(row, names))
         options |= {name: word for name, word in value.options.items() if name == "truncate"}
-        _check_names(names)
+        if any(field["name"] == END_FIELD for node in names.values() for field in node.get("fields", ())):
+            raise ConfigurationError(f"an Avro field is called {END_FIELD}, which the product needs; rename the field")
         return replace(table, value=replace(value, columns=columns, options=options))
 
     def _describe_key(self, table: Table, versions: list[Version]) -> Table:
@@ -158,7 +164,7 @@ class RegistrySchemas:
     ) -> dict[str, Any]:
         kept = _list_kept_fields(table, part)
         is_event = get_format(_get_part(table, part).format).is_change_event
-        find_row = find_row_type if is_event else _get_itself
+        find_row = find_row_type if is_event else lambda schema: schema
         if "schema" in settings:
             fixed_plan = plan_decoding(parse_schema(settings["schema"]), {}, (), kept, find_row)
             return asdict(fixed_plan, dict_factory=_drop_refused)
@@ -249,10 +255,6 @@ def _get_part(table: Table, part: str) -> KeyFormat | ValueFormat:
     return table.key if part == "key" else table.value
 
 
-def _get_itself(schema: Any) -> Any:
-    return schema
-
-
 def _list_kept_fields(table: Table, part: str) -> frozenset[str] | None:
     """The fields that become columns, None for all: a table need not hold the types of others."""
     if part == "key":
@@ -324,12 +326,6 @@ def find_number_fields(row: Any, names: Names) -> set[str]:
     return (
         {f["name"] for f in row.get("fields", ()) if is_variable_scale(f["type"], names)} if is_record(row) else set()
     )
-
-
-def _check_names(names: dict[str, Any]) -> None:
-    for node in names.values():
-        if any(field["name"] == END_FIELD for field in node.get("fields", ())):
-            raise ConfigurationError(f"an Avro field is called {END_FIELD}, which the product needs; rename the field")
 
 
 def _choose_columns(

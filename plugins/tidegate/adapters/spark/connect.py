@@ -4,18 +4,12 @@ import importlib
 import sys
 import threading
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import ModuleType
 
 from tidegate.adapters.port_errors import to_unexpected_error
 from tidegate.adapters.server_probe import Server, find_connection_failure, require_server
-from tidegate.adapters.spark.entry_points import JOBS_FOLDER, format_table, get_module, get_verb, require_free_catalogs
-from tidegate.adapters.spark.rpc_status import (
-    LOGIN_ADVICE,
-    find_status,
-    format_spark_error,
-    is_session_lost,
-    read_server_trace,
-)
+from tidegate.adapters.spark.entry_points import JOBS_FOLDER, MODULES, get_verb, require_free_catalogs
 from tidegate.errors import ConfigurationError, RetryLater, TidegateError
 from tidegate.jobs.lasting_failures import (
     build_refused_right_error,
@@ -23,9 +17,16 @@ from tidegate.jobs.lasting_failures import (
     find_lasting_failure,
     find_refused_right,
 )
+from tidegate.jobs.maintain_job import MaintainJob
 from tidegate.ports.session import Job
 from tidegate.redaction import mask_addresses
 
+REFUSED_CODES = ("UNAUTHENTICATED", "PERMISSION_DENIED")
+LOGIN_ADVICE = "check the token (the connection's password), and that the server was started with it"
+RAW_PREFIX = "<_"  # of the text by which gRPC's errors describe themselves: <_InactiveRpcError of RPC that …
+# what Spark says of a session that a server does not know: the one that made it has gone, or has ended it
+LOST_SESSION_CLASSES = ("INVALID_HANDLE.SESSION_", "INVALID_HANDLE.OPERATION_NOT_FOUND", "[NO_ACTIVE_SESSION]")
+CAUSE_PREFIX = "Caused by: "  # of a line of the server's stack trace, before the error's class and words
 # PySpark's packages import each other in circles: a second thread that imports them meanwhile sees half of them
 _imports = threading.Lock()
 
@@ -38,7 +39,11 @@ def import_job_modules(job: Job) -> tuple[ModuleType, ModuleType, ModuleType]:
         # by name and only here: worker and job code share no import, only the job's JSON
         sessions, work, retries = (
             importlib.import_module(name)
-            for name in ("tidegate_spark.session", get_module(job), "tidegate_spark.server_retries")
+            for name in (
+                "tidegate_spark.session",
+                f"tidegate_spark.{MODULES[type(job)]}",
+                "tidegate_spark.server_retries",
+            )
         )
         return sessions, work, retries
 
@@ -58,8 +63,7 @@ class ConnectEngine:
         """`RetryLater` where Spark fails, no server answers, or a catalog is locked.
 
         `ConfigurationError` where the server refuses the log-in, or the catalog's database a right; `GiveUp` for what
-        no retry
-        changes.
+        no retry changes.
         """
         require_server(self._server)
         require_free_catalogs(self._conf)
@@ -73,17 +77,15 @@ class ConnectEngine:
                     sessions.close(spark)
             except Exception as error:
                 if watch.silent_seconds:
-                    raise self._describe_silence(job, watch.silent_seconds) from error
+                    raise RetryLater(
+                        f"pipeline={job.pipeline} batch={job.batch}: {self._server} has answered nothing for "
+                        f"{watch.silent_seconds:.0f} s in the middle of {get_verb(job)}; no incomplete batch was "
+                        "published; see whether the server, its machine or the network stands still, and start the "
+                        "server again if it does; it will be tried again"
+                    ) from error
                 if isinstance(error, TidegateError):
                     raise
                 raise self._translate_error(job, error) from error
-
-    def _describe_silence(self, job: Job, seconds: float) -> RetryLater:
-        return RetryLater(
-            f"pipeline={job.pipeline} batch={job.batch}: {self._server} has answered nothing for {seconds:.0f} s in "
-            f"the middle of {get_verb(job)}; no incomplete batch was published; see whether the server, its "
-            "machine or the network stands still, and start the server again if it does; it will be tried again"
-        )
 
     def _translate_error(self, job: Job, error: Exception) -> TidegateError:
         from pyspark.errors import PySparkException
@@ -104,8 +106,9 @@ class ConnectEngine:
             )
         text = mask_addresses(format_spark_error(error))
         if refusal := find_refused_right(f"{text}\n{read_server_trace(error)}"):
-            return build_refused_right_error(f"{place}{format_table(job)} {get_verb(job)}", refusal)
-        if is_session_lost(text):
+            table = f" table={job.table}" if isinstance(job, MaintainJob) else ""  # it has no batch
+            return build_refused_right_error(f"{place}{table} {get_verb(job)}", refusal)
+        if any(name in text for name in LOST_SESSION_CLASSES):
             return RetryLater(
                 f"{place}: Spark was restarted during {get_verb(job)}, or ended its session: {self._server}; no "
                 "incomplete batch was published; the batch will be tried again"
@@ -113,3 +116,46 @@ class ConnectEngine:
         lasting = find_lasting_failure(place, (get_verb(job),), text)
         advice = describe_memory_failure((get_verb(job),), text)
         return lasting or RetryLater(f"{place}: Spark failed in {get_verb(job)}: {text[:500]}{advice}")
+
+
+@dataclass(frozen=True)
+class RpcStatus:
+    """A code by its name in gRPC, and the server's own words."""
+
+    code: str
+    details: str
+
+    def is_login_refused(self) -> bool:
+        """Whether the server does not know the caller, or does not let it in."""
+        return self.code in REFUSED_CODES
+
+
+def find_status(error: BaseException) -> RpcStatus | None:
+    """The status behind an error of Spark's client, if gRPC raised it."""
+    exception: BaseException | None = error
+    while exception is not None:
+        is_grpc = type(exception).__module__.startswith("grpc")
+        if is_grpc and hasattr(exception, "code") and hasattr(exception, "details"):
+            code = exception.code()
+            return RpcStatus(getattr(code, "name", str(code)), str(exception.details() or ""))
+        exception = exception.__cause__ or exception.__context__  # also where `raise ... from None` hides the context
+    return None
+
+
+def format_spark_error(error: BaseException) -> str:
+    """Its first line and the first cause; of a bare gRPC error the code and the server's words."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    status = find_status(error) if lines[0].startswith(RAW_PREFIX) else None
+    if status:
+        return f"{status.code}: {status.details}"
+    # the innermost cause: what is raised around it may say nothing but that it failed
+    trace = read_server_trace(error).splitlines()
+    causes = [line.removeprefix(CAUSE_PREFIX) for line in trace if line.startswith(CAUSE_PREFIX)]
+    cause = causes[-1].partition(": ")[2].strip() if causes else ""
+    return f"{lines[0]}: {cause}" if cause and cause not in lines[0] else lines[0]
+
+
+def read_server_trace(error: BaseException) -> str:
+    """The server's stack trace; empty without one."""
+    read_trace = getattr(error, "getStackTrace", None)
+    return str(read_trace() or "") if read_trace else ""

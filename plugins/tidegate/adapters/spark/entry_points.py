@@ -17,6 +17,7 @@ from tidegate.ports.session import Job
 from tidegate.redaction import redact_in_session
 from tidegate.settings import find_product_folder
 
+# the modules of `tidegate_spark` whose `run` does the job
 MODULES = {
     StageJob: "stage.job",
     MergeJob: "merge.job",
@@ -30,16 +31,6 @@ JOBS_FOLDER = find_product_folder() / "jobs"
 def get_verb(job: Job) -> str:
     """``stage``, ``merge``, ``maintain`` or ``publish``: the file in ``jobs/``, and the word for messages."""
     return VERBS[type(job)]
-
-
-def format_table(job: Job) -> str:
-    """For messages of a job without a batch; empty for others."""
-    return f" table={job.table}" if isinstance(job, MaintainJob) else ""
-
-
-def get_module(job: Job) -> str:
-    """The module of `tidegate_spark` whose `run` does the job."""
-    return f"tidegate_spark.{MODULES[type(job)]}"
 
 
 def build_private_conf(catalogs: Mapping[str, str], kafka: Mapping[str, str]) -> dict[str, str]:

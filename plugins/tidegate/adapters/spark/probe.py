@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tidegate.adapters.server_probe import Server, require_server
+from tidegate.adapters.spark.connect import LOGIN_ADVICE, find_status, format_spark_error
 from tidegate.adapters.spark.entry_points import JOBS_FOLDER
-from tidegate.adapters.spark.rpc_status import LOGIN_ADVICE, find_status, format_spark_error
 from tidegate.adapters.spark.submit import SPARK_EXTENSIONS, build_environment, find_spark_submit
 from tidegate.diagnosis.finding import Finding, make_error, make_ok, make_warning
 from tidegate.errors import ConfigurationError, RetryLater

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tidegate.adapters.server_probe import Server, require_server
 from tidegate.adapters.spark.entry_points import JOBS_FOLDER, get_verb, require_free_catalogs
-from tidegate.adapters.spark.submit_target import SubmitTarget
+from tidegate.adapters.spark.target import SubmitTarget
 from tidegate.errors import ConfigurationError, RetryLater, TidegateError
 from tidegate.jobs.lasting_failures import describe_memory_failure
 from tidegate.jobs.stage_job import FAILURE_CONF, JOB_CONF, JobFailure
@@ -70,7 +70,10 @@ class SubmitEngine:
                 command, env=build_environment(), capture_output=True, text=True, errors="replace", check=False
             )
             if process.returncode:
-                reason = _find_last_error(process.stdout + process.stderr)
+                output = (process.stdout + process.stderr).splitlines()
+                errors = [line for line in output if "Error" in line or "Exception" in line]
+                last_line = LOG_PREFIX_PATTERN.sub("", (errors or output or ["no output"])[-1])
+                reason = mask_addresses(last_line)[:500]
                 place = f"pipeline={job.pipeline} batch={job.batch}: {get_verb(job)}"
                 advice = describe_memory_failure((get_verb(job),), reason)
                 raise files.read_failure(place, get_verb(job)) or RetryLater(f"{place} failed: {reason}{advice}")
@@ -114,7 +117,9 @@ def pack_files(conf: Mapping[str, str], keytab: bytes | None = None) -> Iterator
         properties = folder / "spark.properties"
         properties.touch(mode=0o600)
         settings = redact_in_application(_add_defaults({**conf, FAILURE_CONF: failure}))
-        lines = [f"{key} {_escape(value)}" for key, value in settings.items()]
+        # as java.util.Properties reads a value
+        escaped = {key: value.replace("\\", "\\\\").replace("\n", "\\n") for key, value in settings.items()}
+        lines = [f"{key} {value}" for key, value in escaped.items()]
         properties.write_text("\n".join(lines) + "\n", encoding="utf-8")
         libraries = folder / "tidegate.zip"
         with zipfile.ZipFile(libraries, "w") as archive:
@@ -132,11 +137,6 @@ def _add_defaults(conf: Mapping[str, str]) -> dict[str, str]:
     conf = add_limits({"spark.sql.extensions": SPARK_EXTENSIONS, **conf})
     stacks = {name: f"{STACK_OPTION} {conf[name]}" for name in JAVA_OPTIONS if "-Xss" not in conf[name]}
     return {**conf, **stacks}
-
-
-def _escape(value: str) -> str:
-    """As java.util.Properties reads a value."""
-    return value.replace("\\", "\\\\").replace("\n", "\\n")
 
 
 def find_spark_submit() -> Path:
@@ -166,12 +166,6 @@ def build_environment() -> dict[str, str]:
     # the executors' Python must be the driver's
     inherited_variables = {key: value for key, value in os.environ.items() if key not in CONNECT_VARIABLES}
     return {"PYSPARK_PYTHON": sys.executable, **inherited_variables, "SPARK_HOME": str(find_spark_home())}
-
-
-def _find_last_error(output: str) -> str:
-    lines = [line for line in output.splitlines() if "Error" in line or "Exception" in line]
-    line = (lines or output.splitlines() or ["no output"])[-1]
-    return mask_addresses(LOG_PREFIX_PATTERN.sub("", line))[:500]
 
 
 @contextmanager

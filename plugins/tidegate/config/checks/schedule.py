@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tidegate.adapters.server_probe import explain_address
-from tidegate.adapters.spark.remote_address import explain_master
+from tidegate.adapters.spark.target import explain_master
 from tidegate.config.models.pipeline import PipelineModel
 from tidegate.config.models.settings import SparkModel
 from tidegate.config.parsing.problems import Problems, refuse_secrets

@@ -17,8 +17,8 @@ from tidegate.adapters.bigquery.schema import (
     render_table_options,
 )
 from tidegate.adapters.bigquery.types import to_bigquery_schema, to_bigquery_type, to_stored_type
+from tidegate.adapters.catalog_routing import OpenedDestination
 from tidegate.adapters.open_clients import OpenClients
-from tidegate.adapters.opened_destination import OpenedDestination
 from tidegate.config.destinations.declared_columns import (
     UNKNOWN_TYPE,
     DeclaredColumn,

@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 from pydantic import Field
 
+from tidegate.adapters.catalog_routing import OpenedDestination
 from tidegate.adapters.open_clients import OpenClients
-from tidegate.adapters.opened_destination import OpenedDestination
 from tidegate.config.models.formats import StrictModel
 from tidegate.config.models.pipeline import PipelineModel, TableModel
 from tidegate.config.parsing.problems import Problems

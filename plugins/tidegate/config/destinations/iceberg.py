@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
+from tidegate.adapters.catalog_routing import OpenedDestination
 from tidegate.adapters.iceberg.format_version import (
     MERGE_COLUMNS,
     NEWEST_SUPPORTED_VERSION,
@@ -14,7 +15,6 @@ from tidegate.adapters.iceberg.format_version import (
     UNSUPPORTED_REASON,
 )
 from tidegate.adapters.open_clients import OpenClients
-from tidegate.adapters.opened_destination import OpenedDestination
 from tidegate.config.destinations.declared_columns import UNKNOWN_TYPE, find_table_columns, find_type
 from tidegate.config.destinations.destination import CatalogModel, CatalogProbe, DestinationType
 from tidegate.config.models.pipeline import PipelineModel, TableModel

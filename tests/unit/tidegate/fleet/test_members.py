@@ -24,7 +24,7 @@ def test_member_that_cannot_be_opened_keeps_no_other_from_being_opened(
         return world.open_session(pipeline)
 
     monkeypatch.setattr(members, "assemble_loaded_pipeline", assemble)
-    monkeypatch.setattr(members, "open_read_ahead_broker", lambda *_: cast("Any", world.broker))
+    monkeypatch.setattr(members.ReadAheadBroker, "open", lambda *_: cast("Any", world.broker))
     pipelines = [build_pipeline(build_table(f"lake.shop.{name}"), name=name) for name in NAMES]
     opened = open_members(Path("include"), pipelines, lambda _: {})
     assert [member.name for member in opened.members] == ["Carts", "users"]

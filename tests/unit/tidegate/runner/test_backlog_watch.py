@@ -45,7 +45,7 @@ def test_night_without_brokers_is_a_dozen_lines_and_each_outage_is_told(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     broker, stop = Broker(*range(3, 2003), 2010), Looks(2020)
-    monkeypatch.setattr(backlog_watch, "open_broker", lambda *_: broker)
+    monkeypatch.setattr(backlog_watch.KafkaBroker, "open", lambda *_: broker)
     with caplog.at_level(logging.WARNING):
         BacklogWatch("kafka_default", lambda _: None, lambda: {WATCHED: lambda: None}, stop)._loop()
     assert broker.look == 2020

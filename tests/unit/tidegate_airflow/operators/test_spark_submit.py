@@ -12,7 +12,7 @@ import pytest
 import yaml
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from tidegate.adapters.spark.submit import SubmitEngine
-from tidegate.adapters.spark.submit_target import read_submit_target
+from tidegate.adapters.spark.target import read_submit_target
 from tidegate.connections import read_connection_from_env
 from tidegate.errors import ConfigurationError
 from tidegate.jobs.merge_job import MergeJob

@@ -3,6 +3,7 @@
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from tidegate.adapters.kafka.broker import KafkaBroker
+from tidegate.adapters.kafka.errors import Places
 from tidegate.errors import RetryLater
 from tidegate.model.kafka_log import Log
 
@@ -17,10 +18,10 @@ class Young(KafkaBroker):
         super().__init__(NOBODY)
         self.errors = [KafkaException(KafkaError(code))]
 
-    def _read_log(self, topics: tuple[str, ...], isolation: str) -> Log:
+    def _describe_topics(self, topics: tuple[str, ...]) -> tuple[str, dict[str, str], Places]:
         if self.errors:
             raise self.errors.pop()
-        return LOG
+        return "cluster", {}, []
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from fakes.publications import build_publication
-from tidegate.adapters.kafka.authorization import explain_failure
 from tidegate.adapters.kafka.broker import KafkaBroker
+from tidegate.adapters.kafka.errors import explain_failure
 from tidegate.adapters.kafka.publication_topics import KafkaTopics
 from tidegate.errors import ConfigurationError, GiveUp, RetryLater
 
@@ -70,7 +70,7 @@ class Refused:
 
 def test_refused_log_in_of_a_publication_is_a_sentence_that_needs_a_person_as_that_of_a_pipeline() -> None:
     topics = KafkaTopics(NOWHERE)
-    topics._broker._client = Refused(topics._broker)  # type: ignore[assignment]
+    topics._client = Refused(topics)  # type: ignore[assignment]
     publication = build_publication()
     for ask in (topics.read_progress, topics.find_topics, topics.create):
         with pytest.raises(GiveUp, match=r"refuse the log-in: .*check user, password and mechanism"):

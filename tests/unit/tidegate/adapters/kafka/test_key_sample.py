@@ -34,6 +34,8 @@ class SlowConsumer:
     def monotonic(self) -> float:
         return self.now
 
+    def close(self) -> None: ...
+
     def assign(self, places: list[TopicPartition]) -> None:
         (self._place,) = places
 
@@ -51,7 +53,8 @@ class SlowConsumer:
 def sample(monkeypatch: pytest.MonkeyPatch, seconds: float) -> tuple[SlowConsumer, Any]:
     consumer = SlowConsumer(seconds)
     monkeypatch.setattr(topics, "time", consumer)
-    return consumer, topics._sample_keys(consumer, RANGES)  # type: ignore[arg-type]
+    monkeypatch.setattr(topics, "Consumer", lambda _: consumer)
+    return consumer, topics.sample_keys({}, RANGES)
 
 
 def test_answer_that_outlasts_the_time_for_all_leaves_none_to_wait_for(monkeypatch: pytest.MonkeyPatch) -> None:

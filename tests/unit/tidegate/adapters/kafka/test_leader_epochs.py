@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, TopicPartition
 from fakes.clock import SteppedTime
-from tidegate.adapters.kafka import leader_epochs
-from tidegate.adapters.kafka.leader_epochs import CUTS_TIMEOUT_SECONDS, find_cuts
+from tidegate.adapters.kafka import single_record
+from tidegate.adapters.kafka.single_record import CUTS_TIMEOUT_SECONDS, find_cuts
 from tidegate.errors import TopicsUnavailable
 
 PARTITIONS = 100
@@ -42,8 +42,8 @@ class SlowConsumer:
 def ask(monkeypatch: pytest.MonkeyPatch, silent: int = 0) -> tuple[Any, float]:
     """The answer, or the error, and how many seconds it took."""
     time = SteppedTime()
-    monkeypatch.setattr(leader_epochs, "time", time)
-    monkeypatch.setattr(leader_epochs, "Consumer", lambda _: SlowConsumer(time, silent))
+    monkeypatch.setattr(single_record, "time", time)
+    monkeypatch.setattr(single_record, "Consumer", lambda _: SlowConsumer(time, silent))
     offsets = {"orders": dict.fromkeys(range(PARTITIONS), 90)}
     try:
         return find_cuts({}, offsets, {"orders": dict.fromkeys(range(PARTITIONS), 2)}), time.seconds - 1000

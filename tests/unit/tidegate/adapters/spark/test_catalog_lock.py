@@ -11,7 +11,7 @@ from tidegate.adapters.spark import entry_points
 from tidegate.adapters.spark.connect import ConnectEngine
 from tidegate.adapters.spark.entry_points import require_free_catalogs
 from tidegate.adapters.spark.submit import SubmitEngine
-from tidegate.adapters.spark.submit_target import SubmitTarget
+from tidegate.adapters.spark.target import SubmitTarget
 from tidegate.errors import RetryLater
 from tidegate.jobs.merge_job import MergeJob
 

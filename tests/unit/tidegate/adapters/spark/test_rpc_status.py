@@ -1,7 +1,7 @@
 """What Spark's client raises, in one line for people."""
 
 import pytest
-from tidegate.adapters.spark.rpc_status import format_spark_error
+from tidegate.adapters.spark.connect import format_spark_error
 
 TRACE = """org.apache.iceberg.jdbc.UncheckedSQLException
 \tat org.apache.iceberg.jdbc.JdbcTableOperations.doCommit(JdbcTableOperations.java:1)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from tidegate.adapters.spark.submit import SubmitEngine, build_arguments, build_job_conf, pack_files
-from tidegate.adapters.spark.submit_target import SubmitTarget
+from tidegate.adapters.spark.target import SubmitTarget
 from tidegate.errors import ConfigurationError, RetryLater, TidegateError
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.jobs.stage_job import FAILURE_CONF, JOB_CONF, JobFailure

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import pytest
 from pipeline_files import find_problems, load, render_source
-from tidegate.adapters.opened_destination import OpenedDestination
+from tidegate.adapters.catalog_routing import OpenedDestination
 from tidegate.config.destinations.bigquery import BIGQUERY
 from tidegate.config.destinations.destination import CatalogModel, DestinationType
 from tidegate.config.destinations.registry import DESTINATIONS
