@@ -1,124 +1,107 @@
 """Turns a checked pipeline file into the nouns of a record's journey; owns defaults that depend on other keys."""
 
-from collections.abc import Collection, Iterable
-from dataclasses import fields
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import fields, replace
+from enum import EnumType
+from typing import Any, TypeVar, cast, get_args, get_type_hints
 
 from pydantic import BaseModel
 
 from tidegate.config.models.formats import KeyModel, ValueModel, get_options
 from tidegate.config.models.pipeline import (
-    MergeModel,
     NotifierModel,
     PipelineModel,
     SourceModel,
-    StageModel,
     StartOffsets,
     StartTimestamp,
     TableModel,
 )
-from tidegate.config.models.sequence_groups import find_groups
 from tidegate.config.models.settings import SparkModel, find_longest_pause
 from tidegate.config.parsing.ddl import parse_columns
 from tidegate.config.parsing.select_statement import parse_select
 from tidegate.formats.registry import get_format
 from tidegate.schema.data_types import Column
-from tidegate.schema.inferred_types import Infer
-from tidegate.spec.pipeline import Heartbeat, Merge, Notifier, Pipeline, RiskPolicy, RollbackPolicy, Stage
-from tidegate.spec.runtime import Maintenance, Period, SparkMode, SparkTarget, UseWhen
-from tidegate.spec.source import (
-    Errors,
-    KeyFormat,
-    Source,
-    Start,
-    StartKind,
-    ValueFormat,
-    order_metadata,
-)
-from tidegate.spec.table import Create, DeleteMode, History, Route, Table
+from tidegate.spec.pipeline import Merge, Notifier, Pipeline, Stage
+from tidegate.spec.runtime import SparkMode, SparkTarget
+from tidegate.spec.source import Errors, KeyFormat, Source, Start, StartKind, ValueFormat, order_metadata
+from tidegate.spec.table import Create, History, Route, Table
 from tidegate.spec.table_template import is_template, split_template
 from tidegate.sql.spark import unquote_path
 
-PLAIN_TYPES = (str, str | None, int, int | None, bool, tuple[str, ...])
 MAX_PENDING_BESIDE_MERGES = 1000
+Noun = TypeVar("Noun")
+
+
+def to_noun(noun: type[Noun], model: BaseModel, **given: Any) -> Noun:
+    """A dataclass with the model's values of the same names, in its own types; `given` ones win.
+
+    Enumerations, tuples and dataclasses inside of it are made in the same way. `…_seconds` is filled by a duration.
+    """
+    types = get_type_hints(noun)
+    for field in fields(cast("Any", noun)):
+        key = field.name.removesuffix("_seconds")
+        if field.name not in given and key in type(model).model_fields:
+            given[field.name] = _convert(getattr(model, key), types[field.name])
+    return noun(**given)
+
+
+def _convert(value: Any, target: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return to_noun(target, value)
+    if isinstance(value, list):
+        return tuple(value)
+    if isinstance(value, dict):
+        return dict(value)
+    words = next((kind for kind in (target, *get_args(target)) if isinstance(kind, EnumType)), None)
+    return value if words is None or value is None else words(value)
 
 
 def to_pipeline(name: str, model: PipelineModel) -> Pipeline:
     """`model` has passed every check."""
     tables = tuple(_to_table(model, table) for table in model.tables)
-    return Pipeline(
+    interval = model.merge.interval
+    return to_noun(
+        Pipeline,
+        model,
         name=name,
         source=_to_source(name, model.source),
         tables=tuple(table for table in tables if not is_template(table.name)),
         template=next((table for table in tables if is_template(table.name)), None),
-        merge=_to_merge(model.merge),
-        stage=_to_stage(model.stage),
-        heartbeat=Heartbeat(
-            interval_seconds=model.heartbeat.interval,
-            kafka=model.heartbeat.kafka,
-            **_copy_plain_keys(model.heartbeat, Heartbeat),
+        merge=to_noun(
+            Merge,
+            model.merge,
+            interval_seconds=_to_seconds(interval),
+            cron=interval if isinstance(interval, str) else None,
+            batch_seconds=model.merge.batch_time,
         ),
-        maintenance=Maintenance(
-            interval_seconds=model.maintenance.interval,
-            compact=UseWhen(model.maintenance.compact),
-            keep_snapshots_for_seconds=model.maintenance.keep_snapshots_for,
-            orphans_older_than_seconds=model.maintenance.orphans_older_than,
-            **_copy_plain_keys(model.maintenance, Maintenance),
+        stage=Stage(
+            None if model.stage.interval is None else _to_seconds(model.stage.interval),
+            cron=model.stage.interval if isinstance(model.stage.interval, str) else None,
         ),
         spark=to_spark_target(model.spark),
-        freshness_target_seconds=model.freshness_target,
-        complete=Period(model.complete) if model.complete else None,
         on_failure=_build_notifiers(model.on_failure),
         on_recovery=_build_notifiers(model.on_recovery),
-        on_rollback=RollbackPolicy(model.on_rollback),
-        on_partition_growth=RiskPolicy(model.on_partition_growth),
-        on_incomplete_start=RiskPolicy(model.on_incomplete_start),
-        **_copy_plain_keys(model, Pipeline),
     )
+
+
+def _to_seconds(interval: int | str) -> int:
+    return interval if isinstance(interval, int) else find_longest_pause(interval)
 
 
 def _build_notifiers(entries: Iterable[NotifierModel]) -> tuple[Notifier, ...]:
     return tuple(Notifier(entry.notifier, dict(entry.kwargs)) for entry in entries)
 
 
-def _copy_plain_keys(model: BaseModel, noun: type[Any], derived: Collection[str] = ()) -> dict[str, Any]:
-    """Values of `noun` with the name of a key: text, numbers, flags and lists of text, but for `derived` ones."""
-    plain_fields = {word.name for word in fields(noun) if word.type in PLAIN_TYPES} - {*derived}
-    values = {name: getattr(model, name) for name in type(model).model_fields if name in plain_fields}
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
-
-
-def _to_merge(merge: MergeModel) -> Merge:
-    cron = merge.interval if isinstance(merge.interval, str) else None
-    return Merge(
-        interval_seconds=merge.interval if isinstance(merge.interval, int) else find_longest_pause(merge.interval),
-        cron=cron,
-        batch_seconds=merge.batch_time,
-        **_copy_plain_keys(merge, Merge),
-    )
-
-
-def _to_stage(stage: StageModel) -> Stage:
-    if isinstance(stage.interval, str):
-        return Stage(find_longest_pause(stage.interval), cron=stage.interval)
-    return Stage(stage.interval)
-
-
 def _to_source(pipeline: str, source: SourceModel) -> Source:
-    return Source(
-        kafka=source.kafka,
+    return to_noun(
+        Source,
+        source,
         group=source.group or f"tidegate-{pipeline}",
         start=_to_start(source),
         key=_to_key_format(source.key, source.value),
         value=_to_value_format(source.value),
         metadata=order_metadata(source.metadata),
-        errors=_to_errors(source),
-        **_copy_plain_keys(source, Source, derived=("group",)),
     )
-
-
-def _to_errors(source: SourceModel) -> Errors:
-    return Errors(source.errors.tolerance, source.errors.max_per_batch, source.errors.topic)
 
 
 def _to_start(source: SourceModel) -> Start:
@@ -130,31 +113,24 @@ def _to_start(source: SourceModel) -> Start:
 
 
 def _to_key_format(key: KeyModel, value: ValueModel) -> KeyFormat:
-    columns = _resolve_key_columns(key, value)
-    from_value = key.from_ == "value"
-    return KeyFormat(
-        format=key.format,
-        fields=tuple(key.fields),
-        prefix=key.prefix,
-        columns=columns,
-        options=to_format_options(key),
-        into=key.into,
-        from_value=from_value,
+    return to_noun(
+        KeyFormat,
+        key,
+        columns=_resolve_key_columns(key, value),
+        options=_to_format_options(key),
+        from_value=key.from_ == "value",
     )
 
 
-def to_format_options(part: KeyModel | ValueModel) -> dict[str, Any]:
-    """Options under the format's own name, without those left out."""
+def _to_format_options(part: KeyModel | ValueModel) -> dict[str, Any]:
+    """What the job needs of the options beside `format`, secrets apart: those are connection ids."""
     format_spec = get_format(part.format)
     options_model = get_options(part, format_spec.options) if format_spec.options is not None else None
     known = None if format_spec.option_names is None else set(format_spec.option_names)
     options = {} if options_model is None else options_model.model_dump(include=known, exclude_none=True, by_alias=True)
-    return {**options, **_truncate(part)}
-
-
-def _truncate(part: KeyModel | ValueModel) -> dict[str, Any]:
-    truncation = part.truncate if isinstance(part, ValueModel) else "refuse"
-    return {} if truncation == "refuse" else {"truncate": truncation}
+    if isinstance(part, ValueModel) and part.truncate != "refuse":
+        options["truncate"] = part.truncate
+    return options
 
 
 def _resolve_key_columns(key: KeyModel, value: ValueModel) -> tuple[Column, ...] | None:
@@ -163,11 +139,9 @@ def _resolve_key_columns(key: KeyModel, value: ValueModel) -> tuple[Column, ...]
         return parse_columns(key.schema_)
     if not key.fields:
         return None
-    if value.schema_ is None:
-        return _infer_only_column(key.format, key.fields[0])
-    in_value = {column.name.casefold(): column for column in parse_columns(value.schema_)}
+    in_value = {column.name.casefold(): column for column in parse_columns(value.schema_)} if value.schema_ else {}
     if not key.prefix and all(name.casefold() in in_value for name in key.fields):
-        return tuple(Column(n, in_value[n.casefold()].type, in_value[n.casefold()].nullable) for n in key.fields)
+        return tuple(replace(in_value[name.casefold()], name=name) for name in key.fields)
     return _infer_only_column(key.format, key.fields[0])
 
 
@@ -177,24 +151,13 @@ def _infer_only_column(word: str, name: str) -> tuple[Column, ...] | None:
 
 
 def _to_value_format(value: ValueModel) -> ValueFormat:
-    columns = _infer_only_column(value.format, "value") if value.schema_ is None else parse_columns(value.schema_)
-    own_value = value.unavailable_value
     usual = get_format(value.format).unavailable_value
-    unavailable = usual if own_value is None else own_value
-    options = to_format_options(value)
-    unit = value.timestamp_unit
-    stated: str | dict[str, str] | None = {**unit} if isinstance(unit, dict) else unit
-    finer: str | dict[str, str] = {**value.nanoseconds} if isinstance(value.nanoseconds, dict) else value.nanoseconds
-    return ValueFormat(
-        format=value.format,
-        columns=columns,
-        fields_include=value.fields_include,
-        timestamp_unit=stated,
-        options=options,
-        unavailable=unavailable or None,
-        nanoseconds=finer,
-        unknown_fields=value.unknown_fields,
-        infer=Infer(**value.infer.model_dump()),
+    return to_noun(
+        ValueFormat,
+        value,
+        columns=_infer_only_column(value.format, "value") if value.schema_ is None else parse_columns(value.schema_),
+        options=_to_format_options(value),
+        unavailable=(usual if value.unavailable_value is None else value.unavailable_value) or None,
     )
 
 
@@ -203,51 +166,34 @@ def _to_table(model: PipelineModel, table: TableModel) -> Table:
     key = table.key or source.key
     value = table.value or source.value
     keyed = bool(key.fields)
-    return Table(
+    own_namespace = split_template(table.name.partition(".")[2])[0]
+    # with a clock of staging all waiting batches are one merge: an hour's, one each 4 s, is no long queue
+    has_long_queue = model.stage.interval is not None and "max_pending" not in table.model_fields_set
+    return to_noun(
+        Table,
+        table,
         topics=tuple(source.topics if table.topics is None else table.topics),
         key=_to_key_format(key, value),
         value=_to_value_format(value),
         upsert=keyed if table.upsert is None else table.upsert,
         delete=keyed if table.delete is None else table.delete,
         route=_to_route(table),
-        deletes=DeleteMode(table.deletes),
         partial_updates=bool(table.partial_updates),
-        sequence_groups=find_groups(table),
-        tombstone_retention_seconds=table.tombstone_retention,
-        create=Create(
-            enabled=table.create.enabled,
-            partition_by=tuple(table.create.partition_by),
+        sequence_groups=table.groups,
+        create=to_noun(
+            Create,
+            table.create,
             cluster_by=tuple(map(unquote_path, table.create.cluster_by)),
-            properties=dict(table.create.properties),
-            force_optional=table.create.force_optional,
             partition_time=model.merge.partition_time,
         ),
-        add_columns=table.evolve.add_columns,
-        widen=table.evolve.widen,
-        relax=table.evolve.relax,
-        max_pending=_choose_max_pending(table, model.stage),
-        namespaces=_list_namespaces(table),
-        last_per_key=UseWhen(table.last_per_key),
-        errors=_to_errors(source),
-        history=History(**table.history_columns.model_dump()) if table.history == "scd2" else None,
+        max_pending=MAX_PENDING_BESIDE_MERGES if has_long_queue else table.max_pending,
+        namespaces=tuple(table.namespaces) or ((own_namespace,) if is_template(table.name) else ()),
+        errors=to_noun(Errors, source.errors),
+        history=to_noun(History, table.history_columns) if table.history == "scd2" else None,
         select=None if table.select is None else parse_select(table.select),
         topic_column=table.find_topic_in_key(source.metadata) or "",
-        **_copy_plain_keys(
-            table, Table, derived=("topics", "upsert", "delete", "partial_updates", "namespaces", "max_pending")
-        ),
+        **dict(table.evolve),
     )
-
-
-def _choose_max_pending(table: TableModel, stage: StageModel) -> int:
-    if stage.interval is None or "max_pending" in table.model_fields_set:
-        return table.max_pending
-    # with a clock of staging all waiting batches are one merge: an hour's, one each 4 s, is no long queue
-    return MAX_PENDING_BESIDE_MERGES
-
-
-def _list_namespaces(table: TableModel) -> tuple[str, ...]:
-    own_namespace = split_template(table.name.partition(".")[2])[0]
-    return tuple(table.namespaces) or ((own_namespace,) if is_template(table.name) else ())
 
 
 def _to_route(table: TableModel) -> Route | None:
@@ -261,7 +207,4 @@ def _to_route(table: TableModel) -> Route | None:
 
 def to_spark_target(spark: SparkModel) -> SparkTarget:
     """A master in the file means spark-submit."""
-    mode = SparkMode.SUBMIT if spark.master is not None else SparkMode(spark.mode)
-    return SparkTarget(
-        mode=mode, connection=spark.connection, remote=spark.remote, master=spark.master, conf=dict(spark.conf)
-    )
+    return to_noun(SparkTarget, spark, mode=SparkMode.SUBMIT if spark.master is not None else SparkMode(spark.mode))

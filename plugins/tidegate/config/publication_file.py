@@ -2,28 +2,28 @@
 
 import re
 from collections.abc import Mapping
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from tidegate.config.catalogs_file import read_catalogs
 from tidegate.config.checks.formats import check_avro, check_csv, check_registries
 from tidegate.config.checks.schedule import check_spark, find_pipeline_with_dag
-from tidegate.config.checks.source import check_kafka, check_topic
+from tidegate.config.checks.source import check_kafka
 from tidegate.config.checks.tables import check_table_name
 from tidegate.config.destinations.registry import get_destination, list_titles
 from tidegate.config.models.formats import AvroModel, ProtobufModel, StrictModel
 from tidegate.config.models.pipeline import StartTimestamp
 from tidegate.config.models.publication import KeyOutModel, PublicationModel, StartSnapshot, ValueOutModel
+from tidegate.config.models.settings import check_topic_name
 from tidegate.config.parsing.problems import Problems, read_model, refuse_secrets, to_unexpected_problem
 from tidegate.config.parsing.publication_sql import find_joined_tables, parse_publication_sql
 from tidegate.config.parsing.yaml_document import read_document
-from tidegate.config.pipeline_spec import to_spark_target
+from tidegate.config.pipeline_spec import to_noun, to_spark_target
 from tidegate.errors import ConfigurationError
 from tidegate.formats.registry import FORMATS, SchemaKind, get_format
 from tidegate.settings import find_folder_around, format_path, list_written_files
 from tidegate.spec.pipeline import Catalog
-from tidegate.spec.publication import EVERYTHING, Begin, CreateTopics, KeyOut, MetadataOut, Publication, ValueOut
+from tidegate.spec.publication import EVERYTHING, Begin, KeyOut, Publication, ValueOut
 from tidegate.spec.table_template import is_template
 
 OPTION_KEYS = {format_spec.options for format_spec in FORMATS.values() if format_spec.options is not None}
@@ -127,10 +127,7 @@ def _check_model(model: PublicationModel, catalogs: Mapping[str, Catalog | str],
             findings.add(("key", "fields", index), f"does not begin with fields_prefix={model.key.fields_prefix}")
     if model.key.fields_prefix and model.value.fields_include != "EXCEPT_KEY":
         findings.add(("key", "fields_prefix"), "needs value.fields_include: EXCEPT_KEY, as the value would repeat them")
-    try:
-        parse_publication_sql(model.sql or EVERYTHING, tuple(model.key.fields))
-    except ValueError as fault:
-        findings.add(("sql",), str(fault))
+    findings.run_check(("sql",), parse_publication_sql, model.sql or EVERYTHING, tuple(model.key.fields))
     _check_joined(model, catalogs, findings)
     if model.interval == 0:
         findings.add(("interval",), "out of range; must be at least 1s, or -1 to disable")
@@ -174,7 +171,7 @@ def _check_topics(model: PublicationModel, findings: Problems) -> None:
     topic_settings += [(("topics", index), name) for index, name in enumerate(model.topics)]
     for path, name in (*topic_settings, (("state_topic",), model.state_topic)):
         if name is not None:
-            check_topic(path, name, findings)
+            findings.run_check(path, check_topic_name, name)
     findings.add_repeats(("topics",), model.topics)
 
 
@@ -207,34 +204,18 @@ def _check_format(part_name: str, part: KeyOutModel | ValueOutModel, findings: P
 
 def _to_publication(name: str, model: PublicationModel) -> Publication:
     key = model.key
-    value = model.value
-    return Publication(
+    return to_noun(
+        Publication,
+        model,
         name=name,
-        table=model.table,
         topics=(model.topic,) if model.topic is not None else tuple(model.topics),
-        key=KeyOut(tuple(key.fields), key.format, key.fields_prefix, _to_options(key)),
-        value=ValueOut(value.format, value.fields_include, _to_options(value)),
-        metadata=MetadataOut(model.metadata.headers, model.metadata.timestamp, model.metadata.topic),
+        key=to_noun(KeyOut, key, prefix=key.fields_prefix, options=_to_options(key)),
+        value=to_noun(ValueOut, model.value, options=_to_options(model.value)),
         sql=model.sql or EVERYTHING,
         joined_tables=find_joined_tables(model.sql or ""),
         grouped=parse_publication_sql(model.sql or EVERYTHING, tuple(key.fields)),
-        description=model.description,
-        kafka=model.kafka,
         start=_to_begin(model.start),
-        delivery=model.delivery,
-        on_expired=model.on_expired,
-        parallelism=model.parallelism,
-        transaction_records=model.transaction_records,
         state_topic=_get_state_topic(name, model),
-        create=CreateTopics(
-            model.create.enabled,
-            model.create.partitions,
-            model.create.replication_factor,
-            dict(model.create.properties),
-        ),
-        allow_uncompacted=model.allow_uncompacted,
-        interval_seconds=model.interval,
-        on_table_change=model.on_table_change,
         heartbeat_topic=model.heartbeat.topic if model.heartbeat.produce else None,
         spark=to_spark_target(model.spark),
     )
@@ -242,7 +223,7 @@ def _to_publication(name: str, model: PublicationModel) -> Publication:
 
 def _to_options(part: KeyOutModel | ValueOutModel) -> dict[str, Any]:
     format_spec = get_format(part.format)
-    has_options = format_spec.options in type(part).model_fields
+    has_options = format_spec.options in type(part).model_fields  # pydantic has a method `json` of its own
     options_model: StrictModel | None = getattr(part, format_spec.options or "") if has_options else None
     if options_model is None and format_spec.schema is not None:
         options_model = REGISTRY_MODELS[format_spec.schema]()
@@ -253,6 +234,5 @@ def _to_begin(start: str | StartSnapshot | StartTimestamp) -> Begin:
     if isinstance(start, StartSnapshot):
         return Begin("snapshot", snapshot_id=start.snapshot)
     if isinstance(start, StartTimestamp):
-        moment: datetime = start.timestamp
-        return Begin("timestamp", timestamp_ms=int(moment.timestamp() * 1000))
+        return Begin("timestamp", timestamp_ms=int(start.timestamp.timestamp() * 1000))
     return Begin()
