@@ -23,7 +23,7 @@ LOGGERS = {"log", "logger"}
 # the number of the argument that is the message
 FINDING_CALLS = {"make_error": 1, "make_warning": 1, "from_error": 1}
 PROBLEM_CALLS = {"add": 1, "warn": 1, "add_broken": 1}
-PROBLEM_LISTS, PROBLEM_MODULES = {"findings", "problems", "self"}, "plugins/tidegate/config/"
+PROBLEM_LISTS, PROBLEM_MODULES = {"entry", "findings", "problems", "self"}, "plugins/tidegate/config/"
 # a reason of a record, as a literal of Spark's SQL
 REASON_CALL, REASON_MODULES = "render_literal", "jobs/tidegate_spark/"
 # the product's messages end with the way out behind a semicolon, so a text of that form is one, whoever passes it on
@@ -139,7 +139,7 @@ class _Module:
     def _find_message(self, call: ast.Call) -> tuple[str, ast.expr] | None:
         """What kind of message a call makes, and the argument that is its text; None for any other call."""
         name = ast.unparse(call.func).rpartition(".")[2]
-        holder = ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else ""
+        holder = ast.unparse(call.func.value).rpartition(".")[2] if isinstance(call.func, ast.Attribute) else ""
         place = None
         if name in self.kinds or (name == "ValueError" and self.name.startswith(SPOKEN_VALUE_ERRORS)):
             kind, place = name, 0

@@ -8,14 +8,14 @@ from typing import Any
 
 from tidegate.config.catalogs_file import read_catalogs
 from tidegate.config.checks.columns import check_columns
-from tidegate.config.checks.destinations import check_destinations
 from tidegate.config.checks.schedule import check_fleet, check_timing_and_spark
 from tidegate.config.checks.select import check_selects
 from tidegate.config.checks.sequence import check_sequences
 from tidegate.config.checks.source import check_source
-from tidegate.config.checks.tables import check_tables, refuse_unsupported
+from tidegate.config.checks.tables import check_destinations, check_tables, refuse_unsupported
 from tidegate.config.defaults_file import apply_defaults, read_defaults, refuse_fleets_of_several_catalogs
 from tidegate.config.models.pipeline import PipelineModel, build_json_schema
+from tidegate.config.models.table_entry import TableEntry
 from tidegate.config.parsing.problems import Problems, read_model, refuse_secrets, to_unexpected_problem
 from tidegate.config.parsing.yaml_document import read_document
 from tidegate.config.pipeline_spec import to_pipeline
@@ -77,11 +77,12 @@ def _check_model(path: Path, model: PipelineModel, catalogs: Mapping[str, Catalo
     for word in ("description", "tags"):  # the page and Airflow show them
         refuse_secrets(getattr(model, word), (word,), findings, "an Airflow connection")
     check_source(model, findings)
-    check_columns(model, findings)
-    check_sequences(model, findings)
-    check_tables(path.stem, model, catalogs, findings)
-    check_destinations(path.stem, model, catalogs, findings)
-    check_selects(model, catalogs, findings)
+    entries = [TableEntry(model, index, findings) for index in range(len(model.tables))]
+    check_columns(model, entries, findings)
+    check_sequences(entries)
+    check_tables(path.stem, model, entries, catalogs, findings)
+    check_destinations(path.stem, model, entries, catalogs, findings)
+    check_selects(entries, catalogs)
     check_timing_and_spark(model, findings)
     check_fleet(path, model, findings)
 

@@ -120,30 +120,31 @@ def drop_forms(data_type: DataType) -> DataType:
     return replace_leaves(data_type, lambda leaf: replace(leaf, form=None))
 
 
-def has_leaf(data_type: DataType, holds: Callable[[Primitive], bool]) -> bool:
-    """Whether `holds` is true of a primitive at any depth, except in keys of maps."""
+def iterate_types(data_type: DataType, *, with_keys: bool = True) -> Iterator[DataType]:
+    """Yield the type and each one inside of it, at every depth; `with_keys`: also those of the keys of maps."""
+    yield data_type
     match data_type:
         case Array(element):
-            return has_leaf(element, holds)
-        case Map(_, value):
-            return has_leaf(value, holds)
+            inner_types: tuple[DataType, ...] = (element,)
+        case Map(key, value):
+            inner_types = (key, value) if with_keys else (value,)
         case Struct(fields):
-            return any(has_leaf(inner, holds) for _, inner in fields)
+            inner_types = tuple(inner for _, inner in fields)
         case Primitive():
-            return holds(data_type)
+            inner_types = ()
+    for inner in inner_types:
+        yield from iterate_types(inner, with_keys=with_keys)
+
+
+def has_leaf(data_type: DataType, holds: Callable[[Primitive], bool]) -> bool:
+    """Whether `holds` is true of a primitive at any depth, except in keys of maps."""
+    return any(isinstance(leaf, Primitive) and holds(leaf) for leaf in iterate_types(data_type, with_keys=False))
 
 
 def has_other_keys(data_type: DataType) -> bool:
     """Whether a map at any depth has keys that are no texts."""
-    match data_type:
-        case Array(element):
-            return has_other_keys(element)
-        case Map(key, value):
-            return key != Primitive("STRING") or has_other_keys(value)
-        case Struct(fields):
-            return any(has_other_keys(inner) for _, inner in fields)
-        case Primitive():
-            return False
+    types = iterate_types(data_type, with_keys=False)
+    return any(isinstance(part, Map) and part.key != Primitive("STRING") for part in types)
 
 
 def list_full_names(data_type: DataType, path: str = "") -> Iterator[str]:

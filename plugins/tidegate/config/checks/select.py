@@ -3,12 +3,10 @@
 import re
 from collections.abc import Mapping
 
-from tidegate.config.destinations.declared_columns import find_type
 from tidegate.config.destinations.registry import get_destination, list_titles
-from tidegate.config.models.pipeline import PipelineModel, TableModel
-from tidegate.config.parsing.problems import Problems, suggest_closest
+from tidegate.config.models.table_entry import TableEntry, find_type
+from tidegate.config.parsing.problems import suggest_closest
 from tidegate.config.parsing.select_statement import parse_select
-from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.formats.registry import get_format
 from tidegate.schema.data_types import (
     BINARY_NUMBERS,
@@ -70,62 +68,32 @@ def _can_cast_key(source: DataType, target: DataType) -> bool:
     return not may_be_null and can_cast(source, target, PART_TARGETS)
 
 
-def check_select(
-    table: TableModel, record: set[str] | None, keys: set[str], path: KeyPath, findings: Problems
-) -> set[str] | None:
+def check_select(entry: TableEntry, record: set[str] | None) -> set[str] | None:
     """The names of the table's columns as `select` makes them, without case; None without a usable one.
 
     `record`: names of a decoded record's columns, None where the pipeline file does not tell them.
     """
-    select_path = (*path, "select")
-    select = _try_parse_select(table, select_path, findings)
+    table = entry.table
+    if table.select is not None:
+        entry.findings.run_check((*entry.path, "select"), parse_select, table.select)
+    select = entry.select
     if select is None:
         return None
     if record is not None:
-        _check_reads(select, record | {field.name for field in RECORD_FIELDS}, select_path, findings)
+        known_columns = record | {field.name for field in RECORD_FIELDS}
+        reads = [name for item in select.items for name in (*item.reads, *item.excluded_columns)]
+        for name in dict.fromkeys((*reads, *select.reads)):
+            if name.casefold() not in known_columns:
+                entry.add("select", f"{name} is not a column of the record; {suggest_closest(name, known_columns)}")
         sequence_columns = {name.casefold() for name in table.sequence_by} - set(find_derived_columns(select))
-        _check_passed_columns(
-            select, record, {"key.fields": keys, "sequence_by": sequence_columns}, select_path, findings
-        )
-    derived_columns = _list_derived_columns(select, record or set())
-    _check_derived_columns(table, derived_columns, select_path, findings)
-    return set(derived_columns)
-
-
-def check_types_of_select(table: TableModel, record: Struct, path: KeyPath, findings: Problems) -> None:
-    """Missing fields, and casts that Spark refuses; `record` has the known types."""
-    select_path = (*path, "select")
-    select = _try_parse_select(table, select_path, None)
-    for item in (item for item in (select.items if select is not None else ()) if not item.is_joined):
-        column = item.path or _find_cast_column(item, select.alias if select is not None else "")
-        data_type = find_type(record, column) if column else None
-        if isinstance(data_type, str):
-            findings.add(select_path, f"{'.'.join(column)}: {data_type}")
-        elif data_type is not None and item.sql and not can_cast(data_type, parse_type(item.type)):
-            problem = f"{'.'.join(column)} is {format_type(data_type)}, which Spark casts to no {item.type}"
-            remedy = "cast it to another type, or its parts one by one, e.g. by transform or map_from_entries"
-            findings.add(select_path, f"{problem}; {remedy}")
-
-
-def _find_cast_column(item: Item, alias: str) -> tuple[str, ...]:
-    """The path of the record's column that is cast; empty for anything else."""
-    if not re.fullmatch(rf"(?:{STEP_REGEX})(?:\.(?:{STEP_REGEX}))*", item.sql):
-        return ()
-    steps = split_path(item.sql)
-    return steps[1:] if len(steps) > 1 and steps[0].casefold() == alias.casefold() else steps
-
-
-def _check_passed_columns(
-    select: Select, record: set[str], needed: Mapping[str, set[str]], select_path: KeyPath, findings: Problems
-) -> None:
-    passed_columns = list_passed_columns(select, [Field(name, "STRING") for name in record])
-    for setting, names in needed.items():
-        changed_columns = sorted(names & record - passed_columns)
-        if changed_columns:
-            problem = (
-                f"leaves out or changes {', '.join(changed_columns)} of {setting}, by which rows are found and ordered"
-            )
-            findings.add(select_path, f"{problem}; select such columns as they are")
+        passed_columns = list_passed_columns(select, [Field(name, "STRING") for name in record])
+        for setting, names in (("key.fields", {*entry.key_names}), ("sequence_by", sequence_columns)):
+            if changed := ", ".join(sorted(names & record - passed_columns)):
+                problem = f"leaves out or changes {changed} of {setting}, by which rows are found and ordered"
+                entry.add("select", f"{problem}; select such columns as they are")
+    columns = _list_derived_columns(select, record or set())
+    _check_derived_columns(entry, columns)
+    return set(columns)
 
 
 def _list_derived_columns(select: Select, record: set[str]) -> list[str]:
@@ -137,58 +105,58 @@ def _list_derived_columns(select: Select, record: set[str]) -> list[str]:
     ]
 
 
-def _check_derived_columns(table: TableModel, columns: list[str], select_path: KeyPath, findings: Problems) -> None:
+def _check_derived_columns(entry: TableEntry, columns: list[str]) -> None:
+    table = entry.table
     twice = sorted({name for name in columns if columns.count(name) > 1})
     if twice:
-        findings.add(select_path, f"makes two columns of one name: {', '.join(twice)}; rename one with AS")
+        entry.add("select", f"makes two columns of one name: {', '.join(twice)}; rename one with AS")
     if table.deletes == "soft" and table.deleted_column.casefold() in columns:
-        findings.add(
-            select_path, f"makes the column {table.deleted_column}, which soft deletes set; name another with AS"
-        )
-    history_columns = list(table.history_columns.model_dump().values()) if table.history == "scd2" else []
-    for name in history_columns:
+        problem = f"makes the column {table.deleted_column}, which soft deletes set; name another with AS"
+        entry.add("select", problem)
+    for name in entry.history_names:
         if name.casefold() in columns:
-            findings.add(
-                select_path, f"makes the column {name}, which history adds; name another with AS, or in history_columns"
-            )
+            problem = f"makes the column {name}, which history adds; name another with AS, or in history_columns"
+            entry.add("select", problem)
 
 
-def _check_reads(select: Select, known_columns: set[str], select_path: KeyPath, findings: Problems) -> None:
-    reads = [name for item in select.items for name in (*item.reads, *item.excluded_columns)]
-    for name in dict.fromkeys((*reads, *select.reads)):
-        if name.casefold() not in known_columns:
-            findings.add(select_path, f"{name} is not a column of the record; {suggest_closest(name, known_columns)}")
+def check_types_of_select(entry: TableEntry, record: Struct) -> None:
+    """Missing fields, and casts that Spark refuses; `record` has the known types."""
+    if entry.select is None:
+        return
+    for item in (item for item in entry.select.items if not item.is_joined):
+        column = item.path or _find_cast_column(item, entry.select.alias)
+        data_type = find_type(record, column) if column else None
+        if isinstance(data_type, str):
+            entry.add("select", f"{'.'.join(column)}: {data_type}")
+        elif data_type is not None and item.sql and not can_cast(data_type, parse_type(item.type)):
+            problem = f"{'.'.join(column)} is {format_type(data_type)}, which Spark casts to no {item.type}"
+            remedy = "cast it to another type, or its parts one by one, e.g. by transform or map_from_entries"
+            entry.add("select", f"{problem}; {remedy}")
 
 
-def check_selects(model: PipelineModel, catalogs: Mapping[str, Catalog | str], findings: Problems) -> None:
+def _find_cast_column(item: Item, alias: str) -> tuple[str, ...]:
+    """The path of the record's column that is cast; empty for anything else."""
+    if not re.fullmatch(rf"(?:{STEP_REGEX})(?:\.(?:{STEP_REGEX}))*", item.sql):
+        return ()
+    steps = split_path(item.sql)
+    return steps[1:] if len(steps) > 1 and steps[0].casefold() == alias.casefold() else steps
+
+
+def check_selects(entries: list[TableEntry], catalogs: Mapping[str, Catalog | str]) -> None:
     """Dimension tables that cannot be joined, and records with unknown columns."""
-    own_tables = {table.name.casefold() for table in model.tables}
-    for index, table in enumerate(model.tables):
-        path: KeyPath = ("tables", index, "select")
-        value = table.value or model.source.value
-        select = _try_parse_select(table, path, None)
-        if select is None:
+    own_tables = {entry.table.name.casefold() for entry in entries}
+    for entry in entries:
+        if entry.select is None:
             continue
-        if value.schema_ is None and not get_format(value.format).describes_itself:
-            findings.add(
-                path, "needs value.schema: the table's columns are made by it, so they do not tell the record's"
-            )
-        for dimension in select.dimensions:
+        if entry.value.schema_ is None and not get_format(entry.value.format).describes_itself:
+            problem = "needs value.schema: the table's columns are made by it, so they do not tell the record's"
+            entry.add("select", problem)
+        for dimension in entry.select.dimensions:
             catalog = catalogs.get(dimension.table.partition(".")[0])
             if not isinstance(catalog, Catalog) or not get_destination(catalog).is_joinable:
                 titles = list_titles(lambda destination: destination.is_joinable)
-                findings.add(path, f"joins {dimension.table}, which is in no {titles} catalog of catalogs.yaml")
+                entry.add("select", f"joins {dimension.table}, which is in no {titles} catalog of catalogs.yaml")
             elif dimension.table.casefold() in own_tables:
-                problem = (
-                    f"joins {dimension.table}, a table of this pipeline: what it holds depends on where batches are cut"
-                )
-                findings.add(path, f"{problem}; write it with another pipeline")
-
-
-def _try_parse_select(table: TableModel, select_path: KeyPath, findings: Problems | None) -> Select | None:
-    try:
-        return None if table.select is None else parse_select(table.select)
-    except ValueError as fault:
-        if findings is not None:
-            findings.add(select_path, str(fault))
-        return None
+                problem = f"joins {dimension.table}, a table of this pipeline"
+                reason = "what it holds depends on where batches are cut; write it with another pipeline"
+                entry.add("select", f"{problem}: {reason}")

@@ -11,7 +11,6 @@ from tidegate.config.models.settings import check_topic_name
 from tidegate.config.parsing.ddl import parse_columns
 from tidegate.config.parsing.problems import Problems, refuse_secrets, suggest_closest
 from tidegate.config.parsing.yaml_document import KeyPath
-from tidegate.errors import ConfigurationError
 from tidegate.formats.registry import get_format
 from tidegate.redaction import has_secret, is_secret_name
 from tidegate.schema.data_types import Column
@@ -52,13 +51,13 @@ def check_java_pattern(text: str) -> None:
 
 
 ADDRESS_PATTERN = re.compile(r"\s*[^\s@/,:]+:\d+(\s*,\s*[^\s@/,:]+:\d+)*\s*")  # brokers, as bootstrap.servers has them
-PRODUCT_SETTINGS = (
-    "group.id",
-    "enable.auto.commit",
-    "enable.auto.offset.store",
-    "isolation.level",
-    "auto.offset.reset",
-)
+PRODUCT_SETTINGS = {
+    "group.id": "set by the product; use source.group instead",
+    "isolation.level": "set by the product; use source.isolation instead",
+    "enable.auto.commit": "set by the product; leave it out",
+    "enable.auto.offset.store": "set by the product; leave it out",
+    "auto.offset.reset": "set by the product; leave it out",
+}
 JAVA_SETTINGS = {
     "sasl.jaas.config": "sasl.username, and the password in a connection",
     "ssl.truststore.location": "ssl.ca.location",
@@ -69,7 +68,10 @@ JAVA_SETTINGS = {
 
 def check_source(model: PipelineModel, findings: Problems) -> None:
     _check_topics(model, findings)
-    _check_start(model, findings)
+    start = model.source.start
+    for topic in start.offsets if isinstance(start, StartOffsets) else ():
+        if unread := explain_unread_topic(topic, model.source):
+            findings.add(("source", "start", "offsets", topic), unread)
     check_kafka(model.source.kafka, ("source", "kafka"), findings)
     if model.heartbeat.kafka is not None:
         check_kafka(model.heartbeat.kafka, ("heartbeat", "kafka"), findings)
@@ -87,7 +89,7 @@ def _check_errors(model: PipelineModel, findings: Problems) -> None:
         return
     if source.errors.tolerance != "all":
         findings.add(path, "with errors.tolerance: none no record is set aside; write all, or leave the topic out")
-    check_topic(path, topic, findings)
+    findings.run_check(path, check_topic_name, topic)
     if topic in source.topics or (source.topic_pattern is not None and match_topic(source.topic_pattern, topic)):
         findings.add(path, "this pipeline reads that topic; choose another one for what it cannot read")
 
@@ -102,18 +104,10 @@ def _check_topics(model: PipelineModel, findings: Problems) -> None:
         findings.add(("source", "topics"), "no topic to read; list topics or give topic_pattern")
     sends_to_source = model.heartbeat.produce and model.heartbeat.kafka in (None, source.kafka)
     for index, topic in enumerate(source.topics):
-        check_topic(("source", "topics", index), topic, findings)
+        findings.run_check(("source", "topics", index), check_topic_name, topic)
         if sends_to_source and topic == model.heartbeat.topic:
             findings.add(("heartbeat", "topic"), "the pipeline reads this topic; heartbeats need another one")
     findings.add_repeats(("source", "topics"), source.topics)
-
-
-def check_topic(path: KeyPath, name: str, findings: Problems) -> None:
-    """Whether Kafka takes the name."""
-    try:
-        check_topic_name(name)
-    except ValueError as fault:
-        findings.add(path, str(fault))
 
 
 def explain_unread_topic(topic: str, source: SourceModel) -> str:
@@ -134,10 +128,7 @@ def check_pattern(path: KeyPath, pattern: str, findings: Problems) -> None:
     """Whether it compiles, and a topic's name can match."""
     if not pattern.strip():
         findings.add(path, "empty, so it matches no topic; write e.g. 'shop\\.public\\..*', or leave it out")
-    try:
-        compile_pattern(pattern)
-    except ValueError as fault:
-        findings.add(path, str(fault))
+    findings.run_check(path, compile_pattern, pattern)
 
 
 def match_topic(pattern: str, topic: str) -> bool | None:
@@ -146,14 +137,6 @@ def match_topic(pattern: str, topic: str) -> bool | None:
         return compile_pattern(pattern).fullmatch(topic) is not None
     except ValueError:
         return None
-
-
-def _check_start(model: PipelineModel, findings: Problems) -> None:
-    start = model.source.start
-    for topic in start.offsets if isinstance(start, StartOffsets) else ():
-        unread = explain_unread_topic(topic, model.source)
-        if unread:
-            findings.add(("source", "start", "offsets", topic), unread)
 
 
 def check_kafka(kafka: str | dict[str, str], path: KeyPath, findings: Problems) -> None:
@@ -169,39 +152,22 @@ def check_kafka(kafka: str | dict[str, str], path: KeyPath, findings: Problems) 
         return
     if not has_addresses(kafka):
         findings.add(path, "bootstrap.servers is missing; write e.g. {bootstrap.servers: 'localhost:9092'}")
-    _check_java_settings(kafka, path, findings)
+    findings.run_check(path, to_java_settings, kafka)
     for name in ADDRESS_SETTINGS:
         if name in kafka and (problem := explain_addresses({name: kafka[name]})) is not None:
             findings.add((*path, name), problem)
-    for name in kafka:
-        if kafka[name] and not kafka[name].strip() and name not in ADDRESS_SETTINGS:
+    for name, value in kafka.items():
+        if value and not value.strip() and name not in ADDRESS_SETTINGS:
             findings.add((*path, name), "nothing but blanks; write a value, or leave it out")
-        elif (is_secret_name(name) or has_secret(kafka[name])) and name not in JAVA_SETTINGS:
-            findings.add(
-                (*path, name),
-                f"a secret in a file; put it into an Airflow connection and name that in {'.'.join(map(str, path))}",
-            )
+        elif (is_secret_name(name) or has_secret(value)) and name not in JAVA_SETTINGS:
+            place = ".".join(map(str, path))
+            problem = f"a secret in a file; put it into an Airflow connection and name that in {place}"
+            findings.add((*path, name), problem)
         elif name in PRODUCT_SETTINGS:
-            setting = (
-                "source.group" if name == "group.id" else "source.isolation" if name == "isolation.level" else "nothing"
-            )
-            findings.add(
-                (*path, name),
-                f"set by the product; use {setting} instead"
-                if setting != "nothing"
-                else "set by the product; leave it out",
-            )
+            findings.add((*path, name), PRODUCT_SETTINGS[name])
         elif name in JAVA_SETTINGS:
-            findings.add(
-                (*path, name), f"a name of the Java client; librdkafka's words are used here: {JAVA_SETTINGS[name]}"
-            )
-
-
-def _check_java_settings(kafka: dict[str, str], path: KeyPath, findings: Problems) -> None:
-    try:
-        to_java_settings(kafka)
-    except ConfigurationError as fault:
-        findings.add(path, str(fault))
+            problem = f"a name of the Java client; librdkafka's words are used here: {JAVA_SETTINGS[name]}"
+            findings.add((*path, name), problem)
 
 
 def _check_metadata(model: PipelineModel, findings: Problems) -> None:
@@ -219,41 +185,26 @@ def _check_metadata(model: PipelineModel, findings: Problems) -> None:
                 findings.add(path, f"{problem}; write {kinds}, and cast it in select")
 
 
-def check_key_columns(key: KeyModel, path: KeyPath, findings: Problems) -> tuple[Column, ...] | None:
-    """The columns of the key's schema, None without a usable one; notes problems of the key."""
-    columns = read_schema(key.schema_, (*path, "schema"), findings)
+def check_key_columns(key: KeyModel, path: KeyPath, findings: Problems) -> None:
+    """Problems of the key's own schema, fields and format."""
+    columns = _read_schema(key.schema_, path, findings)
     findings.add_repeats((*path, "fields"), [name.casefold() for name in key.fields])
+    names = None if columns is None else {column.name for column in columns}
     for index, name in enumerate(key.fields):
         if not name:
             findings.add((*path, "fields", index), "a field without a name; name it")
-    if columns is not None:
-        names = {column.name for column in columns}
-        for index, name in enumerate(key.fields):
-            if name not in names:
-                findings.add(
-                    (*path, "fields", index), f"not a column of key.schema ({', '.join(sorted(names))}); add it there"
-                )
+        if names is not None and name not in names:
+            problem = f"not a column of key.schema ({', '.join(sorted(names))}); add it there"
+            findings.add((*path, "fields", index), problem)
     if get_format(key.format).only_column is not None and len(key.fields) > 1:
         findings.add((*path, "fields"), f"a key of format {key.format} is one value; give one field or use format json")
     check_format(key, columns, path, findings)
-    return columns
 
 
-def check_value(
-    value: ValueModel, path: KeyPath, findings: Problems, metadata: Mapping[str, str]
-) -> tuple[Column, ...] | None:
-    """The value's columns, None without a usable schema; `metadata`: those beside them."""
-    columns = read_schema(value.schema_, (*path, "schema"), findings)
-    check_format(value, columns, path, findings, metadata)
-    return columns
+def check_value(value: ValueModel, path: KeyPath, findings: Problems, metadata: Mapping[str, str]) -> None:
+    """Problems of the value's own schema and format; `metadata`: the columns beside it."""
+    check_format(value, _read_schema(value.schema_, path, findings), path, findings, metadata)
 
 
-def read_schema(ddl: str | None, path: KeyPath, findings: Problems) -> tuple[Column, ...] | None:
-    """Columns of a DDL text; notes a mistake and returns None."""
-    if ddl is None:
-        return None
-    try:
-        return parse_columns(ddl)
-    except ValueError as fault:
-        findings.add(path, str(fault))
-        return None
+def _read_schema(ddl: str | None, path: KeyPath, findings: Problems) -> tuple[Column, ...] | None:
+    return None if ddl is None else findings.run_check((*path, "schema"), parse_columns, ddl)

@@ -1,21 +1,27 @@
-"""Checks the destination side of a pipeline file as a whole: names, topics, keys and conditions of its tables."""
+"""Checks the destination side of a pipeline file: names, topics, keys, conditions, and what destinations can do."""
 
 import re
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from typing import Any
 
-from tidegate.config.checks.source import check_java_pattern, explain_unread_topic, match_topic, read_schema
-from tidegate.config.destinations.registry import DESTINATIONS, SPARK_DESTINATION, get_destination
-from tidegate.config.models.pipeline import BY_TOPIC, PipelineModel, TableModel
-from tidegate.config.models.sequence_groups import needs_no_offsets
+from tidegate.config.checks.sequence import needs_no_offsets
+from tidegate.config.checks.source import check_java_pattern, explain_unread_topic, match_topic
+from tidegate.config.destinations.registry import DESTINATIONS, SPARK_DESTINATION, get_destination, list_titles
+from tidegate.config.models.pipeline import BY_TOPIC, PipelineModel
+from tidegate.config.models.table_entry import TableEntry
 from tidegate.config.parsing.ddl import check_audit, check_condition
 from tidegate.config.parsing.problems import Problems, format_key_path, refuse_secrets, suggest_closest
 from tidegate.config.parsing.yaml_document import KeyPath
+from tidegate.model.backfill import ID_DIGITS
 from tidegate.model.resource_names import get_branch_suffix
 from tidegate.spec.pipeline import Catalog
-from tidegate.spec.table_template import FIELD_PATTERN, is_template, split_template
+from tidegate.spec.table_template import FIELD_PATTERN, MAX_NAME_CHARACTERS, is_template, split_template
 
+Catalogs = Mapping[str, Catalog | str]
+NAMESPACE_PATTERN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*(\.[A-Za-z0-9_][A-Za-z0-9_-]*)*")
+NAME_PART_PATTERN = re.compile(r"[^.`'\"/\\\s\x00-\x1f]+")
+MIN_NAME_PARTS = 3
+SHOWN_NAME_CHARACTERS = 60
 # Key -> the values that work today. Delete a line, or add a value to it, and the feature is on.
 SUPPORTED_VALUES: dict[str, tuple[Any, ...]] = {"tables.strategy": ("merge",)}
 
@@ -47,116 +53,108 @@ def _list_children(data: Any, path: str) -> list[tuple[Any, Any]]:
     return list(enumerate(data)) if isinstance(data, list) else []
 
 
-NAMESPACE_PATTERN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*(\.[A-Za-z0-9_][A-Za-z0-9_-]*)*")
-
-
-def check_templates(model: PipelineModel, findings: Problems) -> None:
-    """Problems of name templates, and of their keys where there is none."""
-    template_count = 0
-    for index, table in enumerate(model.tables):
-        path: KeyPath = ("tables", index)
-        if is_template(table.name):
-            template_count += 1
-            if template_count > 1:
-                findings.add((*path, "name"), "a second name template; a pipeline has at most one, make two pipelines")
-            _check_template(model, table, path, findings)
-        elif table.namespaces:
-            findings.add((*path, "namespaces"), "only for a name with a {field} in it; leave it out")
-
-
-def _check_template(model: PipelineModel, table: TableModel, path: KeyPath, findings: Problems) -> None:
-    catalog, _, identifier = table.name.partition(".")
-    namespace, _ = split_template(identifier)
-    if is_template(catalog):
-        findings.add((*path, "name"), "the catalog must be a fixed name; write e.g. lake.shop.{type}")
-    if is_template(namespace) and not table.namespaces:
-        findings.add((*path, "namespaces"), f"missing: name={table.name} may lead anywhere; list those it may lead to")
-    for place, name in enumerate(table.namespaces):
-        if name.lower() != name or not NAMESPACE_PATTERN.fullmatch(name):
-            findings.add(
-                (*path, "namespaces", place), "not a namespace; lower-case letters, digits, underscore, dash and dots"
-            )
-    if not is_template(namespace) and table.namespaces and table.namespaces != [namespace]:
-        wrong = f"the name has the namespace {namespace} in it; put a {{field}} there, or leave this out"
-        findings.add((*path, "namespaces"), wrong)
-    if model.source.errors.tolerance != "none":
-        problem = (
-            "all is not available beside a name template: a record that names no table has nowhere to be set aside"
-        )
-        findings.add(("source", "errors", "tolerance"), f"{problem}; write none")
-    value = table.value or model.source.value
-    columns = read_schema(value.schema_, (*path, "value", "schema"), findings)
-    if columns is None:
-        findings.add((*path, "name"), "needs value.schema: there is no table yet to take the columns from")
-        return
-    names = {column.name for column in columns} | set(model.source.metadata) | {"topic"}
-    for field in FIELD_PATTERN.findall(table.name):
-        if field.casefold() not in {name.casefold() for name in names}:
-            findings.add((*path, "name"), f"{{{field}}} is not a column of the value; {suggest_closest(field, names)}")
-
-
-NAME_PART_PATTERN = re.compile(r"[^.`'\"/\\\s\x00-\x1f]+")
-
-
 def check_tables(
-    pipeline: str, model: PipelineModel, catalogs: Mapping[str, Catalog | str], findings: Problems
+    pipeline: str, model: PipelineModel, entries: list[TableEntry], catalogs: Catalogs, findings: Problems
 ) -> None:
     """A catalog given as text is one whose declaration is broken."""
-    if not model.tables:
+    if not entries:
         findings.add(("tables",), "no table to write; add e.g. - name: lake.shop.orders")
-    for index, table in enumerate(model.tables):
-        path: KeyPath = ("tables", index)
-        check_table_name(table.name, (*path, "name"), catalogs, findings)
-        properties = (*path, "create", "properties")
+    for entry in entries:
+        table = entry.table
+        check_table_name(table.name, (*entry.path, "name"), catalogs, findings)
+        properties = (*entry.path, "create", "properties")
         refuse_secrets(table.create.properties, properties, findings, "the catalog's connection")
-        _check_modes(table, model, path, findings)
-        _check_branch(table, path, findings)
-        _check_feeding_topics(table, model, path, findings)
-        _check_topic_in_key(table, model, path, findings)
+        _check_modes(entry)
+        _check_branch(entry)
+        _check_feeding_topics(entry)
+        _check_topic_in_key(entry)
         if table.route is not None and table.route.pattern is not None:
-            _note_fault(check_java_pattern, table.route.pattern, (*path, "route", "pattern"), findings)
+            path = (*entry.path, "route", "pattern")
+            findings.run_check(path, check_java_pattern, table.route.pattern)
         for word, condition in (("when", table.when), ("delete_when", table.delete_when)):
             if condition is not None:
-                _note_fault(check_condition, condition, (*path, word), findings)
-        _check_when_false(table, model, path, findings)
-        _check_added_columns(table, model, path, findings)
-        in_spark = get_destination(catalogs.get(table.name.partition(".")[0])) is SPARK_DESTINATION
+                findings.run_check((*entry.path, word), check_condition, condition)
+        _check_when_false(entry)
+        _check_added_columns(entry)
+        in_spark = get_destination(catalogs.get(entry.catalog_name)) is SPARK_DESTINATION
         for number, audit in enumerate(table.audits):
-            _note_fault(partial(check_audit, in_spark=in_spark), audit, (*path, "audits", number), findings)
-    check_templates(model, findings)
-    _check_collisions(pipeline, model, findings)
+            findings.run_check((*entry.path, "audits", number), check_audit, audit, in_spark)
+    _check_templates(entries)
+    _check_collisions(pipeline, entries)
     _check_every_topic_is_used(model, findings)
 
 
-def _check_added_columns(table: TableModel, model: PipelineModel, path: KeyPath, findings: Problems) -> None:
+def _check_templates(entries: list[TableEntry]) -> None:
+    templates = [entry for entry in entries if is_template(entry.table.name)]
+    for entry in entries:
+        if entry in templates[1:]:
+            entry.add("name", "a second name template; a pipeline has at most one, make two pipelines")
+        if entry in templates:
+            _check_template(entry)
+        elif entry.table.namespaces:
+            entry.add("namespaces", "only for a name with a {field} in it; leave it out")
+
+
+def _check_template(entry: TableEntry) -> None:
+    table = entry.table
+    source = entry.model.source
+    namespace, _ = split_template(table.name.partition(".")[2])
+    if is_template(entry.catalog_name):
+        entry.add("name", "the catalog must be a fixed name; write e.g. lake.shop.{type}")
+    if is_template(namespace) and not table.namespaces:
+        entry.add("namespaces", f"missing: name={table.name} may lead anywhere; list those it may lead to")
+    for place, name in enumerate(table.namespaces):
+        if name.lower() != name or not NAMESPACE_PATTERN.fullmatch(name):
+            problem = "not a namespace; lower-case letters, digits, underscore, dash and dots"
+            entry.add(("namespaces", place), problem)
+    if not is_template(namespace) and table.namespaces and table.namespaces != [namespace]:
+        wrong = f"the name has the namespace {namespace} in it; put a {{field}} there, or leave this out"
+        entry.add("namespaces", wrong)
+    if source.errors.tolerance != "none":
+        problem = "all is not available beside a name template"
+        reason = "a record that names no table has nowhere to be set aside; write none"
+        entry.findings.add(("source", "errors", "tolerance"), f"{problem}: {reason}")
+    if entry.value_columns is None:
+        entry.add("name", "needs value.schema: there is no table yet to take the columns from")
+        return
+    names = {column.name for column in entry.value_columns} | set(source.metadata) | {"topic"}
+    for field in FIELD_PATTERN.findall(table.name):
+        if field.casefold() not in {name.casefold() for name in names}:
+            entry.add("name", f"{{{field}}} is not a column of the value; {suggest_closest(field, names)}")
+
+
+def _check_added_columns(entry: TableEntry) -> None:
     """A table to which no record can add a column."""
-    value = table.value or model.source.value
-    at: KeyPath = (*path, "value") if table.value is not None else ("source", "value")
+    table = entry.table
+    value = entry.value
+    findings = entry.findings
     if value.unknown_fields != "add":
         if "infer" in value.model_fields_set:
-            findings.add((*at, "infer"), "of columns that records make; set unknown_fields: add, or leave it out")
+            problem = "of columns that records make; set unknown_fields: add, or leave it out"
+            findings.add((*entry.value_path, "infer"), problem)
         return
-    word = (*at, "unknown_fields")
+    path = (*entry.value_path, "unknown_fields")
     if value.json_ is not None and value.json_.registry is not None:
-        findings.add(word, "the registry's schema says which columns there are; leave json.registry out, or use warn")
+        findings.add(path, "the registry's schema says which columns there are; leave json.registry out, or use warn")
     if is_template(table.name):
-        findings.add(word, "tables that records name get no columns of them; declare value.schema")
+        findings.add(path, "tables that records name get no columns of them; declare value.schema")
     if table.select is not None:
-        findings.add(word, "select says which columns there are; declare value.schema, or leave select out")
+        findings.add(path, "select says which columns there are; declare value.schema, or leave select out")
     if not table.evolve.add_columns:
-        findings.add(word, "evolve.add_columns is false; allow it, or choose warn, refuse or ignore")
-    if model.source.verify_integrity and value.schema_ is None:
-        findings.add(word, "verify_integrity compares declared columns; name the fields of the key in value.schema")
-    made_names = [name for name in table.sequence_by if name not in model.source.metadata]
+        findings.add(path, "evolve.add_columns is false; allow it, or choose warn, refuse or ignore")
+    if entry.model.source.verify_integrity and value.schema_ is None:
+        findings.add(path, "verify_integrity compares declared columns; name the fields of the key in value.schema")
+    made_names = [name for name in table.sequence_by if name not in entry.model.source.metadata]
     if made_names and value.schema_ is None:
-        findings.add((*path, "sequence_by"), f"no record may have made {made_names[0]} yet; declare it in value.schema")
+        entry.add("sequence_by", f"no record may have made {made_names[0]} yet; declare it in value.schema")
 
 
-def check_table_name(name: str, path: KeyPath, catalogs: Mapping[str, Catalog | str], findings: Problems) -> None:
+def check_table_name(name: str, path: KeyPath, catalogs: Catalogs, findings: Problems) -> None:
     """A name that is no table's, or whose catalog cannot be used."""
     plain_name = FIELD_PATTERN.sub("x", name)
     parts = plain_name.split(".")
-    if is_template(plain_name) or len(parts) < 3 or not all(NAME_PART_PATTERN.fullmatch(part) for part in parts):
+    is_plain = not is_template(plain_name) and all(NAME_PART_PATTERN.fullmatch(part) for part in parts)
+    if not is_plain or len(parts) < MIN_NAME_PARTS:
         findings.add(path, "not a table's full name; write <catalog>.<namespace>.<table>, e.g. lake.shop.orders")
         return
     catalog = catalogs.get(parts[0])
@@ -169,58 +167,57 @@ def check_table_name(name: str, path: KeyPath, catalogs: Mapping[str, Catalog | 
         findings.add(path, f"catalog={parts[0]} type={catalog.type}: {format_unsupported(*DESTINATIONS)}")
 
 
-def _check_branch(table: TableModel, path: KeyPath, findings: Problems) -> None:
-    if table.branch != "main" and is_template(table.name):
-        findings.add((*path, "branch"), "not for a name that records fill in; give such tables' branches one by one")
-    if table.branch.startswith("tidegate_"):
-        findings.add((*path, "branch"), "branches of this beginning are the product's own; choose another name")
+def _check_branch(entry: TableEntry) -> None:
+    if entry.table.branch != "main" and is_template(entry.table.name):
+        entry.add("branch", "not for a name that records fill in; give such tables' branches one by one")
+    if entry.table.branch.startswith("tidegate_"):
+        entry.add("branch", "branches of this beginning are the product's own; choose another name")
 
 
-def _check_modes(table: TableModel, model: PipelineModel, path: KeyPath, findings: Problems) -> None:
-    key = table.key or model.source.key
-    if key.fields:
+def _check_modes(entry: TableEntry) -> None:
+    table = entry.table
+    fields_set = entry.key.model_fields_set
+    if entry.key.fields:
         return
-    fields_set = key.model_fields_set
     if fields_set and "fields" not in fields_set and table.upsert is None and table.delete is None:
-        findings.warn(
-            (*path, "key") if table.key else ("source", "key"),
+        entry.findings.warn(
+            entry.key_path,
             f"no key.fields, so every record is appended to {table.name} and no row is ever found by its key; give "
             "key.fields, or key.fields: [] if that is meant",
         )
     for word, is_enabled in (("upsert", table.upsert), ("delete", table.delete)):
         if is_enabled:
-            findings.add((*path, word), "needs a key to find the row by; give source.key.fields, or set it to false")
+            entry.add(word, "needs a key to find the row by; give source.key.fields, or set it to false")
     if table.delete_when is not None:
-        findings.add((*path, "delete_when"), "needs a key to find the row by; give source.key.fields, or leave it out")
+        entry.add("delete_when", "needs a key to find the row by; give source.key.fields, or leave it out")
 
 
-def _check_when_false(table: TableModel, model: PipelineModel, path: KeyPath, findings: Problems) -> None:
-    when_path = (*path, "when_false")
-    if table.when_false == "ignore":
+def _check_when_false(entry: TableEntry) -> None:
+    if entry.table.when_false == "ignore":
         return
-    if table.when is None:
-        findings.add(when_path, "says what a record does for which when does not hold, and there is no when; add it")
-    if not (bool((table.key or model.source.key).fields) if table.delete is None else table.delete):
-        findings.add(when_path, "deletes rows by their key; give key.fields and delete: true, or leave it out")
+    if entry.table.when is None:
+        problem = "says what a record does for which when does not hold, and there is no when; add it"
+        entry.add("when_false", problem)
+    if not entry.deletes:
+        entry.add("when_false", "deletes rows by their key; give key.fields and delete: true, or leave it out")
 
 
-def _check_feeding_topics(table: TableModel, model: PipelineModel, path: KeyPath, findings: Problems) -> None:
-    source = model.source
+def _check_feeding_topics(entry: TableEntry) -> None:
+    table = entry.table
+    source = entry.model.source
     for index, topic in enumerate(table.topics or []):
         unread = explain_unread_topic(topic, source)
         if unread:
-            findings.add((*path, "topics", index), unread)
-    findings.add_repeats((*path, "topics"), table.topics or [])
+            entry.add(("topics", index), unread)
+    entry.findings.add_repeats((*entry.path, "topics"), table.topics or [])
     if table.topics == []:
-        findings.add((*path, "topics"), "no topic feeds this table; leave the key out for all of source.topics")
-    keyed = bool((table.key or source.key).fields)
-    changes = any(keyed if word is None else word for word in (table.upsert, table.delete))
+        entry.add("topics", "no topic feeds this table; leave the key out for all of source.topics")
     feeding = set(source.topics if table.topics is None else table.topics)
     several = len(feeding) > 1 or (source.topic_pattern is not None and table.topics is None)
-    is_ordered = bool(table.sequence_by) or table.disjoint_keys or needs_no_offsets(table, model)
-    if changes and several and not is_ordered:
-        findings.add(
-            (*path, "topics") if table.topics else (*path, "name"),
+    is_ordered = bool(table.sequence_by) or table.disjoint_keys or needs_no_offsets(entry)
+    if (entry.upserts or entry.deletes) and several and not is_ordered:
+        entry.add(
+            "topics" if table.topics else "name",
             "several topics feed it, and records of one key in two topics have no order; "
             "give each topic its own table, or set disjoint_keys: by-topic to make the topic a part of the key, or "
             "true if they never share a key"
@@ -228,20 +225,50 @@ def _check_feeding_topics(table: TableModel, model: PipelineModel, path: KeyPath
         )
 
 
-def _check_topic_in_key(table: TableModel, model: PipelineModel, path: KeyPath, findings: Problems) -> None:
-    if table.disjoint_keys != BY_TOPIC:
+def _check_topic_in_key(entry: TableEntry) -> None:
+    if entry.table.disjoint_keys != BY_TOPIC:
         return
-    path = (*path, "disjoint_keys")
-    key = table.key or model.source.key
-    column = table.find_topic_in_key(model.source.metadata)
+    word = "disjoint_keys"
+    key = entry.key
+    column = entry.topic_column
     if column is None:
-        findings.add(path, "the topic needs a column to be a part of the key; add source.metadata: {topic: topic}")
+        entry.add(word, "the topic needs a column to be a part of the key; add source.metadata: {topic: topic}")
     elif column.casefold() in {name.casefold() for name in key.fields}:
-        findings.add(path, f"key.fields has a {column} of its own; give the topic another column in source.metadata")
+        entry.add(word, f"key.fields has a {column} of its own; give the topic another column in source.metadata")
     if not key.fields:
-        findings.add(path, "there is no key that the topic could be a part of; give key.fields, or leave it out")
+        entry.add(word, "there is no key that the topic could be a part of; give key.fields, or leave it out")
     if key.into is not None:
-        findings.add(path, "the topic is no part of the struct that key.into makes; use key.prefix in place of it")
+        entry.add(word, "the topic is no part of the struct that key.into makes; use key.prefix in place of it")
+
+
+def _check_collisions(pipeline: str, entries: list[TableEntry]) -> None:
+    names = [entry.table.name.casefold() for entry in entries]
+    product_tables = {name.casefold() for name in _list_product_tables(pipeline, entries)}
+    for entry, name in zip(entries, names, strict=True):
+        first = names.index(name)
+        if name and first < entry.index:
+            entry.add("name", f"the same destination as tables[{first}]; keep one of them")
+        inside = next((other for other in names if other.startswith(f"{name}.")), None)
+        if inside is not None:
+            problem = f"also the namespace of {inside}, whose files would lie among its own; rename one of the two"
+            entry.add("name", problem)
+        if name in product_tables:
+            entry.add("name", "the product makes a table of this name for itself; rename the destination")
+
+
+def _list_product_tables(pipeline: str, entries: list[TableEntry]) -> list[str]:
+    """Full names of the tables that the product keeps beside the destinations."""
+    names = list[str]()
+    for entry in entries:
+        table = entry.table
+        memory = "changes" if table.history == "scd2" else "deletes"
+        suffixes = {f"{pipeline}{entry.model.merge.intermediate_suffix}", "deletes", "tidegate_position", memory}
+        suffixes.add(f"{get_branch_suffix(table.branch)}{memory}")
+        names += [f"{table.name}_{suffix}" for suffix in suffixes]
+    if entries and "." in entries[0].table.name:
+        namespace = entries[0].table.name.rsplit(".", 1)[0]
+        names += [f"{namespace}.tidegate_{pipeline}_{kind}" for kind in ("batches", "dead_letters")]
+    return names
 
 
 def _check_every_topic_is_used(model: PipelineModel, findings: Problems) -> None:
@@ -254,44 +281,56 @@ def _check_every_topic_is_used(model: PipelineModel, findings: Problems) -> None
             findings.add(("source", "topics", index), "feeds no table; name it in tables[].topics or drop it")
 
 
-def _note_fault(check: Callable[[str], object], text: str, path: KeyPath, findings: Problems) -> None:
-    try:
-        check(text)
-    except ValueError as fault:
-        findings.add(path, str(fault))
+def check_destinations(
+    pipeline: str, model: PipelineModel, entries: list[TableEntry], catalogs: Catalogs, findings: Problems
+) -> None:
+    """What the tables of a pipeline file ask for and their destinations cannot do."""
+    declared = [catalogs.get(entry.catalog_name) for entry in entries]
+    known_catalogs = [catalog for catalog in declared if isinstance(catalog, Catalog)]
+    for entry, catalog in zip(entries, declared, strict=True):
+        destination = get_destination(catalog)
+        destination.check_table(entry, catalog if isinstance(catalog, Catalog) else None)
+        if isinstance(catalog, Catalog) and entry.table.branch != "main" and not destination.has_named_branches:
+            titles = list_titles(lambda destination: destination.has_named_branches)
+            entry.add("branch", f"not available for a {catalog.type} catalog; write to an {titles} table")
+        for other in DESTINATIONS.values():
+            for index, text in enumerate(entry.table.create.partition_by if other is not destination else ()):
+                if any(column in text.upper() for column in other.partition_columns):
+                    problem = f"{other.title}'s own column; name one of the table's"
+                    entry.add(("create", "partition_by", index), problem)
+        _check_name_lengths(entry, f"_{pipeline}{model.merge.intermediate_suffix}", destination.max_name_bytes)
+    destinations = {catalog.type: get_destination(catalog) for catalog in known_catalogs}
+    for kind, destination in destinations.items():
+        own = [catalog for catalog in known_catalogs if catalog.type == kind]
+        destination.check_pipeline(model, own, findings)
+    is_mixed = len(destinations) + (len(known_catalogs) < len(declared)) > 1
+    keeps_letters = all(destination.keeps_letters_of_others for destination in destinations.values())
+    if is_mixed and not keeps_letters and model.source.errors.tolerance != "none":
+        problem = "all needs every table in catalogs of one type: dead letters are written in the commit of their batch"
+        findings.add(("source", "errors", "tolerance"), f"{problem}; write none, or make two pipelines")
 
 
-def _check_collisions(pipeline: str, model: PipelineModel, findings: Problems) -> None:
-    names = [table.name.casefold() for table in model.tables]
-    product_tables = {
-        name.casefold()
-        for name in list_side_tables(pipeline, [t.name for t in model.tables], model.merge.intermediate_suffix)
-    }
-    product_tables |= {f"{table.name}_changes".casefold() for table in model.tables if table.history == "scd2"}
-    branched = [
-        (f"{table.name}_{get_branch_suffix(table.branch)}", table) for table in model.tables if table.branch != "main"
-    ]
-    product_tables |= {f"{name}{'changes' if t.history == 'scd2' else 'deletes'}".casefold() for name, t in branched}
-    for index, name in enumerate(names):
-        if name and name in names[:index]:
-            findings.add(
-                ("tables", index, "name"), f"the same destination as tables[{names.index(name)}]; keep one of them"
-            )
-        inside = next((other for other in names if other.startswith(f"{name}.")), None)
-        if inside is not None:
-            problem = f"also the namespace of {inside}, whose files would lie among its own; rename one of the two"
-            findings.add(("tables", index, "name"), problem)
-        if name in product_tables:
-            findings.add(
-                ("tables", index, "name"), "the product makes a table of this name for itself; rename the destination"
-            )
+def _check_name_lengths(entry: TableEntry, suffix: str, limit: int) -> None:
+    table = entry.table
+    if len(table.name.split(".")) < MIN_NAME_PARTS:
+        return  # no table's full name, which is told
+    is_named_by_records = is_template(table.name)
+    bare_name = "x" * MAX_NAME_CHARACTERS if is_named_by_records else table.name.rpartition(".")[2]
+    memory = get_branch_suffix(table.branch) + ("changes" if table.history == "scd2" else "deletes")
+    longest = max((f"{bare_name}{end}" for end in ("", suffix, f"_{memory}", "_tidegate_position")), key=_count_bytes)
+    way = "shorten the table's name, the pipeline's, or merge.intermediate_suffix"
+    backfill = _count_bytes(f"{bare_name}{suffix}_backfill_{'0' * ID_DIGITS}")
+    if _count_bytes(longest) > limit:
+        is_short = len(longest) <= SHOWN_NAME_CHARACTERS
+        shortened_name = longest if is_short else f"{longest[: SHOWN_NAME_CHARACTERS - 1]}…"
+        entry.add("name", f"bytes={_count_bytes(longest)} in the name {shortened_name}, limit={limit}; {way}")
+    elif backfill > limit and not is_named_by_records:
+        entry.findings.warn(
+            (*entry.path, "name"),
+            f"a backfill or a replay of {table.name} would fail: bytes={backfill} in the name of the table that it "
+            f"makes, limit={limit}; {way}",
+        )
 
 
-def list_side_tables(pipeline: str, destinations: list[str], suffix: str) -> list[str]:
-    """Full names of the tables that the product keeps beside `destinations`."""
-    names = [f"{name}_{pipeline}{suffix}" for name in destinations] + [f"{name}_deletes" for name in destinations]
-    names += [f"{name}_tidegate_position" for name in destinations]
-    if destinations and "." in destinations[0]:
-        namespace = destinations[0].rsplit(".", 1)[0]
-        names += [f"{namespace}.tidegate_{pipeline}_{kind}" for kind in ("batches", "dead_letters")]
-    return names
+def _count_bytes(name: str) -> int:
+    return len(name.encode())

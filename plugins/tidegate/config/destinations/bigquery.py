@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
@@ -19,17 +19,10 @@ from tidegate.adapters.bigquery.schema import (
 from tidegate.adapters.bigquery.types import to_bigquery_schema, to_bigquery_type, to_stored_type
 from tidegate.adapters.catalog_routing import OpenedDestination
 from tidegate.adapters.open_clients import OpenClients
-from tidegate.config.destinations.declared_columns import (
-    UNKNOWN_TYPE,
-    DeclaredColumn,
-    find_record_columns,
-    find_table_columns,
-    try_parse_columns,
-)
 from tidegate.config.destinations.destination import CatalogModel, CatalogProbe, DestinationType
-from tidegate.config.models.pipeline import PipelineModel, TableModel
+from tidegate.config.models.pipeline import PipelineModel
+from tidegate.config.models.table_entry import UNKNOWN_TYPE, DeclaredColumn, TableEntry
 from tidegate.config.parsing.problems import Problems
-from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.connections import Resolve
 from tidegate.errors import ConfigurationError, TidegateError
 from tidegate.lineage.dataset import Dataset, DatasetField, DatasetName
@@ -48,6 +41,7 @@ MIN_INTERVAL_SECONDS = -(-86_400 // MAX_LOADS_PER_DAY)
 MIN_THRESHOLD_RECORDS = 1_000  # below it an ordinary day of records is more than LOADS_A_DAY flushes
 MAX_PENDING = 1000  # each staged batch has a partition of its own, of 10,000
 PARTITION_OPTIONS = ("partition_expiration_days", "require_partition_filter")
+FLOATS_PROBLEM = "floating point, by which BigQuery finds no rows; use DECIMAL or another type"
 _UNCLUSTERED_TYPES = ("FLOAT64", "BYTES")
 _NAME_CATEGORIES = ("Pc", "Pd", "Zs")  # of Unicode, beside letters, marks and numbers
 
@@ -82,95 +76,78 @@ def _check_pipeline(model: PipelineModel, catalogs: Sequence[Catalog], findings:
         )
 
 
-def _check_table(
-    model: PipelineModel, table: TableModel, catalog: Catalog | None, path: KeyPath, findings: Problems
-) -> None:
+def _check_table(entry: TableEntry, catalog: Catalog | None) -> None:
+    table = entry.table
     if catalog is not None and not catalog.properties.get("staging"):
-        findings.add(
-            (*path, "name"),
-            f"catalog={catalog.name} has no staging in catalogs.yaml; give gs://bucket/prefix, or file:///folder",
-        )
-    namespace, _ = split_template(table.name.partition(".")[2])
+        problem = f"catalog={catalog.name} has no staging in catalogs.yaml"
+        entry.add("name", f"{problem}; give gs://bucket/prefix, or file:///folder")
     for index, name in enumerate(table.namespaces):
         if not DATASET_PATTERN.fullmatch(name):
-            findings.add((*path, "namespaces", index), "not a dataset's name: letters, digits and underscores")
-    literal_text = FIELD_PATTERN.sub("", namespace)
-    if "." in literal_text:
-        findings.add((*path, "name"), "BigQuery has one level of datasets; write <catalog>.<dataset>.<table>")
-    elif literal_text and not DATASET_PATTERN.fullmatch(literal_text):
-        problem = f"dataset={namespace}: BigQuery's datasets have letters, digits and underscores"
-        findings.add((*path, "name"), f"{problem}; name another one")
+            entry.add(("namespaces", index), "not a dataset's name: letters, digits and underscores")
+    _check_name(entry)
     if table.max_pending > MAX_PENDING:
-        findings.add((*path, "max_pending"), f"BigQuery has partitions for {MAX_PENDING} staged batches; lower it")
-    _check_history(model, table, path, findings)
-    _check_limits(model, table, path, findings)
-
-
-def _check_history(model: PipelineModel, table: TableModel, path: KeyPath, findings: Problems) -> None:
+        entry.add("max_pending", f"BigQuery has partitions for {MAX_PENDING} staged batches; lower it")
     # a row of history is made of several records: no record's time can place it
     by_ingestion = any(INGESTION_TIME_COLUMN in text.upper() for text in table.create.partition_by)
-    if table.history != "none" and by_ingestion and model.merge.partition_time == "record":
-        problem = (
-            "a row of history has no record's time to lie at; name a column, e.g. valid_from, or set "
-            "merge.partition_time: wall-clock"
-        )
-        findings.add((*path, "create", "partition_by", 0), problem)
+    if table.history != "none" and by_ingestion and entry.model.merge.partition_time == "record":
+        problem = "a row of history has no record's time to lie at"
+        remedy = "name a column, e.g. valid_from, or set merge.partition_time: wall-clock"
+        entry.add(("create", "partition_by", 0), f"{problem}; {remedy}")
+    _check_limits(entry)
 
 
-def _check_limits(model: PipelineModel, table: TableModel, path: KeyPath, findings: Problems) -> None:
-    key, key_path = (table.key, (*path, "key")) if table.key else (model.source.key, ("source", "key"))
-    value_path = (*path, "value") if table.value else ("source", "value")
-    columns_path = (*path, "select") if table.select is not None else (*value_path, "schema")
-    _check_table_name(table.name, (*path, "name"), findings)
-    key_columns = [DeclaredColumn((*key_path, "schema"), column) for column in try_parse_columns(key.schema_)]
-    declared_columns, is_whole = find_table_columns(model, table, path)
-    _check_columns([*key_columns, *declared_columns], findings)
-    columns = [declared.column for declared in declared_columns]
-    own_columns = [declared.column for declared in declared_columns if declared.path == columns_path]
-    _check_partial_updates(table, own_columns, path, findings)
-    if sum(_count_leaves(parse_type(column.type)) for column in columns) > MAX_COLUMNS:
-        findings.add(columns_path, f"BigQuery holds {MAX_COLUMNS} columns, fields of structs included")
-    record_columns, _ = find_record_columns(model, table, path)
-    types = {declared.column.name.casefold(): declared.column.type for declared in (*key_columns, *record_columns)}
-    types |= {column.name.casefold(): column.type for column in columns}
-    is_keyed = any(word is not False for word in (table.upsert, table.delete))
-    for index, name in enumerate(key.fields if is_keyed else []):
-        if _has_floats(parse_type(types.get(name.casefold(), UNKNOWN_TYPE))):
-            problem = "floating point, by which BigQuery finds no rows; use DECIMAL or another type"
-            findings.add((*key_path, "fields", index), problem)
-    for index, name in enumerate(table.sequence_by):
-        _check_sequence(types.get(name.casefold(), UNKNOWN_TYPE), (*path, "sequence_by", index), findings)
-    _check_layout(table, columns if is_whole else None, (*path, "create"), findings)
-
-
-def _check_table_name(name: str, path: KeyPath, findings: Problems) -> None:
-    table = split_template(name.partition(".")[2])[1]
-    kinds = {char: unicodedata.category(char) for char in FIELD_PATTERN.sub("", table)}
+def _check_name(entry: TableEntry) -> None:
+    namespace, table_name = split_template(entry.table.name.partition(".")[2])
+    literal_text = FIELD_PATTERN.sub("", namespace)
+    if "." in literal_text:
+        entry.add("name", "BigQuery has one level of datasets; write <catalog>.<dataset>.<table>")
+    elif literal_text and not DATASET_PATTERN.fullmatch(literal_text):
+        problem = f"dataset={namespace}: BigQuery's datasets have letters, digits and underscores"
+        entry.add("name", f"{problem}; name another one")
+    kinds = {char: unicodedata.category(char) for char in FIELD_PATTERN.sub("", table_name)}
     forbidden = sorted(char for char, kind in kinds.items() if kind[0] not in "LMN" and kind not in _NAME_CATEGORIES)
     if forbidden:
         problem = f"characters={' '.join(forbidden)}: a BigQuery table's name has letters, digits, _, - and blanks"
-        findings.add(path, f"{problem}; name another one")
+        entry.add("name", f"{problem}; name another one")
 
 
-def _check_sequence(kind: str, path: KeyPath, findings: Problems) -> None:
-    data_type = parse_type(kind)
-    # BigQuery and Spark order floating point in different ways
-    if _has_floats(data_type):
-        findings.add(path, "floating point, by which BigQuery finds no rows; use DECIMAL or another type")
-    elif not isinstance(data_type, Primitive):
-        findings.add(path, f"{kind}, by which BigQuery orders no rows; order by a column without parts")
+def _check_limits(entry: TableEntry) -> None:
+    table = entry.table
+    columns_path = (*entry.path, "select") if table.select is not None else (*entry.value_path, "schema")
+    key_columns = [DeclaredColumn((*entry.key_path, "schema"), column) for column in entry.key_columns or ()]
+    declared_columns, is_whole = entry.find_columns()
+    _check_columns([*key_columns, *declared_columns], entry.findings)
+    columns = [declared.column for declared in declared_columns]
+    _check_partial_updates(entry, [declared.column for declared in declared_columns if declared.path == columns_path])
+    if sum(_count_leaves(parse_type(column.type)) for column in columns) > MAX_COLUMNS:
+        entry.findings.add(columns_path, f"BigQuery holds {MAX_COLUMNS} columns, fields of structs included")
+    record_columns, _ = entry.find_record_columns()
+    types = {declared.column.name.casefold(): declared.column.type for declared in (*key_columns, *record_columns)}
+    types |= {column.name.casefold(): column.type for column in columns}
+    is_keyed = any(word is not False for word in (table.upsert, table.delete))
+    for index, name in enumerate(entry.key.fields if is_keyed else []):
+        if _has_floats(parse_type(types.get(name.casefold(), UNKNOWN_TYPE))):
+            entry.findings.add((*entry.key_path, "fields", index), FLOATS_PROBLEM)
+    for index, name in enumerate(table.sequence_by):
+        kind = types.get(name.casefold(), UNKNOWN_TYPE)
+        # BigQuery and Spark order floating point in different ways
+        if _has_floats(parse_type(kind)):
+            entry.add(("sequence_by", index), FLOATS_PROBLEM)
+        elif not isinstance(parse_type(kind), Primitive):
+            problem = f"{kind}, by which BigQuery orders no rows; order by a column without parts"
+            entry.add(("sequence_by", index), problem)
+    _check_layout(entry, columns if is_whole else None)
 
 
-def _check_partial_updates(table: TableModel, columns: Iterable[Column], path: KeyPath, findings: Problems) -> None:
-    if table.partial_updates is False:
+def _check_partial_updates(entry: TableEntry, columns: Iterable[Column]) -> None:
+    if entry.table.partial_updates is False:
         return
     # columns of a sequence group are written whenever the sequence is newer: nothing depends on a NULL
-    groups = {} if table.partial_updates is True else table.partial_updates.sequence_groups
-    grouped_columns = {name.casefold() for members in groups.values() for name in members}
+    grouped_columns = {name.casefold() for _, members in entry.table.groups for name in members}
     arrays = [c.name for c in columns if c.type.startswith(("ARRAY<", "MAP<"))]
     for name in (name for name in arrays if name.casefold() not in grouped_columns):
-        findings.add(
-            (*path, "partial_updates"),
+        entry.add(
+            "partial_updates",
             f"column={name}: BigQuery stores a NULL array as an empty one, so that a record without it would empty the "
             "row's; put it into sequence_groups, leave it out, or select it as JSON text",
         )
@@ -186,24 +163,15 @@ def _check_pace(model: PipelineModel, findings: Problems) -> None:
         findings.add((key, "interval"), f"{problem}; must be at least {MIN_INTERVAL_SECONDS}s{way_out}")
     if model.stage.interval is None and 0 < model.merge.records_threshold < MIN_THRESHOLD_RECORDS:
         problem = f"each flush is a load job, and BigQuery takes {MAX_LOADS_PER_DAY} for one table a day"
-        findings.add(
-            ("merge", "records_threshold"), f"{problem}; must be at least {MIN_THRESHOLD_RECORDS}, or -1 to disable"
-        )
-
-
-def _note_problem(check: Callable[[], Any], path: KeyPath, findings: Problems) -> Any:
-    try:
-        return check()
-    except ConfigurationError as fault:
-        findings.add(path, str(fault))
-        return None
+        remedy = f"must be at least {MIN_THRESHOLD_RECORDS}, or -1 to disable"
+        findings.add(("merge", "records_threshold"), f"{problem}; {remedy}")
 
 
 def _check_columns(columns: Iterable[DeclaredColumn], findings: Problems) -> None:
     for path, declared_column in columns:
         is_unknown = declared_column.type == UNKNOWN_TYPE
         column = replace(declared_column, type="STRING") if is_unknown else declared_column
-        _note_problem(partial(to_bigquery_schema, [column]), path, findings)
+        findings.run_check(path, to_bigquery_schema, [column])
         if _count_levels(parse_type(column.type)) >= MAX_STRUCT_LEVELS:
             problem = f"BigQuery nests structs {MAX_STRUCT_LEVELS} deep, and the staged row is one of them"
             findings.add(path, f"column={column.name}: {problem}; keep a part of it as JSON text")
@@ -238,37 +206,37 @@ def _count_leaves(data_type: DataType) -> int:
     return 3  # a map is an array of entries
 
 
-def _check_layout(table: TableModel, columns: list[Column] | None, path: KeyPath, findings: Problems) -> None:
-    create = table.create
+def _check_layout(entry: TableEntry, columns: list[Column] | None) -> None:
+    create = entry.table.create
+    findings = entry.findings
     if not create.partition_by:
         for name in (name for name in PARTITION_OPTIONS if name in create.properties):
-            findings.add((*path, "properties", name), "BigQuery has it for partitioned tables alone; add partition_by")
+            problem = "BigQuery has it for partitioned tables alone; add partition_by"
+            entry.add(("create", "properties", name), problem)
     for index, _ in enumerate(create.partition_by):
-        entry_path = (*path, "partition_by", index)
+        path = (*entry.path, "create", "partition_by", index)
         if index:
-            findings.add(entry_path, "BigQuery partitions by one column; keep one")
+            findings.add(path, "BigQuery partitions by one column; keep one")
         elif columns is None or INGESTION_TIME_COLUMN in create.partition_by[0].upper():
-            _note_problem(lambda: parse_partitioning(create.partition_by[:1]), entry_path, findings)
+            findings.run_check(path, parse_partitioning, create.partition_by[:1])
         else:
-            _note_problem(lambda: render_partition_clause(create.partition_by[:1], columns or ()), entry_path, findings)
-    _note_problem(lambda: render_table_options(create.properties), (*path, "properties"), findings)
-    if table.audits and create.properties.get("require_partition_filter", "").lower() == "true":
-        problem = (
-            "cannot be asked of a table that requires a partition filter; drop require_partition_filter, or the audits"
-        )
-        findings.add((*path[:-1], "audits"), problem)
+            findings.run_check(path, render_partition_clause, create.partition_by[:1], columns)
+    findings.run_check((*entry.path, "create", "properties"), render_table_options, create.properties)
+    if entry.table.audits and create.properties.get("require_partition_filter", "").lower() == "true":
+        problem = "cannot be asked of a table that requires a partition filter"
+        entry.add("audits", f"{problem}; drop require_partition_filter, or the audits")
     types = {c.name.casefold(): c.type for c in columns or ()}
-    for index, name in enumerate(create.cluster_by):
-        entry_path = (*path, "cluster_by", index)
+    names = [unquote(name).casefold() for name in create.cluster_by]
+    for index, name in enumerate(names):
         if index >= MAX_CLUSTERING_COLUMNS:
-            findings.add(entry_path, f"BigQuery clusters by {MAX_CLUSTERING_COLUMNS} columns at most")
-        elif unquote(name).casefold() in {
-            unquote(other_column).casefold() for other_column in create.cluster_by[:index]
-        }:
-            findings.add(entry_path, "BigQuery clusters by a column once; keep one")
-        kind = types.get(unquote(name).casefold())
+            problem = f"BigQuery clusters by {MAX_CLUSTERING_COLUMNS} columns at most"
+            entry.add(("create", "cluster_by", index), problem)
+        elif name in names[:index]:
+            entry.add(("create", "cluster_by", index), "BigQuery clusters by a column once; keep one")
+        kind = types.get(name)
         if kind is not None and not _can_cluster(parse_type(kind)):
-            findings.add(entry_path, f"{kind} is no type that BigQuery clusters by; choose another column")
+            problem = f"{kind} is no type that BigQuery clusters by; choose another column"
+            entry.add(("create", "cluster_by", index), problem)
 
 
 def _can_cluster(data_type: DataType) -> bool:

@@ -10,7 +10,8 @@ from pydantic import Field
 from tidegate.adapters.catalog_routing import OpenedDestination
 from tidegate.adapters.open_clients import OpenClients
 from tidegate.config.models.formats import StrictModel
-from tidegate.config.models.pipeline import PipelineModel, TableModel
+from tidegate.config.models.pipeline import PipelineModel
+from tidegate.config.models.table_entry import TableEntry
 from tidegate.config.parsing.problems import Problems
 from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.connections import Resolve
@@ -71,12 +72,12 @@ class DestinationType:
     name: str
     title: str
     model: type[CatalogModel]
-    check_table: Callable[[PipelineModel, TableModel, Catalog | None, KeyPath, Problems], None]
-    check_pipeline: Callable[[PipelineModel, Sequence[Catalog], Problems], None]
+    check_table: Callable[[TableEntry, Catalog | None], None]
     open: Callable[[Sequence[Catalog], Pipeline, Resolve, OpenClients], OpenedDestination]
     probe: Callable[[Catalog, Resolve], CatalogProbe]
     describe_dataset: Callable[[Catalog, Resolve, str], Dataset | None]
     check_catalog: Callable[[dict[str, Any], KeyPath, Problems], None] = lambda *_: None
+    check_pipeline: Callable[[PipelineModel, Sequence[Catalog], Problems], None] = lambda *_: None
     build_spark_conf: Callable[[Catalog, Resolve], dict[str, str]] = lambda *_: {}
     find_leftovers: Callable[
         [Catalog, Resolve, Collection[str]], tuple[list[PipelineLeftovers], list[TidegateError]]

@@ -15,10 +15,9 @@ from tidegate.adapters.iceberg.format_version import (
     UNSUPPORTED_REASON,
 )
 from tidegate.adapters.open_clients import OpenClients
-from tidegate.config.destinations.declared_columns import UNKNOWN_TYPE, find_table_columns, find_type
 from tidegate.config.destinations.destination import CatalogModel, CatalogProbe, DestinationType
-from tidegate.config.models.pipeline import PipelineModel, TableModel
 from tidegate.config.models.settings import PropertyText
+from tidegate.config.models.table_entry import UNKNOWN_TYPE, DeclaredColumn, TableEntry, find_type
 from tidegate.config.parsing.problems import Problems, suggest_closest
 from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.connections import Resolve
@@ -27,7 +26,7 @@ from tidegate.lineage.dataset import Dataset, DatasetField, name_iceberg_table
 from tidegate.model.ownership import PipelineLeftovers
 from tidegate.ports.publication_session import Snapshots
 from tidegate.redaction import has_secret, is_secret_name
-from tidegate.schema.data_types import Array, DataType, Map, Struct, format_type, list_full_names
+from tidegate.schema.data_types import Map, Struct, format_type, iterate_types, list_full_names
 from tidegate.schema.evolution import to_struct
 from tidegate.sinks.world import SinkNotes
 from tidegate.spec.pipeline import Catalog, Pipeline
@@ -70,37 +69,21 @@ class _Partition(NamedTuple):
         return kind in TYPES.get(self.word, {kind}) if self.word else kind not in NESTED
 
 
-def check_partitions(model: PipelineModel, table: TableModel, path: KeyPath, findings: Problems) -> None:
+def _check_partitions(entry: TableEntry, struct: Struct) -> None:
     """Partitions that Spark cannot read, of wrong types, by one column twice, or with a number beyond an INT."""
-    columns, _ = find_table_columns(model, table, path)
-    struct = to_struct(declared.column for declared in columns)
     used_families = set[tuple[str, tuple[str, ...]]]()
-    for index, text in enumerate(table.create.partition_by):
-        partition_path = (*path, "create", "partition_by", index)
+    for index, text in enumerate(entry.table.create.partition_by):
+        path = ("create", "partition_by", index)
         partition = _Partition.parse(text)
         if problem := _find_problem(struct, partition):
-            findings.add(partition_path, problem)
+            entry.add(path, problem)
         if partition.argument > MAX_ARGUMENT:
-            findings.add(partition_path, f"out of range; must be at most {MAX_ARGUMENT}")
+            entry.add(path, f"out of range; must be at most {MAX_ARGUMENT}")
         family = "time" if partition.word in {"year", "month", "day", "hour"} else partition.word
         column = tuple(step.casefold() for step in partition.path)
         if (family, column) in used_families:
-            findings.add(partition_path, f"Iceberg partitions by {'.'.join(column)} in this way once; keep one")
+            entry.add(path, f"Iceberg partitions by {'.'.join(column)} in this way once; keep one")
         used_families.add((family, column))
-
-
-def check_clusters(model: PipelineModel, table: TableModel, path: KeyPath, findings: Problems) -> None:
-    """Columns without an order, and parts of lists and maps."""
-    columns, _ = find_table_columns(model, table, path)
-    struct = to_struct(declared.column for declared in columns)
-    for index, name in enumerate(table.create.cluster_by):
-        own_type = find_type(struct, (unquote(name),))
-        data_type = find_type(struct, split_path(name)) if own_type is None else own_type
-        cluster_path = (*path, "create", "cluster_by", index)
-        if isinstance(data_type, str):
-            findings.add(cluster_path, data_type)
-        elif data_type is not None and _has_map(data_type):
-            findings.add(cluster_path, "holds a map, and rows cannot be sorted by it; choose another column")
 
 
 def _find_problem(struct: Struct, partition: _Partition) -> str | None:
@@ -121,13 +104,16 @@ def _find_problem(struct: Struct, partition: _Partition) -> str | None:
     return f"{'.'.join(partition.path)} is {kind}, by which Iceberg cannot partition so; {advice}"
 
 
-def _has_map(data_type: DataType) -> bool:
-    match data_type:
-        case Array(element):
-            return _has_map(element)
-        case Struct(fields):
-            return any(_has_map(inner) for _, inner in fields)
-    return isinstance(data_type, Map)
+def _check_clusters(entry: TableEntry, struct: Struct) -> None:
+    """Columns without an order, and parts of lists and maps."""
+    for index, name in enumerate(entry.table.create.cluster_by):
+        own_type = find_type(struct, (unquote(name),))
+        data_type = find_type(struct, split_path(name)) if own_type is None else own_type
+        path = ("create", "cluster_by", index)
+        if isinstance(data_type, str):
+            entry.add(path, data_type)
+        elif data_type is not None and any(isinstance(part, Map) for part in iterate_types(data_type)):
+            entry.add(path, "holds a map, and rows cannot be sorted by it; choose another column")
 
 
 MERGE_ON_READ = "merge-on-read"
@@ -170,35 +156,36 @@ def _check_catalog(properties: dict[str, Any], catalog: KeyPath, findings: Probl
     path = (*catalog, "properties")
     for name, value in properties.items():
         if is_secret_name(name) or has_secret(value):
-            findings.add_broken(
-                (*path, name), "a secret in a file; put it into an Airflow connection and name that in `connection`"
-            )
+            problem = "a secret in a file; put it into an Airflow connection and name that in `connection`"
+            findings.add_broken((*path, name), problem)
     kind = properties.get("type")
-    uri = properties.get("uri", "")
     if kind not in PYICEBERG_TYPES:
-        findings.add(
-            (*path, "type") if kind else path, f"PyIceberg's type of catalog; {suggest_closest('', PYICEBERG_TYPES)}"
-        )
+        problem = f"PyIceberg's type of catalog; {suggest_closest('', PYICEBERG_TYPES)}"
+        findings.add((*path, "type") if kind else path, problem)
     if "uri" not in properties:
         findings.add(path, "uri is missing; write e.g. sqlite:////absolute/catalog.db or http://host:8181")
-    elif kind == "sql" and not uri.startswith(SHARED_URI_PREFIXES):
-        findings.add(
-            (*path, "uri"), f"Spark cannot share it; absolute paths and hosts only: {', '.join(SHARED_URI_PREFIXES)}"
-        )
+    elif kind == "sql" and not properties["uri"].startswith(SHARED_URI_PREFIXES):
+        problem = f"Spark cannot share it; absolute paths and hosts only: {', '.join(SHARED_URI_PREFIXES)}"
+        findings.add((*path, "uri"), problem)
     if kind == "sql" and "warehouse" not in properties:
         findings.add(path, "warehouse is missing; write e.g. file:///absolute/warehouse or s3://bucket/prefix")
 
 
-def _check_table(
-    model: PipelineModel, table: TableModel, catalog: Catalog | None, path: KeyPath, findings: Problems
-) -> None:
-    check_partitions(model, table, path, findings)
-    check_clusters(model, table, path, findings)
-    _check_names(model, table, path, findings)
-    _check_folder(table.name, catalog, (*path, "name"), findings)
+def _check_table(entry: TableEntry, catalog: Catalog | None) -> None:
+    table = entry.table
+    columns, _ = entry.find_columns()
+    struct = to_struct(declared.column for declared in columns)
+    _check_partitions(entry, struct)
+    _check_clusters(entry, struct)
+    _check_names(entry, columns)
+    # a database's catalog puts a table's files into a folder of its name; a REST server chooses it
+    has_folders = catalog is not None and catalog.properties.get("type") == "sql"
+    if has_folders and any(end in table.name for end in PATH_ENDS):
+        problem = "names a folder, and PyIceberg takes # and ? for the end of a path; use other characters"
+        entry.add("name", problem)
     for name, value in table.create.properties.items():
-        if problem := _find_problem_of_property(name, value):
-            findings.add((*path, "create", "properties", name), problem)
+        if problem_of_property := _find_problem_of_property(name, value):
+            entry.add(("create", "properties", name), problem_of_property)
 
 
 def _find_problem_of_property(name: str, value: str) -> str | None:
@@ -215,35 +202,23 @@ def _find_problem_of_property(name: str, value: str) -> str | None:
     return None
 
 
-def _check_names(model: PipelineModel, table: TableModel, path: KeyPath, findings: Problems) -> None:
-    key = table.key or model.source.key
-    properties = table.create.properties
-    is_merged = any(bool(key.fields) if setting is None else setting for setting in (table.upsert, table.delete))
-    rewrites_files = (
-        properties.get("format-version") == "1" or properties.get("write.merge.mode", MERGE_ON_READ) != MERGE_ON_READ
-    )
+def _check_names(entry: TableEntry, columns: list[DeclaredColumn]) -> None:
+    properties = entry.table.create.properties
+    mode = properties.get("write.merge.mode", MERGE_ON_READ)
+    rewrites_files = properties.get("format-version") == "1" or mode != MERGE_ON_READ
+    is_merged = entry.upserts or entry.deletes
     reserved_names = (*MERGE_COLUMNS, *(READ_COLUMNS if rewrites_files else ())) if is_merged else ()
     owners = dict[str, str]()
-    for named_by, column in find_table_columns(model, table, path)[0]:
+    for named_by, column in columns:
         if column.name.casefold() in reserved_names:
-            findings.add(named_by, f"Iceberg reserves {column.name} in Spark; give the column another name")
+            entry.findings.add(named_by, f"Iceberg reserves {column.name} in Spark; give the column another name")
         owner = column.name.lower()
         full_names = list(list_full_names(to_struct([column])))
         taken_names = (n for n in full_names if full_names.count(n) > 1 or owners.get(n, owner) != owner)
         if taken_name := next(taken_names, None):
             problem = f"{taken_name} would be both a column and a part of one, and no table of Iceberg's holds both"
-            findings.add(named_by, f"{problem}; give one of the two another name, e.g. in select")
+            entry.findings.add(named_by, f"{problem}; give one of the two another name, e.g. in select")
         owners = dict.fromkeys(full_names, owner) | owners
-
-
-def _check_folder(name: str, catalog: Catalog | None, path: KeyPath, findings: Problems) -> None:
-    # a database's catalog puts a table's files into a folder of its name; a REST server chooses it
-    if catalog is not None and catalog.properties.get("type") == "sql" and any(end in name for end in PATH_ENDS):
-        findings.add(path, "names a folder, and PyIceberg takes # and ? for the end of a path; use other characters")
-
-
-def _check_pipeline(_: PipelineModel, __: Sequence[Catalog], ___: Problems) -> None:
-    """Any pipeline may write Iceberg tables."""
 
 
 def _open(catalogs: Sequence[Catalog], pipeline: Pipeline, resolve: Resolve, clients: OpenClients) -> OpenedDestination:
@@ -307,7 +282,6 @@ ICEBERG = DestinationType(
     model=IcebergModel,
     check_catalog=_check_catalog,
     check_table=_check_table,
-    check_pipeline=_check_pipeline,
     open=_open,
     build_spark_conf=_build_spark_conf,
     find_leftovers=_find_leftovers,

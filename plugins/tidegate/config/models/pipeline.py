@@ -268,6 +268,12 @@ class TableModel(StrictModel):
         description="What must hold before a batch is published: conditions on its rows, or queries over {table}.",
     )
 
+    @property
+    def groups(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """The sequence columns of partial updates, each with the columns that follow it."""
+        groups = self.partial_updates.sequence_groups if isinstance(self.partial_updates, GroupsModel) else {}
+        return tuple((sequence, tuple(columns)) for sequence, columns in groups.items())
+
     def find_topic_in_key(self, metadata: Mapping[str, str]) -> str | None:
         """Return the column that makes the topic a part of the key; None for other keys, or without such a column."""
         return find_topic_column(metadata) if self.disjoint_keys == BY_TOPIC else None

@@ -2,7 +2,7 @@
 
 import difflib
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from datetime import datetime
 from pathlib import Path
@@ -16,6 +16,7 @@ from tidegate.redaction import SECRET_MASK, has_secret, is_secret_name, mask_add
 from tidegate.settings import format_path
 
 MAX_VALUE_CHARACTERS = 60
+R = TypeVar("R")
 
 
 class Problems:
@@ -42,6 +43,14 @@ class Problems:
         for index, name in enumerate(names):
             if name in names[:index]:
                 self.add((*path, index), "listed twice; keep one")
+
+    def run_check(self, path: KeyPath, check: Callable[..., R], *arguments: Any) -> R | None:
+        """What `check` returns; what it raises about the value at `path` is noted."""
+        try:
+            return check(*arguments)
+        except (ValueError, ConfigurationError) as fault:
+            self.add(path, str(fault))
+            return None
 
     def warn(self, path: KeyPath, message: str) -> None:
         """Note what is allowed and probably not meant."""
