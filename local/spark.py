@@ -17,7 +17,7 @@ GIBIBYTE = 1024**3
 LOCAL_NAME = "localhost"
 TOKEN_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
 # A server lives for days and runs short jobs. By default its JVM compiles for the highest speed whatever ran 5,000
-# times, which is half of the CPU time of small flushes. From 40,000 times on it pays: see docs/performance.md.
+# times, which is half of the CPU time of small flushes. From 40,000 times on it pays.
 JVM_OPTIONS = (
     "-XX:+UseParallelGC",
     "-XX:Tier4InvocationThreshold=40000",
