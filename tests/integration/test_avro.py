@@ -158,6 +158,7 @@ def test_three_schema_versions_in_one_range_are_each_decoded_with_their_own(work
         "versions", [topic],
         key={"format": "avro", "fields": ["id"], "avro": {"registry": registry.url}},
         value={"format": "avro", "avro": {"registry": registry.url}},
+        source={"metadata": {"subject": "value.schema-subject", "v": "value.schema-version"}},
     )  # fmt: skip
     workbench.produce(
         topic,
@@ -169,9 +170,9 @@ def test_three_schema_versions_in_one_range_are_each_decoded_with_their_own(work
     )
     workbench.flush("versions")
     assert sorted(workbench.read_rows("shop.versions"), key=lambda row: row["id"]) == [
-        {"added": None, "id": 1, "n": 1, "more": 7, "gone": "x"},
-        {"added": "y", "id": 2, "n": 2**40, "more": 7, "gone": None},
-        {"added": None, "id": 3, "n": 3, "more": 9, "gone": None},
+        {"added": None, "id": 1, "n": 1, "more": 7, "gone": "x", "subject": f"{topic}-value", "v": "1"},
+        {"added": "y", "id": 2, "n": 2**40, "more": 7, "gone": None, "subject": f"{topic}-value", "v": "2"},
+        {"added": None, "id": 3, "n": 3, "more": 9, "gone": None, "subject": f"{topic}-value", "v": "3"},
     ]
     v4 = build_record(
         build_field("id", "long"),
@@ -183,7 +184,8 @@ def test_three_schema_versions_in_one_range_are_each_decoded_with_their_own(work
     workbench.flush("versions")
     rows = {row["id"]: row for row in workbench.read_rows("shop.versions")}
     for id in (1, 5):  # the updated row does not keep what the latest version has no field for
-        assert rows[id] == {"added": None, "id": id, "n": 5, "more": None, "gone": None, "last": last}
+        schema = {"subject": f"{topic}-value", "v": "4"}
+        assert rows[id] == {"added": None, "id": id, "n": 5, "more": None, "gone": None, "last": last, **schema}
 
 
 BROKEN = {

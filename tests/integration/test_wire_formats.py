@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from io import BytesIO
 from typing import Any
 
@@ -125,6 +126,45 @@ def test_messages_and_objects_may_have_their_schema_in_a_header(spark, registry)
     record = Writer(registry, "o", **settings).object(schema, {"id": 7})
     assert json.loads(record[0]) == {"id": 7}
     assert decode_values(spark, build_table(options, "json", ("o",)), [record[0]], [record[1]]) == [(7,)]
+
+
+def write_of_kind(kind: str, writer: Writer, number: int) -> tuple[bytes, Any]:
+    """A record of one of two schemas of that kind."""
+    if kind == "avro":
+        return writer.avro((OLD, NEW)[number], ({"id": 1}, {"id": 2, "note": "a"})[number])
+    if kind == "json":
+        properties = {name: {"type": "integer"} for name in ("id", "n")[: number + 1]}
+        return writer.object({"title": "Order", "type": "object", "properties": properties}, {"id": 1})
+    fields = [build_field("id", 1, "int64"), build_field("n", 2, "int64")][: number + 1]
+    return writer.message(build_classes(build_file(build_message("Order", *fields)))["shop.Order"](id=1))
+
+
+@pytest.mark.repeats("test_subject_and_version_of_the_writers_schema_are_columns[avro]", "protobuf", "json")
+@pytest.mark.parametrize("kind", ["avro", "protobuf", "json"])
+def test_subject_and_version_of_the_writers_schema_are_columns(spark, registry, kind: str) -> None:
+    """A schema is one id in all subjects that have it: the record's own topic says which of these counts."""
+    first = [write_of_kind(kind, Writer(registry, "a"), number) for number in (1, 0)]
+    second = [write_of_kind(kind, Writer(registry, "t"), number) for number in (0, 1)]
+    values = [value for value, _ in (*first, *second)]
+    assert [value[:5] for value in values[:2]] == [value[:5] for value in values[:1:-1]]
+    words = ("value.schema-id", "value.schema-subject", "value.schema-version", "key.schema-subject")
+    for topics, subject, versions in (
+        (("a", "t"), "t-value", ["2", "1", "1", "2"]),
+        (("a", "b"), "a-value", ["1", "2", "2", "1"]),
+    ):
+        write_of_kind(kind, Writer(registry, topics[1]), 1)
+        table = build_table({"registry": registry.url}, kind, topics)
+        columns = table.value.columns or ()
+        stage = replace(
+            decoding.build_stage_table(table.value, columns), metadata={f"m{n}": word for n, word in enumerate(words)}
+        )
+        records = [(None, value) for value in (*values, None, b"\x00\x00\x00\x03\xe7")]
+        found = decoding.decode(spark, stage, records, *(f"value_struct.m{n}" for n in range(len(words))), "reason")
+        known = [(int.from_bytes(v[1:5], "big"), subject, n, None, None) for v, n in zip(values, versions, strict=True)]
+        assert found[:4] == known
+        assert found[4] == (None,) * 5
+        assert found[5][1:3] == (None, None)
+        assert found[5][-1], "an unknown id is bad"
 
 
 def test_keys_and_values_with_headers_upsert_and_delete_and_dead_letters_keep_both(workbench, registry) -> None:

@@ -3,12 +3,13 @@
 Other forms are brought into that one before a record is decoded, and back afterwards: dead letters hold what was sent.
 """
 
+import json
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from tidegate.jobs.stage_job import StageTable
-from tidegate.schema.wire_format import OTHER_IDS, WIRE
+from tidegate.schema.wire_format import OTHER_IDS, PLACES, WIRE
 from tidegate.sql.spark import render_literal
 
 from tidegate_spark.formats.decoded import NO_CHANGE
@@ -73,6 +74,17 @@ def render_schema_id(part: str, table: StageTable) -> str:
         return "CAST(NULL AS BIGINT)"
     has_id = f"startswith({part}, X'00') AND length({part}) >= {NARROW_HEADER_BYTES}"
     return f"CASE WHEN {has_id} THEN CAST(conv(hex(substring({part}, 2, 4)), 16, 10) AS BIGINT) END"
+
+
+def render_schema_place(part: str, table: StageTable, index: int) -> str:
+    """SQL: the subject (0) or the version (1) of the schema that the bytes were written with; NULL for one unknown."""
+    places = _get_options(table, part).get(PLACES)
+    if not places:
+        return "CAST(NULL AS STRING)"
+    known = f"from_json({render_literal(json.dumps(places))}, 'MAP<STRING, ARRAY<STRING>>')"
+    schema_id = f"CAST({render_schema_id(part, table)} AS STRING)"
+    names = (f"concat({schema_id}, ' ', topic)", schema_id)
+    return f"get(coalesce({', '.join(f'try_element_at({known}, {name})' for name in names)}), {index})"
 
 
 def _get_options(table: StageTable, part: str) -> dict[str, Any]:

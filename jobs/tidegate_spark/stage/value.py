@@ -13,7 +13,7 @@ from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.formats.decoded import DELETE, ROW, DecodedValue, render_cast_type
 from tidegate_spark.formats.metadata import render_unkept_reason
-from tidegate_spark.formats.wire_format import RECORD_PARTS, render_schema_id
+from tidegate_spark.formats.wire_format import RECORD_PARTS, render_schema_id, render_schema_place
 from tidegate_spark.stage.table_names import render_name_reason, render_table_name
 
 FAILURE_TEXT = "fails for this record"
@@ -35,8 +35,12 @@ KAFKA_METADATA = {
 
 def render_metadata(decoded_value: DecodedValue, table: StageTable) -> dict[str, str]:
     value_metadata = {f"value.{name}": sql for name, sql in decoded_value.metadata.items()}
-    schema_ids = {f"{part}.schema-id": render_schema_id(part, table) for part in RECORD_PARTS}
-    metadata = {**KAFKA_METADATA, "leader-epoch": _render_leader_epoch(table), **schema_ids, **value_metadata}
+    schemas = dict[str, str]()
+    for part in RECORD_PARTS:
+        schemas[f"{part}.schema-id"] = render_schema_id(part, table)
+        schemas[f"{part}.schema-subject"] = render_schema_place(part, table, 0)
+        schemas[f"{part}.schema-version"] = render_schema_place(part, table, 1)
+    metadata = {**KAFKA_METADATA, "leader-epoch": _render_leader_epoch(table), **schemas, **value_metadata}
     return metadata | {word: _render_cast(metadata, word) for word in table.metadata.values() if word not in metadata}
 
 

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 # options of a key or a value, as the job reads them
 WIRE = "wire"
 OTHER_IDS = "other_ids"
+PLACES = "places"  # subject and version by schema id, and by schema id, blank and topic
 KEYLESS = "keyless"  # an option of a value: ids of schemas that lack a field of the key, and the reasons
 CONFLUENT_HEADER = "__{part}_schema_id"
 APICURIO_HEADERS = ("apicurio.{part}.globalId", "apicurio.{part}.contentId")

@@ -73,7 +73,11 @@ KAFKA_TYPES = {
     "timestamp-type": "STRING",
 }
 # of the schema that a registry gave the record's writer
-SCHEMA_ID_TYPES = {"key.schema-id": "BIGINT", "value.schema-id": "BIGINT"}
+SCHEMA_TYPES = {
+    f"{part}.schema-{word}": kind
+    for part in ("key", "value")
+    for word, kind in (("id", "BIGINT"), ("subject", "STRING"), ("version", "STRING"))
+}
 # other types that hold each value of a word; times of BIGINT count milliseconds, as the record does
 _KAFKA_CASTS = {"partition": ("BIGINT",), "timestamp": ("BIGINT", "TIMESTAMP_NTZ")}
 _CAST = " AS "
@@ -90,7 +94,7 @@ def split_cast(word: str) -> tuple[str, str]:
     return source, kind
 
 
-_ALL_WORDS = (KAFKA_TYPES, SCHEMA_ID_TYPES, *(record_format.metadata for record_format in FORMATS.values()))
+_ALL_WORDS = (KAFKA_TYPES, SCHEMA_TYPES, *(record_format.metadata for record_format in FORMATS.values()))
 _ALL_CASTS = (_KAFKA_CASTS, *(record_format.metadata_casts for record_format in FORMATS.values()))
 METADATA_TYPES = {word: kind for words in _ALL_WORDS for word, kind in words.items()} | {
     f"{word}{_CAST}{kind}": kind for casts in _ALL_CASTS for word, kinds in casts.items() for kind in kinds
@@ -103,7 +107,7 @@ def order_metadata(metadata: dict[str, str]) -> dict[str, str]:
 
 
 def list_known_words(value_format: str) -> tuple[str, ...]:
-    return (*FORMATS[value_format].metadata, *KAFKA_TYPES, *SCHEMA_ID_TYPES)
+    return (*FORMATS[value_format].metadata, *KAFKA_TYPES, *SCHEMA_TYPES)
 
 
 def find_topic_column(metadata: Mapping[str, str]) -> str | None:

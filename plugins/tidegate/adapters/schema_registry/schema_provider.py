@@ -37,7 +37,7 @@ from tidegate.schema.avro_resolution import find_missing_key_field, plan_decodin
 from tidegate.schema.avro_versions import join_records
 from tidegate.schema.data_types import Column, Primitive, format_type, parse_type
 from tidegate.schema.protobuf import to_column_type
-from tidegate.schema.wire_format import KEYLESS, OTHER_IDS, WIRE, lay_out
+from tidegate.schema.wire_format import KEYLESS, OTHER_IDS, PLACES, WIRE, lay_out
 from tidegate.spec.source import KeyFormat, ValueFormat
 from tidegate.spec.table import Table
 
@@ -240,7 +240,8 @@ class RegistrySchemas:
         if wire and "headers" in wire and not any(wire["headers"].values()):
             raise ConfigurationError(f"table={table.name}: {part}s with wire_format={word}: {MISSING_ID_REASONS[word]}")
         ignored_ids = sorted({version.id for version in other_versions} - {version.id for version in versions})
-        return ({WIRE: wire} if wire else {}) | ({OTHER_IDS: ignored_ids} if ignored_ids else {})
+        places = {PLACES: list_places(versions, table, part, settings.get("records", ()))}
+        return places | ({WIRE: wire} if wire else {}) | ({OTHER_IDS: ignored_ids} if ignored_ids else {})
 
     def _get_registry(self, place: str, use_id: str | None) -> Registry | ApicurioRegistry:
         if (place, use_id) not in self._registries:
@@ -280,6 +281,23 @@ def find_subjects(settings: dict[str, Any], table: Table, part: str, records: Co
     if strategy == "TopicRecordNameStrategy":
         return [f"{topic}-{record}" for record in records for topic in table.topics]
     return [settings["subject"]] if "subject" in settings else [f"{topic}-{part}" for topic in table.topics]
+
+
+def list_places(
+    versions: list[Version], table: Table, part: str, records: Collection[str]
+) -> dict[str, tuple[str, str]]:
+    """Subject and version of each schema id; of one that several subjects have, also for each topic with its own."""
+    words = (part, *records)
+    topics = {f"{topic}-{word}": topic for topic in table.topics for word in words}
+    places = dict[str, tuple[str, str]]()
+    for version in versions:
+        place = version.subject, version.number
+        name = str(version.id)
+        if places.setdefault(name, place)[0] == version.subject:
+            places[name] = place  # registered once more
+        else:
+            places[f"{name} {topics.get(version.subject, '')}"] = place
+    return places
 
 
 def _require_columns(table: Table, columns: tuple[Column, ...]) -> tuple[Column, ...]:
