@@ -209,9 +209,10 @@ def _drop_hollow_values(records: DataFrame, table: StageTable) -> DataFrame:
     # a flat row has texts alone; MessagePack is no text yet
     if not table.value.adds_columns or record_format.is_flat or record_format.encoding is not Encoding.OBJECT:
         return records
-    rows = [(name,) for name in (*record_format.event.rows, "old")] if record_format.event else []
+    names = (*record_format.event.rows, "old") if record_format.event else ()
+    rows: list[tuple[str, ...]] = [(name,) for name in names]
     if record_format.is_enveloped or table.value.options.get("envelope"):
-        rows += [("payload",), *(("payload", *path) for path in rows)]
+        rows += [("payload",), *(("payload", name) for name in names)]
     return records.withColumn("value_text", F.expr(render_without_hollow_values("value_text", rows)))
 
 

@@ -11,6 +11,7 @@ from tidegate.jobs.stage_outcome import DiscoveredNames, require_first_bad
 from tidegate.merge.attempt import begin_attempt, publish_attempt, retry_commits
 from tidegate.model import resource_names
 from tidegate.model.batch import Plan, PlannedBatch
+from tidegate.model.counts import format_count
 from tidegate.model.ownership import describe_name_registry
 from tidegate.model.position import Position, WatermarkSide
 from tidegate.ports.session import Session
@@ -113,9 +114,9 @@ def _require_names(
     if discovered.bad:
         first = require_first_bad(discovered, place)
         raise BadRecord(
-            f"{place}: {discovered.bad} records cannot be decoded, or name no table; the first: topic={first.topic} "
-            f"partition={first.partition} offset={first.offset} reason={first.reason}; nothing was merged; "
-            "correct the producer, or tables[].name and tables[].namespaces"
+            f"{place}: {format_count(discovered.bad, 'record')} cannot be decoded, or assigned to a table; the first: "
+            f"topic={first.topic} partition={first.partition} offset={first.offset} reason={first.reason}; nothing was "
+            "merged; correct the producer, or tables[].name and tables[].namespaces"
         )
     return discovered.names
 
