@@ -4,7 +4,7 @@ Every function returns SQL text.
 """
 
 from tidegate.schema.data_types import Primitive
-from tidegate.sql.spark import render_literal
+from tidegate.sql.spark import render_literal, render_once
 
 UNSCALED_SCHEMA = '{"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 0}'
 MAX_UNSCALED_BYTES = 63  # bytes whose length takes one byte in Avro; a number of 38 digits has 16
@@ -30,10 +30,10 @@ def render_lenient_number(variant: str, leaf: Primitive) -> str:
     value = f"try_cast(b AS {leaf.name})"
     if leaf.name not in ("FLOAT", "DOUBLE"):
         plain = f"schema_of_variant({variant}) IN ('BIGINT', 'STRING')"
-        return _render_once(text, f"CASE WHEN {plain} AND b RLIKE {render_literal(INTEGER_PATTERN)} THEN {value} END")
+        return render_once(text, f"CASE WHEN {plain} AND b RLIKE {render_literal(INTEGER_PATTERN)} THEN {value} END")
     finite = f"b RLIKE {render_literal(NUMBER_PATTERN)} AND abs({value}) < CAST('Infinity' AS DOUBLE)"
     word = f"schema_of_variant({variant}) = 'STRING' AND b RLIKE {render_literal(NOT_FINITE_PATTERN)}"
-    return _render_once(text, f"CASE WHEN {finite} OR {word} THEN {value} END")
+    return render_once(text, f"CASE WHEN {finite} OR {word} THEN {value} END")
 
 
 def render_is_rounded(text: str, name: str) -> str:
@@ -79,11 +79,11 @@ def render_decimal(unscaled_bytes: str, scale: str, leaf: Primitive) -> str:
     """
     length = "unhex(lpad(hex(2 * length(b)), 2, '0'))"
     whole = f"from_avro(concat({length}, b), {render_literal(UNSCALED_SCHEMA)}, map('mode', 'PERMISSIVE'))"
-    digits = _render_once(
+    digits = render_once(
         unscaled_bytes, f"CASE WHEN length(b) BETWEEN 1 AND {MAX_UNSCALED_BYTES} THEN CAST({whole} AS STRING) END"
     )
     if leaf.decimal is None:
-        return _render_once(f"struct({digits} AS w, {scale} AS s)", _render_plain_number("b.w", "b.s"))
+        return render_once(f"struct({digits} AS w, {scale} AS s)", _render_plain_number("b.w", "b.s"))
     # moved as text, because a DECIMAL(38) has no room for both sides of the point
     scaled_sql = f"try_cast(concat({digits}, 'E', CAST(-({scale}) AS STRING)) AS {leaf.name})"
     return f"CASE WHEN {scale} BETWEEN -{MAX_SCALE} AND {leaf.decimal[1]} THEN {scaled_sql} END"
@@ -99,7 +99,3 @@ def _render_plain_number(whole: str, scale: str) -> str:
         f"CASE WHEN {scale} BETWEEN 1 AND {MAX_SCALE} THEN concat({sign}, {whole_digits}, '.', right({padded}, "
         f"{scale})) WHEN {scale} BETWEEN -{MAX_SCALE} AND 0 THEN {large} END"
     )
-
-
-def _render_once(value: str, expression: str) -> str:
-    return f"get(transform(array({value}), b -> {expression}), 0)"

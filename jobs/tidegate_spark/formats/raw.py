@@ -5,9 +5,8 @@ from typing import Any
 from pyspark.sql import DataFrame
 from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.data_types import Column
-from tidegate.sql.spark import quote, render_literal
+from tidegate.sql.spark import quote, render_literal, render_once
 
-from tidegate_spark.fields.json.text import render_once
 from tidegate_spark.formats.decoded import NO_REASON, DecodedKey, DecodedValue
 from tidegate_spark.formats.json import list_key_fields
 from tidegate_spark.formats.text import decode_whole_value

@@ -19,10 +19,9 @@ from tidegate.errors import ConfigurationError
 from tidegate.formats.registry import get_format
 from tidegate.jobs.publish_job import PublishJob
 from tidegate.model.publication_progress import RunMode
-from tidegate.sql.spark import quote, quote_name, render_literal
+from tidegate.sql.spark import quote, quote_name, render_literal, render_once
 
 from tidegate_spark.fields.json.objects import render_exact_from_json, render_object
-from tidegate_spark.fields.json.text import render_once
 from tidegate_spark.publish.encoders.record_part import Problem, RecordPart, WrittenColumn, render_problem
 from tidegate_spark.publish.encoders.registry import encode_part, render_part_problem
 

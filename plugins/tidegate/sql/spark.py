@@ -40,3 +40,8 @@ def strip_alias(expression: str, name: str) -> str:
 
 def render_literal(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def render_once(value: str, expression: str) -> str:
+    """Compute `expression`, SQL over `b`, once, however often `b` stands in it."""
+    return f"get(transform(array({value}), b -> {expression}), 0)"

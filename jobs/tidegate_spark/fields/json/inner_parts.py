@@ -8,7 +8,7 @@ import json
 import re
 
 from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct, format_type
-from tidegate.sql.spark import quote, render_literal
+from tidegate.sql.spark import quote, render_literal, render_once
 
 from tidegate_spark.fields.decimals import LARGEST_EXACT, LARGEST_FINITE, render_is_rounded
 from tidegate_spark.fields.json.objects import Fields
@@ -17,7 +17,6 @@ from tidegate_spark.fields.json.text import (
     NUMBER_MARK,
     render_any_number,
     render_marked_text,
-    render_once,
 )
 from tidegate_spark.fields.lossless import render_is_null, render_text
 

@@ -2,10 +2,10 @@
 
 import json
 
-from tidegate.sql.spark import render_literal
+from tidegate.sql.spark import render_literal, render_once
 
 from tidegate_spark.fields.json.objects import BLANK_CHARACTERS, Fields
-from tidegate_spark.fields.json.text import render_once, render_text_of_numbers, render_unmarked_text
+from tidegate_spark.fields.json.text import render_text_of_numbers, render_unmarked_text
 
 
 def render_key_object(fields: Fields, is_enveloped: bool) -> str:

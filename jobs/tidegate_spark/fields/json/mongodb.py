@@ -4,11 +4,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.data_types import DataType, Primitive, Struct, format_type, parse_type
-from tidegate.sql.spark import render_literal
+from tidegate.sql.spark import render_literal, render_once
 
 from tidegate_spark.fields.avro import render_timestamp
 from tidegate_spark.fields.json.objects import render_is_not_object
-from tidegate_spark.fields.json.text import render_once
 from tidegate_spark.fields.lossless import MOMENTS
 
 _TEXT_PATTERN = r'"(?:[^"\\]++|\\.)*+"'

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 from tidegate.schema.data_types import Column, DataType, Primitive, Struct, parse_type
-from tidegate.sql.spark import quote, render_literal
+from tidegate.sql.spark import quote, render_literal, render_once
 
 from tidegate_spark.fields.json.as_written import render_is_infinite, render_may_overflow
 from tidegate_spark.fields.json.reading_rules import ReadingRules, Units, find_word
@@ -21,7 +21,6 @@ from tidegate_spark.fields.json.text import (
     render_has_overflow,
     render_is_reprinted,
     render_marked_text,
-    render_once,
     render_unmarked_value,
 )
 from tidegate_spark.fields.lossless import (

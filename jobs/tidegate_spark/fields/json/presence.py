@@ -7,10 +7,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from tidegate.formats.registry import EVENT_FORMATS
 from tidegate.schema.data_types import Column
-from tidegate.sql.spark import render_literal
+from tidegate.sql.spark import render_literal, render_once
 
 from tidegate_spark.fields.json.objects import ELEMENTS_FIELD, Fields, render_elements
-from tidegate_spark.fields.json.text import render_marked_text, render_once, render_strict_text, render_unmarked_text
+from tidegate_spark.fields.json.text import render_marked_text, render_strict_text, render_unmarked_text
 
 # what a value looks like, by its keys, and what to write in the pipeline file then
 FORMAT_HINTS = (

@@ -209,10 +209,5 @@ def _render_unmarked_string(expr: str) -> str:
     )
 
 
-def render_once(value: str, expression: str) -> str:
-    """Compute `expression`, SQL over `b`, once, however often `b` stands in it."""
-    return f"get(transform(array({value}), b -> {expression}), 0)"
-
-
 def format_marked_type(data_type: DataType) -> str:
     return format_type(to_marked_type(data_type))

@@ -3,7 +3,7 @@
 Every function returns SQL.
 """
 
-from tidegate.sql.spark import render_literal
+from tidegate.sql.spark import render_literal, render_once
 
 from tidegate_spark.fields.json.as_written import STRING_PATTERN
 from tidegate_spark.fields.json.objects import (
@@ -13,7 +13,6 @@ from tidegate_spark.fields.json.objects import (
     render_is_not_object,
     render_object,
 )
-from tidegate_spark.fields.json.text import render_once
 
 OVERFLOW_REASON = f"the value does not fit value.schema: {OVERFLOW_PROBLEM}, beside one that is infinite"
 MAX_DIGITS = 1_000

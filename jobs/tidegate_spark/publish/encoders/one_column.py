@@ -5,9 +5,8 @@ from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark 
 from pyspark.sql.types import BinaryType
 from tidegate.errors import ConfigurationError
 from tidegate.formats.registry import get_format
-from tidegate.sql.spark import quote
+from tidegate.sql.spark import quote, render_once
 
-from tidegate_spark.fields.json.text import render_once
 from tidegate_spark.formats.raw import FLOATING_TYPES, TYPE_BYTES
 from tidegate_spark.publish.encoders.record_part import RecordPart, check_has_text
 
