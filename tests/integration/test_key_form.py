@@ -12,8 +12,8 @@ from tidegate.jobs.publish_job import REGISTRY_CONF, KeyPart
 from tidegate.model.publication_progress import KEY_FORM_HEADER, RunMode
 from tidegate_spark.publish import producer
 from tidegate_spark.publish.encoders.record_part import RecordPart, WrittenColumn
-from tidegate_spark.publish.encoders.registry import encode_part
 from tidegate_spark.publish.job import describe_key_form, refuse_other_keys
+from tidegate_spark.publish.record_encoding import encode_part
 
 # a column's type, the one that it may become, and the formats in which a key has other bytes then
 CHANGES = {

@@ -7,7 +7,7 @@ import decoding
 import pytest
 from tidegate.schema.data_types import Column
 from tidegate.spec.source import ValueFormat
-from tidegate_spark.fields.plain_keys import render_plain_key
+from tidegate_spark.fields.json.keys import render_plain_key
 
 # the column's name, its type, and texts that are read off
 PLAIN = {
@@ -73,7 +73,7 @@ def list_random_texts() -> list[bytes]:
 
 @pytest.mark.guard(
     "a number is a plain key only if it is spelled as Spark writes it",
-    file="jobs/tidegate_spark/fields/plain_keys.py",
+    file="jobs/tidegate_spark/fields/json/keys.py",
     text="CASE WHEN CAST({number} AS STRING) = {inside} THEN {number} END",
     off="{number}",
     case="id-BIGINT",

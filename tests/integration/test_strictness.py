@@ -15,7 +15,7 @@ from tidegate.schema.data_types import Column
 from tidegate.spec.source import ValueFormat
 from tidegate.sql.spark import render_literal
 from tidegate_spark.session import close, configure, connect_session
-from tidegate_spark.stage.output_files import BIGQUERY_PARQUET_CONF, write_rows
+from tidegate_spark.stage.job import BIGQUERY_PARQUET_CONF, write_rows
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 

@@ -10,10 +10,9 @@ from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark 
 from tidegate.errors import ConfigurationError
 from tidegate.spec.publication import KeyOut, MetadataOut, ValueOut
 from tidegate_spark.publish.encoders import protobuf
-from tidegate_spark.publish.encoders.protobuf_presence import list_presence_problems
+from tidegate_spark.publish.encoders.protobuf import list_presence_problems
 from tidegate_spark.publish.encoders.record_part import RecordPart, WrittenColumn, render_problem
-from tidegate_spark.publish.encoders.registry import encode_part, render_part_problem
-from tidegate_spark.publish.record_encoding import encode_rows
+from tidegate_spark.publish.record_encoding import encode_part, encode_rows, render_part_problem
 
 
 def build_part(rows: Any, word: str, options: dict[str, Any] | None = None) -> RecordPart:
@@ -153,7 +152,7 @@ def test_null_in_a_field_of_a_registered_message_without_presence_makes_no_recor
 
 @pytest.mark.guard(
     "publication: two values of a oneof are refused",
-    file="jobs/tidegate_spark/publish/encoders/protobuf_presence.py",
+    file="jobs/tidegate_spark/publish/encoders/protobuf.py",
     text="        if len(members) > 1:\n",
     off="        if False:\n",
 )

@@ -146,7 +146,7 @@ def test_poison_record_is_shown_field_by_field_by_the_printed_command(workbench,
 # a bad record is looked at, skipped and flushed on real servers by two clicks, and replayed in memory
 @pytest.mark.guard(
     "a skipped record lets no other bad record pass",
-    file="jobs/tidegate_spark/stage/dead_letters.py",
+    file="jobs/tidegate_spark/stage/record_pass.py",
     text="    if table.skips is not None:\n",
     off="    if False:\n",
 )

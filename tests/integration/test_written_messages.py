@@ -18,7 +18,7 @@ from tidegate.schema.data_types import Column
 from tidegate.schema.protobuf import to_column_type
 from tidegate.spec.source import KeyFormat, ValueFormat
 from tidegate_spark.publish.encoders.record_part import RecordPart, WrittenColumn
-from tidegate_spark.publish.encoders.registry import encode_part, render_part_problem
+from tidegate_spark.publish.record_encoding import encode_part, render_part_problem
 
 CONF = REGISTRY_CONF.removeprefix("spark.")
 FIRST, LAST, BEFORE = {"seconds": -62135596800}, {"seconds": 253402300799, "nanos": 999999000}, {"seconds": -1}

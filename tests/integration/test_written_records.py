@@ -22,8 +22,7 @@ from tidegate.spec.publication import KeyOut, MetadataOut, ValueOut
 from tidegate.spec.source import KeyFormat, ValueFormat
 from tidegate_spark.publish.encoders.avro import build_record_schema
 from tidegate_spark.publish.encoders.record_part import RecordPart, WrittenColumn
-from tidegate_spark.publish.encoders.registry import encode_part
-from tidegate_spark.publish.record_encoding import encode_rows
+from tidegate_spark.publish.record_encoding import encode_part, encode_rows
 from tidegate_spark.session import close, connect_session
 
 SEED, MADE = 5, 300

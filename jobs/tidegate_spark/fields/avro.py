@@ -26,7 +26,7 @@ from tidegate.schema.avro_limits import AVRO_LIMITS, JAVA_OPTIONS, has_limits
 from tidegate.spec.source import KeyFormat, ValueFormat
 from tidegate.sql.spark import quote, render_literal
 
-from tidegate_spark.fields.written_times import (
+from tidegate_spark.fields.written_values import (
     TIMESTAMP_PATTERN,
     ZONE_PATTERN,
     render_certain_time,

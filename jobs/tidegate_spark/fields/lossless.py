@@ -1,9 +1,12 @@
 """JSON leaves read without loss: what Spark would round, cut or wrap is read as text first and converted under guard.
 
 Every function returns SQL text. `format_parsed_type` is how a type is parsed, `render_conversion` makes the declared
-type of what was parsed (NULL if it cannot), and `render_is_lossy` is true if that would change or lose something.
+type of what was parsed (NULL if it cannot), and `render_is_lossy` is true if that would change or lose something. The
+JSON `text` shows what the parser has changed: words for infinity, halves of characters, quotes.
 """
 
+import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -21,22 +24,83 @@ from tidegate.schema.data_types import (
 from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.fields.avro import render_timestamp
-from tidegate_spark.fields.decimals import (
+from tidegate_spark.fields.written_values import (
     NUMBER_PATTERN,
-    render_decimal_places,
-    render_lenient_number,
-    render_variable_scale,
-)
-from tidegate_spark.fields.encodings import render_variant_bytes
-from tidegate_spark.fields.json.as_written import render_is_changed, render_is_quoted
-from tidegate_spark.fields.written_times import (
     TIMESTAMP_PATTERN,
     UTC_PATTERN,
     ZONE_PATTERN,
     render_certain_time,
+    render_decimal_places,
     render_ends_without_name,
+    render_lenient_number,
+    render_variable_scale,
+    render_variant_bytes,
     render_with_seconds,
 )
+
+INFINITE_PATTERN = (
+    r"""[":,\[\s][+-]?(?:Infinity|INF)[",\]}\s]"""  # in so many words; else an infinite number was too large
+)
+HUGE_NUMBER_PATTERN = (
+    r"[:,\[\s]-?(?:[0-9]{39}|[0-9.]+[eE][+]?[0-9]{2})"  # a number that a FLOAT, and so a DOUBLE, may not hold
+)
+HIGH_SURROGATE = r"\\u[dD][89abAB][0-9a-fA-F]{2}"
+LOW_SURROGATE = r"\\u[dD][c-fC-F]"
+LONE_SURROGATE_PATTERN = (
+    rf"(?<!\\)(?:\\\\)*+(?:{HIGH_SURROGATE}(?!{LOW_SURROGATE})|(?<!{HIGH_SURROGATE}){LOW_SURROGATE})"
+)
+STRING_PATTERN = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"' + r"|'[^'\\]*+(?:\\.[^'\\]*+)*+'"
+BARE_WORD_PATTERN = r"[+-]?(?:NaN|Infinity|INF)\b"
+FIELD_NAME = re.compile(r"\.`((?:[^`]|``)*)`$")  # the last name in an expression; a name may hold what stands between
+NON_FINITE_WORDS = ("NaN", *(f"{sign}{word}" for sign in ("", "-", "+") for word in ("Infinity", "INF")))
+
+
+def render_is_quoted(digits: str, expr: str, text: str) -> str:
+    """Whether digits at `expr` stand in quotes in the JSON `text`, so that no unit is meant for them."""
+    quotes = f"contains({text}, concat('\"', {digits}, '\"'))"
+    name = _render_field_pattern(expr)
+    if name is None:
+        return quotes
+    name_pattern = render_literal(f'{name}"')
+    return f"{quotes} AND {text} RLIKE concat({name_pattern}, {digits}, '\"')"
+
+
+def _render_field_pattern(expr: str) -> str | None:
+    name = FIELD_NAME.search(expr)
+    if name is None:
+        return None
+    plain = name[1].replace("``", "`")
+    return f"{re.escape(json.dumps(plain, ensure_ascii=False))}[ \\t\\r\\n]*:[ \\t\\r\\n]*"
+
+
+def render_is_changed(expr: str, name: str, text: str) -> str:
+    if name == "STRING":
+        words = ", ".join(render_literal(f'"{word}"') for word in NON_FINITE_WORDS)
+        is_word = f"{expr} IN ({words}) AND {_render_has_bare_word(expr, text)}"
+        return f"contains({expr}, '?') AND {text} RLIKE {render_literal(LONE_SURROGATE_PATTERN)} OR {is_word}"
+    # beside a number that may have been too large the text was read again: what is infinite then was written so
+    return f"{render_is_infinite(expr)} AND NOT {text} RLIKE {render_literal(INFINITE_PATTERN)}"
+
+
+def _render_has_bare_word(expr: str, text: str) -> str:
+    # the parser puts such a word into quotes
+    name = _render_field_pattern(expr)
+    if name is not None:
+        return f"{text} RLIKE {render_literal(name + BARE_WORD_PATTERN)}"
+    bare = f"regexp_replace({text}, {render_literal(STRING_PATTERN)}, '\"\"')"
+    return f"{bare} RLIKE {render_literal(BARE_WORD_PATTERN)}"
+
+
+def render_is_infinite(expr: str) -> str:
+    return f"abs({expr}) = CAST('Infinity' AS DOUBLE)"
+
+
+def render_may_overflow(text: str) -> str:
+    """Whether `text` has a word for infinity, or a number that a FLOAT or a DOUBLE may not hold."""
+    has_word = f"(contains({text}, 'Infinity') OR contains({text}, 'INF'))"
+    patterns = (f"{text} RLIKE {render_literal(pattern)}" for pattern in (INFINITE_PATTERN, HUGE_NUMBER_PATTERN))
+    return f"{has_word} AND {' AND '.join(patterns)}"
+
 
 SMALL_INTEGERS = ("TINYINT", "SMALLINT")
 GUARDED_TYPES = (*SMALL_INTEGERS, "DATE", "TIMESTAMP", "TIMESTAMP_NTZ")

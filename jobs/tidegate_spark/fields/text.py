@@ -8,9 +8,14 @@ from dataclasses import replace
 from tidegate.schema.data_types import Primitive, parse_type
 from tidegate.sql.spark import render_literal
 
-from tidegate_spark.fields.decimals import INTEGER_PATTERN, NUMBER_PATTERN, render_is_rounded
-from tidegate_spark.fields.encodings import BASE64, render_bytes
 from tidegate_spark.fields.lossless import render_is_text_lossy, render_text_conversion
+from tidegate_spark.fields.written_values import (
+    BASE64,
+    INTEGER_PATTERN,
+    NUMBER_PATTERN,
+    render_bytes,
+    render_is_rounded,
+)
 
 INTEGER_TYPES = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 NOT_FINITE_PATTERN = r"^[+-]?(NaN|Infinity|inf)\z"

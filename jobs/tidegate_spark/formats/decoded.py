@@ -6,16 +6,19 @@ DecodedKey`. `records` are the Kafka source's columns with `key_text` and `value
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 from pyspark.sql import DataFrame
+from tidegate.formats.registry import get_format
 from tidegate.jobs.stage_job import StageTable
-from tidegate.schema.data_types import Column, format_type, parse_type
+from tidegate.schema.data_types import Column, Primitive, format_type, parse_type
 from tidegate.schema.wire_format import KEYLESS
 from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.fields.json.objects import Fields
-from tidegate_spark.fields.lossless import render_lacking_part_case
+from tidegate_spark.fields.lossless import render_is_text_lossy, render_lacking_part_case
 
 DELETE = "d"
 UPSERT = "u"
@@ -106,6 +109,13 @@ def render_null_fields(columns: Sequence[Column]) -> str:
     return ", ".join(f"CAST(NULL AS {render_cast_type(c)}) AS {quote(c.name)}" for c in columns)
 
 
+def render_is_unkept(source: str, conversion: str, kind: str = "") -> str:
+    """Whether `source` is not NULL, and its `conversion` is; of a decimal, or not the same number."""
+    leaf = Primitive(kind) if kind else None
+    rounded = f" OR {render_is_text_lossy(source, leaf, None)}" if leaf is not None and leaf.decimal else ""
+    return f"({source} IS NOT NULL AND (({conversion}) IS NULL{rounded}))"
+
+
 REFUSAL = "empty the table too, then set value.truncate: ignore, or have the table emptied by value.truncate: apply"
 
 
@@ -128,3 +138,32 @@ def render_truncate_case(is_truncate: str, table: StageTable) -> str:
 
 def _is_ignored(table: StageTable) -> bool:
     return bool(table.value.options.get("truncate") == "ignore")
+
+
+FORMATS_PACKAGE = "tidegate_spark.formats"
+DecodeKey = Callable[[DataFrame, StageTable], DecodedKey]
+DecodeValue = Callable[[DataFrame, StageTable], DecodedValue]
+
+
+def add_key_object(records: DataFrame, table: StageTable) -> DataFrame:
+    """Parse the key before the value, if that saves a copy of each record; its format reads it from there."""
+    is_read = bool(table.key_columns) and not table.key.from_value
+    if not is_read or get_format(table.value.format).holds_several_rows:
+        return records
+    parse: Callable[[DataFrame, StageTable], DataFrame] | None
+    parse = getattr(find_decoder(table.key.format), "add_key_object", None)
+    return records if parse is None else parse(records, table)
+
+
+def get_key_decoder(table: StageTable) -> DecodeKey:
+    decode: DecodeKey = find_decoder(table.key.format).decode_key
+    return decode
+
+
+def get_value_decoder(table: StageTable) -> DecodeValue:
+    decode: DecodeValue = find_decoder(table.value.format).decode_value
+    return decode
+
+
+def find_decoder(name: str) -> ModuleType:
+    return import_module(f"{FORMATS_PACKAGE}.{get_format(name).module}")

@@ -13,35 +13,39 @@ from tidegate.sql.spark import render_literal
 
 from tidegate_spark.fields.json.connect import ConnectFields
 from tidegate_spark.fields.json.inner_parts import render_inner_reason
-from tidegate_spark.fields.json.key_objects import render_is_object_text, render_key_object
+from tidegate_spark.fields.json.keys import (
+    PLAIN_KEY_COLUMN,
+    render_is_object_text,
+    render_key_object,
+    render_key_struct,
+    render_plain_key,
+)
 from tidegate_spark.fields.json.mongodb import KEY_PROBLEM, render_key_problem, render_plain_json, unwrap_key
 from tidegate_spark.fields.json.objects import (
     CORRUPT_COLUMN,
     Fields,
+    ReadingRules,
+    Units,
     read_objects,
     read_row_object,
     render_is_not_object,
     render_object,
 )
-from tidegate_spark.fields.json.presence import (
+from tidegate_spark.fields.json.reasons import (
+    MARK_PROBLEM,
+    OVERFLOW_REASON,
     apply_own_spelling,
+    render_is_marked,
     render_keys,
+    render_limit_reason,
     render_missing_cases,
     render_no_column_case,
     render_respelled_case,
-)
-from tidegate_spark.fields.json.reading_rules import ReadingRules, Units
-from tidegate_spark.fields.json.text import render_part
-from tidegate_spark.fields.json.unknown_fields import UNKNOWN_FIELDS, Path, build_kind, render_unknown_fields
-from tidegate_spark.fields.json.unreadable import (
-    MARK_PROBLEM,
-    OVERFLOW_REASON,
-    render_is_marked,
-    render_limit_reason,
     render_unreadable_cases,
 )
+from tidegate_spark.fields.json.text import render_part
+from tidegate_spark.fields.json.unknown_fields import UNKNOWN_FIELDS, Path, build_kind, render_unknown_fields
 from tidegate_spark.fields.lossless import MOMENTS
-from tidegate_spark.fields.plain_keys import PLAIN_KEY_COLUMN, render_key_struct, render_plain_key
 from tidegate_spark.formats.decoded import DELETE, ROW, UPSERT, DecodedKey, DecodedValue
 
 # one text, number or word, and nothing else: what follows it would become fields beside the key's

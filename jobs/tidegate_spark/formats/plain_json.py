@@ -7,6 +7,7 @@ from tidegate.schema.data_types import Column, Primitive, parse_type
 from tidegate.sql.spark import quote
 
 from tidegate_spark.fields.json.inner_parts import render_any, render_inner_doubt
+from tidegate_spark.fields.json.keys import PLAIN_KEY_COLUMN, render_plain_key
 from tidegate_spark.fields.json.objects import (
     CORRUPT_COLUMN,
     Fields,
@@ -14,8 +15,7 @@ from tidegate_spark.fields.json.objects import (
     render_is_not_object,
     render_object,
 )
-from tidegate_spark.fields.json.presence import render_takes_own_spelling
-from tidegate_spark.fields.plain_keys import PLAIN_KEY_COLUMN, render_plain_key
+from tidegate_spark.fields.json.reasons import render_takes_own_spelling
 from tidegate_spark.formats.decoded import DELETE, ROW, UPSERT, DecodedKey, DecodedValue, render_null_fields
 from tidegate_spark.formats.json import get_units, list_key_fields, list_known_fields, list_unknown_fields
 

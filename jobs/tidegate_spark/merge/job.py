@@ -8,8 +8,7 @@ from tidegate.jobs.lasting_failures import is_lasting_sql_state
 from tidegate.jobs.merge_job import AuditAnswers, Audits, MergeJob
 from tidegate.sql.spark import quote_name, render_literal
 
-from tidegate_spark.session import configure
-from tidegate_spark.table_creation import execute
+from tidegate_spark.session import configure, execute
 
 MAX_SHOWN_CHARACTERS = 300
 

@@ -17,7 +17,7 @@ from tidegate.sql.spark import render_literal
 
 from tidegate_spark.publish import producer
 from tidegate_spark.publish.encoders.record_part import RecordPart
-from tidegate_spark.publish.encoders.registry import build_part_header
+from tidegate_spark.publish.record_encoding import build_part_header
 from tidegate_spark.publish.table_changes import find_changed_rows, find_key
 from tidegate_spark.session import read_private_conf
 

@@ -1,8 +1,10 @@
 """A publication's rows as records: key and value in bytes, headers, timestamp and topic."""
 
 import json
+from importlib import import_module
+from types import ModuleType
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from pyspark.sql.types import (
     ArrayType,
@@ -22,8 +24,13 @@ from tidegate.model.publication_progress import RunMode
 from tidegate.sql.spark import quote, quote_name, render_literal, render_once
 
 from tidegate_spark.fields.json.objects import render_exact_from_json, render_object
-from tidegate_spark.publish.encoders.record_part import Problem, RecordPart, WrittenColumn, render_problem
-from tidegate_spark.publish.encoders.registry import encode_part, render_part_problem
+from tidegate_spark.publish.encoders.record_part import (
+    Problem,
+    RecordPart,
+    WrittenColumn,
+    list_text_problems,
+    render_problem,
+)
 
 FIRST_MILLISECOND = "1L"
 TIME_TYPES = (TimestampType, TimestampNTZType, DateType)
@@ -203,3 +210,34 @@ def _describe_source(spark: SparkSession, job: PublishJob) -> str:
 
 def _render_bytes(text: str) -> str:
     return f"CAST({render_literal(text)} AS BINARY)"
+
+
+ENCODERS_PACKAGE = "tidegate_spark.publish.encoders"
+
+
+def encode_part(spark: SparkSession, part: RecordPart) -> Column:
+    """Return the key or value in bytes, NULL for no row, and for one that `render_part_problem` names.
+
+    Registers a schema if needed, on the driver; a second call finds it there. `ConfigurationError` for columns that the
+    format cannot hold, `GiveUp` if the registry refuses the schema.
+    """
+    encoded: Column = _import_encoder(part).encode(spark, part)
+    return encoded
+
+
+def render_part_problem(spark: SparkSession, part: RecordPart) -> str:
+    """Return why the format cannot write the row, NULL if it can."""
+    list_problems = getattr(_import_encoder(part), "list_problems", None)
+    own_problems = list_problems(spark, part) if list_problems is not None else ()
+    keeps_bytes = get_format(part.format).only_column == "BINARY"
+    return render_problem([*(() if keeps_bytes else list_text_problems(part)), *own_problems])
+
+
+def build_part_header(spark: SparkSession, part: RecordPart) -> bytes | None:
+    """Return what stands before each key or value of a format with a registry, b"" without one; else None."""
+    build_header = getattr(_import_encoder(part), "build_header", None)
+    return None if build_header is None else bytes(build_header(spark, part))
+
+
+def _import_encoder(part: RecordPart) -> ModuleType:
+    return import_module(f"{ENCODERS_PACKAGE}.{get_format(part.format).encoder}")

@@ -1,9 +1,10 @@
-"""What a decoded record holds and its destination cannot: told as a reason, so that none fails a whole batch."""
+"""What BigQuery cannot hold of a record: a reason, so that none fails a whole batch; maps become lists of entries."""
 
 from collections.abc import Iterable, Iterator
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
+from pyspark.sql import types as T  # noqa: N812 (as Spark's own examples call it)
 from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct, parse_type
 from tidegate.spec.source import METADATA_TYPES
@@ -104,3 +105,41 @@ def _render_year_range(time: str) -> str:
 
 def _list_element_faults(values: str, each: str, faults: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     return ((reason, f"exists({values}, {each} -> coalesce({sql}, false))") for reason, sql in faults)
+
+
+def replace_map_values(rows: DataFrame) -> DataFrame:
+    """Replace every map by an array of its entries, at any depth: BigQuery has no maps."""
+    return rows.selectExpr(
+        *(f"{_render_without_maps(quote(f.name), f.dataType)} AS {quote(f.name)}" for f in rows.schema)
+    )
+
+
+def _render_without_maps(value: str, kind: T.DataType, depth: int = 0) -> str:
+    if not _has_map(kind):
+        return value
+    each = f"e{depth}"
+    match kind:
+        case T.MapType():
+            key = _render_without_maps(f"{each}.key", kind.keyType, depth + 1)
+            item = _render_without_maps(f"{each}.value", kind.valueType, depth + 1)
+            return f"transform(map_entries({value}), {each} -> struct({key} AS key, {item} AS value))"
+        case T.ArrayType():
+            return f"transform({value}, {each} -> {_render_without_maps(each, kind.elementType, depth + 1)})"
+        case T.StructType():
+            parts = (
+                f"{_render_without_maps(f'{value}.{quote(f.name)}', f.dataType, depth)} AS {quote(f.name)}"
+                for f in kind
+            )
+            return f"CASE WHEN {value} IS NOT NULL THEN struct({', '.join(parts)}) END"
+    return value
+
+
+def _has_map(kind: T.DataType) -> bool:
+    match kind:
+        case T.MapType():
+            return True
+        case T.ArrayType():
+            return _has_map(kind.elementType)
+        case T.StructType():
+            return any(_has_map(field.dataType) for field in kind)
+    return False

@@ -14,8 +14,14 @@ from tidegate.sql.conditions import reads_any, split_conjunction
 from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.formats.decoded import DELETE, ROW, DecodedValue
-from tidegate_spark.stage.table_names import render_table_name
-from tidegate_spark.stage.value import PLACES, locate_key_columns, render_attempt, render_metadata, render_route
+from tidegate_spark.stage.value import (
+    PLACES,
+    locate_key_columns,
+    render_attempt,
+    render_metadata,
+    render_route,
+    render_table_name,
+)
 
 RECORD = "_tidegate"
 

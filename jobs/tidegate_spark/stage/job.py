@@ -1,5 +1,6 @@
 """The stage job: one read of Kafka, one atomic overwrite of batch N in each intermediate table, and its counts."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -9,18 +10,18 @@ from tidegate.errors import RetryLater
 from tidegate.failpoints import hit_failpoint
 from tidegate.jobs.evaluation import DECODING_CONF, choose_evaluation
 from tidegate.jobs.stage_job import UNUSUAL_BATCH_PROPERTY, StageJob, StageTable
-from tidegate.jobs.stage_outcome import MAX_PASSES, FirstBadRecord
+from tidegate.jobs.stage_outcome import MAX_PASSES, DiscoveredNames, FirstBadRecord
 from tidegate.sql.spark import quote_name, render_literal
 
 from tidegate_spark.fields.avro import guard_lengths
 from tidegate_spark.fields.record_explanation import build_explanation
 from tidegate_spark.formats.plain_json import UNUSUAL, can_read_plainly
-from tidegate_spark.session import configure
-from tidegate_spark.stage.dead_letters import add_bad_column
+from tidegate_spark.session import configure, execute
+from tidegate_spark.stage.bigquery_limits import replace_map_values
 from tidegate_spark.stage.kafka_source import read_records
 from tidegate_spark.stage.key import keep_every_record
-from tidegate_spark.stage.output_files import BIGQUERY_PARQUET_CONF, render_outcome, write_counts, write_rows
 from tidegate_spark.stage.record_pass import (
+    add_bad_column,
     add_texts,
     build_outcome,
     build_pass,
@@ -30,12 +31,18 @@ from tidegate_spark.stage.record_pass import (
     list_row_columns,
     render_as_data,
 )
-from tidegate_spark.stage.table_names import write_names
-from tidegate_spark.table_creation import execute
 
 # Spark would sort by the batch number to write one partition after the other; there is but one.
 WRITE_OPTIONS = {"fanout-enabled": "true"}
 SUMMARY_PREFIX = "spark.sql.iceberg.snapshot-property."
+# Spark's own default for times is a type that others have left behind. The others are Spark's defaults: a server that
+# still writes for Hive moves days before 1582 to another calendar, and lays lists out otherwise.
+BIGQUERY_PARQUET_CONF = {
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.writeLegacyFormat": "false",
+}
+UNNAMED_ROW_COUNT = 4  # of records without a name: bad, dead_lettered, filtered, ignored; each is one row of the list
 
 
 def run(spark: SparkSession, job: StageJob) -> None:
@@ -64,7 +71,7 @@ def run(spark: SparkSession, job: StageJob) -> None:
             # 3. and 4.
             _stage_table(spark, job, table, shared)
         if job.finder is not None:
-            write_names(spark, job.finder, decode(add_texts(keep_every_record(shared)), job.finder))
+            _write_names(spark, job.finder, decode(add_texts(keep_every_record(shared)), job.finder))
     finally:
         if is_shared:
             shared.unpersist()
@@ -119,9 +126,9 @@ def _leave_outcome(
     spark: SparkSession, table: StageTable, outcome: str, properties: dict[str, str] | None = None
 ) -> None:
     if table.folder:
-        write_counts(spark, table.folder, outcome)
+        _write_counts(spark, table.folder, outcome)
         return
-    spark.sql(render_outcome(table, outcome, properties))
+    spark.sql(_render_outcome(table, outcome, properties))
     hit_failpoint("job.counted")
 
 
@@ -143,3 +150,53 @@ def _list_columns(job: StageJob, table: StageTable) -> list[str]:
         f"{render_literal(table.attempt)} AS attempt",
     ]
     return [*list_row_columns(table), *batch_columns]
+
+
+def write_rows(rows: DataFrame, table: StageTable) -> DataFrame:
+    """Return what was written below the attempt's folder: one file, if each is uploaded by a load job of its own."""
+    files = replace_map_values(rows)
+    files = files.repartition(1) if table.folder.startswith("file:") else files
+    files.write.mode("overwrite").parquet(f"{table.folder}/rows")
+    hit_failpoint("job.rows_left")
+    return files
+
+
+def _write_counts(spark: SparkSession, folder: str, outcome: str) -> None:
+    """Write the counts, one line of JSON, last: an attempt without them did not finish."""
+    counts = spark.createDataFrame([(outcome,)], "value STRING")
+    counts.coalesce(1).write.mode("overwrite").text(f"{folder}/counts")
+    hit_failpoint("job.counts_left")
+
+
+def _render_outcome(table: StageTable, outcome: str, properties: dict[str, str] | None = None) -> str:
+    properties_to_set = {table.property: outcome, **(properties or {})}
+    assigned = ", ".join(
+        f"{render_literal(name)} = {render_literal(value)}" for name, value in properties_to_set.items()
+    )
+    return f"ALTER TABLE {quote_name(table.intermediate)} SET TBLPROPERTIES ({assigned})"
+
+
+def _write_names(spark: SparkSession, table: StageTable, decoded: DataFrame) -> None:
+    """List the names in a decoded batch and leave them as a property of their table, or as a file, by attempt."""
+    # No filter: Spark would move it below the decoding, and write all of that out again for each use of each column.
+    counts = (
+        decoded.selectExpr("fate", "CASE WHEN fate = 'staged' THEN table_name END AS table_name")
+        .groupBy("fate", "table_name")
+        .agg({"*": "count"})
+        .withColumnRenamed("count(1)", "records")
+    )
+    bad_place = "CASE WHEN fate = 'bad' THEN struct(topic, partition, offset) END"
+    first = decoded.selectExpr(f"min_by(to_json(struct(topic, partition, offset, reason)), {bad_place}) AS first_bad")
+    name_rows = counts.orderBy("fate", "table_name").limit(table.max_names + 1 + UNNAMED_ROW_COUNT).collect()
+    bad = sum(row["records"] for row in name_rows if row["fate"] == "bad")
+    outcome = DiscoveredNames(
+        attempt=table.attempt,
+        names=tuple(row["table_name"] for row in name_rows if row["fate"] == "staged"),
+        bad=bad,
+        first_bad=FirstBadRecord.from_dict(json.loads(first.collect()[0]["first_bad"]) if bad else None),
+    ).to_json()
+    if table.folder:
+        _write_counts(spark, table.folder, outcome)
+        return
+    spark.sql(_render_outcome(table, outcome))
+    hit_failpoint("job.named")

@@ -6,8 +6,7 @@ from tidegate.jobs.stage_job import StageTable
 from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.formats.change_events.unavailable_values import list_placeholder_bytes
-from tidegate_spark.formats.decoded import NO_REASON, DecodedValue
-from tidegate_spark.formats.registry import DecodeKey, get_key_decoder
+from tidegate_spark.formats.decoded import NO_REASON, DecodedValue, DecodeKey, get_key_decoder
 from tidegate_spark.stage.kafka_source import wants_headers
 
 NO_KEY_REASON = "the record has no key, and no value to take it from"

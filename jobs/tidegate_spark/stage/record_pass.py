@@ -26,23 +26,17 @@ from tidegate.model.unknown_fields import UnknownFields
 from tidegate.schema.inferred_types import GrownColumns, grow_columns
 from tidegate.sql.spark import quote, render_literal
 
-from tidegate_spark.fields.json.hollow_values import render_without_hollow_values
+from tidegate_spark.fields.json.unknown_fields import render_without_hollow_values
 from tidegate_spark.formats.change_events.unavailable_values import (
     KEPT_COLUMN,
     add_old_key_deletes,
     mark_unavailable_values,
 )
-from tidegate_spark.formats.decoded import NO_CHANGE, TRUNCATE, DecodedValue
+from tidegate_spark.formats.decoded import NO_CHANGE, TRUNCATE, DecodedValue, add_key_object, get_value_decoder
 from tidegate_spark.formats.json import reports_unknown_fields
 from tidegate_spark.formats.plain_json import UNUSUAL, decode_plain_key, decode_plain_value
-from tidegate_spark.formats.registry import add_key_object, get_value_decoder
 from tidegate_spark.formats.wire_format import ignore_other_schemas, normalize_wire_format, restore_sent_bytes
 from tidegate_spark.stage.bigquery_limits import add_limit_reasons, render_storable_time
-from tidegate_spark.stage.dead_letters import (
-    DEAD_LETTER_DISPOSITION,
-    render_bad_disposition,
-    render_failed_stage,
-)
 from tidegate_spark.stage.foreign_records import has_conditions, mark_foreign_records
 from tidegate_spark.stage.key import (
     COUNT_COLUMN,
@@ -67,6 +61,16 @@ UNKNOWN_REASON = (
     "and value.unknown_fields is refuse: declare it, or set value.unknown_fields: warn') END"
 )
 UNKNOWN_SETS = "unknown_sets"
+DEAD_LETTER_OP = "bad"  # beside the changes' own letters, so that no merge takes it for a row
+DEAD_LETTER_DISPOSITION = "dead_lettered"
+BAD_STRUCT = (
+    "named_struct('key', key, 'value', value, 'headers', headers, 'stage', failed_stage, "
+    "'class', concat('Undecodable', initcap(failed_stage)), 'message', reason)"
+)
+# what is neither reason is a rule about the value, as of fields that no column holds
+FAILED_STAGE = (
+    "CASE WHEN key_reason IS NOT NULL THEN 'key' WHEN coalesce(value_reason, reason) IS NOT NULL THEN 'value' END"
+)
 WRITTEN_CONDITION = f"fate IN ('staged', '{DEAD_LETTER_DISPOSITION}')"
 
 
@@ -185,10 +189,11 @@ def decode(records: DataFrame, table: StageTable, *, is_plain: bool = False) -> 
         refused = f"CASE WHEN is_wanted AND op <> 'd' THEN {UNKNOWN_REASON} END"
     reasons = f"coalesce({key_reason}, value_reason, {unnamed}, {refused})"
     reason = f"CASE WHEN change <> '{NO_CHANGE}' THEN {reasons} END AS reason"
+    bad = _render_bad_disposition(table)
     judged = _judge_owner(decoded.selectExpr("*", reason), decoded_value, table, is_plain=is_plain).selectExpr(
         "*",
-        f"{render_failed_stage()} AS failed_stage",
-        f"CASE WHEN change = '{NO_CHANGE}' THEN 'ignored' WHEN reason IS NOT NULL THEN {render_bad_disposition(table)} "
+        f"{FAILED_STAGE} AS failed_stage",
+        f"CASE WHEN change = '{NO_CHANGE}' THEN 'ignored' WHEN reason IS NOT NULL THEN {bad} "
         f"WHEN NOT is_wanted THEN 'filtered' WHEN {ignored_case} THEN 'ignored' ELSE 'staged' END AS fate",
     )
     if decoded_value.has_several_rows:
@@ -232,6 +237,17 @@ def _judge_owner(reasoned: DataFrame, decoded_value: DecodedValue, table: StageT
     return marked.withColumns({name: F.expr(sql) for name, sql in changed_columns.items()})
 
 
+def _render_bad_disposition(table: StageTable) -> str:
+    if table.skips is not None:
+        places = [
+            f"WHEN topic = {render_literal(topic)} AND partition = {partition} AND offset = {offset} "
+            f"THEN '{DEAD_LETTER_DISPOSITION}'"
+            for topic, partition, offset in table.skips
+        ]
+        return f"(CASE {' '.join(places)} ELSE 'bad' END)" if places else "'bad'"
+    return "'bad'" if table.set_aside is None else f"'{DEAD_LETTER_DISPOSITION}'"
+
+
 def _spoil_whole_records(judged: DataFrame) -> DataFrame:
     is_bad = f"fate IN ('bad', '{DEAD_LETTER_DISPOSITION}')"
     spoilt = f"min(CASE WHEN {is_bad} THEN row_number END) OVER (PARTITION BY {RECORD_PLACE}) AS spoilt_by"
@@ -258,6 +274,29 @@ def list_row_columns(table: StageTable) -> list[str]:
         "op", "topic", "partition", "offset", *_list_times(table),
         "row_number AS i",
     ]  # fmt: skip
+
+
+def add_bad_column(columns: Sequence[str], table: StageTable) -> list[str]:
+    """Extend the intermediate row's `columns` (`expression AS name`, or names) to hold bad records too.
+
+    A bad record has its bytes and the reason in `bad`, and neither key nor value.
+    """
+    if table.set_aside is None:
+        return list(columns)
+    is_bad = f"fate = '{DEAD_LETTER_DISPOSITION}'"
+    expressions = []
+    for column in columns:
+        expression, _, name = column.rpartition(" AS ")
+        if name == "op":
+            expressions.append(f"CASE WHEN {is_bad} THEN {BAD_STRUCT} END AS bad")
+            expressions.append(
+                f"CASE WHEN {is_bad} THEN {render_literal(DEAD_LETTER_OP)} ELSE {expression or name} END AS op"
+            )
+        elif name in ("key", "value", "sequence"):
+            expressions.append(f"CASE WHEN NOT {is_bad} THEN {expression or name} END AS {name}")
+        else:
+            expressions.append(column)
+    return expressions
 
 
 def _render_key(table: StageTable) -> str:
@@ -322,12 +361,6 @@ def _list_observed_partitions(ranges: Ranges) -> list[tuple[str, int]]:
     return busy if len(busy) <= MAX_OBSERVED_PARTITIONS else []
 
 
-def _list_extra_counts(table: StageTable) -> tuple[str, ...]:
-    rows = (ROW_COUNT,) if table.folder else ()
-    unchanged = UNCHANGED_COUNTS if table.stages_kept else ()
-    return (*rows, *(DELETE_COUNTS if table.sequence else ()), *unchanged)
-
-
 def build_outcome(
     observed: dict[str, Any],
     ranges: Ranges,
@@ -340,7 +373,9 @@ def build_outcome(
         latest = observed[f"timestamp_{index}"]
         if latest is not None:
             timestamps.setdefault(topic, {})[partition] = latest
-    counts = {name: observed[name] for name in (*RECORD_COUNTS, "bad", *_list_extra_counts(table))}
+    names = [*RECORD_COUNTS, "bad", *([ROW_COUNT] if table.folder else [])]
+    names += [*(DELETE_COUNTS if table.sequence else ()), *(UNCHANGED_COUNTS if table.stages_kept else ())]
+    counts = {name: observed[name] for name in names}
     if table.set_aside is not None and exceeds_tolerance(counts["dead_lettered"], table.set_aside):
         counts["bad"] = counts["dead_lettered"]  # too many: the batch is recorded as bad, and never merged
     first = observed["first_bad"]

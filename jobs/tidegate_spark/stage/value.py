@@ -5,16 +5,15 @@ from collections.abc import Iterable
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from tidegate.jobs.stage_job import StageTable
-from tidegate.spec.source import METADATA_TYPES, split_cast
+from tidegate.spec.source import METADATA_TYPES, name_cast, split_cast
 from tidegate.spec.table import Route
-from tidegate.spec.table_template import TableTemplate
+from tidegate.spec.table_template import FIELD_PATTERN, MAX_NAME_CHARACTERS, VALUE_PATTERN, TableTemplate
 from tidegate.sql.conditions import render_without
 from tidegate.sql.spark import quote, render_literal
 
-from tidegate_spark.formats.decoded import DELETE, ROW, DecodedValue, render_cast_type
-from tidegate_spark.formats.metadata import render_unkept_reason
+from tidegate_spark.fields.lossless import FIRST_DATE, LAST_TIMESTAMP
+from tidegate_spark.formats.decoded import DELETE, NO_CHANGE, ROW, DecodedValue, render_cast_type
 from tidegate_spark.formats.wire_format import RECORD_PARTS, render_schema_id, render_schema_place
-from tidegate_spark.stage.table_names import render_name_reason, render_table_name
 
 FAILURE_TEXT = "fails for this record"
 PLACES = ("topic", "partition", "offset")
@@ -31,6 +30,15 @@ KAFKA_METADATA = {
     "headers": "coalesce(map_from_entries(headers), CAST(map() AS MAP<STRING, BINARY>))",
     "header-list": "coalesce(headers, CAST(array() AS ARRAY<STRUCT<key: STRING, value: BINARY>>))",
 }
+# MySQL fills the number of a binlog with zeros up to six digits: as texts, files of more come before mysql-bin.999999
+LONG_FILE_NUMBER_PATTERN = "[.][0-9]{7,}$"
+BINLOG_FILE = "value.source.file"
+# Kafka counts milliseconds: microseconds that a producer gives for them are of a year that no reader of tables knows
+IS_FAR_TIME = f"timestamp NOT BETWEEN TIMESTAMP'{FIRST_DATE}' AND TIMESTAMP'{LAST_TIMESTAMP}'"
+KAFKA_UNKEPT = {"timestamp": IS_FAR_TIME, name_cast("timestamp", "TIMESTAMP_NTZ"): IS_FAR_TIME}
+FAR_VERSION_REASON = (
+    "the record's timestamp is outside of the years 1 to 9999, and with history it says from when on a row holds"
+)
 
 
 def render_metadata(decoded_value: DecodedValue, table: StageTable) -> dict[str, str]:
@@ -88,6 +96,48 @@ def add_value(records: DataFrame, decoded_value: DecodedValue, table: StageTable
     if decoded_value.previous_key:
         decoded = _judge_old_keys(decoded, table, metadata)
     return _apply_conditions(decoded, table, metadata)
+
+
+def render_unkept_reason(decoded_value: DecodedValue, table: StageTable) -> str:
+    """Return which metadata columns cannot hold what the record shows, else NULL; empty if each always can.
+
+    A delete has no row, so only columns that order it count.
+    """
+    cases = list(_list_unkept_cases(decoded_value, table))
+    return f"CASE {' '.join(cases)} END" if cases else ""
+
+
+def _list_unkept_cases(decoded_value: DecodedValue, table: StageTable) -> Iterable[str]:
+    as_they_are, ordering = _find_ordering_columns(table)
+    unkept = {f"value.{name}": condition for name, condition in decoded_value.lossy_metadata.items()}
+    if table.has_history and not table.sequence:
+        yield f"WHEN change <> '{NO_CHANGE}' AND {IS_FAR_TIME} THEN {render_literal(FAR_VERSION_REASON)}"
+    for name, word in table.metadata.items():
+        if word == BINLOG_FILE and name.casefold() in as_they_are:
+            file = decoded_value.metadata[BINLOG_FILE.removeprefix("value.")]
+            text = (
+                f"the number in the metadata {word} has more than six digits, and as text it comes before 999999; "
+                f"order by a number that select makes of it: CAST(substring_index({name}, '.', -1) AS BIGINT)"
+            )
+            is_long = f"{file} RLIKE {render_literal(LONG_FILE_NUMBER_PATTERN)}"
+            yield f"WHEN change <> '{NO_CHANGE}' AND {is_long} THEN {render_literal(text)}"
+        condition = KAFKA_UNKEPT.get(word) or unkept.get(split_cast(word)[0])
+        if condition is not None:
+            ordered_words = "" if name.casefold() in ordering else f"'{DELETE}', "
+            text = f"the metadata {word} is not a {METADATA_TYPES[word]} without loss"
+            yield f"WHEN change NOT IN ({ordered_words}'{NO_CHANGE}') AND {condition} THEN {render_literal(text)}"
+
+
+def _find_ordering_columns(table: StageTable) -> tuple[set[str], set[str]]:
+    columns = table.select.columns if table.select is not None else ()
+    derived_columns = {c.name: c for c in columns if c.is_derived}
+    as_they_are = set[str]()
+    ordering = set[str]()
+    for name in table.sequence:
+        reads = {read.casefold() for read in (derived_columns[name].reads if name in derived_columns else (name,))}
+        ordering |= reads
+        as_they_are |= set() if name in derived_columns and derived_columns[name].is_computed else reads
+    return as_they_are, ordering
 
 
 def _has_conditions(table: StageTable) -> bool:
@@ -231,3 +281,36 @@ def render_route(route: Route | None) -> str | None:
         return f"({text} IN ({', '.join(render_literal(name) for name in route.names)}))"
     whole = render_literal(rf"\A(?:{route.pattern})\z")
     return f"regexp_like({text}, {whole})"
+
+
+def render_table_name(naming: TableTemplate) -> str:
+    """Return ``namespace.table`` as `Naming.name_of` makes it, NULL if a record's values make no such name."""
+    valid = render_literal(rf"\A{VALUE_PATTERN}\z")
+    fields = " AND ".join(f"regexp_like({_render_name_part(f)}, {valid})" for f in naming.fields)
+    namespace = _render_template(naming.namespace)
+    table = _render_template(naming.table)
+    reserved = render_literal(rf"\A(?:{naming.reserved})\z")
+    allowed = ", ".join(render_literal(name) for name in naming.namespaces)
+    return (
+        f"CASE WHEN {fields} AND {namespace} IN ({allowed}) AND length({table}) <= {MAX_NAME_CHARACTERS} "
+        f"AND NOT regexp_like({table}, {reserved}) "
+        f"THEN concat({namespace}, '.', {table}) END"
+    )
+
+
+def render_name_reason(naming: TableTemplate) -> str:
+    values = ", ' ', ".join(
+        f"{render_literal(field + '=')}, "
+        f"coalesce(to_json(struct(substr(CAST({quote(field)} AS STRING), 1, 100) AS v)), '')"
+        for field in naming.fields
+    )
+    return f"concat('its values make no table name that the pipeline may use: ', {values})"
+
+
+def _render_name_part(field: str) -> str:
+    return f"lower(CAST({quote(field)} AS STRING))"
+
+
+def _render_template(template: str) -> str:
+    pieces = FIELD_PATTERN.split(template)
+    return f"concat({', '.join(_render_name_part(p) if n % 2 else render_literal(p) for n, p in enumerate(pieces))})"

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from pyspark.errors import AnalysisException
-from tidegate_spark.table_creation import execute
+from tidegate_spark.session import execute
 
 
 class StrictCatalog:

@@ -13,7 +13,6 @@ from tidegate.schema.data_types import Array, Column, DataType, Map, Primitive, 
 from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.fields.avro import render_date, render_timestamp
-from tidegate_spark.fields.decimals import render_decimal, render_variable_scale
 from tidegate_spark.fields.json.objects import Fields
 from tidegate_spark.fields.lossless import (
     add_variants,
@@ -22,6 +21,7 @@ from tidegate_spark.fields.lossless import (
     render_is_lossy,
     render_text,
 )
+from tidegate_spark.fields.written_values import render_decimal, render_variable_scale
 
 DEBEZIUM_PREFIX = "io.debezium.time."
 CONNECT_PREFIX = "org.apache.kafka.connect.data."

@@ -10,7 +10,6 @@ import re
 from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct, format_type
 from tidegate.sql.spark import quote, render_literal, render_once
 
-from tidegate_spark.fields.decimals import LARGEST_EXACT, LARGEST_FINITE, render_is_rounded
 from tidegate_spark.fields.json.objects import Fields
 from tidegate_spark.fields.json.text import (
     BINARY_FRACTIONS,
@@ -19,6 +18,7 @@ from tidegate_spark.fields.json.text import (
     render_marked_text,
 )
 from tidegate_spark.fields.lossless import render_is_null, render_text
+from tidegate_spark.fields.written_values import LARGEST_EXACT, LARGEST_FINITE, render_is_rounded
 
 NO_REASON = "CAST(NULL AS STRING)"
 # only a text with such a number can hold one that is not zero and becomes it: a far exponent, or many zeros

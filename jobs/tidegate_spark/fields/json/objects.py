@@ -1,14 +1,22 @@
-"""A JSON text taken apart by a list of columns: parsed once, converted without loss, or told why not."""
+"""A JSON text taken apart by a list of columns and by rules of reading: parsed once, converted without loss."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
-from tidegate.schema.data_types import Column, DataType, Primitive, Struct, parse_type
+from tidegate.schema.data_types import (
+    Column,
+    DataType,
+    Primitive,
+    Struct,
+    make_counted,
+    make_encoded,
+    make_lenient,
+    make_truncated,
+    parse_type,
+)
 from tidegate.sql.spark import quote, render_literal, render_once
 
-from tidegate_spark.fields.json.as_written import render_is_infinite, render_may_overflow
-from tidegate_spark.fields.json.reading_rules import ReadingRules, Units, find_word
 from tidegate_spark.fields.json.text import (
     BINARY_FRACTIONS,
     NEGATIVE_ZERO_PATTERN,
@@ -27,11 +35,41 @@ from tidegate_spark.fields.lossless import (
     format_parsed_type,
     render_conversion,
     render_first_reason,
+    render_is_infinite,
     render_is_lossy,
     render_is_null,
     render_lacking_part_case,
+    render_may_overflow,
 )
-from tidegate_spark.fields.written_times import render_misfit_reason
+from tidegate_spark.fields.written_values import BASE64, render_misfit_reason
+
+Units = str | Mapping[str, str] | None
+Words = str | Mapping[str, str] | None  # for all columns, or for each by its name
+
+
+@dataclass(frozen=True)
+class ReadingRules:
+    """How values are read: the unit of times, whether numbers may be text (lenient), how bytes are written."""
+
+    units: Units
+    numbers: Words = None
+    binary: Words = None
+    truncated: frozenset[str] = frozenset()  # columns, case-folded, whose times are cut
+    counts_days: bool = False
+
+    def mark_type(self, data_type: DataType, column: Column) -> DataType:
+        marked_type = make_lenient(data_type) if find_word(self.numbers, column) == "lenient" else data_type
+        encoding = find_word(self.binary, column)
+        marked_type = make_encoded(marked_type, encoding) if encoding and encoding != BASE64 else marked_type
+        marked_type = make_counted(marked_type) if self.counts_days else marked_type
+        return make_truncated(marked_type) if column.name.casefold() in self.truncated else marked_type
+
+
+def find_word(words: Words, column: Column) -> str | None:
+    if words is None or isinstance(words, str):
+        return words
+    return {name.casefold(): word for name, word in words.items()}.get(column.name.casefold())
+
 
 CORRUPT_COLUMN = "_tidegate_corrupt"
 ELEMENTS_FIELD = "e"

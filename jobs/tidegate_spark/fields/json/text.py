@@ -9,8 +9,13 @@ from collections.abc import Callable
 from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct, format_type, has_leaf, replace_leaves
 from tidegate.sql.spark import quote, render_literal
 
-from tidegate_spark.fields.json.as_written import STRING_PATTERN, render_is_infinite
-from tidegate_spark.fields.lossless import VariantDecimal, render_has_key_twice, render_inner_values
+from tidegate_spark.fields.lossless import (
+    STRING_PATTERN,
+    VariantDecimal,
+    render_has_key_twice,
+    render_inner_values,
+    render_is_infinite,
+)
 
 BINARY_FRACTIONS = ("FLOAT", "DOUBLE")
 MARKED_NUMBERS = (*BINARY_FRACTIONS, "INT", "BIGINT")  # what may be written so that it is marked: 1.5, or -0

@@ -8,16 +8,16 @@ from tidegate.schema.data_types import Column, DataType, Primitive
 from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.fields.avro import render_timestamp
-from tidegate_spark.fields.json.as_written import render_is_changed
 from tidegate_spark.fields.json.objects import (
     Fields,
+    ReadingRules,
     render_exact_from_json,
     render_from_json,
     render_object,
 )
-from tidegate_spark.fields.json.reading_rules import ReadingRules
+from tidegate_spark.fields.json.reasons import render_unreadable_cases
 from tidegate_spark.fields.json.text import NON_FINITE_PATTERN, render_part
-from tidegate_spark.fields.json.unreadable import render_unreadable_cases
+from tidegate_spark.fields.lossless import render_is_changed
 from tidegate_spark.fields.text import render_conversion, render_is_lossy
 from tidegate_spark.formats.change_events.row_messages import (
     MessageFields,
@@ -26,9 +26,8 @@ from tidegate_spark.formats.change_events.row_messages import (
     list_all_columns,
     render_lacking_cases,
 )
-from tidegate_spark.formats.decoded import DecodedValue, render_truncate_reason
+from tidegate_spark.formats.decoded import DecodedValue, render_is_unkept, render_truncate_reason
 from tidegate_spark.formats.json import list_key_fields, list_truncated_names, list_unknown_fields
-from tidegate_spark.formats.metadata import render_is_unkept
 
 OPERATIONS = {"INSERT": "c", "UPDATE": "u", "DELETE": "d"}
 # a statement whose rows follow (MySQL: binlog_rows_query_log_events); the end of a transaction; TiCDC's word on time

@@ -26,9 +26,8 @@ from tidegate_spark.formats.change_events.debezium_json import (
     render_old_key,
     render_unknown_event_cases,
 )
-from tidegate_spark.formats.decoded import DecodedValue
+from tidegate_spark.formats.decoded import DecodedValue, render_is_unkept
 from tidegate_spark.formats.json import list_key_fields, list_truncated_names
-from tidegate_spark.formats.metadata import render_is_unkept
 
 
 def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:

@@ -16,9 +16,8 @@ from tidegate_spark.fields.json.connect import ConnectFields
 from tidegate_spark.fields.json.inner_parts import render_inner_reason
 from tidegate_spark.fields.json.mongodb import render_has_text_row, unwrap_documents
 from tidegate_spark.fields.json.objects import CORRUPT_COLUMN, Fields, read_objects, render_object
-from tidegate_spark.fields.json.presence import render_no_column_case, render_respelled_case
+from tidegate_spark.fields.json.reasons import render_no_column_case, render_respelled_case, render_unreadable_cases
 from tidegate_spark.fields.json.text import render_part
-from tidegate_spark.fields.json.unreadable import render_unreadable_cases
 from tidegate_spark.fields.lossless import render_has_key_twice
 from tidegate_spark.formats.decoded import (
     DELETE,
@@ -27,6 +26,7 @@ from tidegate_spark.formats.decoded import (
     TRUNCATE,
     UPSERT,
     DecodedValue,
+    render_is_unkept,
     render_truncate_case,
     render_truncate_reason,
 )
@@ -40,7 +40,6 @@ from tidegate_spark.formats.json import (
     render_key_reason,
     takes_extended_key,
 )
-from tidegate_spark.formats.metadata import render_is_unkept
 
 UNREADABLE_REASON = "the row before the delete does not fit the columns of sequence_by"
 

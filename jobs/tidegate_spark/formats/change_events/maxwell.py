@@ -7,8 +7,8 @@ from tidegate.jobs.stage_job import StageTable
 
 from tidegate_spark.fields.avro import render_timestamp
 from tidegate_spark.fields.json.objects import Fields, read_objects, render_object
+from tidegate_spark.fields.json.reasons import render_unreadable_cases
 from tidegate_spark.fields.json.text import render_part
-from tidegate_spark.fields.json.unreadable import render_unreadable_cases
 from tidegate_spark.formats.change_events.row_messages import (
     MessageFields,
     RowPlace,
@@ -16,9 +16,8 @@ from tidegate_spark.formats.change_events.row_messages import (
     list_all_columns,
     render_lacking_cases,
 )
-from tidegate_spark.formats.decoded import DecodedValue
+from tidegate_spark.formats.decoded import DecodedValue, render_is_unkept
 from tidegate_spark.formats.json import get_units, list_key_fields, list_unknown_fields
-from tidegate_spark.formats.metadata import render_is_unkept
 
 OPERATIONS = {"insert": "c", "bootstrap-insert": "r", "update": "u", "delete": "d"}
 IGNORED_TYPES = ("bootstrap-start", "bootstrap-complete", "heartbeat")

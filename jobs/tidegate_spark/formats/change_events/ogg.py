@@ -9,8 +9,8 @@ from tidegate.schema.data_types import Primitive
 from tidegate.sql.spark import render_literal
 
 from tidegate_spark.fields.json.objects import Fields, read_objects, render_object
+from tidegate_spark.fields.json.reasons import render_unreadable_cases
 from tidegate_spark.fields.json.text import render_part
-from tidegate_spark.fields.json.unreadable import render_unreadable_cases
 from tidegate_spark.fields.lossless import render_is_text_lossy, render_text_conversion
 from tidegate_spark.formats.change_events.row_messages import (
     UPDATE,

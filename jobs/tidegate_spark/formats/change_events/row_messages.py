@@ -10,7 +10,7 @@ from tidegate.sql.spark import quote, render_literal, strip_alias
 
 from tidegate_spark.fields.json.inner_parts import render_inner_reason
 from tidegate_spark.fields.json.objects import Fields
-from tidegate_spark.fields.json.presence import render_missing_cases, render_no_column_case, render_respelled_case
+from tidegate_spark.fields.json.reasons import render_missing_cases, render_no_column_case, render_respelled_case
 from tidegate_spark.formats.decoded import DELETE, NO_CHANGE, NO_REASON, DecodedValue, render_truncate_case
 from tidegate_spark.formats.json import list_key_fields
 

@@ -5,7 +5,7 @@ import re
 
 import pytest
 from tidegate.sql.spark import quote, render_literal
-from tidegate_spark.fields.json.as_written import render_is_quoted
+from tidegate_spark.fields.lossless import render_is_quoted
 
 
 @pytest.mark.parametrize("name", ["a", "a b", "`", "`a", "a`", "a.`b", "a`.`b"])

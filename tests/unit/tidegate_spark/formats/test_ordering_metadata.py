@@ -9,7 +9,7 @@ from tidegate.schema.data_types import Column
 from tidegate.spec.projection import Projection, Selected
 from tidegate.spec.source import ValueFormat
 from tidegate_spark.formats.decoded import DecodedValue
-from tidegate_spark.formats.metadata import render_unkept_reason
+from tidegate_spark.stage.value import render_unkept_reason
 
 ID = Column("id", "INT")
 METADATA = {"f": "value.source.file", "p": "value.source.pos"}

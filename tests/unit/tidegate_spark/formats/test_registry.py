@@ -3,7 +3,7 @@
 import pytest
 from tidegate.formats.registry import FORMATS, KEY_FORMATS, VALUE_FORMATS, WRITTEN_FORMATS, WRITTEN_KEY_FORMATS
 from tidegate.spec.source import METADATA_TYPES, list_known_words
-from tidegate_spark.formats.registry import find_decoder
+from tidegate_spark.formats.decoded import find_decoder
 
 
 @pytest.mark.parametrize("name", FORMATS)
