@@ -60,7 +60,7 @@ class World:
         if hook is not None:
             port_map = {name: Watched(name, port, hook) for name, port in port_map.items()}
         return Session(
-            pipeline,
+            pipeline=pipeline,
             sql=StructuredSql(),
             now_ms=self.clock,
             new_attempt=self.name_attempt,

@@ -318,7 +318,11 @@ class BatchHistory(Protocol):
 
 @dataclass(frozen=True)
 class Destination:
-    """One type of destination, or several behind one front."""
+    """One type of destination, or several behind one front.
+
+    - `tables`, `commits`: destination tables, and the commits to them.
+    - `staging`, `dead_letters`, `history`: the pipeline's own tables beside them.
+    """
 
     tables: TableStore
     commits: BranchCommits

@@ -11,7 +11,7 @@ from tidegate.jobs.publish_job import PublishJob
 from tidegate.jobs.stage_job import StageJob
 from tidegate.model.offsets import Offsets
 from tidegate.ports.broker import Broker
-from tidegate.ports.destination import BatchHistory, BranchCommits, DeadLetterStore, StagingStore, TableStore
+from tidegate.ports.destination import Destination
 from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.table import Table
@@ -53,12 +53,10 @@ class DeclaredSchemas:
 
 
 @dataclass(frozen=True)
-class Session:
-    """Everything that a step may touch, for one pipeline.
+class Session(Destination):
+    """Everything that a step may touch, for one pipeline, beside the ports of its destination.
 
     - `broker`: Kafka. `schemas`: a registry's.
-    - `tables`, `commits`: destination tables, and the commits to them.
-    - `staging`, `dead_letters`, `history`: the pipeline's own tables beside them.
     - `engine`: runs jobs on Spark. `sql`: the statements. `dialects`: those of catalogs that need their own.
     - `now_ms`, `pause`, `new_attempt`: the clock, and the next attempt's UUID.
     - `recall_columns`: the columns that the records of an attempt make, read by the function or known from before.
@@ -68,11 +66,6 @@ class Session:
 
     pipeline: Pipeline
     broker: Broker
-    tables: TableStore
-    commits: BranchCommits
-    staging: StagingStore
-    dead_letters: DeadLetterStore
-    history: BatchHistory
     engine: Engine
     sql: Sql
     now_ms: Callable[[], int]

@@ -124,13 +124,9 @@ def assemble_loaded_pipeline(parts: SharedParts, pipeline: Pipeline, broker: Bro
     if pipeline.heartbeat.kafka is not None:
         open_heartbeat_broker = partial(KafkaBroker.open, pipeline.heartbeat.kafka, parts.resolve)
     return Session(
+        **vars(ports),
         pipeline=pipeline,
         broker=broker,
-        tables=ports.tables,
-        commits=ports.commits,
-        staging=ports.staging,
-        dead_letters=ports.dead_letters,
-        history=ports.history,
         engine=RoutedEngine(parts.engine, engines),
         sql=SqlFiles(SPARK_DESTINATION.name),
         now_ms=lambda: int(time.time() * 1000),

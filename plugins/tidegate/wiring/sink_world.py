@@ -7,8 +7,7 @@ from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
-from tidegate.adapters.kafka.broker import KafkaBroker
-from tidegate.adapters.kafka_connect.control_topic import ControlTopicReader, SinkGroups
+from tidegate.adapters.kafka_connect.control_topic import SinkBroker
 from tidegate.config.catalogs_file import read_catalogs
 from tidegate.config.destinations.registry import get_destination
 from tidegate.config.pipeline_file import PIPELINE_NAME_PATTERN, check_tables_of_others, load_pipeline
@@ -112,15 +111,15 @@ class SinkWorld:
 
     def read_group(self, group: str, topics: tuple[str, ...]) -> GroupState | None:
         # A topic that does not exist has no offsets
-        if self._broker is None or self._kafka is None:
+        if self._broker is None:
             return None
         offsets = {}
         with suppress(PositionLost):
             offsets = self._broker.read_committed(group, topics)
-        return GroupState(SinkGroups(self._kafka).count_members(group), offsets)
+        return GroupState(self._broker.count_members(group), offsets)
 
     def read_announcements(self, topic: str, start: dict[int, int]) -> Iterable[AnnouncedFiles]:
-        if self._broker is None or self._kafka is None:
+        if self._broker is None:
             return []
         try:
             log = self._broker.read_log((topic,), ISOLATION)
@@ -128,7 +127,7 @@ class SinkWorld:
             return []
         begin = log.begin.get(topic, {})
         places = {partition: max(start.get(partition, 0), offset) for partition, offset in begin.items()}
-        return ControlTopicReader(self._kafka).read(topic, places, log.end.get(topic, {}))
+        return self._broker.read_announcements(topic, places, log.end.get(topic, {}))
 
     def describe_table(self, name: str) -> TableShape | None:
         notes = self._open_notes(name)
@@ -143,8 +142,8 @@ class SinkWorld:
         return notes.list_noted(catalog, control) if notes else None
 
     @cached_property
-    def _broker(self) -> KafkaBroker | None:
-        return KafkaBroker(dict(self._kafka)) if self._kafka else None
+    def _broker(self) -> SinkBroker | None:
+        return SinkBroker(self._kafka) if self._kafka else None
 
     @cached_property
     def _catalogs(self) -> Mapping[str, Catalog | str]:

@@ -2,14 +2,13 @@
 
 import json
 import struct
-from collections.abc import Iterator, Mapping
-from contextlib import closing
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, TopicPartition
 
+from tidegate.adapters.kafka.broker import KafkaBroker
 from tidegate.adapters.kafka.errors import translate_kafka_errors
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.sinks.world import AnnouncedFiles
@@ -22,54 +21,39 @@ POLL_SECONDS = 30.0
 ANSWER_SECONDS = 30
 
 
-class ControlTopicReader:
-    """Reads one topic from given offsets to its end, without joining a group. `settings` are librdkafka's."""
-
-    def __init__(self, settings: Mapping[str, str]) -> None:
-        self.settings = settings
-
-    @translate_kafka_errors
-    def read(self, topic: str, start: Mapping[int, int], end: Mapping[int, int]) -> list[AnnouncedFiles]:
-        """Announcements in ``[start, end)`` of each partition; a partition without a start is read from its begin."""
-        reader_settings = {"group.id": READER_GROUP, "isolation.level": "read_committed", "enable.auto.commit": "false"}
-        settings = {**self.settings, **reader_settings, "enable.partition.eof": "true", "log_level": "3"}
-        with closing(Consumer(settings)) as consumer:
-            return list(_read_announcements(consumer, topic, start, end))
-
-
-class SinkGroups:
-    """Consumer groups of other programs. `settings` are librdkafka's."""
-
-    def __init__(self, settings: Mapping[str, str]) -> None:
-        self.settings = settings
+class SinkBroker(KafkaBroker):
+    """Brokers as the import of another system's sink asks them: what a sink announced, and who is in its group."""
 
     @translate_kafka_errors
     def count_members(self, group: str) -> int:
         """0 also for an unknown group."""
-        client = AdminClient({**self.settings, "log_level": "0"})
-        future = client.describe_consumer_groups([group], request_timeout=ANSWER_SECONDS)[group]
+        future = self._admin.describe_consumer_groups([group], request_timeout=ANSWER_SECONDS)[group]
         return len(future.result(ANSWER_SECONDS).members)
 
+    @translate_kafka_errors
+    def read_announcements(self, topic: str, start: Mapping[int, int], end: Mapping[int, int]) -> list[AnnouncedFiles]:
+        """Announcements in ``[start, end)`` of each partition; a partition without a start is read from its begin.
 
-def _read_announcements(
-    consumer: Consumer, topic: str, start: Mapping[int, int], end: Mapping[int, int]
-) -> Iterator[AnnouncedFiles]:
-    open_partitions = {partition for partition, offset in end.items() if offset > start.get(partition, 0)}
-    consumer.assign([TopicPartition(topic, p, start.get(p, OFFSET_BEGINNING)) for p in sorted(open_partitions)])
-    while open_partitions:
-        message = consumer.poll(POLL_SECONDS)
-        if message is None:
-            raise RetryLater(f"topic={topic}: the brokers send nothing; run the command again")
-        partition = message.partition()
-        offset = message.offset()
-        if message.error() is not None:
-            if message.error().code() != KafkaError._PARTITION_EOF:
-                raise RetryLater(f"topic={topic}: {message.error()}; run the command again")
-            open_partitions.discard(partition)
-        elif partition is not None and offset is not None and partition in open_partitions:
-            announced = decode_announcement(topic, partition, offset, message.value() or b"")
-            if announced is not None:
-                yield announced
+        Joins no group.
+        """
+        announcements = list[AnnouncedFiles]()
+        open_partitions = {partition for partition, offset in end.items() if offset > start.get(partition, 0)}
+        with self._open_consumer(READER_GROUP) as consumer:
+            consumer.assign([TopicPartition(topic, p, start.get(p, OFFSET_BEGINNING)) for p in sorted(open_partitions)])
+            while open_partitions:
+                message = consumer.poll(POLL_SECONDS)
+                if message is None:
+                    raise RetryLater(f"topic={topic}: the brokers send nothing; run the command again")
+                partition = message.partition()
+                offset = message.offset()
+                if message.error() is not None:
+                    if message.error().code() != KafkaError._PARTITION_EOF:
+                        raise RetryLater(f"topic={topic}: {message.error()}; run the command again")
+                    open_partitions.discard(partition)
+                elif partition is not None and offset is not None and partition in open_partitions:
+                    announced = decode_announcement(topic, partition, offset, message.value() or b"")
+                    announcements += [announced] if announced is not None else []
+        return announcements
 
 
 def decode_announcement(topic: str, partition: int, offset: int, data: bytes) -> AnnouncedFiles | None:

@@ -1,15 +1,11 @@
 """Spark through Connect: each job in a session of its own on a server that is already warm."""
 
-import importlib
-import sys
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import ModuleType
 
 from tidegate.adapters.port_errors import to_unexpected_error
 from tidegate.adapters.server_probe import Server, find_connection_failure, require_server
-from tidegate.adapters.spark.entry_points import JOBS_FOLDER, MODULES, get_verb, require_free_catalogs
+from tidegate.adapters.spark.entry_points import MODULES, get_verb, import_spark_side, require_free_catalogs
 from tidegate.errors import ConfigurationError, RetryLater, TidegateError
 from tidegate.jobs.lasting_failures import (
     build_refused_right_error,
@@ -27,25 +23,6 @@ RAW_PREFIX = "<_"  # of the text by which gRPC's errors describe themselves: <_I
 # what Spark says of a session that a server does not know: the one that made it has gone, or has ended it
 LOST_SESSION_CLASSES = ("INVALID_HANDLE.SESSION_", "INVALID_HANDLE.OPERATION_NOT_FOUND", "[NO_ACTIVE_SESSION]")
 CAUSE_PREFIX = "Caused by: "  # of a line of the server's stack trace, before the error's class and words
-# PySpark's packages import each other in circles: a second thread that imports them meanwhile sees half of them
-_imports = threading.Lock()
-
-
-def import_job_modules(job: Job) -> tuple[ModuleType, ModuleType, ModuleType]:
-    """The modules of sessions, of the job, and of retries. Threads may call at once."""
-    with _imports:
-        if str(JOBS_FOLDER) not in sys.path:
-            sys.path.append(str(JOBS_FOLDER))
-        # by name and only here: worker and job code share no import, only the job's JSON
-        sessions, work, retries = (
-            importlib.import_module(name)
-            for name in (
-                "tidegate_spark.session",
-                f"tidegate_spark.{MODULES[type(job)]}",
-                "tidegate_spark.server_retries",
-            )
-        )
-        return sessions, work, retries
 
 
 class ConnectEngine:
@@ -67,7 +44,7 @@ class ConnectEngine:
         """
         require_server(self._server)
         require_free_catalogs(self._conf)
-        sessions, work, retries = import_job_modules(job)
+        sessions, work, retries = import_spark_side("session", MODULES[type(job)], "server_retries")
         with retries.ServerWatch(self._server.is_refused) as watch:
             try:
                 spark = sessions.connect_session(self._remote, self._conf, watch)

@@ -1,11 +1,15 @@
 """How a worker meets the job code: a job by its verb, and the configuration that may hold secrets beside it."""
 
+import importlib
 import json
 import re
 import sqlite3
+import sys
+import threading
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
+from types import ModuleType
 
 from tidegate.adapters.server_probe import Patience
 from tidegate.errors import RetryLater
@@ -26,11 +30,24 @@ MODULES = {
 }
 VERBS = {StageJob: "stage", MergeJob: "merge", MaintainJob: "maintain", PublishJob: "publish"}
 JOBS_FOLDER = find_product_folder() / "jobs"
+# PySpark's packages import each other in circles: a second thread that imports them meanwhile sees half of them
+_imports = threading.Lock()
 
 
 def get_verb(job: Job) -> str:
     """``stage``, ``merge``, ``maintain`` or ``publish``: the file in ``jobs/``, and the word for messages."""
     return VERBS[type(job)]
+
+
+def import_spark_side(*names: str) -> list[ModuleType]:
+    """Modules of `tidegate_spark`, by name and only here: worker and job code share no import, only a job's JSON.
+
+    Threads may call at once.
+    """
+    with _imports:
+        if str(JOBS_FOLDER) not in sys.path:
+            sys.path.append(str(JOBS_FOLDER))
+        return [importlib.import_module(f"tidegate_spark.{name}") for name in names]
 
 
 def build_private_conf(catalogs: Mapping[str, str], kafka: Mapping[str, str]) -> dict[str, str]:

@@ -1,15 +1,13 @@
 """Whether Spark is there and fit for the jobs: a Connect server by small statements, spark-submit by its version."""
 
-import importlib
 import re
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tidegate.adapters.server_probe import Server, require_server
 from tidegate.adapters.spark.connect import LOGIN_ADVICE, find_status, format_spark_error
-from tidegate.adapters.spark.entry_points import JOBS_FOLDER
+from tidegate.adapters.spark.entry_points import import_spark_side
 from tidegate.adapters.spark.submit import SPARK_EXTENSIONS, build_environment, find_spark_submit
 from tidegate.diagnosis.finding import Finding, make_error, make_ok, make_warning
 from tidegate.errors import ConfigurationError, RetryLater
@@ -21,10 +19,7 @@ JAR_PATTERN = re.compile(
 
 
 def import_server_facts() -> Any:
-    if str(JOBS_FOLDER) not in sys.path:
-        sys.path.append(str(JOBS_FOLDER))
-    # by name and only here: worker and job code share no import
-    return importlib.import_module("tidegate_spark.server_facts")
+    return import_spark_side("server_facts")[0]
 
 
 def check_connect(remote: str, place: str) -> Iterator[Finding]:

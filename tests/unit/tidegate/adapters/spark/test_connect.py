@@ -5,9 +5,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from tidegate.adapters.spark.connect import import_job_modules
-from tidegate.jobs.merge_job import MergeJob
-from tidegate.jobs.stage_job import StageJob
+from tidegate.adapters.spark.entry_points import import_spark_side
 
 MEETING_SECONDS = 0.3
 
@@ -26,6 +24,6 @@ def test_one_thread_at_a_time_imports_what_a_job_needs(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(importlib, "import_module", import_module)
     with ThreadPoolExecutor(2) as threads:
-        import_results = threads.map(import_job_modules, [object.__new__(StageJob), object.__new__(MergeJob)])
-        assert [job for _, job, _ in import_results] == ["tidegate_spark.stage.job", "tidegate_spark.merge.job"]
+        import_results = threads.map(import_spark_side, ["stage.job", "merge.job"])
+        assert [*import_results] == [["tidegate_spark.stage.job"], ["tidegate_spark.merge.job"]]
     assert have_met == []
