@@ -349,7 +349,7 @@ def describe_job(catalog: Catalog, job: Any) -> SentJob:
     if not endpoint:
         place = f"project={job.project}&j=bq:{location}:{job.job_id}"
         address = f"https://console.cloud.google.com/bigquery?{place}&page=queryresults"
-    return SentJob(catalog, job.project, location, job.job_id, address)
+    return SentJob(catalog=catalog, project=job.project, location=location, job_id=job.job_id, address=address)
 
 
 def name_job(*parts: object) -> str:

@@ -75,10 +75,8 @@ def find_written_files(
     has_deletes = any(content == ManifestContent.DELETES for content, _ in written_files.added)
     if has_deletes and (went or ranges is None):
         return None
-    if ranges is not None and added_files:
-        is_outside = build_outside_test(table, ranges)
-        if is_outside is None or not all(map(is_outside, added_files)):
-            return None
+    if ranges is not None and not _are_files_outside(table, added_files, ranges):
+        return None
     return written_files
 
 
@@ -126,6 +124,11 @@ def _diff_data_files(table: Table, cut: Snapshot, newest: Snapshot) -> tuple[lis
 def _read_live_files(table: Table, manifests: Iterable[ManifestFile]) -> dict[str, DataFile]:
     entries = (e for m in manifests for e in m.fetch_manifest_entry(table.io, discard_deleted=True))
     return {entry.data_file.file_path: entry.data_file for entry in entries}
+
+
+def _are_files_outside(table: Table, files: Iterable[DataFile], ranges: Sequence[KeyRange]) -> bool:
+    is_outside = build_outside_test(table, ranges)
+    return all(is_outside is not None and is_outside(file) for file in files)
 
 
 class ReparentedSnapshot(SnapshotOfManifests):

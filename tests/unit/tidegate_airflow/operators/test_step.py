@@ -25,7 +25,9 @@ from tidegate_airflow.triggers import bigquery_job
 ORDERS = "lake.shop.orders"
 PIPELINE = build_pipeline(build_table(ORDERS))
 CATALOG = Catalog("dwh", "bigquery", {"project": "p", "location": "EU"}, "google_one")
-JOB = SentJob(CATALOG, "p", "EU", "tidegate_shop_1", "https://console.example/tidegate_shop_1")
+JOB = SentJob(
+    catalog=CATALOG, project="p", location="EU", job_id="tidegate_shop_1", address="https://console.example/shop"
+)
 JOB_SECONDS = 60.0
 
 
