@@ -59,17 +59,15 @@ def load_pipeline(
         findings.add((), "no pipeline in it; start with source: and tables:, see docs/pipeline-file.md")
         findings.raise_if_any()
     model = read_model(PipelineModel, apply_defaults(document.data, defaults), findings)
-    _check_model(path, model, _read_catalogs_beside(path, findings) if catalogs is None else catalogs, findings)
+    if catalogs is None:
+        try:
+            catalogs = read_catalogs(find_folder_around(path))
+        except ConfigurationError as fault:
+            findings.entries += [(0, problem) for problem in fault.problems]
+            catalogs = {}
+    _check_model(path, model, catalogs, findings)
     findings.raise_if_any()
     return replace(to_pipeline(path.stem, model), warnings=tuple(findings.warnings))
-
-
-def _read_catalogs_beside(path: Path, findings: Problems) -> Mapping[str, Catalog | str]:
-    try:
-        return read_catalogs(find_folder_around(path))
-    except ConfigurationError as fault:
-        findings.entries += [(0, problem) for problem in fault.problems]
-        return {}
 
 
 def _check_model(path: Path, model: PipelineModel, catalogs: Mapping[str, Catalog | str], findings: Problems) -> None:
@@ -136,36 +134,27 @@ def _refuse_shared_tables(
     """Refuse, of two pipelines that need a table for different purposes, the later one by name.
 
     Several pipelines may share a destination and its remembered deletes; every other table belongs to one pipeline. One
-    of its
-    pipelines reports the hours of a destination.
+    of its pipelines reports the hours of a destination.
     """
     owners: dict[str, tuple[Ownership, str]] = {}
     reporters: dict[tuple[str, str, str], str] = {}
     answer: list[tuple[str, Pipeline | ConfigurationError]] = []
     for name, pipeline in load_results:
+        problem: str | None = None
         if isinstance(pipeline, Pipeline):
             needed = {table.name: DESTINATION_OWNERSHIP for table in pipeline.tables if table.naming is None}
             needed |= list_product_tables(pipeline)
-            tables = [
-                t
-                for t, table_owner in needed.items()
-                if owners.get(t.casefold(), (table_owner, name))[0] != table_owner
-            ]
-            if tables:
-                file = format_path(include / "pipelines" / f"{name}.yaml")
-                other_pipeline = owners[tables[0].casefold()][1]
-                reason = f"pipeline {other_pipeline} needs {tables[0]} too"
-                problem = f"{file}: {reason}; rename one of the two files or destinations"
-                answer.append((name, ConfigurationError(problem)))
-                continue
-            twice = _claim_hours(reporters, name, pipeline)
-            if twice is not None:
-                file = format_path(include / "pipelines" / f"{name}.yaml")
-                answer.append((name, ConfigurationError(f"{file}: {twice}")))
-                continue
-            for table, owner in needed.items():
+            owned = {t: owners.get(t.casefold(), (table_owner, name)) for t, table_owner in needed.items()}
+            taken = [t for t, table_owner in needed.items() if owned[t][0] != table_owner]
+            if taken:
+                reason = f"pipeline {owned[taken[0]][1]} needs {taken[0]} too"
+                problem = f"{reason}; rename one of the two files or destinations"
+            else:
+                problem = _claim_hours(reporters, name, pipeline)
+            for table, owner in needed.items() if problem is None else ():
                 owners.setdefault(table.casefold(), (owner, name))
-        answer.append((name, pipeline))
+        file = format_path(include / "pipelines" / f"{name}.yaml")
+        answer.append((name, pipeline if problem is None else ConfigurationError(f"{file}: {problem}")))
     return answer
 
 

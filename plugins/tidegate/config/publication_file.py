@@ -63,7 +63,12 @@ def load_publications(include: Path, only: str | None = None) -> list[tuple[str,
             continue
         try:
             publication = load_publication(file)
-            _refuse_shared_topics(publication, file, owners)
+            for topic in (*publication.topics, publication.state_topic):
+                # two publications of one topic would write over each other's keys: the later name is refused
+                owner = owners.setdefault(topic, publication.name)
+                if owner != publication.name:
+                    problem = f"publication {owner} has topic={topic} too; choose another"
+                    raise ConfigurationError(f"{format_path(file)}: {problem}")
             _refuse_heartbeats_among_rows(publication, file, owners, heartbeats)
             answer.append((file.stem, publication))
         except ConfigurationError as fault:
@@ -78,14 +83,6 @@ def check_topics_of_others(include: Path, name: str) -> None:
     publication = dict(load_publications(include)).get(name)
     if isinstance(publication, ConfigurationError):
         raise publication
-
-
-def _refuse_shared_topics(publication: Publication, file: Path, owners: dict[str, str]) -> None:
-    for topic in (*publication.topics, publication.state_topic):
-        # two publications of one topic would write over each other's keys: the later name is refused
-        owner = owners.setdefault(topic, publication.name)
-        if owner != publication.name:
-            raise ConfigurationError(f"{format_path(file)}: publication {owner} has topic={topic} too; choose another")
 
 
 def _refuse_heartbeats_among_rows(
@@ -112,7 +109,13 @@ def _check_model(model: PublicationModel, catalogs: Mapping[str, Catalog | str],
     check_table_name(model.table, ("table",), catalogs, findings)
     if is_template(model.table):
         findings.add(("table",), "one table is published; name it without {field}")
-    _check_destination(model.table, catalogs, findings)
+    # Spark compares two states of a table, and cannot read every destination
+    destination = get_destination(catalogs.get(model.table.split(".", 1)[0]))
+    if not destination.is_publishable:
+        destination_titles = list_titles(lambda destination: destination.is_publishable)
+        advice = f"let the pipeline write an {destination_titles} table beside it"
+        problem = f"a {destination.title} table cannot be published; {advice}"
+        findings.add(("table",), f"{problem}, and publish that")
     refuse_secrets(model.description, ("description",), findings, "an Airflow connection")
     check_kafka(model.kafka, ("kafka",), findings)
     check_spark(model.spark, findings)
@@ -146,16 +149,6 @@ def _check_joined(model: PublicationModel, catalogs: Mapping[str, Catalog | str]
             findings.add(("sql",), f"{{{name}}} is the table itself, of which each row must be seen alone")
     if joined_tables and model.start != "full":
         findings.add(("start",), "the state of the joined tables at that time is not known; leave it out")
-
-
-def _check_destination(table: str, catalogs: Mapping[str, Catalog | str], findings: Problems) -> None:
-    # Spark compares two states of a table, and cannot read every destination
-    destination = get_destination(catalogs.get(table.split(".", 1)[0]))
-    if not destination.is_publishable:
-        destination_titles = list_titles(lambda destination: destination.is_publishable)
-        advice = f"let the pipeline write an {destination_titles} table beside it"
-        problem = f"a {destination.title} table cannot be published; {advice}"
-        findings.add(("table",), f"{problem}, and publish that")
 
 
 def _check_topics(model: PublicationModel, findings: Problems) -> None:

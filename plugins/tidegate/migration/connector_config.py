@@ -5,7 +5,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
 
 from tidegate.errors import ConfigurationError
 
@@ -76,7 +75,9 @@ def read_config(text: str, origin: str, worker: str = "", connector: str = "") -
         name = ""
         settings = parse_properties(text)
         unset = ()
-    settings = {**_list_worker_converters(worker), **settings}
+    # a connector without its own converters uses the worker's
+    converters = ("key.converter", "value.converter")
+    settings = {k: v for k, v in parse_properties(worker).items() if k.startswith(converters)} | settings
     kind = _find_kind(settings, origin)
     name = connector or name or settings.get("name", "").strip()
     if not name and kind in CONNECTOR_CLASSES.values():
@@ -101,11 +102,12 @@ def _parse_json(text: str, origin: str) -> tuple[str, dict[str, str], tuple[str,
             'give {"name": ..., "config": {...}} or the inner object alone'
         )
     unset = tuple(key for key, value in inner.items() if value is None)
-    return str(name), {key: _format_json_value(value) for key, value in inner.items() if value is not None}, unset
-
-
-def _format_json_value(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    settings = {
+        key: str(value).lower() if isinstance(value, bool) else str(value)
+        for key, value in inner.items()
+        if value is not None
+    }
+    return str(name), settings, unset
 
 
 def parse_properties(text: str) -> dict[str, str]:
@@ -136,11 +138,6 @@ def _unescape(text: str) -> str:
         return chr(int(word[1:], 16)) if len(word) == 5 else ESCAPES.get(word, word)
 
     return ESCAPE_PATTERN.sub(replace, text)
-
-
-def _list_worker_converters(worker: str) -> dict[str, str]:
-    # a connector without its own converters uses the worker's
-    return {k: v for k, v in parse_properties(worker).items() if k.startswith(("key.converter", "value.converter"))}
 
 
 def _find_kind(settings: Mapping[str, str], origin: str) -> SourceKind:

@@ -1,6 +1,6 @@
 """Finds the offsets at which a sink stopped, so that the pipeline starts there and skips or repeats no record."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from tidegate.migration.draft import Draft, PositionSource
@@ -46,8 +46,10 @@ def find_position(source: PositionSource, draft: Draft, world: World) -> Connect
         return ConnectorPosition(state=state, reason=source.reason)
     if source.ahead:
         return ConnectorPosition(state=PositionState.AHEAD, group=source.groups[0], reason=source.ahead)
-    topics = _list_topics(draft, world)
-    isolation = draft.data["source"].get("isolation", READ_COMMITTED)
+    settings = draft.data["source"]
+    pattern = settings.get("topic_pattern")
+    topics = tuple(settings.get("topics", ())) if pattern is None else world.list_topics(pattern) or ()
+    isolation = settings.get("isolation", READ_COMMITTED)
     log = world.read_log(topics, isolation) if topics else None
     if log is None:
         return ConnectorPosition(
@@ -63,33 +65,20 @@ def find_position(source: PositionSource, draft: Draft, world: World) -> Connect
             reason=f"group={group} has members={group_state.members}: the connector is running; stop it "
             "(PUT /connectors/NAME/stop), and run the command again",
         )
-    refusal = _refuse_offsets(group, group_state.offsets, log, world, isolation)
+    offsets = group_state.offsets
+    refusal = _refuse_offsets(group, offsets, log, world, isolation)
     if refusal is not None:
         return refusal
-    return _check_tables(source, draft, world, _complete_offsets(source, group, group_state.offsets, log))
-
-
-def _complete_offsets(source: PositionSource, group: str, committed_offsets: Offsets, log: Log) -> "_Committed":
-    missing = [f"{t} {p}" for t, p, _ in iterate_offsets(log.end) if get_offset(committed_offsets, t, p) is None]
+    missing = ", ".join(f"{t} {p}" for t, p, _ in iterate_offsets(log.end) if get_offset(offsets, t, p) is None)
     # where the sink would begin
     first = log.end if source.reset == "latest" else log.begin
-    return _Committed(group, merge_offsets(first, committed_offsets), missing)
-
-
-@dataclass(frozen=True)
-class _Committed:
-    """A group's committed offsets, completed for every partition; `missing` are the partitions without a commit."""
-
-    group: str
-    offsets: Offsets
-    missing: list[str]
-
-
-def _list_topics(draft: Draft, world: World) -> tuple[str, ...]:
-    source = draft.data["source"]
-    if "topic_pattern" in source:
-        return world.list_topics(source["topic_pattern"]) or ()
-    return tuple(source.get("topics", ()))
+    exact = ConnectorPosition(
+        state=PositionState.EXACT,
+        group=group,
+        offsets=merge_offsets(first, offsets),
+        reason=f"group={group}: what it has committed{missing and f'; it had committed nothing in: {missing}'}",
+    )
+    return exact if source.control is None else _check_tables(source.control, draft, world, exact)
 
 
 def _choose_group(source: PositionSource, world: World, topics: tuple[str, ...]) -> tuple[str, GroupState]:
@@ -128,50 +117,39 @@ def _find_lost(group: str, offsets: Offsets, log: Log) -> str:
     if not offsets:
         return (
             f"group={group} has committed no offset of topics={', '.join(log.end)}: the name is another one "
-            "(--connector), "
-            "or the offsets have expired; say where to begin in source.start"
+            "(--connector), or the offsets have expired; say where to begin in source.start"
         )
     for topic, partition, offset in iterate_offsets(offsets):
         first = get_offset(log.begin, topic, partition)
         last = get_offset(log.end, topic, partition)
         if first is None or last is None or not first <= offset <= last:
             return (
-                f"topic={topic} partition={partition} offset={offset}: outside of the log [{first}, {last}]: "
-                "records that "
-                "the connector has not read are gone, or the topic was made anew; say where to begin in source.start"
+                f"topic={topic} partition={partition} offset={offset}: outside of the log [{first}, {last}]: records "
+                "that the connector has not read are gone, or the topic was made anew; say where to begin in "
+                "source.start"
             )
     return ""
 
 
-def _check_tables(source: PositionSource, draft: Draft, world: World, committed_group: _Committed) -> ConnectorPosition:
+def _check_tables(control: ControlTopic, draft: Draft, world: World, exact: ConnectorPosition) -> ConnectorPosition:
     notes: dict[str, CommitNote] = {}
-    if source.control is not None:
-        for table in draft.data["tables"]:
-            note = world.read_commit_note(table["name"], source.control, table.get("branch", MAIN))
-            if note is not None:
-                notes[table["name"]] = note
-        # an Iceberg sink commits offsets when it announces files, before its tables contain them
-        waiting_tables = _list_waiting(source.control, draft, world, notes)
-        if waiting_tables:
-            first = waiting_tables[0]
-            return ConnectorPosition(
-                state=PositionState.PENDING,
-                group=committed_group.group,
-                reason=f"topic={source.control.name} partition={first.partition} offset={first.offset}: "
-                f"files={sum(table.files for table in waiting_tables)} are announced, and not committed to "
-                f"table={first.table}; their "
-                "records are behind the group's offsets already; start the connector again, wait for its next "
-                "commit, and "
-                "stop it",
-            )
-    place = f"group={committed_group.group}"
-    text = f"; it had committed nothing in: {', '.join(committed_group.missing)}" if committed_group.missing else ""
+    for table in draft.data["tables"]:
+        note = world.read_commit_note(table["name"], control, table.get("branch", MAIN))
+        if note is not None:
+            notes[table["name"]] = note
+    # an Iceberg sink commits offsets when it announces files, before its tables contain them
+    waiting_tables = _list_waiting(control, draft, world, notes)
+    if not waiting_tables:
+        valid_through = {name: note.valid_through for name, note in notes.items() if note.valid_through}
+        return replace(exact, valid_through=valid_through)
+    first = waiting_tables[0]
     return ConnectorPosition(
-        state=PositionState.EXACT,
-        group=committed_group.group,
-        offsets=committed_group.offsets,
-        valid_through={name: note.valid_through for name, note in notes.items() if note.valid_through},
-        reason=f"{place}: what it has committed{text}",
+        state=PositionState.PENDING,
+        group=exact.group,
+        reason=f"topic={control.name} partition={first.partition} offset={first.offset}: "
+        f"files={sum(table.files for table in waiting_tables)} are announced, and not committed to "
+        f"table={first.table}; their records are behind the group's offsets already; start the connector "
+        "again, wait for its next commit, and stop it",
     )
 
 
@@ -206,10 +184,9 @@ def apply_position(draft: Draft, position: ConnectorPosition) -> None:
         source["start"] = "FILL-IN"
         draft.fill_in(("source", "start"), f"where to begin. {position.reason}")
     else:
-        source["group"], source["start"] = position.group, "group"
+        source |= {"group": position.group, "start": "group"}
         draft.check(
             ("source", "group"),
-            "The connector's own consumer group: the first flush begins at what it has committed. Run the "
-            "import again when "
-            "the connector has stopped: then the file has the exact offsets, and a group of its own.",
+            "The connector's own consumer group: the first flush begins at what it has committed. Run the import again "
+            "when the connector has stopped: then the file has the exact offsets, and a group of its own.",
         )

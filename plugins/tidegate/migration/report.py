@@ -2,6 +2,7 @@
 
 import textwrap
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any
 
 from tidegate.connections import name_variable
@@ -11,21 +12,18 @@ from tidegate.migration.settings_ledger import SettingOutcome, SettingReport
 from tidegate.migration.yaml_text import format_yaml
 
 LINE_LENGTH = 118
+SOURCE_KEYS = ("kafka", "topics", "topic_pattern", "start", "isolation", "group", "key", "value", "metadata", "errors")
 HEADER = """Imported by `tidegate import`. Source: {kind}. Secrets are in Airflow connections only.
 What became of each setting is in the report of the command; how to switch, and how to go back: docs/migration.md."""
 
 
 def format_pipeline_file(translation: Translation) -> str:
     draft = translation.draft
-    return format_yaml(_order(draft), draft.comments, HEADER.format(kind=translation.kind))
-
-
-def _order(draft: Draft) -> dict[str, Any]:
-    words = ("kafka", "topics", "topic_pattern", "start", "isolation", "group", "key", "value", "metadata", "errors")
     source = draft.data["source"]
-    ordered_source = {word: source[word] for word in words if word in source}
     # as docs/pipeline-file.md orders them
-    return {**draft.data, "source": {**ordered_source, **source}}
+    ordered_source = {word: source[word] for word in SOURCE_KEYS if word in source}
+    data = {**draft.data, "source": {**ordered_source, **source}}
+    return format_yaml(data, draft.comments, HEADER.format(kind=translation.kind))
 
 
 def format_catalog_entry(draft: Draft) -> str:
@@ -45,19 +43,9 @@ def describe_import(
         "pipeline": draft.name,
         "file": format_pipeline_file(translation),
         "catalog": {"name": draft.catalog_name, "file": format_catalog_entry(draft), "declared": is_in_file},
-        "settings": [
-            {"name": setting.name, "outcome": str(setting.outcome), "target": setting.target, "reason": setting.reason}
-            for setting in translation.settings
-        ],
+        "settings": [asdict(setting) | {"outcome": str(setting.outcome)} for setting in translation.settings],
         "connections": _describe_connections(draft),
-        "position": {
-            "state": str(position.state),
-            "group": position.group,
-            "offsets": position.offsets,
-            "valid_through": position.valid_through,
-            "reason": position.reason,
-            "repeats": translation.position.repeats,
-        },
+        "position": asdict(position) | {"state": str(position.state), "repeats": translation.position.repeats},
         "to_fill_in": list(dict.fromkeys(draft.to_fill_in)),
         "to_check": list(dict.fromkeys(draft.to_check)),
         "problems": list(problems),
@@ -77,12 +65,9 @@ def format_translation(data: dict[str, Any], settings: tuple[SettingReport, ...]
     connections = data["connections"]
     lines = [f"{data['connector'] or data['pipeline']}: {data['kind']}", ""]
     for outcome in (SettingOutcome.NOT_MAPPED, SettingOutcome.MAPPED, SettingOutcome.NOT_NEEDED):
-        chosen_settings = [setting for setting in settings if setting.outcome == outcome]
-        lines += [
-            f"{outcome} ({len(chosen_settings)} settings)",
-            *(_format_setting(setting) for setting in chosen_settings),
-            "",
-        ]
+        parts = [(each.name, each.target, each.reason) for each in settings if each.outcome == outcome]
+        texts = (_wrap(": ".join(filter(None, texts_of_setting))) for texts_of_setting in parts)
+        lines += [f"{outcome} ({len(parts)} settings)", *texts, ""]
     lines += ["connections to create, in Airflow or as a variable of the environment"]
     lines += [
         _wrap(f"{connection['connection']} ({connection['variable']}): {'; '.join(connection['holds'])}")
@@ -96,10 +81,6 @@ def format_translation(data: dict[str, Any], settings: tuple[SettingReport, ...]
     if not data["problems"]:
         lines += ["", "validate accepts the file"]
     return "\n".join(lines)
-
-
-def _format_setting(setting: SettingReport) -> str:
-    return _wrap(": ".join(part for part in (setting.name, setting.target, setting.reason) if part))
 
 
 def _wrap(text: str) -> str:

@@ -30,9 +30,8 @@ def translate(config: ConnectorConfig, choices: Choices, world: World) -> Transl
         translation = TRANSLATORS[config.kind](config, choices, world)
     except re.error as fault:
         raise ConfigurationError(
-            f"pattern={fault.pattern!r}: not a regular expression that Python reads: {fault}; name topics and "
-            "tables with "
-            "--topic and --table, and correct the setting in a copy of the configuration"
+            f"pattern={fault.pattern!r}: not a regular expression that Python reads: {fault}; name topics and tables "
+            "with --topic and --table, and correct the setting in a copy of the configuration"
         ) from None
     unset = tuple(SettingReport(name, SettingOutcome.NOT_NEEDED, reason=UNSET) for name in config.unset)
     return replace(translation, settings=(*translation.settings, *unset))

@@ -11,7 +11,7 @@ from typing import Any, TypedDict
 
 from tidegate.cli.output import name_command
 from tidegate.config.catalogs_file import list_catalog_problems
-from tidegate.config.models.publication import build_publication_schema
+from tidegate.config.models.publication import PublicationModel
 from tidegate.config.pipeline_file import (
     build_json_schema,
     check_tables_of_others,
@@ -100,7 +100,9 @@ def _print_checked(
 
 
 def run_schema(words: argparse.Namespace) -> int:
-    print(json.dumps(build_publication_schema() if words.of == "publication" else build_json_schema(), indent=2))
+    is_publication = words.of == "publication"
+    schema = build_json_schema(PublicationModel, "Tidegate publication") if is_publication else build_json_schema()
+    print(json.dumps(schema, indent=2))
     return 0
 
 

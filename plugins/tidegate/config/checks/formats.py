@@ -16,9 +16,15 @@ from tidegate.schema.data_types import Column, Primitive, has_other_keys, parse_
 from tidegate.spec.source import METADATA_TYPES
 
 OPTION_KEYS = sorted({format_spec.options for format_spec in FORMATS.values() if format_spec.options is not None})
-BINARY = re.compile(r"\bBINARY\b")
 TIMES = re.compile(r"\bTIMESTAMP(_NTZ)?\b")
 NUMBERS = re.compile(r"\b(TINYINT|SMALLINT|INT|BIGINT|FLOAT|DOUBLE|DECIMAL)\b")
+BINARY = re.compile(r"\bBINARY\b")
+# options that may be given by column: which columns they are for
+OPTIONS_OF_COLUMNS = (
+    ("json", "numbers", NUMBERS, "a number"),
+    ("json", "binary", BINARY, "bytes"),
+    ("csv", "binary", BINARY, "bytes"),
+)
 WRITTEN = ("subject_name_strategy", "records", "ignored_records", "wire_format", "use_id")
 RECORDS = "[shop.Order]"
 LAST_CHARACTER = 0xFFFF  # that is one of Java's
@@ -57,9 +63,7 @@ def check_format(
     _check_written(part, path, findings)
     if isinstance(part, ValueModel):
         _check_times(part, columns, path, findings, metadata or {})
-    _check_numbers(part, columns, path, findings)
-    _check_binary(part, columns, path, findings)
-    _check_map_keys(part, columns, path, findings)
+    _check_options_of_columns(part, columns, path, findings)
     if part.json_ is not None and part.json_.subject is not None and part.json_.registry is None:
         findings.add((*path, "json", "subject"), "a subject of no registry; give json.registry")
     if format_spec.is_positional and part_name == "value" and part.schema_ is None:
@@ -106,31 +110,16 @@ def _check_options(part: KeyModel | ValueModel, path: KeyPath, findings: Problem
         findings.add((*path, "unknown_fields"), problem)
 
 
-def _check_numbers(part: KeyModel | ValueModel, columns: Columns, path: KeyPath, findings: Problems) -> None:
-    numbers = part.json_.numbers if part.json_ is not None else None
-    if not isinstance(numbers, dict) or columns is None:
-        return
-    types = {column.name.casefold(): column.type for column in columns}
-    for name in numbers:
-        if not NUMBERS.search(types.get(name.casefold(), "")):
-            findings.add((*path, "json", "numbers", name), "no column of the schema that holds a number; name one")
-
-
-def _check_binary(part: KeyModel | ValueModel, columns: Columns, path: KeyPath, findings: Problems) -> None:
+def _check_options_of_columns(part: KeyModel | ValueModel, columns: Columns, path: KeyPath, findings: Problems) -> None:
     types = {column.name.casefold(): column.type for column in columns or ()}
-    for word, options in (("json", part.json_), ("csv", part.csv)):
-        binary_columns = options.binary if options is not None else None
-        for name in binary_columns if isinstance(binary_columns, dict) and columns is not None else ():
-            if not BINARY.search(types.get(name.casefold(), "")):
-                findings.add((*path, word, "binary", name), "no column of the schema that holds bytes; name one")
+    for word, option, pattern, noun in OPTIONS_OF_COLUMNS:
+        setting = getattr(get_options(part, word), option, None)
+        for name in setting if isinstance(setting, dict) and columns is not None else ():
+            if not pattern.search(types.get(name.casefold(), "")):
+                findings.add((*path, word, option, name), f"no column of the schema that holds {noun}; name one")
     if part.json_ is not None and part.json_.extended and part.json_.binary is not None:
         findings.add((*path, "json", "binary"), "extended JSON says itself that its bytes are base64; leave it out")
-
-
-def _check_map_keys(part: KeyModel | ValueModel, columns: Columns, path: KeyPath, findings: Problems) -> None:
-    if get_format(part.format).options != "json":
-        return
-    for column in columns or ():
+    for column in (columns or ()) if get_format(part.format).options == "json" else ():
         if has_other_keys(parse_type(column.type)):
             kind = column.type.replace("`", "")
             problem = f"{column.name} is {kind}, and names in JSON are texts; declare a MAP with STRING keys"
@@ -165,24 +154,22 @@ def check_times_of_key(key: KeyModel, value: ValueModel, path: KeyPath, findings
 
 
 def _check_written(part: KeyModel | ValueModel, path: KeyPath, findings: Problems) -> None:
+    has_no_registry = (
+        (part.avro is not None and part.avro.schema_ is not None)
+        or (part.protobuf is not None and part.protobuf.descriptor is not None)
+        or (part.json_ is not None and part.json_.registry is None)
+    )
     for word, format_model in (("avro", part.avro), ("protobuf", part.protobuf), ("json", part.json_)):
         if format_model is None:
             continue
         at = (*path, word)
         option_names = [name for name in WRITTEN if getattr(format_model, name) is not None]
-        if option_names and _has_no_registry(part):
-            findings.add(
-                (*at, option_names[0]), "of records whose schema comes from no registry; leave it out, or give one"
-            )
+        if option_names and has_no_registry:
+            problem = "of records whose schema comes from no registry; leave it out, or give one"
+            findings.add((*at, option_names[0]), problem)
         if format_model.wire_format in ("apicurio", "apicurio-header") and word == "protobuf":
             findings.add((*at, "wire_format"), "Apicurio's Protobuf has a form of its own, which is not read")
         _check_records(format_model, part.format, at, findings)
-
-
-def _has_no_registry(part: KeyModel | ValueModel) -> bool:
-    fixed = part.avro is not None and part.avro.schema_ is not None
-    fixed |= part.protobuf is not None and part.protobuf.descriptor is not None
-    return fixed or (part.json_ is not None and part.json_.registry is None)
 
 
 def _check_records(format_model: WrittenModel, word: str, at: KeyPath, findings: Problems) -> None:

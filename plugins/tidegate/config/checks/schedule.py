@@ -34,27 +34,15 @@ def check_timing_and_spark(model: PipelineModel, findings: Problems) -> None:
         )
     if model.complete is not None and any(is_template(table.name) for table in model.tables):
         findings.add(("complete",), "not for tables that records name, as Airflow must know them first; leave it out")
-    _check_notifiers(model, findings)
+    for key, notifiers in (("on_failure", model.on_failure), ("on_recovery", model.on_recovery)):
+        for index, notifier in enumerate(notifiers):
+            refuse_secrets(notifier.kwargs, (key, index, "kwargs"), findings, "an Airflow connection")
     check_spark(model.spark, findings)
 
 
 def check_spark(spark: SparkModel, findings: Problems) -> None:
     """Contradicting places, and settings that are none or that hold a secret."""
     refuse_secrets(spark.connection, ("spark", "connection"), findings, "the Spark connection, and write its id here")
-    _check_place(spark, findings)
-    for name, value in spark.conf.items():
-        if name.startswith("spark.wap."):
-            findings.add(("spark", "conf", name), WAP_PROBLEM)
-        elif is_secret_name(name) or has_secret(value):
-            findings.add(("spark", "conf", name), SECRET_PROBLEM)
-        elif not name.startswith("spark."):
-            findings.add(
-                ("spark", "conf", name), f"not a Spark setting; their names start with spark., e.g. spark.{name}"
-            )
-
-
-def _check_place(spark: SparkModel, findings: Problems) -> None:
-    fields_set = spark.model_fields_set
     if spark.remote is not None and spark.master is not None:
         findings.add(("spark", "master"), "remote is given too; keep remote for Connect or master for spark-submit")
     refuse_secrets(spark.master, ("spark", "master"), findings, "the Spark connection")
@@ -68,14 +56,17 @@ def _check_place(spark: SparkModel, findings: Problems) -> None:
         findings.add(("spark", "master"), problem)
     if spark.remote is not None and spark.mode == "submit":
         findings.add(("spark", "remote"), "spark-submit has no remote; use master, or mode: connect")
-    if spark.master is not None and "mode" in fields_set and spark.mode == "connect":
+    if spark.master is not None and "mode" in spark.model_fields_set and spark.mode == "connect":
         findings.add(("spark", "master"), "Spark Connect has no master; use remote, or mode: submit")
-
-
-def _check_notifiers(model: PipelineModel, findings: Problems) -> None:
-    for key, entries in (("on_failure", model.on_failure), ("on_recovery", model.on_recovery)):
-        for index, entry in enumerate(entries):
-            refuse_secrets(entry.kwargs, (key, index, "kwargs"), findings, "an Airflow connection")
+    for name, value in spark.conf.items():
+        if name.startswith("spark.wap."):
+            findings.add(("spark", "conf", name), WAP_PROBLEM)
+        elif is_secret_name(name) or has_secret(value):
+            findings.add(("spark", "conf", name), SECRET_PROBLEM)
+        elif not name.startswith("spark."):
+            findings.add(
+                ("spark", "conf", name), f"not a Spark setting; their names start with spark., e.g. spark.{name}"
+            )
 
 
 OTHER_DAGS = ("actions", "backfill", "maintenance", "replay", "stage")  # of a pipeline, beside its flush

@@ -1,6 +1,6 @@
 """The words of a pipeline file for a record's key and value: formats, their options, and what a bad record does."""
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
@@ -12,29 +12,22 @@ if TYPE_CHECKING:
 else:  # the words are those of the registry, which no type checker can read
     KeyWord = Literal[KEY_FORMATS]
     ValueWord = Literal[VALUE_FORMATS]
-TimeUnit = Literal["seconds", "millis", "micros", "nanos"]
 
 
 def _tag_unit(value: object) -> str:
     return "<each>" if isinstance(value, dict) else "<all>"
 
 
+Word = TypeVar("Word")
+# for all columns, or for each by its name
 # tagged, so that a wrong word is refused as one of the words, and not as one of two shapes
-TimeUnits = Annotated[
-    Annotated[TimeUnit, Tag("<all>")] | Annotated[dict[str, TimeUnit], Tag("<each>")], Discriminator(_tag_unit)
+AllOrEach = Annotated[
+    Annotated[Word, Tag("<all>")] | Annotated[dict[str, Word], Tag("<each>")], Discriminator(_tag_unit)
 ]
-Strictness = Literal["strict", "lenient"]
-Numbers = Annotated[
-    Annotated[Strictness, Tag("<all>")] | Annotated[dict[str, Strictness], Tag("<each>")], Discriminator(_tag_unit)
-]
-Encoding = Literal["base64", "base64-url-safe", "hex"]
-Encodings = Annotated[
-    Annotated[Encoding, Tag("<all>")] | Annotated[dict[str, Encoding], Tag("<each>")], Discriminator(_tag_unit)
-]
-Finer = Literal["refuse", "truncate"]
-Nanoseconds = Annotated[
-    Annotated[Finer, Tag("<all>")] | Annotated[dict[str, Finer], Tag("<each>")], Discriminator(_tag_unit)
-]
+TimeUnits = AllOrEach[Literal["seconds", "millis", "micros", "nanos"]]
+Numbers = AllOrEach[Literal["strict", "lenient"]]
+Encodings = AllOrEach[Literal["base64", "base64-url-safe", "hex"]]
+Nanoseconds = AllOrEach[Literal["refuse", "truncate"]]
 Character = Annotated[str, Field(min_length=1, max_length=1)]
 
 
@@ -73,13 +66,18 @@ class RawModel(StrictModel):
     )
 
 
-class AvroModel(StrictModel):
-    """Where an Avro schema comes from."""
+class RegistryModel(StrictModel):
+    """Which subject of a registry has the schema."""
 
     registry: str = Field(
         default="schema_registry_default", description="Airflow connection id, or the registry's http(s) address."
     )
     subject: str | None = Field(default=None, description="Subject of the registry; default <topic>-key or -value.")
+
+
+class AvroModel(RegistryModel):
+    """Where an Avro schema comes from."""
+
     schema_: str | None = Field(
         default=None, alias="schema", description="The schema itself, as JSON: records carry no schema id then."
     )
@@ -110,13 +108,9 @@ class AvroInModel(AvroModel, WrittenModel):
     """Where the Avro schemas of records come from."""
 
 
-class ProtobufModel(StrictModel):
+class ProtobufModel(RegistryModel):
     """Where a message's descriptor comes from."""
 
-    registry: str = Field(
-        default="schema_registry_default", description="Airflow connection id, or the registry's http(s) address."
-    )
-    subject: str | None = Field(default=None, description="Subject of the registry; default <topic>-key or -value.")
     descriptor: str | None = Field(
         default=None,
         min_length=1,

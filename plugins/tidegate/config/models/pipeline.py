@@ -41,10 +41,6 @@ def _parse_moment(value: object) -> datetime:
     return moment
 
 
-def _parse_partition(value: object) -> object:
-    return int(value) if isinstance(value, str) and value.isdecimal() else value
-
-
 def _refuse_repeats(parts: object) -> object:
     numbers = [str(partition) for partition in parts] if isinstance(parts, dict) else []
     if len(set(numbers)) < len(numbers):
@@ -53,7 +49,11 @@ def _refuse_repeats(parts: object) -> object:
 
 
 Moment = Annotated[datetime, BeforeValidator(_parse_moment)]
-Partition = Annotated[int, BeforeValidator(_parse_partition), Field(ge=0, le=2**31 - 1)]
+Partition = Annotated[
+    int,
+    BeforeValidator(lambda value: int(value) if isinstance(value, str) and value.isdecimal() else value),
+    Field(ge=0, le=2**31 - 1),
+]
 OffsetsByPartition = Annotated[dict[Partition, Annotated[int, Field(ge=0)]], BeforeValidator(_refuse_repeats)]
 
 
@@ -184,10 +184,6 @@ class GroupsModel(StrictModel):
     )
 
 
-def _choose_partial_tag(value: object) -> str:
-    return "<groups>" if isinstance(value, dict | GroupsModel) else "<word>"
-
-
 BY_TOPIC: Literal["by-topic"] = "by-topic"
 
 
@@ -232,7 +228,8 @@ class TableModel(StrictModel):
         description="The branch that is written, and that holds the position; made from main if it is not there.",
     )
     partial_updates: Annotated[
-        Annotated[bool, Tag("<word>")] | Annotated[GroupsModel, Tag("<groups>")], Discriminator(_choose_partial_tag)
+        Annotated[bool, Tag("<word>")] | Annotated[GroupsModel, Tag("<groups>")],
+        Discriminator(lambda value: "<groups>" if isinstance(value, dict | GroupsModel) else "<word>"),
     ] = Field(
         default=False, description="true: NULL or missing fields keep the row's value; or {sequence_groups: ...}."
     )
@@ -358,7 +355,7 @@ class PipelineModel(SharedModel):
     spark: SparkModel = SparkModel()
 
 
-def build_json_schema() -> dict[str, Any]:
+def build_json_schema(model: type[StrictModel] = PipelineModel, title: str = "Tidegate pipeline") -> dict[str, Any]:
     """For editors."""
     dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
-    return dialect | PipelineModel.model_json_schema(by_alias=True) | {"title": "Tidegate pipeline"}
+    return dialect | model.model_json_schema(by_alias=True) | {"title": title}

@@ -1,6 +1,6 @@
 """The words of a publication file with their defaults: all that a user may say about a table's way back to Kafka."""
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag
 
@@ -150,9 +150,3 @@ class PublicationModel(StrictModel):
     )
     heartbeat: HeartbeatOutModel = HeartbeatOutModel()
     spark: SparkModel = SparkModel()
-
-
-def build_publication_schema() -> dict[str, Any]:
-    """For editors."""
-    dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
-    return dialect | PublicationModel.model_json_schema(by_alias=True) | {"title": "Tidegate publication"}

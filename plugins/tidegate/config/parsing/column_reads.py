@@ -41,17 +41,14 @@ def read_publication(sql: str, table: str, columns: Tables) -> tuple[StatementRe
     tree = parse_tree(sql)
     names = {TABLE_STAND_IN: table} | {name_stand_in(n): name for n, name in enumerate(find_joined_tables(sql))}
     aliases = {node.alias_or_name: names[node.name] for node in tree.find_all(exp.Table)}
-    return _read_tree(tree, {alias: columns[name] for alias, name in aliases.items()}), aliases
-
-
-def _read_tree(tree: Any, tables: Tables) -> StatementReads:
-    columns = dict[str, tuple[Read, ...]]()
+    tables = {alias: columns[name] for alias, name in aliases.items()}
+    column_reads = dict[str, tuple[Read, ...]]()
     for item in tree.expressions:
-        columns |= _read_item(item, tree, tables)
+        column_reads |= _read_item(item, tree, tables)
     rows = [*_read_joins(tree, tables), *_read_clause(tree, "where", Transformation.FILTER, tables)]
     rows += _read_clause(tree, "having", Transformation.FILTER, tables)
     rows += _read_clause(tree, "group", Transformation.GROUP_BY, tables)
-    return StatementReads(columns, tuple(dict.fromkeys(rows)))
+    return StatementReads(column_reads, tuple(dict.fromkeys(rows))), aliases
 
 
 def read_condition(sql: str, columns: Sequence[str]) -> tuple[str, ...]:
@@ -69,7 +66,9 @@ def _read_item(item: Any, tree: Any, tables: Tables) -> dict[str, tuple[Read, ..
         owners = [item.table] if isinstance(item, exp.Column) else list(tables)
         owner_columns = ((alias, column) for alias in owners for column in tables[_fold(alias, tables)])
         return {
-            column: (Read(_fold(alias, tables), column),) for alias, column in owner_columns if _is_in(column, left_out)
+            column: (Read(_fold(alias, tables), column),)
+            for alias, column in owner_columns
+            if column.casefold() not in left_out
         }
     inner = item.this if isinstance(item, exp.Alias) else item
     transformation = Transformation.TRANSFORMATION
@@ -81,10 +80,6 @@ def _read_item(item: Any, tree: Any, tables: Tables) -> dict[str, tuple[Read, ..
     if not reads and transformation is Transformation.AGGREGATION:  # count(*) counts the rows of a group
         reads = list(_read_clause(tree, "group", transformation, tables))
     return {item.alias_or_name or inner.sql("spark"): tuple(dict.fromkeys(reads))}
-
-
-def _is_in(column: str, left_out: set[str]) -> bool:
-    return column.casefold() not in left_out
 
 
 def _fold(alias: str, tables: Tables) -> str:

@@ -90,7 +90,9 @@ def _format_type(kind: Any) -> str:
         return f"MAP<{_format_type(inner[0])}, {_format_type(inner[1])}>"
     if name == "STRUCT" and inner:
         _check_unique([field.name for field in inner], "field")
-        return f"STRUCT<{', '.join(_format_field(field) for field in inner)}>"
+        fields = map(_parse_column, inner)
+        texts = (f"{quote(field.name)}: {field.type}{'' if field.nullable else ' NOT NULL'}" for field in fields)
+        return f"STRUCT<{', '.join(texts)}>"
     if name in SIMPLE_TYPES and not inner:
         return SIMPLE_TYPES[name]
     if name in {"VARCHAR", "CHAR"}:
@@ -104,11 +106,6 @@ def _format_decimal(inner: list[Any]) -> str:
     if not 1 <= precision <= 38 or not 0 <= scale <= precision:
         raise ValueError(f"DECIMAL({precision},{scale}) is out of range; precision is 1 to 38, scale 0 to precision")
     return f"DECIMAL({precision},{scale})"
-
-
-def _format_field(definition: Any) -> str:
-    column = _parse_column(definition)
-    return f"{quote(column.name)}: {column.type}{'' if column.nullable else ' NOT NULL'}"
 
 
 @lru_cache(maxsize=1024)
@@ -140,12 +137,13 @@ def find_condition_paths(sql: str) -> tuple[tuple[str, ...], ...]:
         tree = parse_statement(sql, "a condition")
     except ValueError:
         return ()
-    columns = (column for column in tree.find_all(exp.Column, bfs=False) if isinstance(column.this, exp.Identifier))
-    return tuple(dict.fromkeys(tuple(part.name for part in column.parts) for column in columns if not _is_call(column)))
-
-
-def _is_call(column: Any) -> bool:
-    return len(column.parts) == 1 and not column.this.quoted and column.name.casefold() in CALLED_BY_NAME
+    paths = dict.fromkeys(
+        tuple(part.name for part in column.parts)
+        for column in tree.find_all(exp.Column, bfs=False)
+        if isinstance(column.this, exp.Identifier)
+        and (len(column.parts) > 1 or column.this.quoted or column.name.casefold() not in CALLED_BY_NAME)
+    )
+    return tuple(paths)
 
 
 @lru_cache(maxsize=1024)

@@ -185,16 +185,10 @@ def read_model(model: type[M], data: dict[Any, Any], findings: Problems, root: K
 
 def _find_path(error: Any) -> KeyPath:
     """The keys on the way to what does not fit, without pydantic's own words."""
-    around = error["loc"][:-1]
-    last = error["loc"][-1:]
-    is_users = error["type"] == "extra_forbidden"
-    return tuple(part for part in around if not _is_pydantics(part)) + (
-        last if is_users else tuple(part for part in last if not _is_pydantics(part))
-    )
-
-
-def _is_pydantics(part: int | str) -> bool:
-    return str(part).startswith(("<", "[key]"))
+    place: KeyPath = error["loc"]
+    users_key = place[-1:] if error["type"] == "extra_forbidden" else ()  # whatever it is called
+    around = place[: len(place) - len(users_key)]
+    return (*(part for part in around if not str(part).startswith(("<", "[key]"))), *users_key)
 
 
 def _pass_over_misspelled_keys(

@@ -17,6 +17,8 @@ from tidegate.spec.projection import RECORD, Dimension, Item, Select
 SELECT_EXAMPLE = "e.g. SELECT id, upper(name) ... FROM record, or FROM record r LEFT JOIN lake.shop.customers c ON ..."
 ALLOWED_CLAUSES = {"expressions", "from_", "from", "joins", "kind", "hint"}
 CAST_EXAMPLE = "write CAST(... AS TYPE) AS name"
+SEVERAL_RECORDS = "an aggregate or window over several records; select sees one record at a time"
+SEVERAL_ROWS = "a function that makes several rows; each record becomes one row"
 
 
 @lru_cache(maxsize=256)
@@ -28,7 +30,11 @@ def parse_select(text: str) -> Select:
     if not isinstance(tree, exp.Select):
         raise ValueError(f"not one SELECT; {SELECT_EXAMPLE}")
     _check_clauses(tree)
-    _check_functions(text, tree)
+    functions = find_known_functions(text, tree)
+    if functions & (AGGREGATE_FUNCTIONS | WINDOW_FUNCTIONS):
+        raise ValueError(SEVERAL_RECORDS)
+    if functions & ROW_FUNCTIONS:
+        raise ValueError(SEVERAL_ROWS)
     alias = _find_record_alias(tree)
     joins = tree.args.get("joins") or []
     for join in joins:
@@ -58,17 +64,9 @@ def _check_clauses(tree: Any) -> None:
         if isinstance(node, exp.Query) and node is not tree:
             raise ValueError("a subquery; join a dimension table with LEFT JOIN instead")
         if isinstance(node, exp.AggFunc | exp.Window):
-            raise ValueError("an aggregate or window over several records; select sees one record at a time")
+            raise ValueError(SEVERAL_RECORDS)
         if isinstance(node, exp.UDTF):
-            raise ValueError("a function that makes several rows; each record becomes one row")
-
-
-def _check_functions(text: str, tree: Any) -> None:
-    functions = find_known_functions(text, tree)
-    if functions & (AGGREGATE_FUNCTIONS | WINDOW_FUNCTIONS):
-        raise ValueError("an aggregate or window over several records; select sees one record at a time")
-    if functions & ROW_FUNCTIONS:
-        raise ValueError("a function that makes several rows; each record becomes one row")
+            raise ValueError(SEVERAL_ROWS)
 
 
 def _find_record_alias(tree: Any) -> str:
@@ -97,7 +95,7 @@ def _check_join(join: Any) -> None:
 def _parse_item(node: Any, sql: str, alias: str, aliases: Sequence[str]) -> Item:
     from sqlglot import exp
 
-    if _is_star(node):
+    if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
         return _parse_star(node, alias)
     name = node.alias
     inner = node.this if isinstance(node, exp.Alias) else node
@@ -106,7 +104,9 @@ def _parse_item(node: Any, sql: str, alias: str, aliases: Sequence[str]) -> Item
     if isinstance(inner, exp.Column | exp.Dot):
         steps = _list_steps(inner)
         if steps is not None:
-            return _build_column_item(name or steps[-1], steps, alias, aliases)
+            owner, path = _resolve_owner(steps, alias, aliases)
+            is_own = owner == alias
+            return Item(name or steps[-1], owner, path, reads=path[:1] if is_own else (), is_joined=not is_own)
     if not isinstance(inner, exp.Cast) or not name:
         raise ValueError(f"{sql}: the type of what is computed must be said; {CAST_EXAMPLE}")
     value, type_text = _split_cast(sql)
@@ -115,12 +115,6 @@ def _parse_item(node: Any, sql: str, alias: str, aliases: Sequence[str]) -> Item
     reads = tuple(_find_reads(inner, alias, aliases))
     columns = list(inner.find_all(exp.Column))
     return Item(name, sql=value, type=word, is_checked=is_strict, reads=reads, is_joined=len(reads) < len(columns))
-
-
-def _is_star(node: Any) -> bool:
-    from sqlglot import exp
-
-    return isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star))
 
 
 def _parse_star(node: Any, alias: str) -> Item:
@@ -134,12 +128,6 @@ def _parse_star(node: Any, alias: str) -> Item:
         raise ValueError(f"* {extra[0].rstrip('_').upper()}: only EXCEPT (...) is understood")
     left_out = star.args.get("except_") or star.args.get("except") or []
     return Item(None, excluded_columns=tuple(column.name for column in left_out))
-
-
-def _build_column_item(name: str, steps: tuple[str, ...], alias: str, aliases: Sequence[str]) -> Item:
-    owner, path = _resolve_owner(steps, alias, aliases)
-    reads = path[:1] if owner == alias else ()
-    return Item(name, owner, path, reads=reads, is_joined=owner != alias)
 
 
 def _resolve_owner(steps: tuple[str, ...], alias: str, aliases: Sequence[str]) -> tuple[str, tuple[str, ...]]:
@@ -200,7 +188,9 @@ def _split_texts(text: str) -> tuple[list[str], list[str]]:
             begin = token.end + 1
     if begin >= 0:
         pieces.append(text[begin:].strip())
-    return [_strip_alias(piece) for piece in items], conditions
+    spans = [_find_last_as(piece) for piece in items]
+    texts = [piece if span is None else piece[: span[0]].strip() for piece, span in zip(items, spans, strict=True)]
+    return texts, conditions
 
 
 def _is_same_meaning(texts: list[str], nodes: list[Any]) -> bool:
@@ -214,11 +204,6 @@ def _is_same_meaning(texts: list[str], nodes: list[Any]) -> bool:
         parse_statement(f"SELECT {t}\n", SELECT_EXAMPLE).expressions[:1] == [n]
         for t, n in zip(texts, inner, strict=True)
     )
-
-
-def _strip_alias(piece: str) -> str:
-    as_span = _find_last_as(piece)
-    return piece if as_span is None else piece[: as_span[0]].strip()
 
 
 def _split_cast(sql: str) -> tuple[str, str]:

@@ -8,7 +8,6 @@ from tidegate.formats.registry import VALUE_FORMATS
 from tidegate.migration.connector_config import Choices, ConnectorConfig
 from tidegate.migration.draft import Draft, PositionSource, Translation
 from tidegate.migration.flink.statements import (
-    FlinkColumn,
     FlinkInsert,
     FlinkItem,
     FlinkScript,
@@ -77,7 +76,7 @@ def translate_flink_sql(config: ConnectorConfig, choices: Choices, _: World) -> 
         else "the Kafka table has no properties.group.id: say where to begin in source.start",
         from_begin=is_upsert,
     )
-    return Translation(kind=config.kind, connector=name, draft=draft, settings=ledger.list_reports(), position=position)
+    return Translation(config.kind, name, draft, ledger.list_reports(), position)
 
 
 def _list_settings(script: FlinkScript) -> dict[str, str]:
@@ -109,9 +108,8 @@ def _choose_inserts(script: FlinkScript, ledger: SettingsLedger) -> list[FlinkIn
             ledger.map(name, "tables[]")
     if not chosen_inserts:
         raise ConfigurationError(
-            "statements: no INSERT INTO <Iceberg table> SELECT ... FROM <Kafka table> that makes one row of "
-            "each record; "
-            "give CREATE TABLE of both and the INSERT; joins and aggregates stay in Flink"
+            "statements: no INSERT INTO <Iceberg table> SELECT ... FROM <Kafka table> that makes one row of each "
+            "record; give CREATE TABLE of both and the INSERT; joins and aggregates stay in Flink"
         )
     return chosen_inserts
 
@@ -128,8 +126,7 @@ def _find_sink(script: FlinkScript, insert: FlinkInsert) -> tuple[str, str, str]
         return head, f"CATALOG {head}.", table_path
     raise ConfigurationError(
         f"INSERT INTO {target}: it is no Iceberg table of this script; give its CREATE TABLE with "
-        f"'connector'='{DESTINATION}', "
-        f"or CREATE CATALOG with 'type'='{DESTINATION}'"
+        f"'connector'='{DESTINATION}', or CREATE CATALOG with 'type'='{DESTINATION}'"
     )
 
 
@@ -162,17 +159,15 @@ def _plan_creation(ledger: SettingsLedger, sink: FlinkTable, prefix: str) -> dic
         if name in ("write.upsert.enabled", "upsert-enabled"):
             ledger.map(f"{prefix}{name}", "tables[].upsert")
         elif name == "format-version" and value not in ("1", "2"):
-            ledger.refuse(
-                f"{prefix}{name}", "tables of format 3 are refused: let the pipeline make a table of format 2"
-            )
+            problem = "tables of format 3 are refused: let the pipeline make a table of format 2"
+            ledger.refuse(f"{prefix}{name}", problem)
         elif name.startswith("sink."):
             ledger.drop(f"{prefix}{name}", "how Flink's tasks write")
         elif name.startswith(TABLE_OPTIONS):
             properties[name] = value
             ledger.map(f"{prefix}{name}", f"tables[].create.properties.{name}", "for a table that is still to be made")
-    return ({"partition_by": list(sink.partitions)} if sink.partitions else {}) | (
-        {"properties": properties} if properties else {}
-    )
+    create = {"partition_by": list(sink.partitions), "properties": properties}
+    return {key: value for key, value in create.items() if value}
 
 
 def _build_select(insert: FlinkInsert, sink: FlinkTable, source: FlinkTable) -> str:
@@ -201,8 +196,7 @@ def _format_column(item: FlinkItem, target: str, types: dict[str, str]) -> str:
 
 
 def _note_statements(ledger: SettingsLedger) -> None:
-    for name in ledger.list_names("SET "):
-        ledger.drop(name, "a setting of Flink's job; Airflow and Spark have their own")
+    ledger.drop_below("SET ", "a setting of Flink's job; Airflow and Spark have their own")
     for name in ledger.list_names("statement "):
         if name.split()[1].upper() in ("CREATE", "USE") and "DATABASE" in name.upper():
             ledger.drop(name, "a namespace is made with its first table")
@@ -239,23 +233,17 @@ def _plan_kafka_table(ledger: SettingsLedger, draft: Draft, table: FlinkTable, p
         hidden_columns = set(keys)
     own_columns = {column.name for column in table.columns if not (column.metadata or column.is_computed)}
     source["value"]["schema"] = _format_schema(table, own_columns - hidden_columns, "")
-    metadata = {column.name: _declare_metadata(column) for column in table.columns if column.metadata}
+    metadata = dict[str, Any]()
+    for column in (column for column in table.columns if column.metadata):
+        word = name_cast(column.metadata, column.type)  # with its type where that may be declared
+        metadata[column.name] = to_file_form(word if word in METADATA_TYPES else column.metadata)
     if metadata:
         source["metadata"] = metadata
-    for word, key in (
-        ("key.fields", "key.fields"),
-        ("key.fields-prefix", "key.prefix"),
-        ("value.fields-include", "value.fields_include"),
-    ):
-        ledger.map(f"{prefix}{word}", f"source.{key}")
+    ledger.map(f"{prefix}key.fields", "source.key.fields")
+    ledger.map(f"{prefix}key.fields-prefix", "source.key.prefix")
+    ledger.map(f"{prefix}value.fields-include", "source.value.fields_include")
     _note_rest(ledger, draft, table, prefix)
     return is_upsert
-
-
-def _declare_metadata(column: FlinkColumn) -> str | dict[str, str]:
-    """The column's metadata key, with its type where that may be declared."""
-    word = name_cast(column.metadata, column.type)
-    return to_file_form(word if word in METADATA_TYPES else column.metadata)
 
 
 def _format_schema(table: FlinkTable, names: set[str], prefix: str) -> str:
@@ -276,15 +264,13 @@ def _plan_part(ledger: SettingsLedger, draft: Draft, table: FlinkTable, prefix: 
     if name in VALUE_FORMATS:
         ledger.map(f"{prefix}{word}", f"source.{side}.format: {name}")
     else:
-        ledger.refuse(
-            f"{prefix}{word}", f"the format {format_name} is not known; set source.{side}.format (docs/formats.md)"
-        )
+        problem = f"the format {format_name} is not known; set source.{side}.format (docs/formats.md)"
+        ledger.refuse(f"{prefix}{word}", problem)
         draft.fill_in(("source", side), f"format: what Flink's {format_name} reads.")
     below = f"{side}." if f"{side}.format" in options else ""
     if format_name.endswith("-confluent"):
         part["avro"] = _plan_registry(ledger, draft, f"{prefix}{below}{format_name}.", side)
-    for option, reason in IGNORED.items():
-        ledger.drop(f"{prefix}{below}{option}", reason)
+    ledger.drop_all(IGNORED, f"{prefix}{below}")
     for option, key in CSV_OPTIONS.items():
         if f"{below}csv.{option}" in options:
             part.setdefault("csv", {})[key] = options[f"{below}csv.{option}"]

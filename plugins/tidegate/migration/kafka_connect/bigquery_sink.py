@@ -49,6 +49,10 @@ WITHOUT_MEANING = {
     "allowSchemaUnionization": "columns that a record lacks stay in the table in any case",
     "bigQueryPartitionDecorator": "rows get their partition by create.partition_by",
 }  # fmt: skip
+OF_TYPES = (
+    "decimalHandlingMode", "variableScaleDecimalHandlingMode", "convertDebeziumVariableScaleDecimal",
+    "convertDebeziumTimestampToInteger",
+)  # fmt: skip
 
 
 def translate_bigquery_sink(config: ConnectorConfig, choices: Choices, world: World) -> Translation:
@@ -58,7 +62,12 @@ def translate_bigquery_sink(config: ConnectorConfig, choices: Choices, world: Wo
     draft = start_draft(config.name, choices, description, choices.catalog or CATALOG_NAME)
     note_worker_settings(ledger, draft)
     _plan_project(ledger, draft)
-    topics = _plan_topics(ledger, draft, choices, world)
+    topics = plan_topics(ledger, draft, choices, world)
+    if not topics:
+        raise ConfigurationError(
+            f"topics.regex={ledger.get('topics.regex')}: the sink has a table for each topic, and no setting names the "
+            "topics; give them with --topic, or the brokers with --brokers"
+        )
     plan_converter(ledger, draft, plan, "value")
     upserts = ledger.is_true("upsertEnabled")
     deletes = ledger.is_true("deleteEnabled")
@@ -76,21 +85,15 @@ def translate_bigquery_sink(config: ConnectorConfig, choices: Choices, world: Wo
     _note_keys(ledger, draft, plan, choices, world)
     _plan_kafka_data(ledger, plan)
     complete_records(draft, plan, world)
-    for name, reason in WITHOUT_MEANING.items():
-        ledger.drop(name, reason)
+    ledger.drop_all(WITHOUT_MEANING)
     _refuse_options(ledger, draft)
-    repeats = "" if upserts or deletes else REPEATS
-    group = find_connect_group(ledger, config.name)
     position = PositionSource(
-        groups=(group,), reset=find_reset(ledger), repeats=repeats, ahead=_find_loads(ledger, topics)
+        groups=(find_connect_group(ledger, config.name),),
+        reset=find_reset(ledger),
+        repeats="" if upserts or deletes else REPEATS,
+        ahead=_find_loads(ledger, topics),
     )
-    return Translation(
-        kind=config.kind,
-        connector=config.name,
-        draft=draft,
-        settings=ledger.list_reports(),
-        position=position,
-    )
+    return Translation(config.kind, config.name, draft, ledger.list_reports(), position)
 
 
 def _find_loads(ledger: SettingsLedger, topics: list[str]) -> str:
@@ -108,17 +111,6 @@ def _find_loads(ledger: SettingsLedger, topics: list[str]) -> str:
     )
     ledger.refuse("enableBatchLoad", f"{place} must be empty before the switch: see position")
     return reason
-
-
-def _plan_topics(ledger: SettingsLedger, draft: Draft, choices: Choices, world: World) -> list[str]:
-    pattern = ledger.get("topics.regex")
-    topics = plan_topics(ledger, draft, choices, world.list_topics(pattern) if pattern else None)
-    if not topics:
-        raise ConfigurationError(
-            f"topics.regex={pattern}: the sink has a table for each topic, and no setting names the topics; give them "
-            "with --topic, or the brokers with --brokers"
-        )
-    return topics
 
 
 def _plan_project(ledger: SettingsLedger, draft: Draft) -> None:
@@ -148,14 +140,12 @@ def _note_keys(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, choices: 
     if draft.data["tables"][0]["upsert"] or draft.data["tables"][0]["delete"]:
         _plan_key(ledger, draft, plan, choices, world)
         return
-    for name in ledger.list_names("key.converter"):
-        ledger.drop(name, "without upsertEnabled and deleteEnabled rows have no key")
+    ledger.drop_below("key.converter", "without upsertEnabled and deleteEnabled rows have no key")
     if ledger.has("kafkaKeyFieldName"):
         ledger.refuse(
             "kafkaKeyFieldName",
-            "a column with the key of rows that have none: it stays as it is, and new rows have NULL there; "
-            "with upserts "
-            "it is source.key.into",
+            "a column with the key of rows that have none: it stays as it is, and new rows have NULL there; with "
+            "upserts it is source.key.into",
         )
 
 
@@ -198,10 +188,8 @@ def _refuse_options(ledger: SettingsLedger, draft: Draft) -> None:
         )
     ledger.drop("sanitizeFieldNames", "a column has its field's name")
     types = "declare the column's type in value.schema; a table that exists decides it"
-    ledger.map("decimalHandlingMode", "value.schema", types)
-    ledger.map("variableScaleDecimalHandlingMode", "value.schema", types)
-    ledger.map("convertDebeziumVariableScaleDecimal", "value.schema", types)
-    ledger.map("convertDebeziumTimestampToInteger", "value.schema", types)
+    for name in OF_TYPES:
+        ledger.map(name, "value.schema", types)
     ledger.refuse(
         "preserveKafkaTopicPartitionOffset",
         "a router's old names of topics: source.metadata has the record's own topic, partition and offset",
@@ -248,12 +236,10 @@ def _name_table(ledger: SettingsLedger, plan: RecordPlan, topic: str) -> str:
     if mapped:
         return f"{dataset}.{mapped.get(table_name, table_name)}"
     before, _, table = table_name.rpartition(":")
-    return f"{before or dataset}.{_sanitize(table) if ledger.is_true('sanitizeTopics') else table}"
-
-
-def _sanitize(name: str) -> str:
-    cleaned = _replace_letters(name)
-    return cleaned if re.match(r"[a-zA-Z_]", cleaned) else f"_{cleaned}"
+    if ledger.is_true("sanitizeTopics"):
+        table = _replace_letters(table)
+        table = table if re.match(r"[a-zA-Z_]", table) else f"_{table}"
+    return f"{before or dataset}.{table}"
 
 
 def _replace_letters(name: str) -> str:
@@ -264,7 +250,10 @@ def _note_creation(ledger: SettingsLedger, draft: Draft, plan: RecordPlan) -> No
     create: dict[str, Any] = {}
     if not ledger.is_true("autoCreateTables", default=True):
         create["enabled"] = False
-    partition = _find_partition(ledger)
+    # by day of ingestion unless a field, another length or NONE is set
+    kind = ledger.get("timePartitioningType", "DAY").casefold()
+    column = ledger.get("timestampPartitionFieldName") or INGESTION_TIME
+    partition = "" if kind == "none" else f"{kind}s({column})"
     if partition:
         create["partition_by"] = [partition]
     clusters = ledger.list_items("clusteringPartitionFieldNames")
@@ -272,9 +261,9 @@ def _note_creation(ledger: SettingsLedger, draft: Draft, plan: RecordPlan) -> No
         create["cluster_by"] = clusters
     if INGESTION_TIME in partition and not ledger.is_true("bigQueryMessageTimePartitioning"):
         draft.data["merge"]["partition_time"] = "wall-clock"
-    properties = _read_properties(ledger, partition)
-    if properties:
-        create["properties"] = properties
+    if ledger.get("partitionExpirationMs") and partition:
+        days = ledger.read_number("partitionExpirationMs", "0") / DAY_MS
+        create["properties"] = {"partition_expiration_days": int(days) if days.is_integer() else days}
     if ledger.is_true("allBQFieldsNullable"):
         create["force_optional"] = True
     adds = ledger.is_true("allowNewBigQueryFields")
@@ -292,21 +281,6 @@ def _note_creation(ledger: SettingsLedger, draft: Draft, plan: RecordPlan) -> No
     ledger.map("allBQFieldsNullable", "tables[].create.force_optional")
     note_new_fields(ledger, plan, "allowNewBigQueryFields", "tables[].evolve.add_columns", can_add=True)
     ledger.map("allowBigQueryRequiredFieldRelaxation", "tables[].evolve.relax")
-
-
-def _find_partition(ledger: SettingsLedger) -> str:
-    # by day of ingestion unless a field, another length or NONE is set
-    kind = ledger.get("timePartitioningType", "DAY").casefold()
-    column = ledger.get("timestampPartitionFieldName") or INGESTION_TIME
-    return "" if kind == "none" else f"{kind}s({column})"
-
-
-def _read_properties(ledger: SettingsLedger, partition: str) -> dict[str, Any]:
-    properties: dict[str, Any] = {}
-    if ledger.get("partitionExpirationMs") and partition:
-        days = ledger.read_number("partitionExpirationMs", "0") / DAY_MS
-        properties["partition_expiration_days"] = int(days) if days.is_integer() else days
-    return properties
 
 
 def _plan_key(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, choices: Choices, world: World) -> None:
@@ -331,11 +305,7 @@ def _plan_key(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, choices: C
 
 def _read_key_fields(draft: Draft, world: World, column: str) -> list[str]:
     shape = world.describe_table(draft.data["tables"][0]["name"]) if column else None
-    types = (
-        [parse_type(column_shape.type) for column_shape in shape.columns if column_shape.name == column]
-        if shape
-        else []
-    )
+    types = [parse_type(each.type) for each in (shape.columns if shape else ()) if each.name == column]
     return [name for data_type in types if isinstance(data_type, Struct) for name, *_ in data_type.fields]
 
 
@@ -343,14 +313,8 @@ def _plan_kafka_data(ledger: SettingsLedger, plan: RecordPlan) -> None:
     column = ledger.get("kafkaDataFieldName")
     if not column:
         return
-    plan.row.put(
-        column,
-        compute(
-            "named_struct('topic', topic, 'partition', CAST(partition AS BIGINT), 'offset', offset, "
-            "'insertTime', current_timestamp())",
-            "STRUCT<topic: STRING, partition: BIGINT, offset: BIGINT, insertTime: TIMESTAMP>",
-        ),
-    )
-    ledger.map(
-        "kafkaDataFieldName", f"tables[].select ... AS {column}", "a struct of topic, partition, offset and insertTime"
-    )
+    place = "'topic', topic, 'partition', CAST(partition AS BIGINT), 'offset', offset"
+    types = "topic: STRING, partition: BIGINT, offset: BIGINT, insertTime: TIMESTAMP"
+    plan.row.put(column, compute(f"named_struct({place}, 'insertTime', current_timestamp())", f"STRUCT<{types}>"))
+    reason = "a struct of topic, partition, offset and insertTime"
+    ledger.map("kafkaDataFieldName", f"tables[].select ... AS {column}", reason)

@@ -54,8 +54,9 @@ def plan_catalog(
     properties: dict[str, str] = {}
     draft.catalog |= {"type": SPARK_DESTINATION.name, "properties": properties}
     words = {name.removeprefix(prefix): name for name in ledger.list_names(prefix)}
-    kind = ledger.get(f"{prefix}{kind_word}").casefold() or _read_implementation(ledger.get(f"{prefix}catalog-impl"))
-    _plan_kind(ledger, draft, kind, (prefix, kind_word))
+    implementation = ledger.get(f"{prefix}catalog-impl").rpartition(".")[2].removesuffix("Catalog")
+    kind = (ledger.get(f"{prefix}{kind_word}") or implementation).casefold()
+    _plan_kind(ledger, draft, kind, prefix, kind_word)
     for word, name in words.items():
         if word not in (*skipped_words, kind_word, "catalog-impl", "uri"):
             _plan_property(ledger, draft, word, name)
@@ -68,20 +69,15 @@ def name_catalog_connection(draft: Draft) -> str:
     return f"{draft.catalog_name.replace('-', '_')}_catalog"
 
 
-def _read_implementation(name: str) -> str:
-    short = name.rpartition(".")[2].removesuffix("Catalog").casefold()
-    return "rest" if short == "rest" else short
-
-
-def _plan_kind(ledger: SettingsLedger, draft: Draft, kind: str, place: tuple[str, str]) -> None:
-    prefix, kind_word = place
+def _plan_kind(ledger: SettingsLedger, draft: Draft, kind: str, prefix: str, kind_word: str) -> None:
     properties = draft.catalog["properties"]
     uri = ledger.get(f"{prefix}uri")
+    way_out = WAYS_OUT.get(kind, "use a REST or SQL catalog")
     for word in (kind_word, "catalog-impl"):
         if kind in ("rest", "jdbc"):
             ledger.map(f"{prefix}{word}", "catalogs.yaml: properties.type")
         else:
-            ledger.refuse(f"{prefix}{word}", f"{kind or 'no type'}: {WAYS_OUT.get(kind, 'use a REST or SQL catalog')}")
+            ledger.refuse(f"{prefix}{word}", f"{kind or 'no type'}: {way_out}")
     if kind == "rest":
         properties["type"] = "rest"
         _plan_uri(ledger, draft, f"{prefix}uri", uri)
@@ -90,14 +86,9 @@ def _plan_kind(ledger: SettingsLedger, draft: Draft, kind: str, place: tuple[str
         _plan_uri(ledger, draft, f"{prefix}uri", _translate_jdbc(uri))
     else:
         properties |= {"type": "rest", "uri": "http://FILL-IN:8181"}
-        ledger.refuse(
-            f"{prefix}uri",
-            f"the address of a catalog of type {kind or 'unknown'}, which Spark and PyIceberg do not share",
-        )
-        draft.catalog_comments[("properties",)] = (
-            f"FILL IN: the connector's catalog is of type {kind or 'unknown'}; "
-            f"{WAYS_OUT.get(kind, 'use a REST or SQL catalog')}."
-        )
+        shown = f"of type {kind or 'unknown'}"
+        ledger.refuse(f"{prefix}uri", f"the address of a catalog {shown}, which Spark and PyIceberg do not share")
+        draft.catalog_comments[("properties",)] = f"FILL IN: the connector's catalog is {shown}; {way_out}."
         draft.to_fill_in.append(f"catalogs.yaml, {draft.catalog_name}.properties: the address of a REST or SQL catalog")
 
 
@@ -113,24 +104,18 @@ def _translate_jdbc(uri: str) -> str:
 
 
 def _plan_uri(ledger: SettingsLedger, draft: Draft, name: str, uri: str) -> None:
-    original = ledger.get(name)
-    if has_secret(uri) or "password=" in original:
-        draft.need_connection(
-            name_catalog_connection(draft), "the log-in that the address holds, as login and password"
-        )
-        uri = _leave_out_secrets(uri)
+    if has_secret(uri) or "password=" in ledger.get(name):
+        holds = "the log-in that the address holds, as login and password"
+        draft.need_connection(name_catalog_connection(draft), holds)
+        parts = urlsplit(uri)
+        options = [
+            (option, value)
+            for option, value in parse_qsl(parts.query, keep_blank_values=True)
+            if not (is_secret_name(option) or has_secret(f"?{option}={value}"))
+        ]
+        uri = parts._replace(netloc=parts.netloc.rpartition("@")[2], query=urlencode(options)).geturl()
     draft.catalog["properties"]["uri"] = escape_variables(uri)
     ledger.map(name, "catalogs.yaml: properties.uri")
-
-
-def _leave_out_secrets(uri: str) -> str:
-    parts = urlsplit(uri)
-    options = [
-        (name, value)
-        for name, value in parse_qsl(parts.query, keep_blank_values=True)
-        if not (is_secret_name(name) or has_secret(f"?{name}={value}"))
-    ]
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query=urlencode(options)).geturl()
 
 
 def _plan_property(ledger: SettingsLedger, draft: Draft, word: str, name: str) -> None:
@@ -147,12 +132,10 @@ def _plan_property(ledger: SettingsLedger, draft: Draft, word: str, name: str) -
         draft.catalog["properties"][key] = escape_variables(text)
         ledger.map(name, f"catalogs.yaml: properties.{key}")
     else:
-        ledger.refuse(
-            name,
-            "a property of Java's catalog; if PyIceberg has one for the same "
-            "(py.iceberg.apache.org/configuration), add "
-            f"it to the properties of {draft.catalog_name}",
+        problem = (
+            "a property of Java's catalog; if PyIceberg has one for the same (py.iceberg.apache.org/configuration)"
         )
+        ledger.refuse(name, f"{problem}, add it to the properties of {draft.catalog_name}")
 
 
 def escape_variables(text: str) -> str:

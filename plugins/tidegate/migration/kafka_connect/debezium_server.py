@@ -15,10 +15,9 @@ from tidegate.migration.kafka_connect.table_settings import (
     parse_partitions,
 )
 from tidegate.migration.kafka_connect.worker_settings import start_draft
-from tidegate.migration.settings_ledger import SettingsLedger
+from tidegate.migration.settings_ledger import SettingsLedger, Transform
 from tidegate.migration.transforms.record_plan import FILL_IN, RecordPlan, build_own_cell
 from tidegate.migration.transforms.single_message_transforms import plan_added_fields, use_change_events
-from tidegate.migration.transforms.transform import Transform
 from tidegate.sinks.world import World
 from tidegate.spec.source import METADATA_TYPES, split_cast
 
@@ -75,24 +74,16 @@ def translate_debezium_server(config: ConnectorConfig, choices: Choices, world: 
     draft.data["tables"] = [_plan_table(ledger, draft, topic, several=len(topics) > 1) for topic in topics]
     _check_defaults(ledger, draft, plan)
     _plan_keys(draft, plan, choices, world)
-    plan_catalog(ledger, draft, SINK, tuple(_list_sink_words(ledger)), "type")
-    for word, reason in WITHOUT_MEANING.items():
-        ledger.drop(f"{SINK}{word}", reason)
+    sink_words = [name.removeprefix(SINK) for name in ledger.list_names(SINK)]
+    skipped_words = [word for word in sink_words if word in SINK_WORDS or word.startswith("partition-by.")]
+    plan_catalog(ledger, draft, SINK, tuple(skipped_words))
+    ledger.drop_all(WITHOUT_MEANING, SINK)
     complete_records(draft, plan, world)
     draft.data["merge"] = {"interval": "1m"}
     _note_source(ledger)
     return Translation(
-        kind=config.kind,
-        connector=name,
-        draft=draft,
-        settings=ledger.list_reports(),
-        position=PositionSource(reason=NO_TOPIC, from_begin=True),
+        config.kind, name, draft, ledger.list_reports(), PositionSource(reason=NO_TOPIC, from_begin=True)
     )
-
-
-def _list_sink_words(ledger: SettingsLedger) -> list[str]:
-    setting_names = [name.removeprefix(SINK) for name in ledger.list_names(SINK)]
-    return [word for word in setting_names if word in SINK_WORDS or word.startswith("partition-by.")]
 
 
 def _plan_topics(ledger: SettingsLedger, draft: Draft, choices: Choices) -> list[str]:
@@ -103,9 +94,8 @@ def _plan_topics(ledger: SettingsLedger, draft: Draft, choices: Choices) -> list
     topics = list(choices.topics) or ([f"{prefix}.{name}" for name in table_names] if prefix and is_plain else [])
     if not topics:
         raise ConfigurationError(
-            "debezium.source.table.include.list: no setting names the tables one by one; give the topics that "
-            "Debezium will "
-            "produce to with --topic <topic.prefix>.<schema>.<table>"
+            "debezium.source.table.include.list: no setting names the tables one by one; give the topics that Debezium "
+            "will produce to with --topic <topic.prefix>.<schema>.<table>"
         )
     for name in ("debezium.source.topic.prefix", "debezium.source.table.include.list"):
         ledger.map(name, "source.topics", "keep it in Debezium")
@@ -118,25 +108,20 @@ def _plan_events(ledger: SettingsLedger, draft: Draft, plan: RecordPlan) -> None
     unwrap = Transform(ledger, "unwrap", "debezium.transforms.")
     # the sink flattens events; in Kafka they are whole, and the format reads them
     use_change_events(unwrap, plan)
-    fields = SettingsLedger({"debezium.transforms.unwrap.add.fields": DEFAULT_FIELDS})
-    field_settings = (
-        unwrap
-        if ledger.has("debezium.transforms.unwrap.add.fields")
-        else Transform(fields, "unwrap", "debezium.transforms.")
-    )
-    plan_added_fields(field_settings, plan, "add.fields", "__")
+    name = "debezium.transforms.unwrap.add.fields"
+    fields = ledger if ledger.has(name) else SettingsLedger({name: DEFAULT_FIELDS})
+    plan_added_fields(Transform(fields, "unwrap", "debezium.transforms."), plan, "add.fields", "__")
     for column in TIME_COLUMNS.intersection(plan.metadata):
         word, _ = split_cast(plan.metadata[column])
         plan.metadata[column] = word
         plan.row.put(column, build_own_cell(column, METADATA_TYPES[word]))
-    if field_settings is not unwrap:
+    if fields is not ledger:
         draft.check(("source", "metadata"), ADDED_COLUMNS)
-    for name in ledger.list_names("debezium.transforms"):
-        ledger.drop(name, "let Debezium produce whole events: the format reads the row, its operation and its source")
+    whole_events = "let Debezium produce whole events: the format reads the row, its operation and its source"
+    ledger.drop_below("debezium.transforms", whole_events)
     for name in ledger.list_names("debezium.format."):
-        ledger.map(
-            name, f"source.value.format: {plan.value['format']}", "let Debezium produce JSON with schemas to Kafka"
-        )
+        target = f"source.value.format: {plan.value['format']}"
+        ledger.map(name, target, "let Debezium produce JSON with schemas to Kafka")
 
 
 def _check_defaults(ledger: SettingsLedger, draft: Draft, plan: RecordPlan) -> None:
@@ -188,19 +173,16 @@ def _plan_creation(ledger: SettingsLedger, draft: Draft, topic: str) -> dict[str
         ledger.map(name, "tables[].create.partition_by", "for a table that is still to be made")
     adds = ledger.is_true(f"{SINK}allow-field-addition", default=True)
     entry |= {} if adds else {"evolve": {"add_columns": False, "widen": False, "relax": False}}
-    ledger.refuse(
-        f"{SINK}excluded-columns",
-        "leave the columns out of value.schema, or of Debezium's events (column.exclude.list)",
-    )
+    excluded = "leave the columns out of value.schema, or of Debezium's events (column.exclude.list)"
+    ledger.refuse(f"{SINK}excluded-columns", excluded)
     ledger.refuse(f"{SINK}preserve-required-property", "NOT NULL in value.schema makes a required column")
     ledger.refuse(f"{SINK}nested-as-variant", "there is no variant type before format 3; declare STRUCT, MAP or STRING")
     version = ledger.get(f"{SINK}format-version", "3")
     if version == "2":
         ledger.map(f"{SINK}format-version", "tables[].create.properties: format 2 is the default")
         return entry
-    ledger.refuse(
-        f"{SINK}format-version", "tables of format 3 are refused: let the pipeline make a new table of format 2"
-    )
+    problem = "tables of format 3 are refused: let the pipeline make a new table of format 2"
+    ledger.refuse(f"{SINK}format-version", problem)
     text = "Debezium Server makes tables of Iceberg's format 3 unless format-version=2 is set; those are refused."
     if text not in draft.to_check:
         draft.to_check.append(text)
@@ -222,10 +204,8 @@ def _plan_keys(draft: Draft, plan: RecordPlan, choices: Choices, world: World) -
 
 
 def _note_source(ledger: SettingsLedger) -> None:
-    for name in ledger.list_names("debezium.source."):
-        ledger.drop(name, STAYS)
-    for name in ledger.list_names("debezium.sink.batch."):
-        ledger.drop(name, "a batch is what waits when a flush begins: merge.interval, merge.max_records")
+    ledger.drop_below("debezium.source.", STAYS)
+    batches = "a batch is what waits when a flush begins: merge.interval, merge.max_records"
+    ledger.drop_below("debezium.sink.batch.", batches)
     for prefix in ("quarkus.", "debezium.predicates", "debezium.engine."):
-        for name in ledger.list_names(prefix):
-            ledger.drop(name, "a setting of the server's own process")
+        ledger.drop_below(prefix, "a setting of the server's own process")

@@ -22,6 +22,7 @@ from tidegate.sinks.world import ControlTopic, World
 from tidegate.sql.spark import quote, render_literal
 
 ROUTE_FIELD = "iceberg.tables.route-field"
+EVOLVES = "iceberg.tables.evolve-schema-enabled"
 DYNAMIC = "iceberg.tables.dynamic-enabled"
 NO_COORDINATOR = "there is no coordinator: Spark writes, and one commit publishes rows and position"
 DEFAULT_COMMIT_MS = "300000"
@@ -36,6 +37,10 @@ WITHOUT_MEANING = {
     "iceberg.tables.schema-case-insensitive": "names are compared without case",
 }
 ICEBERG_WORD = SPARK_DESTINATION.name  # the name of a catalog that the sink gives none
+IDENTIFIERS = (
+    "the sink appends: the columns became identifier fields of the table, and no key; to keep one row for each key, "
+    "clean the table up, and set source.key.fields with upsert: true"
+)
 SOURCE_OF_POSITION = "source.start: it names where the connector's position stands"
 
 
@@ -46,32 +51,25 @@ def translate_iceberg_sink(config: ConnectorConfig, choices: Choices, world: Wor
     draft = start_draft(config.name, choices, f"Imported from {config.name}: {config.kind}", catalog)
     note_worker_settings(ledger, draft)
     _note_catalog(ledger, draft)
-    pattern = ledger.get("topics.regex")
-    topics = plan_topics(ledger, draft, choices, world.list_topics(pattern) if pattern else None)
+    topics = plan_topics(ledger, draft, choices, world)
     plan_converter(ledger, draft, plan, "value")
-    for name in ledger.list_names("key.converter"):
-        ledger.drop(name, "the sink does not read the record's key")
+    ledger.drop_below("key.converter", "the sink does not read the record's key")
     plan_transforms(ledger, draft, plan)
     control = _find_control(ledger, config)
     draft.data["tables"] = _plan_tables(ledger, draft, plan, _name_tables(ledger, draft, choices, world, control))
     _plan_modes(ledger, draft, plan, choices, world)
     complete_records(draft, plan, world)
     if plan.row.is_typed and "topic_pattern" in draft.data["source"] and topics:
-        draft.check(
-            ("source", "topic_pattern"), f"It matches {', '.join(topics)}; a registry format needs a subject beside it."
-        )
+        problem = f"It matches {', '.join(topics)}; a registry format needs a subject beside it."
+        draft.check(("source", "topic_pattern"), problem)
     interval = format_milliseconds(ledger.read_number("iceberg.control.commit.interval-ms", DEFAULT_COMMIT_MS))
     draft.data["merge"] = {"interval": interval}
     ledger.map("iceberg.control.commit.interval-ms", f"merge.interval: {interval}")
-    for name, reason in WITHOUT_MEANING.items():
-        ledger.drop(name, reason)
-    return Translation(
-        kind=config.kind,
-        connector=config.name,
-        draft=draft,
-        settings=ledger.list_reports(),
-        position=PositionSource(groups=_list_groups(ledger, config), control=control, reset=find_reset(ledger)),
-    )
+    ledger.drop_all(WITHOUT_MEANING)
+    # Tabular's sink prefers its own group to Connect's
+    groups = dict.fromkeys(group for group in (control.group, _find_connect_group(ledger, config)) if group)
+    position = PositionSource(groups=tuple(groups), control=control, reset=find_reset(ledger))
+    return Translation(config.kind, config.name, draft, ledger.list_reports(), position)
 
 
 def _note_catalog(ledger: SettingsLedger, draft: Draft) -> None:
@@ -110,13 +108,6 @@ def find_reset(ledger: SettingsLedger) -> str:
     return ledger.get("consumer.override.auto.offset.reset", "earliest")
 
 
-def _list_groups(ledger: SettingsLedger, config: ConnectorConfig) -> tuple[str, ...]:
-    connect = _find_connect_group(ledger, config)
-    own_group = _find_control(ledger, config).group
-    # Tabular's sink prefers its own group to Connect's
-    return tuple(dict.fromkeys(group for group in (own_group, connect) if group))
-
-
 def _name_tables(
     ledger: SettingsLedger, draft: Draft, choices: Choices, world: World, control: ControlTopic
 ) -> list[str]:
@@ -143,16 +134,19 @@ def _plan_modes(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, choices:
     ledger.map("iceberg.tables.upsert-mode-enabled", f"tables[].upsert: {str(upserts).lower()}")
     _plan_cdc_field(ledger, draft, plan, cdc)
     deletes = bool(plan.delete_when) or (upserts and plan.is_change_event)
-    default = ledger.get("iceberg.tables.default-id-columns")
     for index, table in enumerate(draft.data["tables"]):
         table |= {"upsert": upserts, "delete": deletes}
         own_setting = f"iceberg.table.{table['name'].partition('.')[2]}.id-columns"
-        columns = [column.strip() for column in (ledger.get(own_setting) or default).split(",") if column.strip()]
+        id_settings = (own_setting, "iceberg.tables.default-id-columns")
+        columns = ledger.list_items(own_setting) or ledger.list_items("iceberg.tables.default-id-columns")
         if not upserts:
-            _note_id_columns(ledger, own_setting)
+            ledger.drop_all(dict.fromkeys(id_settings, IDENTIFIERS))
             continue
-        columns = list(choices.key_fields) or columns or _read_identifiers(world, table["name"])
-        for name in (own_setting, "iceberg.tables.default-id-columns"):
+        if not choices.key_fields and not columns:
+            shape = world.describe_table(table["name"])
+            columns = list(shape.identifiers) if shape else []
+        columns = list(choices.key_fields) or columns
+        for name in id_settings:
             ledger.map(name, "source.key.fields, with source.key.from: value")
         _set_key(draft, plan, index, columns)
     topics = draft.data["source"].get("topics", [])
@@ -192,20 +186,6 @@ def _find_sql(plan: RecordPlan, field: str) -> str:
     return ".".join([cell.sql, *map(quote, inner)]) if cell else ""
 
 
-def _note_id_columns(ledger: SettingsLedger, own_setting: str) -> None:
-    for name in (own_setting, "iceberg.tables.default-id-columns"):
-        ledger.drop(
-            name,
-            "the sink appends: the columns became identifier fields of the table, and no key; to keep one row for each "
-            "key, clean the table up, and set source.key.fields with upsert: true",
-        )
-
-
-def _read_identifiers(world: World, table: str) -> list[str]:
-    shape = world.describe_table(table)
-    return list(shape.identifiers) if shape else []
-
-
 def _set_key(draft: Draft, plan: RecordPlan, index: int, columns: list[str]) -> None:
     key: dict[str, Any] = {"from": "value", "fields": columns}
     if not columns:
@@ -234,11 +214,16 @@ def _plan_tables(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, names: 
             # a table without a route gets no records
             continue
         if field:
-            entry |= _build_route(ledger, plan, (field, pattern), name)
-        entry |= _plan_branch(ledger, name)
+            entry |= _build_route(ledger, plan, field, pattern, name)
+        branch_settings = (f"iceberg.table.{name}.commit-branch", "iceberg.tables.default-commit-branch")
+        branch = next(filter(None, map(ledger.get, branch_settings)), "")
+        for setting in branch_settings:
+            ledger.map(setting, f"tables[].branch: {branch}")
+        entry |= {"branch": branch} if branch else {}
         entry["create"] = _plan_creation(ledger, name)
         is_read = bool(field or ledger.get("iceberg.tables.cdc-field"))
-        entry["evolve"] = _plan_evolution(ledger, plan, can_add=not is_read)
+        note_new_fields(ledger, plan, EVOLVES, "tables[].evolve", can_add=not is_read)
+        entry["evolve"] = {} if ledger.is_true(EVOLVES) else {"add_columns": False, "widen": False, "relax": False}
         entries.append({key: value for key, value in entry.items() if value != {}})
     for name in ledger.list_names("iceberg.table."):
         if not any(name.startswith(f"iceberg.table.{table}.") for table in names):
@@ -246,9 +231,8 @@ def _plan_tables(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, names: 
     return entries
 
 
-def _build_route(ledger: SettingsLedger, plan: RecordPlan, route: tuple[str, str], name: str) -> dict[str, Any]:
+def _build_route(ledger: SettingsLedger, plan: RecordPlan, field: str, pattern: str, name: str) -> dict[str, Any]:
     """`route` for a field of the record, `when` for anything else."""
-    field, pattern = route
     first, *inner = field.split(".")
     cell = plan.row.find(first)
     if cell is not None and cell.field:
@@ -261,15 +245,6 @@ def _build_route(ledger: SettingsLedger, plan: RecordPlan, route: tuple[str, str
     if pattern:
         return {"when": f"{text} RLIKE {render_literal(f'^(?:{pattern})$')}"}
     return {"when": f"lower({text}) = {render_literal(name.casefold())}"}
-
-
-def _plan_branch(ledger: SettingsLedger, name: str) -> dict[str, str]:
-    own_setting = f"iceberg.table.{name}.commit-branch"
-    default = "iceberg.tables.default-commit-branch"
-    branch = ledger.get(own_setting) or ledger.get(default)
-    for setting in (own_setting, default):
-        ledger.map(setting, f"tables[].branch: {branch}")
-    return {"branch": branch} if branch else {}
 
 
 def _plan_creation(ledger: SettingsLedger, name: str) -> dict[str, Any]:
@@ -306,9 +281,3 @@ def _read_properties(ledger: SettingsLedger) -> dict[str, str]:
             reason = "" if "auto-create" in prefix else "set it on a table that exists by ALTER TABLE"
             ledger.map(setting, f"tables[].create.properties.{word}", reason)
     return properties
-
-
-def _plan_evolution(ledger: SettingsLedger, plan: RecordPlan, *, can_add: bool) -> dict[str, Any]:
-    evolves = ledger.is_true("iceberg.tables.evolve-schema-enabled")
-    note_new_fields(ledger, plan, "iceberg.tables.evolve-schema-enabled", "tables[].evolve", can_add=can_add)
-    return {} if evolves else {"add_columns": False, "widen": False, "relax": False}

@@ -13,6 +13,7 @@ from tidegate.sql.spark import quote
 
 COMMA_OUTSIDE_PARENTHESES = re.compile(r",(?![^()]*\))")
 TRANSFORM_PATTERN = re.compile(r"(year|month|day|hour|bucket|truncate)s?\(\s*([^,()]+?)\s*(?:,\s*(\d+)\s*)?\)")
+PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 SECOND_MS = 1_000
 MINUTE_MS = 60_000
 HOUR_MS = 3_600_000
@@ -34,15 +35,14 @@ def format_milliseconds(milliseconds: int) -> str:
 
 def parse_partitions(text: str) -> list[str]:
     """From Iceberg's ``day(ts), bucket(id, 16)`` to the pipeline file's entries."""
-    return [_translate_partition(part.strip()) for part in COMMA_OUTSIDE_PARENTHESES.split(text) if part.strip()]
-
-
-def _translate_partition(part: str) -> str:
-    match = TRANSFORM_PATTERN.fullmatch(part)
-    if match is None:
-        return part
-    name, column, width = match.groups()
-    return f"{name}({width}, {column})" if width else f"{name}s({column})"
+    partitions = []
+    for part in filter(None, map(str.strip, COMMA_OUTSIDE_PARENTHESES.split(text))):
+        if match := TRANSFORM_PATTERN.fullmatch(part):
+            name, column, width = match.groups()
+            partitions.append(f"{name}({width}, {column})" if width else f"{name}s({column})")
+        else:
+            partitions.append(part)
+    return partitions
 
 
 def note_new_fields(ledger: SettingsLedger, plan: RecordPlan, name: str, target: str, *, can_add: bool = False) -> None:
@@ -136,7 +136,7 @@ def _complete_table(draft: Draft, plan: RecordPlan, world: World, index: int) ->
     unread = {name.casefold() for name in columns} - {name.casefold() for name in (*fields, *plan.list_made_columns())}
     if not select and not unread:
         return
-    schema = ", ".join(f"{_quote_where_needed(name)} {kind}" for name, kind in fields.items())
+    schema = ", ".join(f"{name if PLAIN_NAME.fullmatch(name) else quote(name)} {kind}" for name, kind in fields.items())
     if len(draft.data["tables"]) == 1:
         draft.data["source"]["value"]["schema"] = schema
     else:
@@ -146,7 +146,3 @@ def _complete_table(draft: Draft, plan: RecordPlan, world: World, index: int) ->
         f"value.schema was taken from the columns of {table['name']}: read the types of the fields that transforms "
         "read.",
     )
-
-
-def _quote_where_needed(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) else quote(name)

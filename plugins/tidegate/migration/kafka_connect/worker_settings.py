@@ -1,11 +1,13 @@
 """Settings that every sink of Kafka Connect has: its name, topics, clients, and what a bad record does."""
 
+import re
 from typing import Any
 
 from tidegate.migration.connector_config import Choices
 from tidegate.migration.draft import Draft
 from tidegate.migration.settings_ledger import SettingsLedger
 from tidegate.redaction import is_secret_name
+from tidegate.sinks.world import World
 
 NO_TASKS = "Spark reads all partitions; there are no tasks to count"
 WITHOUT_MEANING = {
@@ -46,15 +48,13 @@ TUNING = tuple(_TUNING.split())
 
 def note_worker_settings(ledger: SettingsLedger, draft: Draft) -> None:
     """Account for the framework's settings, and put into the draft what they say of the source."""
-    for name, reason in WITHOUT_MEANING.items():
-        ledger.drop(name, reason)
+    ledger.drop_all(WITHOUT_MEANING)
     ledger.map("name", "the pipeline's name, and the consumer group that holds the position")
     _note_errors(ledger, draft)
     for prefix in CLIENT_PREFIXES:
         for name in ledger.list_names(prefix):
             _note_client(ledger, draft, name, name.removeprefix(prefix))
-    for name in ledger.list_names("confluent."):
-        ledger.drop(name, "Confluent's licence and its topic; there is none here")
+    ledger.drop_below("confluent.", "Confluent's licence and its topic; there is none here")
 
 
 def _note_errors(ledger: SettingsLedger, draft: Draft) -> None:
@@ -88,18 +88,13 @@ def _note_client(ledger: SettingsLedger, draft: Draft, name: str, word: str) -> 
         draft.need_connection(connection, f"{CLIENT_NAMES.get(word, word)} in its extra")
 
 
-def plan_topics(
-    ledger: SettingsLedger, draft: Draft, choices: Choices, matching_topics: tuple[str, ...] | None
-) -> list[str]:
-    """Put the topics into the draft and return them; empty where only a pattern is known.
-
-    `matching_topics`: topics that match the pattern, None where no broker was asked.
-    """
+def plan_topics(ledger: SettingsLedger, draft: Draft, choices: Choices, world: World) -> list[str]:
+    """Put the topics into the draft and return them; empty where only a pattern is known, and no broker was asked."""
     topics = ledger.list_items("topics")
     pattern = ledger.get("topics.regex")
     source = draft.data["source"]
     if pattern and not topics:
-        known = list(choices.topics) or sorted(matching_topics or ())
+        known = list(choices.topics) or sorted(world.list_topics(pattern) or ())
         ledger.map("topics.regex", "source.topic_pattern")
         source["topic_pattern"] = pattern
         return known
@@ -120,8 +115,5 @@ def start_draft(name: str, choices: Choices, description: str, catalog: str) -> 
 
 def build_pipeline_name(text: str) -> str:
     """A connector's name as a file's: lower case, letters, digits, dash and underscore."""
-    cleaned = "".join(
-        letter if (letter.isalnum() and letter.isascii()) or letter in "_-" else "_" for letter in text.casefold()
-    )
-    cleaned = cleaned.strip("_-")[:60]
+    cleaned = re.sub(r"[^a-z0-9_-]", "_", text.casefold()).strip("_-")[:60]
     return cleaned if cleaned[:1].isalpha() else f"p_{cleaned}"[:60] if cleaned else "imported"

@@ -11,9 +11,8 @@ from dataclasses import replace
 
 from tidegate.formats.registry import FORMATS
 from tidegate.migration.draft import Draft
-from tidegate.migration.settings_ledger import SettingsLedger
+from tidegate.migration.settings_ledger import SettingsLedger, Transform
 from tidegate.migration.transforms.record_plan import FILL_IN, Cell, RecordPlan, build_own_cell, compute
-from tidegate.migration.transforms.transform import Transform
 from tidegate.spec.projection import RECORD_FIELDS
 from tidegate.spec.source import METADATA_TYPES, name_cast, split_cast
 from tidegate.sql.spark import quote, render_literal

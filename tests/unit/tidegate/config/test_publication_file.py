@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 from tidegate.cli.main import main
-from tidegate.config.models.publication import build_publication_schema
+from tidegate.config.models.pipeline import build_json_schema
+from tidegate.config.models.publication import PublicationModel
 from tidegate.config.parsing.publication_sql import parse_publication_sql
 from tidegate.config.publication_file import load_publication, load_publications
 from tidegate.connections import read_connection_from_env
@@ -287,7 +288,7 @@ def test_digest_changes_with_what_the_records_look_like_and_with_nothing_else(in
 
 def test_schema_for_editors_names_every_key() -> None:
     assert {"table", "sql", "topic", "key", "value", "delivery", "start"} <= set(
-        build_publication_schema()["properties"]
+        build_json_schema(PublicationModel)["properties"]
     )
 
 
