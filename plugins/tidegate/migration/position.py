@@ -70,13 +70,14 @@ def find_position(source: PositionSource, draft: Draft, world: World) -> Connect
     if refusal is not None:
         return refusal
     missing = ", ".join(f"{t} {p}" for t, p, _ in iterate_offsets(log.end) if get_offset(offsets, t, p) is None)
+    text = f"; it had committed nothing in: {missing}" if missing else ""
     # where the sink would begin
     first = log.end if source.reset == "latest" else log.begin
     exact = ConnectorPosition(
         state=PositionState.EXACT,
         group=group,
         offsets=merge_offsets(first, offsets),
-        reason=f"group={group}: what it has committed{missing and f'; it had committed nothing in: {missing}'}",
+        reason=f"group={group}: what it has committed{text}",
     )
     return exact if source.control is None else _check_tables(source.control, draft, world, exact)
 
