@@ -1,6 +1,6 @@
 """The statements of ``include/sql``, filled in: identifiers and text quoted by one function each, nothing undefined."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache, cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -15,15 +15,6 @@ SQL_FOLDER = find_product_folder() / "include" / "sql"
 Filters = dict[str, Callable[..., Any]]
 
 
-def _build_naming_filters(quoted: Callable[[str], str]) -> Filters:
-    """`ours`: a column beside the user's, whose prefix no user column has. `path`: the path to a struct's field."""
-
-    def quote_path(leaf: Iterable[str]) -> str:
-        return ".".join(quoted(name) for name in leaf)
-
-    return {"ours": lambda name: quoted(f"_tidegate_{name}"), "path": quote_path}
-
-
 @cache
 def _build_environment(dialect: str) -> "jinja2.Environment":
     import jinja2  # a twentieth of a process's start, and a flush without work renders nothing
@@ -31,7 +22,12 @@ def _build_environment(dialect: str) -> "jinja2.Environment":
     loader = jinja2.FileSystemLoader([SQL_FOLDER / dialect, SQL_FOLDER / "shared"])
     environment = jinja2.Environment(loader=loader, undefined=jinja2.StrictUndefined, autoescape=False)
     filters: Filters = import_module(f"tidegate.adapters.{dialect}.sql_filters").FILTERS
-    environment.filters |= {**filters, **_build_naming_filters(filters["quoted"])}
+    quoted = filters["quoted"]
+    environment.filters |= {
+        **filters,
+        "ours": lambda name: quoted(f"_tidegate_{name}"),  # a column beside the user's, whose prefix no user column has
+        "path": lambda leaf: ".".join(map(quoted, leaf)),  # to a struct's field
+    }
     return environment
 
 
@@ -51,18 +47,14 @@ class SqlFiles:
         if not self._projects:
             return shared
         environment = shared.overlay()
-        environment.filters = {**shared.filters, "name": _build_project_filter(self._projects)}
+        environment.filters = {**shared.filters, "name": self._quote_in_project}
         return environment
+
+    def _quote_in_project(self, table: str) -> str:
+        catalog, dot, table_path = table.partition(".")
+        project = googlesql.quote((self._projects or {}).get(catalog, catalog))
+        return f"{project}.{googlesql.quote_name(table_path)}" if dot else project
 
     def render(self, statement: str, **values: Any) -> str:
         """Fill in ``<statement>.sql``; `jinja2.UndefinedError` names a missing value."""
         return self._environment.get_template(f"{statement}.sql").render(**values).strip()
-
-
-def _build_project_filter(projects: Mapping[str, str]) -> Callable[[str], str]:
-    def name(table: str) -> str:
-        catalog, dot, table_path = table.partition(".")
-        project = googlesql.quote(projects.get(catalog, catalog))
-        return f"{project}.{googlesql.quote_name(table_path)}" if dot else project
-
-    return name

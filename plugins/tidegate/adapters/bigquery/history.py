@@ -36,10 +36,8 @@ class BigQueryHistory(BigQueryPort, BatchHistory):
         warehouse = self._get_warehouse(control)
         rows_before = _open_control(warehouse, control)
         hit_failpoint("history.opened")
-        parameters = [
-            ScalarQueryParameter(f"c{n}", kind, row.get(column))
-            for n, (column, kind) in enumerate(COLUMN_TYPES.items())
-        ]
+        types = enumerate(COLUMN_TYPES.items())
+        parameters = [ScalarQueryParameter(f"c{n}", kind, row.get(column)) for n, (column, kind) in types]
         columns = ", ".join(map(quote, COLUMN_TYPES))
         places = ", ".join(f"@c{n}" for n in range(len(COLUMN_TYPES)))
         name = warehouse.quote_name(control)

@@ -1,6 +1,6 @@
 """What pipelines without a file have left in a BigQuery project: tables of their own, and marks of destinations."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 
 from tidegate.adapters.bigquery.catalog import Warehouse
 from tidegate.adapters.bigquery.position import build_position_label
@@ -53,21 +53,21 @@ def _describe(warehouse: Warehouse, pipeline: str, tables: Mapping[str, Labels])
     own_tables = [name for name, labels in tables.items() if _is_own(name, labels, pipeline)]
     label = build_position_label(pipeline)
     destinations = [name for name, labels in tables.items() if label in labels]
-    references = [warehouse.to_reference(name) for name in destinations]
+    unmark_commands = []
+    for name in destinations:
+        project, _, table = warehouse.to_reference(name).partition(".")
+        positions = googlesql.quote_name(resource_names.name_positions_table(warehouse.to_reference(name)))
+        unmark_commands += [
+            f"bq update --clear_label {label} {project}:{table}",
+            f"DELETE FROM {positions} WHERE pipeline = {googlesql.render_literal(pipeline)}",
+        ]
     return PipelineLeftovers(
         pipeline=pipeline,
         tables=own_tables,
         destinations=destinations,
         remove=[
             *(f"DROP TABLE {warehouse.quote_name(name)}" for name in own_tables),
-            *(command for reference in references for command in _render_unmark(reference, pipeline, label)),
+            *unmark_commands,
             f"kafka-consumer-groups.sh --delete --group tidegate-{pipeline}",
         ],
     )
-
-
-def _render_unmark(reference: str, pipeline: str, label: str) -> Iterator[str]:
-    project, _, table = reference.partition(".")
-    yield f"bq update --clear_label {label} {project}:{table}"
-    positions = googlesql.quote_name(resource_names.name_positions_table(reference))
-    yield f"DELETE FROM {positions} WHERE pipeline = {googlesql.render_literal(pipeline)}"

@@ -84,11 +84,8 @@ def render_partition_clause(partition_by: Iterable[str], columns: Iterable[Colum
     if partitioning is None:
         return ""
     if partitioning.of_ingestion:
-        return (
-            "_PARTITIONDATE"
-            if partitioning.unit == "DAY"
-            else f"TIMESTAMP_TRUNC({INGESTION_TIME_COLUMN}, {partitioning.unit})"
-        )
+        truncation = f"TIMESTAMP_TRUNC({INGESTION_TIME_COLUMN}, {partitioning.unit})"
+        return "_PARTITIONDATE" if partitioning.unit == "DAY" else truncation
     types = {column.name.casefold(): column for column in columns}
     column = types.get(partitioning.column.casefold())
     if column is None or column.type not in _TRUNC_FUNCTIONS:

@@ -287,10 +287,8 @@ def _run_load_jobs(warehouse: Warehouse, intermediate: str, place: str, uuid: st
     request = LoadRequest(load_place, intermediate, labels)
     source = warehouse.folder.get_load_source(f"{place}/rows")
     files: list[Path | str] = [source] if isinstance(source, str) else list(source)
-    return sum(
-        run_load_job(warehouse, request, name_job("load", place, uuid, number), file)
-        for number, file in enumerate(files)
-    )
+    names = [name_job("load", place, uuid, number) for number in range(len(files))]
+    return sum(run_load_job(warehouse, request, name, file) for name, file in zip(names, files, strict=True))
 
 
 @dataclass(frozen=True)

@@ -139,11 +139,8 @@ def _tidy_up(table: Table, identifier: str) -> None:
 
 def _compact_rows(table: Table) -> None:
     # a file for each batch would make history slow to read
-    small = [
-        task
-        for task in table.scan().plan_files()
-        if task.file.record_count < MAX_GATHERED_ROWS and not task.delete_files
-    ]
+    tasks = [task for task in table.scan().plan_files() if not task.delete_files]
+    small = [task for task in tasks if task.file.record_count < MAX_GATHERED_ROWS]
     if len(small) > 1:
         rows = ArrowScan(table.metadata, table.io, table.schema(), AlwaysTrue()).to_table(small)
         replace_files(table, [task.file for task in small], [rows])

@@ -124,25 +124,14 @@ def _list_pipeline_commands(
     marked_tables = {
         name: properties for name, properties in marks.items() if properties or pipeline in tables[name].tagged
     }
-    return PipelineLeftovers(
-        pipeline=pipeline,
-        tables=own_tables,
-        destinations=list(marked_tables),
-        remove=[f"DROP TABLE {quote_name(name)} PURGE" for name in own_tables]
-        + [
-            statement
-            for name, properties in marked_tables.items()
-            for statement in _render_unmark(name, properties, pipeline)
-        ]
-        + [f"kafka-consumer-groups.sh --delete --group tidegate-{pipeline}"],
-    )
-
-
-def _render_unmark(name: str, marks: list[str], pipeline: str) -> Iterator[str]:
-    properties = ", ".join(render_literal(mark) for mark in marks)
-    yield f"ALTER TABLE {quote_name(name)} DROP TAG IF EXISTS {quote_name(names.name_tag(pipeline))}"
-    if marks:
-        yield f"ALTER TABLE {quote_name(name)} UNSET TBLPROPERTIES ({properties})"
+    commands = [f"DROP TABLE {quote_name(name)} PURGE" for name in own_tables]
+    for name, properties in marked_tables.items():
+        commands.append(f"ALTER TABLE {quote_name(name)} DROP TAG IF EXISTS {quote_name(names.name_tag(pipeline))}")
+        if properties:
+            listed = ", ".join(map(render_literal, properties))
+            commands.append(f"ALTER TABLE {quote_name(name)} UNSET TBLPROPERTIES ({listed})")
+    commands.append(f"kafka-consumer-groups.sh --delete --group tidegate-{pipeline}")
+    return PipelineLeftovers(pipeline=pipeline, tables=own_tables, destinations=list(marked_tables), remove=commands)
 
 
 class ConnectorNotes:

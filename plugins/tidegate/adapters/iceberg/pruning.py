@@ -242,11 +242,8 @@ def name_keys(staging_table: Table, values: MergeInput, ranges: Sequence[KeyRang
     """
     bounds = [key_range.bound for key_range in ranges]
     room = MAX_LITERAL_BYTES
-    indexes = [
-        place
-        for place, key_range in enumerate(ranges)
-        if isinstance(key_range.data_type, NAMEABLE_TYPES) and not key_range.nulls
-    ]
+    nameable = [isinstance(key_range.data_type, NAMEABLE_TYPES) and not key_range.nulls for key_range in ranges]
+    indexes = [place for place, is_nameable in enumerate(nameable) if is_nameable]
     if indexes:
         attempts = In(term="attempt", literals={literal(part.attempt) for part in values["parts"]})
         row_filter = And(filter_batches(values), attempts)

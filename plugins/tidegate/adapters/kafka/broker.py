@@ -4,7 +4,7 @@ import re
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager, closing, suppress
 from functools import partial
 from typing import Any, Self, TypeVar
 
@@ -13,19 +13,18 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from tidegate.adapters.kafka import topics as kafka_topics
 from tidegate.adapters.kafka.errors import (
+    NO_RECORD_OFFSET,
     RETRYABLE,
     SILENCE_ADVICE,
     LoginWatch,
+    NoLeader,
     Places,
     check_description,
     check_offsets,
     check_read_back,
     explain_failure,
-    gather_known_offsets,
-    gather_offsets,
     read_committed,
     read_group_retention,
-    resolve_offsets,
     translate_kafka_errors,
 )
 from tidegate.adapters.kafka.settings import describe_kafka_place, resolve_kafka_settings
@@ -121,7 +120,11 @@ class KafkaBroker:
         if not specs:
             return {}
         futures = self._admin.list_offsets(specs, isolation_level=ISOLATION[isolation], request_timeout=TIMEOUT_SECONDS)
-        return gather_known_offsets(futures, TIMEOUT_SECONDS + 5)
+        offsets = dict[tuple[str, int], int]()
+        for place, future in futures.items():
+            with suppress(KafkaException):
+                offsets[place.topic, place.partition] = future.result(timeout=TIMEOUT_SECONDS + 5).offset
+        return group_by_topic({place: offset for place, offset in offsets.items() if offset >= 0})
 
     def _list_partitions(self) -> dict[str, list[int]]:
         try:
@@ -138,7 +141,10 @@ class KafkaBroker:
             _, _, partitions = self._describe_topics(topics)
             offsets, _ = self._list_offsets(partitions, spec, "read_uncommitted")
             end, _ = self._list_offsets(partitions, OffsetSpec.latest(), "read_uncommitted")
-            return resolve_offsets(offsets, check_offsets(end))
+            # the log's end where no record is that late
+            late = {place: end[place] for place, offset in offsets.items() if offset == NO_RECORD_OFFSET}
+            check_offsets(end)
+            return check_offsets({**offsets, **late})
 
         return self._retry_call(f"topics={format_names(topics)}", find)
 
@@ -258,14 +264,27 @@ class KafkaBroker:
     def _list_offsets(
         self, partitions: Places, spec: OffsetSpec, isolation: str
     ) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
-        """Offsets, and the epochs of their leaders."""
+        """Offsets, and the epochs of their leaders where brokers keep them; `NoLeader` where some have no leader."""
         if not partitions:
             return {}, {}
         specs = {TopicPartition(topic, partition): spec for topic, partition in partitions}
         futures = self._admin.list_offsets(
             specs, isolation_level=ISOLATION[isolation], request_timeout=self.election_seconds
         )
-        return gather_offsets(futures, partial(self._await_result, "offsets"))
+        results = dict[tuple[str, int], Any]()
+        leaderless = list[tuple[str, int]]()
+        for place, future in futures.items():
+            try:
+                results[place.topic, place.partition] = self._await_result("offsets", future)
+            except KafkaException as error:
+                if error.args[0].code() not in RETRYABLE:
+                    raise
+                leaderless.append((place.topic, place.partition))
+        if leaderless:
+            raise NoLeader(leaderless)
+        offsets = {place: result.offset for place, result in results.items()}
+        epochs = {place: result.leader_epoch for place, result in results.items()}
+        return offsets, {place: epoch for place, epoch in epochs.items() if epoch is not None and epoch >= 0}
 
     def _await_result(self, action: str, future: "Future[Any]") -> Any:
         deadline = time.monotonic() + self.patience_seconds + 5

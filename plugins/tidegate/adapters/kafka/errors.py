@@ -1,6 +1,6 @@
 """What an error of Kafka's client, or a part that is missing in an answer, means: it passes, or a right is missing."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -93,44 +93,6 @@ def check_offsets(answers: Mapping[tuple[str, int], int]) -> Offsets:
     if unknown := [place for place, offset in answers.items() if offset < 0]:
         raise NoLeader(unknown)
     return group_by_topic(answers)
-
-
-def gather_offsets(
-    futures: Mapping[TopicPartition, Any], await_result: Callable[[Any], Any]
-) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
-    """Offsets, and the epochs of their leaders where brokers keep them; `NoLeader` where some have no leader.
-
-    `await_result` raises `KafkaException` for an answer that may change in a moment.
-    """
-    results = dict[tuple[str, int], Any]()
-    leaderless = list[tuple[str, int]]()
-    for place, future in futures.items():
-        try:
-            results[place.topic, place.partition] = await_result(future)
-        except KafkaException as error:
-            if error.args[0].code() not in RETRYABLE:
-                raise
-            leaderless.append((place.topic, place.partition))
-    if leaderless:
-        raise NoLeader(leaderless)
-    epochs = {place: result.leader_epoch for place, result in results.items()}
-    known = {place: epoch for place, epoch in epochs.items() if epoch is not None and epoch >= 0}
-    return {place: result.offset for place, result in results.items()}, known
-
-
-def gather_known_offsets(futures: Mapping[TopicPartition, Any], timeout: float) -> Offsets:
-    offsets = dict[tuple[str, int], int]()
-    for place, future in futures.items():
-        with suppress(KafkaException):
-            offsets[place.topic, place.partition] = future.result(timeout=timeout).offset
-    return group_by_topic({place: offset for place, offset in offsets.items() if offset >= 0})
-
-
-def resolve_offsets(answers: Mapping[tuple[str, int], int], end: Offsets) -> Offsets:
-    """Offsets of a time, the log's end where no record is that late; `NoLeader` where one is unknown now."""
-    return check_offsets(
-        {(t, p): end[t][p] if offset == NO_RECORD_OFFSET else offset for (t, p), offset in answers.items()}
-    )
 
 
 def check_description(cluster: Any, topics: Iterable[Any]) -> tuple[str, dict[str, str], Places]:

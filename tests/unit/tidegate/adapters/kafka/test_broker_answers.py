@@ -141,9 +141,9 @@ def test_brokers_that_know_no_ids_at_all_are_old_and_read(broker: Any) -> None:
 
 @pytest.mark.guard(
     "an unknown offset of a time is not the end of the log",
-    file="plugins/tidegate/adapters/kafka/errors.py",
-    text="if offset == NO_RECORD_OFFSET else offset",
-    off="if offset < 0 else offset",
+    file="plugins/tidegate/adapters/kafka/broker.py",
+    text="for place, offset in offsets.items() if offset == NO_RECORD_OFFSET}",
+    off="for place, offset in offsets.items() if offset < 0}",
 )
 def test_offset_of_a_time_that_nobody_knows_now_is_not_the_end_of_the_log(broker: Any) -> None:
     at = {("orders", 0): 40, ("orders", 1): -1, ("users", 0): 3}
