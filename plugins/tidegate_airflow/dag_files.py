@@ -5,14 +5,20 @@ from typing import Any
 
 from airflow.sdk import get_parsing_context
 from airflow.sdk.exceptions import AirflowException
+from tidegate.config.pipeline_file import load_all_pipelines
 from tidegate.errors import ConfigurationError
 from tidegate.fleet.timing import list_seldom_flushed
-from tidegate.settings import find_include_folder
+from tidegate.settings import find_include_folder, list_named_files
 from tidegate.spec.pipeline import Pipeline
 
-from tidegate_airflow.dag_ids import HEARTBEATS_DAG_ID, format_fleet_dag_id
+from tidegate_airflow.dag_ids import (
+    HEARTBEATS_DAG_ID,
+    find_fleet_of_dag,
+    find_pipeline,
+    find_publication,
+    format_fleet_dag_id,
+)
 from tidegate_airflow.doctor_facts import MIN_VERSION_TEXT, is_too_old
-from tidegate_airflow.pipeline_files import find_needed_fleet, find_needed_publication, load_needed_pipelines
 
 Dags = dict[str, Any]
 
@@ -41,7 +47,7 @@ def build_all_dags() -> Dags:
 
 def build_pipeline_dags() -> Dags:
     check_airflow_version()
-    needed = find_needed_fleet()
+    needed = find_fleet_of_dag(get_parsing_context().dag_id or "", _list_names("pipelines"))
     if needed is not None:  # its task's process needs no file to find its DAG
         return build_fleet_dags({needed: []})
     dags = Dags()
@@ -54,11 +60,28 @@ def build_pipeline_dags() -> Dags:
     return dags if is_own_process else dags | build_fleet_dags(fleets)
 
 
+def load_needed_pipelines() -> list[tuple[str, Pipeline]]:
+    """Load the pipelines whose file is valid; in the process of a task only those that it needs."""
+    own_name = find_pipeline(get_parsing_context().dag_id or "", _list_names("pipelines"))
+    if own_name is None and find_needed_publication() is not None:
+        return []
+    load_results = load_all_pipelines(find_include_folder(), own_name)
+    return [(name, pipeline) for name, pipeline in load_results if not isinstance(pipeline, ConfigurationError)]
+
+
+def find_needed_publication() -> str | None:
+    """Return the publication whose task this process runs; None in every other process."""
+    return find_publication(get_parsing_context().dag_id or "", _list_names("publications"))
+
+
+def _list_names(kind: str) -> list[str]:
+    return [path.stem for path in list_named_files(find_include_folder() / kind)]
+
+
 def build_own_dags(name: str, pipeline: Pipeline) -> Dags:
-    from tidegate_airflow.dags.actions import build_actions_dag
+    from tidegate_airflow.dags.actions import build_actions_dag, build_replay_dag, can_replay
     from tidegate_airflow.dags.backfill import build_backfill_dag
     from tidegate_airflow.dags.flush import build_flush_dag, build_stage_dag
-    from tidegate_airflow.dags.replay import build_replay_dag, can_replay
 
     dags = Dags() if pipeline.fleet is not None else {f"tidegate_{name}": build_flush_dag(pipeline)}
     if pipeline.stage.has_clock:
@@ -113,7 +136,6 @@ def build_publication_dags() -> Dags:
 
 def raise_refused_files() -> None:
     """Raise one error with all that is wrong in the files, which Airflow shows as the caller's import error."""
-    from tidegate.config.pipeline_file import load_all_pipelines
     from tidegate.config.publication_file import load_publications
 
     load_results = [*load_all_pipelines(find_include_folder()), *load_publications(find_include_folder())]

@@ -4,6 +4,7 @@ Imports stand inside, so that parsing a DAG stays cheap and a task loads only wh
 """
 
 import logging
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -15,7 +16,6 @@ from tidegate.ports.publication_session import PublicationSession
 from tidegate.ports.session import Engine, Session
 from tidegate.spec.pipeline import Pipeline
 
-from tidegate_airflow import metrics
 from tidegate_airflow.errors import raise_airflow_errors, require_result
 
 if TYPE_CHECKING:
@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 Data = dict[str, Any]
 Keep = Callable[[Data], None]
 log = logging.getLogger(__name__)
+METRIC_PREFIX = "tidegate"
+# Airflow takes letters of ASCII, digits, and these, 250 at most, and tells its log of any other name with a trace
+UNKNOWN_LETTER = re.compile(r"[^A-Za-z0-9_/-]")
+MAX_PLACE_LETTERS = 180
+BACKEND_OPTIONS = ("statsd_on", "statsd_datadog_enabled", "otel_on")
 
 
 class TaskWatcher(Watcher, Protocol):
@@ -143,7 +148,7 @@ def run_stage(
             for queue in queues
         ]
         for queue in queues:
-            metrics.send_pipeline_metrics(name, to_stage_metrics(queue), queue[0].table)
+            send_pipeline_metrics(name, to_stage_metrics(queue), queue[0].table)
         return staged, [asdict(refusal) for refusal in refused]
 
 
@@ -171,7 +176,7 @@ def run_merge(
         if keep_part is not None and result.failure is not None and result.published:
             keep_part(replace(result, failure=None).total.to_dict())
         published = result.total.to_dict()
-    metrics.send_pipeline_metrics(name, to_merge_metrics(published), published["table"])
+    send_pipeline_metrics(name, to_merge_metrics(published), published["table"])
     return published
 
 
@@ -225,10 +230,10 @@ def measure_where_asked(session: Session) -> "RunMetrics | None":
     """Measure the pipeline and send that with Airflow's metrics; None if nobody asks for it."""
     from tidegate.monitoring.overview import measure_pipeline
 
-    if session.pipeline.freshness_target_seconds is None and not metrics.has_backend():
+    if session.pipeline.freshness_target_seconds is None and not has_metrics_backend():
         return None
     measured = measure_pipeline(session)
-    metrics.send_pipeline_metrics(session.pipeline.name, measured.to_values())
+    send_pipeline_metrics(session.pipeline.name, measured.to_values())
     return measured
 
 
@@ -314,9 +319,7 @@ def run_publish(name: str, run_params: Mapping[str, Any], engine: Engine | None 
         session = assemble_publication(find_include_folder(), name, resolve_connection, engine)
         try:
             result = publish(session, run_params["resynchronise"], again).to_dict()
-            metrics.send_publication_metrics(
-                name, {kind: float(result[kind]) for kind in ("inserted", "updated", "deleted")}
-            )
+            send_publication_metrics(name, {kind: float(result[kind]) for kind in ("inserted", "updated", "deleted")})
             return result
         finally:
             _measure_publication(session)
@@ -327,8 +330,36 @@ def _measure_publication(session: PublicationSession) -> None:
     from tidegate.errors import TidegateError
     from tidegate.publications.status import read_publication_status, to_metrics
 
-    if metrics.has_backend():
+    if has_metrics_backend():
         try:
-            metrics.send_publication_metrics(session.publication.name, to_metrics(read_publication_status(session)))
+            send_publication_metrics(session.publication.name, to_metrics(read_publication_status(session)))
         except TidegateError as problem:
             log.warning("publication=%s is not measured: %s", session.publication.name, problem)
+
+
+def has_metrics_backend() -> bool:
+    from airflow.configuration import conf
+
+    return any(conf.getboolean("metrics", backend, fallback=False) for backend in BACKEND_OPTIONS)
+
+
+def send_pipeline_metrics(pipeline: str, values: Mapping[str, float], table: str | None = None) -> None:
+    """Send one gauge for each value: ``tidegate.<name>`` with the pipeline, and the table, as tags.
+
+    Plain StatsD knows no tags, so each is also sent as ``tidegate.<name>.<pipeline>[.<table>]``.
+    """
+    _send_gauges({"pipeline": pipeline} | ({} if table is None else {"table": table}), values)
+
+
+def send_publication_metrics(publication: str, values: Mapping[str, float]) -> None:
+    """Send ``tidegate.publish.<name>`` with the publication as its tag."""
+    _send_gauges({"publication": publication}, {f"publish.{name}": value for name, value in values.items()})
+
+
+def _send_gauges(tags: dict[str, str], values: Mapping[str, float]) -> None:
+    from airflow.sdk.observability import stats
+
+    place = ".".join(UNKNOWN_LETTER.sub("_", tag) for tag in tags.values())[:MAX_PLACE_LETTERS]
+    for name, value in values.items():
+        stats.gauge(f"{METRIC_PREFIX}.{name}", value, tags=tags)
+        stats.gauge(f"{METRIC_PREFIX}.{name}.{place}", value)

@@ -1,4 +1,8 @@
-"""The actions DAG of one pipeline: what helps one that stands still, shown first, then done, started from a form."""
+"""The DAGs of one pipeline that a form starts: what helps one that stands still, and the replay of its dead letters.
+
+An action is shown first, then done. Replay is for a pipeline that sets bad records aside: it decodes them again after a
+correction.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +15,7 @@ from tidegate_airflow.assets import build_own_alias
 from tidegate_airflow.dags import task_docs
 from tidegate_airflow.dags.dag_settings import build_dag_settings, build_job_task_settings, is_submitted
 from tidegate_airflow.dags.flush import to_params_dict
-from tidegate_airflow.operators.action import run_action
+from tidegate_airflow.operators.action import run_action, run_replay_form
 
 TASK_ID = "act"
 RETRIES = 1  # a person waits for the answer, and can ask again
@@ -45,6 +49,30 @@ def build_actions_dag(pipeline: Pipeline) -> DAG:
 
         build_form_task(pipeline, TASK_ID, task_docs.ACT, run_chosen_action)
     dag.params = to_params_dict(_build_form(pipeline))
+    return dag
+
+
+def can_replay(pipeline: Pipeline) -> bool:
+    """Whether the pipeline sets bad records aside, and each of its tables has a name of its own."""
+    return pipeline.template is None and any(table.errors.max_dead_letters is not None for table in pipeline.tables)
+
+
+def build_replay_dag(pipeline: Pipeline) -> DAG:
+    """Build the DAG ``tidegate_<pipeline>_replay``. It has no schedule, so it need not be unpaused first."""
+    with DAG(
+        dag_id=f"tidegate_{pipeline.name}_replay",
+        description=f"Decode the dead letters of {pipeline.name} again, and bring in what can be read now",
+        doc_md=task_docs.REPLAY.format(pipeline=pipeline.name),
+        schedule=None,
+        is_paused_upon_creation=False,
+        **build_dag_settings(pipeline.name, [pipeline], "replay"),
+    ) as dag:
+
+        def replay() -> list[dict[str, Any]]:
+            return run_replay_form(get_current_context(), pipeline.name)
+
+        build_form_task(pipeline, "replay", task_docs.REPLAY_TASK, replay)
+    dag.params = to_params_dict(build_letter_words(next(iter(pipeline.source.topics), "topic")))
     return dag
 
 

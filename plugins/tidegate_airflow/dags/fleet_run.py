@@ -14,7 +14,7 @@ from tidegate.fleet.attend import StepOutcomes
 from tidegate.flush.heartbeat import heartbeat
 from tidegate.monitoring.failure_streak import FailedTask, Failure, PipelineOutcome
 from tidegate.ports.session import Session
-from tidegate.settings import find_include_folder
+from tidegate.settings import find_include_folder, list_named_files
 from tidegate.spec.pipeline import Pipeline
 
 from tidegate_airflow import tasks
@@ -35,7 +35,6 @@ from tidegate_airflow.failures.keeper import (
 )
 from tidegate_airflow.failures.notifiers import MEMBER_FAILURES_KEY, NO_PIPELINE
 from tidegate_airflow.operators.step import MEMBER_PLAN_KEY, REFUSED_TABLES_KEY, UNREPORTED_KEY
-from tidegate_airflow.pipeline_files import list_pipeline_names
 
 Data = dict[str, Any]
 Result = TypeVar("Result")
@@ -223,7 +222,8 @@ def finish_fleet_run(fleet: str) -> Data:
 
 def _keep(keeper: FailureKeeper, context: Context, members: Mapping[str, Pipeline]) -> None:
     context["ti"].xcom_push(key=MEMBER_FAILURES_KEY, value=keeper.failures)
-    keeper.memory.forget_others({NO_PIPELINE, *list_pipeline_names()})
+    names = [path.stem for path in list_named_files(find_include_folder() / "pipelines")]
+    keeper.memory.forget_others({NO_PIPELINE, *names})
     keeper.keep(members)
 
 

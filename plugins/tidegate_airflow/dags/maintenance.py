@@ -19,7 +19,7 @@ from tidegate_airflow.dags.dag_settings import (
     is_submitted,
 )
 from tidegate_airflow.errors import raise_airflow_errors
-from tidegate_airflow.operators.maintain import list_table_groups, maintain_tables
+from tidegate_airflow.operators.job import list_table_groups, maintain_tables
 
 
 def build_maintenance_dag(pipeline: Pipeline) -> DAG:

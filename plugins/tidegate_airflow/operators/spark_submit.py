@@ -14,9 +14,8 @@ from tidegate.ports.session import Job
 
 from tidegate_airflow import tasks
 from tidegate_airflow.operators.action import FORM_STEPS
-from tidegate_airflow.operators.job import check_publish_words, run_slice, trace_job
+from tidegate_airflow.operators.job import check_publish_words, maintain_tables, run_slice, trace_job
 from tidegate_airflow.operators.lineage import ReportsLineage
-from tidegate_airflow.operators.maintain import maintain_tables
 from tidegate_airflow.operators.step import STEPS, JobLink
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from airflow.sdk._shared.observability.metrics.statsd_logger import SafeStatsdLogger
 from airflow.sdk.observability import stats
-from tidegate_airflow.metrics import send_pipeline_metrics, send_publication_metrics
+from tidegate_airflow.tasks import send_pipeline_metrics, send_publication_metrics
 
 LONG_NAME = "lake.shop." + "orders_" * 60
 

@@ -26,7 +26,7 @@ with warnings.catch_warnings():
         DownstreamTasksSkipped,
     )
     from fakes.notifier import KeepingNotifier
-    from tidegate_airflow import errors, pipeline_files, tasks
+    from tidegate_airflow import errors, tasks
     from tidegate_airflow.dags import fleet_plan, fleet_run
     from tidegate_airflow.failures import keeper
     from tidegate_airflow.failures.notifiers import build_failure_callbacks
@@ -139,7 +139,7 @@ class Fleet:
             monkeypatch.setattr(module, "time", clock)
         for module in (fleet_plan, fleet_run, errors):
             monkeypatch.setattr(module, "get_current_context", lambda: self.context)
-        for module in (fleet_plan, fleet_run, pipeline_files):
+        for module in (fleet_plan, fleet_run):
             monkeypatch.setattr(module, "find_include_folder", lambda: include)
 
     def open_session(self, name: str) -> Session:

@@ -40,7 +40,7 @@ def notify(notifier: Notifier, run_id: str = "r1") -> None:
 
 
 def test_a_gauge_has_tags_and_a_name_of_its_own_for_backends_without_tags(backend: Backend) -> None:
-    from tidegate_airflow.metrics import send_pipeline_metrics
+    from tidegate_airflow.tasks import send_pipeline_metrics
 
     send_pipeline_metrics("shop", {"lag": 3.0})
     send_pipeline_metrics("shop", {"batch.seconds": 1.5}, "lake.shop.orders")

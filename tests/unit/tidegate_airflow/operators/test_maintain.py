@@ -8,8 +8,8 @@ from fakes.task_instance import PushedResults
 from tidegate.errors import GiveUp, RetryLater
 from tidegate_airflow import errors, tasks
 from tidegate_airflow.errors import raise_airflow_errors
-from tidegate_airflow.operators import maintain
-from tidegate_airflow.operators.maintain import group_tables, list_table_groups, maintain_tables
+from tidegate_airflow.operators import job
+from tidegate_airflow.operators.job import group_tables, list_table_groups, maintain_tables
 
 TABLE_NAMES = [f"lake.shop.t{number}" for number in range(2002)]
 
@@ -17,7 +17,7 @@ TABLE_NAMES = [f"lake.shop.t{number}" for number in range(2002)]
 @pytest.fixture
 def context(monkeypatch: pytest.MonkeyPatch) -> Any:
     context: Any = {"ti": PushedResults()}
-    for module in (errors, maintain):
+    for module in (errors, job):
         monkeypatch.setattr(module, "get_current_context", lambda: context)
     return context
 

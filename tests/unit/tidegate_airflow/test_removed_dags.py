@@ -13,7 +13,7 @@ with warnings.catch_warnings():
     from airflow.models.dag import DagModel
     from airflow.models.variable import Variable
     from tidegate_airflow.failures.notifiers import DESCRIPTION
-    from tidegate_airflow.failures.removed_dags import remove_missed_calls
+    from tidegate_airflow.listeners import remove_missed_calls
 
 NOW = datetime(2026, 11, 27, tzinfo=UTC)
 
