@@ -34,7 +34,7 @@ REASON_PATTERN = re.compile(r"^(the |select: |… )[^^\\\\?*]*[a-z]+ [a-z]+")
 SQL_REASON_PATTERN = re.compile(r"(?:THEN|ELSE) '(the [^']*[a-z] [^']+)'")
 JOINED_CALL = "raise_joined"  # a kind, and the lines of a text
 # what only describes: parameters of commands and of models, and modules that hold nothing but such words
-DESCRIBED = {"Field", "Param", "add_argument", "add_parser"}
+DESCRIBED = {"Field", "Param", "add_argument", "add_parser", "build_switch", "build_text_field"}
 NO_MESSAGES = (
     "plugins/tidegate/cli/parser.py",
     "plugins/tidegate/cli/parser.py",

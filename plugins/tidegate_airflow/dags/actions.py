@@ -13,7 +13,13 @@ from tidegate.spec.pipeline import Pipeline
 
 from tidegate_airflow.assets import build_own_alias
 from tidegate_airflow.dags import task_docs
-from tidegate_airflow.dags.dag_settings import build_dag_settings, build_job_task_settings, is_submitted
+from tidegate_airflow.dags.dag_settings import (
+    build_dag_settings,
+    build_job_task_settings,
+    build_switch,
+    build_text_field,
+    choose_operator,
+)
 from tidegate_airflow.dags.flush import to_params_dict
 from tidegate_airflow.operators.action import run_action, run_replay_form
 
@@ -78,13 +84,11 @@ def build_replay_dag(pipeline: Pipeline) -> DAG:
 
 def build_form_task(pipeline: Pipeline, verb: str, doc: str, step: Callable[[], Any]) -> None:
     settings = {**build_job_task_settings(pipeline, verb, doc), "outlets": [build_own_alias(pipeline)]}
-    if not is_submitted(pipeline):
+    submit, arguments = choose_operator(pipeline, None, verb, **settings)
+    if submit is not None:
+        submit(given=None, **arguments)
+    else:
         task(**settings)(step)()
-        return
-    from tidegate_airflow.operators.spark_submit import SubmitOperator
-
-    fixed: dict[str, Any] = {"pipeline": pipeline.name, "conn_id": pipeline.spark.connection, **settings}
-    SubmitOperator(verb=verb, given=None, **fixed)
 
 
 def _build_form(pipeline: Pipeline) -> dict[str, Param]:
@@ -98,53 +102,43 @@ def _build_form(pipeline: Pipeline) -> dict[str, Param]:
             title="Action",
             description="What shall be done. Each action has the parameters below that name it, and no others.",
         ),
-        "preview": Param(
-            True,
-            type="boolean",
-            title="Preview",
-            description="Only show what would be done to rows, offsets and dead letters, as the result `preview` of "
-            "the task act; change nothing. Begin with one; then start the same without.",
+        "preview": build_switch(
+            "Preview",
+            "Only show what would be done to rows, offsets and dead letters, as the result `preview` of the task act; "
+            "change nothing. Begin with one; then start the same without.",
+            default=True,
         ),
-        **_build_action_words(topic),
-        **build_letter_words(topic),
-        "because": _build_text("Because", "Discard: why these dead letters will never be needed.", "a load test"),
-        "previewed": _build_text(
-            "Previewed", "Every action: the digest of a preview. Nothing is done unless it would be the same.", ""
-        ),
-    }
-
-
-def _build_action_words(topic: str) -> dict[str, Param]:
-    return {
-        "at": Param(
-            None,
-            type=["null", "string"],
+        "at": build_text_field(
+            "At",
+            "Skip: the record's place, topic:partition:offset, as the message of the failed task has it.",
+            f"{topic}:0:42",
             pattern=PLACE_PATTERN,
-            title="At",
-            description="Skip: the record's place, topic:partition:offset, as the message of the failed task has it.",
-            examples=[f"{topic}:0:42"],
         ),
-        "to": _build_text(
+        "to": build_text_field(
             "To",
             "Move the position: earliest, latest, group, remaining (partitions that lost records go to what is left, "
             'and others stay), a time, or offsets like {"topic": {"0": 42}}.',
             "earliest",
         ),
-        "discard_foreign": Param(
-            False,
-            type="boolean",
-            title="Discard foreign",
-            description="Undo the rollback: also lose what others wrote to the table since.",
+        "discard_foreign": build_switch(
+            "Discard foreign", "Undo the rollback: also lose what others wrote to the table since."
+        ),
+        **build_letter_words(topic),
+        "because": build_text_field("Because", "Discard: why these dead letters will never be needed.", "a load test"),
+        "previewed": build_text_field(
+            "Previewed", "Every action: the digest of a preview. Nothing is done unless it would be the same.", ""
         ),
     }
 
 
 def build_letter_words(topic: str) -> dict[str, Param]:
     return {
-        "table": _build_text("Table", "Only this one; empty for each that it concerns.", "lake.shop.orders"),
-        "topic": _build_text("Topic", "Dead letters: only those of this topic.", topic),
-        "reason": _build_text("Reason", "Dead letters: only those whose reason holds this text.", "score"),
-        "since": _build_text("Since", "Dead letters: only those set aside since this time.", "2026-01-01T00:00:00Z"),
+        "table": build_text_field("Table", "Only this one; empty for each that it concerns.", "lake.shop.orders"),
+        "topic": build_text_field("Topic", "Dead letters: only those of this topic.", topic),
+        "reason": build_text_field("Reason", "Dead letters: only those whose reason holds this text.", "score"),
+        "since": build_text_field(
+            "Since", "Dead letters: only those set aside since this time.", "2026-01-01T00:00:00Z"
+        ),
         "offsets": Param(
             [],
             type="array",
@@ -154,8 +148,3 @@ def build_letter_words(topic: str) -> dict[str, Param]:
             examples=[f"{topic}:0:42"],
         ),
     }
-
-
-def _build_text(title: str, description: str, example: str) -> Param:
-    shape = {"examples": [example]} if example else {}
-    return Param(None, type=["null", "string"], title=title, description=description, **shape)

@@ -11,7 +11,14 @@ from tidegate.spec.pipeline import Pipeline
 from tidegate_airflow import tasks
 from tidegate_airflow.assets import build_own_alias
 from tidegate_airflow.dags import task_docs
-from tidegate_airflow.dags.dag_settings import SHORT_TIMEOUT, build_dag_settings, build_job_task_settings, is_submitted
+from tidegate_airflow.dags.dag_settings import (
+    SHORT_TIMEOUT,
+    build_dag_settings,
+    build_job_task_settings,
+    build_switch,
+    build_text_field,
+    choose_operator,
+)
 from tidegate_airflow.dags.flush import to_params_dict
 from tidegate_airflow.errors import raise_airflow_errors, read_form_words, require_result
 from tidegate_airflow.operators.job import SliceOperator
@@ -26,7 +33,7 @@ OFFSET_RANGES_SCHEMA = {
 }
 
 # Airflow looks at `format` in the form only; the pattern holds for runs that programs start, too.
-TIME_PATTERN = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d"
+TIME_SHAPE = {"format": "date-time", "pattern": r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d"}
 
 
 def build_backfill_dag(pipeline: Pipeline) -> DAG:
@@ -56,13 +63,17 @@ def _build_form(pipeline: Pipeline) -> dict[str, Param]:
             additionalProperties=OFFSET_RANGES_SCHEMA,
             examples=[{topic: {"0": [100, 900]}}],
         ),
-        "from": _build_time_param(
-            "From", "Instead of ranges: records with this time or a later one; needs To.", "2026-01-01T00:00:00Z"
+        "from": build_text_field(
+            "From",
+            "Instead of ranges: records with this time or a later one; needs To.",
+            "2026-01-01T00:00:00Z",
+            **TIME_SHAPE,
         ),
-        "to": _build_time_param(
+        "to": build_text_field(
             "To",
             "Records before this time, and never beyond what is flushed; needs From.",
             "2026-01-02T00:00:00Z",
+            **TIME_SHAPE,
         ),
         "tables": Param(
             [],
@@ -72,19 +83,12 @@ def _build_form(pipeline: Pipeline) -> dict[str, Param]:
             description="Only these tables; all when empty.",
             examples=tables,
         ),
-        "dry_run": Param(
-            False,
-            type="boolean",
-            title="Dry run",
-            description="Only show ranges, records and batches, as `tables` of the task plan; write nothing. "
-            "Begin with one; then start the same without.",
+        "dry_run": build_switch(
+            "Dry run",
+            "Only show ranges, records and batches, as `tables` of the task plan; write nothing. Begin with one; then "
+            "start the same without.",
         ),
     }
-
-
-def _build_time_param(title: str, description: str, example: str) -> Param:
-    shape = {"format": "date-time", "pattern": TIME_PATTERN, "examples": [example]}
-    return Param(None, type=["null", "string"], title=title, description=description, **shape)
 
 
 def _build_tasks(pipeline: Pipeline) -> None:
@@ -135,12 +139,5 @@ def _build_batch_task(pipeline: Pipeline, backfill_plan: Any) -> Any:
         "map_index_template": "{{ slice }}",
         "outlets": [build_own_alias(pipeline)],
     }
-    backfill = backfill_plan["backfill"]
-    pieces = backfill_plan
-    if is_submitted(pipeline):
-        from tidegate_airflow.operators.spark_submit import SubmitOperator
-
-        fixed = {"verb": "backfill", "pipeline": pipeline.name, "conn_id": pipeline.spark.connection, **settings}
-        return SubmitOperator.partial(backfill=backfill, **fixed).expand(given=pieces)
-
-    return SliceOperator.partial(pipeline=pipeline.name, backfill=backfill, **settings).expand(given=pieces)
+    operator, arguments = choose_operator(pipeline, SliceOperator, "backfill", **settings)
+    return operator.partial(backfill=backfill_plan["backfill"], **arguments).expand(given=backfill_plan)

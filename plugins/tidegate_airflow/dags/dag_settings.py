@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from airflow.sdk import Param
 from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.publication import Publication
 from tidegate.spec.runtime import SparkMode
 
 from tidegate_airflow.failures.notifiers import build_failure_callbacks
@@ -39,11 +41,7 @@ def build_dag_settings(name: str, members: Sequence[Pipeline], kind: str) -> dic
 
 def build_job_task_settings(pipeline: Pipeline, task_id: str, doc: str) -> dict[str, Any]:
     """Return arguments of a task that runs a job on Spark, or waits for one, however long: in its catalog's pool."""
-    return {
-        "task_id": task_id,
-        "doc_md": doc,
-        "pool": format_pool_name(pipeline),
-    }
+    return {"task_id": task_id, "doc_md": doc, "pool": format_pool_name(pipeline)}
 
 
 def format_pool_name(pipeline: Pipeline) -> str:
@@ -56,6 +54,27 @@ def format_stage_pool_name(pipeline: Pipeline) -> str:
     return f"{format_pool_name(pipeline)}_stage"
 
 
-def is_submitted(pipeline: Pipeline) -> bool:
-    """Whether a Spark connection is submitted to; a pipeline's own `spark.master` runs as a plain process."""
-    return pipeline.spark.mode == SparkMode.SUBMIT and pipeline.spark.master is None
+def choose_operator(
+    subject: Pipeline | Publication, operator: Any, verb: str, **settings: Any
+) -> tuple[Any, dict[str, Any]]:
+    """Return the operator of a step, and its arguments: spark-submit's if a connection is submitted to, else this one.
+
+    A file's own `spark.master` runs as a plain process.
+    """
+    arguments = {"verb": verb, "pipeline": subject.name, **settings}
+    if subject.spark.mode != SparkMode.SUBMIT or subject.spark.master is not None:
+        return operator, arguments
+    from tidegate_airflow.operators.spark_submit import SubmitOperator
+
+    return SubmitOperator, {**arguments, "conn_id": subject.spark.connection}
+
+
+def build_switch(title: str, description: str, *, default: bool = False) -> Param:
+    """Return one switch of a form."""
+    return Param(default, type="boolean", title=title, description=description)
+
+
+def build_text_field(title: str, description: str, example: str, **shape: Any) -> Param:
+    """Return a text of a form, empty at first; `shape` is JSON Schema beside its type."""
+    examples = {"examples": [example]} if example else {}
+    return Param(None, type=["null", "string"], title=title, description=description, **shape, **examples)

@@ -37,9 +37,9 @@ from tidegate_airflow.dags.dag_settings import (
     SHORT_TIMEOUT,
     build_dag_settings,
     build_job_task_settings,
+    choose_operator,
     format_pool_name,
     format_stage_pool_name,
-    is_submitted,
 )
 from tidegate_airflow.dags.request import build_fleet_form, build_form, build_merge_form
 from tidegate_airflow.operators.step import MemberOperator, StepOperator
@@ -187,6 +187,10 @@ def build_fleet_dag(fleet: str, members: Sequence[Pipeline]) -> DAG:
     )  # fmt: skip
     names = [member.name for member in members]
     description = f"Flushes {len(members)} pipelines together: {', '.join(names)}"
+    rows = [
+        f"| `{member.name}` | {', '.join(f'`{t.name}`' for t in member.entries)} | {describe_schedule(member)} |"
+        for member in members
+    ]
 
     def build_compact_tasks(cleaned: Any) -> None:
         fixed: dict[str, Any] = {"doc_md": task_docs.COMPACT, "retries": 0, "pool": flow.pool, **MAPPED}
@@ -195,7 +199,7 @@ def build_fleet_dag(fleet: str, members: Sequence[Pipeline]) -> DAG:
     with DAG(
         dag_id=format_flush_dag_id(flow.name),
         description=description[:MAX_DESCRIPTION_LETTERS],
-        doc_md=_format_fleet_doc(fleet, members),
+        doc_md=task_docs.FLEET.format(fleet=fleet, rows="\n".join(rows)),
         schedule=_build_schedule(flow),
         **{**build_dag_settings(flow.name, members, "fleet"), "max_active_runs": RUNS_AT_ONCE},
     ) as dag:
@@ -245,44 +249,20 @@ def _build_task(flow: _Flow, task_id: str, **settings: Any) -> Any:
 
 def _build_stage_task(pipeline: Pipeline, flush_plan: Any, verb: str = "stage", **more_settings: Any) -> Any:
     settings = {**build_job_task_settings(pipeline, "stage", task_docs.STAGE), **more_settings}
-    if is_submitted(pipeline):
-        from tidegate_airflow.operators.spark_submit import SubmitOperator
-
-        connection = pipeline.spark.connection
-        return SubmitOperator(
-            verb=verb, pipeline=pipeline.name, given=flush_plan, conn_id=connection, **settings
-        ).output
-
-    return StepOperator(verb=verb, pipeline=pipeline.name, given=flush_plan, **settings).output
+    operator, arguments = choose_operator(pipeline, StepOperator, verb, **settings)
+    return operator(given=flush_plan, **arguments).output
 
 
 def _build_merge_task(pipeline: Pipeline, stage_output: Any) -> Any:
-    settings = {
-        **build_job_task_settings(pipeline, "merge", task_docs.MERGE),
-        "outlets": [build_asset_alias(pipeline.name)],
-    }
-    # one result for each count beside the whole, so that the UI shows them at a glance
-    output_settings: dict[str, Any] = {"multiple_outputs": True}
-    several = pipeline.has_several
-    if several:
-        settings["map_index_template"] = "{{ table }}"
-    if is_submitted(pipeline):
-        from tidegate_airflow.operators.spark_submit import SubmitOperator
-
-        fixed: dict[str, Any] = {
-            "verb": "merge",
-            "pipeline": pipeline.name,
-            "conn_id": pipeline.spark.connection,
-            **settings,
-        }
-        if several:
-            return SubmitOperator.partial(**fixed).expand(given=stage_output).output
-        return SubmitOperator(given=stage_output, **fixed).output
-
-    fixed = {"verb": "merge", "pipeline": pipeline.name, **settings, **output_settings}
-    if several:
-        return StepOperator.partial(**fixed).expand(given=stage_output).output
-    return StepOperator(given=stage_output, **fixed).output
+    settings = build_job_task_settings(pipeline, "merge", task_docs.MERGE)
+    settings["outlets"] = [build_asset_alias(pipeline.name)]
+    operator, arguments = choose_operator(pipeline, StepOperator, "merge", **settings)
+    if operator is StepOperator:
+        # one result for each count beside the whole, so that the UI shows them at a glance
+        arguments["multiple_outputs"] = True
+    if pipeline.has_several:
+        return operator.partial(map_index_template="{{ table }}", **arguments).expand(given=stage_output).output
+    return operator(given=stage_output, **arguments).output
 
 
 def _build_member_tasks(flow: _Flow, entries: Any) -> Any:
@@ -323,15 +303,10 @@ def build_complete_tasks(pipeline: Pipeline, cleaned: Any, settings: dict[str, A
 
 def _build_compact_task(pipeline: Pipeline, cleaned: Any) -> None:
     # clean_up, on which it alone depends, skips it if no table is due
-    settings = {
-        **build_job_task_settings(pipeline, "compact", task_docs.COMPACT),
-        "retries": 0,
-    }
-    if is_submitted(pipeline):
-        from tidegate_airflow.operators.spark_submit import SubmitOperator
-
-        connection = pipeline.spark.connection
-        SubmitOperator(verb="compact", pipeline=pipeline.name, given=cleaned, conn_id=connection, **settings)
+    settings = {**build_job_task_settings(pipeline, "compact", task_docs.COMPACT), "retries": 0}
+    submit, arguments = choose_operator(pipeline, None, "compact", **settings)
+    if submit is not None:
+        submit(given=cleaned, **arguments)
     else:
         task(**settings)(tasks.run_compact)(pipeline.name, cleaned)
 
@@ -365,22 +340,12 @@ def describe_schedule(pipeline: Pipeline) -> str:
 
 
 def describe_clock(clock: Clock) -> str:
-    return f"every {_format_seconds(clock.seconds)}" if clock.cron is None else f"cron {clock.cron}"
-
-
-def _format_seconds(seconds: int) -> str:
-    letter, unit = next(entry for entry in reversed(UNIT_SECONDS.items()) if seconds % entry[1] == 0)
-    return f"{seconds // unit}{letter}"
+    if clock.cron is not None:
+        return f"cron {clock.cron}"
+    letter, unit = next(entry for entry in reversed(UNIT_SECONDS.items()) if clock.seconds % entry[1] == 0)
+    return f"every {clock.seconds // unit}{letter}"
 
 
 def _format_doc_md(pipeline: Pipeline) -> str:
     rows = "\n".join(f"| `{t.name}` | {', '.join(t.topics) or 'all'} | {t.mode} |" for t in pipeline.entries)
     return f"{pipeline.description}\n\n| table | topics | mode |\n| --- | --- | --- |\n{rows}\n"
-
-
-def _format_fleet_doc(fleet: str, members: Sequence[Pipeline]) -> str:
-    rows = [
-        f"| `{pipeline.name}` | {', '.join(f'`{t.name}`' for t in pipeline.entries)} | {describe_schedule(pipeline)} |"
-        for pipeline in members
-    ]
-    return task_docs.FLEET.format(fleet=fleet, rows="\n".join(rows))

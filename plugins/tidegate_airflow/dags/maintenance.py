@@ -16,7 +16,7 @@ from tidegate_airflow.dags.dag_settings import (
     SHORT_TIMEOUT,
     build_dag_settings,
     build_job_task_settings,
-    is_submitted,
+    choose_operator,
 )
 from tidegate_airflow.errors import raise_airflow_errors
 from tidegate_airflow.operators.job import list_table_groups, maintain_tables
@@ -43,11 +43,9 @@ def _build_maintain_task(pipeline: Pipeline, tables: Any) -> None:
         "max_active_tis_per_dagrun": 1,  # one rewrite at a time leaves room for the flushes
         "map_index_template": "{{ table }}",
     }
-    if is_submitted(pipeline):
-        from tidegate_airflow.operators.spark_submit import SubmitOperator
-
-        fixed: dict[str, Any] = {"pipeline": pipeline.name, "conn_id": pipeline.spark.connection, **settings}
-        SubmitOperator.partial(verb="maintain", **fixed).expand(given=tables)
+    submit, arguments = choose_operator(pipeline, None, "maintain", **settings)
+    if submit is not None:
+        submit.partial(**arguments).expand(given=tables)
         return
 
     @task(**settings)

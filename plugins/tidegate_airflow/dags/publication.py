@@ -3,40 +3,32 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from airflow.sdk import DAG, AssetAny, Param
+from airflow.sdk import DAG, AssetAny
 from tidegate.spec.publication import Publication
-from tidegate.spec.runtime import SparkMode
 
 from tidegate_airflow.assets import build_table_asset
 from tidegate_airflow.dags import task_docs
-from tidegate_airflow.dags.dag_settings import RETRY_ARGS
+from tidegate_airflow.dags.dag_settings import RETRY_ARGS, build_switch, build_text_field, choose_operator
 from tidegate_airflow.operators.job import PublishOperator
 
 # Airflow looks at a pattern in programs' runs, too: a snapshot's id, or a time.
-SNAPSHOT_OR_TIME_SCHEMA = {"type": ["null", "string"], "pattern": r"^\d+$|^\d{4}-\d\d-\d\d[T ]\d\d:\d\d"}
+SNAPSHOT_OR_TIME_PATTERN = r"^\d+$|^\d{4}-\d\d-\d\d[T ]\d\d:\d\d"
 FORM_PARAMS = {
-    "resynchronise": Param(
-        False, type="boolean", title="Resynchronise", description="Compare the whole table with what the topic holds."
+    "resynchronise": build_switch("Resynchronise", "Compare the whole table with what the topic holds."),
+    "again": build_switch(
+        "Produce again", "Produce what is published once more: never an older row, and the position stays."
     ),
-    "again": Param(
-        False,
-        type="boolean",
-        title="Produce again",
-        description="Produce what is published once more: never an older row, and the position stays.",
+    "from": build_text_field(
+        "From",
+        "With Produce again: only keys that changed after this snapshot or time; all when empty.",
+        "2026-01-01T00:00:00Z",
+        pattern=SNAPSHOT_OR_TIME_PATTERN,
     ),
-    "from": Param(
-        None,
-        title="From",
-        description="With Produce again: only keys that changed after this snapshot or time; all when empty.",
-        examples=["2026-01-01T00:00:00Z"],
-        **SNAPSHOT_OR_TIME_SCHEMA,
-    ),
-    "to": Param(
-        None,
-        title="To",
-        description="With Produce again: only keys that changed up to this snapshot or time.",
-        examples=["2026-01-02T00:00:00Z"],
-        **SNAPSHOT_OR_TIME_SCHEMA,
+    "to": build_text_field(
+        "To",
+        "With Produce again: only keys that changed up to this snapshot or time.",
+        "2026-01-02T00:00:00Z",
+        pattern=SNAPSHOT_OR_TIME_PATTERN,
     ),
 }
 
@@ -55,7 +47,15 @@ def build_publication_dag(publication: Publication) -> DAG:
         default_args={"owner": "tidegate", **RETRY_ARGS},
         tags=["tidegate", "publish", publication.catalog],
     ) as dag:
-        _build_publish_task(publication)
+        pool = f"tidegate_{publication.catalog}"
+        settings = {"task_id": "publish", "doc_md": task_docs.PUBLISH, "pool": pool}
+        submit, arguments = choose_operator(publication, None, "publish", **settings)
+        if submit is not None:
+            words = {name: f"{{{{ params['{name}'] or '' }}}}" for name in ("from", "to")}
+            switches = {name: f"{{{{ params['{name}'] }}}}" for name in ("resynchronise", "again")}
+            submit(given=switches | words, **arguments)
+        else:
+            PublishOperator(multiple_outputs=True, **arguments)
     return dag
 
 
@@ -66,21 +66,3 @@ def _build_schedule(publication: Publication) -> Any:
         return None
     assets = [build_table_asset(name) for name in (publication.table, *publication.joined_tables)]
     return AssetAny(*assets) if publication.joined_tables else assets
-
-
-def _build_publish_task(publication: Publication) -> None:
-    settings: dict[str, Any] = {
-        "task_id": "publish",
-        "doc_md": task_docs.PUBLISH,
-        "pool": f"tidegate_{publication.catalog}",
-    }
-    if publication.spark.mode == SparkMode.SUBMIT and publication.spark.master is None:
-        from tidegate_airflow.operators.spark_submit import SubmitOperator
-
-        words = {name: f"{{{{ params['{name}'] or '' }}}}" for name in ("from", "to")}
-        run_params = {name: f"{{{{ params['{name}'] }}}}" for name in ("resynchronise", "again")} | words
-        connection = publication.spark.connection
-        SubmitOperator(verb="publish", pipeline=publication.name, given=run_params, conn_id=connection, **settings)
-        return
-
-    PublishOperator(publication=publication.name, multiple_outputs=True, **settings)

@@ -10,6 +10,7 @@ from tidegate.errors import ConfigurationError
 from tidegate.fleet.timing import build_clock, is_member_due, keeps_own_time
 from tidegate.spec.pipeline import Pipeline
 
+from tidegate_airflow.dags.dag_settings import build_switch
 from tidegate_airflow.errors import raise_airflow_errors, read_form_words
 
 PARAM_NAMES = ("max_records", "until_current", "dry_run")
@@ -26,17 +27,13 @@ def build_form() -> dict[str, Param]:
             title="Records",
             description="At most this many records in a batch, instead of merge.max_records of the pipeline file.",
         ),
-        "until_current": Param(
-            True,
-            type="boolean",
-            title="Until current",
-            description="While a batch leaves records behind, go on with the next run at once. Without it, one batch.",
+        "until_current": build_switch(
+            "Until current",
+            "While a batch leaves records behind, go on with the next run at once. Without it, one batch.",
+            default=True,
         ),
-        "dry_run": Param(
-            False,
-            type="boolean",
-            title="Dry run",
-            description="Only show the next batch, as `planned` of the task plan; read and write nothing.",
+        "dry_run": build_switch(
+            "Dry run", "Only show the next batch, as `planned` of the task plan; read and write nothing."
         ),
     }
 

@@ -60,8 +60,9 @@ class SliceOperator(ReportsLineage, BaseOperator):
 
     template_fields = ("given", "backfill")
 
-    def __init__(self, *, pipeline: str, given: Any, backfill: Any, **kwargs: Any) -> None:
+    def __init__(self, *, verb: str, pipeline: str, given: Any, backfill: Any, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        self.verb = verb
         self.pipeline = pipeline
         self.given = given
         self.backfill = backfill
@@ -70,22 +71,23 @@ class SliceOperator(ReportsLineage, BaseOperator):
         return run_slice(context, self.pipeline, self.backfill, self.given)
 
     def trace_lineage(self) -> TaskLineage:
-        return trace_job("backfill", self.pipeline, self.given, self.backfill)
+        return trace_job(self.verb, self.pipeline, self.given, self.backfill)
 
 
 class PublishOperator(ReportsLineage, BaseOperator):
     """Runs one publication, as its DAG's form asks."""
 
-    def __init__(self, *, publication: str, **kwargs: Any) -> None:
+    def __init__(self, *, verb: str, pipeline: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.publication = publication
+        self.verb = verb
+        self.publication = pipeline
 
     def execute(self, context: Context) -> dict[str, Any]:
         check_publish_words(context)
         return tasks.run_publish(self.publication, dict(context["params"]))
 
     def trace_lineage(self) -> TaskLineage:
-        return trace_job("publish", self.publication, None)
+        return trace_job(self.verb, self.publication, None)
 
 
 def list_table_groups(name: str) -> list[str | list[str]]:

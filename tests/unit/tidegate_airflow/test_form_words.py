@@ -25,7 +25,7 @@ FLUSH_FORMS = {"flush": build_form(), "fleet": build_fleet_form(["shop"])}
 
 
 def publish(context: Any) -> Any:
-    return PublishOperator(task_id="publish", publication="shop").execute(context)
+    return PublishOperator(task_id="publish", verb="publish", pipeline="shop").execute(context)
 
 
 RUNS: dict[str, Callable[[Any], Any]] = {

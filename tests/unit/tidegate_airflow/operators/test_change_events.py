@@ -156,7 +156,8 @@ def test_slice_of_a_backfill_is_an_event_of_each_table_that_got_rows_also_in_a_s
     words = {"ranges": {"users": {"0": [0, 1], "1": [0, 1]}}, "from": None, "to": None, "tables": [USERS]}
     proposal = tasks.run_backfill_plan("shop", {**words, "dry_run": False})
     (batch_input,) = proposal["batches"]
-    operator = SliceOperator(task_id="batch", pipeline="shop", given=batch_input, backfill=proposal["backfill"])
+    fixed = {"verb": "backfill", "pipeline": "shop", "backfill": proposal["backfill"]}
+    operator = SliceOperator(task_id="batch", given=batch_input, **fixed)
     snapshot_ids = []
     for _ in range(2):
         context = build_context()
