@@ -106,35 +106,25 @@ class BacklogMonitor:
         }
         self.failures = {}
         topics_by_watch = {watch: self._list_topics(broker, watch) for watch in watched_pipelines}
-        self._forget_others(topics_by_watch)
-        topics = {watch: self._leave_out_absent(names) for watch, names in topics_by_watch.items()}
-        ends = _read_end_offsets(broker, topics)
+        known_topics = set[str]().union(*topics_by_watch.values())
+        self._missing_topics = {topic: gone for topic, gone in self._missing_topics.items() if topic in known_topics}
+        patterns = {watch.pattern for watch in watched_pipelines}
+        self._matching = {pattern: known for pattern, known in self._matching.items() if pattern in patterns}
+        now = self._now()
+        resting = {topic for topic, gone in self._missing_topics.items() if gone.retry_at_seconds > now}
+        topics = {watch: tuple(t for t in names if t not in resting) for watch, names in topics_by_watch.items()}
+        levels: dict[str, set[str]] = {}
+        for watch, names in topics.items():
+            levels.setdefault(watch.isolation, set()).update(names)
+        ends = {level: broker.read_end_offsets(tuple(sorted(names)), level) for level, names in levels.items()}
         self._note_absent(topics, ends)
         calls: dict[str, int] = {}
         for watch in watched_pipelines:
-            own_ends = {
-                topic: ends[watch.isolation][topic] for topic in topics[watch] if topic in ends[watch.isolation]
-            }
+            own_ends = {topic: end for topic, end in ends[watch.isolation].items() if topic in topics[watch]}
             waiting_records = self._count_waiting(broker, watch, own_ends)
             if waiting_records >= watch.threshold and self._claim_call(watch):
                 calls[watch.pipeline] = waiting_records
         return calls
-
-    def _forget_others(self, topics_by_watch: dict[MonitoredPipeline, tuple[str, ...]]) -> None:
-        names = set[str]().union(*topics_by_watch.values())
-        patterns = {watch.pattern for watch in topics_by_watch}
-        self._missing_topics = {
-            topic: missing_topic for topic, missing_topic in self._missing_topics.items() if topic in names
-        }
-        self._matching = {pattern: known for pattern, known in self._matching.items() if pattern in patterns}
-
-    def _leave_out_absent(self, topics: tuple[str, ...]) -> tuple[str, ...]:
-        now = self._now()
-        return tuple(
-            topic
-            for topic in topics
-            if topic not in self._missing_topics or self._missing_topics[topic].retry_at_seconds <= now
-        )
 
     def _note_absent(self, topics: dict[MonitoredPipeline, tuple[str, ...]], ends: dict[str, Offsets]) -> None:
         # longer each time; those that a pipeline file names are logged
@@ -157,14 +147,13 @@ class BacklogMonitor:
                     )
 
     def _list_topics(self, broker: Broker, watch: MonitoredPipeline) -> tuple[str, ...]:
-        topics = watch.topics if watch.pattern is None else self._match_topics(broker, watch.pattern)
+        topics = watch.topics
+        if watch.pattern is not None:
+            entry = self._matching.get(watch.pattern)
+            if entry is None or self._now() - entry[0] > METADATA_TTL_SECONDS:
+                entry = self._matching[watch.pattern] = (self._now(), broker.list_topics(watch.pattern))
+            topics = entry[1]
         return tuple(t for t in topics if not any(re.fullmatch(pattern, t) for pattern in watch.ignored))
-
-    def _match_topics(self, broker: Broker, pattern: str) -> tuple[str, ...]:
-        entry = self._matching.get(pattern)
-        if entry is None or self._now() - entry[0] > METADATA_TTL_SECONDS:
-            entry = self._matching[pattern] = (self._now(), broker.list_topics(pattern))
-        return entry[1]
 
     def _count_waiting(self, broker: Broker, watch: MonitoredPipeline, ends: Offsets) -> int:
         progress = self._progress_by_watch[watch]
@@ -213,13 +202,6 @@ class BacklogMonitor:
         progress.called_at = now
         progress.called_from = progress.published
         return True
-
-
-def _read_end_offsets(broker: Broker, topics: dict[MonitoredPipeline, tuple[str, ...]]) -> dict[str, Offsets]:
-    levels: dict[str, set[str]] = {}
-    for watch, names in topics.items():
-        levels.setdefault(watch.isolation, set()).update(names)
-    return {isolation: broker.read_end_offsets(tuple(sorted(names)), isolation) for isolation, names in levels.items()}
 
 
 def _count_beyond(published_offsets: Offsets, ends: Offsets) -> int:

@@ -11,7 +11,6 @@ from tidegate.errors import GiveUp, RetryLater
 from tidegate.flush.maintain import list_maintained_tables
 from tidegate.merge.owed import LETTER_ADDRESS, LETTER_REASON
 from tidegate.model import resource_names
-from tidegate.model.batch import StagedBatch
 from tidegate.model.offsets import get_offset, iterate_offsets
 from tidegate.model.table_state import DeadLetter, TableFiles
 from tidegate.monitoring.health import BadRecordReason
@@ -153,8 +152,7 @@ def describe_group_retention(session: Session) -> GroupRetention:
 
 
 def find_warnings(session: Session) -> list[str]:
-    progress = read_pipeline_progress(session)
-    return find_risks(progress)
+    return find_risks(read_pipeline_progress(session))
 
 
 def read_batch_history(session: Session, limit: int) -> PastBatches:
@@ -171,20 +169,14 @@ def read_batch_history(session: Session, limit: int) -> PastBatches:
 def read_storage(session: Session) -> list[TableStorage | UnknownStorage]:
     session = expand_template(session)
     kinds = _classify_tables(session)
-    return [
-        _read_table_storage(session, name, *kinds.get(name, ("other", None)))
-        for name in list_maintained_tables(session)
-    ]
-
-
-def _read_table_storage(
-    session: Session, name: str, kind: str, destination: str | None
-) -> TableStorage | UnknownStorage:
-    # a table that cannot be read must not hide the others
-    try:
-        return _describe_storage(session, name, kind, destination)
-    except (GiveUp, RetryLater) as reason:
-        return {"table": name, "kind": kind, "staged": [], "error": str(reason)}
+    storage = list[TableStorage | UnknownStorage]()
+    for name in list_maintained_tables(session):
+        kind, destination = kinds.get(name, ("other", None))
+        try:
+            storage.append(_describe_storage(session, name, kind, destination))
+        except (GiveUp, RetryLater) as reason:  # a table that cannot be read must not hide the others
+            storage.append({"table": name, "kind": kind, "staged": [], "error": str(reason)})
+    return storage
 
 
 def _classify_tables(session: Session) -> dict[str, tuple[str, str | None]]:
@@ -206,6 +198,19 @@ def _describe_storage(session: Session, name: str, kind: str, destination: str |
     state = session.tables.read_state(destination, session.pipeline.name) if destination else None
     published_batch = state.highest_batch if state else 0
     staged_batches = session.staging.list_staged(name, destination) if destination else []
+    waiting: list[WaitingBatch] = [
+        {
+            "batch": batch.batch,
+            "table": batch.table,
+            "attempt": batch.attempt,
+            "records": batch.counts.read,
+            "rows": batch.counts.staged,
+            "dead_lettered": batch.counts.dead_lettered,
+            "ranges": batch.ranges.to_dict(),
+        }
+        for batch in staged_batches
+        if batch.batch > published_batch
+    ]
     return {
         "table": name,
         "kind": kind,
@@ -216,19 +221,7 @@ def _describe_storage(session: Session, name: str, kind: str, destination: str |
         "delete_files": files.delete_files,
         "snapshots": files.snapshots,
         "maintained": maintained is not None,
-        "staged": [_describe_staged_batch(batch) for batch in staged_batches if batch.batch > published_batch],
-    }
-
-
-def _describe_staged_batch(batch: StagedBatch) -> WaitingBatch:
-    return {
-        "batch": batch.batch,
-        "table": batch.table,
-        "attempt": batch.attempt,
-        "records": batch.counts.read,
-        "rows": batch.counts.staged,
-        "dead_lettered": batch.counts.dead_lettered,
-        "ranges": batch.ranges.to_dict(),
+        "staged": waiting,
     }
 
 
@@ -282,19 +275,17 @@ def _read_fields(text: bytes | None, names: list[str]) -> dict[str, str]:
         data = json.loads(text or b"", parse_int=Decimal, parse_float=Decimal)
     except ValueError:
         return {}
-    candidates = [_follow(data, path) for path in ENVELOPES]
-    rows = [row for row in candidates if isinstance(row, dict)]
+    rows = list[dict[str, Any]]()
+    for path in ENVELOPES:
+        row = data
+        for name in path:
+            row = row.get(name) if isinstance(row, dict) else None
+        rows += [row] if isinstance(row, dict) else []
     return {
         name: _format_value(next(row[name] for row in rows if name in row))
         for name in names
         if any(name in row for row in rows)
     }
-
-
-def _follow(data: Any, path: tuple[str, ...]) -> Any:
-    for name in path:
-        data = data.get(name) if isinstance(data, dict) else None
-    return data
 
 
 def _format_value(value: Any) -> str:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.errors import GiveUp, find_kind
-from tidegate.model.table_state import TableState
 from tidegate.ports.session import Session
 from tidegate.settings import walk_files
 
@@ -226,13 +225,15 @@ def is_worth_telling(tries: int) -> bool:
 
 def identify_reason(message: str, failed_tasks: Iterable[FailedTask]) -> str:
     """Return a digest that two failures share if they are equal for a person: errors, texts and places of records."""
-    parts = sorted({part for task in failed_tasks for part in _list_parts(task)})
+    parts = sorted(
+        {
+            # the text of an error that is not ours is not reported
+            (task.task, "" if find_kind(task.kind) else task.kind, _blur_numbers(line))
+            for task in failed_tasks
+            for line in task.message.splitlines() or [""]
+        }
+    )
     return hashlib.sha256(repr(parts or _blur_numbers(message)).encode()).hexdigest()[:16]
-
-
-def _list_parts(failure: FailedTask) -> list[tuple[str, str, str]]:
-    kind = "" if find_kind(failure.kind) else failure.kind  # the text of an error that is not ours is not reported
-    return [(failure.task, kind, _blur_numbers(line)) for line in failure.message.splitlines() or [""]]
 
 
 def _blur_numbers(text: str) -> str:
@@ -294,7 +295,10 @@ def digest_work_inputs(session: Session, include: Path, tables: Collection[str] 
         digest.update(f"{file.relative_to(include)}\0".encode())
         digest.update(hashlib.sha256(file.read_bytes()).digest())
     for table in sorted(tables) or [table.name for table in pipeline.tables]:
-        digest.update(repr(_describe_state(session.tables.read_state(table, pipeline.name))).encode())
+        state = session.tables.read_state(table, pipeline.name)
+        marks = None if state is None else sorted(state.marks.items())
+        seen = state and (state.uuid, state.snapshot_id, state.columns, state.struct, state.position, marks)
+        digest.update(repr(seen).encode())
     return digest.hexdigest()[:32]
 
 
@@ -304,9 +308,3 @@ def _find_files(include: Path, pipeline: str) -> Iterator[Path]:
         is_own = parts[0] not in FOLDERS_OF_OTHER_FILES or (parts[0] == "pipelines" and file.stem == pipeline)
         if is_own and not any(part.startswith(".") for part in parts):
             yield file
-
-
-def _describe_state(state: TableState | None) -> object:
-    if state is None:
-        return None
-    return state.uuid, state.snapshot_id, state.columns, state.struct, state.position, sorted(state.marks.items())

@@ -109,15 +109,12 @@ def describe_pipeline_state(
         return Health.STUCK, blocked
     if schedule.paused:
         return Health.PAUSED, row.get("error") or (_describe_lag(row) if row["lag"] else "nothing waits")
-    if schedule.failed and not _is_fixed_since(row, schedule) and not _is_accepted_since(row, schedule):
+    is_fixed = schedule.is_fixed and len(row.get("tables", ())) == 1
+    if schedule.failed and not is_fixed and not _is_accepted_since(row, schedule):
         return Health.FAILING, schedule.failed
     if error := row.get("error") or _find_unreadable_table(row):
         return Health.UNKNOWN, error
     return _describe_progress(row, schedule, interval_seconds, now_ms)
-
-
-def _is_fixed_since(row: PipelineRow, schedule: ScheduleState) -> bool:
-    return schedule.is_fixed and len(row.get("tables", ())) == 1
 
 
 def _is_accepted_since(row: PipelineRow, schedule: ScheduleState) -> bool:
@@ -142,13 +139,9 @@ def _describe_progress(
         return Health.STUCK, f"{_describe_lag(row)}, and nothing was published meanwhile: {reason}"
     if lag_seconds > (2 * interval_seconds or UNTIMED_PATIENCE_SECONDS) or _has_long_queue(row):
         return Health.CATCHING_UP, _describe_lag(row)
-    return Health.CURRENT, _describe_wait(row, interval_seconds)
-
-
-def _describe_wait(row: PipelineRow, interval_seconds: int) -> str:
     if row["lag_seconds"] is None:
-        return f"{_count_waiting(row)}, the brokers do not say since when"
-    return "less than two intervals behind" if interval_seconds else _describe_lag(row)
+        return Health.CURRENT, f"{_count_waiting(row)}, the brokers do not say since when"
+    return Health.CURRENT, "less than two intervals behind" if interval_seconds else _describe_lag(row)
 
 
 def _has_long_queue(row: PipelineRow) -> bool:

@@ -27,7 +27,6 @@ from tidegate.monitoring.status import (
     read_all_times,
     read_unknown_fields,
 )
-from tidegate.ports.destination import HistoryRow
 from tidegate.ports.session import Session
 from tidegate.table.pipeline_progress import PipelineProgress, TableProgress, read_pipeline_progress
 
@@ -38,7 +37,13 @@ RECENT_ROWS = 10  # of slices and of other batches, beside those of the last flu
 def build_overview(progress: PipelineProgress) -> PipelineOverview:
     session = progress.session
     times = read_all_times(progress)
+    merge = session.pipeline.merge
     tables = [_describe_table(session, table_progress, times) for table_progress in progress.tables]
+    stagings = [lag for table in tables if (lag := table["staging"]) is not None]
+    staging: StagingLag = {
+        "lag": sum(lag["lag"] for lag in stagings),
+        "lag_seconds": find_oldest_age([lag["lag_seconds"] for lag in stagings]),
+    }
     published_ms = [
         table_progress.state.snapshot_ms
         for table_progress in progress.tables
@@ -49,19 +54,14 @@ def build_overview(progress: PipelineProgress) -> PipelineOverview:
         **session.pipeline.describe_file(),
         "lag": sum(table["lag"] for table in tables),
         "lag_seconds": find_oldest_age([table["lag_seconds"] for table in tables]),
-        "staging": _add_staging([table["staging"] for table in tables]),
+        "staging": staging if stagings else None,
         "freshness": find_freshness(table["valid_through"] for table in tables),
-        "starts_at": _get_flush_threshold(session),
+        "starts_at": 1 if merge.is_timed else max(1, merge.records_threshold),
         "open_batches": max((table["open_batches"] for table in tables), default=0),
         "published_ms": max(published_ms, default=None),
         "tables": tables,
         "partitions": describe_partitions(progress, times),
     }
-
-
-def _get_flush_threshold(session: Session) -> int:
-    merge = session.pipeline.merge
-    return 1 if merge.is_timed else max(1, merge.records_threshold)
 
 
 def _describe_table(session: Session, progress: TableProgress, times: Times) -> TableOverview:
@@ -83,16 +83,6 @@ def _describe_table(session: Session, progress: TableProgress, times: Times) -> 
     }
 
 
-def _add_staging(lags: list[StagingLag | None]) -> StagingLag | None:
-    known_lags = [lag for lag in lags if lag is not None]
-    if not known_lags:
-        return None
-    return {
-        "lag": sum(lag["lag"] for lag in known_lags),
-        "lag_seconds": find_oldest_age([lag["lag_seconds"] for lag in known_lags]),
-    }
-
-
 def read_recent(session: Session) -> RecentActivity:
     """Read the last flush that had rows, and the dead letters that wait; slower than `build_overview`.
 
@@ -108,9 +98,24 @@ def _read_last_flush(session: Session) -> FlushSummary | None:
     except (GiveUp, RetryLater) as reason:
         log.warning("pipeline=%s: no history: %s", session.pipeline.name, reason)
         return None
-    rows = [row for row in history if not row["backfill"]]
-    newest = [row for row in rows if row["batch"] == rows[0]["batch"]]
-    return _summarize_flush(newest) if newest else None
+    flushed = [row for row in history if not row["backfill"]]
+    if not flushed:
+        return None
+    rows = [row for row in flushed if row["batch"] == flushed[0]["batch"]]
+    stage_seconds = [row["stage_seconds"] for row in rows if row["stage_seconds"] is not None]
+    bytes_written = [row["bytes_written"] for row in rows if row["bytes_written"] is not None]
+    return {
+        "batch": rows[0]["batch"],
+        "published_at": format_time_ms(rows[0]["published_at_ms"]),
+        "seconds": round(sum(row["seconds"] for row in rows), 2),
+        "stage_seconds": max(stage_seconds, default=None),
+        "read": max(row["read"] for row in rows),
+        "inserted": sum(row["inserted"] for row in rows),
+        "updated": sum(row["updated"] for row in rows),
+        "deleted": sum(row["deleted"] for row in rows),
+        "unknown_records": sum(unknown.records for row in rows if (unknown := read_unknown_fields(row))),
+        "bytes_written": sum(bytes_written) if len(bytes_written) == len(rows) else None,
+    }
 
 
 def count_waiting_letters(session: Session) -> int | None:
@@ -121,25 +126,6 @@ def count_waiting_letters(session: Session) -> int | None:
     except (GiveUp, RetryLater) as reason:
         log.warning("pipeline=%s: dead letters are not counted: %s", session.pipeline.name, reason)
         return None
-
-
-def _summarize_flush(rows: list[HistoryRow]) -> FlushSummary:
-    return {
-        "batch": rows[0]["batch"],
-        "published_at": format_time_ms(rows[0]["published_at_ms"]),
-        "seconds": round(sum(row["seconds"] for row in rows), 2),
-        "stage_seconds": max((row["stage_seconds"] for row in rows if row["stage_seconds"] is not None), default=None),
-        "read": max(row["read"] for row in rows),
-        "inserted": sum(row["inserted"] for row in rows),
-        "updated": sum(row["updated"] for row in rows),
-        "deleted": sum(row["deleted"] for row in rows),
-        "unknown_records": sum(unknown.records for row in rows if (unknown := read_unknown_fields(row))),
-        "bytes_written": _add_if_known([row["bytes_written"] for row in rows]),
-    }
-
-
-def _add_if_known(counts: list[int | None]) -> int | None:
-    return sum(count for count in counts if count is not None) if None not in counts else None
 
 
 @dataclass(frozen=True)
@@ -163,25 +149,17 @@ def measure_pipeline(session: Session) -> RunMetrics:
     progress = read_pipeline_progress(session)
     row = build_overview(progress)
     staging = row["staging"]
+    valid_through_ms = find_freshness(table_progress.valid_through_ms for table_progress in progress.tables)
+    age = None if valid_through_ms is None else max(0.0, (session.now_ms() - valid_through_ms) / 1000)
     return RunMetrics(
         lag=row["lag"],
         behind=row["lag_seconds"],
-        valid_through_age=_compute_valid_through_age(progress),
+        valid_through_age=age,
         open_batches=row["open_batches"],
         dead_letters=count_waiting_letters(session),
         problems=sum(table["problem"] is not None for table in row["tables"]),
         unstaged=staging["lag"] if staging else None,
         unstaged_behind=staging["lag_seconds"] if staging else None,
-    )
-
-
-def _compute_valid_through_age(progress: PipelineProgress) -> float | None:
-    times = [table_progress.valid_through_ms for table_progress in progress.tables]
-    known_times = [time for time in times if time is not None]
-    return (
-        max(0.0, (progress.session.now_ms() - min(known_times)) / 1000)
-        if known_times and len(known_times) == len(times)
-        else None
     )
 
 

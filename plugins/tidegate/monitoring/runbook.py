@@ -1,7 +1,6 @@
 """Which page of the runbook belongs to a reason: by the message's own words, else by the class of the error."""
 
 import re
-from pathlib import Path
 
 from tidegate.errors import find_kind
 from tidegate.monitoring.health import Health
@@ -90,9 +89,5 @@ def find_page_of_state(state: str, reason: str) -> str | None:
 
 
 def read_page(name: str) -> str | None:
-    file = _find_folder() / f"{name}.md"
+    file = find_product_folder() / "docs" / "runbook" / f"{name}.md"
     return file.read_text(encoding="utf-8") if NAME_PATTERN.fullmatch(name) and file.is_file() else None
-
-
-def _find_folder() -> Path:
-    return find_product_folder() / "docs" / "runbook"

@@ -2,9 +2,8 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.model import resource_names
@@ -18,7 +17,6 @@ from tidegate.monitoring.reports import (
     BatchReport,
     DeadLetterStatus,
     PartitionOverview,
-    PartitionStaging,
     PartitionStatus,
     PipelineStatus,
     StagingLag,
@@ -42,6 +40,7 @@ from tidegate.table.risks import find_risks
 
 MAX_BATCHES = 10
 Part = TypeVar("Part")
+Moment = TypeVar("Moment", int, str)
 Times = Mapping[RecordAddress, int]  # of records, in milliseconds
 UNKNOWN_DEAD_LETTERS: DeadLetterStatus = {
     "dead_letters": None,
@@ -62,10 +61,11 @@ def read_status(session: Session) -> PipelineStatus:
     tables = [_describe_table(session, table_progress, times) for table_progress in progress.tables]
     warnings = find_risks(progress)
     history = resource_names.name_control_table(pipeline)
-    batches = _read_part(lambda: [format_batch(row) for row in session.history.read_history(history, MAX_BATCHES)])
-    backfills = _read_part(lambda: _describe_backfills(progress))
-    dead_letters = _read_part(lambda: _describe_dead_letters(session))
-    read_problems = [part.problem for part in (batches, backfills, dead_letters) if part.problem is not None]
+    problems = list[str]()
+    rows = _read_part(lambda: session.history.read_history(history, MAX_BATCHES), problems)
+    batches = [format_batch(row) for row in rows or ()]
+    backfills = _read_part(lambda: _describe_backfills(progress), problems)
+    dead_letters = _read_part(lambda: _describe_dead_letters(session), problems)
     return {
         "pipeline": pipeline.name,
         "description": pipeline.description,
@@ -74,10 +74,10 @@ def read_status(session: Session) -> PipelineStatus:
         "lag": sum(t["lag"] for t in tables),
         "tables": tables,
         "partitions": _describe_partitions(progress, times),
-        "batches": batches.value or [],
-        "backfills": backfills.value or [],
-        **(dead_letters.value or UNKNOWN_DEAD_LETTERS),
-        "warnings": [*warnings, *_list_unknown_fields(pipeline.name, batches.value or []), *read_problems],
+        "batches": batches,
+        "backfills": backfills or [],
+        **(dead_letters or UNKNOWN_DEAD_LETTERS),
+        "warnings": [*warnings, *_list_unknown_fields(pipeline.name, batches), *problems],
     }
 
 
@@ -93,26 +93,19 @@ def _list_unknown_fields(pipeline: str, batches: Iterable[BatchReport]) -> list[
     ]
 
 
-def find_freshness(valid_through: Iterable[str | None]) -> str | None:
+def find_freshness(valid_through: Iterable[Moment | None]) -> Moment | None:
     """Return the time up to which every table is complete; None if one is unknown."""
     times = list(valid_through)
     known_times = [time for time in times if time is not None]
     return min(known_times) if known_times and len(known_times) == len(times) else None
 
 
-@dataclass(frozen=True)
-class _PartOfStatus(Generic[Part]):
-    """A value, or why it cannot be read."""
-
-    value: Part | None = None
-    problem: str | None = None
-
-
-def _read_part(read: Callable[[], Part]) -> _PartOfStatus[Part]:
+def _read_part(read: Callable[[], Part], problems: list[str]) -> Part | None:
     try:
-        return _PartOfStatus(value=read())
+        return read()
     except (GiveUp, RetryLater) as reason:
-        return _PartOfStatus(problem=str(reason))
+        problems.append(str(reason))
+        return None
 
 
 def _describe_backfills(progress: PipelineProgress) -> list[BackfillStatus]:
@@ -216,14 +209,16 @@ def describe_partitions(progress: PipelineProgress, times: Times) -> list[Partit
             "end": part.end,
             "lag": part.lag,
             "lag_seconds": measure_lag_seconds(session, part, times),
-            "staging": _describe_staged_part(session, staged_part, times) if has_clock else None,
+            "staging": {
+                "staged": staged_part.offset,
+                "lag": staged_part.lag,
+                "lag_seconds": measure_lag_seconds(session, staged_part, times),
+            }
+            if has_clock
+            else None,
         }
         for part, staged_part in parts
     ]
-
-
-def _describe_staged_part(session: Session, part: PartitionProgress, times: Times) -> PartitionStaging:
-    return {"staged": part.offset, "lag": part.lag, "lag_seconds": measure_lag_seconds(session, part, times)}
 
 
 def describe_staging(progress: TableProgress, times: Times) -> StagingLag | None:
