@@ -103,9 +103,18 @@ def _run_and_report(words: argparse.Namespace, prepare: Callable[[], None] | Non
 
 
 def _run_command(words: argparse.Namespace) -> int:
-    _prepare_log(words.verbose)
-    if words.command not in NEEDS_NO_FOLDER:
-        _check_include_folder()
+    import logging
+
+    from tidegate.cli.output import PrintableFormatter
+    from tidegate.settings import find_include_folder, is_checkout
+
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(PrintableFormatter("%(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=logging.INFO if words.verbose else logging.WARNING, handlers=[handler])
+    if words.command not in NEEDS_NO_FOLDER and not (include := find_include_folder()).is_dir():
+        way_out = "set TIDEGATE_INCLUDE to one with catalogs.yaml and pipelines/"
+        way_out += "" if is_checkout() else ", or make it: tidegate airflow install"
+        raise ConfigurationError(f"include={include}: no such folder; {way_out}")
     module, _, function = COMMANDS[words.command].partition(":")
     try:
         code: int = getattr(import_module(f"tidegate.cli.commands.{module}"), function)(words)
@@ -113,33 +122,7 @@ def _run_command(words: argparse.Namespace) -> int:
         package = (fault.name or "").partition(".")[0]
         if not package or package.startswith("tidegate"):
             raise
-        raise ConfigurationError(f"module={package} is not installed; {_describe_installation()}") from fault
+        extras = "pip install 'tidegate[all]', or with the one extra that you need: iceberg, bigquery, spark"
+        way_out = "make setup" if is_checkout() else extras
+        raise ConfigurationError(f"module={package} is not installed; run: {way_out}") from fault
     return code
-
-
-def _prepare_log(is_verbose: bool) -> None:
-    import logging
-
-    from tidegate.cli.output import PrintableFormatter
-
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(PrintableFormatter("%(levelname)s %(name)s: %(message)s"))
-    logging.basicConfig(level=logging.INFO if is_verbose else logging.WARNING, handlers=[handler])
-
-
-def _check_include_folder() -> None:
-    from tidegate.settings import find_include_folder, is_checkout
-
-    include = find_include_folder()
-    if not include.is_dir():
-        way_out = "set TIDEGATE_INCLUDE to one with catalogs.yaml and pipelines/"
-        way_out += "" if is_checkout() else ", or make it: tidegate airflow install"
-        raise ConfigurationError(f"include={include}: no such folder; {way_out}")
-
-
-def _describe_installation() -> str:
-    from tidegate.settings import is_checkout
-
-    if is_checkout():
-        return "run: make setup"
-    return "run: pip install 'tidegate[all]', or with the one extra that you need: iceberg, bigquery, spark"

@@ -120,13 +120,13 @@ def format_plan(plan: Plan) -> str:
 
 def format_pairs(data: dict[str, Any]) -> str:
     """What a run of a publication did, or would do."""
-    return " ".join(f"{name}={_format_value(value)}" for name, value in data.items())
 
+    def format_value(value: Any) -> str:
+        if isinstance(value, list):
+            return ", ".join(value)
+        return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
-def _format_value(value: Any) -> str:
-    if isinstance(value, list):
-        return ", ".join(value)
-    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    return " ".join(f"{name}={format_value(value)}" for name, value in data.items())
 
 
 def format_maintenance(report: MaintenanceReport) -> str:
@@ -167,17 +167,12 @@ def _format_table(table: TableStatus) -> str:
     if table["exists"] is False:
         return f"{table['table']}: does not exist yet, lag={table['lag']}"
     batch, rows = ("-" if number is None else number for number in (table["batch"], table["rows"]))
-    return f"{table['table']}: batch={batch} rows={rows} lag={table['lag']}{_format_staging(table)}"
-
-
-def _format_staging(table: TableStatus) -> str:
-    staging = table["staging"]
-    if staging is None:
-        return ""
+    text = f"{table['table']}: batch={batch} rows={rows} lag={table['lag']}"
+    if (staging := table["staging"]) is None:
+        return text
     # with a clock of staging, lag_seconds of the table is that of its merges
-    ages = ("-" if age is None else f"{age}s" for age in (table["lag_seconds"], staging["lag_seconds"]))
-    merged_behind, staged_behind = ages
-    return f" behind={merged_behind} staged: lag={staging['lag']} behind={staged_behind}"
+    merged, staged = ("-" if age is None else f"{age}s" for age in (table["lag_seconds"], staging["lag_seconds"]))
+    return f"{text} behind={merged} staged: lag={staging['lag']} behind={staged}"
 
 
 def format_status(status: PipelineStatus | UnknownStatus) -> str:

@@ -2,10 +2,9 @@
 
 import argparse
 from dataclasses import replace
-from functools import partial
 
 from tidegate.cli import output
-from tidegate.cli.commands.progress_bar import ProgressBar, WatchedEngine, show_progress
+from tidegate.cli.commands.progress_bar import WatchedEngine, show_progress
 from tidegate.cli.session import open_named_pipeline
 from tidegate.model.backfill import AppliedSlice
 from tidegate.reprocess.backfill import abandon_backfill, apply_backfill
@@ -35,13 +34,13 @@ def run_backfill(words: argparse.Namespace) -> int:
             slices = sum(len(proposal.backfill.list_slices(table.table)) for table in proposal.backfill.tables)
             bar.expect(2 * slices)  # each is staged and merged
             watched_session = replace(session, engine=WatchedEngine(session.engine, bar))
-            apply_backfill(watched_session, proposal.backfill, partial(_report_slice, words, bar))
+
+            def report(result: AppliedSlice) -> None:
+                with bar.make_room():
+                    output.print_result(words, format_applied_slice(result), result.to_dict())
+
+            apply_backfill(watched_session, proposal.backfill, report)
     return 0
-
-
-def _report_slice(words: argparse.Namespace, bar: ProgressBar, result: AppliedSlice) -> None:
-    with bar.make_room():
-        output.print_result(words, format_applied_slice(result), result.to_dict())
 
 
 def format_proposal(proposal: ProposedBackfill, is_dry: bool) -> str:

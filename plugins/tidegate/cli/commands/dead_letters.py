@@ -27,7 +27,11 @@ ALL_ROWS = 2**31 - 1
 def run_dead_letters(words: argparse.Namespace) -> int:
     if bool(words.discard) != bool(words.because):
         words.usage_error("--discard needs --because 'text', and nothing else does")
-    letter_filter = _build_filter(words)
+    since_ms = None if words.since is None else parse_timestamp_ms("--since", words.since, f"write e.g. {EXAMPLE}")
+    places: frozenset[tuple[str, int, int]] = frozenset(parse_address(text, "--offsets") for text in words.offsets)
+    letter_filter = LetterFilter(
+        table=words.table, topic=words.topic, reason=words.reason, since_ms=since_ms, places=places
+    )
     session = open_named_pipeline(words)
     if words.replay:
         return _run_replay(words, session, letter_filter)
@@ -51,15 +55,14 @@ def run_dead_letters(words: argparse.Namespace) -> int:
         "chosen": len(letters) if letter_filter.is_given else dead_letters.waiting,
     }
     shown_letters = letters[: words.limit]
-    text = _format_dead_letters(data, shown_letters, is_filtered=letter_filter.is_given)
-    print(json.dumps({**data, "dead_letters": shown_letters}) if words.json else text)
+    if words.json:
+        print(json.dumps({**data, "dead_letters": shown_letters}))
+        return 0
+    discarded = f", {dead_letters.discarded} were discarded" if dead_letters.discarded else ""
+    chosen = f"; {data['chosen']} of those that wait are chosen" if letter_filter.is_given else ""
+    counts = f"{dead_letters.waiting} dead letters wait, {dead_letters.replayed} were replayed{discarded}{chosen}"
+    print("\n".join([f"{words.pipeline}: {counts}", *map(_format_letter, shown_letters)]))
     return 0
-
-
-def _build_filter(words: argparse.Namespace) -> LetterFilter:
-    since_ms = None if words.since is None else parse_timestamp_ms("--since", words.since, f"write e.g. {EXAMPLE}")
-    places: frozenset[tuple[str, int, int]] = frozenset(parse_address(text, "--offsets") for text in words.offsets)
-    return LetterFilter(table=words.table, topic=words.topic, reason=words.reason, since_ms=since_ms, places=places)
 
 
 def _export(words: argparse.Namespace, letters: list[dict[str, Any]]) -> int:
@@ -95,13 +98,6 @@ def _run_replay(words: argparse.Namespace, session: Session, letter_filter: Lett
             )
         print_result(words, text, {"pipeline": words.pipeline, **replay_result.to_dict()})
     return 0
-
-
-def _format_dead_letters(data: dict[str, Any], letters: list[dict[str, Any]], *, is_filtered: bool) -> str:
-    discarded = f", {data['discarded']} were discarded" if data["discarded"] else ""
-    chosen_text = f"; {data['chosen']} of those that wait are chosen" if is_filtered else ""
-    counts = f"{data['waiting']} dead letters wait, {data['replayed']} were replayed{discarded}{chosen_text}"
-    return "\n".join([f"{data['pipeline']}: {counts}", *map(_format_letter, letters)])
 
 
 def _format_letter(letter: dict[str, Any]) -> str:

@@ -60,7 +60,15 @@ def run_init(words: argparse.Namespace) -> int:
     data = describe(answers, proposal, text, warnings, rows)
     summary = make_printable(format_summary(answers, proposal, warnings, rows))
     if words.print or words.dry_run:
-        return _show(words, text, summary, data)
+        if words.json:
+            print(json.dumps({**data, "done": False}))
+        elif words.print:
+            # only the file goes to standard output
+            print(text, end="")
+            _print_progress(summary)
+        else:
+            print(f"{text}\n{summary}\nnothing was written")
+        return 0
     if not words.json:
         print(f"{text}\n{summary}", flush=True)
     if not words.yes and not is_yes(ask(f"Write {format_path(answers.path)}?", "no")):
@@ -78,18 +86,6 @@ def run_init(words: argparse.Namespace) -> int:
 
 def _print_progress(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
-
-
-def _show(words: argparse.Namespace, text: str, summary: str, data: dict[str, Any]) -> int:
-    if words.json:
-        print(json.dumps({**data, "done": False}))
-    elif words.print:
-        # with --print only the file goes to standard output
-        print(text, end="")
-        _print_progress(summary)
-    else:
-        print(f"{text}\n{summary}\nnothing was written")
-    return 0
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,6 @@ from tidegate.merge.live_view import create_live_view, render_live_view
 from tidegate.model.batch import Plan
 from tidegate.monitoring.reports import PipelineStatus, UnknownStatus
 from tidegate.monitoring.status import read_status
-from tidegate.publications.status import PublicationReading
 from tidegate.settings import find_include_folder
 from tidegate.table.session import open_table
 from tidegate.wiring.pipeline import assemble_pipeline, find_pipeline_file
@@ -78,22 +77,17 @@ def run_status(words: argparse.Namespace) -> int:
             for reading in readings
         ]
         print(json.dumps({"pipelines": statuses, "publications": publications}))
+    elif is_terminal():
+        for number, status in enumerate(statuses):
+            print("\n" if number else "", end="", flush=True)
+            print_status(status)
+        for publication in readings:
+            output.print_text(f"\n{output.name_command(format_publication_reading(publication))}")
     else:
-        _print_statuses(statuses, readings)
-    is_known = not any("error" in status for status in statuses) and all(reading.status for reading in readings)
-    return 0 if is_known else 1
-
-
-def _print_statuses(statuses: list[PipelineStatus | UnknownStatus], readings: list[PublicationReading]) -> None:
-    if not is_terminal():
         texts = [*map(output.format_status, statuses), *map(format_publication_reading, readings)]
         output.print_text(output.name_command("\n\n".join(texts)))
-        return
-    for number, status in enumerate(statuses):
-        print("\n" if number else "", end="", flush=True)
-        print_status(status)
-    for publication in readings:
-        output.print_text(f"\n{output.name_command(format_publication_reading(publication))}")
+    is_known = not any("error" in status for status in statuses) and all(reading.status for reading in readings)
+    return 0 if is_known else 1
 
 
 def run_live_view(words: argparse.Namespace) -> int:

@@ -22,8 +22,18 @@ class ProgressBar:
     """The work that has ended, of all that is expected, and what runs now. Shows nothing without a console."""
 
     def __init__(self, title: str, console: Console | None) -> None:
-        self._progress = None if console is None else _build_progress(console)
-        self._task = None if self._progress is None else self._progress.add_task(title, total=None)
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=console,
+            disable=console is None,
+            transient=True,
+            redirect_stdout=False,  # results go where they are asked for
+            redirect_stderr=False,
+        )
+        self._task = self._progress.add_task(title, total=None)
         self._title = title
         self._lock = RLock()
         self._is_open = True
@@ -32,46 +42,37 @@ class ProgressBar:
 
     def start(self) -> None:
         """Show the bar if the command takes long."""
-        if self._progress is not None:
+        if not self._progress.disable:
             self._timer.start()
 
     def stop(self) -> None:
         with self._lock:
             self._is_open = False
             self._timer.cancel()
-            if self._progress is not None:
-                self._progress.stop()
+            self._progress.stop()
 
     def expect(self, pieces: int) -> None:
         """`pieces`: batches to stage, and to merge."""
-        if self._progress is not None and self._task is not None:
-            known = self._progress.tasks[0]
-            self._progress.update(self._task, total=(known.total or 0) + pieces)
+        self._progress.update(self._task, total=(self._progress.tasks[0].total or 0) + pieces)
 
-    def describe(self, activity: str) -> None:
-        """Say what runs now."""
-        if self._progress is not None and self._task is not None:
-            self._progress.update(self._task, description=f"{self._title}: {activity}")
-
-    def reach(self, part_count: int) -> None:
-        """So many more pieces have ended."""
-        if self._progress is not None and self._task is not None:
-            self._progress.update(self._task, completed=part_count)
+    def reach(self, part_count: int, activity: str) -> None:
+        """So many pieces have ended, and this runs now."""
+        self._progress.update(self._task, completed=part_count, description=f"{self._title}: {activity}")
 
     @contextmanager
     def make_room(self) -> Iterator[None]:
         """Hide the bar while a result is printed."""
         with self._lock:
-            is_shown = self._progress is not None and self._progress.live.is_started
-            if self._progress is not None and is_shown:
+            is_shown = self._progress.live.is_started
+            if is_shown:
                 self._progress.stop()
             yield
-            if self._progress is not None and is_shown:
+            if is_shown:
                 self._progress.start()
 
     def _show(self) -> None:
         with self._lock:
-            if self._is_open and self._progress is not None:
+            if self._is_open:
                 self._progress.start()
 
 
@@ -84,13 +85,11 @@ class WatchedEngine:
         self._started_stages: dict[tuple[str, int, str], None] = {}
 
     def run(self, job: Job) -> None:
-        self._show_batch("stage" if isinstance(job, StageJob) else "merge", job.batch, getattr(job, "table", ""))
+        verb = "stage" if isinstance(job, StageJob) else "merge"
+        table = getattr(job, "table", "")
+        self._started_stages[verb, job.batch, table] = None
+        self._bar.reach(len(self._started_stages) - 1, f"{verb} batch={job.batch} {table}".rstrip())
         self._engine.run(job)
-
-    def _show_batch(self, verb: str, batch: int, table: str) -> None:
-        self._started_stages[verb, batch, table] = None
-        self._bar.reach(len(self._started_stages) - 1)
-        self._bar.describe(" ".join(part for part in (f"{verb} batch={batch}", table) if part))
 
 
 @contextmanager
@@ -103,16 +102,3 @@ def show_progress(words: argparse.Namespace, title: str) -> Iterator[ProgressBar
         yield bar
     finally:
         bar.stop()
-
-
-def _build_progress(console: Console) -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-        redirect_stdout=False,  # results go where they are asked for
-        redirect_stderr=False,
-    )

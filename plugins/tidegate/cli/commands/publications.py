@@ -12,7 +12,6 @@ from tidegate.publications.publish import publish
 from tidegate.publications.republish import RepublishRequest, plan_republish
 from tidegate.publications.status import COUNT_NAMES, PublicationReading, read_publication_status
 from tidegate.settings import find_include_folder
-from tidegate.spec.publication import Publication
 from tidegate.wiring.publication import assemble_checked_publication, assemble_publication
 
 
@@ -37,21 +36,18 @@ def run_publish(words: argparse.Namespace) -> int:
 
 def read_statuses(name: str | None) -> list[PublicationReading]:
     """Of one publication or all; one that cannot tell says why."""
-    return [
-        _read_status(publication_name, load_result)
-        for publication_name, load_result in load_publications(find_include_folder())
-        if name in (None, publication_name)
-    ]
-
-
-def _read_status(name: str, load_result: Publication | ConfigurationError) -> PublicationReading:
-    try:
-        if isinstance(load_result, ConfigurationError):
-            raise load_result
-        session = assemble_publication(find_include_folder(), name, read_connection_from_env)
-        return PublicationReading(publication=name, status=read_publication_status(session))
-    except TidegateError as problem:
-        return PublicationReading(publication=name, error=str(problem))
+    readings = list[PublicationReading]()
+    for publication, load_result in load_publications(find_include_folder()):
+        if name not in (None, publication):
+            continue
+        try:
+            if isinstance(load_result, ConfigurationError):
+                raise load_result
+            session = assemble_publication(find_include_folder(), publication, read_connection_from_env)
+            readings.append(PublicationReading(publication=publication, status=read_publication_status(session)))
+        except TidegateError as problem:
+            readings.append(PublicationReading(publication=publication, error=str(problem)))
+    return readings
 
 
 def format_publication_reading(reading: PublicationReading) -> str:

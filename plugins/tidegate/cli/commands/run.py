@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
 from typing import Any
@@ -33,7 +32,15 @@ def run_run(words: argparse.Namespace) -> int:
     place = Place(include, read_connection_from_env, *files, words.merges_at_once)
     supervisor = Supervisor(place, words.name, shared)
     supervisor.check_names()
-    handlers = {number: signal.signal(number, _build_handler(stop)) for number in (signal.SIGTERM, signal.SIGINT)}
+
+    def handle_signal(_number: int, _frame: FrameType | None) -> None:
+        if stop.is_set():
+            os.write(2, b"stopped: what is published stands, and nothing is half published\n")
+            os._exit(STOPPED_AT_ONCE)  # threads that wait for Spark would hold up an orderly end
+        stop.set()
+        os.write(2, b"stopping: what runs now ends first; a second signal stops at once\n")
+
+    handlers = {number: signal.signal(number, handle_signal) for number in (signal.SIGTERM, signal.SIGINT)}
     names = ", ".join(words.name) or f"all of {format_path(include)}"
     print(f"running: {names}; Ctrl-C or SIGTERM ends it behind what runs then", file=sys.stderr)
     try:
@@ -42,17 +49,6 @@ def run_run(words: argparse.Namespace) -> int:
         for number, handler in handlers.items():
             signal.signal(number, handler)
     return 0
-
-
-def _build_handler(stop: threading.Event) -> Callable[[int, FrameType | None], None]:
-    def handle(_number: int, _frame: FrameType | None) -> None:
-        if stop.is_set():
-            os.write(2, b"stopped: what is published stands, and nothing is half published\n")
-            os._exit(STOPPED_AT_ONCE)  # threads that wait for Spark would hold up an orderly end
-        stop.set()
-        os.write(2, b"stopping: what runs now ends first; a second signal stops at once\n")
-
-    return handle
 
 
 class _Printer:
