@@ -8,6 +8,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -74,14 +75,11 @@ def _check_dags(session: Any, folder: Path) -> Iterator[Finding]:
 
 
 def has_dags(folder: Path) -> bool:
-    return any(_makes_dags(path) for path in folder.rglob("*.py") if path.is_file())
-
-
-def _makes_dags(file: Path) -> bool:
-    try:
-        return DAG_WORDS in file.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return False
+    for path in folder.rglob("*.py"):
+        with suppress(OSError):
+            if path.is_file() and DAG_WORDS in path.read_text(encoding="utf-8", errors="replace"):
+                return True
+    return False
 
 
 def _check_services(session: Any, limit_seconds: float, triggered: tuple[str, ...]) -> Iterator[Finding]:

@@ -22,25 +22,14 @@ def raise_airflow_errors() -> Iterator[None]:
     `NothingToDo` and `PublishedElsewhere` skip the task, `GiveUp` fails it without a retry, others are retried.
     """
     try:
-        with _record_failure_reason():
-            yield
+        yield
     except (NothingToDo, PublishedElsewhere) as reason:
         raise AirflowSkipException(str(reason)) from reason
-    except GiveUp as problem:
-        raise AirflowFailException(str(problem)) from problem
-    except TidegateError as passing:
-        raise AirflowException(str(passing)) from passing
-
-
-@contextmanager
-def _record_failure_reason() -> Iterator[None]:
-    try:
-        yield
-    except (NothingToDo, PublishedElsewhere):
-        raise
     except Exception as problem:
         push_failure_reason(describe_failure(problem))
-        raise
+        if not isinstance(problem, TidegateError):
+            raise
+        raise (AirflowFailException if isinstance(problem, GiveUp) else AirflowException)(str(problem)) from problem
 
 
 def describe_failure(problem: Exception) -> dict[str, Any]:

@@ -90,10 +90,6 @@ def run_plan(
         return plan(session, count_required(session.pipeline), scope=scope).shorten().to_dict()
 
 
-def read_queues(name: str, planned: Mapping[str, Any]) -> list[Data]:
-    return run_stage(name, planned)[0]
-
-
 def run_stage_ahead(
     name: str, planned: Mapping[str, Any], engine: Engine | None = None, watcher: TaskWatcher | None = None
 ) -> tuple[list[Data], list[Data], bool]:

@@ -45,7 +45,30 @@ def build_backfill_dag(pipeline: Pipeline) -> DAG:
         schedule=None,
         **build_dag_settings(pipeline.name, [pipeline], "backfill"),
     ) as dag:
-        _build_tasks(pipeline)
+
+        @task(task_id="plan", doc_md=task_docs.BACKFILL_PLAN, execution_timeout=SHORT_TIMEOUT, multiple_outputs=False)
+        def plan() -> list[dict[str, Any]]:
+            context = get_current_context()
+            proposal = plan_batches(pipeline.name, read_form_words(context))
+            for key in ("tables", "backfill"):  # beside the result: tasks can be mapped over a whole result only
+                context["ti"].xcom_push(key=key, value=proposal[key])
+            batches: list[dict[str, Any]] = proposal["batches"]
+            return batches
+
+        @task(task_id="clean_up", doc_md=task_docs.BACKFILL_CLEAN_UP, execution_timeout=SHORT_TIMEOUT)
+        def clean_up(backfill: dict[str, Any]) -> list[str]:
+            return drop_backfill_tables(pipeline.name, backfill)
+
+        batches: Any = plan()
+        backfill = batches["backfill"]
+        settings = {
+            **build_job_task_settings(pipeline, "batch", task_docs.BACKFILL_BATCH),
+            "max_active_tis_per_dagrun": 1,
+            "map_index_template": "{{ slice }}",
+            "outlets": [build_own_alias(pipeline)],
+        }
+        operator, arguments = choose_operator(pipeline, SliceOperator, "backfill", **settings)
+        operator.partial(backfill=backfill, **arguments).expand(given=batches) >> clean_up(backfill)
     dag.params = to_params_dict(_build_form(pipeline))
     return dag
 
@@ -91,26 +114,6 @@ def _build_form(pipeline: Pipeline) -> dict[str, Param]:
     }
 
 
-def _build_tasks(pipeline: Pipeline) -> None:
-    name: str = pipeline.name
-
-    @task(task_id="plan", doc_md=task_docs.BACKFILL_PLAN, execution_timeout=SHORT_TIMEOUT, multiple_outputs=False)
-    def plan() -> list[dict[str, Any]]:
-        context = get_current_context()
-        proposal = plan_batches(name, read_form_words(context))
-        for key in ("tables", "backfill"):  # beside the result: tasks can be mapped over a whole result only
-            context["ti"].xcom_push(key=key, value=proposal[key])
-        batches: list[dict[str, Any]] = proposal["batches"]
-        return batches
-
-    @task(task_id="clean_up", doc_md=task_docs.BACKFILL_CLEAN_UP, execution_timeout=SHORT_TIMEOUT)
-    def clean_up(backfill: dict[str, Any]) -> list[str]:
-        return drop_backfill_tables(name, backfill)
-
-    backfill_plan = plan()
-    _build_batch_task(pipeline, backfill_plan) >> clean_up(backfill_plan["backfill"])
-
-
 def plan_batches(name: str, form_words: dict[str, Any]) -> dict[str, Any]:
     with raise_airflow_errors():
         refuse_strange_words(form_words, FORM_WORDS)
@@ -130,14 +133,3 @@ def drop_backfill_tables(name: str, backfill: dict[str, Any] | None) -> list[str
     """Run clean_up; `GiveUp` if Airflow's database was cleaned since the plan."""
     require_result(backfill, "plan")
     return tasks.run_backfill_clean_up(name, backfill or {})
-
-
-def _build_batch_task(pipeline: Pipeline, backfill_plan: Any) -> Any:
-    settings = {
-        **build_job_task_settings(pipeline, "batch", task_docs.BACKFILL_BATCH),
-        "max_active_tis_per_dagrun": 1,
-        "map_index_template": "{{ slice }}",
-        "outlets": [build_own_alias(pipeline)],
-    }
-    operator, arguments = choose_operator(pipeline, SliceOperator, "backfill", **settings)
-    return operator.partial(backfill=backfill_plan["backfill"], **arguments).expand(given=backfill_plan)

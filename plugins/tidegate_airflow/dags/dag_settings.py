@@ -29,13 +29,18 @@ def build_dag_settings(name: str, members: Sequence[Pipeline], kind: str) -> dic
     """Return arguments of `DAG` for ``flush``, ``maintenance`` and so on. `name` is the pipeline's or the fleet's."""
     catalogs = sorted({table.catalog for member in members for table in member.entries})
     tags = [tag for member in members for tag in member.tags]
+    callbacks = build_failure_callbacks(name, members)
+    return {**build_plain_settings(kind, *catalogs, *tags), "on_failure_callback": callbacks}
+
+
+def build_plain_settings(*tags: str) -> dict[str, Any]:
+    """Return arguments of every `DAG`: those of no pipeline have no others."""
     return {
         "start_date": datetime(2024, 1, 1, tzinfo=UTC),
         "catchup": False,
         "max_active_runs": 1,
-        "on_failure_callback": build_failure_callbacks(name, members),
         "default_args": {"owner": "tidegate", **RETRY_ARGS},
-        "tags": list(dict.fromkeys(["tidegate", kind, *catalogs, *tags])),
+        "tags": list(dict.fromkeys(["tidegate", *tags])),
     }
 
 

@@ -59,7 +59,8 @@ class Taken:
 
 def find_members_at_work(context: Context, taken: Mapping[str, Taken]) -> tuple[set[str], dict[str, Taken]]:
     """Return the members that other runs work on; and what was taken, with what is over by now."""
-    others = {name: entry for name, entry in taken.items() if not entry.is_over and not _is_own(context, entry)}
+    own_id = context["dag_run"].run_id
+    others = {name: entry for name, entry in taken.items() if not entry.is_over and entry.run_id != own_id}
     runs = sorted({entry.run_id for entry in others.values()})
     if not runs:
         return set(), dict(taken)
@@ -75,18 +76,15 @@ def find_members_at_work(context: Context, taken: Mapping[str, Taken]) -> tuple[
     known = dict(taken)
     for run_id in runs:
         places = {name: entry.place for name, entry in others.items() if entry.run_id == run_id}
-        busy_names = _list_busy(places, all_states.get(run_id, {}), partial(_pull_compacted, context, run_id))
+        pull_compactions = partial(task_instance.xcom_pull, task_ids=SHARED_TASK, map_indexes=-1, run_id=run_id)
+        busy_names = _list_busy(places, all_states.get(run_id, {}), pull_compactions)
         at_work |= busy_names & places.keys()
         if not busy_names:
             known |= {name: Taken(run_id, place, others[name].at, is_over=True) for name, place in places.items()}
     return at_work, known
 
 
-def _is_own(context: Context, entry: Taken) -> bool:
-    return bool(entry.run_id == context["dag_run"].run_id)
-
-
-def _list_busy(places: Mapping[str, int], states: States, list_compacted: Callable[[], Sequence[str]]) -> set[str]:
+def _list_busy(places: Mapping[str, int], states: States, pull_compactions: Callable[[], Any]) -> set[str]:
     if not states:
         return set()
     unmerged = {name for name, place in places.items() if not _has_ended(states, ROW_TASK, place)}
@@ -96,18 +94,14 @@ def _list_busy(places: Mapping[str, int], states: States, list_compacted: Callab
         return set(places)
     if all(state in ENDED_STATES for task, state in states.items() if task.startswith(LAST_TASK)):
         return set()
-    return {name for number, name in enumerate(list_compacted()) if not _has_ended(states, LAST_TASK, number)}
+    compacted_names = [compaction["pipeline"] for compaction in pull_compactions() or []]
+    return {name for number, name in enumerate(compacted_names) if not _has_ended(states, LAST_TASK, number)}
 
 
 def _has_ended(states: States, task: str, place: int = -1) -> bool:
     # of a mapped task that is not expanded yet, the state of the whole counts
     whole = states.get(task, "removed")
     return (whole if place < 0 else states.get(f"{task}_{place}", whole)) in ENDED_STATES
-
-
-def _pull_compacted(context: Context, run_id: str) -> list[str]:
-    compactions = context["ti"].xcom_pull(task_ids=SHARED_TASK, map_indexes=-1, run_id=run_id)
-    return [compaction["pipeline"] for compaction in compactions or []]
 
 
 def read_taken_members(fleet: str, context: Context) -> dict[str, Taken]:
@@ -174,7 +168,8 @@ def plan_fleet(fleet: str) -> list[Data]:
         members = load_members(include, fleet)
         if not members:
             check_refused_members(include, fleet)
-        request = read_fleet_request(context, members, _read_planned_at(fleet, context), now)
+        planned_at = read_state(name_fleet(fleet), context, PLANNED_AT_KEY)
+        request = read_fleet_request(context, members, planned_at, now)
         at_work, taken = find_members_at_work(context, read_taken_members(fleet, context))
         if not request.params["dry_run"]:
             request = request.leave_out(at_work)
@@ -199,7 +194,9 @@ def plan_fleet(fleet: str) -> list[Data]:
         log.info("pipelines=%s are at work in another run, which goes on with them", ", ".join(look.at_work))
     context["ti"].xcom_push(key=LOOK_KEY, value=asdict(look))
     # last: a plan that is killed before is tried for all of them
-    _note_planned(fleet, context, request, members, now)
+    if request.self_timed_members:
+        kept = {name: at for name, at in planned_at.items() if name in members}
+        write_state(name_fleet(fleet), context, PLANNED_AT_KEY, kept | dict.fromkeys(request.self_timed_members, now))
     _note_taken(run, fleet, taken, [entry["pipeline"] for entry in entries])
     if not look.attended:
         _skip_others(context)
@@ -221,17 +218,6 @@ def _look_at(
     return looks
 
 
-def _read_planned_at(fleet: str, context: Context) -> Data:
-    return read_state(name_fleet(fleet), context, PLANNED_AT_KEY)
-
-
-def _note_planned(fleet: str, context: Context, request: FleetRequest, members: Collection[str], now: float) -> None:
-    if request.self_timed_members:
-        planned_at = {name: at for name, at in _read_planned_at(fleet, context).items() if name in members}
-        planned_at |= dict.fromkeys(request.self_timed_members, now)
-        write_state(name_fleet(fleet), context, PLANNED_AT_KEY, planned_at)
-
-
 def _note_taken(run: _Run, fleet: str, before: Mapping[str, Taken], names: Sequence[str]) -> None:
     run_id = run.context["dag_run"].run_id
     own = {name: Taken(run_id, place, run.now) for place, name in enumerate(names)}
@@ -241,9 +227,11 @@ def _note_taken(run: _Run, fleet: str, before: Mapping[str, Taken], names: Seque
         write_state(name_fleet(fleet), run.context, TAKEN_KEY, taken_data)
 
 
-def _build_entries(run: _Run, member: "OpenedMembers", looks: "Sequence[MemberLook]") -> tuple[list[Data], FleetLook]:
+def _build_entries(
+    run: _Run, fleet_members: "OpenedMembers", looks: "Sequence[MemberLook]"
+) -> tuple[list[Data], FleetLook]:
     look = FleetLook(looked=[look_of_member.name for look_of_member in looks], at=run.now)
-    session = {other_look.name: other_look.session for other_look in member.members}
+    sessions = {opened.name: opened.session for opened in fleet_members.members}
     entries = list[Data]()
     order = {name: place for place, name in enumerate(run.request.names)}
     for member_look in sorted(looks, key=lambda sorted_look: order[sorted_look.name]):
@@ -254,13 +242,9 @@ def _build_entries(run: _Run, member: "OpenedMembers", looks: "Sequence[MemberLo
             (look.postponed if is_unknown else look.idle).append(member_look.name)
             continue
         member_plan = member_look.plan.shorten().to_dict() if member_look.plan else None
-        entry = {
-            "pipeline": member_look.name,
-            "plan": member_plan,
-            "failure": None,
-            "max_records": run.request.max_records,
-        }
-        entries.append(run.hold_back(entry, session[member_look.name], look) if member_plan else entry)
+        max_records = run.request.max_records
+        entry = {"pipeline": member_look.name, "plan": member_plan, "failure": None, "max_records": max_records}
+        entries.append(run.hold_back(entry, sessions[member_look.name], look) if member_plan else entry)
     most = conf.getint("core", "max_map_length")
     entries, look.later = entries[:most], [entry["pipeline"] for entry in entries[most:]]
     idle_members = {name: member for name, member in run.members.items() if name not in run.at_work}

@@ -119,22 +119,20 @@ def call_next_run(fleet: str, context: Context, look: Data) -> list[str]:
     """Let the next run begin at once for the members that this one leaves behind; return them."""
     params = read_run_params(context)
     later = look.get("later", [])
-    behind = _list_behind(context) if params["until_current"] else []
+    behind = list[str]()
+    left = set[str]()
+    if params["until_current"]:
+        left = {result["pipeline"] for result in pull_mapped(context, "stage") if result.get("left")}
+    if left:
+        states = read_task_states(context)
+        behind = [
+            entry["pipeline"]
+            for number, entry in enumerate(pull_entries(context))
+            if entry["pipeline"] in left and states.get(f"merge_{number}") not in FAILED_STATES
+        ]
     if behind or later:
         emit_backlog_event(context, name_fleet(fleet), {**params, PICKED: [*later, *behind]})
     return [*later, *behind]
-
-
-def _list_behind(context: Context) -> list[str]:
-    behind_names = {result["pipeline"] for result in pull_mapped(context, "stage") if result.get("left")}
-    if not behind_names:
-        return []
-    states = read_task_states(context)
-    return [
-        entry["pipeline"]
-        for number, entry in enumerate(pull_entries(context))
-        if entry["pipeline"] in behind_names and states.get(f"merge_{number}") not in FAILED_STATES
-    ]
 
 
 def note_member_failures(context: Context, failures: Mapping[str, Exception]) -> None:
@@ -210,7 +208,9 @@ def finish_fleet_run(fleet: str) -> Data:
     keeper.memory.failed_beats = dict.fromkeys(beats.failures, keeper.now) | {
         name: at for name, at in keeper.memory.failed_beats.items() if name not in look["attended"]
     }
-    overtaken = _list_overtaken(fleet, context, look, keeper.now)
+    # a later run reports the outcome of members that it has taken
+    taken = {} if was_cleared(context) else read_taken_members(fleet, context)
+    overtaken = {name for name, entry in taken.items() if look.get("at", 0.0) < entry.at <= keeper.now}
     own_members = {name: member for name, member in members.items() if name not in overtaken}
     messages = _note_members(keeper, look, outcomes, own_members)
     messages += _note_freshness(keeper, beats.results, members)
@@ -234,14 +234,6 @@ def beat(session: Session) -> Data:
         "beat": {"group": session.pipeline.source.group, **result.to_dict()},
         "measured": tasks.measure_where_asked(session),
     }
-
-
-def _list_overtaken(fleet: str, context: Context, look: Data, now: float) -> set[str]:
-    # the later run reports their outcome
-    if was_cleared(context):
-        return set()
-    taken = read_taken_members(fleet, context)
-    return {name for name, entry in taken.items() if look.get("at", 0.0) < entry.at <= now}
 
 
 def _note_members(

@@ -48,39 +48,11 @@ from tidegate_airflow.operators.step import REFUSED_TABLES_KEY, UNREPORTED_KEY, 
 BEGUN_KEY = "begun_ms"
 
 
-def report_complete_periods(name: str, table: str, period: str, branch: str) -> list[str]:
-    """Add the keys of newly complete periods to the task's event; skipped if there is none.
-
-    Airflow stores the event together with the task's success, so a task that dies has reported nothing.
-    """
-    context = get_current_context()
-    asset = build_complete_asset(table, period, branch)
-    begun_ms, through_ms = tasks.run_complete(name, table)
-    last = find_last_reported_period(context, asset, Period(period))
-    keys = list_complete_periods(Period(period), last, _remember_begin(context, asset, begun_ms), through_ms)
-    # a skipped task makes no event
-    if not keys:
-        raise AirflowSkipException(f"pipeline={name} table={table}: no {period} has become complete")
-    context["outlet_events"][asset].extra = {"pipeline": name, "table": table, "valid_through_ms": through_ms}
-    context["outlet_events"][asset].add_partitions(keys)
-    return keys
-
-
 def find_last_reported_period(context: Context, asset: Any, period: Period) -> str | None:
     """Return the newest key of the last run that reported any; the events of one run have no order."""
     events = context["inlet_events"][asset].ascending(False).limit(MAX_PERIODS)
     # somebody may add an event by hand, with a key of another form or none
     return max((event.partition_key for event in events if is_key(period, event.partition_key)), default=None)
-
-
-def _remember_begin(context: Context, asset: Any, begun_ms: int) -> int:
-    # as the first run saw it, until there is a first event
-    store = context["asset_state_store"][asset]
-    known = store.get(BEGUN_KEY)
-    if known is None:
-        store.set(BEGUN_KEY, begun_ms)
-        return begun_ms
-    return int(known)
 
 
 COMPACT_TASK_ID = "compact"
@@ -105,7 +77,8 @@ def plan_merges(name: str) -> list[dict[str, Any]]:
     """Plan what is staged alone; return the queue of each table, at most as many as Airflow maps tasks over."""
     flush_plan = _plan_run(name, name, tuple(build_merge_form()), PlanScope.STAGED)
     get_current_context()["ti"].xcom_push(key=PLAN_KEY, value=flush_plan)
-    return limit_queues(tasks.read_queues(name, flush_plan), conf.getint("core", "max_map_length"))
+    queues, _ = tasks.run_stage(name, flush_plan)
+    return limit_queues(queues, conf.getint("core", "max_map_length"))
 
 
 def _plan_run(name: str, memory_name: str, known_words: Sequence[str], scope: PlanScope) -> dict[str, Any]:
@@ -130,17 +103,13 @@ def _plan_run(name: str, memory_name: str, known_words: Sequence[str], scope: Pl
     if words["dry_run"]:
         push(key="planned", value=flush_plan)
         raise AirflowSkipException("a dry run: the plan stands in the result `planned`; nothing was read or written")
-    return _hold_back(name, memory_name, context, flush_plan)
-
-
-def _hold_back(name: str, memory_name: str, context: Context, flush_plan: dict[str, Any]) -> dict[str, Any]:
     streak = read_memory(memory_name, context).streaks.get(name, FLUSH_KEY)
     if streak is None:
         return flush_plan
     now = time.time()
-    context["ti"].xcom_push(key=PLANNED_AT_KEY, value=now)
+    push(key=PLANNED_AT_KEY, value=now)
     held = hold_back(context, streak, flush_plan, lambda: tasks.read_inputs(name, streak.tables), now)
-    context["ti"].xcom_push(key=INPUTS_KEY, value=held.inputs)
+    push(key=INPUTS_KEY, value=held.inputs)
     if held.failure is not None:
         push_failure_reason(held.failure)
         raise AirflowFailException(held.failure["message"])
@@ -167,8 +136,28 @@ def clean_up_unless_dry(name: str) -> list[dict[str, Any]]:
 
 
 def report_complete_unless_dry(name: str, table: str, period: str, branch: str) -> list[str]:
-    _skip_if_dry(get_current_context())
-    return report_complete_periods(name, table, period, branch)
+    """Add the keys of newly complete periods to the task's event; skipped if there is none.
+
+    Airflow stores the event together with the task's success, so a task that dies has reported nothing.
+    """
+    context = get_current_context()
+    _skip_if_dry(context)
+    asset = build_complete_asset(table, period, branch)
+    begun_ms, through_ms = tasks.run_complete(name, table)
+    last = find_last_reported_period(context, asset, Period(period))
+    # as the first run saw it, until there is a first event
+    store = context["asset_state_store"][asset]
+    known_ms = store.get(BEGUN_KEY)
+    if known_ms is None:
+        store.set(BEGUN_KEY, begun_ms)
+    first_ms = begun_ms if known_ms is None else int(known_ms)
+    keys = list_complete_periods(Period(period), last, first_ms, through_ms)
+    # a skipped task makes no event
+    if not keys:
+        raise AirflowSkipException(f"pipeline={name} table={table}: no {period} has become complete")
+    context["outlet_events"][asset].extra = {"pipeline": name, "table": table, "valid_through_ms": through_ms}
+    context["outlet_events"][asset].add_partitions(keys)
+    return keys
 
 
 def finish_run(name: str) -> dict[str, Any]:
@@ -248,24 +237,21 @@ def _pull_plan(context: Context) -> dict[str, Any]:
     return planned or {"tables": [], "refused": [], "left": 0}
 
 
-def _pull_queues(context: Context) -> list[dict[str, Any]]:
-    queues = context["ti"].xcom_pull(task_ids="stage")
-    return (context["ti"].xcom_pull(task_ids="plan") if queues is None else queues) or []
-
-
 def _read_outcome(name: str, context: Context, message: str, states: Mapping[str, str]) -> PipelineOutcome:
     outcome = PipelineOutcome(name, messages=[message])
     planned = _pull_plan(context)
     failed_names = sorted(task for task, state in states.items() if state == "failed")
-    is_merge = any(task.startswith("merge") for task in failed_names)
-    queues = _pull_queues(context) if is_merge else []  # once: it may be a megabyte
+    queues: Any = None
+    if any(task.startswith("merge") for task in failed_names):  # once: it may be a megabyte
+        queues = context["ti"].xcom_pull(task_ids="stage")
+        queues = context["ti"].xcom_pull(task_ids="plan") if queues is None else queues
     for task in failed_names:
         base, _, index = task.rpartition("_")
         number = int(index) if base and index.isdigit() else None
         task_id = task if number is None else base
         tables = [batch["table"] for batch in planned["tables"]] if task_id == "stage" else []
         if task_id == "merge":
-            tables = [queue["table"] for queue in queues[number or 0 :][:1]]
+            tables = [queue["table"] for queue in (queues or [])[number or 0 :][:1]]
         outcome.failed_tasks.append(read_failed_task(context, task_id, number, tables))
     refused_by_stage = context["ti"].xcom_pull(task_ids="stage", key=REFUSED_TABLES_KEY) or []
     outcome.add_refusals(planned["refused"], refused_by_stage)
@@ -276,32 +262,28 @@ def _read_outcome(name: str, context: Context, message: str, states: Mapping[str
 
 
 def _describe_trouble(context: Context, states: Mapping[str, str]) -> list[str]:
+    messages = list[str]()
+    # those with a log first; or those that could not begin though none has failed
+    failed_tasks = sorted(task for task, state in states.items() if state == "failed")
+    blocked = sorted(task for task, state in states.items() if state == "upstream_failed")
+    if failed_tasks:
+        names = ", ".join([*failed_tasks, *blocked])
+        messages.append(f"tasks={names} failed in this run; see the log of the first one")
+    elif blocked:
+        messages.append(
+            f"tasks={', '.join(blocked)} could not begin: a task before them was marked by hand and left no result, or "
+            "Airflow's database was cleaned; clear that task with what follows it, or leave the work to the next run"
+        )
     refusals = [*_pull_plan(context)["refused"]]
     refusals += context["ti"].xcom_pull(task_ids="stage", key=REFUSED_TABLES_KEY) or []
-    return [
-        *_describe_failed_tasks(states),
-        *(f"table={refusal['table']} is refused, the others go on: {refusal['message']}" for refusal in refusals),
-    ]
+    messages += [f"table={refusal['table']} is refused, the others go on: {refusal['message']}" for refusal in refusals]
+    return messages
 
 
 def _call_for_rest(memory_name: str, context: Context) -> None:
     params = read_run_params(context)
     if _pull_plan(context)["left"] and params["until_current"]:
         emit_backlog_event(context, memory_name, params)
-
-
-def _describe_failed_tasks(states: Mapping[str, str]) -> list[str]:
-    # those with a log first; or those that could not begin though none has failed
-    failed_tasks = sorted(task for task, state in states.items() if state == "failed")
-    blocked = sorted(task for task, state in states.items() if state == "upstream_failed")
-    if failed_tasks:
-        return [f"tasks={', '.join([*failed_tasks, *blocked])} failed in this run; see the log of the first one"]
-    if blocked:
-        return [
-            f"tasks={', '.join(blocked)} could not begin: a task before them was marked by hand and left no result, or "
-            "Airflow's database was cleaned; clear that task with what follows it, or leave the work to the next run"
-        ]
-    return []
 
 
 def check_freshness(heard: dict[str, Any], name: str, target: int) -> float | None:

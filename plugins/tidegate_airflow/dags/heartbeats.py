@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import DAG, Context, get_current_context, task
@@ -16,7 +16,7 @@ from tidegate.spec.pipeline import Pipeline
 from tidegate_airflow.connections import resolve_connection
 from tidegate_airflow.dag_ids import HEARTBEATS_DAG_ID, list_dag_ids
 from tidegate_airflow.dags import task_docs
-from tidegate_airflow.dags.dag_settings import RETRY_ARGS
+from tidegate_airflow.dags.dag_settings import build_plain_settings
 from tidegate_airflow.errors import describe_failure, raise_airflow_errors, raise_joined
 
 Data = dict[str, Any]
@@ -34,12 +34,8 @@ def build_heartbeats_dag(pipelines: Mapping[str, Pipeline]) -> DAG:
         description="Heartbeats of pipelines that flush less often than they shall beat",
         doc_md=task_docs.HEARTBEATS,
         schedule=timedelta(seconds=seconds) if seconds else None,
-        start_date=datetime(2024, 1, 1, tzinfo=UTC),
-        catchup=False,
         is_paused_upon_creation=False,
-        max_active_runs=1,
-        default_args={"owner": "tidegate", **RETRY_ARGS},
-        tags=["tidegate", "heartbeat"],
+        **build_plain_settings("heartbeat"),
     ) as dag:
         task(task_id="heartbeat", doc_md=task_docs.HEARTBEATS, multiple_outputs=False)(send_heartbeats)()
     return dag

@@ -1,7 +1,7 @@
 """The maintenance DAG of one pipeline: one mapped task for each of its tables, beside the flushes."""
 
 import logging
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import DAG, get_current_context, task
@@ -12,10 +12,10 @@ from tidegate_airflow.connections import resolve_connection
 from tidegate_airflow.dag_ids import JANITOR_DAG_ID
 from tidegate_airflow.dags import task_docs
 from tidegate_airflow.dags.dag_settings import (
-    RETRY_ARGS,
     SHORT_TIMEOUT,
     build_dag_settings,
     build_job_task_settings,
+    build_plain_settings,
     choose_operator,
 )
 from tidegate_airflow.errors import raise_airflow_errors
@@ -32,27 +32,23 @@ def build_maintenance_dag(pipeline: Pipeline) -> DAG:
         schedule=timedelta(seconds=seconds) if seconds > 0 else None,
         **build_dag_settings(pipeline.name, [pipeline], "maintenance"),
     ) as dag:
-        tables = task(task_id="tables", execution_timeout=SHORT_TIMEOUT)(list_table_groups)
-        _build_maintain_task(pipeline, tables(pipeline.name))
+        tables = task(task_id="tables", execution_timeout=SHORT_TIMEOUT)(list_table_groups)(pipeline.name)
+        settings = {
+            **build_job_task_settings(pipeline, "maintain", task_docs.MAINTAIN),
+            "max_active_tis_per_dagrun": 1,  # one rewrite at a time leaves room for the flushes
+            "map_index_template": "{{ table }}",
+        }
+        submit, arguments = choose_operator(pipeline, None, "maintain", **settings)
+        if submit is not None:
+            submit.partial(**arguments).expand(given=tables)
+        else:
+
+            @task(**settings)
+            def maintain(name: Any) -> Any:
+                return maintain_tables(pipeline.name, name)
+
+            maintain.expand(name=tables)
     return dag
-
-
-def _build_maintain_task(pipeline: Pipeline, tables: Any) -> None:
-    settings = {
-        **build_job_task_settings(pipeline, "maintain", task_docs.MAINTAIN),
-        "max_active_tis_per_dagrun": 1,  # one rewrite at a time leaves room for the flushes
-        "map_index_template": "{{ table }}",
-    }
-    submit, arguments = choose_operator(pipeline, None, "maintain", **settings)
-    if submit is not None:
-        submit.partial(**arguments).expand(given=tables)
-        return
-
-    @task(**settings)
-    def maintain(name: Any) -> Any:
-        return maintain_tables(pipeline.name, name)
-
-    maintain.expand(name=tables)
 
 
 Data = dict[str, Any]
@@ -66,11 +62,7 @@ def build_janitor_dag() -> DAG:
         description="Reports what pipelines without a file have left behind",
         doc_md=task_docs.JANITOR,
         schedule=timedelta(days=1),
-        start_date=datetime(2024, 1, 1, tzinfo=UTC),
-        catchup=False,
-        max_active_runs=1,
-        default_args={"owner": "tidegate", **RETRY_ARGS},
-        tags=["tidegate", "maintenance"],
+        **build_plain_settings("maintenance"),
     ) as dag:
         task(task_id="leftovers", doc_md=task_docs.JANITOR)(report_leftovers)()
     return dag

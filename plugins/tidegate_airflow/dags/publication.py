@@ -1,6 +1,6 @@
 """The DAG of one publication: a single task, when its table was published, on an interval, or by hand."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import DAG, AssetAny
@@ -8,7 +8,7 @@ from tidegate.spec.publication import Publication
 
 from tidegate_airflow.assets import build_table_asset
 from tidegate_airflow.dags import task_docs
-from tidegate_airflow.dags.dag_settings import RETRY_ARGS, build_switch, build_text_field, choose_operator
+from tidegate_airflow.dags.dag_settings import build_plain_settings, build_switch, build_text_field, choose_operator
 from tidegate_airflow.operators.job import PublishOperator
 
 # Airflow looks at a pattern in programs' runs, too: a snapshot's id, or a time.
@@ -40,12 +40,8 @@ def build_publication_dag(publication: Publication) -> DAG:
         description=publication.description or f"{publication.table} to {', '.join(publication.topics)}",
         doc_md=task_docs.PUBLISH,
         schedule=_build_schedule(publication),
-        start_date=datetime(2024, 1, 1, tzinfo=UTC),
-        catchup=False,
-        max_active_runs=1,
         params=FORM_PARAMS,
-        default_args={"owner": "tidegate", **RETRY_ARGS},
-        tags=["tidegate", "publish", publication.catalog],
+        **build_plain_settings("publish", publication.catalog),
     ) as dag:
         pool = f"tidegate_{publication.catalog}"
         settings = {"task_id": "publish", "doc_md": task_docs.PUBLISH, "pool": pool}

@@ -4,7 +4,7 @@ import hashlib
 import importlib
 import json
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -40,12 +40,16 @@ class MissedCalls:
     def read(cls, name: str) -> "MissedCalls":
         variable = f"{DAG_ID_PREFIX}{name}{VARIABLE_SUFFIX}"
         try:
-            return cls(variable, _parse_calls(Variable.get(variable, default="{}")))
+            text = Variable.get(variable, default="{}")
         except Exception as fault:  # the first failed run is told all the same
             log.warning(
                 "variable=%s cannot be read; a call that fails is not made again: %s", variable, type(fault).__name__
             )
             return cls(variable, None)
+        try:
+            return cls(variable, {name: {**made} for name, made in json.loads(text).items()})
+        except (AttributeError, TypeError, ValueError):  # somebody has changed it into something else
+            return cls(variable)
 
     def includes(self, pipeline: str, notifier: Notifier) -> bool:
         """Whether the notifier was not called for the failure. Corrected arguments make it another notifier."""
@@ -84,14 +88,6 @@ class MissedCalls:
             )
 
 
-def _parse_calls(text: str) -> Calls:
-    # somebody may have changed it into something else
-    try:
-        return {name: {**made} for name, made in json.loads(text).items()}
-    except (AttributeError, TypeError, ValueError):
-        return {}
-
-
 def _identify(notifier: Notifier) -> str:
     digest = hashlib.sha256(json.dumps(notifier.kwargs, sort_keys=True, default=str).encode()).hexdigest()
     return f"{notifier.path} {digest[:8]}"
@@ -104,7 +100,9 @@ def build_failure_callbacks(name: str, members: Sequence[Pipeline]) -> list[Call
     is told to all. Classes of notifiers are imported at the call.
     """
     own = {pipeline.name: pipeline.on_failure for pipeline in members if pipeline.on_failure}
-    notifiers = {**own, NO_PIPELINE: _list_distinct(own.values())}
+    every = [notifier for entries in own.values() for notifier in entries]
+    distinct = [notifier for number, notifier in enumerate(every) if notifier not in every[:number]]
+    notifiers = {**own, NO_PIPELINE: distinct}
 
     def notify(context: Context) -> None:
         failures = _read_failures(context)
@@ -133,14 +131,6 @@ def _log_failed_call(notifier: Notifier) -> Iterator[None]:
         log.exception("on_failure.notifier=%s was not called; see the reason below", notifier.path)
 
 
-def _list_distinct(notifiers: Iterable[Sequence[Notifier]]) -> list[Notifier]:
-    distinct_notifiers = list[Notifier]()
-    for notifier in (notifier for entries in notifiers for notifier in entries):
-        if notifier not in distinct_notifiers:
-            distinct_notifiers.append(notifier)
-    return distinct_notifiers
-
-
 def _read_failures(context: Context) -> list[dict[str, Any]]:
     try:
         pull = context["ti"].xcom_pull
@@ -162,11 +152,7 @@ def notify_of_recovery(notifiers: tuple[Notifier, ...], context: Context, failur
 
 
 def _call_notifier(key: str, notifier: Notifier, context: Context, failure: dict[str, Any] | None) -> None:
-    seen: Any = {**context, FAILURE_KEY: failure}
-    _load_notifier(key, notifier.path)(**notifier.kwargs)(seen)
-
-
-def _load_notifier(key: str, path: str) -> Any:
+    path = notifier.path
     module, _, name = path.rpartition(".")
     try:
         notifier_class = getattr(importlib.import_module(module), name)
@@ -174,4 +160,5 @@ def _load_notifier(key: str, path: str) -> Any:
         raise ConfigurationError(f"{key}.notifier={path}: {fault}; install its provider, or correct it") from fault
     if not (isinstance(notifier_class, type) and issubclass(notifier_class, BaseNotifier)):
         raise ConfigurationError(f"{key}.notifier={path}: not a notifier of Airflow's; name a class of one")
-    return notifier_class
+    seen: Any = {**context, FAILURE_KEY: failure}
+    notifier_class(**notifier.kwargs)(seen)

@@ -96,7 +96,7 @@ def run_action(context: Context, pipeline: str, engine: Any = None) -> dict[str,
     from tidegate.actions.request import FORM_WORDS, check_unchanged, refuse_strange_words, refuse_unseen_repeat
 
     params = read_form_words(context)
-    by = _find_user(context)
+    by = str(context["dag_run"].triggering_user_name or "airflow")  # runs that a program starts are Airflow's own
     with raise_airflow_errors():
         refuse_strange_words(params, FORM_WORDS)
         progress = None if params["preview"] else read_action_progress(context)
@@ -189,11 +189,6 @@ class ChangedTables:
 
 
 FORM_STEPS = {"act": run_action, "replay": run_replay_form}  # what a DAG's form alone tells what to do
-
-
-def _find_user(context: Context) -> str:
-    # runs that a program starts are Airflow's own
-    return str(context["dag_run"].triggering_user_name or "airflow")
 
 
 def _push_preview(context: Context, preview: Mapping[str, Any]) -> None:

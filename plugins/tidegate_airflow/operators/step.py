@@ -181,27 +181,18 @@ def run_member_stage(context: Context, fleet: str, entry: Data, memory: Mapping[
     if entry["failure"]:
         push_failure_reason(entry["failure"])
         raise AirflowFailException(entry["failure"]["message"])
-    # one that could not be planned together with the others: its failure and its retries are its own
-    flush_plan = entry["plan"] or _plan_alone(context, entry, memory)
+    task_instance = context["ti"]
+    pull_own = partial(task_instance.xcom_pull, map_indexes=task_instance.map_index)
+    flush_plan = entry["plan"]
+    if not flush_plan and memory:  # the task went to wait behind its plan
+        flush_plan = dict(pull_own(key=MEMBER_PLAN_KEY))
+    elif not flush_plan:
+        # one that could not be planned together with the others: its failure and its retries are its own
+        flush_plan = tasks.run_plan(entry["pipeline"], entry["max_records"])
+        task_instance.xcom_push(key=MEMBER_PLAN_KEY, value=flush_plan)
     queues = run_stage_step(context, entry["pipeline"], flush_plan, memory)
-    return {"pipeline": entry["pipeline"], "queues": queues, "left": _count_left(context, flush_plan)}
-
-
-def _count_left(context: Context, flush_plan: Data) -> int:
-    if not flush_plan["left"] or flush_plan["refused"]:
-        return 0
-    task_instance = context["ti"]
-    refusals = task_instance.xcom_pull(key=REFUSED_TABLES_KEY, map_indexes=task_instance.map_index)
-    return 0 if refusals else int(flush_plan["left"])
-
-
-def _plan_alone(context: Context, entry: Data, memory: Mapping[str, Any]) -> Data:
-    task_instance = context["ti"]
-    if memory:  # the task went to wait behind its plan
-        return dict(task_instance.xcom_pull(key=MEMBER_PLAN_KEY, map_indexes=task_instance.map_index))
-    flush_plan = tasks.run_plan(entry["pipeline"], entry["max_records"])
-    task_instance.xcom_push(key=MEMBER_PLAN_KEY, value=flush_plan)
-    return flush_plan
+    has_refused = flush_plan["refused"] or (flush_plan["left"] and pull_own(key=REFUSED_TABLES_KEY))
+    return {"pipeline": entry["pipeline"], "queues": queues, "left": 0 if has_refused else int(flush_plan["left"])}
 
 
 class MergeWatcher(DeferringWatcher):
@@ -231,7 +222,11 @@ def run_member_merge(context: Context, fleet: str, stage_result: Data, memory: M
             )
             merge_report["published"].append(published_batch)
         except AirflowException as problem:
-            merge_report["failed"].append({"table": queue["table"], **_describe_problem(problem)})
+            is_passing = not isinstance(problem, AirflowFailException | AirflowSkipException)
+            kind = type(problem.__cause__ or problem).__name__
+            merge_report["failed"].append(
+                {"table": queue["table"], "message": str(problem), "kind": kind, "passing": is_passing}
+            )
     changed_tables = [*merge_report["published"], *merge_report["parts"]]
     if changed_tables and _list_own_failures(merge_report["failed"]):
         context["ti"].xcom_push(
@@ -241,11 +236,6 @@ def run_member_merge(context: Context, fleet: str, stage_result: Data, memory: M
     for published_batch in changed_tables:
         emit_asset_event(context, published_batch, fleet)
     return {"pipeline": stage_result["pipeline"], "tables": merge_report["published"]}
-
-
-def _describe_problem(problem: AirflowException) -> Data:
-    is_passing = not isinstance(problem, AirflowFailException | AirflowSkipException)
-    return {"message": str(problem), "kind": type(problem.__cause__ or problem).__name__, "passing": is_passing}
 
 
 def _list_own_failures(failures: list[Data]) -> list[Data]:

@@ -20,11 +20,6 @@ def describe_problem(problem: BaseException) -> str:
 
 def hide_secrets(text: str) -> str:
     """Hide log-ins in addresses, values of secret settings, and what Airflow knows as secret."""
-    masked_text = SECRET_SETTING_PATTERN.sub(rf"\1{SECRET_MASK}", mask_addresses(text))
-    return str(_redact_known_secrets(masked_text))
-
-
-def _redact_known_secrets(text: str) -> object:
     from airflow.sdk.log import redact
 
-    return redact(text)
+    return str(redact(SECRET_SETTING_PATTERN.sub(rf"\1{SECRET_MASK}", mask_addresses(text))))

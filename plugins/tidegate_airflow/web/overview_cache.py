@@ -78,7 +78,10 @@ class OverviewCache:
         """
         names = self._sources.list_names()
         with self._changed:
-            self._forget_others(names)
+            by_name: tuple[dict[str, Any], ...] = (self._rows, self._described, self._intervals, self._recent)
+            for known in (*by_name, self._answered, self._places):
+                for name in known.keys() - set(names):
+                    known.pop(name, None)
             now = time.monotonic()
             wanted_seconds = now if now - self._looked > IDLE_SECONDS else 0.0
             self._looked = now
@@ -92,12 +95,6 @@ class OverviewCache:
 
     def get_interval_seconds(self, name: str) -> int:
         return self._intervals.get(name, 0)
-
-    def _forget_others(self, names: list[str]) -> None:
-        by_name: tuple[dict[str, Any], ...] = (self._rows, self._described, self._intervals, self._recent)
-        for known in (*by_name, self._answered, self._places):
-            for name in known.keys() - set(names):
-                known.pop(name, None)
 
     def _get_row(self, name: str) -> PipelineRow:
         row: PipelineRow = self._rows.get(name, PipelineRow(pipeline=name))

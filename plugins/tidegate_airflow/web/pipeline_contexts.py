@@ -4,7 +4,6 @@ Each pipeline has its own destination, which knows its branches; pipelines share
 settings, secrets included, are equal.
 """
 
-import os
 import threading
 import time
 from dataclasses import dataclass
@@ -63,19 +62,18 @@ class PipelineContexts:
             self._failed &= set(names)
             self._opening = {place: lock for place, lock in self._opening.items() if lock.locked()}
             if not self._opening:  # what is being opened uses one that nobody used before
-                self._brokers = self._find_brokers_in_use()
+                contexts = [context for _, _, context in self._cached_contexts.values()]
+                in_use = {context.group[0] for context in contexts if isinstance(context, PipelineContext)}
+                self._brokers = {group: broker for group, broker in self._brokers.items() if group in in_use}
         return names
-
-    def _find_brokers_in_use(self) -> dict[Group, Broker]:
-        in_use = {
-            context.group[0] for _, _, context in self._cached_contexts.values() if isinstance(context, PipelineContext)
-        }
-        return {group: broker for group, broker in self._brokers.items() if group in in_use}
 
     def get_context(self, name: str) -> PipelineContext:
         entry = self._find_cached(name)
         if entry is None:
-            with self._find_opening(name):
+            place = self.find_place(name)
+            with self._lock:
+                opening = self._opening.setdefault(place, threading.Lock())
+            with opening:
                 entry = self._find_cached(name) or self._open_pipeline(name)
         if isinstance(entry[2], TidegateError):
             self.report_failure(name)
@@ -89,11 +87,6 @@ class PipelineContexts:
             return (name,)
         kafka = pipeline.source.kafka
         return (kafka if isinstance(kafka, str) else tuple(sorted(kafka.items())), pipeline.catalogs)
-
-    def _find_opening(self, name: str) -> threading.Lock:
-        place = self.find_place(name)
-        with self._lock:
-            return self._opening.setdefault(place, threading.Lock())
 
     def _open_pipeline(self, name: str) -> CachedContext:
         stamp = self._read_stamp(name)
@@ -157,11 +150,11 @@ class PipelineContexts:
 
 def read_file_stamp(*files: Path) -> Stamp:
     """Return a value that changes when one of the files does: time in nanoseconds and bytes, None for a missing one."""
-    return tuple((s.st_mtime_ns, s.st_size) if (s := _stat_file(file)) else None for file in files)
-
-
-def _stat_file(file: Path) -> os.stat_result | None:
-    try:
-        return file.stat()
-    except OSError:
-        return None
+    stamps: list[tuple[int, int] | None] = []
+    for file in files:
+        try:
+            status = file.stat()
+            stamps.append((status.st_mtime_ns, status.st_size))
+        except OSError:
+            stamps.append(None)
+    return tuple(stamps)

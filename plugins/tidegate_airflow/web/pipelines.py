@@ -62,19 +62,27 @@ class PartReader:
         wait(futures.values(), ANSWER_TIMEOUT_SECONDS)
         for future in futures.values():
             future.cancel()  # one that no thread has begun would be in the way of the next look
-        return {part: _get_result(future) for part, future in futures.items()}
+        parts: Data = {}
+        for part, future in futures.items():
+            if future.cancelled() or not future.done():
+                text = f"no answer within {ANSWER_TIMEOUT_SECONDS:.0f} s: brokers or catalog are slow or gone"
+                parts[part] = {"error": text}
+            else:
+                problem = future.exception()
+                parts[part] = {"error": describe_problem(problem)} if problem is not None else future.result()
+        return parts
 
     def _begin_reading(self, part: PartName, read: Callable[[], Any]) -> "Future[Any]":
+        def end_reading(_: "Future[Any]") -> None:
+            with self._lock:
+                self._readings.pop(part, None)
+
         with self._lock:
             if part not in self._readings:
                 future = self._readings[part] = self._workers.submit(read)
-                future.add_done_callback(lambda _: self._end_reading(part))
+                future.add_done_callback(end_reading)
                 return future
             return self._readings[part]
-
-    def _end_reading(self, part: PartName) -> None:
-        with self._lock:
-            self._readings.pop(part, None)
 
 
 class PipelinesView:
@@ -225,13 +233,6 @@ def list_worst_parts(row: PipelineRow) -> PipelineRow:
         own_tables = [table for table in tables if table["template"] is None]
         row = {**row, "tables": [*own_tables, *named_by_records[:MAX_LISTED_PARTS]]}
     return row
-
-
-def _get_result(future: "Future[Any]") -> Any:
-    if future.cancelled() or not future.done():
-        return {"error": f"no answer within {ANSWER_TIMEOUT_SECONDS:.0f} s: brokers or catalog are slow or gone"}
-    problem = future.exception()
-    return {"error": describe_problem(problem)} if problem is not None else future.result()
 
 
 def _compute_expiry(parts: Data) -> str | None:
