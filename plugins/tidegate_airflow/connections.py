@@ -28,20 +28,6 @@ def resolve_connection(conn_id: str) -> Connection | None:
             f"connection={conn_id}: Airflow's API server denies it to this task; give it to the task's team, or name "
             "another one"
         ) from None
-    return Connection(
-        id=conn_id,
-        conn_type=connection.conn_type,
-        host=connection.host,
-        port=connection.port,
-        login=connection.login,
-        password=connection.password,
-        schema=connection.schema,
-        extra=_read_extra(conn_id, connection),
-        hooks=AirflowHooks(conn_id),
-    )
-
-
-def _read_extra(conn_id: str, connection: Any) -> dict[str, Any]:
     # Airflow gives an empty object for what it cannot decode, and what is no object as it is
     try:
         extra = parse_extra(connection.extra)
@@ -50,14 +36,28 @@ def _read_extra(conn_id: str, connection: Any) -> dict[str, Any]:
             f'connection={conn_id}: its extra is no JSON object; correct it, like {{"security.protocol": "SSL"}}'
         ) from None
     connection.extra_dejson  # noqa: B018 (it hides the secrets in logs, each by its name)
-    return extra
+    return Connection(
+        id=conn_id,
+        conn_type=connection.conn_type,
+        host=connection.host,
+        port=connection.port,
+        login=connection.login,
+        password=connection.password,
+        schema=connection.schema,
+        extra=extra,
+        hooks=AirflowHooks(conn_id),
+    )
 
 
 def _require_missing(conn_id: str) -> None:
     from airflow.secrets.environment_variables import EnvironmentVariablesBackend
 
+    try:
+        from airflow.sdk.execution_time.supervisor import ensure_secrets_backend_loaded
+    except ImportError:  # not a part of Airflow's public interface
+        return
     # if one does not answer, Airflow asks the next, and says in the end that there is no such connection
-    for backend in _list_backends():
+    for backend in ensure_secrets_backend_loaded():
         try:
             is_found = _ask(backend, conn_id)
         except RetryLater:
@@ -72,14 +72,6 @@ def _require_missing(conn_id: str) -> None:
             ) from None
         if is_found:
             raise RetryLater(f"connection={conn_id}: Airflow did not return it at first; it is asked for again")
-
-
-def _list_backends() -> Iterator[Any]:
-    try:
-        from airflow.sdk.execution_time.supervisor import ensure_secrets_backend_loaded
-    except ImportError:  # not a part of Airflow's public interface
-        return
-    yield from ensure_secrets_backend_loaded()
 
 
 def _ask(backend: Any, conn_id: str) -> Any:

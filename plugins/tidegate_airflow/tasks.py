@@ -11,11 +11,14 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tidegate.adapters.open_clients import Watcher
-from tidegate.model.batch import PlanScope
+from tidegate.errors import TidegateError
+from tidegate.model.batch import Plan, PlanScope, StagedBatch
 from tidegate.ports.publication_session import PublicationSession
 from tidegate.ports.session import Engine, Session
+from tidegate.settings import find_include_folder
 from tidegate.spec.pipeline import Pipeline
 
+from tidegate_airflow.connections import resolve_connection
 from tidegate_airflow.errors import raise_airflow_errors, require_result
 
 if TYPE_CHECKING:
@@ -44,17 +47,13 @@ class TaskWatcher(Watcher, Protocol):
 def assemble_session(name: str, engine: Engine | None = None, watcher: Watcher | None = None) -> Session:
     """Open one pipeline with Airflow's connections; `watcher` is told of BigQuery's jobs."""
     from tidegate.adapters.open_clients import OpenClients
-    from tidegate.settings import find_include_folder
     from tidegate.wiring.pipeline import assemble_pipeline
-
-    from tidegate_airflow.connections import resolve_connection
 
     return assemble_pipeline(find_include_folder(), name, resolve_connection, engine, OpenClients(watcher))
 
 
 def read_pipeline(name: str) -> Pipeline:
     from tidegate.config.pipeline_file import load_pipeline
-    from tidegate.settings import find_include_folder
     from tidegate.wiring.pipeline import find_pipeline_file
 
     with raise_airflow_errors():
@@ -64,7 +63,6 @@ def read_pipeline(name: str) -> Pipeline:
 def read_inputs(name: str, tables: Iterable[str] = ()) -> str:
     """Return a digest of what a person would change to fix a failed run: files, and these tables, or all."""
     from tidegate.monitoring.failure_streak import digest_work_inputs
-    from tidegate.settings import find_include_folder
 
     return digest_work_inputs(assemble_session(name), find_include_folder(), tuple(tables))
 
@@ -95,7 +93,6 @@ def run_stage_ahead(
 ) -> tuple[list[Data], list[Data], bool]:
     """Stage beside the merges: return each table's batches, refused tables, and whether a merge is called for."""
     from tidegate.flush.two_clocks import find_waiting_tables, is_merge_called
-    from tidegate.model.batch import Plan
     from tidegate.table.template import expand_template
 
     queues, refused = run_stage(name, planned, engine, watcher)
@@ -128,7 +125,6 @@ def run_stage(
     from tidegate.flush.merge_queue import group_by_table
     from tidegate.flush.stage import stage_tables
     from tidegate.flush.staged import StageCheckpoint, wrap_with_checkpoint
-    from tidegate.model.batch import Plan
     from tidegate.monitoring.overview import to_stage_metrics
     from tidegate.table.queue import shorten_queue
 
@@ -160,7 +156,6 @@ def run_merge(
     `keep_part` gets the totals of what was published before a failure.
     """
     from tidegate.flush.merge_queue import MergeCheckpoint, merge_queue
-    from tidegate.model.batch import StagedBatch
     from tidegate.monitoring.overview import to_merge_metrics
 
     checkpoint = MergeCheckpoint.from_dict(watcher.payload if watcher else {}, time.time())
@@ -305,10 +300,7 @@ def run_replay(
 def run_publish(name: str, run_params: Mapping[str, Any], engine: Engine | None = None) -> Data:
     from tidegate.publications.publish import publish
     from tidegate.publications.republish import read_republish_request
-    from tidegate.settings import find_include_folder
     from tidegate.wiring.publication import assemble_publication
-
-    from tidegate_airflow.connections import resolve_connection
 
     with raise_airflow_errors():
         again = read_republish_request(run_params)
@@ -323,7 +315,6 @@ def run_publish(name: str, run_params: Mapping[str, Any], engine: Engine | None 
 
 def _measure_publication(session: PublicationSession) -> None:
     # a failure here must not hide the run's own
-    from tidegate.errors import TidegateError
     from tidegate.publications.status import read_publication_status, to_metrics
 
     if has_metrics_backend():

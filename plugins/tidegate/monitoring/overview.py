@@ -15,15 +15,13 @@ from tidegate.monitoring.reports import (
     StagingLag,
     TableOverview,
 )
-from tidegate.monitoring.runbook import find_page_of_problem
 from tidegate.monitoring.status import (
     Times,
     describe_partitions,
-    describe_staging,
+    describe_table,
     find_freshness,
     find_oldest_age,
     format_time_ms,
-    measure_lag_seconds,
     read_all_times,
     read_unknown_fields,
 )
@@ -65,21 +63,13 @@ def build_overview(progress: PipelineProgress) -> PipelineOverview:
 
 
 def _describe_table(session: Session, progress: TableProgress, times: Times) -> TableOverview:
-    ages = [measure_lag_seconds(session, part, times) for part in progress.iterate_next()]
     template = session.pipeline.template
     return {
-        "table": progress.table.name,
+        **describe_table(progress, times),
         "template": template.name if progress.table.naming is not None and template is not None else None,
-        "batch": progress.position.batch if progress.position else None,
-        "lag": progress.lag,
-        "lag_seconds": find_oldest_age(ages),
-        "staging": describe_staging(progress, times),
-        "valid_through": format_time_ms(progress.valid_through_ms),
         "open_batches": len(progress.queue),
         "max_pending": progress.table.max_pending,
-        "problem": progress.problem,
         "needs_person": isinstance(progress.error, GiveUp),
-        "runbook": find_page_of_problem(progress.problem),
     }
 
 

@@ -48,21 +48,26 @@ class PartitionStatus(PartitionOverview):
     committed: int | None
 
 
-class TableOverview(TypedDict):
+class TableLine(TypedDict):
     """A table in a line; `problem` says why it cannot go on, and the way out, `runbook` names the page about it."""
 
     table: str
-    template: str | None  # the entry of the file whose name records fill in
     batch: int | None
     lag: int
     lag_seconds: float | None
     staging: StagingLag | None
     valid_through: str | None
+    problem: str | None
+    runbook: str | None
+
+
+class TableOverview(TableLine):
+    """A table as the page lists it."""
+
+    template: str | None  # the entry of the file whose name records fill in
     open_batches: int
     max_pending: int
-    problem: str | None
     needs_person: bool  # no retry will fix it
-    runbook: str | None
 
 
 class ActionReport(TypedDict):
@@ -74,29 +79,21 @@ class ActionReport(TypedDict):
     details: str
 
 
-class TableStatus(TypedDict):
+class TableStatus(TableLine):
     """A table in full; `exists` and `rows` are None if unknown, `open_batches` are the numbers of staged ones.
 
     `position` is what is merged into it, `staged_to` what is staged, None if a flush does both.
     """
 
-    table: str
     mode: str
     exists: bool | None
-    batch: int | None
     position: Offsets | None
     snapshot_id: str | None
-    valid_through: str | None
     rows: int | None
-    lag: int
-    lag_seconds: float | None
     staged_to: Offsets | None
-    staging: StagingLag | None
     rolled_back: bool
     open_batches: list[int]
     actions: list[ActionReport]
-    problem: str | None
-    runbook: str | None
 
 
 class FlushSummary(TypedDict):
@@ -118,17 +115,17 @@ class FlushSummary(TypedDict):
     bytes_written: int | None
 
 
-class RecentActivity(TypedDict):
+class RecentActivity(TypedDict, total=False):
     """The last flush that had rows in it, and how many dead letters wait; each None if it cannot be read."""
 
     last_flush: FlushSummary | None
     dead_letters: int | None
 
 
-class PipelineOverview(FileDescription):
+class PipelineOverview(FileDescription, total=False):
     """A pipeline in a line; `starts_at`: how many offsets must wait before a flush starts."""
 
-    pipeline: str
+    pipeline: Required[str]
     lag: int
     lag_seconds: float | None
     staging: StagingLag | None
@@ -161,26 +158,14 @@ class ReadingColumns(TypedDict, total=False):
     next_run: str | None
 
 
-class PipelineRow(ReadingColumns, FileDescription, total=False):
-    """A pipeline as the page lists it.
+class PipelineRow(ReadingColumns, PipelineOverview, RecentActivity, total=False):
+    """A pipeline as the page lists it; what was not read yet is missing.
 
     `partition_count` and `table_count` are all of them; a long list has only some in `partitions` and `tables`.
     """
 
-    pipeline: Required[str]
-    lag: int
-    lag_seconds: float | None
-    staging: StagingLag | None
-    freshness: str | None
-    starts_at: int
-    open_batches: int
-    published_ms: int | None
-    tables: list[TableOverview]
-    partitions: list[PartitionOverview]
     partition_count: int
     table_count: int
-    last_flush: FlushSummary | None
-    dead_letters: int | None
     last_run: dict[str, Any] | None
 
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.model import resource_names
@@ -20,11 +20,12 @@ from tidegate.monitoring.reports import (
     PartitionStatus,
     PipelineStatus,
     StagingLag,
+    TableLine,
     TableStatus,
     UnknownFieldsReport,
 )
 from tidegate.monitoring.runbook import find_page_of_problem
-from tidegate.ports.destination import HistoryRow
+from tidegate.ports.destination import BatchCounts, HistoryRow
 from tidegate.ports.session import Session
 from tidegate.reprocess.backfill import read_applied_slices, read_open_backfills
 from tidegate.spec.time_text import format_utc, to_utc_datetime
@@ -58,7 +59,7 @@ def read_status(session: Session) -> PipelineStatus:
     session = progress.session
     pipeline = progress.session.pipeline
     times = read_all_times(progress)
-    tables = [_describe_table(session, table_progress, times) for table_progress in progress.tables]
+    tables = [_describe_table_in_full(session, table_progress, times) for table_progress in progress.tables]
     warnings = find_risks(progress)
     history = resource_names.name_control_table(pipeline)
     problems = list[str]()
@@ -124,7 +125,7 @@ def _describe_backfills(progress: PipelineProgress) -> list[BackfillStatus]:
     return rows
 
 
-def _describe_table(session: Session, progress: TableProgress, times: Times) -> TableStatus:
+def _describe_table_in_full(session: Session, progress: TableProgress, times: Times) -> TableStatus:
     position = progress.position
     state = progress.state
     name = progress.table.name
@@ -139,23 +140,32 @@ def _describe_table(session: Session, progress: TableProgress, times: Times) -> 
         problem = problem or str(reason)
     published_batch = position.batch if position else 0
     return {
-        "table": name,
+        **describe_table(progress, times),
         "mode": progress.table.mode,
         "exists": state is not None if progress.is_read else None,
-        "batch": position.batch if position else None,
         "position": position.offsets if position else None,
         "snapshot_id": str(state.snapshot_id) if state and state.snapshot_id else None,
-        "valid_through": format_time_ms(progress.valid_through_ms),
         "rows": rows,
-        "lag": progress.lag,
-        "lag_seconds": find_oldest_age([measure_lag_seconds(session, part, times) for part in progress.iterate_next()]),
         "staged_to": progress.staged_offsets if session.pipeline.stage.has_clock else None,
-        "staging": describe_staging(progress, times),
         "rolled_back": state.is_rolled_back if state else False,
         "open_batches": [s.batch for s in staged_batches if s.batch > published_batch],
         "actions": describe_actions(session, state),
         "problem": problem,
         "runbook": find_page_of_problem(problem),
+    }
+
+
+def describe_table(progress: TableProgress, times: Times) -> TableLine:
+    ages = [measure_lag_seconds(progress.session, part, times) for part in progress.iterate_next()]
+    return {
+        "table": progress.table.name,
+        "batch": progress.position.batch if progress.position else None,
+        "lag": progress.lag,
+        "lag_seconds": find_oldest_age(ages),
+        "staging": describe_staging(progress, times),
+        "valid_through": format_time_ms(progress.valid_through_ms),
+        "problem": progress.problem,
+        "runbook": find_page_of_problem(progress.problem),
     }
 
 
@@ -256,22 +266,15 @@ def _describe_dead_letters(session: Session) -> DeadLetterStatus:
 
 
 def format_batch(row: HistoryRow) -> BatchReport:
+    values: dict[str, Any] = {**row}
+    counts = {name: values[name] for name in BatchCounts.__annotations__}
     return {
         "batch": row["batch"],
         "table": row["table"],
         "span": row["span"],
         "stage_seconds": row["stage_seconds"],
         "gaps": row["span"] - row["read"],
-        "read": row["read"],
-        "staged": row["staged"],
-        "superseded": row["superseded"],
-        "filtered": row["filtered"],
-        "ignored": row["ignored"],
-        "dead_lettered": row["dead_lettered"],
-        "inserted": row["inserted"],
-        "updated": row["updated"],
-        "deleted": row["deleted"],
-        "seconds": row["seconds"],
+        **cast("BatchCounts", counts),
         **pick_cost_counts(row),
         "backfill": row.get("backfill"),
         "unknown_fields": _format_unknown_fields(row),

@@ -4,6 +4,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tidegate.lineage.dataset import Dataset, DatasetName, FieldSource, TaskLineage
+from tidegate.settings import find_include_folder
+
+from tidegate_airflow.connections import resolve_connection
 
 Topics = Mapping[str, Iterable[str]]  # of each table, those that it was read from
 
@@ -25,11 +28,8 @@ class ReportsLineage:
 
 
 def trace_flushed_tables(pipeline: str, topics: Topics) -> TaskLineage:
-    from tidegate.settings import find_include_folder
     from tidegate.wiring.lineage import trace_flush
     from tidegate.wiring.pipeline import assemble_pipeline
-
-    from tidegate_airflow.connections import resolve_connection
 
     include = find_include_folder()
     session = assemble_pipeline(include, pipeline, resolve_connection)
@@ -37,10 +37,7 @@ def trace_flushed_tables(pipeline: str, topics: Topics) -> TaskLineage:
 
 
 def trace_published_topics(publication: str) -> TaskLineage:
-    from tidegate.settings import find_include_folder
     from tidegate.wiring.lineage import trace_publication
-
-    from tidegate_airflow.connections import resolve_connection
 
     return trace_publication(find_include_folder(), publication, resolve_connection)
 

@@ -11,8 +11,10 @@ from airflow.sdk.exceptions import AirflowException
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.lineage.dataset import TaskLineage
 from tidegate.ports.session import Job
+from tidegate.settings import find_include_folder
 
 from tidegate_airflow import tasks
+from tidegate_airflow.connections import resolve_connection
 from tidegate_airflow.operators.action import FORM_STEPS
 from tidegate_airflow.operators.job import check_publish_words, maintain_tables, run_slice, trace_job
 from tidegate_airflow.operators.lineage import ReportsLineage
@@ -73,8 +75,6 @@ class SubmitOperator(ReportsLineage, SparkSubmitOperator):
         from tidegate.adapters.spark.target import require_submit_connection
         from tidegate.wiring.pipeline import list_local_jars
 
-        from tidegate_airflow.connections import resolve_connection
-
         require_submit_connection(self._conn_id, resolve_connection)
         for name in CONNECT_VARIABLES:
             os.environ.pop(name, None)
@@ -100,11 +100,8 @@ class SubmitOperator(ReportsLineage, SparkSubmitOperator):
     def _build_private_conf(self) -> dict[str, str]:
         from tidegate.config.pipeline_file import load_pipeline
         from tidegate.config.publication_file import load_publication
-        from tidegate.settings import find_include_folder
         from tidegate.wiring.pipeline import build_spark_conf, find_pipeline_file
         from tidegate.wiring.publication import build_publication_conf, find_publication_file
-
-        from tidegate_airflow.connections import resolve_connection
 
         include = find_include_folder()
         if self.verb == "publish":

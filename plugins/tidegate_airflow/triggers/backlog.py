@@ -12,6 +12,8 @@ from tidegate.monitoring.backlog import BacklogMonitor, MonitoredPipeline
 from tidegate.monitoring.failure_streak import is_worth_telling
 from tidegate.ports.broker import Broker
 
+from tidegate_airflow.connections import resolve_connection
+
 log = logging.getLogger(__name__)
 POLL_SECONDS = 1.0  # seconds between two looks: one small request to the brokers, whatever the number of pipelines
 RETRY_SECONDS = 15.0
@@ -45,6 +47,8 @@ class BacklogTrigger(BaseEventTrigger):
 
         Never ends: a fault is logged, and the connection is looked up anew after a while.
         """
+        from tidegate.adapters.kafka.broker import KafkaBroker
+
         key = _format_broker_key(kwargs["kafka"])
         lookout = BacklogMonitor(time.monotonic)
         broker: Broker | None = None
@@ -53,7 +57,7 @@ class BacklogTrigger(BaseEventTrigger):
             pause = POLL_SECONDS
             try:
                 if broker is None:
-                    broker = await asyncio.to_thread(_connect_broker, kwargs["kafka"])
+                    broker = await asyncio.to_thread(KafkaBroker.open, kwargs["kafka"], resolve_connection)
                 calls = await asyncio.to_thread(lookout.poll, broker, tuple(_monitored_pipelines.get(key, {}).values()))
                 for pipeline, reason in lookout.failures.items():
                     log.warning("backlog unknown: pipeline=%s: %s", pipeline, reason)
@@ -86,11 +90,3 @@ class BacklogTrigger(BaseEventTrigger):
 
 def _format_broker_key(kafka: str | dict[str, str]) -> str:
     return kafka if isinstance(kafka, str) else json.dumps(kafka, sort_keys=True)
-
-
-def _connect_broker(kafka: str | dict[str, str]) -> Broker:
-    from tidegate.adapters.kafka.broker import KafkaBroker
-
-    from tidegate_airflow.connections import resolve_connection
-
-    return KafkaBroker.open(kafka, resolve_connection)
