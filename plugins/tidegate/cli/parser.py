@@ -38,7 +38,6 @@ def complete_file_names(prefix: str, **_: Any) -> list[str]:
 
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
-JSON_HELP = "stable output for programs"
 MAX_COUNT = 1_000_000
 MAX_SECONDS = 86_400
 
@@ -63,7 +62,7 @@ def attach_completer(action: argparse.Action, complete: Callable[..., Iterable[s
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help=JSON_HELP)
+    parser.add_argument("--json", action="store_true", help="stable output for programs")
 
 
 def add_confirmation(parser: argparse.ArgumentParser) -> None:
@@ -172,7 +171,7 @@ def add_import(commands: Commands) -> None:
         "--write", action="store_true", help="write the files into the include folder; else they are printed"
     )
     parser.add_argument("--overwrite", action="store_true", help="with --write: replace the pipeline's file")
-    parser.add_argument("--json", action="store_true", help="stable output for programs")
+    add_json(parser)
 
 
 DESCRIPTION = """Samples a topic, recognises its format and writes a pipeline file that `validate` accepts. Nothing is
@@ -189,7 +188,11 @@ def add_init(commands: Commands) -> None:
     parser.add_argument("--to", metavar="TABLE", help="<catalog>.<namespace>.<table>, or <catalog>.<namespace>")
     text = "schema registry: connection id or address; default schema_registry_default, if there is one"
     parser.add_argument("--registry", metavar="PLACE", help=text)
-    parser.add_argument("--key", type=_split, default=[], metavar="FIELDS", help="key fields, with commas between them")
+
+    def split(text: str) -> list[str]:
+        return [name.strip() for name in text.split(",") if name.strip()]
+
+    parser.add_argument("--key", type=split, default=[], metavar="FIELDS", help="key fields, with commas between them")
     parser.add_argument("--name", help="the pipeline's name; default: the table's")
     limits = SampleLimits()
     text = f"most records to read of a topic; default {limits.records}"
@@ -199,12 +202,7 @@ def add_init(commands: Commands) -> None:
     parser.add_argument("--force", action="store_true", help="overwrite a file of that name")
     parser.add_argument("--print", action="store_true", help="print the file instead of writing it")
     parser.add_argument("--dry-run", action="store_true", help="show ten rows as a flush decodes them; write nothing")
-    parser.add_argument("--yes", action="store_true", help="do not ask")
-    parser.add_argument("--json", action="store_true", help="stable output for programs")
-
-
-def _split(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
+    add_confirmation(parser)
 
 
 PROBE_SECONDS = 15.0  # of one server, for `doctor`; those that answer take a tenth of it

@@ -167,17 +167,14 @@ class BacklogMonitor:
                 self._refresh_progress(broker, watch, ends)
             except TidegateError as reason:
                 self.failures[watch.pipeline] = str(reason)
-                self._postpone(progress, begin_seconds)
+                now = self._now()
+                took = PAUSE_FACTOR * (now - begin_seconds) if progress.failed else 0.0
+                pause = max(FIRST_PAUSE_SECONDS * 2 ** min(progress.failed, 10), took)
+                progress.rested_until = now + min(MAX_PAUSE_SECONDS, pause)
+                progress.failed = progress.failed + 1
                 return 0
             progress.failed = 0
         return _count_beyond(progress.published, ends)
-
-    def _postpone(self, progress: _PipelineProgress, begin_seconds: float) -> None:
-        now = self._now()
-        pause = FIRST_PAUSE_SECONDS * 2 ** min(progress.failed, 10)
-        pause = min(MAX_PAUSE_SECONDS, max(pause, PAUSE_FACTOR * (now - begin_seconds) if progress.failed else 0.0))
-        progress.rested_until = now + pause
-        progress.failed = progress.failed + 1
 
     def _refresh_progress(self, broker: Broker, watch: MonitoredPipeline, ends: Offsets) -> None:
         progress = self._progress_by_watch[watch]

@@ -3,7 +3,7 @@
 import hashlib
 import logging
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -278,10 +278,8 @@ def can_wait_by_table(failed_tasks: Collection[FailedTask]) -> bool:
     return bool(failed_tasks) and all(task.needs_person and task.tables for task in failed_tasks)
 
 
-FOLDERS_OF_OTHER_FILES = (
-    "pipelines",
-    "publications",
-)  # of include/: what lies there belongs to one pipeline or publication each
+# of include/: what lies there belongs to one pipeline or publication each
+FOLDERS_OF_OTHER_FILES = ("pipelines", "publications")
 
 
 def digest_work_inputs(session: Session, include: Path, tables: Collection[str] = ()) -> str:
@@ -291,20 +289,15 @@ def digest_work_inputs(session: Session, include: Path, tables: Collection[str] 
     """
     pipeline = session.pipeline
     digest = hashlib.sha256()
-    for file in sorted(_find_files(include, pipeline.name)):
-        digest.update(f"{file.relative_to(include)}\0".encode())
-        digest.update(hashlib.sha256(file.read_bytes()).digest())
+    for file in sorted(walk_files(include)):
+        parts = file.relative_to(include).parts
+        is_own = parts[0] not in FOLDERS_OF_OTHER_FILES or (parts[0] == "pipelines" and file.stem == pipeline.name)
+        if is_own and not any(part.startswith(".") for part in parts):
+            digest.update(f"{file.relative_to(include)}\0".encode())
+            digest.update(hashlib.sha256(file.read_bytes()).digest())
     for table in sorted(tables) or [table.name for table in pipeline.tables]:
         state = session.tables.read_state(table, pipeline.name)
         marks = None if state is None else sorted(state.marks.items())
         seen = state and (state.uuid, state.snapshot_id, state.columns, state.struct, state.position, marks)
         digest.update(repr(seen).encode())
     return digest.hexdigest()[:32]
-
-
-def _find_files(include: Path, pipeline: str) -> Iterator[Path]:
-    for file in walk_files(include):
-        parts = file.relative_to(include).parts
-        is_own = parts[0] not in FOLDERS_OF_OTHER_FILES or (parts[0] == "pipelines" and file.stem == pipeline)
-        if is_own and not any(part.startswith(".") for part in parts):
-            yield file

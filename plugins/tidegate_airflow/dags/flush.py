@@ -73,8 +73,14 @@ class _Flow:
 
     @property
     def backlog(self) -> Asset:
+        watchers = list[AssetWatcher]()
+        for member in self.members:
+            if member.merge.records_threshold > 0 and not member.stage.has_clock:
+                from tidegate_airflow.triggers.backlog import BacklogTrigger
+
+                trigger = BacklogTrigger(member.source.kafka, MonitoredPipeline.from_pipeline(member).to_dict())
+                watchers.append(AssetWatcher(name=build_backlog_asset(member.name).name, trigger=trigger))
         # the DAG names it so everywhere: Airflow takes the last one's watchers
-        watchers = [watcher for member in self.members for watcher in _build_watchers(member)]
         return build_backlog_asset(self.name, watchers)
 
 
@@ -319,15 +325,6 @@ def _build_schedule(flow: _Flow) -> Any:
     elif clock.seconds > 0:
         timetable = DeltaTriggerTimetable(timedelta(seconds=clock.seconds))
     return [flow.backlog] if timetable is None else AssetOrTimeSchedule(timetable=timetable, assets=[flow.backlog])
-
-
-def _build_watchers(pipeline: Pipeline) -> list[AssetWatcher]:
-    from tidegate_airflow.triggers.backlog import BacklogTrigger
-
-    if pipeline.merge.records_threshold <= 0 or pipeline.stage.has_clock:
-        return []
-    trigger = BacklogTrigger(pipeline.source.kafka, MonitoredPipeline.from_pipeline(pipeline).to_dict())
-    return [AssetWatcher(name=build_backlog_asset(pipeline.name).name, trigger=trigger)]
 
 
 def describe_schedule(pipeline: Pipeline) -> str:

@@ -35,11 +35,17 @@ FORM_PARAMS = {
 
 def build_publication_dag(publication: Publication) -> DAG:
     """Build the DAG ``tidegate_publish_<publication>``. Opens no connection and imports nothing heavy."""
+    schedule: Any = None
+    if publication.interval_seconds > 0:
+        schedule = timedelta(seconds=publication.interval_seconds)
+    elif publication.on_table_change:
+        assets = [build_table_asset(name) for name in (publication.table, *publication.joined_tables)]
+        schedule = AssetAny(*assets) if publication.joined_tables else assets
     with DAG(
         dag_id=f"tidegate_publish_{publication.name}",
         description=publication.description or f"{publication.table} to {', '.join(publication.topics)}",
         doc_md=task_docs.PUBLISH,
-        schedule=_build_schedule(publication),
+        schedule=schedule,
         params=FORM_PARAMS,
         **build_plain_settings("publish", publication.catalog),
     ) as dag:
@@ -53,12 +59,3 @@ def build_publication_dag(publication: Publication) -> DAG:
         else:
             PublishOperator(multiple_outputs=True, **arguments)
     return dag
-
-
-def _build_schedule(publication: Publication) -> Any:
-    if publication.interval_seconds > 0:
-        return timedelta(seconds=publication.interval_seconds)
-    if not publication.on_table_change:
-        return None
-    assets = [build_table_asset(name) for name in (publication.table, *publication.joined_tables)]
-    return AssetAny(*assets) if publication.joined_tables else assets

@@ -173,21 +173,17 @@ def hold_back(
     if is_asked_for or not streak.must_wait(inputs, now):
         return HeldPlan(planned, inputs)
     if streak.tables and any(batch["table"] not in streak.tables for batch in planned["tables"]):
-        return HeldPlan(_leave_out(planned, streak), inputs)
+        # not one whose merge failed: what is staged for it does not expire in Kafka
+        left_out = [batch["table"] for batch in planned["tables"] if batch["table"] in streak.unstaged_tables]
+        reasons = {table: task.message for task in streak.failed for table in task.tables}
+        waiting = [
+            {"table": table, "kind": WAITING, "message": _describe_wait(streak, reasons[table])} for table in left_out
+        ]
+        tables = [batch for batch in planned["tables"] if batch["table"] not in left_out]
+        return HeldPlan({**planned, "tables": tables, "refused": [*planned["refused"], *waiting]}, inputs)
     tasks_before = sorted({task.task for task in streak.failed})
     failure = {"error": WAITING, "message": _describe_wait(streak, streak.reason), "tasks": tasks_before}
     return HeldPlan(None, inputs, failure)
-
-
-def _leave_out(planned: Data, streak: FailureStreak) -> Data:
-    # not one whose merge failed: what is staged for it does not expire in Kafka
-    left_out = [batch["table"] for batch in planned["tables"] if batch["table"] in streak.unstaged_tables]
-    reasons = {table: task.message for task in streak.failed for table in task.tables}
-    waiting = [
-        {"table": table, "kind": WAITING, "message": _describe_wait(streak, reasons[table])} for table in left_out
-    ]
-    tables = [batch for batch in planned["tables"] if batch["table"] not in left_out]
-    return {**planned, "tables": tables, "refused": [*planned["refused"], *waiting]}
 
 
 def _describe_wait(streak: FailureStreak, reason: str) -> str:

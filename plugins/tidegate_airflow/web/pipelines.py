@@ -96,20 +96,18 @@ class PipelinesView:
 
     def get_overview(self, pipelines: list[str]) -> list[PipelineRow]:
         rows = self._watch.get_rows()
-        dags = self._read_statuses(pipelines)
-        overview = [self._to_row(rows[name], dags.get(name)) for name in pipelines if name in rows]
-        return sorted(overview, key=lambda row: (WORST_FIRST.index(row["state"]), row["pipeline"]))
-
-    def _read_statuses(self, pipelines: list[str]) -> dict[str, DagStatus]:
         fleets = {name: self.sources.get_fleet(name) for name in pipelines}
         own_dags = {name: list_dag_ids(name) for name, fleet in fleets.items() if fleet is None}
-        statuses = airflow_runs.read_dag_statuses([dags[kind] for dags in own_dags.values() for kind in CLOCKS])
+        dags = airflow_runs.read_dag_statuses([ids[kind] for ids in own_dags.values() for kind in CLOCKS])
+        statuses = {
+            name: airflow_runs.join_clocks(dags[ids["flush"]], dags.get(ids["stage"]))
+            for name, ids in own_dags.items()
+            if ids["flush"] in dags
+        }
         members = {name: format_fleet_dag_id(fleet) for name, fleet in fleets.items() if fleet is not None}
-        return {
-            name: airflow_runs.join_clocks(statuses[dags["flush"]], statuses.get(dags["stage"]))
-            for name, dags in own_dags.items()
-            if dags["flush"] in statuses
-        } | read_member_statuses(members)
+        statuses |= read_member_statuses(members)
+        overview = [self._to_row(rows[name], statuses.get(name)) for name in pipelines if name in rows]
+        return sorted(overview, key=lambda row: (WORST_FIRST.index(row["state"]), row["pipeline"]))
 
     def list_dag_ids(self, name: str) -> dict[str, str]:
         return list_dag_ids(name, self.sources.get_fleet(name))
@@ -158,7 +156,11 @@ class PipelinesView:
             "bad_record": lambda: self._read_bad_record(name, row["reason"]),
         }
         parts = self._parts.read_parts(f"{name} {sorted(dags)}", readers)  # shared by those who may read the same
-        parts["airflow"] |= {"offsets_expire": _compute_expiry(parts)}
+        last_heartbeat = parts["airflow"].get("last_heartbeat")
+        seconds = parts["group_retention"].get("seconds") or details.DEFAULT_GROUP_RETENTION_SECONDS
+        last_commit = None if last_heartbeat is None else datetime.fromisoformat(last_heartbeat)
+        expiry = None if last_commit is None else last_commit + timedelta(seconds=seconds)
+        parts["airflow"]["offsets_expire"] = format_moment(expiry)
         return {"pipeline": row, **parts}
 
     def _read_bad_record(self, name: str, reason: str) -> details.BadRecordFact | None:
@@ -233,16 +235,6 @@ def list_worst_parts(row: PipelineRow) -> PipelineRow:
         own_tables = [table for table in tables if table["template"] is None]
         row = {**row, "tables": [*own_tables, *named_by_records[:MAX_LISTED_PARTS]]}
     return row
-
-
-def _compute_expiry(parts: Data) -> str | None:
-    last_heartbeat = parts["airflow"].get("last_heartbeat")
-    seconds = parts["group_retention"].get("seconds")
-    if last_heartbeat is None:
-        return None
-    return format_moment(
-        datetime.fromisoformat(last_heartbeat) + timedelta(seconds=seconds or details.DEFAULT_GROUP_RETENTION_SECONDS)
-    )
 
 
 def format_now() -> str:

@@ -25,7 +25,15 @@ STANDS_ELSEWHERE = (PositionState.RUNNING, PositionState.PENDING, PositionState.
 def run_import(words: argparse.Namespace) -> int:
     """Translate, look where the sink stands, and print or write; 1 where the files could not be written."""
     include = find_include_folder()
-    choices = _read_choices(words)
+    choices = Choices(
+        name=words.name,
+        catalog=words.catalog,
+        kafka=words.kafka,
+        tables=tuple(words.table),
+        topics=tuple(words.topic),
+        key_fields=tuple(part.strip() for part in words.key.split(",") if part.strip()),
+        brokers=words.brokers,
+    )
     world = UnreachableWorld() if words.offline else SinkWorld(include, read_connection_from_env, _find_kafka(choices))
     translation = translate(_read_config(words), choices, world)
     draft = translation.draft
@@ -42,18 +50,6 @@ def run_import(words: argparse.Namespace) -> int:
         data["written"] = write_files(include, draft.name, data["file"], entry, overwrite=words.overwrite)
     print(json.dumps(data) if words.json else _format_answer(data, translation))
     return 0
-
-
-def _read_choices(words: argparse.Namespace) -> Choices:
-    return Choices(
-        name=words.name,
-        catalog=words.catalog,
-        kafka=words.kafka,
-        tables=tuple(words.table),
-        topics=tuple(words.topic),
-        key_fields=tuple(part.strip() for part in words.key.split(",") if part.strip()),
-        brokers=words.brokers,
-    )
 
 
 def _read_config(words: argparse.Namespace) -> ConnectorConfig:

@@ -200,16 +200,10 @@ def _build_table(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Tabl
         # numbers to the right, texts to the left; a name is folded and never cut
         table.add_column(column, justify="left" if is_text else "right", overflow="fold")
     for row in row_list:
-        table.add_row(*(_format_cell(cell) for cell in row))
+        texts = [Text("-", style="dim") if cell is None else cell for cell in row]
+        # digits alone: offsets are copied from here into other commands
+        table.add_row(*(cell if isinstance(cell, Text) else Text(make_printable(str(cell))) for cell in texts))
     return table
-
-
-def _format_cell(cell: Cell) -> Text:
-    if isinstance(cell, Text):
-        return cell
-    if cell is None:
-        return Text("-", style="dim")
-    return Text(make_printable(str(cell)))  # digits alone: offsets are copied from here into other commands
 
 
 def _format_lag(lag: int) -> Text:
