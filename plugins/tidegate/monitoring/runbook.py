@@ -3,7 +3,7 @@
 import re
 
 from tidegate.errors import find_kind
-from tidegate.monitoring.health import Health
+from tidegate.monitoring.health import Health, split_reason
 from tidegate.settings import find_product_folder
 
 NAME_PATTERN = re.compile(r"README|[a-z]+(-[a-z]+)*")
@@ -86,6 +86,13 @@ def find_page_of_state(state: str, reason: str) -> str | None:
     if state == Health.CATCHING_UP:
         return "behind"
     return find_page(reason) if state in (Health.STUCK, Health.FAILING) else None
+
+
+def describe_state(state: Health, reason: str, *, names_table: bool = False) -> dict[str, str | None]:
+    """Return what a row says of a state: the reason, its two parts, and the page about it."""
+    fact, advice = split_reason(reason, names_table=names_table)
+    page = find_page_of_state(state, reason)
+    return {"state": state, "reason": reason, "fact": fact, "advice": advice, "runbook": page}
 
 
 def read_page(name: str) -> str | None:

@@ -16,10 +16,9 @@ from tidegate.monitoring.health import (
     ScheduleState,
     describe_pipeline_state,
     find_bad_record,
-    split_reason,
 )
 from tidegate.monitoring.reports import PipelineRow
-from tidegate.monitoring.runbook import find_page_of_state
+from tidegate.monitoring.runbook import describe_state
 from tidegate.monitoring.status import format_moment
 from tidegate.ports.session import Session
 
@@ -119,22 +118,16 @@ class PipelinesView:
         state, reason = describe_pipeline_state(
             row, dag or ScheduleState(), self._watch.get_interval_seconds(row["pipeline"]), int(time.time() * 1000)
         )
-        schedule = {**describe_dag(dag), "last_run": dag.last if dag else None}
-        runbook = find_page_of_state(state, reason)
-        fleet = self.sources.get_fleet(row["pipeline"])  # also of a file that is wrong
-        fact, advice = split_reason(reason, names_table=len(row.get("tables", ())) > 1)
-        known = {
-            "state": state,
-            "reason": reason,
-            "fact": fact,
-            "advice": advice,
-            "runbook": runbook,
-            "fleet": fleet,
+        known: Data = {
+            **row,
+            **describe_state(state, reason, names_table=len(row.get("tables", ())) > 1),
+            "fleet": self.sources.get_fleet(row["pipeline"]),  # also of a file that is wrong
+            **describe_dag(dag),
+            "last_run": dag.last if dag else None,
         }
-        counts = (
-            {"partition_count": len(row["partitions"]), "table_count": len(row["tables"])} if "tables" in row else {}
-        )
-        return cast("PipelineRow", {**row, **known, **counts, **schedule})
+        if "tables" in row:
+            known |= {"partition_count": len(row["partitions"]), "table_count": len(row["tables"])}
+        return cast("PipelineRow", known)
 
     def get_pipeline(self, name: str, dags: Mapping[str, str]) -> Data | None:
         """Return everything about one pipeline, None if its file is gone; a part that fails holds its `error`.

@@ -9,9 +9,9 @@ from typing import Any, cast
 
 from tidegate.connections import Resolve
 from tidegate.errors import GiveUp
-from tidegate.monitoring.health import WORST_FIRST, ScheduleState, split_reason
+from tidegate.monitoring.health import WORST_FIRST, ScheduleState
 from tidegate.monitoring.reports import PublicationRow
-from tidegate.monitoring.runbook import find_page_of_state
+from tidegate.monitoring.runbook import describe_state
 from tidegate.ports.publication_session import PublicationSession
 from tidegate.publications.status import (
     PublicationReading,
@@ -154,21 +154,15 @@ def _to_id_text(number: int | None) -> str | None:
 
 def _to_row(reading: PublicationReading, dag: DagStatus | None) -> PublicationRow:
     state, reason = describe_publication_state(reading, dag or ScheduleState())
-    fact, advice = split_reason(reason)
-    unread_row: dict[str, Any] = {"publication": reading.publication, "read_at": None}
-    known = reading.status.to_dict() if reading.status else unread_row
+    known: dict[str, Any] = reading.status.to_dict() if reading.status else {"publication": reading.publication}
     numbers = {name: _to_id_text(known.get(name)) for name in ("published_snapshot_id", "table_snapshot_id")}
-    row = {
+    row: dict[str, Any] = {
         **known,
         "error": reading.error,
         "needs_person": reading.needs_person,
         "read_at": reading.read_at,
         **numbers,
-        "state": state,
-        "reason": reason,
-        "fact": fact,
-        "advice": advice,
-        "runbook": find_page_of_state(state, reason),
+        **describe_state(state, reason),
         **describe_dag(dag),
         "last_dag_run": dag.last if dag else None,
     }
