@@ -62,8 +62,7 @@ class _Flow:
     subject: str  # what the tasks get
     members: Sequence[Pipeline]
     clock: Clock  # when it runs
-    steps: Mapping[str, Callable[..., Any]]  # of the tasks of which a run has one each
-    docs: Mapping[str, str]
+    steps: Mapping[str, tuple[Callable[..., Any], str]]  # of the tasks of which a run has one each, with their texts
     calls_next: str  # the task that calls for the next run
     timeout: timedelta | None = None  # of commit_offsets and heartbeat; those of a fleet limit each member by itself
 
@@ -87,21 +86,17 @@ class _Flow:
 def build_flush_dag(pipeline: Pipeline) -> DAG:
     """Build the DAG ``tidegate_<pipeline>``; of merges alone, if staging has a clock of its own."""
     merges_alone = pipeline.stage.has_clock
+    plan_all = (flush_run.plan_as_requested, task_docs.PLAN)
+    plan_merges = (flush_run.plan_merges, task_docs.PLAN_MERGES)
     steps = {
-        "plan": flush_run.plan_merges if merges_alone else flush_run.plan_as_requested,
-        "commit_offsets": tasks.run_commit_offsets,
-        "clean_up": flush_run.clean_up_unless_dry,
-        "heartbeat": flush_run.finish_run,
-    }
-    docs = {
-        "plan": task_docs.PLAN_MERGES if merges_alone else task_docs.PLAN,
-        "commit_offsets": task_docs.COMMIT_OFFSETS,
-        "clean_up": task_docs.CLEAN_UP,
-        "heartbeat": task_docs.HEARTBEAT,
+        "plan": plan_merges if merges_alone else plan_all,
+        "commit_offsets": (tasks.run_commit_offsets, task_docs.COMMIT_OFFSETS),
+        "clean_up": (flush_run.clean_up_unless_dry, task_docs.CLEAN_UP),
+        "heartbeat": (flush_run.finish_run, task_docs.HEARTBEAT),
     }
     flow = _Flow(
         name=pipeline.name, subject=pipeline.name, members=[pipeline], clock=build_clock([pipeline]), steps=steps,
-        docs=docs, calls_next="heartbeat", timeout=SHORT_TIMEOUT,
+        calls_next="heartbeat", timeout=SHORT_TIMEOUT,
     )  # fmt: skip
     settings = _build_settings(flow, pipeline, "flush", describe_schedule(pipeline))
     tables = ", ".join(table.name for table in pipeline.entries)
@@ -137,11 +132,12 @@ def build_flush_dag(pipeline: Pipeline) -> DAG:
 
 def build_stage_dag(pipeline: Pipeline) -> DAG:
     """Build the DAG ``tidegate_<pipeline>_stage``, which stages beside the merges of the other one."""
+    plan_staging = (flush_run.plan_staging, task_docs.PLAN)
+    finish_staging = (flush_run.finish_staging, task_docs.FINISH)
     flow = _Flow(
         name=name_stage(pipeline.name), subject=pipeline.name, members=[pipeline],
         clock=Clock(pipeline.stage.interval_seconds or 0, pipeline.stage.cron),
-        steps={"plan": flush_run.plan_staging, "finish": flush_run.finish_staging},
-        docs={"plan": task_docs.PLAN, "finish": task_docs.FINISH}, calls_next="finish",
+        steps={"plan": plan_staging, "finish": finish_staging}, calls_next="finish",
     )  # fmt: skip
     clock = describe_clock(flow.clock)
     memory: dict[str, Any] = {"inlets": [flow.backlog], **ONE_IN_ALL_RUNS}
@@ -176,19 +172,13 @@ def build_fleet_dag(fleet: str, members: Sequence[Pipeline]) -> DAG:
     from tidegate_airflow.dags import fleet_plan, fleet_run
 
     steps = {
-        "plan": fleet_plan.plan_fleet,
-        "commit_offsets": fleet_run.commit_offsets_of_members,
-        "clean_up": fleet_run.clean_up_members,
-        "heartbeat": fleet_run.finish_fleet_run,
-    }
-    docs = {
-        "plan": task_docs.FLEET_PLAN,
-        "commit_offsets": task_docs.FLEET_COMMIT_OFFSETS,
-        "clean_up": task_docs.FLEET_CLEAN_UP,
-        "heartbeat": task_docs.FLEET_HEARTBEAT,
+        "plan": (fleet_plan.plan_fleet, task_docs.FLEET_PLAN),
+        "commit_offsets": (fleet_run.commit_offsets_of_members, task_docs.FLEET_COMMIT_OFFSETS),
+        "clean_up": (fleet_run.clean_up_members, task_docs.FLEET_CLEAN_UP),
+        "heartbeat": (fleet_run.finish_fleet_run, task_docs.FLEET_HEARTBEAT),
     }
     flow = _Flow(
-        name=name_fleet(fleet), subject=fleet, members=members, clock=build_clock(members), steps=steps, docs=docs,
+        name=name_fleet(fleet), subject=fleet, members=members, clock=build_clock(members), steps=steps,
         calls_next="clean_up",
     )  # fmt: skip
     names = [member.name for member in members]
@@ -248,9 +238,10 @@ def _build_tasks(flow: _Flow, build_rows: Callable[[Any], Any], build_behind: Ca
 
 
 def _build_task(flow: _Flow, task_id: str, **settings: Any) -> Any:
-    settings = {"doc_md": flow.docs[task_id], "multiple_outputs": False, **settings}
+    step, doc = flow.steps[task_id]
+    settings = {"doc_md": doc, "multiple_outputs": False, **settings}
     outlets = [*settings.pop("outlets", []), *([build_backlog_alias(flow.name)] if task_id == flow.calls_next else [])]
-    return task(task_id=task_id, outlets=outlets, **settings)(flow.steps[task_id])(flow.subject)
+    return task(task_id=task_id, outlets=outlets, **settings)(step)(flow.subject)
 
 
 def _build_stage_task(pipeline: Pipeline, flush_plan: Any, verb: str = "stage", **more_settings: Any) -> Any:
