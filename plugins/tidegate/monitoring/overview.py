@@ -18,7 +18,7 @@ from tidegate.monitoring.reports import (
 from tidegate.monitoring.status import (
     Times,
     describe_partitions,
-    describe_table,
+    describe_table_line,
     find_freshness,
     find_oldest_age,
     format_time_ms,
@@ -65,7 +65,7 @@ def build_overview(progress: PipelineProgress) -> PipelineOverview:
 def _describe_table(session: Session, progress: TableProgress, times: Times) -> TableOverview:
     template = session.pipeline.template
     return {
-        **describe_table(progress, times),
+        **describe_table_line(progress, times),
         "template": template.name if progress.table.naming is not None and template is not None else None,
         "open_batches": len(progress.queue),
         "max_pending": progress.table.max_pending,

@@ -59,7 +59,7 @@ def read_status(session: Session) -> PipelineStatus:
     session = progress.session
     pipeline = progress.session.pipeline
     times = read_all_times(progress)
-    tables = [_describe_table_in_full(session, table_progress, times) for table_progress in progress.tables]
+    tables = [_describe_table(session, table_progress, times) for table_progress in progress.tables]
     warnings = find_risks(progress)
     history = resource_names.name_control_table(pipeline)
     problems = list[str]()
@@ -125,7 +125,7 @@ def _describe_backfills(progress: PipelineProgress) -> list[BackfillStatus]:
     return rows
 
 
-def _describe_table_in_full(session: Session, progress: TableProgress, times: Times) -> TableStatus:
+def _describe_table(session: Session, progress: TableProgress, times: Times) -> TableStatus:
     position = progress.position
     state = progress.state
     name = progress.table.name
@@ -140,7 +140,7 @@ def _describe_table_in_full(session: Session, progress: TableProgress, times: Ti
         problem = problem or str(reason)
     published_batch = position.batch if position else 0
     return {
-        **describe_table(progress, times),
+        **describe_table_line(progress, times),
         "mode": progress.table.mode,
         "exists": state is not None if progress.is_read else None,
         "position": position.offsets if position else None,
@@ -155,7 +155,7 @@ def _describe_table_in_full(session: Session, progress: TableProgress, times: Ti
     }
 
 
-def describe_table(progress: TableProgress, times: Times) -> TableLine:
+def describe_table_line(progress: TableProgress, times: Times) -> TableLine:
     ages = [measure_lag_seconds(progress.session, part, times) for part in progress.iterate_next()]
     return {
         "table": progress.table.name,
