@@ -71,7 +71,6 @@ def name_command(text: str) -> str:
 
 
 def format_problem(problem: TidegateError) -> str:
-    """The problem that ended a command."""
     text = make_printable(name_command(str(problem)))
     return RETRY_PROMISE.sub("run the command again", text) if isinstance(problem, RetryLater) else text
 
@@ -83,7 +82,6 @@ def format_runbook_page(problem: TidegateError) -> str | None:
 
 
 def format_interruption(words: argparse.Namespace) -> str:
-    """What stands after Ctrl-C, and what comes next."""
     if words.command in ("flush", "stage", "merge"):
         return (
             f"pipeline={words.pipeline}: interrupted: batches that are published stand, and nothing is half published; "
@@ -151,7 +149,6 @@ def format_action(table: str, action: ActionReport) -> str:
 
 
 def format_newest_dead_letter(status: PipelineStatus, newest: dict[str, Any]) -> str:
-    """How many dead letters wait, and the newest of them."""
     place = f"{newest['topic']} {newest['partition']} {newest['offset']}"
     return f"dead letters: {status['dead_letters']}, the newest at {place}: {make_line_printable(newest['message'])}"
 

@@ -299,7 +299,6 @@ def add_progress(commands: Commands) -> None:
 
 
 def add_live_view(commands: Commands) -> None:
-    """``live-view``."""
     text = "print the query of a table together with what is staged for it, as the next merge would fold it"
     parser = add_command(commands, "live-view", text)
     add_name(parser)

@@ -12,7 +12,6 @@ from tidegate.reprocess.backfill_plan import ProposedBackfill, parse_request, pr
 
 
 def run_backfill(words: argparse.Namespace) -> int:
-    """Exit code 0, or an error."""
     if (words.from_time is None) != (words.to_time is None):
         words.usage_error("--from and --to belong together")
     if words.abandon and (words.dry_run or words.table):

@@ -138,7 +138,6 @@ def ask(question: str, default: str, check: Callable[[str], bool] = bool) -> str
 
 
 def ask_topics(kafka: KafkaPlace, resolve: Resolve) -> tuple[str, ...]:
-    """Let a person choose from a list."""
     names = list_topics(kafka, resolve)
     more = f" and {len(names) - MAX_SHOWN_TOPICS} more" if len(names) > MAX_SHOWN_TOPICS else ""
     print(f"topics: {', '.join(names[:MAX_SHOWN_TOPICS])}{more}", file=sys.stderr)
@@ -200,7 +199,6 @@ def to_word(topic: str) -> str:
 
 
 def suggest_name(table: str) -> str:
-    """From its table."""
     word = re.sub(r"[^a-z0-9_-]", "_", table.rpartition(".")[2].lower()).lstrip("0123456789_-")
     return word[:NAME_LENGTH] or "pipeline"
 

@@ -180,7 +180,11 @@ def run_jars(words: argparse.Namespace) -> int:
     """Fetch what is missing and verify all; exit code 0 where the folder holds exactly what is locked."""
     source = words.source or find_product_folder() / "local" / "jars" / "spark"
     if words.write_lock:
-        write_lock(source)
+        with tempfile.TemporaryDirectory(prefix="tidegate-jars-") as temporary:
+            download_jars(source / POM, Path(temporary))
+            digests = hash_jars(Path(temporary))
+        lines = [f"{digest}  {place}\n" for place, digest in sorted(digests.items())]
+        (source / LOCK).write_text(LOCK_HEADER + "".join(lines), encoding="utf-8")
         return 0
     folder = (words.into or find_jars_folder()).expanduser().resolve()
     locked_jars = read_lock(source / LOCK)
@@ -209,15 +213,6 @@ def read_lock(path: Path) -> dict[str, str]:
         return {place: digest for digest, place in lines}
     except (OSError, ValueError) as fault:
         raise ConfigurationError(f"file={path}: not a list of checksums: {fault}; restore it, or: make lock") from fault
-
-
-def write_lock(source: Path) -> None:
-    """Lock what Maven resolves now."""
-    with tempfile.TemporaryDirectory(prefix="tidegate-jars-") as temporary:
-        download_jars(source / POM, Path(temporary))
-        digests = hash_jars(Path(temporary))
-    lines = [f"{digest}  {place}\n" for place, digest in sorted(digests.items())]
-    (source / LOCK).write_text(LOCK_HEADER + "".join(lines), encoding="utf-8")
 
 
 def fetch_jars(source: Path, locked_jars: Mapping[str, str], folder: Path) -> None:
@@ -284,7 +279,6 @@ def compare_jars(installed: Mapping[str, str], locked_jars: Mapping[str, str]) -
 
 
 def run_completion(words: argparse.Namespace) -> int:
-    """Print what a shell runs at its start."""
     from argcomplete.shell_integration import shellcode
 
     print(shellcode(["tidegate"], shell=words.shell))
