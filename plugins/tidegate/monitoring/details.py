@@ -168,18 +168,6 @@ def read_batch_history(session: Session, limit: int) -> PastBatches:
 
 def read_storage(session: Session) -> list[TableStorage | UnknownStorage]:
     session = expand_template(session)
-    kinds = _classify_tables(session)
-    storage = list[TableStorage | UnknownStorage]()
-    for name in list_maintained_tables(session):
-        kind, destination = kinds.get(name, ("other", None))
-        try:
-            storage.append(_describe_storage(session, name, kind, destination))
-        except (GiveUp, RetryLater) as reason:  # a table that cannot be read must not hide the others
-            storage.append({"table": name, "kind": kind, "staged": [], "error": str(reason)})
-    return storage
-
-
-def _classify_tables(session: Session) -> dict[str, tuple[str, str | None]]:
     pipeline = session.pipeline
     kinds: dict[str, tuple[str, str | None]] = {
         resource_names.name_dead_letter_table(pipeline): ("dead letters", None),
@@ -189,7 +177,14 @@ def _classify_tables(session: Session) -> dict[str, tuple[str, str | None]]:
         kinds[table.name] = ("destination", None)
         kinds[resource_names.name_intermediate_table(pipeline, table)] = ("staged", table.name)
         kinds[resource_names.name_deletes_table(table)] = ("remembered deletes", None)
-    return kinds
+    storage = list[TableStorage | UnknownStorage]()
+    for name in list_maintained_tables(session):
+        kind, destination = kinds.get(name, ("other", None))
+        try:
+            storage.append(_describe_storage(session, name, kind, destination))
+        except (GiveUp, RetryLater) as reason:  # a table that cannot be read must not hide the others
+            storage.append({"table": name, "kind": kind, "staged": [], "error": str(reason)})
+    return storage
 
 
 def _describe_storage(session: Session, name: str, kind: str, destination: str | None) -> TableStorage:

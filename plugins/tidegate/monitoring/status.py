@@ -65,6 +65,14 @@ def read_status(session: Session) -> PipelineStatus:
     problems = list[str]()
     rows = _read_part(lambda: session.history.read_history(history, MAX_BATCHES), problems)
     batches = [format_batch(row) for row in rows or ()]
+    newest_batches = dict[str, BatchReport]()
+    for batch in batches:  # the newest come first
+        newest_batches.setdefault(batch["table"], batch)
+    unknown_fields = [
+        f"pipeline={pipeline.name} table={table} batch={batch['batch']}: {batch['unknown_fields']['message']}"
+        for table, batch in newest_batches.items()
+        if batch["unknown_fields"] is not None
+    ]
     backfills = _read_part(lambda: _describe_backfills(progress), problems)
     dead_letters = _read_part(lambda: _describe_dead_letters(session), problems)
     return {
@@ -78,20 +86,8 @@ def read_status(session: Session) -> PipelineStatus:
         "batches": batches,
         "backfills": backfills or [],
         **(dead_letters or UNKNOWN_DEAD_LETTERS),
-        "warnings": [*warnings, *_list_unknown_fields(pipeline.name, batches), *problems],
+        "warnings": [*warnings, *unknown_fields, *problems],
     }
-
-
-def _list_unknown_fields(pipeline: str, batches: Iterable[BatchReport]) -> list[str]:
-    """One sentence for each table whose newest batch has fields that no column holds; `batches` come newest first."""
-    newest_batches = dict[str, BatchReport]()
-    for batch in batches:
-        newest_batches.setdefault(batch["table"], batch)
-    return [
-        f"pipeline={pipeline} table={table} batch={batch['batch']}: {batch['unknown_fields']['message']}"
-        for table, batch in newest_batches.items()
-        if batch["unknown_fields"] is not None
-    ]
 
 
 def find_freshness(valid_through: Iterable[Moment | None]) -> Moment | None:

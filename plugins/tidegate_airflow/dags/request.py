@@ -123,7 +123,12 @@ def read_fleet_request(
         own_time = {*new, *(name for name in due_names if keeps_own_time(members[name], clock))}
         return FleetRequest(due_names, params, self_timed_members=tuple(sorted(own_time)))
     if kind == "asset_triggered":
-        called_names = dict.fromkeys(_list_called(context))  # who waits for a place since the run before comes first
+        called_names: dict[str, None] = {}  # who waits for a place since the run before comes first
+        for events in dict(context.get("triggering_asset_events") or {}).values():
+            for event in events:
+                extra = event.extra or {}
+                called_names |= dict.fromkeys(extra.get("asked", {}).get(PICKED, []))
+                called_names |= {payload["pipeline"]: None} if isinstance(payload := extra.get("payload"), dict) else {}
         return FleetRequest(tuple(name for name in called_names or members if name in members), params)
     picked_names = set(context["params"][PICKED])
     unknown = sorted(picked_names - members.keys())
@@ -133,13 +138,3 @@ def read_fleet_request(
             f"{', '.join(members) or 'none'}"
         )
     return FleetRequest(tuple(name for name in members if name in picked_names or not picked_names), params)
-
-
-def _list_called(context: Context) -> list[str]:
-    called_names: list[str] = []
-    for events in dict(context.get("triggering_asset_events") or {}).values():
-        for event in events:
-            extra = event.extra or {}
-            called_names += extra.get("asked", {}).get(PICKED, [])
-            called_names += [payload["pipeline"]] if isinstance(payload := extra.get("payload"), dict) else []
-    return called_names

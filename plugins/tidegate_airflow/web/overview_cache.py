@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from tidegate.errors import GiveUp
 from tidegate.monitoring.overview import build_overview, read_recent
-from tidegate.monitoring.reports import PipelineOverview, PipelineRow, RecentActivity
+from tidegate.monitoring.reports import PipelineRow, RecentActivity
 from tidegate.monitoring.status import find_unpublished
 from tidegate.ports.session import Session
 from tidegate.spec.pipeline import FileDescription
@@ -173,8 +173,15 @@ class OverviewCache:
                 self._sources.report_failure(name)
             try:
                 overview = build_overview(progress)
-                recent = self._get_recent(progress.session, overview)
-                self._store_row(name, cast("PipelineRow", {**overview, **recent, "error": None, "needs_person": False}))
+                batches = tuple(table["batch"] for table in overview["tables"])
+                entry = self._recent.get(name)
+                if entry is None or entry[0] != batches or time.monotonic() - entry[1] > RECENT_FRESH_SECONDS:
+                    entry = self._recent[name] = (batches, time.monotonic(), read_recent(progress.session))
+                row = {**overview, **entry[2], "error": None, "needs_person": False, "read_at": time.time()}
+                with self._changed:
+                    self._rows[name] = cast("PipelineRow", row)
+                    self._answered[name] = time.monotonic()
+                    self._changed.notify_all()
             except Exception as problem:
                 self._store_problem(name, problem)
 
@@ -194,19 +201,6 @@ class OverviewCache:
                         self._store_problem(member.pipeline.name, problem)
                     break
         return readings
-
-    def _get_recent(self, session: Session, row: PipelineOverview) -> RecentActivity:
-        batches = tuple(table["batch"] for table in row["tables"])
-        entry = self._recent.get(row["pipeline"])
-        if entry is None or entry[0] != batches or time.monotonic() - entry[1] > RECENT_FRESH_SECONDS:
-            entry = self._recent[row["pipeline"]] = (batches, time.monotonic(), read_recent(session))
-        return entry[2]
-
-    def _store_row(self, name: str, row: PipelineRow) -> None:
-        with self._changed:
-            self._rows[name] = {**row, "read_at": time.time()}
-            self._answered[name] = time.monotonic()
-            self._changed.notify_all()
 
     def _store_problem(self, name: str, problem: Exception) -> None:
         self._sources.report_failure(name)

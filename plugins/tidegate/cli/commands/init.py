@@ -354,8 +354,19 @@ def _describe_table(table: ProposedTable) -> dict[str, Any]:
 def format_summary(
     answers: Answers, proposal: ProposedPipeline, warnings: tuple[str, ...], rows: list[dict[str, Any]]
 ) -> str:
-    lines = [_format_table(table) for table in proposal.tables]
-    lines += [_format_row(row) for row in rows]
+    lines = list[str]()
+    for table in proposal.tables:
+        key = f"key {', '.join(table.key.fields)}" if table.key.fields else "no key"
+        mode = "upsert and delete" if table.is_keyed else "append"
+        description = f"{table.value.format.name}, {key}, {format_count(len(table.value.columns), 'column')}, {mode}"
+        lines.append(f"{table.sample.topic} -> {table.name}: {description}; {table.sample.size}")
+    for row in rows:
+        place = f"{row['topic']}:{row['partition']}:{row['offset']}"
+        if row["reason"]:
+            lines.append(f"  {place} cannot be decoded: {row['reason']}")
+            continue
+        operation = {"d": "delete", None: "nothing"}.get(row["operation"], "row")
+        lines.append(f"  {place} {operation} {row['row'] or ''}".rstrip()[:MAX_ROW_CHARACTERS])
     lines += [f"warning: {warning}" for warning in warnings]
     lines.append(f"validate accepts {format_path(answers.path)}")
     checks = proposal.checks
@@ -363,18 +374,3 @@ def format_summary(
         lines.append(f"CHECK {format_count(len(checks), 'point')}, each marked at its line too:")
         lines += [f"  {number}. {check}" for number, check in enumerate(checks, 1)]
     return "\n".join(lines)
-
-
-def _format_table(table: ProposedTable) -> str:
-    key = f"key {', '.join(table.key.fields)}" if table.key.fields else "no key"
-    mode = "upsert and delete" if table.is_keyed else "append"
-    description = f"{table.value.format.name}, {key}, {format_count(len(table.value.columns), 'column')}, {mode}"
-    return f"{table.sample.topic} -> {table.name}: {description}; {table.sample.size}"
-
-
-def _format_row(row: dict[str, Any]) -> str:
-    place = f"{row['topic']}:{row['partition']}:{row['offset']}"
-    if row["reason"]:
-        return f"  {place} cannot be decoded: {row['reason']}"
-    operation = {"d": "delete", None: "nothing"}.get(row["operation"], "row")
-    return f"  {place} {operation} {row['row'] or ''}".rstrip()[:MAX_ROW_CHARACTERS]
