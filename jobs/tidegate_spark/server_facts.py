@@ -27,7 +27,9 @@ def read_server_facts(remote: str, is_refused: Callable[[], bool]) -> dict[str, 
                 "client_version": __version__,
                 "extensions": _get_setting(spark, "spark.sql.extensions"),
                 "jars": _list_jars(spark),
-                "missing": [name for name, java_class in CLASSES.items() if not _has_class(spark, java_class)],
+                "missing": [
+                    n for n, name in CLASSES.items() if not _call_static(spark, "java.lang.Class", "forName", name)
+                ],
             }
         finally:
             close(spark)
@@ -51,10 +53,6 @@ def _call_static(spark: SparkSession, name: str, method: str, *arguments: str) -
         return str(spark.sql(f"SELECT reflect({words})").collect()[0][0] or "")
     except PySparkException:
         return ""
-
-
-def _has_class(spark: SparkSession, name: str) -> bool:
-    return bool(_call_static(spark, "java.lang.Class", "forName", name))
 
 
 def find_catalog_problem(remote: str, conf: Mapping[str, str], is_refused: Callable[[], bool], catalog: str) -> str:

@@ -102,7 +102,13 @@ def connect_session(remote: str, conf: Mapping[str, str], watch: "ServerWatch | 
     """
     spark = open_session(remote, watch)
     try:
-        _send_conf(spark, conf)
+        check_event_log(spark, conf)
+        # Spark writes each setting of a session that begins with `spark` to the event log of every job, and hides only
+        # those of the server's own configuration
+        hidden = {name.removeprefix("spark.") if name.startswith(SECRET_PREFIX) else name: conf[name] for name in conf}
+        shared = spark.conf.get(CATALOG_CLASS, ICEBERG_CATALOG)
+        catalogs = {name: shared for name, value in conf.items() if value == ICEBERG_CATALOG}
+        configure(spark, {**hidden, **catalogs, **SESSION_CONF})
     except BaseException:
         close(spark)
         raise
@@ -118,16 +124,6 @@ def open_session(remote: str, watch: "ServerWatch | None" = None) -> SparkSessio
     if watch:
         watch.begin(spark.client)
     return spark
-
-
-def _send_conf(spark: SparkSession, conf: Mapping[str, str]) -> None:
-    check_event_log(spark, conf)
-    # Spark writes each setting of a session that begins with `spark` to the event log of every job, and hides only
-    # those of the server's own configuration
-    hidden_conf = {name.removeprefix("spark.") if name.startswith(SECRET_PREFIX) else name: conf[name] for name in conf}
-    shared = spark.conf.get(CATALOG_CLASS, ICEBERG_CATALOG)
-    catalogs = {name: shared for name, value in conf.items() if value == ICEBERG_CATALOG}
-    configure(spark, {**hidden_conf, **catalogs, **SESSION_CONF})
 
 
 def check_event_log(spark: SparkSession, conf: Mapping[str, str]) -> None:
@@ -212,14 +208,9 @@ def execute(spark: SparkSession, statement: str) -> None:
     except PySparkException:
         if not statement.lstrip().startswith(CREATE_PREFIXES):
             raise
-        for above in _list_namespaces_above(statement):
+        is_namespace = statement.lstrip().startswith(NAMESPACE_PREFIX)
+        parts = QUOTED_PART_PATTERN.findall(statement) if is_namespace else []
+        for count in range(2, len(parts)):
             with suppress(PySparkException):  # one that is there needs no right to make it
-                spark.sql(above)
+                spark.sql(NAMESPACE_PREFIX + ".".join(parts[:count]))
         spark.sql(statement)
-
-
-def _list_namespaces_above(statement: str) -> list[str]:
-    if not statement.lstrip().startswith(NAMESPACE_PREFIX):
-        return []
-    parts = QUOTED_PART_PATTERN.findall(statement)
-    return [NAMESPACE_PREFIX + ".".join(parts[:count]) for count in range(2, len(parts))]

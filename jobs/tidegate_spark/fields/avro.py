@@ -149,7 +149,9 @@ def _render_leaf(expr: str, node: Any, truncates: bool) -> str | None:
     if meaning in NATIVE_LOGICAL_TYPES and _is_native(node):
         return None
     if not meaning:
-        return _render_narrowed(expr, node)
+        decimal = get_cut_decimal(node)
+        narrow_type = f"DECIMAL({decimal[0]},{decimal[1]})" if decimal else "INT"
+        return f"try_cast({expr} AS {narrow_type})" if decimal or get_type_name(node) == "int" else None
     if meaning == ZONED_TIME:
         return _render_zoned_time(expr)
     if meaning == "date":
@@ -173,13 +175,6 @@ def _render_is_leaf_lossy(expr: str, node: Any, truncates: bool) -> str | None:
     is_cut = word == "string" and not truncates
     cut_digits = f"{expr} RLIKE '[.][0-9]{{6}}[0-9]*[1-9]'" if is_cut else "false"
     return f"({expr} IS NOT NULL AND ({cast_sql} IS NULL OR {cut_digits}))"
-
-
-def _render_narrowed(expr: str, node: Any) -> str | None:
-    decimal = get_cut_decimal(node)
-    if decimal:
-        return f"try_cast({expr} AS DECIMAL({decimal[0]},{decimal[1]}))"
-    return f"try_cast({expr} AS INT)" if get_type_name(node) == "int" else None
 
 
 def _render_zoned_time(text: str) -> str:

@@ -143,15 +143,14 @@ def _render_variable_scale(sql: str, column: Column, fields: AvroFields) -> str 
 
 
 def render_values(at: str, columns: Sequence[Column], fields: AvroFields) -> dict[str, str]:
-    places = ((c, f"{at}.{quote(c.name)}") for c in columns)
-    column_values = ((c, _render_variable_scale(p, c, fields) or _render_converted(p, c, fields)) for c, p in places)
-    # what does not fit is a bad record by `_render_is_column_lossy`, and must not end the batch before it is
-    casts = {c.name: "try_cast" if "DECIMAL" in c.type.upper() else "CAST" for c in columns}
-    return {c.name: f"{casts[c.name]}({sql} AS {render_cast_type(c)})" for c, sql in column_values}
-
-
-def _render_converted(sql: str, column: Column, fields: AvroFields) -> str:
-    return render_conversion(sql, fields.by_name[column.name], fields.names, fields.truncates(column))
+    values = {}
+    for c in columns:
+        place = f"{at}.{quote(c.name)}"
+        converted = render_conversion(place, fields.by_name[c.name], fields.names, fields.truncates(c))
+        # what does not fit is a bad record by `_render_is_column_lossy`, and must not end the batch before it is
+        cast = "try_cast" if "DECIMAL" in c.type.upper() else "CAST"
+        values[c.name] = f"{cast}({_render_variable_scale(place, c, fields) or converted} AS {render_cast_type(c)})"
+    return values
 
 
 def decode_record(records: DataFrame, part: str, options: dict[str, Any], name: str) -> DataFrame:
@@ -172,10 +171,11 @@ def _render_row(part: str, options: dict[str, Any]) -> str:
     if not options["writers"] and "refused" not in options:
         writer = json.dumps(simplify_types(append_end_field(json.loads(_get_fixed_schema(options)))))
         return _render_from_avro(checked_part, writer, reader)
+    rest = f"substring({checked_part}, {HEADER_BYTES + 1})"
     cases = [
         f"WHEN {render_literal(_format_header(number))} "
-        f"THEN {_render_from_avro(f'substring({checked_part}, {HEADER_BYTES + 1})', schema, reader)}"
-        for number, schema in _list_writers(options)
+        f"THEN {_render_from_avro(rest, json.dumps(append_end_field(json.loads(schema))), reader)}"
+        for number, schema in options["writers"].items()
     ]
     nothing = _render_from_avro("CAST(NULL AS BINARY)", reader, reader)
     return f"CASE hex(substring({part}, 1, {HEADER_BYTES})) {' '.join(cases)} ELSE {nothing} END"
@@ -183,10 +183,6 @@ def _render_row(part: str, options: dict[str, Any]) -> str:
 
 def _get_fixed_schema(options: dict[str, Any]) -> str:
     return str(options.get("written") or options["reader"])
-
-
-def _list_writers(options: dict[str, Any]) -> list[tuple[str, str]]:
-    return [(n, json.dumps(append_end_field(json.loads(s)))) for n, s in options["writers"].items()]
 
 
 def _render_from_avro(part: str, writer: str, reader: str) -> str:

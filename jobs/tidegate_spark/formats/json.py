@@ -142,10 +142,10 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         *list_unknown_fields(table, "row", columns, [()]),
     )
     key_reason = render_key_reason(keys, "kv", "value_text", has_key_problem=takes_extended_key(table))
-    return _build_decoded_value(changes, fields, keys, key_reason)
+    return build_decoded_value(changes, fields, keys, key_reason)
 
 
-def _build_decoded_value(changes: DataFrame, fields: Fields, keys: Fields, key_reason: str) -> DecodedValue:
+def build_decoded_value(changes: DataFrame, fields: Fields, keys: Fields, key_reason: str) -> DecodedValue:
     return DecodedValue(
         records=changes,
         columns=tuple(fields.render_values("row")),
@@ -202,7 +202,7 @@ def _decode_enveloped(records: DataFrame, table: StageTable) -> DecodedValue:
         *list_unknown_fields(table, "row", known_fields, [PAYLOAD]),
     )
     key_reason = render_key_reason(keys, "kv", payload, PAYLOAD, has_key_problem=takes_extended_key(table))
-    return _build_decoded_value(changes, fields, keys, key_reason)
+    return build_decoded_value(changes, fields, keys, key_reason)
 
 
 def render_is_null_payload(event: str, struct: str) -> str:

@@ -3,7 +3,7 @@
 from pyspark.sql import DataFrame
 from tidegate.formats.registry import get_format
 from tidegate.jobs.stage_job import StageTable
-from tidegate.schema.data_types import Column, Primitive, parse_type
+from tidegate.schema.data_types import Primitive, parse_type
 from tidegate.sql.spark import quote
 
 from tidegate_spark.fields.json.inner_parts import render_any, render_inner_doubt
@@ -32,13 +32,11 @@ def can_read_plainly(table: StageTable) -> bool:
         and not table.value.adds_columns
         and bool(table.value_columns)
         and (not table.key_columns or render_plain_key(list_key_fields(table).columns, "key_text") is not None)
-        and all(_is_plain(column) for column in table.value_columns)
+        and all(
+            isinstance(kind, Primitive) and (kind.name in PLAIN_TYPES or kind.decimal is not None)
+            for kind in (parse_type(column.type) for column in table.value_columns)
+        )
     )
-
-
-def _is_plain(column: Column) -> bool:
-    kind = parse_type(column.type)
-    return isinstance(kind, Primitive) and (kind.name in PLAIN_TYPES or kind.decimal is not None)
 
 
 def decode_plain_value(records: DataFrame, table: StageTable) -> DecodedValue:
@@ -65,10 +63,12 @@ def decode_plain_value(records: DataFrame, table: StageTable) -> DecodedValue:
         f"CASE WHEN value_text IS NOT NULL AND ({render_any(doubts)}) THEN '{UNUSUAL}' END AS located_reason",
         *list_unknown_fields(table, "row", list_known_fields(table), [()]),
     )
+    row_doubts = [fields.render_is_lossy("row", column, f"{ROW}.{quote(column.name)}") for column in fields.columns]
+    row_doubts += [fields.render_is_null("row", column) for column in fields.columns if not column.nullable]
     return DecodedValue(
         records=changes,
         columns=tuple(fields.render_values("row")),
-        reason=_render_row_reason(fields),
+        reason=f"CASE WHEN {render_any(row_doubts)} THEN '{UNUSUAL}' END",
         key=f"struct({render_null_fields(keys)})",
         key_reason=f"'{UNUSUAL}'",
         key_presence="true",
@@ -79,9 +79,3 @@ def decode_plain_key(records: DataFrame, table: StageTable) -> DecodedKey:
     name = quote(list_key_fields(table).columns[0].name)
     reason = f"CASE WHEN {PLAIN_KEY_COLUMN} IS NULL THEN '{UNUSUAL}' END"
     return DecodedKey(records, f"struct({PLAIN_KEY_COLUMN} AS {name})", reason)
-
-
-def _render_row_reason(fields: Fields) -> str:
-    doubts = [fields.render_is_lossy("row", column, f"{ROW}.{quote(column.name)}") for column in fields.columns]
-    doubts += [fields.render_is_null("row", column) for column in fields.columns if not column.nullable]
-    return f"CASE WHEN {render_any(doubts)} THEN '{UNUSUAL}' END"

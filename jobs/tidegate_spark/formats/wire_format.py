@@ -51,20 +51,16 @@ def restore_sent_bytes(decoded: DataFrame, table: StageTable) -> DataFrame:
 
 def ignore_other_schemas(records: DataFrame, table: StageTable) -> DataFrame:
     """Let records with the schema of another record type, which the table ignores, change nothing."""
-    conditions = [
-        _render_is_other(part, _get_options(table, part))
-        for part in RECORD_PARTS
-        if _get_options(table, part).get(OTHER_IDS)
-    ]
+    conditions = []
+    for part in RECORD_PARTS:
+        other_headers = ", ".join(render_literal(f"00{n:08X}") for n in _get_options(table, part).get(OTHER_IDS) or ())
+        if other_headers:
+            is_other = f"hex(substring({part}, 1, {NARROW_HEADER_BYTES})) IN ({other_headers})"
+            conditions.append(f"coalesce({is_other}, false)")
     if not conditions:
         return records
     change = f"CASE WHEN {' OR '.join(conditions)} THEN '{NO_CHANGE}' ELSE change END"
     return records.withColumn("change", F.expr(change))
-
-
-def _render_is_other(part: str, options: dict[str, Any]) -> str:
-    other_headers = ", ".join(render_literal(f"00{number:08X}") for number in options[OTHER_IDS])
-    return f"coalesce(hex(substring({part}, 1, {NARROW_HEADER_BYTES})) IN ({other_headers}), false)"
 
 
 def render_schema_id(part: str, table: StageTable) -> str:

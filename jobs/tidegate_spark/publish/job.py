@@ -120,11 +120,12 @@ def _split_into_parts(spark: SparkSession, changes: DataFrame, job: PublishJob) 
 
 def _check_changes(changes: DataFrame, job: PublishJob) -> None:
     # a job of its own, before the first record is sent
+    topics = ", ".join(render_literal(topic) for topic in job.topics)
     wrong = {
         "copies > 1": "has several rows; correct key.fields, or the SQL",
         "key IS NULL": "is NULL, which no compacted topic takes; correct key.fields, or filter such rows",
         "value IS NULL AND kind <> 'deleted'": "has a NULL value, which would delete it; use another value.format",
-        f"topic IS NULL OR NOT array_contains({_render_topics(job)}, topic)": (
+        f"topic IS NULL OR NOT array_contains(array({topics}), topic)": (
             "goes to a topic that is not listed in topics"
         ),
     }
@@ -164,10 +165,6 @@ def raise_refusal(job: PublishJob, outcomes: list[str]) -> None:
         f"{refusal_words['error']}; raise the topic's max.message.bytes and the connection's message.max.bytes, or "
         "make the record smaller and --resynchronise"
     )
-
-
-def _render_topics(job: PublishJob) -> str:
-    return f"array({', '.join(render_literal(topic) for topic in job.topics)})"
 
 
 def build_plan(job: PublishJob, settings: dict[str, str], key_form: str = "") -> dict[str, Any]:

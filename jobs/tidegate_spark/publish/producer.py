@@ -69,7 +69,8 @@ def build_producer(plan: dict[str, Any]) -> Callable[[Batches], Batches]:
         rows = (row for batch in batches for row in batch.to_pylist())
         for number, part_rows in groupby(rows, key=lambda row: row["part"]):
             outcome = _produce_part(number, plan, part_rows)
-            yield _build_outcome_batch(number, outcome)
+            columns = {"part": pyarrow.array([number], pyarrow.int32()), "outcome": pyarrow.array([outcome])}
+            yield pyarrow.RecordBatch.from_pydict(columns)
             if outcome.startswith(REFUSAL_PREFIX):
                 return
 
@@ -90,12 +91,6 @@ def _produce_part(number: int, plan: dict[str, Any], rows: Iterator[dict[str, An
         if isinstance(error, BrokerRefusal):  # returned, not raised: a task that fails is tried again
             return f"{REFUSAL_PREFIX}{error}"
         raise
-
-
-def _build_outcome_batch(number: int, outcome: str) -> pyarrow.RecordBatch:
-    return pyarrow.RecordBatch.from_pydict(
-        {"part": pyarrow.array([number], pyarrow.int32()), "outcome": pyarrow.array([outcome])}
-    )
 
 
 def read_newest_state(settings: dict[str, str], topic: str, partition: int) -> str | None:
@@ -156,7 +151,10 @@ class _PartProducer:
     def _begin(self) -> None:
         if self._is_transactional:
             self._retry(lambda: self._producer.init_transactions(ANSWER_TIMEOUT_SECONDS))
-        record = self._read_newest()
+        try:
+            record = read_newest_state(self._plan["settings"], self._plan["state_topic"], self.number)
+        except kafka.KafkaException as error:
+            raise self._to_error(error) from error
         state = json.loads(record) if record else None
         last_key = self._part["after"]
         self._counts = dict(self._part["counts"])
@@ -172,12 +170,6 @@ class _PartProducer:
             self._producer.begin_transaction()
         # An aborted record and one without a transaction are in the topic too: say towards which state before the first
         self._is_announced = record is not None and (self._is_transactional or bool(last_key))
-
-    def _read_newest(self) -> str | None:
-        try:
-            return read_newest_state(self._plan["settings"], self._plan["state_topic"], self.number)
-        except kafka.KafkaException as error:
-            raise self._to_error(error) from error
 
     def send(self, row: dict[str, Any]) -> None:
         key = row["key"]

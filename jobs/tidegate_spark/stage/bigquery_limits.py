@@ -25,15 +25,12 @@ def add_limit_reasons(decoded: DataFrame, table: StageTable) -> DataFrame:
     keys = [*table.key_limits]
     values = [] if table.keys_only else [*table.value_limits]
     if table.folder:
-        keys += _list_struct_faults("key_struct", _list_keys(table))
+        own_keys = [(c.name.removeprefix(table.key.prefix), c.type) for c in table.key_columns]
+        keys += _list_struct_faults("key_struct", own_keys)
         values += _list_record_faults(table)
     cases = {"key_reason": _render_case(keys), "value_reason": _render_case(values)}
     columns = {name: F.expr(f"coalesce({name}, {case})") for name, case in cases.items() if case}
     return decoded.withColumns(columns) if columns else decoded
-
-
-def _list_keys(table: StageTable) -> list[tuple[str, str]]:
-    return [(c.name.removeprefix(table.key.prefix), c.type) for c in table.key_columns]
 
 
 def _list_values(table: StageTable) -> list[tuple[str, str]]:

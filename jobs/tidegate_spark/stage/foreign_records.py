@@ -47,7 +47,10 @@ def mark_foreign_records(judged: DataFrame, decoded_value: DecodedValue, table: 
         *(f"{_render_is_known(p, decoded_value, table)} AS {n}" for p, n in zip(parts, known_names, strict=True)),
         *(f"{sql} AS {quote(name)}" for name, sql in _list_shown_columns(decoded_value, table).items()),
     )
-    verdicts = (_render_verdict(part, known) for part, known in zip(parts, known_names, strict=True))
+    answers = (f"CASE WHEN {n} THEN {render_attempt(p.sql)} END" for p, n in zip(parts, known_names, strict=True))
+    # a delete shows no row, so the part must be false
+    no_answers = f"'false', CASE WHEN {RECORD}.change <> '{DELETE}' THEN 'null' END"
+    verdicts = (f"coalesce({answer} IN ({no_answers}), false)" for answer in answers)
     return shown.selectExpr(f"{RECORD}.*", f"{' OR '.join(verdicts)} AS is_foreign")
 
 
@@ -105,9 +108,3 @@ def _render_is_known(part: _Part, decoded_value: DecodedValue, table: StageTable
 def _render_is_key_known(decoded_value: DecodedValue, table: StageTable) -> str:
     is_own = "false" if table.key.from_value or decoded_value.has_several_rows else "key IS NOT NULL"
     return f"(key_reason IS NULL AND ({is_own} OR located_reason IS NULL))"
-
-
-def _render_verdict(part: _Part, is_known: str) -> str:
-    # a delete shows no row, so the part must be false
-    answer = f"CASE WHEN {is_known} THEN {render_attempt(part.sql)} END"
-    return f"coalesce({answer} IN ('false', CASE WHEN {RECORD}.change <> '{DELETE}' THEN 'null' END), false)"

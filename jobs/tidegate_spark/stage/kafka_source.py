@@ -3,7 +3,6 @@
 import json
 import math
 import re
-from collections.abc import Iterable
 
 from pyspark.sql import DataFrame, SparkSession
 from tidegate.jobs.stage_job import KAFKA_CONF, DeadLetterSource, StageJob, StageTable
@@ -52,11 +51,18 @@ def build_client_options(spark: SparkSession, isolation: str) -> dict[str, str]:
 
 def build_offsets_options(ranges: Ranges, records_per_task: int) -> dict[str, str]:
     """Return the source's options for exactly these ranges: empty ones are left out, and lost offsets fail the job."""
-    busy = [(topic, partition, start, end) for topic, partition, start, end in ranges if end > start]
+    partitions: dict[str, list[int]] = {}
+    starts: dict[str, dict[str, int]] = {}
+    ends: dict[str, dict[str, int]] = {}
+    for topic, partition, start, end in ranges:
+        if end > start:
+            partitions.setdefault(topic, []).append(partition)
+            starts.setdefault(topic, {})[str(partition)] = start
+            ends.setdefault(topic, {})[str(partition)] = end
     return {
-        "assign": json.dumps(_group_partitions((t, p) for t, p, _, _ in busy)),
-        "startingOffsets": json.dumps(_group_offsets((t, p, start) for t, p, start, _ in busy)),
-        "endingOffsets": json.dumps(_group_offsets((t, p, end) for t, p, _, end in busy)),
+        "assign": json.dumps(partitions),
+        "startingOffsets": json.dumps(starts),
+        "endingOffsets": json.dumps(ends),
         "maxRecordsPerPartition": str(records_per_task),
         "kafka.max.poll.records": RECORDS_PER_POLL,
         "kafkaConsumer.pollTimeoutMs": POLL_TIMEOUT_MS,
@@ -69,24 +75,20 @@ def compute_records_per_task(spark: SparkSession, job: StageJob) -> int:
     is_small = job.ranges.span <= TASKS_PER_SLOT * RECORDS_PER_TASK  # a single core's tasks would not be larger
     if is_small or not any(table.last_per_raw_key for table in job.tables):
         return RECORDS_PER_TASK
-    slots = _count_slots(spark)
-    share = math.ceil(job.ranges.span / (TASKS_PER_SLOT * slots)) if slots else 0
-    return max(RECORDS_PER_TASK, min(MAX_RECORDS_PER_TASK, share))
-
-
-def _count_slots(spark: SparkSession) -> int:
     # Spark divides a range of numbers into as many parts as tasks run at once
     plan = spark.sql("EXPLAIN SELECT * FROM range(1)").collect()[0][0]
     match = re.search(r"splits=(\d+)", plan)
-    return int(match[1]) if match else 0
+    slots = int(match[1]) if match else 0
+    share = math.ceil(job.ranges.span / (TASKS_PER_SLOT * slots)) if slots else 0
+    return max(RECORDS_PER_TASK, min(MAX_RECORDS_PER_TASK, share))
 
 
 def _read_dead_letters(spark: SparkSession, letters: DeadLetterSource, ranges: Ranges) -> DataFrame:
     # how they were stamped is not kept
     within = [
         f"(topic = {render_literal(topic)} AND partition = {partition} AND offset >= {start} AND offset < {end} "
-        f"AND topic_id {_render_same_id(letters.topic_ids.get(topic))})"
-        for topic, partition, start, end in ranges
+        f"AND topic_id {f'= {render_literal(topic_id)}' if topic_id else 'IS NULL'})"
+        for (topic, partition, start, end), topic_id in ((r, letters.topic_ids.get(r[0])) for r in ranges)
     ]
     is_waiting = f"replayed_at IS NULL AND `table` = {render_literal(letters.destination)} AND ({' OR '.join(within)})"
     columns = ("key", "value", "topic", "partition", "offset", "timestamp", "-1 AS timestampType", "headers")
@@ -94,26 +96,8 @@ def _read_dead_letters(spark: SparkSession, letters: DeadLetterSource, ranges: R
     return rows.where(is_waiting).selectExpr(*columns)
 
 
-def _render_same_id(topic_id: str | None) -> str:
-    return f"= {render_literal(topic_id)}" if topic_id else "IS NULL"
-
-
 def wants_headers(table: StageTable) -> bool:
     """Whether the table needs a record's headers: the source gives them only if asked."""
     are_read = any(has_schema_ids_in_headers(part.options) for part in (table.key, table.value))
     are_needed = are_read or bool(HEADER_METADATA & set(table.metadata.values()))
     return are_needed or table.set_aside is not None or reads_old_key_header(table)
-
-
-def _group_partitions(pairs: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
-    result: dict[str, list[int]] = {}
-    for topic, partition in pairs:
-        result.setdefault(topic, []).append(partition)
-    return result
-
-
-def _group_offsets(triples: Iterable[tuple[str, int, int]]) -> dict[str, dict[str, int]]:
-    result: dict[str, dict[str, int]] = {}
-    for topic, partition, offset in triples:
-        result.setdefault(topic, {})[str(partition)] = offset
-    return result

@@ -46,14 +46,13 @@ def check_verified_fields(decoded: DataFrame, table: StageTable) -> DataFrame:
     """
     if not table.verified:
         return decoded
-    cases = " ".join(_render_case(name) for name in table.verified)
+    cases = " ".join(
+        f"WHEN NOT (key_struct.{quote(name)} <=> row_struct.{quote(name)}) "
+        f"THEN {render_literal(f'the key and the value differ in field {name}')}"
+        for name in table.verified
+    )
     differs = f"CASE WHEN key IS NULL OR row_struct IS NULL THEN NULL {cases} END"
     return decoded.withColumn("value_reason", F.expr(f"coalesce(value_reason, {differs})"))
-
-
-def _render_case(name: str) -> str:
-    reason = render_literal(f"the key and the value differ in field {name}")
-    return f"WHEN NOT (key_struct.{quote(name)} <=> row_struct.{quote(name)}) THEN {reason}"
 
 
 # beside the Kafka source's columns: the records that one record stands for, itself included, and their latest timestamp

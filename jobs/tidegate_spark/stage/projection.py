@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct, format_type, parse_type
-from tidegate.spec.projection import RECORD_FIELDS, Dimension, Projection, Selected
+from tidegate.spec.projection import RECORD_FIELDS, Projection, Selected
 from tidegate.sql.spark import quote, quote_name, render_literal
 
 from tidegate_spark.fields.lossless import FIRST_DATE, LAST_DATES, LAST_TIMESTAMP, MOMENTS, render_lacks_required
@@ -37,11 +37,16 @@ def project_rows(decoded: DataFrame, table: StageTable) -> DataFrame:
         select.alias
     )
     for dimension in select.dimensions:
-        rows = rows.join(_read_dimension(decoded, dimension), F.expr(f"({ROW}\nAND ({dimension.on}\n))"), "left")
+        pinned = dimension.snapshot_id
+        version = "WHERE false" if pinned is None else f"VERSION AS OF {pinned}"
+        there = decoded.sparkSession.sql(f"SELECT * FROM {quote_name(dimension.table)} {version}")
+        rows = rows.join(there.alias(dimension.alias), F.expr(f"({ROW}\nAND ({dimension.on}\n))"), "left")
     several = ""
     if select.dimensions:
         rows = _count_matches(rows)
-        several = f"WHEN {MATCH_COUNT} > 1 THEN {render_literal(_format_ambiguity(select))}"
+        names = " or ".join(dimension.table for dimension in select.dimensions)
+        ambiguity = render_literal(f"select: more than one row of {names} matches; one at most may")
+        several = f"WHEN {MATCH_COUNT} > 1 THEN {ambiguity}"
     rows = rows.withColumn(FAILURE, F.expr(f"CASE WHEN {ROW} THEN {render_failure(select.columns)} END"))
     struct = ", ".join(f"{render_selected_column(c)} AS {quote(c.name)}" for c in select.columns)
     reasons = f"{several} {_render_unusable_case(select, table)} {render_misfit_cases(select.columns)}".strip()
@@ -69,13 +74,6 @@ def _list_record_columns(table: StageTable, select: Projection) -> list[str]:
     return [*keys, *values, *record_columns]
 
 
-def _read_dimension(decoded: DataFrame, dimension: Dimension) -> DataFrame:
-    pinned = dimension.snapshot_id
-    version = "WHERE false" if pinned is None else f"VERSION AS OF {pinned}"
-    session = decoded.sparkSession
-    return session.sql(f"SELECT * FROM {quote_name(dimension.table)} {version}").alias(dimension.alias)
-
-
 def _count_matches(rows: DataFrame) -> DataFrame:
     place = ", ".join(f"{RECORD}.{name}" for name in ("topic", "partition", "offset", "row_number"))
     counted_rows = rows.withColumns(
@@ -85,10 +83,6 @@ def _count_matches(rows: DataFrame) -> DataFrame:
         }
     )
     return counted_rows.where(f"{ROW_NUMBER} = 1")
-
-
-def _format_ambiguity(select: Projection) -> str:
-    return f"select: more than one row of {' or '.join(d.table for d in select.dimensions)} matches; one at most may"
 
 
 def render_selected_column(column: Selected) -> str:

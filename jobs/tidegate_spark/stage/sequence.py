@@ -39,13 +39,18 @@ def add_sequence(decoded: DataFrame, decoded_value: DecodedValue, table: StageTa
         has_sources = "row_struct IS NOT NULL" if needed_columns and _find_computed_columns(table) else "true"
         sourced = decoded.withColumn(SOURCES_COLUMN, F.expr(_render_struct(parts)))
         return _require_version_time(_add_sequence_column(sourced, table, has_sources), table)
-    carried = _list_value_fields(table, needed)
+    types = {c.name: c.type for c in table.value_columns}
+    columns = tuple(Column(name, types[name]) for name in needed if name not in table.metadata)
+    carried = ConnectFields(columns, get_units(table))
     if carried.columns and decoded_value.add_ordered_row is not None:
         decoded = decoded_value.add_ordered_row(decoded, carried)
         typed_columns = zip(carried.columns, carried.render_values("ordered_row"), strict=True)
         values = {c.name: strip_alias(value, c.name) for c, value in typed_columns}
     else:
-        values = {c.name: _render_shown_column(c.name, decoded_value) for c in carried.columns}
+        values = {c.name: f"row_struct.{quote(c.name)}" for c in carried.columns}
+        for name, before in decoded_value.columns_before.items():  # a delete may show the row before it
+            if name in values:
+                values[name] = f"CASE WHEN change = '{DELETE}' THEN {before} ELSE {values[name]} END"
     parts = {name: values.get(name) or metadata[table.metadata[name]] for name in needed}
     has_sources = " OR ".join(f"{SOURCES_COLUMN}.{quote(name)} IS NOT NULL" for name in needed_columns) or "true"
     sourced = decoded.withColumn(SOURCES_COLUMN, F.expr(_render_struct(parts)))
@@ -104,19 +109,3 @@ def _require_version_time(ordered_records: DataFrame, table: StageTable) -> Data
     is_row = f"op <> '{DELETE}' AND change <> '{NO_CHANGE}' AND is_wanted"
     untimed = f"CASE WHEN {is_row} AND sequence.{quote(first)} IS NULL THEN {reason} END"
     return ordered_records.withColumn("value_reason", F.expr(f"coalesce(value_reason, {untimed})"))
-
-
-def _render_shown_column(name: str, decoded_value: DecodedValue) -> str:
-    # a delete may show the row before it
-    row = f"row_struct.{quote(name)}"
-    return (
-        f"CASE WHEN change = '{DELETE}' THEN {decoded_value.columns_before[name]} ELSE {row} END"
-        if name in decoded_value.columns_before
-        else row
-    )
-
-
-def _list_value_fields(table: StageTable, needed: tuple[str, ...]) -> ConnectFields:
-    types = {c.name: c.type for c in table.value_columns}
-    columns = tuple(Column(name, types[name]) for name in needed if name not in table.metadata)
-    return ConnectFields(columns, get_units(table))

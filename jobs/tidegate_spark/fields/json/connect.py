@@ -15,6 +15,7 @@ from tidegate.sql.spark import quote, render_literal
 from tidegate_spark.fields.avro import render_date, render_timestamp
 from tidegate_spark.fields.json.objects import Fields
 from tidegate_spark.fields.lossless import (
+    MOMENTS,
     add_variants,
     render_conversion,
     render_has_bad_key,
@@ -87,17 +88,16 @@ class ConnectFields(Fields):
         return f"CASE {schema_id} {' '.join(cases)} END"
 
     def render_values(self, struct: str) -> list[str]:
-        return [f"{self._render_value(struct, c)} AS {quote(c.name)}" for c in self.columns]
+        places = ((c, f"{struct}.{quote(c.name)}", f"{self.kinds}[{render_literal(c.name)}]") for c in self.columns)
+        return [
+            f"{_render_conversion(expr, entry, self.get_type(c), self.get_unit(c))} AS {quote(c.name)}"
+            for c, expr, entry in places
+        ]
 
     def render_is_lossy(self, struct: str, column: Column, conversion: str | None = None) -> str | None:
         expr = f"{struct}.{quote(column.name)}"
         entry = f"{self.kinds}[{render_literal(column.name)}]"
         return self._render_is_lossy(expr, entry, self.get_type(column), self.get_unit(column), conversion)
-
-    def _render_value(self, struct: str, column: Column) -> str:
-        expr = f"{struct}.{quote(column.name)}"
-        entry = f"{self.kinds}[{render_literal(column.name)}]"
-        return _render_conversion(expr, entry, self.get_type(column), self.get_unit(column))
 
     def _render_is_lossy(
         self, expr: str, entry: str, data_type: DataType, unit: str | None, value: str | None = None
@@ -172,12 +172,13 @@ def _render_conversion(expr: str, entry: str, data_type: DataType, unit: str | N
 def _list_cases(expr: str, entry: str, leaf: Primitive) -> list[tuple[str, str]]:
     number = f"try_cast({expr} AS BIGINT)"
     name = f"{entry}.name"
-    if leaf.name in ("TIMESTAMP", "TIMESTAMP_NTZ"):
-        unit_case = (_render_is_one_of(name, TIMESTAMP_UNITS), _render_timestamp_in_unit(number, name, leaf))
-        return [unit_case, _build_misfit_case(name, DATE_TYPES, leaf)]
-    if leaf.name == "DATE":
-        unit_case = (_render_is_one_of(name, DATE_TYPES), render_date(number))
-        return [unit_case, _build_misfit_case(name, TIMESTAMP_UNITS, leaf)]
+    if leaf.name in MOMENTS:
+        is_date = leaf.name == "DATE"
+        own_types, other_types = (DATE_TYPES, TIMESTAMP_UNITS) if is_date else (TIMESTAMP_UNITS, DATE_TYPES)
+        moment = render_date(number) if is_date else _render_timestamp_in_unit(number, name, leaf)
+        # of other types the record says that its number counts something else than the pipeline file's unit
+        is_other = _render_is_one_of(name, (*other_types, *OTHER_COUNTS))
+        return [(_render_is_one_of(name, own_types), moment), (is_other, f"CAST(NULL AS {leaf.name})")]
     if leaf.decimal is None and leaf.name != "STRING":
         return []
     # Connect's decimal.format: BASE64 is text, NUMERIC is a number
@@ -191,11 +192,6 @@ def _list_cases(expr: str, entry: str, leaf: Primitive) -> list[tuple[str, str]]
 
 def _render_is_one_of(name: str, known: Iterable[str]) -> str:
     return f"{name} IN ({', '.join(map(render_literal, known))})"
-
-
-def _build_misfit_case(name: str, type_names: Iterable[str], leaf: Primitive) -> tuple[str, str]:
-    # the record says that its number counts something else than the pipeline file's unit
-    return _render_is_one_of(name, (*type_names, *OTHER_COUNTS)), f"CAST(NULL AS {leaf.name})"
 
 
 def _render_timestamp_in_unit(number: str, name: str, leaf: Primitive) -> str:

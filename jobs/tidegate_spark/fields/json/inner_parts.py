@@ -39,40 +39,34 @@ def render_inner_reason(
     doubt = render_inner_doubt(struct, fields)
     if not doubt:
         return otherwise
-    inner = f"CASE WHEN {doubt} THEN {_render_object_reason(fields, subject, places)} END"
-    return inner if otherwise == NO_REASON else f"coalesce({inner}, {otherwise})"
-
-
-def _render_object_reason(fields: Fields, subject: str, places: tuple[str, ...]) -> str:
     row = Struct(tuple((c.name, fields.get_type(c)) for c in fields.columns))
-    part_reason = _render_first([_render_part("b", place) for place in places])
-    entries = _render_entries(render_once(render_marked_text(fields.text), part_reason))
-    return render_once(entries, _render_first(_list_field_reasons(row, "", subject)))
+    part = _render_first([_render_part("b", place) for place in places])
+    entries = _render_entries(render_once(render_marked_text(fields.text), part))
+    reason = render_once(entries, _render_first(_list_field_reasons(row, "", subject)))
+    inner = f"CASE WHEN {doubt} THEN {reason} END"
+    return inner if otherwise == NO_REASON else f"coalesce({inner}, {otherwise})"
 
 
 def render_inner_doubt(struct: str, fields: Fields) -> str:
     """Return a condition on the parsed values, true for every object that may be misread; empty if there is none."""
     types = [(f"{struct}.{quote(c.name)}", fields.get_type(c)) for c in fields.columns]
     nulls, empties = ([_render_has_null(at, t, word) for at, t in types] for word in (" OR ", " AND "))
-    zeros, large = (
-        [render_any_number(at, t, judge) for at, t in types] for judge in (_render_is_zero, _render_is_large)
-    )
+    zeros = [render_any_number(at, t, lambda at, leaf: f"{_render_number(at, leaf)} = 0") for at, t in types]
+    large = [render_any_number(at, t, _render_is_large) for at, t in types]
     doubts = []
     if any(nulls):
         other_case = f"{fields.text} RLIKE {render_literal(_build_other_case_pattern([t for _, t in types]))}"
         doubts.append(f"({render_any(nulls)}) AND (({render_any(empties)}) OR {other_case})")
     if any(large):
-        doubts += [f"({render_any(zeros)}) AND {_render_has_tiny_number(fields.text)}", render_any(large)]
+        text = fields.text
+        exponent = f"(contains({text}, 'e-') OR contains({text}, 'E-')) AND {text} RLIKE '{TINY_NUMBER_PATTERN}'"
+        has_tiny_number = f"({exponent} OR contains({text}, '{TINY_NUMBER_ZEROS}'))"
+        doubts += [f"({render_any(zeros)}) AND {has_tiny_number}", render_any(large)]
     return f"({' OR '.join(doubts)})" if doubts else ""
 
 
 def render_any(conditions: list[str | None]) -> str:
     return " OR ".join(f"coalesce({condition}, false)" for condition in conditions if condition) or "false"
-
-
-def _render_has_tiny_number(text: str) -> str:
-    exponent = f"(contains({text}, 'e-') OR contains({text}, 'E-')) AND {text} RLIKE '{TINY_NUMBER_PATTERN}'"
-    return f"({exponent} OR contains({text}, '{TINY_NUMBER_ZEROS}'))"
 
 
 def _render_has_null(expr: str, data_type: DataType, word: str) -> str | None:
@@ -89,10 +83,6 @@ def _render_has_null(expr: str, data_type: DataType, word: str) -> str | None:
             return f"({expr} IS NOT NULL AND ({render_any([f'({is_null})', *parts])}))"
         case Primitive():
             return None
-
-
-def _render_is_zero(expr: str, leaf: Primitive) -> str:
-    return f"{_render_number(expr, leaf)} = 0"
 
 
 def _render_is_large(expr: str, leaf: Primitive) -> str:

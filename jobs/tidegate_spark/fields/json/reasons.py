@@ -48,18 +48,14 @@ def render_no_column_case(
     """Return `WHEN … THEN …` for an object that has fields and none of the known columns; `text` is the object."""
     empty = fields.render_is_empty(struct) if fields.columns else "false"
     keys = render_keys(text)
-    begin = render_literal(f"{subject} has none of the columns; its fields are ")
-    reason = f"concat({begin}, array_join(slice(b, 1, 20), ', '), {_render_format_hint()})"
-    alien = f"size({keys}) > 0 AND NOT exists({keys}, k -> {known_fields.render_is_column_name('k')})"
-    return f"WHEN {struct} IS NOT NULL AND {empty} AND {alien} THEN {render_once(keys, reason)}"
-
-
-def _render_format_hint() -> str:
-    cases = []
+    hints = []
     for words, like in FORMAT_HINTS:
         condition = " AND ".join(f"array_contains(b, {render_literal(word)})" for word in words)
-        cases.append(f"WHEN {condition} THEN {render_literal(f'; it looks like {like}')}")
-    return f"CASE {' '.join(cases)} ELSE '' END"
+        hints.append(f"WHEN {condition} THEN {render_literal(f'; it looks like {like}')}")
+    begin = render_literal(f"{subject} has none of the columns; its fields are ")
+    reason = f"concat({begin}, array_join(slice(b, 1, 20), ', '), CASE {' '.join(hints)} ELSE '' END)"
+    alien = f"size({keys}) > 0 AND NOT exists({keys}, k -> {known_fields.render_is_column_name('k')})"
+    return f"WHEN {struct} IS NOT NULL AND {empty} AND {alien} THEN {render_once(keys, reason)}"
 
 
 def render_is_respelled(text: str, struct: str, fields: Fields, *, is_named: bool = False) -> str:

@@ -4,7 +4,7 @@ Spark makes a double of a number with a point or an exponent before it prints it
 reading such numbers stand in quotes behind a mark, a control character; the mark itself is written twice.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct, format_type, has_leaf, replace_leaves
 from tidegate.sql.spark import quote, render_literal
@@ -40,6 +40,7 @@ UNKEPT = r"[:,\[\s]-?(?:(?=[0-9.]{17})[0-9]++[.]|[0-9]++(?:[.][0-9]++)?[eE])"
 KEPT_LENGTH = 16
 REPRINTED_PATTERN = r'^-?[0-9]+[.][0-9]+(?:E-?[0-9]+)?$|^"-?Infinity"$'
 NESTED_NUMBER_PATTERN = "[.][0-9]|Infinity|NaN"
+JudgeLeaf = Callable[[str, Primitive], str | None]  # a condition on a leaf at some SQL; None for one of no concern
 
 
 def render_is_reprinted(expr: str, data_type: DataType) -> str | None:
@@ -47,18 +48,7 @@ def render_is_reprinted(expr: str, data_type: DataType) -> str | None:
 
     Of decimals only those that are too long; see `has_fraction`.
     """
-    match data_type:
-        case Primitive():
-            return _suspect_leaf(expr, data_type)
-        case Array(element):
-            condition = render_is_reprinted("e", element)
-            return f"exists({expr}, e -> coalesce({condition}, false))" if condition else None
-        case Map(_, value):
-            condition = render_is_reprinted("v", value)
-            return f"exists(map_values({expr}), v -> coalesce({condition}, false))" if condition else None
-        case Struct(fields):
-            parts = [render_is_reprinted(f"{expr}.{quote(name)}", inner) for name, inner in fields]
-            return " OR ".join(f"coalesce({part}, false)" for part in parts if part) or None
+    return _render_any_leaf(expr, data_type, _suspect_leaf)
 
 
 def _suspect_leaf(expr: str, leaf: Primitive) -> str | None:
@@ -74,27 +64,32 @@ def _suspect_leaf(expr: str, leaf: Primitive) -> str | None:
 
 def has_fraction(expr: str, data_type: DataType) -> str | None:
     """Whether `expr` is a decimal that was printed with a point, or may hold one; None if it never does."""
-    match data_type:
-        case Primitive():
-            return f"{expr} LIKE '%.%'" if data_type.decimal and not isinstance(data_type, VariantDecimal) else None
-        case Struct(fields):
-            parts = [has_fraction(f"{expr}.{quote(name)}", inner) for name, inner in fields]
-            return " OR ".join(f"coalesce({part}, false)" for part in parts if part) or None
-        case Array(inner) | Map(_, inner):
-            return f"{expr} IS NOT NULL" if has_fraction("e", inner) else None
+
+    def judge(at: str, leaf: Primitive) -> str | None:
+        return f"{at} LIKE '%.%'" if leaf.decimal and not isinstance(leaf, VariantDecimal) else None
+
+    return _render_may_have(expr, data_type, judge)
 
 
 def has_zero(expr: str, data_type: DataType) -> str | None:
     """Whether `expr` is a text that may be a zero, or an object or a list with one; None if it never is."""
+
+    def judge(at: str, leaf: Primitive) -> str | None:
+        is_text = leaf.name == "STRING" and not leaf.is_lenient
+        return f"({at} = '0' OR {at} LIKE '{{%' OR {at} LIKE '[%')" if is_text else None
+
+    return _render_may_have(expr, data_type, judge)
+
+
+def _render_may_have(expr: str, data_type: DataType, judge: JudgeLeaf) -> str | None:
+    """Whether `judge` holds for a leaf; of lists and maps that have such leaves, whether there is one at all."""
     match data_type:
-        case Primitive(name):
-            is_text = name == "STRING" and not data_type.is_lenient
-            return f"({expr} = '0' OR {expr} LIKE '{{%' OR {expr} LIKE '[%')" if is_text else None
+        case Primitive():
+            return judge(expr, data_type)
         case Struct(fields):
-            parts = [has_zero(f"{expr}.{quote(name)}", inner) for name, inner in fields]
-            return " OR ".join(f"coalesce({part}, false)" for part in parts if part) or None
+            return _render_any(_render_may_have(f"{expr}.{quote(name)}", inner, judge) for name, inner in fields)
         case Array(inner) | Map(_, inner):
-            return f"{expr} IS NOT NULL" if has_zero("e", inner) else None
+            return f"{expr} IS NOT NULL" if _render_may_have("e", inner, judge) else None
 
 
 def has_binary_fraction(data_type: DataType) -> bool:
@@ -111,20 +106,29 @@ def render_has_overflow(expr: str, data_type: DataType) -> str | None:
     return render_any_number(expr, data_type, judge)
 
 
-def render_any_number(expr: str, data_type: DataType, judge: Callable[[str, Primitive], str | None]) -> str | None:
+def render_any_number(expr: str, data_type: DataType, judge: JudgeLeaf) -> str | None:
     """Whether `judge` holds for a FLOAT or DOUBLE at any depth; None if it judges none."""
+    return _render_any_leaf(
+        expr, data_type, lambda at, leaf: judge(at, leaf) if leaf.name in BINARY_FRACTIONS else None
+    )
+
+
+def _render_any_leaf(expr: str, data_type: DataType, judge: JudgeLeaf) -> str | None:
     match data_type:
-        case Primitive(name):
-            return judge(expr, data_type) if name in BINARY_FRACTIONS else None
+        case Primitive():
+            return judge(expr, data_type)
         case Array(element):
-            inner_number = render_any_number("e", element, judge)
-            return f"exists({expr}, e -> coalesce({inner_number}, false))" if inner_number else None
+            condition = _render_any_leaf("e", element, judge)
+            return f"exists({expr}, e -> coalesce({condition}, false))" if condition else None
         case Map(_, value):
-            inner_number = render_any_number("v", value, judge)
-            return f"exists(map_values({expr}), v -> coalesce({inner_number}, false))" if inner_number else None
+            condition = _render_any_leaf("v", value, judge)
+            return f"exists(map_values({expr}), v -> coalesce({condition}, false))" if condition else None
         case Struct(fields):
-            parts = [render_any_number(f"{expr}.{quote(name)}", inner, judge) for name, inner in fields]
-            return " OR ".join(f"coalesce({part}, false)" for part in parts if part) or None
+            return _render_any(_render_any_leaf(f"{expr}.{quote(name)}", inner, judge) for name, inner in fields)
+
+
+def _render_any(conditions: Iterable[str | None]) -> str | None:
+    return " OR ".join(f"coalesce({condition}, false)" for condition in conditions if condition) or None
 
 
 def render_marked_text(text: str) -> str:

@@ -38,17 +38,14 @@ def render_unknown_fields(
     one counts. `kind` are all the fields that it may have. Only where the SQL `row` is not NULL there is a row. If it
     is the text itself, and flat, `flat_names` are its columns.
     """
-    entries = _render_entries_at(_render_first_text(text, paths), kind)
+    places = [f"get_json_object({render_strict_text(text)}, '$.{'.'.join(path)}')" if path else text for path in paths]
+    entries = _render_entries_at(f"coalesce({', '.join(places)})" if len(places) > 1 else places[0], kind)
     may_have_more = f"{row} IS NOT NULL"
     if flat_names:
-        may_have_more += f" AND {_render_may_have_more(text, row, flat_names)}"
+        values = " + ".join(f"CAST({row}.{quote(name)} IS NOT NULL AS INT)" for name in flat_names)
+        may_have_more += f" AND octet_length({text}) - octet_length(replace({text}, ':')) > {values}"
     is_known = f"{text} RLIKE {render_literal(build_pattern(kind, paths))}"
     return f"CASE WHEN {may_have_more} AND NOT {is_known} THEN {entries} END"
-
-
-def _render_may_have_more(text: str, row: str, names: Sequence[str]) -> str:
-    values = " + ".join(f"CAST({row}.{quote(name)} IS NOT NULL AS INT)" for name in names)
-    return f"octet_length({text}) - octet_length(replace({text}, ':')) > {values}"
 
 
 def build_kind(fields: Fields) -> Struct:
@@ -113,12 +110,6 @@ def _build_names_pattern(names: Sequence[str]) -> str:
         for begin, rests in begins.items()
     ]
     return f"(?:{'|'.join(parts)})" if len(parts) > 1 else parts[0]
-
-
-def _render_first_text(text: str, paths: Sequence[Path]) -> str:
-    """What stands at the first of the paths that has something, as text."""
-    places = [f"get_json_object({render_strict_text(text)}, '$.{'.'.join(path)}')" if path else text for path in paths]
-    return f"coalesce({', '.join(places)})" if len(places) > 1 else places[0]
 
 
 def _render_entries_at(text: str, kind: Struct | Array) -> str:

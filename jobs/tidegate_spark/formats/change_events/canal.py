@@ -103,14 +103,6 @@ class TextFields(Fields):
         return f"{struct}.{quote(column.name)} IS NULL"
 
 
-def _render_parsed_message(text: str, inside: str) -> str:
-    # Canal itself writes no number that Spark prints anew
-    has_number = f"{text} RLIKE {render_literal(BARE_NUMBER_PATTERN)}"
-    return (
-        f"CASE WHEN {has_number} THEN {render_exact_from_json(text, inside)} ELSE {render_from_json(text, inside)} END"
-    )
-
-
 def _is_bytes(column: Column) -> bool:
     return column.type.upper() == "BINARY"
 
@@ -132,7 +124,11 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         if word == "table" or f"value.{word}" in table.metadata.values()
     )
     inside = f"type: STRING, isDdl: BOOLEAN, data: ARRAY<{fields.text_struct}>{old}{metadata}"
-    parsed_records = records.selectExpr("*", f"{_render_parsed_message('value_text', inside)} AS j")
+    # Canal itself writes no number that Spark prints anew
+    has_number = f"value_text RLIKE {render_literal(BARE_NUMBER_PATTERN)}"
+    exact = render_exact_from_json("value_text", inside)
+    message = f"CASE WHEN {has_number} THEN {exact} ELSE {render_from_json('value_text', inside)} END"
+    parsed_records = records.selectExpr("*", f"{message} AS j")
     events = parsed_records.selectExpr("*", f"{render_object('j')} AS e")
     cases = " ".join(f"WHEN '{word}' THEN '{op}'" for word, op in OPERATIONS.items())
     rowless = f"(e.type IN ({', '.join(map(render_literal, ROWLESS_TYPES))}) OR {IS_OF_NO_TABLE})"

@@ -41,7 +41,11 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         f"{render_unknown_event_cases('a.after', table)} END AS located_reason",
         "coalesce(a.after, a.before) AS kv",
     )
-    fields = AvroFields(_get_row_fields(schema), collect_named_types(schema), list_truncated_names(table))
+    names = collect_named_types(schema)
+    parts = [get_field_schemas(schema)[name] for name in ("after", "before")]
+    rows = [resolve_name(branch, names) for part in parts for branch in reversed(list_branches(part))]
+    row_fields = get_field_schemas(next(node for node in rows if is_record(node)))
+    fields = AvroFields(row_fields, names, list_truncated_names(table))
     located_rows = decode_fields(changes, table, ("a.after", "kv"), fields)
     return replace(
         located_rows,
@@ -108,10 +112,3 @@ def _render_metadata(schema: dict[str, Any]) -> dict[str, str]:
             for n, k in SOURCE_TYPES.items()
         },
     }
-
-
-def _get_row_fields(schema: dict[str, Any]) -> dict[str, Any]:
-    names = collect_named_types(schema)
-    fields = get_field_schemas(schema)
-    rows = [resolve_name(branch, names) for part in ("before", "after") for branch in list_branches(fields[part])]
-    return get_field_schemas(next(node for node in reversed(rows) if is_record(node)))

@@ -1,6 +1,7 @@
 """debezium-json: change events, with or without Kafka Connect's schema envelope."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
@@ -22,7 +23,6 @@ from tidegate_spark.fields.lossless import render_has_key_twice
 from tidegate_spark.formats.decoded import (
     DELETE,
     NO_CHANGE,
-    ROW,
     TRUNCATE,
     UPSERT,
     DecodedValue,
@@ -31,6 +31,7 @@ from tidegate_spark.formats.decoded import (
     render_truncate_reason,
 )
 from tidegate_spark.formats.json import (
+    build_decoded_value,
     get_units,
     list_key_fields,
     list_known_fields,
@@ -97,9 +98,10 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     records = unwrap_documents(records, table)
     event = f"after: {fields.text_struct}, op: STRING{metadata}"
     event_fields = f"{event}, schema: {fields.event_schema}, payload: STRUCT<{event}>"
-    parsed_records = read_objects(
-        _add_key_of_value(records, keys, table), "j", event_fields, _list_places(fields, metadata)
-    )
+    places: list[tuple[Fields, str]] = [(fields, ".after"), (fields, ".payload.after")]
+    if "source: " in metadata:
+        places += [(Fields((SOURCE_COLUMN,)), path) for path in ("", ".payload")]
+    parsed_records = read_objects(_add_key_of_value(records, keys, table), "j", event_fields, places)
     events = parsed_records.selectExpr("*", f"{render_object('j')} AS e").selectExpr(
         "*",
         "coalesce(e.payload.op, e.op) AS event_op",
@@ -116,20 +118,14 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     )
     has_key_problem = takes_extended_key(table)
     key_reason = render_key_reason(keys, "kv", KEY_ROW_TEXT, KEY_PLACES, has_key_problem=has_key_problem)
-    return DecodedValue(
-        records=changes,
-        columns=tuple(fields.render_values("row")),
-        reason=fields.render_loss_reason("row", "the value", ROW),
-        null_reason=fields.render_lack_reason("row", "the value"),
-        key=keys.render_struct("kv"),
-        key_reason=f"CASE WHEN kv IS NOT NULL THEN {key_reason} END",
+    return replace(
+        build_decoded_value(changes, fields, keys, f"CASE WHEN kv IS NOT NULL THEN {key_reason} END"),
         key_presence=KEY_PRESENCE,
         metadata=METADATA,
         previous_key=_render_old_key_of_row(keys, table),
         truncate_condition=IS_TRUNCATE if table.value.applies_truncates else None,
         lossy_metadata=UNKEPT,
         is_tombstone=f"(value IS NULL OR {render_is_null_payload('e', 'j')})",
-        doubts=fields.render_doubts("row", ROW),
         add_ordered_row=add_ordered_row,
     )
 
@@ -159,24 +155,14 @@ def _render_sparse_case() -> str:
     return f"WHEN {is_sparse} THEN {render_literal(SPARSE_REASON)}"
 
 
-def _list_places(fields: Fields, metadata: str) -> list[tuple[Fields, str]]:
-    sources = Fields((SOURCE_COLUMN,))
-    rows = [(fields, ".after"), (fields, ".payload.after")]
-    return [*rows, (sources, ""), (sources, ".payload")] if "source: " in metadata else rows
-
-
 def _render_old_key_of_row(keys: Fields, table: StageTable) -> str | None:
     if not keys.columns:
         return None
-    pairs = zip(keys.columns, keys.render_values("kvb"), keys.render_values("kv"), strict=True)
-    parts = [(c.name, strip_alias(old, c.name), strip_alias(new, c.name)) for c, old, new in pairs]
-    return render_old_key(
-        [(name, old, new, _render_has_field(BEFORE_TEXT, name)) for name, old, new in parts], "kvb", table
-    )
-
-
-def _render_has_field(text: str, name: str) -> str:
-    return f"coalesce(array_contains(json_object_keys({text}), {render_literal(name)}), false)"
+    parts = []
+    for c, old, new in zip(keys.columns, keys.render_values("kvb"), keys.render_values("kv"), strict=True):
+        shows = f"coalesce(array_contains(json_object_keys({BEFORE_TEXT}), {render_literal(c.name)}), false)"
+        parts.append((c.name, strip_alias(old, c.name), strip_alias(new, c.name), shows))
+    return render_old_key(parts, "kvb", table)
 
 
 def render_old_key(parts: Sequence[tuple[str, str, str, str]], before: str, table: StageTable) -> str:

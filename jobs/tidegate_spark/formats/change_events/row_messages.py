@@ -61,8 +61,11 @@ def decode_row_messages(
     shown_columns = zip(rows.columns, rows.render_values(FIRST_ROW), strict=True)
     doubts = rows.render_doubts(f"(CASE WHEN located_reason IS NULL THEN row ELSE {FIRST_ROW} END)")
     typed_columns = {c.name: sql for c, sql in zip(rows.columns, rows.render_values("row"), strict=True)}
+    truncates = render_truncate_case(is_truncate, table)
+    unlocated = f"WHEN located_reason IS NOT NULL THEN '{UPDATE}' {truncates}"
+    change = f"CASE {unlocated} ELSE coalesce(found.op, '{NO_CHANGE}') END AS change"
     return DecodedValue(
-        records=judged.selectExpr("*", "found.row AS row", f"{_render_row_change(is_truncate, table)} AS change"),
+        records=judged.selectExpr("*", "found.row AS row", change),
         columns=tuple(typed_columns[column.name] for column in table.value_columns),
         reason=NO_REASON,
         key=keys.render_struct("row"),
@@ -78,13 +81,6 @@ def decode_row_messages(
         doubts=doubts,
         columns_of_unlocated={c.name: strip_alias(sql, c.name) for c, sql in shown_columns},
         truncate_condition=is_truncate if table.value.applies_truncates else None,
-    )
-
-
-def _render_row_change(is_truncate: str, table: StageTable) -> str:
-    truncates = render_truncate_case(is_truncate, table)
-    return (
-        f"CASE WHEN located_reason IS NOT NULL THEN '{UPDATE}' {truncates} ELSE coalesce(found.op, '{NO_CHANGE}') END"
     )
 
 

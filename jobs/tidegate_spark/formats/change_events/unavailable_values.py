@@ -43,7 +43,11 @@ def mark_unavailable_values(decoded: DataFrame, decoded_value: DecodedValue, tab
     if is_ordered:
         return decoded
     names = [*(column.name for column in table.value_columns), *table.metadata]
-    fields = ", ".join(f"{_render_available(name, conditions)} AS {quote(name)}" for name in names)
+    values = {name: f"value_struct.{quote(name)}" for name in names}
+    values |= {
+        n: f"CASE WHEN NOT coalesce({sql}, false) THEN {values[n]} END" for n, sql in conditions.items() if n in values
+    }
+    fields = ", ".join(f"{value} AS {quote(name)}" for name, value in values.items())
     elements = ", ".join(
         f"CASE WHEN {condition} THEN {render_literal(name)} END" for name, condition in conditions.items()
     )
@@ -58,42 +62,26 @@ def mark_unavailable_values(decoded: DataFrame, decoded_value: DecodedValue, tab
 def _list_refusals(
     conditions: dict[str, str], decoded_value: DecodedValue, table: StageTable, *, is_ordered: bool
 ) -> list[tuple[str, str]]:
-    refusals = [
-        (sql, _render_refusal(name))
-        for name, sql in conditions.items()
-        if is_ordered or name.casefold() in table.grouped
-    ]
-    moved_condition = "" if is_ordered else _render_is_moved(decoded_value, table)
-    if moved_condition:
-        refusals += [(f"{moved_condition} AND {sql}", _render_moved_refusal(name)) for name, sql in conditions.items()]
-    return refusals
-
-
-def _render_available(name: str, conditions: dict[str, str]) -> str:
-    value = f"value_struct.{quote(name)}"
-    return f"CASE WHEN NOT coalesce({conditions[name]}, false) THEN {value} END" if name in conditions else value
-
-
-def _render_is_moved(decoded_value: DecodedValue, table: StageTable) -> str:
+    way_out = "have the source send all columns (PostgreSQL: REPLICA IDENTITY FULL)"
+    refusals = []
+    for name, sql in conditions.items():
+        if is_ordered or name.casefold() in table.grouped:
+            reason = (
+                f"the value of {name} is not in the event, as it did not change, and sequence_by, sequence_groups or "
+                f"history cannot tell what to keep; {way_out}"
+            )
+            refusals.append((sql, render_literal(reason)))
     # the row of the other key has what would be kept
     header = f"exists(headers, h -> h.key = '{OLD_KEY_HEADER}')"
-    conditions = [f"coalesce({header}, false)"] if reads_old_key_header(table) else []
-    conditions += [f"({decoded_value.previous_key}) IS NOT NULL"] if decoded_value.previous_key else []
-    return f"({' OR '.join(conditions)})" if conditions else ""
-
-
-def _render_moved_refusal(name: str) -> str:
-    return render_literal(
-        f"the row has another key now, and the value of {name} is not in the event, as it did not change: the row of "
-        "the new key would lose it; have the source send all columns (PostgreSQL: REPLICA IDENTITY FULL)"
-    )
-
-
-def _render_refusal(name: str) -> str:
-    return render_literal(
-        f"the value of {name} is not in the event, as it did not change, and sequence_by, sequence_groups or "
-        "history cannot tell what to keep; have the source send all columns (PostgreSQL: REPLICA IDENTITY FULL)"
-    )
+    moves = [f"coalesce({header}, false)"] if reads_old_key_header(table) else []
+    moves += [f"({decoded_value.previous_key}) IS NOT NULL"] if decoded_value.previous_key else []
+    for name, sql in conditions.items() if moves and not is_ordered else ():
+        reason = (
+            f"the row has another key now, and the value of {name} is not in the event, as it did not change: the row "
+            f"of the new key would lose it; {way_out}"
+        )
+        refusals.append((f"({' OR '.join(moves)}) AND {sql}", render_literal(reason)))
+    return refusals
 
 
 def render_is_placeholder(value: str, kind: str, placeholder: str) -> str:
@@ -119,7 +107,9 @@ def list_placeholder_bytes(placeholder: str, lists: bool, encoded: bool = False)
     `lists` adds those of lists, `encoded` the other ways of writing bytes than base64.
     """
     utf8 = placeholder.encode()
-    text = (utf8, *(_list_encoded_bytes(utf8) if encoded else (base64.b64encode(utf8),)))
+    digits = utf8.hex().encode()
+    other_ways = (base64.urlsafe_b64encode(utf8), digits, digits.upper()) if encoded else ()
+    text = (utf8, *dict.fromkeys((base64.b64encode(utf8), *other_ways)))
     if not lists:
         return text
     return (
@@ -128,11 +118,6 @@ def list_placeholder_bytes(placeholder: str, lists: bool, encoded: bool = False)
         b"".join(map(_encode_zigzag, utf8)),
         hash_placeholder(placeholder).encode(),
     )
-
-
-def _list_encoded_bytes(data: bytes) -> tuple[bytes, ...]:
-    digits = data.hex().encode()
-    return tuple(dict.fromkeys((base64.b64encode(data), base64.urlsafe_b64encode(data), digits, digits.upper())))
 
 
 def hash_placeholder(placeholder: str) -> str:
