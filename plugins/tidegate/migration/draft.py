@@ -70,7 +70,7 @@ class Draft:
         self.to_fill_in.append(text)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Translation:
     """A translated configuration: its kind, the draft, the report of each setting, and where to find the position."""
 

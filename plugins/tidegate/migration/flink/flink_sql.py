@@ -76,7 +76,7 @@ def translate_flink_sql(config: ConnectorConfig, choices: Choices, _: World) -> 
         else "the Kafka table has no properties.group.id: say where to begin in source.start",
         from_begin=is_upsert,
     )
-    return Translation(config.kind, name, draft, ledger.list_reports(), position)
+    return Translation(kind=config.kind, connector=name, draft=draft, settings=ledger.list_reports(), position=position)
 
 
 def _list_settings(script: FlinkScript) -> dict[str, str]:

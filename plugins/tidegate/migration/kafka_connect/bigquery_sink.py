@@ -93,7 +93,9 @@ def translate_bigquery_sink(config: ConnectorConfig, choices: Choices, world: Wo
         repeats="" if upserts or deletes else REPEATS,
         ahead=_find_loads(ledger, topics),
     )
-    return Translation(config.kind, config.name, draft, ledger.list_reports(), position)
+    return Translation(
+        kind=config.kind, connector=config.name, draft=draft, settings=ledger.list_reports(), position=position
+    )
 
 
 def _find_loads(ledger: SettingsLedger, topics: list[str]) -> str:

@@ -81,9 +81,8 @@ def translate_debezium_server(config: ConnectorConfig, choices: Choices, world: 
     complete_records(draft, plan, world)
     draft.data["merge"] = {"interval": "1m"}
     _note_source(ledger)
-    return Translation(
-        config.kind, name, draft, ledger.list_reports(), PositionSource(reason=NO_TOPIC, from_begin=True)
-    )
+    position = PositionSource(reason=NO_TOPIC, from_begin=True)
+    return Translation(kind=config.kind, connector=name, draft=draft, settings=ledger.list_reports(), position=position)
 
 
 def _plan_topics(ledger: SettingsLedger, draft: Draft, choices: Choices) -> list[str]:

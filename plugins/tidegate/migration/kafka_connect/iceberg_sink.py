@@ -69,7 +69,9 @@ def translate_iceberg_sink(config: ConnectorConfig, choices: Choices, world: Wor
     # Tabular's sink prefers its own group to Connect's
     groups = dict.fromkeys(group for group in (control.group, _find_connect_group(ledger, config)) if group)
     position = PositionSource(groups=tuple(groups), control=control, reset=find_reset(ledger))
-    return Translation(config.kind, config.name, draft, ledger.list_reports(), position)
+    return Translation(
+        kind=config.kind, connector=config.name, draft=draft, settings=ledger.list_reports(), position=position
+    )
 
 
 def _note_catalog(ledger: SettingsLedger, draft: Draft) -> None:
