@@ -4,9 +4,9 @@ import math
 import re
 from base64 import b64decode
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from typing import Any
@@ -77,6 +77,13 @@ class Numbers:
         self.has_exponent |= other_numbers.has_exponent
 
 
+# of `Observed`, what adds up
+COUNTS = (
+    "count", "nulls", "booleans", "integers", "floats", "not_finite", "blobs", "moments", "fine_moments", "extensions",
+    "objects", "lists",
+)  # fmt: skip
+
+
 @dataclass
 class Observed:
     """Observed values. `count` includes `nulls`; `fields` are those of objects, `element` that of lists."""
@@ -116,7 +123,9 @@ class Observed:
         elif isinstance(value, bool):
             self.booleans += 1
         elif isinstance(value, int):
-            self._add_integer(value)
+            self.integers += 1
+            self.least = value if self.least is None else min(self.least, value)
+            self.greatest = value if self.greatest is None else max(self.greatest, value)
         elif isinstance(value, dict):
             self.objects += 1
             for name, inner in value.items():
@@ -128,11 +137,6 @@ class Observed:
                 self.element.add(inner)
         else:
             self._add_other(value)
-
-    def _add_integer(self, value: int) -> None:
-        self.integers += 1
-        self.least = value if self.least is None else min(self.least, value)
-        self.greatest = value if self.greatest is None else max(self.greatest, value)
 
     def _add_other(self, value: Any) -> None:
         if isinstance(value, Fraction):
@@ -151,18 +155,14 @@ class Observed:
             self.texts[find_text_kind(value)] += 1
 
     def merge(self, other_numbers: "Observed") -> None:
-        for name in ("count", "nulls", "booleans", "integers", "floats", "not_finite", "blobs", "moments"):
+        for name in COUNTS:
             setattr(self, name, getattr(self, name) + getattr(other_numbers, name))
-        self.fine_moments = self.fine_moments + other_numbers.fine_moments
-        self.extensions = self.extensions + other_numbers.extensions
         self.texts += other_numbers.texts
         self.fractions.merge(other_numbers.fractions)
         ends = [
             end for observed in (self, other_numbers) for end in (observed.least, observed.greatest) if end is not None
         ]
         self.least, self.greatest = (min(ends), max(ends)) if ends else (None, None)
-        self.objects = self.objects + other_numbers.objects
-        self.lists = self.lists + other_numbers.lists
         for name, inner in other_numbers.fields.items():
             self.fields.setdefault(name, Observed()).merge(inner)
         if other_numbers.element is not None:
@@ -180,32 +180,20 @@ def find_text_kind(text: str) -> TextKind:
     """By the text's form alone."""
     if not text:
         return TextKind.EMPTY
-    if DATE_PATTERN.fullmatch(text):
-        return TextKind.DATE if _is_date(text) else TextKind.OTHER
+    is_date = DATE_PATTERN.fullmatch(text) is not None
     match = MOMENT_PATTERN.fullmatch(text)
-    if match is None:
+    if match is None and not is_date:
         return TextKind.NUMBER if NUMBER_PATTERN.fullmatch(text) else _find_encoding(text)
-    if not _is_moment(match):
+    at = text if match is None else f"{match[1]}T{match[2]}{(match[4] or '').replace('Z', '+00:00')}"
+    try:
+        datetime.fromisoformat(at)
+    except ValueError:
         return TextKind.OTHER
+    if match is None:
+        return TextKind.DATE
     if (match[3] or "")[MICROSECOND_DIGITS:].strip("0"):
         return TextKind.FINE_MOMENT
     return TextKind.MOMENT if match[4] else TextKind.LOCAL_MOMENT
-
-
-def _is_date(text: str) -> bool:
-    try:
-        date.fromisoformat(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _is_moment(match: re.Match[str]) -> bool:
-    try:
-        datetime.fromisoformat(f"{match[1]}T{match[2]}{(match[4] or '').replace('Z', '+00:00')}")
-    except ValueError:
-        return False
-    return True
 
 
 INT_RANGE = (-(2**31), 2**31 - 1)
@@ -256,23 +244,22 @@ def guess_type(observed: Observed, name: str, *, keeps_text: bool = True) -> Gue
     if not kinds:
         return Guess(TEXT, checks=("only null was seen; STRING is no more than a placeholder",))
     if len(kinds) > 1:
-        return _guess_mixed(kinds, keeps_text)
-    return _guess_kind(kinds[0], observed, name, keeps_text)
-
-
-def _guess_kind(kind: str, observed: Observed, name: str, keeps_text: bool) -> Guess:
-    guess: Callable[[], Guess] = {
+        way_out = "; STRING keeps the text of each"
+        way_out = way_out if keeps_text else ", and no type holds both: such records are bad; leave it out"
+        return Guess(TEXT, checks=(f"{' and '.join(kinds)} were seen{way_out}",))
+    finer = f"{observed.fine_moments} have parts of a microsecond and are bad without value.nanoseconds: truncate"
+    guesses: dict[str, Callable[[], Guess]] = {
         "booleans": lambda: Guess(Primitive("BOOLEAN")),
         "integers": lambda: _guess_integer(observed, name),
         "numbers": lambda: _guess_number(observed),
         "texts": lambda: _guess_text(observed),
         "bytes": lambda: Guess(Primitive("BINARY")),
-        "times": lambda: _guess_moment(observed),
+        "times": lambda: Guess(Primitive("TIMESTAMP"), (), (finer,) if observed.fine_moments else ()),
         "lists": lambda: _guess_list(observed, name, keeps_text),
         "objects": lambda: _guess_object(observed, keeps_text),
         "extensions": lambda: Guess(TEXT, (), ("values of an extension type, which no column holds; leave it out",)),
-    }[kind]
-    return guess()
+    }
+    return guesses[kinds[0]]()
 
 
 def _list_kinds(observed: Observed) -> list[str]:
@@ -289,13 +276,6 @@ def _list_kinds(observed: Observed) -> list[str]:
         "extensions": observed.extensions,
     }
     return [kind for kind, number in counts.items() if number]
-
-
-def _guess_mixed(kinds: list[str], keeps_text: bool) -> Guess:
-    names = " and ".join(kinds)
-    if keeps_text:
-        return Guess(TEXT, checks=(f"{names} were seen; STRING keeps the text of each",))
-    return Guess(TEXT, checks=(f"{names} were seen, and no type holds both: such records are bad; leave it out",))
 
 
 def _guess_integer(observed: Observed, name: str) -> Guess:
@@ -372,11 +352,6 @@ def _guess_text(observed: Observed) -> Guess:
     return Guess(TEXT)
 
 
-def _guess_moment(observed: Observed) -> Guess:
-    check = f"{observed.fine_moments} have parts of a microsecond and are bad without value.nanoseconds: truncate"
-    return Guess(Primitive("TIMESTAMP"), (), (check,) if observed.fine_moments else ())
-
-
 def _guess_list(observed: Observed, name: str, keeps_text: bool) -> Guess:
     element = observed.element
     if element is None or not element.count:
@@ -392,8 +367,12 @@ def _guess_object(observed: Observed, keeps_text: bool) -> Guess:
     if is_odd or len({name.casefold() for name in observed.fields}) < len(observed.fields):
         check = "names inside of it differ only in case, or are empty or no text, which no STRUCT holds"
         return Guess(TEXT if keeps_text else Map(TEXT, TEXT), checks=(check,))
-    if _is_map(observed):
-        inner = guess_type(_join(observed.fields.values()), "", keeps_text=keeps_text).nest_in("values")
+    share = sum(inner.count for inner in observed.fields.values()) / len(observed.fields)
+    if len(observed.fields) > MAP_FIELDS and share < MAP_SHARE * observed.objects:
+        values = Observed()
+        for part in observed.fields.values():
+            values.merge(part)
+        inner = guess_type(values, "", keeps_text=keeps_text).nest_in("values")
         check = (
             f"{len(observed.fields)} names, each in few of {format_count(observed.objects, 'object')}: taken for a map"
         )
@@ -402,15 +381,3 @@ def _guess_object(observed: Observed, keeps_text: bool) -> Guess:
     nested = [guess.nest_in(name) for name, guess in parts.items()]
     checks = tuple(check for guess in nested for check in guess.checks)
     return Guess(Struct(tuple((name, guess.type) for name, guess in parts.items())), (), checks)
-
-
-def _is_map(observed: Observed) -> bool:
-    present = sum(inner.count for inner in observed.fields.values()) / len(observed.fields)
-    return len(observed.fields) > MAP_FIELDS and present < MAP_SHARE * observed.objects
-
-
-def _join(parts: Iterable[Observed]) -> Observed:
-    observed = Observed()
-    for part in parts:
-        observed.merge(part)
-    return observed

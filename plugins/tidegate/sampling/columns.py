@@ -73,7 +73,8 @@ def propose_columns(
     columns = list[ProposedColumn]()
     problems = list[str]()
     names = [*stated, *(name for name in observed.fields if name not in stated)]
-    chosen_names = {name.casefold(): name for name in sorted(names, key=lambda name: _count(observed, name))}
+    counts = {name: observed.fields[name].count if name in observed.fields else 0 for name in names}
+    chosen_names = {name.casefold(): name for name in sorted(names, key=lambda name: counts[name])}
     for name in names:
         if chosen_names[name.casefold()] != name:
             problems.append(f"field {name!r} is left out: it differs from {chosen_names[name.casefold()]} only in case")
@@ -85,10 +86,6 @@ def propose_columns(
             remarks = (*guess.remarks, *([] if may_lack else _describe_presence(observed, name, part)))
             columns.append(ProposedColumn(name, render_ddl_type(guess.type), remarks, guess.checks))
     return columns, problems
-
-
-def _count(observed: Observed, name: str) -> int:
-    return observed.fields[name].count if name in observed.fields else 0
 
 
 def _describe_presence(observed: Observed, name: str, part: Observed) -> list[str]:

@@ -78,19 +78,12 @@ def _propose_object(recognised: Recognition, columns: Mapping[str, ProposedColum
     if extended is not None:
         return extended
     observed = observe(objects)
-    stated = read_stated_columns(
-        [
-            Row(record, look, look.data)
-            for record, look in zip(recognised.records, recognised.looks, strict=True)
-            if isinstance(look.data, dict)
-        ]
-    )
+    pairs = zip(recognised.records, recognised.looks, strict=True)
+    rows = [Row(record, look, look.data) for record, look in pairs if isinstance(look.data, dict)]
+    stated = read_stated_columns(rows)
     key_columns, problems = propose_columns(observed, stated, keeps_text=record_format.encoding is Encoding.OBJECT)
     partial = [name for name in observed.fields if observed.count_missing(name)]
-    checks = [
-        *problems,
-        *(f"{name}: {check}" for column in key_columns for name in (column.name,) for check in column.checks),
-    ]
+    checks = [*problems, *(f"{column.name}: {check}" for column in key_columns for check in column.checks)]
     if partial:
         checks.append(f"not every key has {', '.join(partial)}; a key that lacks a field is bad")
     nested = [c.name for c in key_columns if "ARRAY<" in c.type or "MAP<" in c.type]
@@ -179,15 +172,17 @@ def _propose_bare(recognised: Recognition, rows: Sequence[Row], columns: Mapping
     data = [look.data for look in recognised.looks]
     is_json = recognised.look.kind == "a JSON text" or recognised.look.is_enveloped
     is_number = all(isinstance(item, int) and not isinstance(item, bool) for item in data)
-    stated_type = _read_bare_type(recognised)
+    pairs = zip(recognised.records, recognised.looks, strict=True)
+    stated = [(record.timestamp_ms, n, look) for n, (record, look) in enumerate(pairs) if look.schema]
+    stated_type = render_ddl_type(read_connect_type(max(stated)[2].schema).type) if stated else ""
     if equal_column and stated_type and not _is_readable(stated_type, columns[equal_column].type):
         equal_column = None
-    if equal_column and (is_json or (is_number and _is_readable("BIGINT", columns[equal_column].type))):
-        remark = f"a bare value that equals {equal_column} in each of {format_count(len(rows), 'row')}"
-        return ProposedKey((equal_column,), find_format(Encoding.OBJECT).name, remarks=(remark,))
     if equal_column:
-        remark = f"a text that equals {equal_column} in each of {format_count(len(rows), 'row')}"
-        return ProposedKey((equal_column,), find_format(Encoding.TEXT).name, remarks=(remark,))
+        is_value = is_json or (is_number and _is_readable("BIGINT", columns[equal_column].type))
+        noun = "a bare value" if is_value else "a text"
+        remark = f"{noun} that equals {equal_column} in each of {format_count(len(rows), 'row')}"
+        format_name = find_format(Encoding.OBJECT if is_value else Encoding.TEXT).name
+        return ProposedKey((equal_column,), format_name, remarks=(remark,))
     name = _find_free_name(columns)
     format_name = find_format(Encoding.OBJECT if is_json else Encoding.TEXT).name
     column = ProposedColumn(name, stated_type or "STRING")
@@ -197,27 +192,20 @@ def _propose_bare(recognised: Recognition, rows: Sequence[Row], columns: Mapping
     return ProposedKey((name,), format_name, columns=(column,), checks=checks)
 
 
-def _read_bare_type(recognised: Recognition) -> str:
-    pairs = zip(recognised.records, recognised.looks, strict=True)
-    stated = [(record.timestamp_ms, n, look) for n, (record, look) in enumerate(pairs) if look.schema]
-    return render_ddl_type(read_connect_type(max(stated)[2].schema).type) if stated else ""
-
-
 def _find_equal_column(
     recognised: Recognition, rows: Sequence[Row], columns: Mapping[str, ProposedColumn]
 ) -> str | None:
+    def equals(look: Look, value: Any) -> bool:
+        if isinstance(value, bool) or value is None:
+            return False
+        return bool(look.data == value) or (isinstance(value, str) and look.text == value)
+
     looks = {(r.partition, r.offset): look for r, look in zip(recognised.records, recognised.looks, strict=True)}
     places = [((row.record.partition, row.record.offset), row.data) for row in rows]
     pairs = [(looks[place], row) for place, row in places if place in looks]
     simple = [name for name, column in columns.items() if "<" not in column.type]
-    equal = [name for name in simple if pairs and all(_is_equal(look, row.get(name)) for look, row in pairs)]
+    equal = [name for name in simple if pairs and all(equals(look, row.get(name)) for look, row in pairs)]
     return next((name for name in equal if "id" in name.casefold()), next(iter(equal), None))
-
-
-def _is_equal(look: Look, value: Any) -> bool:
-    if isinstance(value, bool) or value is None:
-        return False
-    return bool(look.data == value) or (isinstance(value, str) and look.text == value)
 
 
 def _find_free_name(columns: Mapping[str, ProposedColumn]) -> str:

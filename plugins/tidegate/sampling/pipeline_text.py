@@ -57,7 +57,9 @@ def render_pipeline(proposal: ProposedPipeline) -> str:
     for table in proposal.tables:
         lines += _indent(_render_checks(c for c in table.checks if c.place == f"topic={table.sample.topic}"), 1)
     lines.append(f"  topics: {render_flow(topics)}")
-    lines += _indent(_render_metadata(proposal), 1)
+    words = {t.value.format.event.table_word for t in proposal.tables if t.source_table and t.value.format.event}
+    if words:
+        lines += ["  metadata:", *(f"    {proposal.source_column}: {word}" for word in sorted(words))]
     if only is not None:
         lines += _indent([*_render_key(only), *_render_value(only.value)], 1)
     lines.append("tables:")
@@ -84,12 +86,6 @@ def _render_head(proposal: ProposedPipeline) -> list[str]:
     return lines
 
 
-def _render_metadata(proposal: ProposedPipeline) -> list[str]:
-    words = {t.value.format.event.table_word for t in proposal.tables if t.source_table and t.value.format.event}
-    lines = ["metadata:", *(f"  {proposal.source_column}: {word}" for word in sorted(words))]
-    return lines if words else []
-
-
 def _render_table(table: ProposedTable, *, is_alone: bool, source_column: str) -> list[str]:
     lines = [f"name: {render_scalar(table.name)}"]
     if not is_alone:
@@ -100,12 +96,11 @@ def _render_table(table: ProposedTable, *, is_alone: bool, source_column: str) -
         lines += [*_render_key(table), *_render_value(table.value)]
     lines += _render_checks(table.checks, "tables")
     if table.is_keyed:
-        remark = (
-            f"{format_count(table.tombstones, 'tombstone')} seen"
-            if table.tombstones
-            else "a record without a value deletes"
-        )
-        remark = "change events say what is deleted" if table.value.format.is_change_event else remark
+        remark = "a record without a value deletes"
+        if table.value.format.is_change_event:
+            remark = "change events say what is deleted"
+        elif table.tombstones:
+            remark = f"{format_count(table.tombstones, 'tombstone')} seen"
         lines += [f"upsert: true{render_comment('there is a key')}", f"delete: true{render_comment(remark)}"]
     else:
         lines += [f"upsert: false{render_comment('no key: each record is appended')}", "delete: false"]
@@ -194,9 +189,8 @@ def render_scalar(value: object) -> str:
 def render_flow(value: object) -> str:
     """Lists and mappings in one line."""
     if isinstance(value, Mapping):
-        return (
-            "{" + ", ".join(f"{render_scalar(str(name))}: {render_flow(inner)}" for name, inner in value.items()) + "}"
-        )
+        pairs = (f"{render_scalar(str(name))}: {render_flow(inner)}" for name, inner in value.items())
+        return f"{{{', '.join(pairs)}}}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(render_flow, value)) + "]"
     return render_scalar(value)

@@ -166,7 +166,11 @@ def _propose_value(sample: TopicSample, recognised: Recognition, lookup: Lookup)
         options = {"json": {"envelope": True}}
     if delimiter:
         options = {"csv": {"delimiter": delimiter}} if delimiter != "," else {}
-        checks += _list_line_checks(sample, len(texts) - len(rows), len(texts), width)
+        problem = f"taken for CSV without names: the {width} columns are called c1 to c{width}; rename them"
+        checks.append(PlacedCheck("value.schema", f"{problem}, or set format: string if this is plain text"))
+        if misfit_count := len(texts) - len(rows):
+            problem = f"{misfit_count} of {len(texts)} lines have not {width} columns"
+            checks.append(PlacedCheck(f"topic={sample.topic} value", problem))
     checks += [*_list_event_checks(rows, record_format), *_list_opaque_checks(recognised)]
     remark = share + look.kind
     return ProposedValue(record_format, tuple(columns), options, remark=remark, rows=rows, checks=tuple(checks))
@@ -185,16 +189,6 @@ def _propose_columns(rows: Sequence[Row], recognised: Recognition) -> tuple[list
     return propose_columns(
         observe(data), stated, keeps_text=keeps_text, may_lack=bool(look.event and look.event.may_leave_out and layout)
     )
-
-
-def _list_line_checks(sample: TopicSample, misfit_count: int, number: int, width: int) -> list[PlacedCheck]:
-    problem = f"taken for CSV without names: the {width} columns are called c1 to c{width}; rename them"
-    checks = [PlacedCheck("value.schema", f"{problem}, or set format: string if this is plain text")]
-    if misfit_count:
-        checks.append(
-            PlacedCheck(f"topic={sample.topic} value", f"{misfit_count} of {number} lines have not {width} columns")
-        )
-    return checks
 
 
 def _list_event_checks(rows: Sequence[Row], record_format: RecordFormat) -> list[PlacedCheck]:
@@ -220,11 +214,8 @@ def _list_opaque_checks(recognised: Recognition) -> list[PlacedCheck]:
         number = "; all are of one length: a number is declared by its type, e.g. BIGINT or DOUBLE"
         return [PlacedCheck("value", problem + (number if widths <= {1, 2, 4, 8} and len(widths) == 1 else ""))]
     lists = sum(isinstance(look.data, list) for look in looks) if look.encoding is Encoding.TEXT else 0
-    return (
-        [PlacedCheck("value", f"{lists} values are JSON lists, of which no format makes rows; kept as text")]
-        if lists
-        else []
-    )
+    problem = f"{lists} values are JSON lists, of which no format makes rows; kept as text"
+    return [PlacedCheck("value", problem)] if lists else []
 
 
 def _propose_key(
@@ -285,11 +276,8 @@ def _list_sample_checks(table: ProposedTable) -> list[PlacedCheck]:
     place = f"topic={table.sample.topic}"
     checks = []
     if len(sample.records) < FEW_RECORDS:
-        checks.append(
-            PlacedCheck(
-                place, f"only {format_count(len(sample.records), 'record')} could be looked at; types may change"
-            )
-        )
+        problem = f"only {format_count(len(sample.records), 'record')} could be looked at; types may change"
+        checks.append(PlacedCheck(place, problem))
     if sample.stopped_by:
         checks.append(PlacedCheck(place, f"sampling ended early, by {sample.stopped_by}; what was not read may differ"))
     if table.delete_when:
@@ -311,16 +299,12 @@ def _list_key_checks(table: ProposedTable) -> list[PlacedCheck]:
             checks.append(PlacedCheck("tables.delete", f"{table.tombstones} tombstones were seen, and there is no key"))
         return checks
     if keyless_records and not key.from_value and not table.value.format.holds_several_rows:
-        checks.append(
-            PlacedCheck("key", f"{keyless_records} of {format_count(len(sample.records), 'record')} have no key")
-        )
+        problem = f"{keyless_records} of {format_count(len(sample.records), 'record')} have no key"
+        checks.append(PlacedCheck("key", problem))
     distinct = len({record.key for record in records})
     is_log = not (table.value.format.is_change_event or table.tombstones or sample.is_compacted)
     if is_log and 0 < distinct < len(records):
         problem = f"{len(records)} records have {distinct} keys, and upsert keeps the last of each"
-        checks.append(
-            PlacedCheck(
-                "tables.upsert", f"{problem}; if each record is an event of its own, set upsert and delete: false"
-            )
-        )
+        remedy = "if each record is an event of its own, set upsert and delete: false"
+        checks.append(PlacedCheck("tables.upsert", f"{problem}; {remedy}"))
     return checks

@@ -45,6 +45,10 @@ class Look:
     text: str = ""
 
 
+Looked = tuple[KafkaRecord, Look]
+Groups = dict[str, list[Looked]]  # by the look's kind
+
+
 @dataclass(frozen=True)
 class Recognition:
     """The format of most keys or values of a topic; `looks` in the order of their records."""
@@ -57,7 +61,7 @@ class Recognition:
 
 def recognise(sample: TopicSample, part: str) -> Recognition | None:
     """The format of most of a topic's values or keys; None without any. Other formats are reported as a check."""
-    groups: dict[str, list[tuple[KafkaRecord, Look]]] = {}
+    groups: Groups = {}
     for record in sample.records:
         data = record.value if part == "value" else record.key
         if data is not None:
@@ -88,7 +92,7 @@ def recognise(sample: TopicSample, part: str) -> Recognition | None:
     )
 
 
-def _join_objects(groups: dict[str, list[tuple[KafkaRecord, Look]]]) -> None:
+def _join_objects(groups: Groups) -> None:
     # with and without the envelope of a schema: one format
     for record_format in EVENT_FORMATS:
         plain = record_format.event.noun if record_format.event else ""
@@ -96,32 +100,30 @@ def _join_objects(groups: dict[str, list[tuple[KafkaRecord, Look]]]) -> None:
             groups[f"{plain} with its schema"] += groups.pop(plain)
 
 
-def _join_numbers(groups: dict[str, list[tuple[KafkaRecord, Look]]], part: str) -> None:
+def _join_numbers(groups: Groups, part: str) -> None:
     # the first bytes of a large number of eight bytes look like the id of a schema
     registered = groups.get(REGISTERED, [])
     parts = [(record, record.value if part == "value" else record.key) for record, _ in registered]
     ids = {look.schema_id for _, look in registered}
     number = f"{NUMBER_WIDTHS[0]} bytes that are no text"
-    if (
-        registered
-        and all(len(data or b"") == NUMBER_WIDTHS[0] for _, data in parts)
-        and (number in groups or len(ids) > MAX_KEY_SCHEMA_IDS)
-    ):
-        groups.pop(REGISTERED, None)
+    has_width = all(len(data or b"") == NUMBER_WIDTHS[0] for _, data in parts)
+    if registered and has_width and (number in groups or len(ids) > MAX_KEY_SCHEMA_IDS):
+        del groups[REGISTERED]
         number_looks = [(record, Look(number, Encoding.BYTES, data=data)) for record, data in parts]
-        groups[number] = sorted(
-            [*groups.get(number, []), *number_looks], key=lambda entry: (entry[0].partition, entry[0].offset)
-        )
+        groups[number] = sorted([*groups.get(number, []), *number_looks], key=_get_place)
 
 
-def _join_texts(groups: dict[str, list[tuple[KafkaRecord, Look]]], part: str) -> None:
+def _join_texts(groups: Groups, part: str) -> None:
     # if some keys are no JSON, or some values are not, all of them are text
     words = [kind for kind, entries in groups.items() if entries[0][1].encoding is Encoding.TEXT]
     if len(words) > 1 or part == "value":
         text_looks = [entry for kind in words for entry in groups.pop(kind)]
         if text_looks:
-            text_looks.sort(key=lambda entry: (entry[0].partition, entry[0].offset))
-            groups["text"] = text_looks
+            groups["text"] = sorted(text_looks, key=_get_place)
+
+
+def _get_place(entry: Looked) -> tuple[int, int]:
+    return entry[0].partition, entry[0].offset
 
 
 def look_at(data: bytes, headers: tuple[tuple[str, bytes | None], ...] = (), part: str = "value") -> Look:
@@ -130,7 +132,16 @@ def look_at(data: bytes, headers: tuple[tuple[str, bytes | None], ...] = (), par
     if registered is not None:
         return registered
     text = decode_text(data)
-    return _look_at_bytes(data) if text is None else _look_at_text(text)
+    if text is not None:
+        return _look_at_text(text)
+    try:
+        value = parse_packed(data)
+    except ValueError:
+        value = None
+    if isinstance(value, dict) and value and all(isinstance(name, str) for name in value):
+        return Look("a MessagePack map", Encoding.PACKED, data=value)
+    width = f"{len(data)} bytes that are no text" if len(data) in NUMBER_WIDTHS else "bytes that are no text"
+    return Look(width, Encoding.BYTES, data=data)
 
 
 def _find_schema_id(data: bytes, headers: Mapping[str, bytes | None], part: str) -> Look | None:
@@ -155,17 +166,6 @@ def _find_schema_id(data: bytes, headers: Mapping[str, bytes | None], part: str)
     return None
 
 
-def _look_at_bytes(data: bytes) -> Look:
-    try:
-        value = parse_packed(data)
-    except ValueError:
-        value = None
-    if isinstance(value, dict) and value and all(isinstance(name, str) for name in value):
-        return Look("a MessagePack map", Encoding.PACKED, data=value)
-    width = f"{len(data)} bytes that are no text" if len(data) in NUMBER_WIDTHS else "bytes that are no text"
-    return Look(width, Encoding.BYTES, data=data)
-
-
 def _look_at_text(text: str) -> Look:
     try:
         value = parse_json(text)
@@ -174,28 +174,20 @@ def _look_at_text(text: str) -> Look:
     if not isinstance(value, dict):
         kind = "a JSON list" if isinstance(value, list) else "a JSON text" if isinstance(value, str) else "a JSON value"
         return Look(kind, Encoding.TEXT, data=value, text=text)
-    if value.keys() >= ENVELOPE_FIELDS and _is_connect_schema(value["schema"]):
-        return _look_at_payload(value)
-    event = find_event_format(value)
+    schema = value.get("schema")
+    is_schema = schema is None or (isinstance(schema, dict) and "type" in schema)
+    if value.keys() >= ENVELOPE_FIELDS and is_schema:
+        event = _find_event_format(value["payload"])
+        noun = f"{event.event.noun} with its schema" if event and event.event else "Kafka Connect's envelope"
+        return Look(noun, Encoding.OBJECT, event=event, data=value["payload"], schema=schema, is_enveloped=True)
+    event = _find_event_format(value)
     noun = event.event.noun if event and event.event else "a JSON object"
     return Look(noun, Encoding.OBJECT, event=event, data=value)
 
 
-def _is_connect_schema(schema: Any) -> bool:
-    return schema is None or (isinstance(schema, dict) and "type" in schema)
-
-
-def _look_at_payload(envelope: dict[str, Any]) -> Look:
-    payload = envelope["payload"]
-    schema = envelope["schema"]
-    event = find_event_format(payload) if isinstance(payload, dict) else None
-    noun = f"{event.event.noun} with its schema" if event and event.event else "Kafka Connect's envelope"
-    return Look(noun, Encoding.OBJECT, event=event, data=payload, schema=schema, is_enveloped=True)
-
-
-def find_event_format(value: dict[str, Any]) -> RecordFormat | None:
-    """By an object's fields; None for a plain object."""
-    for record_format in EVENT_FORMATS:
+def _find_event_format(value: Any) -> RecordFormat | None:
+    """By an object's fields; None for a plain object, and for anything else."""
+    for record_format in EVENT_FORMATS if isinstance(value, dict) else ():
         if record_format.event is not None and any(value.keys() >= {*words} for words in record_format.event.marks):
             return record_format
     return None
@@ -259,7 +251,9 @@ def list_rows(recognised: Recognition, delimiter: str = "", width: int = 0) -> l
     rows: list[Row] = []
     for record, look in zip(recognised.records, recognised.looks, strict=True):
         if delimiter:
-            rows += _read_line(record, look, delimiter, width)
+            cells = split_line(look.text, delimiter)
+            if cells is not None and len(cells) == width:
+                rows.append(Row(record, look, {f"c{number}": read_cell(cell) for number, cell in enumerate(cells, 1)}))
         elif look.event is not None and look.event.event is not None:
             rows += _read_event(record, look, look.event.event)
         elif look.encoding in {Encoding.OBJECT, Encoding.PACKED} and isinstance(look.data, dict):
@@ -279,12 +273,6 @@ def _read_event(record: KafkaRecord, look: Look, layout: EventLayout) -> Iterabl
         row = read_mongodb_document(document) if isinstance(document, str) else document
         if isinstance(row, dict):
             yield Row(record, look, row, is_deleted)
-
-
-def _read_line(record: KafkaRecord, look: Look, delimiter: str, width: int) -> Iterable[Row]:
-    cells = split_line(look.text, delimiter)
-    if cells is not None and len(cells) == width:
-        yield Row(record, look, {f"c{number}": read_cell(cell) for number, cell in enumerate(cells, 1)})
 
 
 def read_cell(text: str) -> Any:
@@ -337,16 +325,11 @@ def split_sample(sample: TopicSample) -> dict[str, TopicSample]:
             records.setdefault(name, []).append(record)
             scopes.setdefault(name, set()).add(scope)
     samples = {name: replace(sample, records=tuple(of_table)) for name, of_table in records.items()}
-    tables = {name: part for name, part in samples.items() if _has_rows(part)}
-    names_one_each = all(len(scopes[name]) == 1 for name in tables) and len({*map(to_table_name, tables)}) == len(
-        tables
-    )
-    return dict(sorted(tables.items())) if len(tables) > 1 and names_one_each else {}
-
-
-def _has_rows(sample: TopicSample) -> bool:
-    recognised = recognise(sample, "value")
-    return recognised is not None and bool(list_rows(recognised))
+    recognised_parts = {name: recognise(part, "value") for name, part in samples.items()}
+    tables = {name: samples[name] for name, part in recognised_parts.items() if part is not None and list_rows(part)}
+    has_one_scope = all(len(scopes[name]) == 1 for name in tables)
+    has_own_names = len({*map(to_table_name, tables)}) == len(tables)
+    return dict(sorted(tables.items())) if len(tables) > 1 and has_one_scope and has_own_names else {}
 
 
 def to_table_name(source_table: str) -> str:

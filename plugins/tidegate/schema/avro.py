@@ -5,6 +5,7 @@ A schema is the decoded JSON; `Names` holds the named types met so far, by full 
 
 import json
 import math
+from collections.abc import Callable
 from typing import Any
 
 from tidegate.errors import ConfigurationError
@@ -78,9 +79,9 @@ def to_spark_type(node: Any, names: Names, inside: tuple[str, ...] = ()) -> str:
     node = resolve_name(node, names)
     branch = list_branches(node)
     if len(branch) > 1:
-        return _format_union(
-            [to_spark_type(b, names, inside) for b in branch], [resolve_name(b, names) for b in branch]
-        )
+        types = [to_spark_type(b, names, inside) for b in branch]
+        merged_type = merge_number_types([resolve_name(b, names) for b in branch])
+        return merged_type or f"STRUCT<{', '.join(f'`member{n}`: {t}' for n, t in enumerate(types))}>"
     if not branch:
         raise ConfigurationError("an Avro schema has a union of nothing, or of null alone; give it a type")
     node = resolve_name(branch[0], names)
@@ -123,13 +124,6 @@ def merge_number_types(nodes: list[Any]) -> str:
     return merged_type
 
 
-def _format_union(types: list[str], nodes: list[Any]) -> str:
-    merged_type = merge_number_types(nodes)
-    if merged_type:
-        return merged_type
-    return f"STRUCT<{', '.join(f'`member{n}`: {t}' for n, t in enumerate(types))}>"
-
-
 def list_branches(node: Any) -> list[Any]:
     return [b for b in node if get_type_name(b) != "null"] if isinstance(node, list) else [node]
 
@@ -167,20 +161,16 @@ def get_decimal(node: Any) -> tuple[int, int] | None:
     scale = node.get("scale", 0)
     if not isinstance(precision, int) or not isinstance(scale, int):
         return None
-    if not 0 <= scale <= precision or not 0 < precision <= _get_most_digits(node):
+    # unlimited for bytes, and for a fixed what its bytes hold
+    most_digits = math.inf if get_type_name(node) == "bytes" else 0
+    if get_type_name(node) == "fixed" and type(node.get("size")) is int:
+        most_digits = math.log10(2) * (8 * node["size"] - 1)
+    if not 0 <= scale <= precision or not 0 < precision <= most_digits:
         return None
     if scale > MAX_PRECISION:
         raise ConfigurationError(f"Avro decimal precision={precision} scale={scale} is beyond a table's DECIMAL(38)")
     # Kafka Connect's default is 64; a number with more digits than a table holds is a bad record
     return min(precision, MAX_PRECISION), scale
-
-
-def _get_most_digits(node: Any) -> float:
-    # unlimited for bytes, and for a fixed what its bytes hold
-    if get_type_name(node) == "fixed":
-        size = node.get("size")
-        return math.log10(2) * (8 * size - 1) if type(size) is int else 0
-    return math.inf if get_type_name(node) == "bytes" else 0
 
 
 def get_cut_decimal(node: Any) -> tuple[int, int] | None:
@@ -255,12 +245,15 @@ def _qualify(node: Any, space: str, known_types: set[tuple[str, str]]) -> Any:
         space, short = _split_name(node, space)
         known_types.add((space, short))
         node = {**node, "name": short, "namespace": space}
-    qualified = {k: _qualify(v, space, known_types) if k in ("type", "items", "values") else v for k, v in node.items()}
+    return change_inner_types(node, lambda inner: _qualify(inner, space, known_types))
+
+
+def change_inner_types(node: dict[str, Any], change: Callable[[Any], Any]) -> dict[str, Any]:
+    """Return the schema with `change` of each type that it is made of: of items, values and fields."""
+    changed_node = {k: change(v) if k in ("type", "items", "values") else v for k, v in node.items()}
     if "fields" in node:
-        qualified["fields"] = [
-            {**field, "type": _qualify(field["type"], space, known_types)} for field in node["fields"]
-        ]
-    return qualified
+        changed_node["fields"] = [{**field, "type": change(field["type"])} for field in node["fields"]]
+    return changed_node
 
 
 def collect_named_types(schema: Any) -> Names:
@@ -281,10 +274,4 @@ def inline_references(node: Any, named_types: Names, defined: set[str] | None = 
         return node
     if node.get("type") in NAMED_TYPES:
         defined.add(get_full_name(node))
-    ready = {
-        k: inline_references(v, named_types, defined) if k in ("type", "items", "values") else v
-        for k, v in node.items()
-    }
-    if "fields" in node:
-        ready["fields"] = [{**f, "type": inline_references(f["type"], named_types, defined)} for f in node["fields"]]
-    return ready
+    return change_inner_types(node, lambda inner: inline_references(inner, named_types, defined))

@@ -19,9 +19,9 @@ def has_limits(java_options: str) -> bool:
 
 def add_limits(conf: Mapping[str, str]) -> dict[str, str]:
     """Add the limits to the options of driver and executors; existing ones stay."""
-    return {**conf, **{name: _add_missing_options(conf.get(name, "")) for name in JAVA_OPTIONS}}
-
-
-def _add_missing_options(java_options: str) -> str:
-    missing = (f"-D{name}={value}" for name, value in AVRO_LIMITS.items() if f"-D{name}=" not in java_options)
-    return " ".join([java_options, *missing]).strip()
+    completed = dict(conf)
+    for key in JAVA_OPTIONS:
+        options = conf.get(key, "")
+        missing = (f"-D{name}={value}" for name, value in AVRO_LIMITS.items() if f"-D{name}=" not in options)
+        completed[key] = " ".join([options, *missing]).strip()
+    return completed

@@ -11,6 +11,7 @@ from tidegate.schema.avro import (
     END_FIELD,
     LONG_PRECISION,
     TIME_TYPES,
+    change_inner_types,
     collect_named_types,
     get_cut_decimal,
     get_decimal,
@@ -92,7 +93,7 @@ def simplify_types(node: Any) -> Any:
         return [b if holds_both and get_type_name(b) == "int" else simplify_types(b) for b in node]
     if not isinstance(node, dict):
         return "long" if node == "int" else node
-    schema = {k: simplify_types(v) if k in ("type", "items", "values") else v for k, v in node.items()}
+    schema = change_inner_types(node, simplify_types)
     decimal = get_decimal(node)
     meaning = "decimal" if decimal else get_logical_type(node)
     if meaning != schema.get("logicalType") or meaning in CONVERTED_LOGICAL_TYPES:
@@ -100,8 +101,6 @@ def simplify_types(node: Any) -> Any:
     if decimal:
         # Spark would cut a decimal of more than 64 bits whose precision is that of a long
         schema["precision"] = LONG_PRECISION + 1 if get_cut_decimal(node) else decimal[0]
-    if "fields" in schema:
-        schema["fields"] = [{**f, "type": simplify_types(f["type"])} for f in schema["fields"]]
     return schema
 
 
@@ -115,24 +114,20 @@ def append_end_field(schema: Any) -> Any:
 
 def find_lost_meaning(writer: Any, reader: Any) -> str:
     """Return why reading with another schema would silently change values: Avro resolves numbers, not their units."""
-    comparison = _MeaningComparison(collect_named_types(writer), collect_named_types(reader))
-    return comparison.find_lost_meaning(writer, reader, "")
+    written = collect_named_types(writer)
+    read = collect_named_types(reader)
 
+    def compare(old_type: Any, new_type: Any, path: str) -> str:
+        pairs = pair_branches(_resolve_branches(old_type, written), _resolve_branches(new_type, read))
+        return next((reason for old, new in pairs if (reason := compare_branch(old, new, path))), "")
 
-@dataclass(frozen=True)
-class _MeaningComparison:
-    written: dict[str, Any]
-    read: dict[str, Any]
-
-    def find_lost_meaning(self, writer: Any, reader: Any, path: str) -> str:
-        pairs = pair_branches(_resolve_branches(writer, self.written), _resolve_branches(reader, self.read))
-        return next((reason for old, new in pairs if (reason := self._find_lost_meaning_in_branch(old, new, path))), "")
-
-    def _find_lost_meaning_in_branch(self, writer: Any, reader: Any, path: str) -> str:
-        parts = _list_common_parts(writer, reader, path)
+    def compare_branch(old: Any, new: Any, path: str) -> str:
+        parts = _list_common_parts(old, new, path)
         if parts is None:
-            return _find_lost_meaning_in_leaf(writer, reader, path)
-        return next((reason for part in parts if (reason := self.find_lost_meaning(*part))), "")
+            return _find_lost_meaning_in_leaf(old, new, path)
+        return next((reason for part in parts if (reason := compare(*part))), "")
+
+    return compare(writer, reader, "")
 
 
 def _list_common_parts(writer: Any, reader: Any, path: str) -> list[tuple[Any, Any, str]] | None:
@@ -151,7 +146,8 @@ def _find_lost_meaning_in_leaf(writer: Any, reader: Any, path: str) -> str:
     before = _get_meaning(writer)
     after = _get_meaning(reader)
     if before == after and get_type_name(reader) in ROUNDED_PROMOTIONS.get(get_type_name(writer), {}):
-        before, after = (NUMBER_NAMES[get_type_name(node)] for node in (writer, reader))
+        before = NUMBER_NAMES[get_type_name(writer)]
+        after = NUMBER_NAMES[get_type_name(reader)]
     return "" if before == after else f"field {path.removeprefix('.')} was {before} and is {after}"
 
 

@@ -11,6 +11,7 @@ from tidegate.errors import ConfigurationError
 from tidegate.schema.avro import (
     NAMED_TYPES,
     Names,
+    change_inner_types,
     collect_named_types,
     get_full_name,
     get_type_name,
@@ -60,7 +61,7 @@ def drop_unheld_fields(schema: Any, kept: Collection[str], find_row: Callable[[A
             return node
         if is_record(node) and get_full_name(node) == row_name:
             return {**node, "fields": [field for field in node["fields"] if field["name"] in held]}
-        return _change_inner_types(node, drop)
+        return change_inner_types(node, drop)
 
     return schema if len(held) == len(row["fields"]) else _define_types_once(drop(inlined), set())
 
@@ -105,7 +106,9 @@ def _adopt_fields(newest: Any, older: Any) -> Any:
 
         return [adopt(branch) for branch in newest] if isinstance(newest, list) else adopt(newest)
     if is_record(newest) and is_record(older):
-        return {**newest, "fields": [*_adopt_record_fields(newest, older), *_list_dropped_fields(newest, older)]}
+        known_names = {name for field in newest["fields"] for name in (field["name"], *field.get("aliases", ()))}
+        dropped = [_make_optional(field) for field in older["fields"] if field["name"] not in known_names]
+        return {**newest, "fields": [*_adopt_record_fields(newest, older), *dropped]}
     part = {"array": "items", "map": "values"}.get(get_type_name(newest))
     if part and get_type_name(newest) == get_type_name(older):
         return {**newest, part: _adopt_fields(newest[part], older[part])}
@@ -165,19 +168,7 @@ def _join_symbols(node: Any, older: Sequence[Names]) -> Any:
         versions = (names[name] for names in older for name in _list_names(node) if name in names)
         symbols = (symbol for enum in versions if enum["type"] == "enum" for symbol in enum["symbols"])
         return {**node, "symbols": [*dict.fromkeys([*node["symbols"], *symbols])]}
-    return _change_inner_types(node, lambda inner: _join_symbols(inner, older))
-
-
-def _change_inner_types(node: dict[str, Any], change: Callable[[Any], Any]) -> dict[str, Any]:
-    changed_node = {k: change(v) if k in ("items", "values") else v for k, v in node.items()}
-    if "fields" in node:
-        changed_node["fields"] = [{**f, "type": change(f["type"])} for f in node["fields"]]
-    return changed_node
-
-
-def _list_dropped_fields(newest: Any, older: Any) -> list[Any]:
-    known_names = {name for field in newest["fields"] for name in (field["name"], *field.get("aliases", ()))}
-    return [_make_optional(field) for field in older["fields"] if field["name"] not in known_names]
+    return change_inner_types(node, lambda inner: _join_symbols(inner, older))
 
 
 def _inline_types(node: Any, names: dict[str, Any], space: str = "", inside: tuple[str, ...] = ()) -> Any:
@@ -193,7 +184,7 @@ def _inline_types(node: Any, names: dict[str, Any], space: str = "", inside: tup
         if get_full_name(node) in inside:
             return get_full_name(node)
         inside = (*inside, get_full_name(node))
-    return _change_inner_types(node, lambda inner: _inline_types(inner, names, space, inside))
+    return change_inner_types(node, lambda inner: _inline_types(inner, names, space, inside))
 
 
 def _define_types_once(node: Any, defined: set[str]) -> Any:
@@ -206,4 +197,4 @@ def _define_types_once(node: Any, defined: set[str]) -> Any:
         if get_full_name(node) in defined:
             return get_full_name(node)
         defined.add(get_full_name(node))
-    return _change_inner_types(node, lambda inner: _define_types_once(inner, defined))
+    return change_inner_types(node, lambda inner: _define_types_once(inner, defined))

@@ -195,17 +195,14 @@ def _is_wider(wide: DataType, narrow: DataType) -> bool:
     if not isinstance(wide, Primitive) or not isinstance(narrow, Primitive):
         return False
     if wide.decimal and narrow.decimal:
-        return _is_wider_decimal(wide, narrow)
+        # as many digits before the point, and an equal scale; a greater one, if the table has any
+        precision, scale = wide.decimal
+        other_precision, other_scale = narrow.decimal
+        has_scale = scale >= other_scale if ANY_SCALE_FORM in (wide.form, narrow.form) else scale == other_scale
+        return has_scale and precision - scale >= other_precision - other_scale
     wide_type = _get_stored_type(wide.name)
     narrow_type = _get_stored_type(narrow.name)
     return wide_type == narrow_type or (narrow_type, wide_type) in (("INT", "BIGINT"), ("FLOAT", "DOUBLE"))
-
-
-def _is_wider_decimal(wide: Primitive, narrow: Primitive) -> bool:
-    # as many digits before the point, and an equal scale; a greater one, if the table has any
-    (precision, scale), (other_precision, other_scale) = wide.decimal or (0, 0), narrow.decimal or (0, 0)
-    has_scale = scale >= other_scale if ANY_SCALE_FORM in (wide.form, narrow.form) else scale == other_scale
-    return has_scale and precision - scale >= other_precision - other_scale
 
 
 def _get_stored_type(name: str) -> str:
@@ -224,7 +221,11 @@ def render_aligned(expr: str, staged_type: DataType, target: DataType) -> str:
         case Primitive(), Primitive() if _is_uuid(target):
             return f"lower({expr})"
         case Struct(), Struct():
-            return _render_aligned_struct(expr, staged_type, target)
+            parts = []
+            for name, data_type in target.fields:
+                field_sql = render_aligned_field(expr, staged_type, target, name)
+                parts.append(f"{render_literal(name)}, {field_sql or f'CAST(NULL AS {format_type(data_type)})'}")
+            return f"CASE WHEN {expr} IS NOT NULL THEN named_struct({', '.join(parts)}) END"
         case Array(), Array():
             return f"transform({expr}, e -> {render_aligned('e', staged_type.element, target.element)})"
         case Map(), Map():
@@ -234,14 +235,6 @@ def render_aligned(expr: str, staged_type: DataType, target: DataType) -> str:
 
 def _is_uuid(leaf: Primitive) -> bool:
     return leaf.form == UUID_FORM
-
-
-def _render_aligned_struct(expr: str, staged_struct: Struct, target: Struct) -> str:
-    parts = []
-    for name, data_type in target.fields:
-        field_sql = render_aligned_field(expr, staged_struct, target, name) or f"CAST(NULL AS {format_type(data_type)})"
-        parts.append(f"{render_literal(name)}, {field_sql}")
-    return f"CASE WHEN {expr} IS NOT NULL THEN named_struct({', '.join(parts)}) END"
 
 
 def render_aligned_field(expr: str, staged_struct: Struct, target: Struct, name: str) -> str | None:

@@ -8,7 +8,17 @@ import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
-from tidegate.schema.data_types import Array, Column, DataType, Map, Primitive, Struct, format_type, parse_type
+from tidegate.schema.data_types import (
+    Array,
+    Column,
+    DataType,
+    Map,
+    Primitive,
+    Struct,
+    format_type,
+    iterate_types,
+    parse_type,
+)
 from tidegate.sql.spark import unquote
 
 ELEMENT_STEP = "[]"
@@ -72,7 +82,7 @@ def grow_columns(columns: Sequence[Column], fixed: Set[str], kinds: Kinds, infer
             grown_type = None if column is None else _grow_type(parse_type(column.type), names[1:], data_type)
         if grown_type is not None:
             changed[names[0]] = grown_columns[names[0]] = Column(names[0], format_type(grown_type))
-            fields += _count_leaves(data_type)
+            fields += sum(isinstance(part, Primitive) for part in iterate_types(data_type, with_keys=False))
     return GrownColumns(tuple(changed.values()), fields)
 
 
@@ -150,12 +160,3 @@ def _grow_type(data_type: DataType, names: Sequence[str], new_type: DataType) ->
             grown_type = _grow_type(types[names[0]], names[1:], new_type) if names[0] in types else None
             return grown_type and replace(data_type, fields=tuple((types | {names[0]: grown_type}).items()))
     return None
-
-
-def _count_leaves(data_type: DataType) -> int:
-    match data_type:
-        case Array(inner) | Map(_, inner):
-            return _count_leaves(inner)
-        case Struct(fields):
-            return sum(_count_leaves(inner) for _, inner in fields)
-    return 1

@@ -42,7 +42,12 @@ def parse_proto(text: str) -> dict[str, Any]:
             file_descriptor["package"] = words.take_any()
             words.expect(";")
         elif word == "import":
-            _read_import(words, file_descriptor)
+            name = words.take_any()
+            if name == "public":
+                file_descriptor.setdefault("publicDependency", []).append(len(file_descriptor["dependency"]))
+            name = words.take_any() if name in ("public", "weak") else name
+            file_descriptor["dependency"].append(_unquote(name))
+            words.expect(";")
         elif word == "message":
             file_descriptor["messageType"].append(_read_message(words, file_descriptor["syntax"]))
         elif word == "enum":
@@ -99,14 +104,6 @@ class _Words:
                 return
 
 
-def _read_import(words: _Words, file: dict[str, Any]) -> None:
-    name = words.take_any()
-    if name == "public":
-        file.setdefault("publicDependency", []).append(len(file["dependency"]))
-    file["dependency"].append(_unquote(words.take_any() if name in ("public", "weak") else name))
-    words.expect(";")
-
-
 def _read_message(words: _Words, syntax: str) -> dict[str, Any]:
     message: dict[str, Any] = {"name": words.take_any(), "field": [], "nestedType": [], "enumType": [], "oneofDecl": []}
     words.expect("{")
@@ -124,7 +121,11 @@ def _read_message(words: _Words, syntax: str) -> dict[str, Any]:
         elif word in SKIPPED:
             words.skip_statement()
         elif word != ";":
-            _read_labelled_field(words, message, word, syntax)
+            label = LABELS.get(word)
+            field = _read_field(words, words.take_any() if label else word, label or LABELS["optional"])
+            if word == "optional" and syntax == "proto3":
+                field["proto3Optional"] = True
+            message["field"].append(field)
     for field in message["field"]:
         if field.get("proto3Optional"):  # a choice of one, and these come last
             field["oneofIndex"] = len(message["oneofDecl"])
@@ -140,14 +141,6 @@ def _read_reserved(words: _Words, message: dict[str, Any]) -> None:
                 words.take()
                 last = MAX_NUMBER if words.see() == "max" else _to_number(words)
             message.setdefault("reservedRange", []).append({"start": int(word), "end": last + 1})
-
-
-def _read_labelled_field(words: _Words, message: dict[str, Any], word: str, syntax: str) -> None:
-    label = LABELS.get(word)
-    field = _read_field(words, words.take_any() if label else word, label or LABELS["optional"])
-    if word == "optional" and syntax == "proto3":
-        field["proto3Optional"] = True
-    message["field"].append(field)
 
 
 def _read_oneof(words: _Words, message: dict[str, Any]) -> None:
