@@ -1,5 +1,6 @@
-"""Reads a pipeline file into the nouns of a record's journey, or says all that is wrong with it."""
+"""Reads a pipeline file and ``defaults.yaml`` into the nouns of a record's journey, or says all that is wrong."""
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,9 +13,9 @@ from tidegate.config.checks.schedule import check_fleet, check_timing_and_spark
 from tidegate.config.checks.select import check_selects
 from tidegate.config.checks.sequence import check_sequences
 from tidegate.config.checks.source import check_source
-from tidegate.config.checks.tables import check_destinations, check_tables, refuse_unsupported
-from tidegate.config.defaults_file import apply_defaults, read_defaults, refuse_fleets_of_several_catalogs
+from tidegate.config.checks.tables import check_destinations, check_tables
 from tidegate.config.models.pipeline import PipelineModel, build_json_schema
+from tidegate.config.models.settings import SharedModel
 from tidegate.config.models.table_entry import TableEntry
 from tidegate.config.parsing.problems import Problems, read_model, refuse_secrets, to_unexpected_problem
 from tidegate.config.parsing.yaml_document import read_document
@@ -32,6 +33,8 @@ __all__ = [
     "load_pipeline",
 ]
 
+DEFAULTS_FILE = "defaults.yaml"
+Loaded = list[tuple[str, Pipeline | ConfigurationError]]
 SharedFiles = tuple[Mapping[str, Catalog | str], Mapping[str, Any]]  # catalogs and defaults
 DESTINATION_OWNERSHIP = Ownership(TableKind.DESTINATION)
 PIPELINE_NAME_PATTERN = re.compile(r"[a-z][a-z0-9_-]{0,59}")
@@ -71,7 +74,6 @@ def load_pipeline(
 
 
 def _check_model(path: Path, model: PipelineModel, catalogs: Mapping[str, Catalog | str], findings: Problems) -> None:
-    refuse_unsupported(model.model_dump(by_alias=True, exclude={"source": {"start", "kafka"}}), findings)
     for word in ("description", "tags"):  # the page and Airflow show them
         refuse_secrets(getattr(model, word), (word,), findings, "an Airflow connection")
     check_source(model, findings)
@@ -85,7 +87,7 @@ def _check_model(path: Path, model: PipelineModel, catalogs: Mapping[str, Catalo
     check_fleet(path, model, findings)
 
 
-def load_all_pipelines(include: Path, only: str | None = None) -> list[tuple[str, Pipeline | ConfigurationError]]:
+def load_all_pipelines(include: Path, only: str | None = None) -> Loaded:
     """Every file under ``pipelines/`` by name, or one; a broken file does not affect the others.
 
     A file of another ending is refused under the same name, before the right one.
@@ -128,9 +130,7 @@ def check_tables_of_others(include: Path, name: str) -> None:
         raise pipeline
 
 
-def _refuse_shared_tables(
-    include: Path, load_results: list[tuple[str, Pipeline | ConfigurationError]]
-) -> list[tuple[str, Pipeline | ConfigurationError]]:
+def _refuse_shared_tables(include: Path, load_results: Loaded) -> Loaded:
     """Refuse, of two pipelines that need a table for different purposes, the later one by name.
 
     Several pipelines may share a destination and its remembered deletes; every other table belongs to one pipeline. One
@@ -138,7 +138,7 @@ def _refuse_shared_tables(
     """
     owners: dict[str, tuple[Ownership, str]] = {}
     reporters: dict[tuple[str, str, str], str] = {}
-    answer: list[tuple[str, Pipeline | ConfigurationError]] = []
+    answer: Loaded = []
     for name, pipeline in load_results:
         problem: str | None = None
         if isinstance(pipeline, Pipeline):
@@ -170,3 +170,64 @@ def _claim_hours(reporters: dict[tuple[str, str, str], str], name: str, pipeline
         return f"{claim} already, and they would be reported twice; leave complete out of one of the two files"
     reporters |= dict.fromkeys(claimed, name)
     return None
+
+
+def read_defaults(include: Path) -> Mapping[str, Any]:
+    """The keys as written; empty without the file. `ConfigurationError` with all problems."""
+    path = include / DEFAULTS_FILE
+    if not os.path.lexists(path):  # a link that leads nowhere is a mistake: without it pipelines would leave a fleet
+        return {}
+    document = read_document(path)
+    findings = Problems(document)
+    if isinstance(document.data, dict):
+        read_model(SharedModel, document.data, findings)
+    else:
+        findings.add((), "no section in it; write e.g. heartbeat: {interval: 10m}, or remove the file")
+    findings.raise_if_any()
+    defaults: Mapping[str, Any] = document.data
+    return defaults
+
+
+def apply_defaults(own_settings: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """A pipeline file's settings, completed by the defaults.
+
+    A section gets the keys that it lacks; a list or any other value is one whole.
+    """
+    settings = {**defaults, **own_settings}
+    for key, words in defaults.items():
+        if isinstance(words, Mapping) and isinstance(own_settings.get(key), Mapping):
+            settings[key] = {**words, **own_settings[key]}
+    return settings
+
+
+def refuse_fleets_of_several_catalogs(include: Path, load_results: Loaded) -> Loaded:
+    """Refuse members whose first table is not in the catalog of their fleet's first member by name.
+
+    Stages and merges of a fleet are one task for Airflow, and a task has one pool: that of the catalog.
+    """
+    firsts: dict[str, tuple[str, str]] = {}
+    answer: Loaded = []
+    for name, pipeline in load_results:
+        if isinstance(pipeline, Pipeline) and pipeline.fleet is not None:
+            table = pipeline.entries[0]
+            first, catalog = firsts.setdefault(pipeline.fleet, (name, table.catalog))
+            if table.catalog != catalog:
+                file = format_path(include / "pipelines" / f"{name}.yaml")
+                reason = f"its members take turns in the pool of one catalog, catalog={catalog} of pipeline {first}"
+                problem = f"{file}: fleet={pipeline.fleet}: {reason}, and {table.name} lies in another"
+                answer.append((name, ConfigurationError(f"{problem}; give the file another fleet")))
+                continue
+        answer.append((name, pipeline))
+    return answer
+
+
+def find_fleet(include: Path, name: str) -> str | None:
+    """The fleet in a pipeline's file, or else in ``defaults.yaml``; None for neither, or an unreadable file."""
+    try:
+        own_settings = read_document(include / "pipelines" / f"{name}.yaml").data
+        defaults = read_defaults(include)
+    except ConfigurationError:
+        return None
+    # only this key: the rest of the file may be wrong
+    fleet = own_settings.get("fleet", defaults.get("fleet")) if isinstance(own_settings, dict) else None
+    return fleet if isinstance(fleet, str) else None

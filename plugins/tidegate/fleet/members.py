@@ -10,8 +10,7 @@ from typing import Protocol
 from tidegate.adapters.kafka.shared_broker import ReadAheadBroker
 from tidegate.adapters.open_clients import OpenClients
 from tidegate.config.catalogs_file import read_catalogs
-from tidegate.config.defaults_file import find_fleet, read_defaults
-from tidegate.config.pipeline_file import load_all_pipelines
+from tidegate.config.pipeline_file import find_fleet, load_all_pipelines, read_defaults
 from tidegate.connections import Resolve, cache_connections
 from tidegate.errors import ConfigurationError
 from tidegate.ports.broker import Broker

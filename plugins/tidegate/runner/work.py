@@ -7,7 +7,7 @@ from threading import Lock
 from typing import Protocol
 
 from tidegate.adapters.open_clients import OpenClients
-from tidegate.config.defaults_file import DEFAULTS_FILE
+from tidegate.config.pipeline_file import DEFAULTS_FILE
 from tidegate.connections import Resolve
 from tidegate.errors import NothingToDo, TidegateError
 from tidegate.flush.clean_up import compact

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidegate.adapters.open_clients import OpenClients
-from tidegate.config.defaults_file import find_fleet
+from tidegate.config.pipeline_file import find_fleet
 from tidegate.connections import Resolve, cache_connections
 from tidegate.errors import TidegateError
 from tidegate.ports.broker import Broker

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from tidegate.config.checks.sequence import needs_no_offsets
 from tidegate.config.checks.source import check_java_pattern, explain_unread_topic, match_topic
@@ -10,7 +9,7 @@ from tidegate.config.destinations.registry import DESTINATIONS, SPARK_DESTINATIO
 from tidegate.config.models.pipeline import BY_TOPIC, PipelineModel
 from tidegate.config.models.table_entry import TableEntry
 from tidegate.config.parsing.ddl import check_audit, check_condition
-from tidegate.config.parsing.problems import Problems, format_key_path, refuse_secrets, suggest_closest
+from tidegate.config.parsing.problems import Problems, refuse_secrets, suggest_closest
 from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.model.backfill import ID_DIGITS
 from tidegate.model.resource_names import get_branch_suffix
@@ -22,35 +21,6 @@ NAMESPACE_PATTERN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*(\.[A-Za-z0-9_][A-Za-
 NAME_PART_PATTERN = re.compile(r"[^.`'\"/\\\s\x00-\x1f]+")
 MIN_NAME_PARTS = 3
 SHOWN_NAME_CHARACTERS = 60
-# Key -> the values that work today. Delete a line, or add a value to it, and the feature is on.
-SUPPORTED_VALUES: dict[str, tuple[Any, ...]] = {"tables.strategy": ("merge",)}
-
-
-def refuse_unsupported(data: Any, findings: Problems, path: KeyPath = ()) -> None:
-    """Note every value that only a later version can honour."""
-    words = [part for part in path if isinstance(part, str)]
-    for length in (1, 2, 3):
-        allowed = SUPPORTED_VALUES.get(".".join(words[-length:]))
-        if allowed is not None and len(words) > 1 and data not in allowed:
-            findings.add(path, format_unsupported(*allowed))
-            return
-    for step, value in _list_children(data, format_key_path(path)):
-        refuse_unsupported(value, findings, (*path, step))
-
-
-def format_unsupported(*alternatives: Any) -> str:
-    """With the values that work today."""
-    words = [str(word) for word in alternatives if word not in (None, [])]
-    words = [{"True": "true", "False": "false"}.get(word, word) for word in words]
-    return f"not available in this version; {'use ' + ' or '.join(words) if words else 'leave it out'}"
-
-
-def _list_children(data: Any, path: str) -> list[tuple[Any, Any]]:
-    if path.endswith(("kafka", "metadata", "properties", "conf", "offsets")):
-        return []  # the user's own names stand there, not the contract's
-    if isinstance(data, dict):
-        return list(data.items())
-    return list(enumerate(data)) if isinstance(data, list) else []
 
 
 def check_tables(
@@ -64,6 +34,8 @@ def check_tables(
         check_table_name(table.name, (*entry.path, "name"), catalogs, findings)
         properties = (*entry.path, "create", "properties")
         refuse_secrets(table.create.properties, properties, findings, "the catalog's connection")
+        if table.strategy != "merge":
+            entry.add("strategy", "not available in this version; use merge")
         _check_modes(entry)
         _check_branch(entry)
         _check_feeding_topics(entry)
@@ -163,8 +135,6 @@ def check_table_name(name: str, path: KeyPath, catalogs: Catalogs, findings: Pro
         findings.add(path, f"catalog={parts[0]} is not in catalogs.yaml; {suggestion}")
     elif isinstance(catalog, str):
         findings.add(path, f"catalog={parts[0]} is declared wrongly: {catalog}")
-    elif catalog.type not in DESTINATIONS:
-        findings.add(path, f"catalog={parts[0]} type={catalog.type}: {format_unsupported(*DESTINATIONS)}")
 
 
 def _check_branch(entry: TableEntry) -> None:

@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from pipeline_files import CATALOGS, MINIMAL, find_problems, load, render_source
-from tidegate.config.defaults_file import find_fleet
-from tidegate.config.pipeline_file import load_all_pipelines
+from tidegate.config.pipeline_file import find_fleet, load_all_pipelines
 from tidegate.errors import ConfigurationError
 from tidegate.spec.pipeline import Pipeline
 

@@ -11,7 +11,6 @@ from examples import choose_number
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pipeline_files import find_problems, load, render_source, render_table
-from tidegate.config.checks.tables import SUPPORTED_VALUES
 from tidegate.errors import ConfigurationError
 
 
@@ -1311,12 +1310,9 @@ def test_name_template_is_read_with_its_own_namespace(include: Path) -> None:
     assert (template.name, template.namespaces, template.max_tables) == ("lake.shop.{type}", ("shop",), 1000)
 
 
-def test_what_this_version_cannot_do_is_one_clear_line_and_nothing_else(
-    include: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(SUPPORTED_VALUES, "tables.history", ("none",))
-    (line,) = find_problems(include, render_table("history: scd2, key: {fields: [id]}"))
-    assert ": tables[0].history=scd2: not available in this version; use none" in line
+def test_what_this_version_cannot_do_is_one_clear_line_and_nothing_else(include: Path) -> None:
+    (line,) = find_problems(include, render_table("strategy: cdc, key: {fields: [id]}"))
+    assert ": tables[0].strategy=cdc: not available in this version; use merge" in line
 
 
 @pytest.mark.parametrize(
