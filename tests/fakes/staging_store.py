@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tidegate.jobs.merge_job import AuditAnswers
-from tidegate.jobs.record_explanation import RecordExplanation
-from tidegate.jobs.stage_outcome import DiscoveredNames, StageOutcome
+from tidegate.jobs.stage_outcome import DiscoveredNames, RecordExplanation, StageOutcome
 from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
 from tidegate.model.offsets import Ranges

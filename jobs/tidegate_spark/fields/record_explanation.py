@@ -9,8 +9,8 @@ from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row
-from tidegate.jobs.record_explanation import FieldExplanation, RecordExplanation
 from tidegate.jobs.stage_job import StageTable
+from tidegate.jobs.stage_outcome import FieldExplanation, RecordExplanation
 from tidegate.schema.data_types import Column
 
 Decode = Callable[[DataFrame, StageTable], DataFrame]

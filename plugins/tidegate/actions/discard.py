@@ -44,7 +44,11 @@ def _build_action(session: Session, proposals: Sequence[ProposedDiscard], becaus
         parts=tuple(
             ActionPart(
                 table=proposal.table.name,
-                facts=_describe_discard(proposal),
+                facts={
+                    "table": proposal.table.name,
+                    "dead_letters": len(proposal.letters),
+                    "places": [[letter.topic, letter.partition, letter.offset] for letter in proposal.letters],
+                },
                 perform=partial(discard_dead_letters, session, [proposal], because),
                 letters=proposal.letters,
             )
@@ -97,11 +101,6 @@ def propose_discard_note(session: Session, table: Table, letter_count: int, beca
         question="Note it?",
         success_message="they were discarded",
     )
-
-
-def _describe_discard(proposal: ProposedDiscard) -> dict[str, Any]:
-    places = [[letter.topic, letter.partition, letter.offset] for letter in proposal.letters]
-    return {"table": proposal.table.name, "dead_letters": len(proposal.letters), "places": places}
 
 
 def _format_discard(proposal: ProposedDiscard) -> str:

@@ -3,7 +3,6 @@
 import json
 from dataclasses import asdict
 from functools import partial
-from typing import Any
 
 from tidegate.actions.proposed_action import ActionPart, ProposedAction
 from tidegate.model.counts import format_count
@@ -13,6 +12,7 @@ from tidegate.reprocess.rebase import PartitionMove, TableMove, propose_moves, r
 from tidegate.table.position import REMAINING
 from tidegate.table.start_offsets import is_json
 
+SHOWN_FACTS = ("topic", "partition", "before", "after", "skipped", "read_again")
 MAX_SHOWN_MOVES = 100  # partitions of a preview: what is behind them would stand in a log, and nobody would look
 
 
@@ -31,7 +31,11 @@ def propose_rebase(session: Session, to: str, table: str | None = None) -> Propo
         parts=tuple(
             ActionPart(
                 table=move.table.name,
-                facts=_describe_move(move),
+                facts={
+                    "table": move.table.name,
+                    "partitions": [{name: getattr(part, name) for name in SHOWN_FACTS} for part in move.moves],
+                    "old_topics": [asdict(old) for old in move.old_topics],
+                },
                 perform=partial(rebase_positions, session, [move]),
                 expected_batch=move.before.batch,
             )
@@ -53,28 +57,13 @@ def _join_targets(proposed: list[TableMove]) -> Offsets:
     return joined
 
 
-def _describe_move(move: TableMove) -> dict[str, Any]:
-    return {
-        "table": move.table.name,
-        "partitions": [_describe_partition(part) for part in move.moves],
-        "old_topics": [asdict(old) for old in move.old_topics],
-    }
-
-
-def _describe_partition(part: PartitionMove) -> dict[str, Any]:
-    return {
-        "topic": part.topic,
-        "partition": part.partition,
-        "before": part.before,
-        "after": part.after,
-        "skipped": part.skipped,
-        "read_again": part.read_again,
-    }
-
-
 def format_moves(moves: list[PartitionMove]) -> str:
     """By partition; of very many, those that move farthest, and the sums of all."""
-    listed_moves = moves if len(moves) <= MAX_SHOWN_MOVES else _select_farthest(moves)
+    listed_moves = moves
+    if len(moves) > MAX_SHOWN_MOVES:
+        moved_ones = [move for move in moves if move.before != move.after]
+        # those that skip most come first: nobody reads what is skipped
+        listed_moves = sorted(moved_ones, key=lambda move: (-move.skipped, -move.read_again))[:MAX_SHOWN_MOVES]
     lines = [f"{move.table}  {move.topic} {move.partition}: {_format_move(move)}" for move in listed_moves]
     if len(listed_moves) < len(moves):
         skipped = sum(move.skipped for move in moves)
@@ -95,12 +84,6 @@ def _format_move(move: PartitionMove) -> str:
     verb = "skips" if move.skipped else "reads again"
     before = "none" if move.before is None else move.before
     return f"{before} -> {move.after}, {verb} {format_count(move.skipped or move.read_again, 'offset')}"
-
-
-def _select_farthest(moves: list[PartitionMove]) -> list[PartitionMove]:
-    moved = [move for move in moves if move.before != move.after]
-    # those that skip most come first: nobody reads what is skipped
-    return sorted(moved, key=lambda move: (-move.skipped, -move.read_again))[:MAX_SHOWN_MOVES]
 
 
 def format_dropped_topics(proposed: list[TableMove]) -> str:

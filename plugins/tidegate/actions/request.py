@@ -90,7 +90,11 @@ def propose_action(session: Session, params: Mapping[str, Any]) -> ProposedActio
 
     `ConfigurationError` for one that the action does not take, and for a missing one.
     """
-    kind = _find_kind(params.get("action"))
+    word: Any = params.get("action")
+    try:
+        kind = ActionKind(word)
+    except ValueError as error:
+        raise ConfigurationError(f"action={word}: unknown action; there are: {', '.join(ActionKind)}") from error
     form = FORMS[kind]
     words = {word: params[word] for word in WORDS if params.get(word)}
     strange = [f"{word}={words[word]}" for word in words if word not in form.params]
@@ -105,13 +109,6 @@ def propose_action(session: Session, params: Mapping[str, Any]) -> ProposedActio
             f"action={kind}: missing parameter: {', '.join(missing)}; nothing was changed; give it"
         )
     return form.propose(session, words)
-
-
-def _find_kind(word: Any) -> ActionKind:
-    try:
-        return ActionKind(word)
-    except ValueError as error:
-        raise ConfigurationError(f"action={word}: unknown action; there are: {', '.join(ActionKind)}") from error
 
 
 def check_unchanged(action: ProposedAction, digest: str) -> None:

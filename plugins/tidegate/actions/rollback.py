@@ -48,7 +48,13 @@ def propose_answer(session: Session, answer: Answer, table: str | None = None) -
         parts=tuple(
             ActionPart(
                 table=proposal.move.table.name,
-                facts={"table": proposal.move.table.name, "partitions": _list_partitions(proposal)},
+                facts={
+                    "table": proposal.move.table.name,
+                    "partitions": [
+                        {"topic": part.topic, "partition": part.partition, "held": part.after, "recorded": part.before}
+                        for part in proposal.undone_moves
+                    ],
+                },
                 perform=partial(answer_rollbacks, session, [proposal], answer),
                 expected_batch=proposal.move.before.batch,
             )
@@ -98,13 +104,6 @@ def _format_snapshot(snapshot: PastSnapshot) -> str:
     writer = f"pipeline={snapshot.pipeline}{batch}" if snapshot.pipeline else "another writer"
     rows = _format_count(snapshot.rows)
     return f"snapshot={snapshot.snapshot_id} of {format_time_ms(snapshot.at_ms)}, {writer}, changed rows={rows}"
-
-
-def _list_partitions(proposal: ProposedAnswer) -> list[dict[str, Any]]:
-    return [
-        {"topic": part.topic, "partition": part.partition, "held": part.after, "recorded": part.before}
-        for part in proposal.undone_moves
-    ]
 
 
 def _format_answer(proposal: ProposedAnswer, answer: str) -> str:

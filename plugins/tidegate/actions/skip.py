@@ -6,7 +6,7 @@ from typing import Any
 
 from tidegate.actions.proposed_action import ActionPart, ProposedAction
 from tidegate.formats.registry import decode_text
-from tidegate.jobs.record_explanation import FieldExplanation
+from tidegate.jobs.stage_outcome import FieldExplanation
 from tidegate.model.kafka_log import KafkaRecord
 from tidegate.monitoring.status import format_time_ms
 from tidegate.ports.session import Session

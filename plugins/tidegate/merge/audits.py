@@ -8,10 +8,8 @@ from tidegate.merge.statements import build_merge_input
 from tidegate.merge.write_mode import is_folded
 from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
-from tidegate.model.merge_input import MergeInput
 from tidegate.ports.destination import StagingStore
-from tidegate.ports.session import Sql
-from tidegate.spec.table import DeleteMode, Table
+from tidegate.spec.table import DeleteMode
 from tidegate.table.session import TableSession
 
 PLACEHOLDER = "{table}"
@@ -45,8 +43,15 @@ def prepare_audits(table: TableSession, staged_batch: StagedBatch, branch: str, 
     if not audits or not staged_batch.counts.staged:
         return None
     values = build_merge_input(table, staged_batch, branch)
+    spec = table.resolved
+    # among the staged rows, unless these may be changed on their way
+    is_changed = spec.sequence_by or spec.history or spec.deletes == DeleteMode.SOFT or is_folded(spec, staged_batch)
+    rows = "branch" if is_changed else "upsert" if spec.upsert else spec.mode
     questions = tuple(
-        _render_audit(table.sql, audit, _select_audited_rows(table.resolved, staged_batch), values) for audit in audits
+        table.sql.render("audit_query", query=audit, target=values["target"], branch=values["branch"])
+        if is_query(audit)
+        else table.sql.render("audit_rows", condition=audit, rows=rows, **values)
+        for audit in audits
     )
     audit_property = resource_names.name_audit_property(staged_batch.attempt)
     texts = tuple(map(_shorten, audits))
@@ -70,31 +75,15 @@ def check_audits(staging: StagingStore, place: str, audited: BatchAudits) -> Non
             f"{place}: the audits have no answer: attempt={audited.request.attempt}; it will be merged again"
         )
     broken = [
-        _describe_violation(audit, rows) for audit, rows in zip(audited.texts, answers.broken, strict=True) if rows
+        f"audit={_shorten(audit)} does not hold{QUERY_PROBLEMS.get(rows, '') if is_query(audit) else f': rows={rows}'}"
+        for audit, rows in zip(audited.texts, answers.broken, strict=True)
+        if rows
     ]
     if broken:
         raise AuditFailed(
             f"{place}: {'; '.join(broken)}; nothing was published and the batch stays staged; correct the audit in the "
             "pipeline file, or what the audit looks at; the next flush tries again"
         )
-
-
-def _select_audited_rows(table: Table, staged_batch: StagedBatch) -> str:
-    # among the staged rows, unless these may be changed on their way
-    if table.sequence_by or table.history or table.deletes == DeleteMode.SOFT or is_folded(table, staged_batch):
-        return "branch"
-    return "upsert" if table.upsert else table.mode
-
-
-def _render_audit(sql: Sql, audit: str, rows: str, values: MergeInput) -> str:
-    if is_query(audit):
-        return sql.render("audit_query", query=audit, target=values["target"], branch=values["branch"])
-    return sql.render("audit_rows", condition=audit, rows=rows, **values)
-
-
-def _describe_violation(audit: str, rows: int) -> str:
-    detail = QUERY_PROBLEMS.get(rows, "") if is_query(audit) else f": rows={rows}"
-    return f"audit={_shorten(audit)} does not hold{detail}"
 
 
 def _shorten(audit: str) -> str:

@@ -47,9 +47,10 @@ def choose_write_mode(table: TableSession, staged_batch: StagedBatch, values: Me
         return MERGE_UNBOUNDED
     snapshot_id = table.require_state().snapshot_id
     bounds = table.find_bounds({**values, "at": snapshot_id, "rows": staged_batch.counts.staged})
-    return WritePlan(
-        bounds, APPEND if _adds_only_new_keys(spec, staged_batch) and _has_only_new_keys(bounds) else MERGE
-    )
+    has_only_new_keys = bounds.overlap is not None and not bounds.overlap.files
+    is_plain = spec.upsert and spec.deletes == DeleteMode.HARD and not spec.sequence_by
+    adds_only = is_plain and not is_folded(spec, staged_batch)
+    return WritePlan(bounds, APPEND if adds_only and has_only_new_keys else MERGE)
 
 
 def describe_write(staged_batch: StagedBatch, plan: WritePlan) -> dict[str, str]:
@@ -61,16 +62,11 @@ def choose_spark_conf(staged_batch: StagedBatch, plan: WritePlan) -> dict[str, s
     conf = dict(DISTINCT_KEYS_CONF) if staged_batch.keys_differ else {}
     if staged_batch.truncated_at is not None:
         conf |= WHOLE_TABLE_CONF
-    rows = _count_rows_read(staged_batch, plan)
-    return conf if rows is None else conf | choose_evaluation(rows)
-
-
-def _count_rows_read(staged_batch: StagedBatch, plan: WritePlan) -> int | None:
+    staged = staged_batch.counts.staged
     if plan.written_as == APPEND:
-        return staged_batch.counts.staged
-    if plan.bounds is None or plan.bounds.overlap is None:
-        return None
-    return staged_batch.counts.staged + plan.bounds.overlap.rows
+        return conf | choose_evaluation(staged)
+    overlap = plan.bounds.overlap if plan.bounds else None
+    return conf if overlap is None else conf | choose_evaluation(staged + overlap.rows)
 
 
 def check_is_sole_writer(table: TableSession, staged_batch: StagedBatch) -> None:
@@ -131,12 +127,3 @@ def _writes_each_column(table: Table, values: MergeInput) -> bool:
         and table.target_schema is not None
         and {name for name, _ in table.target_schema.fields} <= written_columns
     )
-
-
-def _has_only_new_keys(bounds: Bounds) -> bool:
-    return bounds.overlap is not None and not bounds.overlap.files
-
-
-def _adds_only_new_keys(table: Table, staged_batch: StagedBatch) -> bool:
-    plain = table.upsert and table.deletes == DeleteMode.HARD and not table.sequence_by
-    return plain and not is_folded(table, staged_batch)

@@ -6,8 +6,7 @@ from typing import Protocol, TypedDict
 
 from tidegate.errors import GiveUp
 from tidegate.jobs.merge_job import AuditAnswers
-from tidegate.jobs.record_explanation import RecordExplanation
-from tidegate.jobs.stage_outcome import DiscoveredNames, StageOutcome
+from tidegate.jobs.stage_outcome import DiscoveredNames, RecordExplanation, StageOutcome
 from tidegate.model.batch import CostCounts, StagedBatch
 from tidegate.model.merge_input import MergeInput
 from tidegate.model.offsets import Ranges

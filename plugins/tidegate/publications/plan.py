@@ -151,7 +151,7 @@ def _find_newest(session: PublicationSession, parts: list[Progress] | tuple[Prog
     if len(targets) == 1:
         return max(parts, key=lambda part: part.order)
     ages = {
-        name: _read_snapshot_ages(session, name)
+        name: {s.snapshot_id: age for age, s in enumerate(session.snapshots.list_ancestors(name, sys.maxsize))}
         for name in (session.publication.table, *session.publication.joined_tables)
     }
 
@@ -160,12 +160,6 @@ def _find_newest(session: PublicationSession, parts: list[Progress] | tuple[Prog
         return tuple(ages[name].get(snapshot_ids.get(name, 0), sys.maxsize) for name in ages)
 
     return min(parts, key=lambda part: (measure_age(part), [-number for number in part.order]))
-
-
-def _read_snapshot_ages(session: PublicationSession, name: str) -> dict[int, int]:
-    return {
-        snapshot.snapshot_id: age for age, snapshot in enumerate(session.snapshots.list_ancestors(name, sys.maxsize))
-    }
 
 
 REMEDY = "run `tidegate publish {name} --resynchronise`, which compares the table with what the topic holds"
@@ -300,16 +294,9 @@ def _find_missing_snapshot(
 ) -> str | None:
     needed = [position.to] if group is None else [position.origin, position.until, position.to]
     table = session.publication.table
-    missing_snapshot = next(
-        (
-            snapshot_id
-            for snapshot_id in needed
-            if snapshot_id is not None and not session.snapshots.has_snapshot(table, snapshot_id)
-        ),
-        None,
-    )
-    if missing_snapshot is not None:
-        return f"snapshot={missing_snapshot} of table={table}"
+    for snapshot_id in needed:
+        if snapshot_id is not None and not session.snapshots.has_snapshot(table, snapshot_id):
+            return f"snapshot={snapshot_id} of table={table}"
     return find_lost_snapshot(session, position.joined, {} if group is None else position.joined_origin)
 
 

@@ -2,7 +2,6 @@
 
 import logging
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -13,7 +12,7 @@ from tidegate.model.publication_progress import PartProgress, Progress, RunMode
 from tidegate.ports.publication_session import PublicationSession
 from tidegate.publications.plan import PlannedRun, plan_run
 from tidegate.publications.republish import RepublishRequest, plan_republish
-from tidegate.publications.status import read_publication_status
+from tidegate.publications.status import COUNT_NAMES, read_publication_status
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +58,6 @@ def send_heartbeat(session: PublicationSession) -> PublicationHeartbeat | None:
     return value
 
 
-COUNT_NAMES = ("inserted", "updated", "deleted")
 MAX_ROUNDS = 20  # each brings one group of parts on; there are hardly ever more than three
 
 
@@ -133,20 +131,13 @@ def publish_changes(
         else:
             # 6.
             _release_pins(session, settled_run, pins)
-            return _build_result(session, first, settled_run, counts)
+            changes = {name: counts.get(name, 0) for name in COUNT_NAMES}
+            return PublicationResult(
+                publication.name, first.origin, settled_run.to, first.mode, **changes, topics=[*publication.topics]
+            )
     raise RetryLater(
         f"publication={publication.name}: after {MAX_ROUNDS} rounds its parts are in different states still, because "
         "other runs publish at the same time; let one run at a time, and run it again"
-    )
-
-
-def _build_result(
-    session: PublicationSession, first: Progress, settled_run: Progress, counts: Mapping[str, int]
-) -> PublicationResult:
-    changes = {name: counts.get(name, 0) for name in COUNT_NAMES}
-    publication = session.publication
-    return PublicationResult(
-        publication.name, first.origin, settled_run.to, first.mode, **changes, topics=[*publication.topics]
     )
 
 

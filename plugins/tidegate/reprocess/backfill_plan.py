@@ -138,8 +138,12 @@ def propose_backfill(session: Session, request: BackfillRequest) -> ProposedBack
         ids = {t: i for t, i in log.topic_ids.items() if any(t in part.ranges.by_topic for part in busy)}
         content = {"asked": request.text, "max_records": pipeline.merge.max_records, "tables": busy}
         backfill = Backfill.build(pipeline.name, **content, cluster_id=log.cluster_id, topic_ids=ids)
+        if backfill.slice_count > MAX_SLICES:
+            raise ConfigurationError(
+                f"pipeline={pipeline.name}: the range makes {backfill.slice_count} batches of merge.max_records="
+                f"{pipeline.merge.max_records}, at most {MAX_SLICES} are possible; raise merge.max_records or name less"
+            )
         resumed = False
-        _check_size(pipeline, backfill)
     else:
         _check_tables(pipeline, backfill, positions)
         resumed = True
@@ -153,14 +157,6 @@ def _check_tables(pipeline: Pipeline, backfill: Backfill, positions: Mapping[str
             f"pipeline={pipeline.name} backfill={backfill.id}: it was begun with table={', '.join(missing_tables)}, "
             "which the file names no more, or feeds from other topics; put that there again, or give the backfill up "
             f"with: tidegate backfill {pipeline.name} --abandon {backfill.id}"
-        )
-
-
-def _check_size(pipeline: Pipeline, backfill: Backfill) -> None:
-    if backfill.slice_count > MAX_SLICES:
-        raise ConfigurationError(
-            f"pipeline={pipeline.name}: the range makes {backfill.slice_count} batches of merge.max_records="
-            f"{pipeline.merge.max_records}, at most {MAX_SLICES} are possible; raise merge.max_records or name less"
         )
 
 

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
-from typing import Any
 
 from tidegate.errors import ConfigurationError, NothingToDo
 from tidegate.jobs.merge_job import MergeJob
@@ -38,26 +37,16 @@ def propose_discards(session: Session, letter_filter: LetterFilter) -> list[Prop
     """Return what `discard_dead_letters` would discard of each table. `NothingToDo` if no letter is chosen."""
     check_homes(session)
     name = resource_names.name_dead_letter_table(session.pipeline)
-    discards = [
-        ProposedDiscard(
-            table,
-            tuple(sorted(filter(letter_filter.matches, _list_letters(session, name, table.name)), key=_get_place)),
-        )
-        for table in select_tables(session, letter_filter.table)
-    ]
-    discards = [discard for discard in discards if discard.letters]
+    discards = []
+    for table in select_tables(session, letter_filter.table):
+        waiting = session.dead_letters.list_waiting_letters(name, table.name)
+        # those whose replay was rolled back wait again
+        letters = filter(letter_filter.matches, [*waiting, *list_undone_letters(session, table.name)])
+        in_order = tuple(sorted(letters, key=lambda letter: (*_get_partition(letter), letter.offset)))
+        discards += [ProposedDiscard(table, in_order)] if in_order else []
     if not discards:
         raise NothingToDo(f"pipeline={session.pipeline.name}: no dead letter that waits is chosen; nothing was changed")
     return discards
-
-
-def _list_letters(session: Session, name: str, table: str) -> list[WaitingLetter]:
-    # those whose replay was rolled back wait again
-    return [*session.dead_letters.list_waiting_letters(name, table), *list_undone_letters(session, table)]
-
-
-def _get_place(letter: WaitingLetter) -> tuple[str, int, str, int]:
-    return *_get_partition(letter), letter.offset
 
 
 def _get_partition(letter: WaitingLetter) -> tuple[str, int, str]:
@@ -78,13 +67,6 @@ def split_into_statements(letters: Sequence[WaitingLetter]) -> list[list[Waiting
     return parts
 
 
-def _list_places(letters: Sequence[WaitingLetter]) -> list[dict[str, Any]]:
-    return [
-        {"topic": topic, "partition": partition, "topic_id": topic_id, "offsets": [letter.offset for letter in members]}
-        for (topic, partition, topic_id), members in groupby(letters, _get_partition)
-    ]
-
-
 def discard_dead_letters(session: Session, discards: list[ProposedDiscard], because: str, by: str) -> None:
     """Discard each chosen letter, with the reason in its row; a repeat call changes nothing.
 
@@ -97,12 +79,16 @@ def discard_dead_letters(session: Session, discards: list[ProposedDiscard], beca
     for discard in discards:
         reopen_letters(session, discard.table.name)
         for part in split_into_statements(discard.letters):
+            places = [
+                {"topic": topic, "partition": partition, "topic_id": topic_id, "offsets": [it.offset for it in members]}
+                for (topic, partition, topic_id), members in groupby(part, _get_partition)
+            ]
             statement = session.get_sql(letters).render(
                 "discard_dead_letters",
                 table=letters,
                 target=discard.table.name,
                 note=f"discarded by {by}: {because}; it was: ",
-                places=_list_places(part),
+                places=places,
             )
             session.engine.run(MergeJob(session.pipeline.name, 0, (statement,), table=letters))
         details = _describe_discard(discard.discarded_before + len(discard.letters), because)

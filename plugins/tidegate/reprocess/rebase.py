@@ -79,24 +79,22 @@ class TableMove:
 
     @property
     def moves(self) -> list[PartitionMove]:
-        name = self.table.name
-        current_offsets = self.before.offsets
+        def find_new_log(topic: str, partition: int) -> tuple[int, int] | None:
+            if self.log is None or topic not in {old.topic for old in self.old_topics}:
+                return None
+            return self.log.begin[topic][partition], self.log.end[topic][partition]
+
         return [
             PartitionMove(
-                table=name,
+                table=self.table.name,
                 topic=topic,
                 partition=partition,
-                before=get_offset(current_offsets, topic, partition),
+                before=get_offset(self.before.offsets, topic, partition),
                 after=after,
-                new_log=self._find_new_log(topic, partition),
+                new_log=find_new_log(topic, partition),
             )
             for topic, partition, after in iterate_offsets(self.after.offsets)
         ]
-
-    def _find_new_log(self, topic: str, partition: int) -> tuple[int, int] | None:
-        if self.log is None or topic not in {old.topic for old in self.old_topics}:
-            return None
-        return self.log.begin[topic][partition], self.log.end[topic][partition]
 
 
 def propose_moves(session: Session, to: str, name: str | None = None) -> list[TableMove]:

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 from tidegate.errors import ConfigurationError, GiveUp, RetryLater
 from tidegate.flush.stage_request import build_stage_table
-from tidegate.jobs.record_explanation import FieldExplanation
 from tidegate.jobs.stage_job import StageJob
+from tidegate.jobs.stage_outcome import FieldExplanation
 from tidegate.model import resource_names
 from tidegate.model.batch import Plan, PlannedBatch
 from tidegate.model.kafka_log import KafkaRecord, Log
@@ -63,16 +63,15 @@ class Verdict:
 
 def parse_address(text: str, option: str = "--at") -> RecordAddress:
     parts = text.rsplit(":", 2)
-    bounds = zip(parts[1:], (MAX_PARTITION, MAX_OFFSET), strict=False)
-    if len(parts) != 3 or not parts[0] or not all(_is_number(part, bound) for part, bound in bounds):
+    numbers = [
+        part.isdecimal() and len(part) <= len(str(bound)) and int(part) <= bound
+        for part, bound in zip(parts[1:], (MAX_PARTITION, MAX_OFFSET), strict=False)
+    ]
+    if len(parts) != 3 or not parts[0] or not all(numbers):
         raise ConfigurationError(
             f"{option}={text}: not a place in the log; write topic:partition:offset, e.g. orders:0:42"
         )
     return RecordAddress(parts[0], int(parts[1]), int(parts[2]))
-
-
-def _is_number(text: str, bound: int) -> bool:
-    return text.isdecimal() and len(text) <= len(str(bound)) and int(text) <= bound
 
 
 def read_record(session: Session, at: RecordAddress) -> KafkaRecord:

@@ -50,16 +50,14 @@ def replay_dead_letters(
 
     `report` gets the result of each published part, also if a later one fails.
     """
-    refuse_template(session.pipeline, "replay")
-    refuse_history(
-        session.pipeline, (t for t in session.pipeline.tables if letter_filter.table in (None, t.name)), "replay"
-    )
-    refuse_truncates(session.pipeline, "replay")
-    check_homes(session)
     source = replace(session.pipeline.source, errors=UNLIMITED_ERRORS)
     tables = tuple(replace(table, errors=UNLIMITED_ERRORS) for table in session.pipeline.tables)
+    chosen_tables = [table for table in tables if letter_filter.table in (None, table.name)]
+    refuse_template(session.pipeline, "replay")
+    refuse_history(session.pipeline, chosen_tables, "replay")
+    refuse_truncates(session.pipeline, "replay")
+    check_homes(session)
     tolerant = replace(session, pipeline=replace(session.pipeline, source=source, tables=tables))
-    chosen_tables = (table for table in tables if letter_filter.table in (None, table.name))
     results = (
         _replay_table(Replay(TableSession(tolerant, table), letter_filter, report=report)) for table in chosen_tables
     )
@@ -76,7 +74,10 @@ def _replay_table(work: Replay) -> ReplayResult | None:
     mark = table.state.marks.get(work.mark)
     is_undone = mark in find_undone_replays(session, table.name)
     if staging is not None and mark == staging.batches[0].attempt and not is_undone:
-        return _finish(replace(work, own_mark=mark, checks_mark=work.is_append), mark)
+        result, work = _mark_replayed(replace(work, own_mark=mark, checks_mark=work.is_append), mark, None)
+        if work.checks_mark:
+            _forget_mark(work)
+        return result
     position = require_position(table)
     reopen_letters(session, table.name)
     if work.is_append and group_letters(work, position):
@@ -98,13 +99,6 @@ def _replay_table(work: Replay) -> ReplayResult | None:
     if work.checks_mark:
         _forget_mark(work)
     return result if groups else None
-
-
-def _finish(work: Replay, attempt: str) -> ReplayResult:
-    result, work = _mark_replayed(work, attempt, None)
-    if work.checks_mark:
-        _forget_mark(work)
-    return result
 
 
 def _check_known(work: Replay, mark: str | None) -> None:
@@ -146,20 +140,16 @@ def _check_is_newest(work: Replay, table: TableSession) -> None:
 
 def _replay_group(work: Replay, letters: LetterGroup) -> tuple[ReplayResult, Replay]:
     session = work.session
-    _check_mode(work)
-    session.tables.claim(work.letters, describe_dead_letters(session.pipeline))
-    attempt, head = retry_commits(session, work.prefix, partial(_replay_round, work, letters))
-    if head is not None and work.checks_mark:
-        work = replace(work, own_mark=attempt)
-    return _mark_replayed(work, attempt, head)
-
-
-def _check_mode(work: Replay) -> None:
     if work.table.spec.mode == TableMode.DELETE:
         raise ConfigurationError(
             f"{work.prefix}: a table with deletes and without upserts keeps several rows of a key, and which "
             "of them follow a dead letter is not known; insert its dead letters by hand, and delete them"
         )
+    session.tables.claim(work.letters, describe_dead_letters(session.pipeline))
+    attempt, head = retry_commits(session, work.prefix, partial(_replay_round, work, letters))
+    if head is not None and work.checks_mark:
+        work = replace(work, own_mark=attempt)
+    return _mark_replayed(work, attempt, head)
 
 
 def _replay_round(work: Replay, letters: LetterGroup) -> tuple[str, Head | None]:

@@ -130,7 +130,8 @@ def group_letters(work: Replay, position: Position) -> list[LetterGroup]:
     ids = find_known_topic_ids(position.topic_ids)
     groups = dict[_GroupKey, list[WaitingLetter]]()
     run = 0
-    for letter in sorted(work.session.dead_letters.list_waiting_letters(work.letters, work.table.name), key=_get_place):
+    waiting_letters = work.session.dead_letters.list_waiting_letters(work.letters, work.table.name)
+    for letter in sorted(waiting_letters, key=lambda it: (it.topic, it.partition, it.offset, it.topic_id or "")):
         if not work.letter_filter.matches(letter):
             run += 1
             continue
@@ -153,10 +154,6 @@ def group_letters(work: Replay, position: Position) -> list[LetterGroup]:
         )
         for key, letters in sorted(groups.items(), key=lambda item: item[0])
     ]
-
-
-def _get_place(letter: WaitingLetter) -> tuple[str, int, int, str]:
-    return letter.topic, letter.partition, letter.offset, letter.topic_id or ""
 
 
 def _find_span(letters: Iterable[WaitingLetter]) -> Ranges:
@@ -210,14 +207,16 @@ def _stage_piece(work: Replay, number: int, ranges: Ranges, letters: LetterGroup
     stage_table = replace(
         build_stage_table(session, plan, planned_batch, intermediate=work.intermediate), keys_only=not are_letters
     )
-    source = _copy_dead_letters(work, letters) if are_letters else None
-    isolation = session.pipeline.source.isolation
+    source = None
+    if are_letters:
+        folder = session.dead_letters.copy_dead_letters(work.letters, work.table.name, work.intermediate)
+        source = DeadLetterSource(work.letters, work.table.name, folder, letters.topic_ids)
     session.engine.run(
         StageJob(
             pipeline=session.pipeline.name,
             batch=number,
             ranges=ranges,
-            isolation=isolation,
+            isolation=session.pipeline.source.isolation,
             tables=(stage_table,),
             letters=source,
         )
@@ -228,11 +227,6 @@ def _stage_piece(work: Replay, number: int, ranges: Ranges, letters: LetterGroup
         return False
     read_staged_batch(session, planned_batch, stage_table)
     return True
-
-
-def _copy_dead_letters(work: Replay, letters: LetterGroup) -> DeadLetterSource:
-    folder = work.session.dead_letters.copy_dead_letters(work.letters, work.table.name, work.intermediate)
-    return DeadLetterSource(work.letters, work.table.name, folder, letters.topic_ids)
 
 
 def _check_log(work: Replay, ranges: Ranges) -> None:

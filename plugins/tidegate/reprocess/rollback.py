@@ -39,8 +39,10 @@ def propose_answers(session: Session, answer: Answer, name: str | None) -> list[
     rewind: the position becomes the one that main carries, whose records the log must still hold, else `PositionLost`.
     keep: it stays the recorded one. `NothingToDo` if no table was rolled back.
     """
-    propose = _propose_rewind if answer == "rewind" else _propose_keep
-    return [propose(table) for table in list_rolled_back_tables(session, name)]
+    tables = list_rolled_back_tables(session, name)
+    if answer == "rewind":
+        return [_propose_rewind(table) for table in tables]
+    return [_propose_answer(table, _require_recorded(table.require_state())) for table in tables]
 
 
 def _propose_rewind(table: TableSession) -> ProposedAnswer:
@@ -55,10 +57,6 @@ def _propose_rewind(table: TableSession) -> ProposedAnswer:
     check_log(table, state.position, filter_table_log(read_log(table.session), table.spec), rewound=True)
     after = replace(state.position, batch=max(state.highest_batch, find_highest_staged(table)))
     return _propose_answer(table, after)
-
-
-def _propose_keep(table: TableSession) -> ProposedAnswer:
-    return _propose_answer(table, _require_recorded(table.require_state()))
 
 
 def _propose_answer(table: TableSession, after: Position) -> ProposedAnswer:

@@ -10,9 +10,8 @@ from tidegate.errors import ConfigurationError, TidegateError
 from tidegate.monitoring.backlog import MonitoredPipeline
 from tidegate.monitoring.failure_streak import FailureStreak
 from tidegate.runner.backlog_watch import BacklogWatch
-from tidegate.runner.slots import Slots
 from tidegate.runner.work import Beat, Flush, Maintain, Place, Publish, RunOutcome, StageWork, Work
-from tidegate.runner.worker import Shared, Worker
+from tidegate.runner.worker import Shared, Slots, Worker
 from tidegate.settings import list_named_files
 from tidegate.wiring.pipeline import find_file
 

@@ -80,7 +80,9 @@ def check_compatible(table: TableSession, ranges: Ranges) -> None:
         columns = table.columns if state.has_maps else replace_map_types(table.columns)
         find_schema_changes(table.name, state.struct, columns, rules)
     except IncompatibleSchema as error:
-        raise IncompatibleSchema(f"pipeline={table.pipeline.name} {error}{_find_first_offset(ranges)}") from None
+        busy = [(topic, partition, start) for topic, partition, start, end in ranges if end > start]
+        first = "; the first record that it concerns: topic={} partition={} offset={}".format(*busy[0]) if busy else ""
+        raise IncompatibleSchema(f"pipeline={table.pipeline.name} {error}{first}") from None
 
 
 def check_mergeable(table: TableSession) -> None:
@@ -123,13 +125,6 @@ def _check_spelled_alike(table: TableSession) -> None:
                 f"{'.'.join(own_path)}, which differs in more than case, and nobody can tell whether one column is "
                 "meant; nothing was written; write the name alike in the pipeline file, or rename one of the two"
             )
-
-
-def _find_first_offset(ranges: Ranges) -> str:
-    for topic, partition, start, end in ranges:
-        if end > start:
-            return f"; the first record that it concerns: topic={topic} partition={partition} offset={start}"
-    return ""
 
 
 def build_row_properties(table: TableSession) -> dict[str, str]:

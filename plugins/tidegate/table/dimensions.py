@@ -15,15 +15,12 @@ def describe_table(session: Session, table: Table) -> Table:
     described_table = session.schemas.describe_table(table)
     if described_table.select is None or not described_table.select.dimensions:
         return described_table
-    joined_dimensions = tuple(
-        _look_up_columns(session, described_table, dimension) for dimension in described_table.select.dimensions
-    )
-    return replace(described_table, select=replace(described_table.select, dimensions=joined_dimensions))
-
-
-def _look_up_columns(session: Session, table: Table, dimension: Dimension) -> Dimension:
-    state = _read_dimension_state(session, table, dimension)
-    return replace(dimension, columns=tuple(Field(c.name, c.type, c.nullable) for c in state.columns))
+    dimensions = []
+    for dimension in described_table.select.dimensions:
+        state = _read_dimension_state(session, described_table, dimension)
+        columns = tuple(Field(c.name, c.type, c.nullable) for c in state.columns)
+        dimensions.append(replace(dimension, columns=columns))
+    return replace(described_table, select=replace(described_table.select, dimensions=tuple(dimensions)))
 
 
 def _read_dimension_state(session: Session, table: Table, dimension: Dimension) -> TableState:

@@ -9,7 +9,7 @@ from typing import Any
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.model import resource_names
 from tidegate.model.batch import COST_COUNTS, RECORD_COUNTS
-from tidegate.model.offsets import Offsets, Ranges, get_offset
+from tidegate.model.offsets import Ranges, get_offset
 from tidegate.model.ownership import describe_dead_letters
 from tidegate.model.table_state import TableState, WaitingLetter
 from tidegate.ports.destination import HistoryRow
@@ -104,12 +104,14 @@ def find_undone_backfills(session: Session, table: str) -> list[UndoneBackfill]:
     open_ids = {json.loads(note)["id"] for note in session.history.list_backfills(table, name)}
     slices = dict[str, set[int]]()
     commands = dict[str, str]()
-    for note in _read_notes(session, table):
+    texts = session.commits.list_rolled_back(table, resource_names.BACKFILL_PROPERTY)
+    for note in (json.loads(text) for text in sorted(texts) if text.startswith("{")):
         backfill = note["id"]
         number = note["slice"]
         is_lost = f"{backfill}/{number}" in rolled_back_slices and note["pipeline"] == name and backfill not in open_ids
+        ranges = Ranges.from_dict(note["ranges"])
         # the flush reads records behind the position again
-        if is_lost and _is_passed(Ranges.from_dict(note["ranges"]), state.position.offsets):
+        if is_lost and all((get_offset(state.position.offsets, t, p) or 0) >= end for t, p, _, end in ranges):
             slices.setdefault(backfill, set()).add(number)
             commands[backfill] = _build_command(name, note["asked"])
     # a slice that is about to be published looks like one that is gone: look once more, after its backfill has ended
@@ -123,15 +125,6 @@ def find_undone_backfills(session: Session, table: str) -> list[UndoneBackfill]:
         for backfill_id, numbers in sorted(undone.items())
         if numbers
     ]
-
-
-def _read_notes(session: Session, table: str) -> list[dict[str, Any]]:
-    texts = session.commits.list_rolled_back(table, resource_names.BACKFILL_PROPERTY)
-    return [json.loads(text) for text in sorted(texts) if text.startswith("{")]
-
-
-def _is_passed(ranges: Ranges, position: Offsets) -> bool:
-    return all((get_offset(position, topic, partition) or 0) >= end for topic, partition, _, end in ranges)
 
 
 def _build_command(pipeline: str, request: str) -> str:

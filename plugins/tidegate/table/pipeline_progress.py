@@ -158,26 +158,18 @@ def compare_with_log(
     missing: Mapping[str, Unreadable],
     connector_ms: int | None,
 ) -> PipelineProgress:
-    logged_tables = attach_log(tables, log, missing)
-    return PipelineProgress(
-        session, log, tuple(_measure_table(session, logged_table, connector_ms) for logged_table in logged_tables)
-    )
-
-
-def _measure_table(session: Session, observed: TableWithLog, connector_ms: int | None) -> TableProgress:
-    if observed.error is None:
-        observed = _check_start(session, observed)
-    following = _find_next_offsets(session, observed)
-    table = TableProgress(**observed.get_facts(), next_offsets=following, valid_through_ms=None)
-    return replace(table, valid_through_ms=_compute_valid_through_ms(table, connector_ms))
-
-
-def _check_start(session: Session, observed: TableWithLog) -> TableWithLog:
-    try:
-        resolve_batch_start(session, observed)
-    except PositionLost as error:
-        return replace(observed, error=error)
-    return observed
+    progress = []
+    for observed in attach_log(tables, log, missing):
+        logged_table = observed
+        try:
+            if observed.error is None:
+                resolve_batch_start(session, observed)
+        except PositionLost as error:
+            logged_table = replace(observed, error=error)
+        following = _find_next_offsets(session, logged_table)
+        table = TableProgress(**logged_table.get_facts(), next_offsets=following, valid_through_ms=None)
+        progress.append(replace(table, valid_through_ms=_compute_valid_through_ms(table, connector_ms)))
+    return PipelineProgress(session, log, tuple(progress))
 
 
 def _find_next_offsets(session: Session, observed: TableWithLog) -> Offsets:
@@ -188,7 +180,14 @@ def _find_next_offsets(session: Session, observed: TableWithLog) -> Offsets:
         )
     position = _get_held_position(observed)
     if position is not None:
-        following = merge_offsets(begin, _leave_old_topics(position, observed.log))
+        ids = observed.log.topic_ids
+        # offsets of a topic that was created again mean other records now
+        lasting = {
+            topic: offsets
+            for topic, offsets in position.offsets.items()
+            if not is_recreated(position.topic_ids.get(topic) or NO_TOPIC_ID, ids.get(topic) or NO_TOPIC_ID)
+        }
+        following = merge_offsets(begin, lasting)
     elif observed.position is not None and session.pipeline.source.start.kind == StartKind.LATEST:
         following = begin  # rolled back to where no snapshot tells a position; nor does anything tell the first end
     else:
@@ -200,15 +199,6 @@ def _get_held_position(observed: TableWithLog) -> Position | None:
     """Return the position of the rows that the table has: after a rollback not the one that was published last."""
     state = observed.state
     return state.position if state is not None and state.is_rolled_back else observed.position
-
-
-def _leave_old_topics(position: Position, log: Log) -> Offsets:
-    # offsets of a topic that was created again mean other records now
-    return {
-        topic: offsets
-        for topic, offsets in position.offsets.items()
-        if not is_recreated(position.topic_ids.get(topic) or NO_TOPIC_ID, log.topic_ids.get(topic) or NO_TOPIC_ID)
-    }
 
 
 def _compute_valid_through_ms(observed: TableProgress, connector_ms: int | None) -> int | None:

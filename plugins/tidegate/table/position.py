@@ -228,15 +228,13 @@ def check_not_overtaken(table: TableSession, batch: int, ranges: Ranges) -> None
     # it was published, or is older than a rebase, and its offsets may mean other records now
     is_old = state is not None and batch <= state.highest_batch
     if position is not None and (is_old or not ranges.continues(position.offsets)):
+        is_rolled_back = state is not None and state.is_rolled_back
+        reason = "the table was rolled back meanwhile" if is_rolled_back else "another run published first"
         raise PublishedElsewhere(
-            f"{table.prefix} batch={batch}: {_describe_overtaken(state)}: "
+            f"{table.prefix} batch={batch}: {reason}: "
             f"position={format_offsets(position.offsets)} start={format_offsets(ranges.start)}; nothing was changed "
             "and nothing needs repair"
         )
-
-
-def _describe_overtaken(state: TableState | None) -> str:
-    return "the table was rolled back meanwhile" if state and state.is_rolled_back else "another run published first"
 
 
 class _MessageSubject(NamedTuple):
@@ -266,11 +264,7 @@ def check_log(table: TableSession, position: Position, log: Log, *, rewound: boo
     `RetryLater` if a topic has fewer partitions than before: topics do not shrink, so the answer was partial.
     `rewound`: the position is not the recorded one, from which `rebase` moves.
     """
-    subject = _MessageSubject(
-        table.prefix,
-        f"tidegate rebase {name_moved(table)}",
-        stays=not rewound,
-    )
+    subject = _MessageSubject(table.prefix, f"tidegate rebase {name_moved(table)}", stays=not rewound)
     if position.cluster_id and log.cluster_id and position.cluster_id != log.cluster_id:
         raise PositionLost(
             f"{subject.table}: the brokers are another cluster: cluster_id={log.cluster_id} "

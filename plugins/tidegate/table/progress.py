@@ -119,22 +119,15 @@ def attach_log(
 
     What is staged is safe: the log must hold only what comes behind the queue.
     """
-    return tuple(
-        _attach_table_log(
-            observed_table,
-            filter_table_log(log, observed_table.table),
-            find_missing_topic(observed_table.table, missing),
-        )
-        for observed_table in tables
-    )
+    return tuple(_attach_table_log(table, filter_table_log(log, table.table), missing) for table in tables)
 
 
-def _attach_table_log(observed: ObservedTable, log: Log, missing: Unreadable | None) -> TableWithLog:
+def _attach_table_log(observed: ObservedTable, log: Log, missing: Mapping[str, Unreadable]) -> TableWithLog:
     logged_table = TableWithLog(**observed.get_facts(), log=log)
     if logged_table.error is not None:
         return logged_table
-    if missing is not None:
-        return replace(logged_table, error=missing)
+    if missing_topic := find_missing_topic(observed.table, missing):
+        return replace(logged_table, error=missing_topic)
     rewound = observed.state is not None and observed.state.is_rolled_back
     try:
         if observed.position is not None:

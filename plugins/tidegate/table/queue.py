@@ -8,7 +8,7 @@ from tidegate.errors import GiveUp
 from tidegate.model.batch import Counts, StagedBatch, take_ends
 from tidegate.model.offsets import Offsets, find_highest
 from tidegate.model.position import Position, WatermarkSide
-from tidegate.model.table_state import TableState, is_recreated
+from tidegate.model.table_state import is_recreated
 from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Merge
 from tidegate.spec.table import Table
@@ -31,9 +31,16 @@ def select_queue(
         added: compute_shape(described.add_columns(added).resolved, table.metadata)
         for added in {batch.added for batch in staged_batches}
     }
+    uuid = table.state.uuid if table.state else None
     queue: list[StagedBatch] = []
     for batch in staged_batches:
-        if _is_current(batch, table.state, shapes[batch.added]) and _is_next(batch, queue, position):
+        # published once, and then rolled back
+        is_old = table.state is not None and batch.batch <= table.state.highest_batch
+        if queue or position:
+            is_next = batch.ranges.continues(queue[-1].ranges.end if queue else position.offsets if position else {})
+        else:
+            is_next = not batch.follows
+        if is_next and not is_old and _fits(batch, uuid, shapes[batch.added]):
             queue.append(batch)
     return tuple(queue)
 
@@ -61,12 +68,6 @@ def shorten_queue(queue: Sequence[StagedBatch]) -> Sequence[StagedBatch]:
 def is_whole(queue: Sequence[StagedBatch]) -> bool:
     """Whether no batch can lie between these. Offsets do not say so: a partition may join in one between."""
     return all(later.batch == batch.batch + 1 for batch, later in pairwise(queue))
-
-
-def _is_current(staged_batch: StagedBatch, state: TableState | None, shape: str) -> bool:
-    if state is not None and staged_batch.batch <= state.highest_batch:  # published once, and then rolled back
-        return False
-    return _fits(staged_batch, state.uuid if state else None, shape)
 
 
 def _fits(staged_batch: StagedBatch, table_uuid: str | None, shape: str) -> bool:
@@ -105,12 +106,6 @@ def _compute_file_shape(table: Table, metadata: dict[str, str]) -> str:
         return ""
     key_alone = tuple(Column(name, "STRING") for name in table.key.fields)
     return compute_shape(replace(table, value=replace(table.value, columns=key_alone)), metadata)
-
-
-def _is_next(staged_batch: StagedBatch, queue: Sequence[StagedBatch], position: Position | None) -> bool:
-    if queue:
-        return staged_batch.ranges.continues(queue[-1].ranges.end)
-    return staged_batch.ranges.continues(position.offsets) if position else not staged_batch.follows
 
 
 def count_mergeable(queue: Sequence[StagedBatch]) -> int:
@@ -189,7 +184,7 @@ def combine_batches(group: Sequence[StagedBatch]) -> StagedBatch:
         return last
     joins = first.watermark != WatermarkSide.INSIDE and last.watermark == WatermarkSide.INSIDE
     with_rows = [batch for batch in group if batch.counts.to_write]
-    totals = (sum(numbers) for numbers in zip(*(_list_counts(batch.counts) for batch in group), strict=True))
+    totals = (sum(numbers) for numbers in zip(*(vars(batch.counts).values() for batch in group), strict=True))
     return replace(
         last,
         ranges=first.ranges.extend_to(last.ranges),
@@ -205,10 +200,6 @@ def combine_batches(group: Sequence[StagedBatch]) -> StagedBatch:
         truncated_at=next((b.truncated_at for b in reversed(group) if b.truncated_at is not None), None),
         bytes=sum(batch.bytes for batch in group),
     )
-
-
-def _list_counts(counts: Counts) -> tuple[int, ...]:
-    return tuple(vars(counts).values())
 
 
 def describe_full_queue(table: TableSession, queue: Sequence[StagedBatch]) -> str:

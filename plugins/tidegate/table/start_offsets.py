@@ -20,7 +20,6 @@ from tidegate.model.position import Position
 from tidegate.ports.session import Session
 from tidegate.spec.pipeline import RiskPolicy
 from tidegate.spec.source import StartKind
-from tidegate.spec.table import Table
 from tidegate.spec.time_text import EXAMPLE, parse_timestamp_ms
 from tidegate.table.log import parse_written_offsets
 from tidegate.table.position import REMAINING, find_position_cuts, name_moved, resolve_next_start
@@ -44,9 +43,8 @@ def _check_new_partitions(observed: TableWithLog, position: Offsets) -> None:
     new = {(t, p): o for t, p, o in iterate_offsets(observed.log.begin) if t in position and p not in position[t] and o}
     if new and observed.pipeline.on_incomplete_start == RiskPolicy.FAIL:
         ((topic, partition), begin) = next(iter(new.items()))
-        is_rewound = (
-            observed.state is not None and observed.state.is_rolled_back
-        )  # a move begins at the recorded position
+        # a move begins at the recorded position
+        is_rewound = observed.state is not None and observed.state.is_rolled_back
         to = "earliest" if is_rewound else f"'{json.dumps(group_by_topic(new))}'"
         raise PositionLost(
             f"{observed.prefix}: topic={topic} partition={partition} is new, and its log "
@@ -68,14 +66,11 @@ def _resolve_complete_start(table: TableWithLog) -> Offsets:
         # with upserts it needs every key of a compacted topic; rows of a writer whose offsets it continues have the
         # earlier keys
         compacted = session.broker.filter_compacted(behind) if behind else ()
-        if compacted and not (table.state is not None and _holds_rows_of_others(session, table.spec)):
+        is_continued = session.pipeline.source.start.kind in (StartKind.OFFSETS, StartKind.GROUP)
+        has_rows = compacted and table.state is not None and is_continued and session.tables.count_rows(table.name) != 0
+        if compacted and not has_rows:
             _check_complete(table, compacted, start, log)
     return start
-
-
-def _holds_rows_of_others(session: Session, table: Table) -> bool:
-    is_continued = session.pipeline.source.start.kind in (StartKind.OFFSETS, StartKind.GROUP)
-    return is_continued and session.tables.count_rows(table.name) != 0
 
 
 def _find_last_ends(session: Session, configured_start: Offsets, log: Log) -> Offsets:
@@ -200,17 +195,15 @@ def resolve_target(session: Session, before: Position, lasting: Offsets, to: str
             )
         )
     if to == REMAINING:
-        return _name_partitions(log, lasting, _find_remaining(session, replace(before, offsets=lasting), log))
+        cuts: Offsets = {}
+        if not _is_another_cluster(before, log):
+            cuts = find_position_cuts(session, replace(before, offsets=lasting), log)
+        return _name_partitions(log, lasting, merge_offsets(cuts, log.find_begins_behind(lasting)))
     if is_json(to):
         return _name_partitions(log, lasting, parse_offsets_target(to))
     # a time may lie behind a transaction that is still open, whose records nobody may skip
     times = session.broker.find_offsets_at(topics, parse_timestamp_ms("--to", to, TARGET_FORMS))
     return RebaseTarget(find_lowest(log.end, merge_offsets(log.begin, times)))
-
-
-def _find_remaining(session: Session, position: Position, log: Log) -> Offsets:
-    cuts = {} if _is_another_cluster(position, log) else find_position_cuts(session, position, log)
-    return merge_offsets(cuts, log.find_begins_behind(position.offsets))
 
 
 def _is_another_cluster(position: Position, log: Log) -> bool:

@@ -31,7 +31,7 @@ def compute_low_watermark(session: Session, tables: Sequence[ObservedTable]) -> 
     by_group = session.pipeline.source.start.kind in (StartKind.GROUP, StartKind.LATEST)
     for observed in tables:
         try:
-            mark = _compute_table_watermark(session, observed)
+            mark = _compute_table_watermark(observed)
         except (RetryLater, GiveUp) as failure:
             log.warning("pipeline=%s: the group stays where it is for a table: %s", session.pipeline.name, failure)
             failures.append(failure)
@@ -106,7 +106,7 @@ def _read_topic_ids(session: Session, topics: tuple[str, ...]) -> tuple[str, dic
         return session.broker.read_topic_ids(_find_existing_topics(session, topics))
 
 
-def _compute_table_watermark(session: Session, observed: ObservedTable) -> Offsets | None:
+def _compute_table_watermark(observed: ObservedTable) -> Offsets | None:
     """Return one table's next offsets. Empty if it was added later and has not caught up, None if it has not begun."""
     position = observed.position
     queue = observed.queue
@@ -115,7 +115,8 @@ def _compute_table_watermark(session: Session, observed: ObservedTable) -> Offse
             raise observed.error
         if position is None:
             # its queue is not known
-            return _find_staged_start(session, observed)
+            inside = [batch for batch in read_staged(observed) if batch.watermark == WatermarkSide.INSIDE]
+            return find_lowest(*(batch.ranges.start for batch in inside)) if inside else None
     if position is None and not queue:
         return None
     if position.outside if position else queue[0].watermark != WatermarkSide.INSIDE:
@@ -123,11 +124,6 @@ def _compute_table_watermark(session: Session, observed: ObservedTable) -> Offse
     start = position.offsets if position else queue[0].ranges.start
     # batches without rows at the head of the queue count as published; the position follows later
     return merge_offsets(start, find_rowless_end(queue))
-
-
-def _find_staged_start(session: Session, observed: ObservedTable) -> Offsets | None:
-    starts = [batch.ranges.start for batch in read_staged(observed) if batch.watermark == WatermarkSide.INSIDE]
-    return find_lowest(*starts) if starts else None
 
 
 def _hold_absent_tables(session: Session, reached_offsets: Offsets, absent: list[Table]) -> Offsets:

@@ -28,8 +28,7 @@ from tidegate_airflow.errors import raise_airflow_errors
 from tidegate_airflow.failures.keeper import FLUSH_KEY, Memory, hold_back, read_memory, read_state, write_state
 
 if TYPE_CHECKING:  # Kafka's client is not loaded where DAGs are read
-    from tidegate.fleet.look import MemberLook
-    from tidegate.fleet.members import OpenedMembers
+    from tidegate.fleet.members import MemberLook, OpenedMembers
 
 Data = dict[str, Any]
 States = Mapping[str, str | None]
@@ -205,7 +204,7 @@ def plan_fleet(fleet: str) -> list[Data]:
 def _look_at(
     context: Context, fleet_members: "OpenedMembers", members: Mapping[str, Pipeline], request: FleetRequest
 ) -> "list[MemberLook]":
-    from tidegate.fleet.look import look_at_members
+    from tidegate.fleet.members import look_at_members
 
     least = {name: compute_min_records(members[name], context) for name in request.names}
     looks = look_at_members(fleet_members, least, partial(tasks.cap_batches, max_records=request.max_records))

@@ -26,8 +26,7 @@ from tidegate.adapters.bigquery.position import SHAPE_LABEL, check_removable
 from tidegate.adapters.bigquery.schema import find_collated_texts
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.failpoints import hit_failpoint
-from tidegate.jobs.record_explanation import RecordExplanation
-from tidegate.jobs.stage_outcome import DiscoveredNames, StageOutcome
+from tidegate.jobs.stage_outcome import DiscoveredNames, RecordExplanation, StageOutcome
 from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
 from tidegate.model.offsets import Ranges

@@ -14,10 +14,9 @@ from tidegate.cli import output
 from tidegate.connections import read_connection_from_env
 from tidegate.monitoring.failure_streak import FailureStreak, is_worth_telling
 from tidegate.runner.pipeline_files import PipelineFiles, PublicationFiles
-from tidegate.runner.slots import Slots
 from tidegate.runner.supervisor import Supervisor
 from tidegate.runner.work import Place, RunOutcome, Work
-from tidegate.runner.worker import Shared
+from tidegate.runner.worker import Shared, Slots
 from tidegate.settings import find_include_folder, format_path
 
 STOPPED_AT_ONCE = 130

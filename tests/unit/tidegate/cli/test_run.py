@@ -11,9 +11,8 @@ import pytest
 from tidegate.cli.commands.run import _Printer
 from tidegate.errors import ConfigurationError, RetryLater
 from tidegate.runner.schedule import Schedule
-from tidegate.runner.slots import Slots
 from tidegate.runner.work import RunOutcome
-from tidegate.runner.worker import Shared, Worker
+from tidegate.runner.worker import Shared, Slots, Worker
 
 
 class Disk(io.StringIO):

@@ -8,8 +8,7 @@ from fakes import World, build_pipeline, build_table
 from fakes.broker import MemoryBroker
 from tidegate.errors import ConfigurationError, PositionLost, RetryLater
 from tidegate.fleet.attend import attend_members
-from tidegate.fleet.look import MemberLook, look_at_members
-from tidegate.fleet.members import Member, OpenedMembers
+from tidegate.fleet.members import Member, MemberLook, OpenedMembers, look_at_members
 from tidegate.flush.flush import flush
 from tidegate.flush.heartbeat import commit_offsets
 from tidegate.model.kafka_log import Log

@@ -8,8 +8,7 @@ import pytest
 from tidegate.errors import GiveUp
 from tidegate.jobs.maintain_job import MaintenanceOutcome, ProcedureOutcome
 from tidegate.jobs.merge_job import AuditAnswers
-from tidegate.jobs.record_explanation import RecordExplanation
-from tidegate.jobs.stage_outcome import DiscoveredNames, FirstBadRecord, StageOutcome
+from tidegate.jobs.stage_outcome import DiscoveredNames, FirstBadRecord, RecordExplanation, StageOutcome
 
 COUNTS = '{"read": 9, "staged": 5, "superseded": 1, "filtered": 1, "ignored": 1, "dead_lettered": 1, "bad": 0'
 ENDS = ', "timestamps": {"orders": {"0": 17, "10": 18}}, "first_bad": null}'

@@ -5,7 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from tidegate.runner.slots import Slots
+from tidegate.runner.worker import Slots
 
 DEADLINE_SECONDS = 60.0
 RUN_SECONDS = 0.002  # for which a run has its slot; longer than it takes to ask for the next

@@ -15,10 +15,9 @@ from tidegate.errors import ConfigurationError
 from tidegate.monitoring.failure_streak import FailureStreak
 from tidegate.runner.pipeline_files import PublicationFiles
 from tidegate.runner.schedule import Schedule
-from tidegate.runner.slots import Slots
 from tidegate.runner.supervisor import Supervisor
 from tidegate.runner.work import Flush, Maintain, Place, Publish, RunOutcome, StageWork
-from tidegate.runner.worker import Shared
+from tidegate.runner.worker import Shared, Slots
 
 STREAK = FailureStreak("x", "the brokers do not answer", since=0.0, runs=1, run_id="1")
 PIPELINES = {

@@ -8,9 +8,8 @@ import pytest
 from tidegate.errors import NothingToDo
 from tidegate.runner import work as work_module
 from tidegate.runner.pipeline_files import PipelineFiles, PublicationFiles
-from tidegate.runner.slots import Slots
 from tidegate.runner.work import Beat, Flush, Maintain, Place, RunOutcome, StageWork
-from tidegate.runner.worker import Shared, Worker
+from tidegate.runner.worker import Shared, Slots, Worker
 
 CATALOGS = "lake: {type: iceberg, properties: {type: rest, uri: 'http://localhost:1'}}\n"
 DEFAULTS = "heartbeat: {interval: 30s, ignore_topics: [quiet]}\nmaintenance: {interval: 5m}\n"

@@ -16,9 +16,8 @@ from tidegate.errors import (
 )
 from tidegate.monitoring.failure_streak import FailureStreak
 from tidegate.runner.schedule import Schedule
-from tidegate.runner.slots import Slots
 from tidegate.runner.work import RunOutcome, Work
-from tidegate.runner.worker import Shared, Worker
+from tidegate.runner.worker import Shared, Slots, Worker
 
 DONE, BEHIND = RunOutcome(), RunOutcome(is_behind=True)
 ANY = 0

@@ -12,7 +12,7 @@ from fakes.task_instance import KeptState
 from tidegate.actions import skip as skip_action
 from tidegate.actions.skip import propose_skip
 from tidegate.flush.flush import flush
-from tidegate.jobs.record_explanation import FieldExplanation
+from tidegate.jobs.stage_outcome import FieldExplanation
 from tidegate.model.kafka_log import KafkaRecord
 from tidegate.monitoring.status import read_status
 from tidegate.reprocess import skip as reprocess_skip
