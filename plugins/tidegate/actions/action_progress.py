@@ -56,8 +56,7 @@ class ActionProgress:
         """What is left to do, exactly as first asked; None if all is done.
 
         `GiveUp` if the table at which a try ended has changed: that try may have done it. Also if a person confirmed a
-        preview,
-        and a table would now be changed in another way.
+        preview, and a table would now be changed in another way.
         """
         proposals = []
         for table in [table for table in self.digests if table not in self.done]:

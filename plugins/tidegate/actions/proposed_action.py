@@ -37,8 +37,7 @@ class ProposedAction:
     """What a person is asked to confirm.
 
     - `preview`, `subject`: what would be done, for people and for programs; `parts`: by table. A preview holds nothing
-      of a
-      record's content: Airflow keeps it among results and in logs.
+      of a record's content: Airflow keeps it among results and in logs.
     - `full_preview`: with the content, for a terminal; may be empty.
     - `success_message`: the sentence afterwards.
     - `pinned_params`: ask for exactly this action again, where the given ones (a time, for instance) may change

@@ -19,6 +19,10 @@ MAX_SHOWN_MOVES = 100  # partitions of a preview: what is behind them would stan
 def propose_rebase(session: Session, to: str, table: str | None = None) -> ProposedAction:
     """Move the position of every table, or of the one named, to where `to` says."""
     proposed = propose_moves(session, to, table)
+    shown: Offsets = {}
+    for move in proposed:
+        for topic, partitions in move.after.offsets.items():
+            shown[topic] = {**shown.get(topic, {}), **partitions}
     moves = format_moves([move for table_move in proposed for move in table_move.moves])
     beside = (
         format_dropped_topics(proposed),
@@ -45,16 +49,8 @@ def propose_rebase(session: Session, to: str, table: str | None = None) -> Propo
         success_message="the position was moved",
         # the end of the log or a time may mean other offsets later, so those shown are pinned; not for remaining: each
         # table has another place, and partitions that stay must not count as named
-        pinned_params={"to": to if is_json(to) or to == REMAINING else json.dumps(_join_targets(proposed))},
+        pinned_params={"to": to if is_json(to) or to == REMAINING else json.dumps(shown)},
     )
-
-
-def _join_targets(proposed: list[TableMove]) -> Offsets:
-    joined: Offsets = {}
-    for move in proposed:
-        for topic, parts in move.after.offsets.items():
-            joined[topic] = {**joined.get(topic, {}), **parts}
-    return joined
 
 
 def format_moves(moves: list[PartitionMove]) -> str:

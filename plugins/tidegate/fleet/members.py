@@ -161,8 +161,7 @@ def look_at_members(
     1. Read the tables of all members, side by side.
     2. Read the topics and logs of each Kafka cluster once for all of them; after the tables, as `plan` does.
     3. Plan each member as if it were alone. `at_least` records must wait for the members named there; `adapt` changes
-       what
-       the run was asked for.
+       what the run was asked for.
     """
     observed, failures = _run_beside_each_other(fleet_members.members, lambda member: _observe(member, adapt))
     _read_logs(observation for observation in observed.values())

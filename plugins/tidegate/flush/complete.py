@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from itertools import islice
 
 from tidegate.errors import NothingToDo
 from tidegate.model.offsets import get_offset, iterate_offsets
@@ -75,17 +74,17 @@ def list_complete_periods(period: Period, last: str | None, begun_ms: int, throu
 
     A period is complete once each partition has shown a record of its end or later. At most MAX_PERIODS.
     """
-    return list(islice(_iterate_complete(period, last, begun_ms, through_ms), MAX_PERIODS))
-
-
-def _iterate_complete(period: Period, last: str | None, begun_ms: int, through_ms: int) -> Iterator[str]:
     pattern = KEY_FORMATS[period]
     length = LENGTHS[period]
     before = last or _to_time(begun_ms).strftime(pattern)  # the period in which it has begun is not whole
     start = datetime.strptime(before, pattern).replace(tzinfo=UTC) + length
+    keys = list[str]()
     while start + length <= _to_time(through_ms):
-        yield start.strftime(pattern)
+        keys.append(start.strftime(pattern))
         start += length
+        if len(keys) == MAX_PERIODS:
+            break
+    return keys
 
 
 def is_key(period: Period, text: str | None) -> bool:

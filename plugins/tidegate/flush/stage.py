@@ -114,7 +114,16 @@ class _Request(NamedTuple):
 def _stage_group(
     session: Session, plan: Plan, group: tuple[PlannedBatch, ...], *, is_repeated: bool = False
 ) -> tuple[list[StagedBatch], list[Failure]]:
-    requests, finder, failures = _build_requests(session, plan, group)
+    requests = list[_Request]()
+    finder = None
+    failures = list[Failure]()
+    for planned_batch in sorted(group, key=lambda batch: find_table(session, batch.table).discovers_names):
+        table = find_table(session, planned_batch.table)
+        with isolate_failure(planned_batch.table, failures):
+            if table.discovers_names:
+                finder = _Request(planned_batch, build_name_finder(session, table, planned_batch))
+            else:
+                requests.append(_Request(planned_batch, build_stage_table(session, plan, planned_batch)))
     if not requests and finder is None:
         return [], failures
     try:
@@ -130,25 +139,9 @@ def _stage_group(
         # queue, and the position is not there yet
         for planned_batch in group:
             if not planned_batch.follows:
-                table = open_table(session, planned_batch.table).refresh()
-                check_not_overtaken(table, planned_batch.batch, planned_batch.ranges)
+                table_now = open_table(session, planned_batch.table).refresh()
+                check_not_overtaken(table_now, planned_batch.batch, planned_batch.ranges)
         raise
-
-
-def _build_requests(
-    session: Session, plan: Plan, group: tuple[PlannedBatch, ...]
-) -> tuple[list[_Request], _Request | None, list[Failure]]:
-    requests = list[_Request]()
-    finder = None
-    failures = list[Failure]()
-    for planned_batch in sorted(group, key=lambda batch: find_table(session, batch.table).discovers_names):
-        table = find_table(session, planned_batch.table)
-        with isolate_failure(planned_batch.table, failures):
-            if table.discovers_names:
-                finder = _Request(planned_batch, build_name_finder(session, table, planned_batch))
-            else:
-                requests.append(_Request(planned_batch, build_stage_table(session, plan, planned_batch)))
-    return requests, finder, failures
 
 
 def _stage_requests(

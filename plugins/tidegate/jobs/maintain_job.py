@@ -61,9 +61,10 @@ class MaintenanceOutcome:
     @classmethod
     def from_json(cls, text: str, place: str) -> "MaintenanceOutcome":
         """`GiveUp` where a field is missing or has another shape."""
-        return parse_job_result(place, lambda: cls._parse(json.loads(text)))
 
-    @classmethod
-    def _parse(cls, data: Mapping[str, Any]) -> "MaintenanceOutcome":
-        steps = {name: ProcedureOutcome.from_dict(step) for name, step in data.items() if name != "attempt"}
-        return cls(read_text(data, "attempt"), steps)
+        def parse() -> MaintenanceOutcome:
+            data = json.loads(text)
+            steps = {name: ProcedureOutcome.from_dict(step) for name, step in data.items() if name != "attempt"}
+            return cls(read_text(data, "attempt"), steps)
+
+        return parse_job_result(place, parse)

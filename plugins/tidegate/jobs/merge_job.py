@@ -13,8 +13,7 @@ class Audits:
     """Questions to ask after the statements; the answer is a number, 0 where the audit holds.
 
     The answers go to the `property` of `table`, with the merge's `attempt`. `texts`: the user's words, in the order of
-    the
-    questions.
+    the questions.
     """
 
     questions: tuple[str, ...]

@@ -57,13 +57,11 @@ class StageTable:
     - `ignore_deletes`: the table takes no deletes. `keys_only`: the value stays NULL.
     - `select`: what is made of each decoded row. `has_history`: each row is a version with a time of its own.
     - `sequence`: columns, of the value or of metadata, that order the records of one key. `grouped`: columns that have
-      a
-      sequence of their own.
+      a sequence of their own.
     - `stages_kept`: each row says which of its columns keep their value. `is_partial`: NULL says so.
     - `last_per_raw_key`: leaves out a record if a later one has the same key bytes.
     - `tries_plain`: reads records by short expressions first, if their format has such; once more as a whole if some
-      are
-      spelled in an unusual way.
+      are spelled in an unusual way.
     - `key_limits`, `value_limits`: reasons why the destination cannot hold a key or a row, each with its SQL condition.
 
     Bad records:

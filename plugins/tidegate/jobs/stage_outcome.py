@@ -211,8 +211,7 @@ class RecordExplanation:
     """How one record is read. Without a record (`is_found`) the other fields are empty.
 
     `fate` is bad, staged, filtered or ignored; `reason` and `stage` say why and where it cannot be read. `row` is the
-    result
-    as JSON: of several `rows` the first, or the first bad one.
+    result as JSON: of several `rows` the first, or the first bad one.
     """
 
     is_found: bool

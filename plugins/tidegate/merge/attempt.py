@@ -279,7 +279,10 @@ def _build_commit(attempt: Attempt, head: Head) -> TableCommit:
 def _reparent_branch(attempt: Attempt, table_commit: TableCommit, state: TableState) -> Head | None:
     """Put the written rows onto the newer main. None if main moved again; `CommitRefused` asks for another merge."""
     merge_again = CommitRefused(f"{attempt.prefix}: main moved to snapshot={state.snapshot_id}")
-    if attempt.reparenting is None or state.snapshot_id is None or not _is_same_except_main(attempt.state, state):
+    before = attempt.state
+    recorded = [(it.uuid, it.schema_id, it.recorded_position) for it in (before, state)]
+    is_same = recorded[0] == recorded[1] and not before.is_rolled_back and not state.is_rolled_back
+    if attempt.reparenting is None or state.snapshot_id is None or not is_same:
         raise merge_again
     try:
         head = attempt.session.commits.reparent(
@@ -294,12 +297,6 @@ def _reparent_branch(attempt: Attempt, table_commit: TableCommit, state: TableSt
         raise merge_again
     log.info("put onto a newer main: %s snapshot=%s parent=%s", attempt.prefix, head.snapshot_id, head.parent_id)
     return head
-
-
-def _is_same_except_main(before: TableState, now: TableState) -> bool:
-    if now.is_rolled_back or before.is_rolled_back:
-        return False
-    return (before.uuid, before.schema_id, before.recorded_position) == (now.uuid, now.schema_id, now.recorded_position)
 
 
 def _carries_commit(attempt: Attempt, table_commit: TableCommit, state: TableState) -> bool:

@@ -334,9 +334,6 @@ class StagedBatch:
             outside=self.watermark == WatermarkSide.OUTSIDE,
         )
 
-    def bind_to_table(self, uuid: str | None) -> "StagedBatch":
-        return replace(self, table_uuid=uuid)
-
 
 @dataclass(frozen=True)
 class PublishedBatch(PublishCost):

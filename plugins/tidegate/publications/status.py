@@ -84,10 +84,17 @@ def read_publication_status(session: PublicationSession) -> PublicationStatus:
     publication = session.publication
     progress = session.topics.read_progress(publication)
     table = session.snapshots.read_table(publication.table)
-    is_waiting, problem = _plan_next_run(session)
+    waiting = None
+    problem = None
+    try:
+        waiting = plan_run(session)
+    except NothingToDo:
+        pass
+    except GiveUp as reason:
+        problem = str(reason)
     position = progress.common_position or progress.unfinished_run
     current = table.snapshot_id if table else None
-    behind = _measure_lag(session, position) if is_waiting or problem else SnapshotLag()
+    behind = _measure_lag(session, position) if waiting or problem else SnapshotLag()
     age = None if behind.since_ms is None else max(0.0, (session.now_ms() - behind.since_ms) / 1000)
     last = describe_last_run(progress)
     return PublicationStatus(
@@ -103,7 +110,7 @@ def read_publication_status(session: PublicationSession) -> PublicationStatus:
         rows_behind=behind.rows,
         behind_seconds=age if behind.snapshots else 0.0,
         unfinished=progress.unfinished_run is not None,
-        waiting=is_waiting,
+        waiting=waiting,
         last_run=last,
         problem=problem,
     )
@@ -118,15 +125,6 @@ def _measure_lag(session: PublicationSession, position: Progress | None) -> Snap
             lags.append(session.snapshots.measure_lag(name, before.get(name), table.snapshot_id))
     since = min((lag.since_ms for lag in lags if lag.since_ms is not None), default=None)
     return SnapshotLag(sum(lag.snapshots for lag in lags), sum(lag.rows for lag in lags), since)
-
-
-def _plan_next_run(session: PublicationSession) -> tuple[PlannedRun | None, str | None]:
-    try:
-        return plan_run(session), None
-    except NothingToDo:
-        return None, None
-    except GiveUp as reason:
-        return None, str(reason)
 
 
 def describe_last_run(progress: PartProgress) -> LastRun | None:

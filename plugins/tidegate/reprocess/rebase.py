@@ -227,15 +227,24 @@ def move_position(
     """Try a move once; `note` gives what else is set in its commit. `CommitRefused` asks for another try."""
     pipeline = table.pipeline.name
     table = _require_table(table)
-    guard = partial(_check_unmoved, move.before)
-    guard(table)
+
+    def check_unmoved(table_now: TableSession) -> None:
+        recorded = table_now.require_state().recorded_position
+        if (recorded or Position({})) != move.before:
+            recorded_offsets = format_offsets(recorded.offsets) if recorded else None
+            raise RetryLater(
+                f"{table.prefix}: another writer was faster, this position was not moved: found={recorded_offsets} "
+                f"shown={format_offsets(move.before.offsets)}; look at the status and run the command again"
+            )
+
+    check_unmoved(table)
     if table.require_state().snapshot_id is None:  # replaced by an empty one, or lost: nothing to cut a branch from
         table.session.commits.seed(table.name, pipeline, move.before)
         table = _require_table(table)
     properties = move.after.to_properties(pipeline)
     is_moved = move.before.offsets != move.after.offsets
     mark = json.dumps({"from": move.before.offsets, "to": move.after.offsets})
-    attempt = begin_attempt(table, table.require_state().highest_batch, guard)
+    attempt = begin_attempt(table, table.require_state().highest_batch, check_unmoved)
     attempt = replace(
         attempt,
         properties={**properties, **note(table)},
@@ -243,16 +252,6 @@ def move_position(
         moves_home=moves_home,
     )
     publish_attempt(attempt)
-
-
-def _check_unmoved(before: Position, table: TableSession) -> None:
-    recorded = table.require_state().recorded_position
-    if (recorded or Position({})) != before:
-        recorded_offsets = format_offsets(recorded.offsets) if recorded else None
-        raise RetryLater(
-            f"{table.prefix}: another writer was faster, this position was not moved: found={recorded_offsets} "
-            f"shown={format_offsets(before.offsets)}; look at the status and run the command again"
-        )
 
 
 def _require_table(table: TableSession) -> TableSession:

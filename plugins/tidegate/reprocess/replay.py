@@ -14,7 +14,7 @@ from tidegate.merge.scd2_statements import refuse_history, refuse_truncates
 from tidegate.merge.statements import render_replay_statements
 from tidegate.model import resource_names
 from tidegate.model.ownership import describe_dead_letters, describe_intermediate
-from tidegate.model.table_state import Head, StagedSource, Staging, TableState
+from tidegate.model.table_state import Head, StagedSource, Staging
 from tidegate.ports.session import Session
 from tidegate.reprocess.replay_stage import (
     LetterGroup,
@@ -116,20 +116,18 @@ def _check_known(work: Replay, mark: str | None) -> None:
 
 
 def _begin(work: Replay) -> Replay:
+    def begin() -> Replay:
+        table = work.table.refresh()
+        require_position(table)
+        _check_is_newest(work, table)
+        guard = partial(_check_is_newest, work)
+        attempt = begin_attempt_beside(table, 1, guard, work.prefix, resource_names.REPLAY_ID)
+        mark = BEGUN + attempt.id
+        publish_attempt(replace(attempt, properties={work.mark: mark}, summary=REPLAY_SUMMARY))
+        return replace(work, own_mark=mark)
+
     # an earlier replay publishes nothing any more after this commit
-    return retry_commits(work.session, work.prefix, partial(_begin_once, work))
-
-
-def _begin_once(work: Replay) -> Replay:
-    table = work.table.refresh()
-    require_position(table)
-    _check_is_newest(work, table)
-    guard = partial(_check_is_newest, work)
-    attempt = begin_attempt_beside(table, 1, guard, work.prefix, resource_names.REPLAY_ID)
-    mark = BEGUN + attempt.id
-    attempt = replace(attempt, properties={work.mark: mark}, summary=REPLAY_SUMMARY)
-    publish_attempt(attempt)
-    return replace(work, own_mark=mark)
+    return retry_commits(work.session, work.prefix, begin)
 
 
 def _check_is_newest(work: Replay, table: TableSession) -> None:
@@ -161,8 +159,18 @@ def _replay_round(work: Replay, letters: LetterGroup) -> tuple[str, Head | None]
     staged = stage_missing_letters(work, letters, position).batches[0]
     if not staged.counts.staged:
         return staged.attempt, None
-    guard = partial(_check_undisturbed, work, staged.attempt, table.require_state())
-    attempt = begin_attempt_beside(table, staged.batch, guard, work.prefix, resource_names.REPLAY_ID)
+    uuid = table.require_state().uuid
+
+    def check_undisturbed(table_now: TableSession) -> None:
+        if table_now.require_state().uuid != uuid:
+            raise PositionLost(
+                f"{work.prefix}: the table was dropped, or replaced by another of the same name, during the "
+                "replay; nothing was applied; flush, then replay again"
+            )
+        _check_is_newest(work, table_now)
+        _read_own_staging(work, staged.attempt)
+
+    attempt = begin_attempt_beside(table, staged.batch, check_undisturbed, work.prefix, resource_names.REPLAY_ID)
     attempt = replace(
         attempt,
         properties={work.mark: staged.attempt},
@@ -174,16 +182,6 @@ def _replay_round(work: Replay, letters: LetterGroup) -> tuple[str, Head | None]
     head = publish_attempt(attempt, *statements)
     log.info("replayed: %s snapshot=%s", work.prefix, head.snapshot_id)
     return staged.attempt, head
-
-
-def _check_undisturbed(work: Replay, attempt: str, before: TableState, table: TableSession) -> None:
-    if table.require_state().uuid != before.uuid:
-        raise PositionLost(
-            f"{work.prefix}: the table was dropped, or replaced by another of the same name, during the "
-            "replay; nothing was applied; flush, then replay again"
-        )
-    _check_is_newest(work, table)
-    _read_own_staging(work, attempt)
 
 
 def _read_own_staging(work: Replay, attempt: str) -> Staging:

@@ -102,18 +102,14 @@ def propose_undos(session: Session, name: str | None) -> list[ProposedUndo]:
 
     `NothingToDo` if none was rolled back, `GiveUp` if a rollback cannot be undone.
     """
-    for table in select_tables(session, name):
-        _refuse_without_snapshots(TableSession(session, table))
+    for table in (TableSession(session, spec) for spec in select_tables(session, name)):
+        if not table.has_branches:
+            raise GiveUp(
+                f"{table.prefix}: BigQuery keeps no snapshots by which a rollback is noticed or undone; "
+                "if the table was restored to an earlier time, read the records since then again, e.g. with: "
+                f"tidegate rebase {name_moved(table)} --to 2026-01-01T00:00:00Z"
+            )
     return [_propose_undo(table) for table in list_rolled_back_tables(session, name)]
-
-
-def _refuse_without_snapshots(table: TableSession) -> None:
-    if not table.has_branches:
-        raise GiveUp(
-            f"{table.prefix}: BigQuery keeps no snapshots by which a rollback is noticed or undone; "
-            "if the table was restored to an earlier time, read the records since then again, e.g. with: "
-            f"tidegate rebase {name_moved(table)} --to 2026-01-01T00:00:00Z"
-        )
 
 
 def _propose_undo(table: TableSession) -> ProposedUndo:
@@ -164,12 +160,9 @@ def undo_rollbacks(session: Session, undos: list[ProposedUndo], by: str, *, disc
 def refuse_losses(session: Session, undos: list[ProposedUndo]) -> None:
     """Raise `GiveUp` if an undo would lose rows that others wrote since the rollback."""
     for undo in undos:
-        _refuse_loss(session, undo)
-
-
-def _refuse_loss(session: Session, undo: ProposedUndo) -> None:
-    lost_changes = undo.rollback.discarded_changes
-    if lost_changes:
+        lost_changes = undo.rollback.discarded_changes
+        if not lost_changes:
+            continue
         counts = [snapshot.rows for snapshot in lost_changes if snapshot.rows is not None]
         rows = f"up to rows={sum(counts)}" if len(counts) == len(lost_changes) else "rows that nobody has counted"
         numbers = ", ".join(str(snapshot.snapshot_id) for snapshot in lost_changes)

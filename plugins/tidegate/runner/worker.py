@@ -214,8 +214,9 @@ class Worker:
         self._was_late = False
         self._runs = self._runs + 1
         try:
-            if self._is_early(now):
-                return
+            streak = self._streak
+            if streak is not None and bool(streak.inputs) and streak.must_wait(self._digest_inputs(), now):
+                return  # too early, and nothing was changed
             outcome = self.work.run(at_least)
         except TooFewRecords:
             return  # nothing is known of what failed before
@@ -231,18 +232,11 @@ class Worker:
         except Exception as problem:
             self._note_failure(problem)
         else:
-            self._note_outcome(outcome)
-
-    def _note_outcome(self, outcome: RunOutcome) -> None:
-        if outcome.failure is None:
-            self._note_success(outcome)
-            return
-        self._shared.reporter.report_run(self.work, outcome)
-        self._note_failure(outcome.failure)
-
-    def _is_early(self, now: float) -> bool:
-        streak = self._streak
-        return streak is not None and bool(streak.inputs) and streak.must_wait(self._digest_inputs(), now)
+            if outcome.failure is None:
+                self._note_success(outcome)
+                return
+            self._shared.reporter.report_run(self.work, outcome)
+            self._note_failure(outcome.failure)
 
     def _note_success(self, outcome: RunOutcome | None) -> None:
         over = self._streaks.note_success(self.work.name, RUN, self._end_run())

@@ -9,8 +9,6 @@ from tidegate.spec.runtime import SparkTarget
 PLACEHOLDER = "{table}"  # stands in the SQL for the table at one snapshot
 EVERYTHING = f"SELECT * FROM {PLACEHOLDER}"
 AT_LEAST_ONCE = "at-least-once"
-EXACTLY_ONCE = "exactly-once"
-NO_GUARANTEE = "none"
 
 
 @dataclass(frozen=True)

@@ -374,7 +374,13 @@ def _check_names(table: Table, columns: tuple[Column, ...]) -> None:
 
 def list_sequence_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
     columns_by_name = {c.name.casefold(): c for c in (*list_value_columns(table), *list_metadata_columns(metadata))}
-    columns_by_name |= _list_derived_columns(table, metadata)
+    names = {name.casefold() for name in table.sequence_by}
+    derived = find_derived_columns(table.select) if table.select else {}
+    items = tuple(item for name, item in derived.items() if name in names)
+    if table.select and items:
+        sequence = replace(table.select, items=items)
+        columns = resolve_projection(sequence, _list_record_fields(table, metadata), f"table={table.name}")
+        columns_by_name |= {c.name.casefold(): Column(c.name, c.type) for c in columns}
     missing = [name for name in table.sequence_by if name.casefold() not in columns_by_name]
     if missing:
         raise ConfigurationError(
@@ -382,17 +388,6 @@ def list_sequence_columns(table: Table, metadata: dict[str, str]) -> tuple[Colum
             "makes none of them of the record: add them there"
         )
     return tuple(columns_by_name[name.casefold()] for name in table.sequence_by)
-
-
-def _list_derived_columns(table: Table, metadata: dict[str, str]) -> dict[str, Column]:
-    select = table.select
-    names = {name.casefold() for name in table.sequence_by}
-    items = [] if select is None else [item for name, item in find_derived_columns(select).items() if name in names]
-    if select is None or not items:
-        return {}
-    sequence = replace(select, items=tuple(items))
-    columns = resolve_projection(sequence, _list_record_fields(table, metadata), f"table={table.name}")
-    return {c.name.casefold(): Column(c.name, c.type) for c in columns}
 
 
 def list_deletes_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:

@@ -136,19 +136,17 @@ def measure_progress(session: Session, tables: Sequence[ObservedTable]) -> Pipel
 
 def check_schemas(session: Session, tables: Sequence[ObservedTable]) -> tuple[ObservedTable, ...]:
     """Return the tables that rows are published into, refused if their schema is missing or wrong."""
-    return tuple(
-        _check_schema(session, observed_table) for observed_table in tables if not observed_table.table.discovers_names
-    )
-
-
-def _check_schema(session: Session, observed: ObservedTable) -> ObservedTable:
-    if observed.error is None:
+    checked = []
+    for observed in (table for table in tables if not table.table.discovers_names):
+        table = observed
         try:
-            with suppress(RetryLater):  # a registry that is away must not hide the rest
-                session.schemas.describe_table(observed.table)
+            if observed.error is None:
+                with suppress(RetryLater):  # a registry that is away must not hide the rest
+                    session.schemas.describe_table(observed.table)
         except GiveUp as error:
-            return refuse_table(observed, error)
-    return observed
+            table = refuse_table(observed, error)
+        checked.append(table)
+    return tuple(checked)
 
 
 def compare_with_log(

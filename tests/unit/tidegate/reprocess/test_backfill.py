@@ -252,7 +252,7 @@ def test_mark_that_an_earlier_version_left_on_the_table_counts_for_nothing(world
 
 @pytest.mark.guard(
     "slices that were staged under another pipeline file do not count",
-    file="plugins/tidegate/reprocess/backfill_stage.py",
+    file="plugins/tidegate/reprocess/backfill.py",
     text=" if batch.row_shape == current}",
     off="}",
 )
