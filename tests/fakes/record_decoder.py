@@ -55,7 +55,8 @@ class RecordDecoder:
         misfit = _find_misfit(table, record, key, None if is_delete else value)
         misfit = f"the value does not fit, fields: {', '.join(misfits)}" if misfits else misfit
         if misfit:
-            return "bad", {**place, "reason": misfit, "columns": misfits}
+            made = [name for name in misfits if name.casefold() not in table.fixed]
+            return "bad", {**place, "reason": misfit, "columns": made}
         if value is not None and not self._is_chosen(table, visible_fields, is_retracted):
             return "filtered", {}
         fate = _judge_name(table, None if value is None else visible_fields)

@@ -52,6 +52,14 @@ def build_explanation(records: DataFrame, table: StageTable, decode: Decode) -> 
     )
 
 
+def find_refused_columns(
+    records: DataFrame, table: StageTable, columns: Sequence[Column], decode: Decode
+) -> tuple[str, ...]:
+    """Return those of these value columns that do not hold what the one record has; none if it is no row at all."""
+    plain_table = replace(_strip_rules(table), value=table.value)
+    return _FieldExplanation(records, plain_table, decode, 0).find_refused(columns)
+
+
 def _strip_rules(table: StageTable) -> StageTable:
     return replace(
         table, value=replace(table.value, unknown_fields="ignore"),
@@ -75,6 +83,12 @@ class _FieldExplanation:
         suspects = [c for c in columns if texts is None or texts[c.name] is not None or not c.nullable]
         reasons = self._find_reasons(part, suspects) if reason else {}
         return [_describe_field(part, column, texts, reasons, row if reason is None else None) for column in columns]
+
+    def find_refused(self, columns: Sequence[Column]) -> tuple[str, ...]:
+        """Decode the record for halves of the columns, and so on; of what is no row each half would be refused."""
+        texts = self._read_texts("value", columns) or {}
+        reasons = self._find_reasons("value", [column for column in columns if texts.get(column.name) is not None])
+        return tuple(reasons or ())
 
     def _read_texts(self, part: str, columns: Sequence[Column]) -> dict[str, str | None] | None:
         texts = tuple(Column(column.name, "STRING") for column in columns)

@@ -14,7 +14,7 @@ from tidegate.jobs.stage_outcome import MAX_PASSES, DiscoveredNames, FirstBadRec
 from tidegate.sql.spark import quote_name, render_literal
 
 from tidegate_spark.fields.avro import guard_lengths
-from tidegate_spark.fields.record_explanation import build_explanation
+from tidegate_spark.fields.record_explanation import build_explanation, find_refused_columns
 from tidegate_spark.formats.plain_json import UNUSUAL, can_read_plainly
 from tidegate_spark.session import configure, execute
 from tidegate_spark.stage.bigquery_limits import replace_map_values
@@ -102,13 +102,13 @@ def _stage_table(spark: SparkSession, job: StageJob, table: StageTable, records:
 
 
 def _find_refused_columns(table: StageTable, records: DataFrame, first: FirstBadRecord) -> tuple[str, ...]:
+    made = [column for column in table.value_columns if column.name.casefold() not in table.fixed]
     place = f"topic = {render_literal(first.topic)} AND partition = {first.partition} AND offset = {first.offset}"
     record = add_texts(keep_every_record(records.where(place))).persist()
     try:
-        fields = build_explanation(record, table, decode).fields
+        return find_refused_columns(record, table, made, decode)
     finally:
         record.unpersist()
-    return tuple(field.name for field in fields if field.part == "value" and field.accepted is False)
 
 
 def _write_until_counted(job: StageJob, table: StageTable, records: DataFrame, *, is_plain: bool) -> dict[str, Any]:

@@ -108,7 +108,17 @@ def discover_tables(session: Session, planned_batch: PlannedBatch, stage_table: 
 def _require_names(
     session: Session, planned_batch: PlannedBatch, stage_table: StageTable, place: str
 ) -> tuple[str, ...]:
-    discovered = _read_discovered_names(session, planned_batch, stage_table)
+    pipeline = session.pipeline
+    discovered = None
+    if stage_table.folder:
+        table = next(table for table in pipeline.tables if table.name == planned_batch.table)
+        into = resource_names.name_intermediate_table(pipeline, table)
+        discovered = session.staging.read_discovered_names(into, planned_batch.batch, stage_table.attempt)
+    else:
+        state = session.tables.read_state(planned_batch.table, pipeline.name)
+        text = state.marks.get(resource_names.name_registry_property(pipeline)) if state else None
+        if text:
+            discovered = DiscoveredNames.from_json(text, f"pipeline={pipeline.name} table={planned_batch.table}")
     if discovered is None or discovered.attempt != stage_table.attempt:
         raise RetryLater(f"{place}: the names of attempt={stage_table.attempt} are not there; stage again")
     if discovered.bad:
@@ -119,21 +129,6 @@ def _require_names(
             "merged; correct the producer, or tables[].name and tables[].namespaces"
         )
     return discovered.names
-
-
-def _read_discovered_names(
-    session: Session, planned_batch: PlannedBatch, stage_table: StageTable
-) -> DiscoveredNames | None:
-    pipeline = session.pipeline
-    if stage_table.folder:
-        table = next(table for table in pipeline.tables if table.name == planned_batch.table)
-        into = resource_names.name_intermediate_table(pipeline, table)
-        return session.staging.read_discovered_names(into, planned_batch.batch, stage_table.attempt)
-    state = session.tables.read_state(planned_batch.table, pipeline.name)
-    property_value = state.marks.get(resource_names.name_registry_property(pipeline)) if state else None
-    if not property_value:
-        return None
-    return DiscoveredNames.from_json(property_value, f"pipeline={pipeline.name} table={planned_batch.table}")
 
 
 def advance_registry(session: Session, plan: Plan, planned_batch: PlannedBatch) -> None:

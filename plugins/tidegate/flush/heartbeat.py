@@ -210,23 +210,19 @@ def _renew_positions(session: Session, tables: Sequence[ObservedTable]) -> None:
 
 
 def _compute_offsets(session: Session, tables: Sequence[ObservedTable]) -> tuple[Offsets, GiveUp | None]:
-    ignored_ends = _find_ignored_ends(session, tables)
+    ignored_topics = list_ignored_topics(session)
+    ignored_ends: Offsets = {}
+    if ignored_topics:
+        kafka_log = session.broker.read_log(ignored_topics, session.pipeline.source.isolation)
+        # the group is left alone if all tables were filled from another cluster
+        is_foreign = 0 < len(tables) == len(find_foreign_positions(tables, kafka_log.cluster_id))
+        ignored_ends = {} if is_foreign else kafka_log.end
     own_offsets = compute_low_watermark(session, tables)
     own_offsets = merge_offsets(_find_empty_start(session, tables, own_offsets), own_offsets)
     try:
         return apply_offset_hook(session, own_offsets, ignored_ends), None
     except GiveUp as refusal:
         return merge_offsets(own_offsets, ignored_ends), refusal
-
-
-def _find_ignored_ends(session: Session, tables: Sequence[ObservedTable]) -> Offsets:
-    ignored_topics = list_ignored_topics(session)
-    if not ignored_topics:
-        return {}
-    kafka_log = session.broker.read_log(ignored_topics, session.pipeline.source.isolation)
-    # the group is left alone if all tables were filled from another cluster
-    is_foreign = 0 < len(tables) == len(find_foreign_positions(tables, kafka_log.cluster_id))
-    return {} if is_foreign else kafka_log.end
 
 
 def _find_empty_start(session: Session, tables: Sequence[ObservedTable], own_offsets: Offsets) -> Offsets:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from typing import Any
 
@@ -269,10 +269,4 @@ def _raise_failures(job: MaintainJob, steps: Mapping[str, ProcedureOutcome]) -> 
 
 
 def _count_files(files: TableFiles) -> FileCounts:
-    return FileCounts(
-        data_files=files.data_files,
-        data_bytes=files.data_bytes,
-        delete_files=files.delete_files,
-        snapshots=files.snapshots,
-        manifests=files.manifests,
-    )
+    return FileCounts(**{counted.name: getattr(files, counted.name) for counted in fields(FileCounts)})

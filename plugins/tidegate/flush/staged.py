@@ -89,8 +89,7 @@ def _describe_bad_records(
 
 def _describe_made_columns(first: FirstBadRecord, stage_table: StageTable) -> str:
     """The way out if a column that earlier records have made does not hold a value."""
-    refused = [column for column in stage_table.value_columns if column.name in first.columns]
-    made = [column for column in refused if column.name.casefold() not in stage_table.fixed]
+    made = [column for column in stage_table.value_columns if column.name in first.columns]
     if not made:
         return ""
     columns = ", ".join(f"{quote(column.name)} {column.type}" for column in made)

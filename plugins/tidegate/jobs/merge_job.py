@@ -1,9 +1,7 @@
 """The argument of the merge job: statements, audits and the branch that they write."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 from tidegate.jobs.job_results import parse_job_result, read_list, read_text
 
@@ -36,11 +34,12 @@ class AuditAnswers:
     @classmethod
     def from_json(cls, text: str, place: str) -> "AuditAnswers":
         """`GiveUp` where a field is missing or has another shape."""
-        return parse_job_result(place, lambda: cls._parse(json.loads(text)))
 
-    @classmethod
-    def _parse(cls, data: Mapping[str, Any]) -> "AuditAnswers":
-        return cls(read_text(data, "attempt"), read_list(data, "broken"))
+        def parse() -> AuditAnswers:
+            data = json.loads(text)
+            return cls(read_text(data, "attempt"), read_list(data, "broken"))
+
+        return parse_job_result(place, parse)
 
 
 @dataclass(frozen=True)

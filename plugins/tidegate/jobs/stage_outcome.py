@@ -30,7 +30,7 @@ EXTRA_COUNTS = (ROW_COUNT, *DELETE_COUNTS, *UNCHANGED_COUNTS)
 class FirstBadRecord:
     """The place of the first record that could not be read, and why.
 
-    `columns`: those that do not hold what it has, looked for only where records make columns.
+    `columns`: those that earlier records have made and that do not hold what it has.
     """
 
     topic: str

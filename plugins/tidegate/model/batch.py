@@ -56,7 +56,8 @@ class PublishCost:
 
     def add_cost(self, later: "PublishCost") -> "PublishCost":
         """Add up both costs; `job` is the later one."""
-        counts = {name: _add_known(getattr(self, name), getattr(later, name)) for name in COST_COUNTS}
+        pairs = {name: (getattr(self, name), getattr(later, name)) for name in COST_COUNTS}
+        counts = {name: None if pair == (None, None) else sum(filter(None, pair)) for name, pair in pairs.items()}
         return PublishCost(**counts, job=later.job or self.job)
 
 
@@ -82,10 +83,6 @@ def read_cost(summary: Mapping[str, str] | None) -> PublishCost:
     }
     counts = {name: None if value is None else int(value) for name, value in cost_texts.items()}
     return PublishCost(**counts, job=summary.get("tidegate.job", ""))
-
-
-def _add_known(first_count: int | None, second_count: int | None) -> int | None:
-    return None if first_count is None and second_count is None else (first_count or 0) + (second_count or 0)
 
 
 # What can become of a record that was read: the counts of these add up to `read`.

@@ -206,19 +206,14 @@ def rebase_positions(session: Session, table_moves: list[TableMove], by: str = "
     and after, and the table a note of the `action` and its user.
     """
     for move in table_moves:
-        note = partial(add_action, action=action, by=by, details=_describe_move(move))
+        moved = [part for part in move.moves if part.before != part.after]
+        names = [f"{part.topic} {part.partition}: {part.before} -> {part.after}" for part in moved[:MAX_NAMED_MOVES]]
+        more = [f"and {len(moved) - len(names)} more"] if len(moved) > len(names) else []
+        details = ", ".join([*names, *more]) or "the position stays"
+        note = partial(add_action, action=action, by=by, details=details)
         table = TableSession(session, move.table)
         try_move = partial(move_position, table, move, note, moves_home=action == ACTION)
         retry_commits(session, table.prefix, try_move)
-
-
-def _describe_move(move: TableMove) -> str:
-    actual_moves = [part for part in move.moves if part.before != part.after]
-    if not actual_moves:
-        return "the position stays"
-    names = [f"{part.topic} {part.partition}: {part.before} -> {part.after}" for part in actual_moves[:MAX_NAMED_MOVES]]
-    more = len(actual_moves) - len(names)
-    return ", ".join([*names, *([f"and {more} more"] if more else [])])
 
 
 def move_position(

@@ -128,13 +128,4 @@ def _explain_for_table(session: Session, table: Table, at: RecordAddress, log: L
         session.staging.drop(intermediate)
     if answer is None:
         raise RetryLater(f"pipeline={pipeline.name} table={table.name} {at.words}: no answer was left; run it again")
-    return Verdict(
-        table=table.name,
-        fate=answer.fate,
-        reason=answer.reason,
-        stage=answer.stage,
-        operation=answer.operation,
-        row=answer.row,
-        rows=answer.rows,
-        fields=answer.fields,
-    )
+    return Verdict(table.name, **{name: value for name, value in vars(answer).items() if name != "is_found"})

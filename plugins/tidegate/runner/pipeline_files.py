@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -41,9 +41,8 @@ class FilesReadTogether(Generic[Described]):
             self._reread(name)
             load_result = self._loaded.get(name)
         if isinstance(load_result, ConfigurationError):
-            raise ConfigurationError(
-                *load_result.problems
-            )  # a kept one keeps the frames of each time that it is raised
+            # a kept one keeps the frames of each time that it is raised
+            raise ConfigurationError(*load_result.problems)
         if load_result is None:
             find_file(self._include, self._kind, name)
             raise ConfigurationError(f"{self._kind}={name}: its file appeared just now; it is read again")
@@ -53,23 +52,18 @@ class FilesReadTogether(Generic[Described]):
         # if the file of that name or a shared one has changed; or, checked once a second, any other
         now = time.monotonic()
         known = self._stamps
-        files = (self._include / f"{self._kind}s" / f"{name}.yaml", *self._list_shared())
+        own_folder = self._include / f"{self._kind}s"
+        shared_files = [*self._include.glob("*.yaml")]
         is_young = now - self._looked_at < LOOK_SECONDS
-        if known is not None and is_young and all(_read_stamp(file) == known.get(file) for file in files):
+        looked_at = [own_folder / f"{name}.yaml", *shared_files]
+        if known is not None and is_young and all(_read_stamp(file) == known.get(file) for file in looked_at):
             return
-        stamps = {file: _read_stamp(file) for file in self._list_files()}
+        files = [*shared_files, *own_folder.glob("*.y*ml"), *(self._include / "pipelines").glob("publish_*.yaml")]
+        stamps = {file: _read_stamp(file) for file in files}
         self._looked_at = now
         if stamps != known:
             self._loaded = dict(self._load_all(self._include))
             self._stamps = stamps
-
-    def _list_shared(self) -> Iterator[Path]:
-        return self._include.glob("*.yaml")
-
-    def _list_files(self) -> Iterator[Path]:
-        yield from self._list_shared()
-        yield from (self._include / f"{self._kind}s").glob("*.y*ml")
-        yield from (self._include / "pipelines").glob("publish_*.yaml")
 
 
 class PipelineFiles(FilesReadTogether[Pipeline]):

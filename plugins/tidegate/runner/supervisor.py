@@ -93,7 +93,8 @@ class Supervisor:
 
     def _start_workers(self) -> None:
         wanted_workers = dict[str, Callable[[], Flush | StageWork | Beat | Maintain | Publish]]()
-        for name in self._names or self._list_all():
+        folders = (self._place.include / kind for kind in ("pipelines", "publications"))
+        for name in self._names or sorted({file.stem for folder in folders for file in list_named_files(folder)}):
             with suppress(TidegateError):  # the file of a name went away while it was looked for
                 for kind in self._list_kinds(name):
                     wanted_workers[f"{kind.__name__} {name}"] = partial(kind, self._place, name)
@@ -109,14 +110,9 @@ class Supervisor:
                     self._workers[key] = Worker(work, self._shared_by_kind.get(type(work), self._shared))
                     self._workers[key].start()
 
-    def _list_all(self) -> list[str]:
-        folders = (self._place.include / kind for kind in ("pipelines", "publications"))
-        return sorted({file.stem for folder in folders for file in list_named_files(folder)})
-
     def _start_watches(self) -> None:
-        clusters = [
-            flush_work.monitored_backlog[0] for flush_work in self._list_flushes() if flush_work.monitored_backlog
-        ]
+        works = [worker.work for worker in self._workers.values()]
+        clusters = [work.monitored_backlog[0] for work in works if isinstance(work, Flush) and work.monitored_backlog]
         wanted_clusters = {json.dumps(kafka, sort_keys=True): kafka for kafka in clusters}
         for old_key in self._watches.keys() - wanted_clusters.keys():
             self._watches.pop(old_key).retire()
@@ -126,9 +122,6 @@ class Supervisor:
                     kafka, self._place.resolve, partial(self._list_calls, key), self._shared.stop
                 )
                 self._watches[key].start()
-
-    def _list_flushes(self) -> list[Flush]:
-        return [worker.work for worker in list(self._workers.values()) if isinstance(worker.work, Flush)]
 
     def _list_calls(self, key: str) -> Mapping[MonitoredPipeline, Callable[[], None]]:
         calls = dict[MonitoredPipeline, Callable[[], None]]()

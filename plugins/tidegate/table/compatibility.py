@@ -358,19 +358,19 @@ Limit = tuple[str, str]  # a reason that begins with the column's name, and SQL 
 
 def check_adopted_types(declared_table: Table, table: Table) -> None:
     """Raise `ConfigurationError` if a column is taken from the destination, and Spark cannot hold its values."""
+
+    def is_unknown(leaf: Primitive) -> bool:
+        precision, _ = leaf.decimal or (0, 0)
+        return precision > MAX_PRECISION or (leaf.decimal is None and leaf.name not in PRIMITIVE_NAMES)
+
     adopted = table.value.columns if declared_table.value.columns is None else None
     for column in adopted or ():
-        if has_leaf(parse_type(column.type), _is_unknown):
+        if has_leaf(parse_type(column.type), is_unknown):
             raise ConfigurationError(
                 f"table={table.name} column={column.name}: records cannot be read as its type={column.type}, and "
                 "value.schema is left out; nothing was read; write value.schema, with the columns that records fill, "
                 "and give this one a type that goes into the table's, or leave it out"
             )
-
-
-def _is_unknown(leaf: Primitive) -> bool:
-    precision, _ = leaf.decimal or (0, 0)
-    return precision > MAX_PRECISION or (leaf.decimal is None and leaf.name not in PRIMITIVE_NAMES)
 
 
 def list_key_limits(table: Table, folder_limits: Iterable[FolderLimit] = ()) -> tuple[Limit, ...]:

@@ -60,7 +60,11 @@ def _resolve_complete_start(table: TableWithLog) -> Offsets:
     configured_start = _read_configured_start(session, log)
     start = _clamp_to_log(configured_start, log)
     if session.pipeline.on_incomplete_start == RiskPolicy.FAIL:
-        _check_start(table, configured_start, log, _find_last_ends(session, configured_start, log))
+        ends = log.end
+        beyond = {t for t, p, offset in iterate_offsets(configured_start) if offset > (get_offset(ends, t, p) or 0)}
+        if beyond:  # open transactions included: a start may lie behind the last stable offset
+            ends = merge_offsets(ends, session.broker.read_end_offsets(tuple(sorted(beyond)), "read_uncommitted"))
+        _check_start(table, configured_start, log, ends)
     if table.spec.upsert and session.pipeline.on_incomplete_start == RiskPolicy.FAIL:
         behind = tuple(sorted({t for t, p, offset in iterate_offsets(start) if offset > log.begin[t][p]}))
         # with upserts it needs every key of a compacted topic; rows of a writer whose offsets it continues have the
@@ -71,14 +75,6 @@ def _resolve_complete_start(table: TableWithLog) -> Offsets:
         if compacted and not has_rows:
             _check_complete(table, compacted, start, log)
     return start
-
-
-def _find_last_ends(session: Session, configured_start: Offsets, log: Log) -> Offsets:
-    behind = {t for t, p, offset in iterate_offsets(configured_start) if offset > (get_offset(log.end, t, p) or 0)}
-    if not behind:
-        return log.end
-    # open transactions included: a start may lie behind the last stable offset
-    return merge_offsets(log.end, session.broker.read_end_offsets(tuple(sorted(behind)), "read_uncommitted"))
 
 
 def resolve_latest_start(session: Session, log: Log) -> Offsets:
