@@ -109,7 +109,7 @@ STEPS = {
     **{f"tidegate.flush.{step}": step for step in ("plan", "stage", "clean_up", "heartbeat", "maintain", "complete")},
     "tidegate.flush.merge.merge": "merge",
     "tidegate.flush.heartbeat.commit_offsets": "commit_offsets",
-    "tidegate.merge.owed._append_row": "batch_history",
+    "tidegate.merge.owed.record_history": "batch_history",
 }
 ACTIONS = "tidegate.reprocess."
 

@@ -111,8 +111,7 @@ class Supervisor:
                     self._workers[key].start()
 
     def _start_watches(self) -> None:
-        works = [worker.work for worker in self._workers.values()]
-        clusters = [work.monitored_backlog[0] for work in works if isinstance(work, Flush) and work.monitored_backlog]
+        clusters = [work.monitored_backlog[0] for work in self._list_flushes() if work.monitored_backlog]
         wanted_clusters = {json.dumps(kafka, sort_keys=True): kafka for kafka in clusters}
         for old_key in self._watches.keys() - wanted_clusters.keys():
             self._watches.pop(old_key).retire()
@@ -122,6 +121,9 @@ class Supervisor:
                     kafka, self._place.resolve, partial(self._list_calls, key), self._shared.stop
                 )
                 self._watches[key].start()
+
+    def _list_flushes(self) -> list[Flush]:
+        return [worker.work for worker in list(self._workers.values()) if isinstance(worker.work, Flush)]
 
     def _list_calls(self, key: str) -> Mapping[MonitoredPipeline, Callable[[], None]]:
         calls = dict[MonitoredPipeline, Callable[[], None]]()

@@ -138,16 +138,19 @@ class Flush(_PipelineWork):
 
     def run(self, at_least: int) -> RunOutcome:
         with self._place.get_group_lock(self.pipeline):
-            self._is_planned = False
-            session = self._assemble_session()
-            expanded_session = expand_template(session)
-            scope = PlanScope.STAGED if session.pipeline.stage.has_clock else PlanScope.ALL
-            flush_plan = plan_flush(expanded_session, at_least, scope=scope)
-            self._is_planned = True
-            result = flush_planned(session, expanded_session, flush_plan, self._place.merges_at_once)
-            if session.pipeline.maintenance.follows_flushes:
-                compact(session, [report.table for report in result.clean_up_reports if report.needs_compaction])
-            return RunOutcome(result.published, is_behind=result.offsets_left > 0)
+            return self._flush(at_least)
+
+    def _flush(self, at_least: int) -> RunOutcome:
+        self._is_planned = False
+        session = self._assemble_session()
+        expanded_session = expand_template(session)
+        scope = PlanScope.STAGED if session.pipeline.stage.has_clock else PlanScope.ALL
+        flush_plan = plan_flush(expanded_session, at_least, scope=scope)
+        self._is_planned = True
+        result = flush_planned(session, expanded_session, flush_plan, self._place.merges_at_once)
+        if session.pipeline.maintenance.follows_flushes:
+            compact(session, [report.table for report in result.clean_up_reports if report.needs_compaction])
+        return RunOutcome(result.published, is_behind=result.offsets_left > 0)
 
     def digest_inputs(self) -> str:
         return self._digest_costly_inputs(is_planned=self._is_planned)

@@ -7,7 +7,7 @@ from tidegate.flush.flush import flush
 from tidegate.merge.owed import LetterFilter
 from tidegate.model.table_state import WaitingLetter
 from tidegate.monitoring.status import read_status
-from tidegate.reprocess.discard import _get_place, discard_dead_letters, propose_discards, split_into_statements
+from tidegate.reprocess.discard import discard_dead_letters, propose_discards, split_into_statements
 from tidegate.reprocess.replay import replay_dead_letters
 from tidegate.spec.source import Errors
 
@@ -72,7 +72,7 @@ def test_a_hundred_thousand_letters_are_discarded_by_few_statements() -> None:
         for offset in range(10_000)
     ]
     letters = [WaitingLetter("orders", partition, offset, topic_id) for topic_id, partition, offset in places]
-    letters.sort(key=_get_place)
+    letters.sort(key=lambda letter: (letter.topic, letter.partition, letter.topic_id or "", letter.offset))
     statements = split_into_statements(letters)
     assert [len(part) for part in statements] == [20_000] * 5
     assert [letter for part in statements for letter in part] == letters
