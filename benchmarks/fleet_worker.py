@@ -18,8 +18,7 @@ def main(request: dict[str, Any]) -> None:
 def look(request: dict[str, Any]) -> dict[str, Any]:
     """CPU seconds of loading, opening and planning all members, once, behind the imports, as in a task."""
     from tidegate.connections import read_connection_from_env
-    from tidegate.fleet.members import look_at_members
-    from tidegate.fleet.members import load_members, open_members
+    from tidegate.fleet.members import load_members, look_at_members, open_members
     from tidegate.settings import find_include_folder
 
     include, usage = find_include_folder(), dict[str, float]()
