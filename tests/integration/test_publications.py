@@ -121,6 +121,44 @@ def test_reader_of_the_topic_holds_the_table_after_every_kind_of_snapshot(workbe
     assert way.read_latest() == way.read_table()
 
 
+def test_inserted_rows_are_produced_once_each_and_equal_ones_as_often_as_they_are_there(workbench) -> None:
+    way = Way(
+        workbench, "events", key={"fields": []}, delivery="exactly-once", create={"partitions": 2}, parallelism=2,
+        transaction_records=2,
+    )  # fmt: skip
+    first, second = build_rows(k1="a", k2="b"), build_rows(k2="b", k3="c", k4="d")
+    table = create_table(way, [*first, first[0]], ROWS)
+    assert way.publish().inserted == 3
+    assert read_values(way) == Counter({"a": 2, "b": 1})
+    table.append(pyarrow.Table.from_pylist([*second, first[0]], ROWS))
+    workbench.run_spark_sql(
+        "CALL lake.system.rewrite_data_files(table => 'shop.events', options => map('rewrite-all', 'true'))"
+    )
+    workbench.run_spark_sql("ALTER TABLE lake.shop.events ADD COLUMN more INT")
+    result = way.publish()
+    assert (result.inserted, result.updated, result.deleted) == (4, 0, 0), "a compaction inserts nothing"
+    assert read_values(way) == Counter({"a": 3, "b": 2, "c": 1, "d": 1})
+    with pytest.raises(NothingToDo):
+        way.publish()
+    workbench.run_spark_sql("DELETE FROM lake.shop.events WHERE name = 'a'")
+    workbench.run_spark_sql("INSERT INTO lake.shop.events (id, name) VALUES (5, 'e'), (5, 'e')")
+    with pytest.raises(BadRecord, match=r"of the rows at snapshot=\d+ 3 were deleted or changed, .* on_delete: ignore"):
+        way.publish()
+    settings = {"key": {"fields": []}, "delivery": "exactly-once", "parallelism": 2}
+    way.write_publication(**settings, on_delete="ignore")
+    assert way.publish().inserted == 2
+    assert read_values(way) == Counter({"a": 3, "b": 2, "e": 2, "c": 1, "d": 1})
+    assert {message.key() for message in read(workbench, way.topic)} == {None}
+    way.topic = workbench.topic(1, **{"cleanup.policy": "compact"})
+    way.write_publication(**settings)
+    with pytest.raises(GiveUp, match=r"cleanup\.policy=compact takes no record without a key; set it to delete"):
+        way.publish()
+
+
+def read_values(way: Way) -> "Counter[str]":
+    return Counter(json.loads(message.value())["name"] for message in read(way.workbench, way.topic))
+
+
 def test_topic_is_fixed_by_comparing_it_with_the_table(shop) -> None:
     """Progress is lost, a key is missing in the topic, one is wrong and one is there that the table never had."""
     way = Way.over(shop, "fixed", create={"partitions": 1}, parallelism=1)

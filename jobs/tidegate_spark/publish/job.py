@@ -18,7 +18,7 @@ from tidegate.sql.spark import render_literal
 from tidegate_spark.publish import producer
 from tidegate_spark.publish.encoders.record_part import RecordPart
 from tidegate_spark.publish.record_encoding import build_part_header
-from tidegate_spark.publish.table_changes import find_changed_rows, find_key
+from tidegate_spark.publish.table_changes import IDENTITY_BYTES, find_changed_rows, find_inserted_rows, find_key
 from tidegate_spark.session import read_private_conf
 
 INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
@@ -79,7 +79,7 @@ def run(spark: SparkSession, job: PublishJob) -> None:
     try:
         # 1. and 2.
         changes = _compare_states(spark, job, persisted_frames)
-        key_form = describe_key_form(spark, find_key(spark, job))
+        key_form = "" if job.is_append else describe_key_form(spark, find_key(spark, job))
         refuse_other_keys(job, key_form)
         hit_failpoint("job.compared")
         parts = [part.number for part in job.parts]
@@ -98,9 +98,11 @@ def run(spark: SparkSession, job: PublishJob) -> None:
 
 def _compare_states(spark: SparkSession, job: PublishJob, persisted_frames: list[DataFrame]) -> DataFrame:
     try:
-        changes = find_changed_rows(spark, job, persisted_frames).persist()
+        find = find_inserted_rows if job.is_append else find_changed_rows
+        check = _check_inserted_rows if job.is_append else _check_changes
+        changes = find(spark, job, persisted_frames).persist()
         persisted_frames.append(changes)
-        _check_changes(changes, job)
+        check(changes, job)
     except AnalysisException as error:
         first = (str(error).strip().splitlines() or [type(error).__name__])[0][:500]
         raise ConfigurationError(
@@ -112,10 +114,29 @@ def _compare_states(spark: SparkSession, job: PublishJob, persisted_frames: list
 
 def _split_into_parts(spark: SparkSession, changes: DataFrame, job: PublishJob) -> DataFrame:
     columns = ("topic", "key", "value", "headers", "timestamp", "kind")
-    part = f"CAST(crc32(key) % {job.parallelism} AS INT) AS part"
+    # equal rows stay in one part: how many of them it has produced is told by its own states alone
+    key = f"substring(key, 1, {IDENTITY_BYTES})" if job.is_append else "key"
+    part = f"CAST(crc32({key}) % {job.parallelism} AS INT) AS part"
     empty = [f"CAST(NULL AS {changes.schema[name].dataType.simpleString()}) AS {name}" for name in columns]
     empty_parts = spark.range(job.parallelism).selectExpr("CAST(id AS INT) AS part", *empty)
     return changes.selectExpr(part, *columns).unionByName(empty_parts)
+
+
+def _check_inserted_rows(changes: DataFrame, job: PublishJob) -> None:
+    """`BadRecord` for a row that makes no record, and for rows that are gone."""
+    place = f"publication={job.publication} snapshot={job.position.to}"
+    is_alien = f"topic IS NULL OR NOT array_contains({_render_topics(job)}, topic)"
+    misfit = f"CASE WHEN {is_alien} THEN 'goes to a topic that is not listed in topics' ELSE problem END"
+    gone = "sum(CASE WHEN kind = 'deleted' THEN number END)"
+    first, number = changes.selectExpr(f"min(CASE WHEN kind = 'inserted' THEN {misfit} END)", gone).collect()[0]
+    if first is not None:
+        raise BadRecord(f"{place}: an inserted row {first}; nothing was produced")
+    if number:
+        raise BadRecord(
+            f"{place}: of the rows at snapshot={job.position.origin} {-number} were deleted or changed, which no "
+            "record of an inserted row can say; nothing was produced; set on_delete: ignore to produce only what was "
+            "inserted, or give key.fields"
+        )
 
 
 def _check_changes(changes: DataFrame, job: PublishJob) -> None:
@@ -175,5 +196,6 @@ def build_plan(job: PublishJob, settings: dict[str, str], key_form: str = "") ->
         "transaction_records": job.transaction_records,
         "position": job.position.to_dict(),
         "key_form": key_form,
+        "has_keys": not job.is_append,
         "parts": {part.number: asdict(part) for part in job.parts},
     }

@@ -205,7 +205,8 @@ class _PartProducer:
         options: dict[str, Any] = {"headers": headers} if headers else {}
         if row["timestamp"] is not None:
             options["timestamp"] = row["timestamp"]
-        self._hand_over(row["topic"], key=row["key"], value=row["value"], **options)
+        key = row["key"] if self._plan["has_keys"] else None  # of an inserted row it only says where it stands
+        self._hand_over(row["topic"], key=key, value=row["value"], **options)
         if row["kind"] == "deleted" and row["value"] is not None:  # a change event, which compaction would keep
             self._hand_over(row["topic"], key=row["key"], value=None)
 
@@ -219,7 +220,7 @@ class _PartProducer:
             except BufferError:
                 self._producer.poll(1)
             except kafka.KafkaException as error:
-                self._failed = (topic, record["key"], len(record["key"]) + len(record["value"] or b""))
+                self._failed = (topic, record["key"], len(record["key"] or b"") + len(record["value"] or b""))
                 raise self._to_error(error) from error
 
     def _handle_delivery(self, at_ms: int | None, error: Any, message: Any) -> None:

@@ -58,7 +58,8 @@ def encode_rows(spark: SparkSession, rows: DataFrame, job: PublishJob) -> DataFr
             f"publication={job.publication}: no column is left for the value; use fields_include: ALL"
         )
     topic = f"CAST({quote(job.metadata.topic)} AS STRING)" if job.metadata.topic else render_literal(job.topics[0])
-    parts = {"key": describe_key(rows, job), "value": _describe_part(rows, job, "value", value)}
+    parts = {} if job.is_append else {"key": describe_key(rows, job)}
+    parts["value"] = _describe_part(rows, job, "value", value)
     header_problem = _render_header_problem(rows, job.metadata.headers)
     headers = f"IF({header_problem} IS NULL, {_render_headers(rows, job.metadata.headers)}, NULL)"
     problems = [*(render_part_problem(spark, part) for part in parts.values()), header_problem]

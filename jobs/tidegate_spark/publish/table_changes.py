@@ -100,6 +100,8 @@ def _render_table_at(table: str, snapshot: int) -> str:
     return f"{quote_name(table)} VERSION AS OF {snapshot}"
 
 
+IDENTITY_BYTES = 32  # of a record, at the beginning of its place among all inserted rows
+INSERTED_FIELDS = ("topic", "value", "headers", "timestamp", "problem")
 OLD = "old"
 NEW = "new"
 ROW_FIELDS = ("value", "headers", "timestamp", "problem")
@@ -143,6 +145,32 @@ def find_changed_rows(spark: SparkSession, job: PublishJob, persisted_frames: li
         return differ.selectExpr(*records)
     before = render_row_of_event("old.value") if job.position.mode == RunMode.TOPIC else "old.value"
     return wrap_in_events(spark, differ.selectExpr(*records, f"{before} AS before"), job)
+
+
+def find_inserted_rows(spark: SparkSession, job: PublishJob, _: list[DataFrame]) -> DataFrame:
+    """Return rows of topic, key, value, headers, timestamp, problem, kind and number: what the newer state has more of.
+
+    An inserted row comes as often as it was inserted. Its `key` says where it stands among all: the hash of its record,
+    and a number among equal ones. Unless they are ignored, rows that are gone are one `deleted` row, whose `number` is
+    how many these are, below 0.
+    """
+    position = job.position
+    states = _read_state(spark, job, _TableState(position.to, {}, job.touched.new if job.touched else None))
+    weighed = states.selectExpr("*", "1 AS weight")
+    if position.origin is not None:
+        old_states = _read_state(spark, job, _TableState(position.origin, {}, job.touched.old if job.touched else None))
+        weighed = weighed.unionByName(old_states.selectExpr("*", "-1 AS weight"))
+    fields = ", ".join(INSERTED_FIELDS)
+    identity = f"unhex(sha2(CAST(to_json(struct({fields})) AS BINARY), 256)) AS identity"
+    aggregates = (F.expr(f"any_value(struct({fields})) AS row"), F.expr("sum(weight) AS number"))
+    counted = weighed.selectExpr(*INSERTED_FIELDS, "weight", identity).groupBy("identity").agg(*aggregates)
+    wanted = "number > 0" if job.on_delete == "ignore" else "number <> 0"
+    numbers = "CASE WHEN number > 0 THEN sequence(1L, number) ELSE array(0L) END"
+    key = "concat(identity, unhex(lpad(hex(place), 16, '0'))) AS key"
+    kind = "CASE WHEN number > 0 THEN 'inserted' ELSE 'deleted' END AS kind"
+    return (
+        counted.where(wanted).selectExpr("*", f"explode({numbers}) AS place").selectExpr("row.*", key, kind, "number")
+    )
 
 
 def _render_topic_differs(job: PublishJob) -> str:

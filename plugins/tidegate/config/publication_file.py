@@ -16,7 +16,7 @@ from tidegate.config.models.pipeline import StartTimestamp
 from tidegate.config.models.publication import KeyOutModel, PublicationModel, StartSnapshot, ValueOutModel
 from tidegate.config.models.settings import check_topic_name
 from tidegate.config.parsing.problems import Problems, read_model, refuse_secrets, to_unexpected_problem
-from tidegate.config.parsing.publication_sql import find_joined_tables, parse_publication_sql
+from tidegate.config.parsing.publication_sql import find_joined_tables, has_groups, parse_publication_sql
 from tidegate.config.parsing.yaml_document import read_document
 from tidegate.config.pipeline_spec import to_noun, to_spark_target
 from tidegate.errors import ConfigurationError
@@ -132,11 +132,33 @@ def _check_model(model: PublicationModel, catalogs: Mapping[str, Catalog | str],
         findings.add(("key", "fields_prefix"), "needs value.fields_include: EXCEPT_KEY, as the value would repeat them")
     findings.run_check(("sql",), parse_publication_sql, model.sql or EVERYTHING, tuple(model.key.fields))
     _check_joined(model, catalogs, findings)
+    _check_append(model, findings)
     if model.interval == 0:
         findings.add(("interval",), "out of range; must be at least 1s, or -1 to disable")
     for word in ("partitions", "replication_factor"):
         if getattr(model.create, word) == 0:
             findings.add(("create", word), "out of range; must be at least 1, or -1 for the brokers' default")
+
+
+def _check_append(model: PublicationModel, findings: Problems) -> None:
+    """What needs a key, and inserted rows have none."""
+    if model.key.fields:
+        if model.on_delete != "fail":
+            findings.add(("on_delete",), "a row that is gone deletes its key; leave it out, or set key.fields: []")
+        return
+    path = ("key", "fields")
+    if set(model.key.model_fields_set) != {"fields"}:
+        findings.add(path, "records of inserted rows have no key; leave the other words of key out")
+    if get_format(model.value.format).is_change_event:
+        findings.add(path, f"value.format={model.value.format} shows changes of a key's row; use another format")
+    if model.value.fields_include != "ALL":
+        findings.add(path, "there is no key whose columns the value could leave out; set value.fields_include: ALL")
+    if model.on_expired != "fail":
+        findings.add(path, "table and topic can be compared by keys alone; leave on_expired out")
+    if find_joined_tables(model.sql or "") or has_groups(model.sql or EVERYTHING):
+        findings.add(
+            path, "groups and joined rows change without being inserted; give the key's columns, or join elsewhere"
+        )
 
 
 def _check_joined(model: PublicationModel, catalogs: Mapping[str, Catalog | str], findings: Problems) -> None:

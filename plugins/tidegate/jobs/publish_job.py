@@ -41,6 +41,7 @@ class PublishJob:
     - `touched`: the files whose rows are compared; None compares all rows.
     - `grouped`: those rows only say which groups of aggregating SQL to compute again, over all their rows.
     - `ranges`: what the topics hold, for a run that compares the table with them.
+    - `on_delete`: what a publication of inserted rows (`is_append`) does with rows that are gone: fail or ignore.
     """
 
     publication: str
@@ -59,6 +60,11 @@ class PublishJob:
     touched: TouchedFiles | None = None
     grouped: Grouped | None = None
     ranges: Ranges | None = None
+    on_delete: str = "fail"
+
+    @property
+    def is_append(self) -> bool:
+        return not self.key.fields
 
     @property
     def pipeline(self) -> str:

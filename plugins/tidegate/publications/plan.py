@@ -163,6 +163,7 @@ def _find_newest(session: PublicationSession, parts: list[Progress] | tuple[Prog
 
 
 REMEDY = "run `tidegate publish {name} --resynchronise`, which compares the table with what the topic holds"
+APPEND_REMEDY = "publish to a new topic, with start where the last run ended"
 
 
 @dataclass(frozen=True)
@@ -197,6 +198,7 @@ def plan_run(session: PublicationSession, resynchronise: bool = False) -> Planne
 
     `NothingToDo` if no row can have changed; `GiveUp` if the recorded progress no longer fits table or topic.
     """
+    refuse_without_key(session, "--resynchronise", is_asked=resynchronise)
     table, topics, progress = observe_publication(session)
     if not resynchronise:
         refuse_lost_progress(session, progress, topics, table)
@@ -213,6 +215,15 @@ def plan_run(session: PublicationSession, resynchronise: bool = False) -> Planne
                 return _plan_next(session, progress, topics, table)
             return _plan_group(session, progress, group, topics)
     return plan_all_parts(session, progress, topics, _build_position(session, RunMode.TOPIC, None, table, topics))
+
+
+def refuse_without_key(session: PublicationSession, word: str, *, is_asked: bool) -> None:
+    """Raise `GiveUp` if a run is asked for that finds records by their keys, and they have none."""
+    if is_asked and session.publication.is_append:
+        raise GiveUp(
+            f"publication={session.publication.name}: {word} finds records by their keys, and key.fields is []; "
+            "nothing was produced; to have all rows again publish to a new topic"
+        )
 
 
 def observe_publication(session: PublicationSession) -> tuple[TableHead, ExistingTopics, PartProgress]:
@@ -245,9 +256,8 @@ def refuse_lost_progress(
     compares = can_compare and session.publication.on_expired != "fail"
     reason = _find_mismatch(session, progress, topics, table, compares=compares)
     if reason:
-        raise GiveUp(
-            f"publication={session.publication.name}: {reason}; {REMEDY.format(name=session.publication.name)}"
-        )
+        remedy = APPEND_REMEDY if session.publication.is_append else REMEDY.format(name=session.publication.name)
+        raise GiveUp(f"publication={session.publication.name}: {reason}; {remedy}")
 
 
 def _find_mismatch(

@@ -193,6 +193,7 @@ def build_publish_job(session: PublicationSession, planned_run: PlannedRun) -> P
         touched=planned_run.touched_files,
         grouped=publication.grouped,
         ranges=planned_run.topics.ranges if planned_run.position.mode == RunMode.TOPIC else None,
+        on_delete=publication.on_delete,
     )
 
 

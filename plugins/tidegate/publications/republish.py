@@ -12,7 +12,13 @@ from tidegate.errors import ConfigurationError, GiveUp, NothingToDo
 from tidegate.jobs.publish_job import TouchedFiles
 from tidegate.model.publication_progress import Progress, RunMode
 from tidegate.ports.publication_session import PublicationSession
-from tidegate.publications.plan import PlannedRun, observe_publication, plan_all_parts, refuse_lost_progress
+from tidegate.publications.plan import (
+    PlannedRun,
+    observe_publication,
+    plan_all_parts,
+    refuse_lost_progress,
+    refuse_without_key,
+)
 from tidegate.spec.time_text import EXAMPLE as A_TIME
 from tidegate.spec.time_text import parse_timestamp_ms
 
@@ -48,6 +54,7 @@ def plan_republish(session: PublicationSession, request: RepublishRequest) -> Pl
     if a bound or the published snapshot has expired.
     """
     publication = session.publication
+    refuse_without_key(session, "--again", is_asked=True)
     table, topics, progress = observe_publication(session)
     refuse_lost_progress(session, progress, topics, table, can_compare=False)
     if progress.is_new:

@@ -89,6 +89,7 @@ class Publication:
     start: Begin = Begin()
     delivery: str = AT_LEAST_ONCE
     on_expired: str = "fail"
+    on_delete: str = "fail"  # of a publication of inserted rows
     # the number of parts of the keys. Each part has its own progress and, with exactly-once, its own transactional
     # producer
     parallelism: int = 4
@@ -105,6 +106,11 @@ class Publication:
     def catalog(self) -> str:
         """The key in ``catalogs.yaml``."""
         return self.table.split(".", 1)[0]
+
+    @property
+    def is_append(self) -> bool:
+        """Whether it produces inserted rows alone, each once and without a key."""
+        return not self.key.fields
 
     @property
     def digest(self) -> str:

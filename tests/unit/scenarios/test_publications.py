@@ -1,5 +1,6 @@
 """Runs of a publication in memory: where they begin, what they resume, and what they refuse."""
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -573,3 +574,32 @@ def test_failure_that_may_pass_is_raised_as_it_is(outside: Outside) -> None:
     outside.topic.broker.refuses[b"a"] = KafkaError(KafkaError._MSG_TIMED_OUT)
     with pytest.raises(KafkaException):
         publish(outside.open_session())
+
+
+@pytest.mark.parametrize("after", range(0, 40, 3))
+def test_inserted_rows_have_no_key_and_come_once_whatever_is_killed(after: int) -> None:
+    outside = Outside(key=KeyOut(()), delivery="exactly-once", transaction_records=1)
+    outside.table.commit(a="1", b="2", c="3")
+    outside.die_at(after)
+    for rows in ({"a": "1", "b": "2", "c": "3"}, {"a": "1", "b": "2", "c": "3", "d": "4", "e": "5"}):
+        outside.table.commit(**rows)
+        for _ in range(2):
+            with suppress(Killed, NothingToDo):
+                publish(outside.open_session())
+    assert sorted(outside.topic.records) == [("", "1"), ("", "2"), ("", "3"), ("", "4"), ("", "5")]
+    assert {key for key, _ in outside.topic.broker.read("out", 0)} == {None}
+
+
+def test_run_that_finds_records_by_keys_is_refused_for_inserted_rows() -> None:
+    outside = Outside(key=KeyOut(()))
+    outside.table.commit(a="1")
+    publish(outside.open_session())
+    with pytest.raises(GiveUp, match=r"--resynchronise finds records by their keys, and key\.fields is \[\]"):
+        publish(outside.open_session(), resynchronise=True)
+    with pytest.raises(GiveUp, match="--again finds records by their keys"):
+        publish(outside.open_session(), again=RepublishRequest())
+    outside.table.uuid = "u2"
+    outside.table.commit(a="1", b="2")
+    with pytest.raises(GiveUp, match="replaced by another of that name since the last run; publish to a new topic"):
+        publish(outside.open_session())
+    assert outside.topic.records == [("", "1")]

@@ -42,7 +42,9 @@ class KafkaTopics(KafkaBroker):
         consequence = (
             "the last record of a key go; set it to compact, or allow_uncompacted: true where readers keep what "
         )
-        for topic in () if publication.allow_uncompacted else existing_topics:
+        if publication.is_append:
+            self._refuse_compacted(publication, existing_topics)
+        for topic in () if publication.allow_uncompacted or publication.is_append else existing_topics:
             self._refuse_uncompacted(publication, topic, consequence + "they have read")
         log = self.read_log(existing_topics, "read_committed")
         partitions = {topic: len(offsets) for topic, offsets in log.end.items()}
@@ -51,14 +53,15 @@ class KafkaTopics(KafkaBroker):
     @translate_kafka_errors
     def create(self, publication: Publication) -> None:
         topic_settings = publication.create
+        policy = "delete" if publication.is_append else "compact"
         existing = set(self.list_topics(".*"))
         missing = [topic for topic in publication.topics if topic not in existing]
         if missing and not topic_settings.enabled:
             raise GiveUp(
                 f"publication={publication.name} topic={missing[0]} does not exist and create.enabled is false; "
-                "create it with cleanup.policy=compact"
+                f"create it with cleanup.policy={policy}"
             )
-        config = {**COMPACTED_CONFIG, **topic_settings.properties}
+        config = {"cleanup.policy": policy, **topic_settings.properties}
         new = [
             NewTopic(t, topic_settings.partitions, topic_settings.replication_factor, config=config) for t in missing
         ]
@@ -136,15 +139,27 @@ class KafkaTopics(KafkaBroker):
         if error.code() != KafkaError._PARTITION_EOF and not error.retriable():
             raise RetryLater(f"topic={topic}: its progress cannot be read: {error.str()}")
 
+    def _refuse_compacted(self, publication: Publication, topics: tuple[str, ...]) -> None:
+        for topic in topics:
+            policy = self._read_policy(topic)
+            if "compact" in policy:
+                raise GiveUp(
+                    f"publication={publication.name} topic={topic}: cleanup.policy={policy} takes no record without a "
+                    "key; set it to delete, or give key.fields"
+                )
+
     def _refuse_uncompacted(self, publication: Publication, topic: str, consequence: str) -> None:
+        policy = self._read_policy(topic)
+        if policy != "compact":
+            raise GiveUp(
+                f"publication={publication.name} topic={topic}: cleanup.policy={policy} would let {consequence}"
+            )
+
+    def _read_policy(self, topic: str) -> str:
         resource = ConfigResource(ResourceType.TOPIC, topic)
         try:
             configs = self._admin.describe_configs([resource], request_timeout=TIMEOUT_SECONDS)
             config = configs[resource].result(TIMEOUT_SECONDS + 5)
         except KafkaException as error:
             raise RetryLater(f"topic={topic}: its settings cannot be read: {error.args[0].str()}") from error
-        policy = config["cleanup.policy"].value
-        if policy != "compact":
-            raise GiveUp(
-                f"publication={publication.name} topic={topic}: cleanup.policy={policy} would let {consequence}"
-            )
+        return str(config["cleanup.policy"].value)

@@ -34,7 +34,7 @@ class KeyOutModel(StrictModel):
 
     format: KeyOutWord = Field(default="json", description="How the record key is encoded.")
     fields: list[str] = Field(
-        min_length=1, description="The key's columns of the result of sql; each key may have one row."
+        description="The key's columns of the result of sql; each key may have one row. [] produces inserted rows only."
     )
     fields_prefix: str = Field(
         default="", description="Removed from the names of key columns in the key; with EXCEPT_KEY only."
@@ -130,6 +130,9 @@ class PublicationModel(StrictModel):
     on_expired: Literal["fail", "resynchronise"] = Field(
         default="fail",
         description="If the last published snapshot has expired: stop, or compare with what the topic holds.",
+    )
+    on_delete: Literal["fail", "ignore"] = Field(
+        default="fail", description="With fields: []: what rows do that are gone or changed: stop the run, or nothing."
     )
     parallelism: int = Field(
         default=4, ge=1, le=256, description="Into how many parts the keys are divided; the first run fixes it."

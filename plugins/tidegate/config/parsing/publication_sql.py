@@ -149,6 +149,14 @@ def parse_publication_sql(sql: str, key: tuple[str, ...]) -> Grouped | None:
     return grouped_sql
 
 
+def has_groups(sql: str) -> bool:
+    """Whether its rows are groups of the table's; false for SQL that `parse_publication_sql` refuses."""
+    try:
+        return parse_publication_sql(sql, ()) is not None
+    except ValueError:
+        return False
+
+
 def name_stand_in(number: int) -> str:
     """The name in the parsed statement for a joined table, by its order in `find_joined_tables`."""
     return JOINED_STAND_IN.format(number)
