@@ -94,6 +94,7 @@ def test_delete_event_and_the_tombstone_behind_it_are_in_one_transaction(killed_
         "transaction_records": 1,
         "position": {"run": "1-r"},
         "key_form": "",
+        "has_keys": True,
         "parts": {0: {"expected": None, "after": "", "counts": {}}},
     }
 
