@@ -125,7 +125,8 @@ def _split_into_parts(spark: SparkSession, changes: DataFrame, job: PublishJob) 
 def _check_inserted_rows(changes: DataFrame, job: PublishJob) -> None:
     """`BadRecord` for a row that makes no record, and for rows that are gone."""
     place = f"publication={job.publication} snapshot={job.position.to}"
-    is_alien = f"topic IS NULL OR NOT array_contains({_render_topics(job)}, topic)"
+    topics = ", ".join(render_literal(topic) for topic in job.topics)
+    is_alien = f"topic IS NULL OR NOT array_contains(array({topics}), topic)"
     misfit = f"CASE WHEN {is_alien} THEN 'goes to a topic that is not listed in topics' ELSE problem END"
     gone = "sum(CASE WHEN kind = 'deleted' THEN number END)"
     first, number = changes.selectExpr(f"min(CASE WHEN kind = 'inserted' THEN {misfit} END)", gone).collect()[0]
