@@ -223,7 +223,7 @@ def test_update_of_some_columns_keeps_a_column_that_records_made(workbench) -> N
     workbench.produce(topics[1], (None, changed))
     workbench.flush("parts")
     assert workbench.read_rows("parts.ogg") == [
-        {"id": 1, "n": 1, "tags": ["a"], "late": None}, {"id": 2, "n": None, "tags": [], "late": {"x": 1}},
+        {"id": 1, "n": 1, "tags": ["a"], "late": None}, {"id": 2, "n": None, "tags": None, "late": {"x": 1}},
     ]  # fmt: skip
     assert workbench.read_rows("parts.canal") == [
         {"id": 1, "n": "1.50", "late": "x"},

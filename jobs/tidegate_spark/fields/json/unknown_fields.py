@@ -181,22 +181,28 @@ def render_without_hollow_values(text: str, rows: Sequence[Path] = ()) -> str:
     """
     replaced = _render_replaced(text)
     if rows:
-        paths = [render_literal(f"$.{'.'.join(path)}") for path in rows]
-        is_row_lost = " OR ".join(
-            f"get_json_object({text}, {path}) LIKE '{{%' AND get_json_object(b, {path}) IS NULL" for path in paths
+        paths = [(render_literal(f"$.{'.'.join(path)}"), render_literal(path[-1])) for path in rows]
+        lost_names = ", ".join(
+            f"IF(get_json_object({text}, {path}) LIKE '{{%' AND get_json_object(b, {path}) IS NULL, {name}, NULL)"
+            for path, name in paths
         )
-        # few rows hold nothing; only in these a field inside may go by the name of a row
-        names = sorted({path[-1] for path in rows})
-        replaced = render_once(replaced, f"CASE WHEN {is_row_lost} THEN {_render_replaced(text, names)} ELSE b END")
+        # only where such a row holds nothing itself, fields inside of the others that go by its name stay too
+        kept_names = f"array_join(array({lost_names}), '|')"
+        kept = f"CASE WHEN n = '' THEN b ELSE {_render_replaced(text, 'n')} END"
+        replaced = render_once(replaced, f"get(transform(array({kept_names}), n -> {kept}), 0)")
     is_suspect = f"{text} RLIKE {render_literal(OBJECT_PATTERN)} AND {text} RLIKE {render_literal(SUSPECT_PATTERN)}"
     return f"CASE WHEN {is_suspect} AND is_valid_utf8({text}) THEN {replaced} ELSE {text} END"
 
 
-def _render_replaced(text: str, kept_names: Sequence[str] = ()) -> str:
+def _render_replaced(text: str, kept_names: str = "") -> str:
+    """`kept_names`: SQL of the names, with bars between, whose objects stay."""
     hollow = _build_hollow_pattern(LEVELS)
-    kept = rf'"(?:{"|".join(kept_names)})"\s*+:\s*+\{{|' if kept_names else ""
-    walked = rf'(?:\A\s*+\{{)?+(?:[^"\[{{]++|{kept}{TEXT_PATTERN}|(?!{hollow})[\[{{])*+'
-    pattern = render_literal(rf"(?s)\G({walked}){hollow}")
+    begin = r'(?s)\G((?:\A\s*+\{)?+(?:[^"\[{]++|'
+    end = rf"{TEXT_PATTERN}|(?!{hollow})[\[{{])*+){hollow}"
+    pattern = render_literal(begin + end)
+    if kept_names:
+        parts = (render_literal(f'{begin}"(?:'), kept_names, render_literal(rf')"\s*+:\s*+\{{|{end}'))
+        pattern = f"concat({', '.join(parts)})"
     for _ in range(REPLACEMENTS):
         text = f"regexp_replace({text}, {pattern}, '$1null')"
     return text
