@@ -34,9 +34,9 @@ def _run_audits(spark: SparkSession, audits: Audits, place: str) -> None:
     hit_failpoint("job.audited")
 
 
-def _ask(spark: SparkSession, question: str, place: str) -> int | None:
+def _ask(spark: SparkSession, question: str, place: str) -> int | str | None:
     try:
-        answer: int | None = spark.sql(question).collect()[0][0]
+        answer: int | str | None = spark.sql(question).collect()[0][0]
         return answer
     except PySparkException as error:
         if not is_lasting_sql_state(error.getSqlState()):

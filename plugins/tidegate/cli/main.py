@@ -26,6 +26,7 @@ COMMANDS = {
     "plan": "progress:run_plan",
     "status": "progress:run_status",
     "live-view": "progress:run_live_view",
+    "verify": "verify:run_verify",
     "rebase": "actions:run_rebase",
     "undo-rollback": "actions:run_undo_rollback",
     "answer-rollback": "actions:run_answer_rollback",

@@ -18,6 +18,7 @@ from tidegate.monitoring.reports import (
     UnknownStatus,
 )
 from tidegate.monitoring.runbook import DEFAULT_PAGE, find_page
+from tidegate.monitoring.verification_rows import format_verification
 from tidegate.redaction import mask_addresses
 from tidegate.settings import read_command_name
 
@@ -25,7 +26,7 @@ MAX_SHOWN_BATCHES = 5
 MAX_SHOWN_ACTIONS = 5
 COMMAND_PATTERN = re.compile(
     r"(?<![\w./=-])tidegate(?= (?:answer-rollback|backfill|dead-letters|doctor|flush|init|jars|maintain|merge|plan"
-    r"|publish|rebase|record|skip|stage|status|undo-rollback)(?:[ ;,)`]|$))"
+    r"|publish|rebase|record|skip|stage|status|undo-rollback|verify)(?:[ ;,)`]|$))"
 )
 # what moves a terminal's cursor, changes its colours or its title, or turns the direction of writing
 CONTROL_PATTERN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
@@ -182,6 +183,7 @@ def format_status(status: PipelineStatus | UnknownStatus) -> str:
     lines += [
         format_action(t["table"], action) for t in status["tables"] for action in t["actions"][:MAX_SHOWN_ACTIONS]
     ]
+    lines += [f"    {format_verification(t['table'], t['verified'])}" for t in status["tables"] if t["verified"]]
     lines += [f"    warning: {warning}" for warning in status["warnings"]]
     lines += [f"  {_format_past_batch(batch)}" for batch in status["batches"][:MAX_SHOWN_BATCHES]]
     if newest := status["newest_dead_letter"]:

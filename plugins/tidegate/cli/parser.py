@@ -252,6 +252,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_run(commands)
     add_progress(commands)
     add_live_view(commands)
+    add_verify(commands)
     add_rebase(commands)
     add_rollback(commands)
     add_records(commands)
@@ -304,6 +305,27 @@ def add_live_view(commands: Commands) -> None:
     add_name(parser)
     parser.add_argument("--table", metavar="NAME", help="the table, where the pipeline has several")
     parser.add_argument("--create", action="store_true", help="make the view <table>_<pipeline>_live, or make it anew")
+
+
+def add_verify(commands: Commands) -> None:
+    text = "compare each table with what the log says up to its position; exit code 1 where they differ"
+    parser = add_command(commands, "verify", text)
+    add_name(parser)
+    parser.add_argument("--table", metavar="NAME", help="of this table only; default: of every table")
+    parser.add_argument("--sample", type=parse_share, default=1_000_000, metavar="SHARE", help="of its keys, like 1%%")
+    add_json(parser)
+
+
+def parse_share(text: str) -> int:
+    """Read a share like ``1%`` as so many of a million."""
+    number = text.strip().removesuffix("%")
+    try:
+        per_million = round(float(number) * 10_000)
+    except (ValueError, OverflowError):
+        per_million = 0
+    if not text.strip().endswith("%") or not 0 < per_million <= 1_000_000:
+        raise argparse.ArgumentTypeError(f"{text} is no share of the keys; write e.g. 1%, at most 100%")
+    return per_million
 
 
 def add_rebase(commands: Commands) -> None:

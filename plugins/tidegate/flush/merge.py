@@ -22,6 +22,7 @@ from tidegate.schema.data_types import Column, format_type, parse_type
 from tidegate.schema.evolution import find_missing_path, to_struct
 from tidegate.table.columns import list_destination_columns, list_identifier_columns
 from tidegate.table.compatibility import build_row_properties, check_mergeable
+from tidegate.table.coverage import extend_coverage
 from tidegate.table.position import check_is_destination, check_not_overtaken, resolve_position
 from tidegate.table.queue import check_shape, publishes_without_rows
 from tidegate.table.session import TableSession, open_table
@@ -238,7 +239,11 @@ def _cut_merge_publish(work: BatchMerge) -> PublishedBatch:
     numbered = replace(position, batch=highest).to_properties(table.pipeline.name)
     attempt = replace(
         attempt,
-        properties={**numbered, **build_row_properties(table)},
+        properties={
+            **numbered,
+            **build_row_properties(table),
+            **extend_coverage(table, staged_batch.ranges.start, position),
+        },
         summary={**numbered, **write_mode.describe_write(staged_batch, plan)},
         audits=prepare_audits(table, staged_batch, attempt.branch, attempt.id),
         source=StagedSource(table.intermediate, staged_batch.parts),

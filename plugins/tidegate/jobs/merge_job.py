@@ -2,13 +2,14 @@
 
 import json
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from tidegate.jobs.job_results import parse_job_result, read_list, read_text
 
 
 @dataclass(frozen=True)
 class Audits:
-    """Questions to ask after the statements; the answer is a number, 0 where the audit holds.
+    """Questions to ask after the statements; the answer is a number, 0 where the audit holds, or of others a text.
 
     The answers go to the `property` of `table`, with the merge's `attempt`. `texts`: the user's words, in the order of
     the questions.
@@ -23,10 +24,10 @@ class Audits:
 
 @dataclass(frozen=True)
 class AuditAnswers:
-    """For each question of a merge's attempt, in order, the number that answers it."""
+    """For each question of a merge's attempt, in order, the number that answers it, or the text of a verification."""
 
     attempt: str
-    broken: tuple[int | None, ...]
+    broken: tuple[Any, ...]
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

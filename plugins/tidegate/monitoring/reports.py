@@ -48,6 +48,19 @@ class PartitionStatus(PartitionOverview):
     committed: int | None
 
 
+class VerificationReport(TypedDict):
+    """What the last `verify` of a table has found: keys by what was said of them, of a share of a million of them."""
+
+    at: str | None
+    position: Offsets
+    sample_per_million: int
+    equal: int
+    missing: int
+    surplus: int
+    different: int
+    unknowable: int
+
+
 class TableLine(TypedDict):
     """A table in a line; `problem` says why it cannot go on, and the way out, `runbook` names the page about it."""
 
@@ -59,6 +72,7 @@ class TableLine(TypedDict):
     valid_through: str | None
     problem: str | None
     runbook: str | None
+    verified: VerificationReport | None
 
 
 class TableOverview(TableLine):

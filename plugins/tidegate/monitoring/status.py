@@ -25,6 +25,7 @@ from tidegate.monitoring.reports import (
     UnknownFieldsReport,
 )
 from tidegate.monitoring.runbook import find_page_of_problem
+from tidegate.monitoring.verification_rows import read_verification
 from tidegate.ports.destination import BatchCounts, HistoryRow
 from tidegate.ports.session import Session
 from tidegate.reprocess.backfill import read_applied_slices, read_open_backfills
@@ -162,6 +163,7 @@ def describe_table_line(progress: TableProgress, times: Times) -> TableLine:
         "valid_through": format_time_ms(progress.valid_through_ms),
         "problem": progress.problem,
         "runbook": find_page_of_problem(progress.problem),
+        "verified": read_verification(progress.session.pipeline.name, progress.state),
     }
 
 

@@ -16,6 +16,7 @@ from tidegate.model.position import Position
 from tidegate.model.resource_names import name_dead_letter_table
 from tidegate.ports.session import Session
 from tidegate.spec.table import Table
+from tidegate.table.coverage import answer_coverage
 from tidegate.table.history import add_action
 from tidegate.table.log import filter_table_log, read_log
 from tidegate.table.position import select_tables
@@ -242,7 +243,7 @@ def move_position(
     attempt = begin_attempt(table, table.require_state().highest_batch, check_unmoved)
     attempt = replace(
         attempt,
-        properties={**properties, **note(table)},
+        properties={**properties, **note(table), **answer_coverage(table, move.after.offsets)},
         summary={**properties, **({"tidegate.rebase": mark} if is_moved else {})},
         moves_home=moves_home,
     )

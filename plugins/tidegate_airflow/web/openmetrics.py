@@ -10,6 +10,7 @@ from prometheus_client.metrics_core import GaugeMetricFamily
 from prometheus_client.openmetrics.exposition import generate_latest
 from tidegate.monitoring.health import WORST_FIRST
 from tidegate.monitoring.reports import PipelineRow, PublicationRow, TableOverview
+from tidegate.monitoring.verification_rows import count_wrong
 
 CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 Sample = tuple[str, dict[str, Any], float]
@@ -25,6 +26,7 @@ FAMILIES = (
     ("tidegate_oldest_unstaged_seconds", "seconds", "age of a table's first record that is not staged"),
     ("tidegate_valid_through_timestamp_seconds", "seconds", "record time up to which a table is complete"),
     ("tidegate_open_batches", "", "batches of a table that are staged and not published"),
+    ("tidegate_verified_differences", "", "keys that the last verification found wrong in a table"),
     ("tidegate_last_batch_seconds", "seconds", "how long the merges of the last batch took"),
     ("tidegate_last_batch_stage_seconds", "seconds", "how long the stage job of the last batch took"),
     ("tidegate_last_batch_timestamp_seconds", "seconds", "when the last batch was published"),
@@ -99,6 +101,8 @@ def _sample_table(labels: dict[str, Any], table: TableOverview) -> Iterable[Samp
     yield "tidegate_open_batches", labels, table["open_batches"]
     yield from _sample_known("tidegate_oldest_unpublished_seconds", labels, table["lag_seconds"])
     yield from _sample_known("tidegate_valid_through_timestamp_seconds", labels, _to_seconds(table["valid_through"]))
+    if verified := table.get("verified"):
+        yield "tidegate_verified_differences", labels, float(count_wrong(verified))
     if staging := table.get("staging"):
         yield "tidegate_table_unstaged_records", labels, staging["lag"]
         yield from _sample_known("tidegate_oldest_unstaged_seconds", labels, staging["lag_seconds"])

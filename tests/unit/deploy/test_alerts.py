@@ -104,6 +104,16 @@ CASES: dict[str, tuple[World, int, int, dict[str, str]]] = {
         10,
         {"pipeline": "bad"},
     ),
+    "TidegateRowsDiffer": (
+        build_world(
+            lambda minute: build_pipeline_row(
+                "bad", table={"verified": {"missing": 0, "surplus": 1 if minute >= 10 else 0, "different": 0}}
+            )
+        ),
+        9,
+        10,
+        {"pipeline": "bad", "table": "lake.bad"},
+    ),
     "TidegateSlowBatches": (
         build_world(lambda minute: build_pipeline_row("bad", seconds=100.0 if minute >= DAY else 10.0)),
         DAY + 29,

@@ -33,6 +33,7 @@ from tidegate.merge.live_view import create_live_view, render_live_view
 from tidegate.model.batch import Plan
 from tidegate.monitoring.reports import PipelineStatus, UnknownStatus
 from tidegate.monitoring.status import read_status
+from tidegate.monitoring.verification_rows import count_wrong, format_verification
 from tidegate.settings import find_include_folder
 from tidegate.table.session import open_table
 from tidegate.wiring.pipeline import assemble_pipeline, find_pipeline_file
@@ -175,6 +176,9 @@ def _print_notes(console: Console, status: PipelineStatus) -> None:
         if table["problem"]:
             console.print(make_printable(name_command(f"{table['table']}: {table['problem']}")), style=BAD)
             console.print(f"see docs/runbook/{table['runbook']}.md")
+    for table in status["tables"]:
+        if verified := table["verified"]:
+            console.print(format_verification(table["table"], verified), style=BAD if count_wrong(verified) else GOOD)
     for warning in status["warnings"]:
         console.print(make_printable(f"warning: {warning}"), style=WARNING)
     if newest := status["newest_dead_letter"]:

@@ -132,10 +132,19 @@ function partitions({ pipeline: row, offsets, past, airflow }) {
     shown.length < all ? quiet(typed(`${number(shown.length)} of ${number(all)} partitions, those farthest behind first. bin/tidegate status ${row.pipeline} shows all of them.`)) : null);
 }
 
+// what the last verification has found, in a line
+function verified(found) {
+  if (!found) return null;
+  const wrong = found.missing + found.surplus + found.different;
+  const counts = `${number(found.missing)} missing, ${number(found.surplus)} too many, ${number(found.different)} different, ${number(found.unknowable)} unknown`;
+  const what = wrong ? [h("strong", {}, counts), " ", seePage("rows-differ")] : [`equal to the log; ${plural(found.unknowable, "key", "keys")} unknown`];
+  return h("div", { class: wrong ? "reason" : "quiet" }, "Verified ", moment(found.at), ": ", ...what);
+}
+
 function tables({ pipeline: row, airflow }) {
   if (!row.tables) return null;
   const columns = [
-    { title: "Table", head: true, cell: (one) => [airflow?.assets?.[one.table] ? link(`assets/${airflow.assets[one.table]}`, one.table) : one.table, one.problem && one.problem !== row.reason ? h("div", { class: "reason" }, one.problem, " ", seePage(one.runbook)) : null] },
+    { title: "Table", head: true, cell: (one) => [airflow?.assets?.[one.table] ? link(`assets/${airflow.assets[one.table]}`, one.table) : one.table, one.problem && one.problem !== row.reason ? h("div", { class: "reason" }, one.problem, " ", seePage(one.runbook)) : null, verified(one.verified)] },
     { title: "Batch", number: true, cell: (one) => number(one.batch) },
     ...(row.staging ? [
       { title: "Staging lag", hint: "Offsets that are not staged", number: true, cell: (one) => number(one.staging?.lag) },

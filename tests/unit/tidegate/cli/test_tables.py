@@ -48,6 +48,7 @@ def build_status(**changed: Any) -> dict[str, Any]:
         "lag": 3,
         "lag_seconds": 12.4,
         "staging": None,
+        "verified": None,
         "problem": None,
         "runbook": None,
     }
@@ -93,6 +94,22 @@ def test_pipeline_with_two_clocks_shows_how_far_it_is_staged_beside_how_far_it_i
     numbers = [line.split() for line in plain if "topic  " in line or "shop[x]" in line]
     assert numbers[0] == ["topic", "partition", "begin", "published", "committed", "staged", "end", "lag"]
     assert numbers[2] == ["shop[x].orders", "1", "0", "7", "-", "9", "10", "3"]
+
+
+@pytest.mark.parametrize("different", [0, 2])
+def test_last_verification_is_a_line_also_where_nobody_looks_at_a_terminal(terminal, different: int) -> None:
+    facts = {"equal": 5, "missing": 0, "surplus": 0, "different": different, "unknowable": 1}
+    verified = {"at": "2026-01-01T00:00:00Z", "position": {}, "sample_per_million": 10_000, **facts}
+    line = (
+        f"verified 2026-01-01T00:00:00Z lake.shop.orders: equal=5 missing=0 surplus=0 different={different} "
+        "unknowable=1 of a sample of 1%"
+    )
+    table = {**build_status()["tables"][0], "verified": verified, "actions": [], "exists": True}
+    status = build_status(tables=[table])
+    with redirect_stdout(terminal):
+        progress.print_status(status)
+    assert line in " ".join(" ".join(words) for words in read_lines(terminal))
+    assert f"    {line}" in output.format_status(status).splitlines()
 
 
 def test_what_needs_a_person_stands_above_the_tables(terminal) -> None:

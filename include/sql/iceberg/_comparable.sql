@@ -1,0 +1,1 @@
+{{ column | comparable(of) }}

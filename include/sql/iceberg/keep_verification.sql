@@ -1,0 +1,1 @@
+ALTER TABLE {{ target | name }} SET TBLPROPERTIES ({{ property | text }} = {{ verification | text }})

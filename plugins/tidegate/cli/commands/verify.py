@@ -1,0 +1,39 @@
+"""``tidegate verify``: tables compared with the log."""
+
+import argparse
+import json
+
+from tidegate.cli.output import make_line_printable, print_text
+from tidegate.cli.session import open_named_pipeline
+from tidegate.monitoring.verification_rows import describe_limits, format_counts
+from tidegate.reprocess.verify import Difference, Verification, verify_table
+from tidegate.table.position import select_tables
+
+
+def run_verify(words: argparse.Namespace) -> int:
+    """Exit code 1 where a table differs, or cannot be verified."""
+    session = open_named_pipeline(words)
+    verifications = []
+    for table in select_tables(session, words.table):
+        verifications.append(verify_table(session, table.name, words.sample))
+        if not words.json:
+            print_text(_format_result(verifications[-1]))
+    if words.json:
+        print(json.dumps({"pipeline": words.pipeline, "tables": [v.to_dict() for v in verifications]}))
+    return 1 if any(verification.wrong for verification in verifications) else 0
+
+
+def _format_result(verification: Verification) -> str:
+    lines = [f"{verification.table}: {format_counts(verification.to_dict())}"]
+    lines += [f"  {describe_limits(verification.limits)}"] if verification.unknowable else []
+    return "\n".join([*lines, *(f"  {_format_difference(entry)}" for entry in verification.differences)])
+
+
+def _format_difference(difference: Difference) -> str:
+    column = "" if difference.column is None else f" {difference.column}"
+    values = " ".join(f"{side}={_format_value(getattr(difference, side))}" for side in ("table", "log"))
+    return f"{difference.kind} {make_line_printable(difference.key)}{column}: {values}"
+
+
+def _format_value(text: str | None) -> str:
+    return "NULL" if text is None else make_line_printable(text)

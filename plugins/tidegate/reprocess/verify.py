@@ -1,0 +1,408 @@
+"""verify: whether a table is what the log says up to its position. It changes only the table's note of the result.
+
+What the log still holds is staged as a batch of its own, and folded by the SQL of a merge. A difference is reported
+only where nothing but the table can be wrong: see `docs/verify.md`.
+"""
+
+import json
+import logging
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from tidegate.errors import GiveUp, RetryLater
+from tidegate.flush.stage_request import build_stage_table
+from tidegate.flush.staged import find_lacking_columns, read_staged_batch, run_or_take_over
+from tidegate.jobs.merge_job import Audits, MergeJob
+from tidegate.jobs.stage_job import StageJob
+from tidegate.merge.scd2_statements import refuse_history, refuse_truncates
+from tidegate.merge.statements import build_merge_input
+from tidegate.merge.write_mode import is_folded
+from tidegate.model import resource_names
+from tidegate.model.batch import Plan, PlannedBatch, StagedBatch
+from tidegate.model.kafka_log import Log
+from tidegate.model.offsets import Offsets, Ranges, get_offset, iterate_offsets
+from tidegate.model.ownership import describe_dead_letters, describe_intermediate
+from tidegate.model.position import Position
+from tidegate.ports.session import Session
+from tidegate.schema.data_types import DataType, Primitive, drop_forms
+from tidegate.spec.source import Errors
+from tidegate.spec.table import DeleteMode, Table
+from tidegate.table.coverage import compute_rules, read_coverage
+from tidegate.table.log import check_same_log, filter_table_log, read_log
+from tidegate.table.position import check_read_log, require_position
+from tidegate.table.session import TableSession, open_table
+from tidegate.table.template import refuse_template
+
+log = logging.getLogger(__name__)
+VERIFY_ID = "verify"  # stands where a backfill has its id
+VERIFIED_PROPERTY = "verified"
+BUCKETS = 1024  # of keys, whose checksums are compared first
+MAX_DIFFERENCES = 100
+MAX_CHARACTERS = 200  # of a value
+WHOLE = 1_000_000  # rows of a million that a sample looks at
+SET_ALL_ASIDE = Errors("all", 2**31 - 1)  # what is bad is compared with the dead letters
+KINDS = ("equal", "missing", "surplus", "different", "unknowable")
+UTC_CONF = {"spark.sql.session.timeZone": "UTC"}
+METADATA_COLUMNS = ("_deleted", "_file", "_partition", "_pos", "_spec_id")  # Spark reads no column of these names
+# what gives another value when a record is read again
+CHANGING = re.compile(
+    r"\b(now|rand\w*|shuffle|uuid|monotonically_increasing_id|spark_partition_id|input_file\w*|session_user|user|reflect"
+    r"|java_method)\s*\(|\bunix_timestamp\s*\(\s*\)|\b(current_\w+|curdate|localtimestamp)\b"
+    r"|'\s*(now|today|tomorrow|yesterday)\s*'",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One value that differs, or with no `column` a row that only the table, or only the log, has, as text."""
+
+    kind: str
+    key: str
+    column: str | None
+    table: str | None
+    log: str | None
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The result: counts of keys, the first differences, and why the log cannot tell some keys (`limits`)."""
+
+    table: str
+    at_ms: int
+    position: Offsets
+    snapshot_id: int
+    sample_per_million: int
+    equal: int
+    missing: int
+    surplus: int
+    different: int
+    unknowable: int
+    limits: tuple[str, ...] = ()
+    differences: tuple[Difference, ...] = ()
+
+    @property
+    def wrong(self) -> int:
+        return self.missing + self.surplus + self.different
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data; the snapshot id is text, as browsers round numbers of this size."""
+        return {**asdict(self), "snapshot_id": str(self.snapshot_id)}
+
+
+@dataclass(frozen=True)
+class _Verify:
+    """One table at one snapshot, and the log that it is compared with."""
+
+    table: TableSession
+    position: Position
+    log: Log
+    start: Offsets
+    limits: tuple[str, ...]
+    sample_per_million: int
+
+    @property
+    def session(self) -> Session:
+        return self.table.session
+
+    @property
+    def prefix(self) -> str:
+        return f"{self.table.prefix} verify"
+
+    @property
+    def intermediate(self) -> str:
+        return resource_names.name_backfill_table(self.table.pipeline, self.table.spec, VERIFY_ID)
+
+    @property
+    def letters(self) -> str:
+        return resource_names.name_dead_letter_table(self.table.pipeline)
+
+
+def verify_table(session: Session, name: str, sample_per_million: int = WHOLE) -> Verification:
+    """Compare one table with the log, and keep the result. `GiveUp` for a table that cannot be verified.
+
+    1. Stage what the log holds of the offsets that the table follows, with the pipeline's own job.
+    2. Fold it with the merge's own SQL, and compare checksums by buckets of keys with the table at one snapshot.
+    3. Compare the rows of buckets that differ.
+    """
+    work = _open(session, name, sample_per_million)
+    session.tables.claim(work.intermediate, describe_intermediate(work.table.pipeline, work.table.spec))
+    try:
+        # 1.
+        staged = _stage(work, 1, Ranges.between(work.start, work.position.offsets))
+        tail = _stage_tail(work)
+        work = _add_limits(work, staged, tail)
+        verification = _compare(work, staged, tail)
+    finally:
+        session.staging.drop(work.intermediate)
+    _keep(work, verification)
+    return verification
+
+
+def _open(session: Session, name: str, sample_per_million: int) -> _Verify:
+    refuse_template(session.pipeline, "verify")
+    # what is bad today is staged beside the rows, and compared with the dead letters
+    source = replace(session.pipeline.source, errors=SET_ALL_ASIDE)
+    tables = tuple(replace(table, errors=SET_ALL_ASIDE) for table in session.pipeline.tables)
+    table = open_table(replace(session, pipeline=replace(session.pipeline, source=source, tables=tables)), name)
+    _refuse_modes(table)
+    table = table.refresh()
+    position = require_position(table)
+    topic_log = filter_table_log(read_log(session), table.spec)
+    check_read_log(table, position, topic_log)
+    start, limits = _find_start(table, position, topic_log)
+    return _Verify(
+        table=table,
+        position=position,
+        log=topic_log,
+        start=start,
+        limits=limits,
+        sample_per_million=sample_per_million,
+    )
+
+
+def _refuse_modes(table: TableSession) -> None:
+    refuse_history(table.pipeline, (table.spec,), "verify")
+    refuse_truncates(table.pipeline, "verify")
+    if reason := _find_refusal(table):
+        raise GiveUp(f"{table.prefix}: verify does not know {reason}; compare it by hand")
+
+
+def _find_refusal(table: TableSession) -> str:
+    spec = table.spec
+    if not table.has_branches:
+        return "tables of BigQuery"
+    if not spec.upsert:
+        return f"tables of mode={spec.mode}, whose rows no key tells apart"
+    if "leader-epoch" in table.metadata.values():
+        return "leader-epoch, which brokers forget"
+    if spec.select is not None and spec.select.dimensions:
+        return "a select that joins tables, whose rows may have changed since"
+    texts = (spec.when, spec.delete_when, spec.select.text if spec.select else None)
+    changing = next((match[0] for text in texts if text and (match := CHANGING.search(text))), None)
+    if changing is not None:
+        return f"conditions or a select with {changing.strip()}, which gives another value each time"
+    return ""
+
+
+def _find_start(table: TableSession, position: Position, topic_log: Log) -> tuple[Offsets, tuple[str, ...]]:
+    coverage = read_coverage(table.pipeline.name, table.state)
+    if coverage is None or coverage.end != position.offsets:
+        raise GiveUp(
+            f"{table.prefix}: the position was moved by hand, or by another version, and nothing was merged since, so "
+            f"nobody can tell which records the table has; run: tidegate flush {table.pipeline.name}"
+        )
+    if coverage.rules != compute_rules(table, position):
+        raise GiveUp(
+            f"{table.prefix}: the pipeline file or a schema has changed since the last merge, so records are read "
+            f"otherwise than the table's rows were; run: tidegate flush {table.pipeline.name}"
+        )
+    pipelines = [name for name in table.session.tables.list_pipelines(table.name) if name != table.pipeline.name]
+    if pipelines:
+        raise GiveUp(
+            f"{table.prefix}: pipeline={', '.join(pipelines)} writes it too, and one log cannot tell its rows; "
+            "compare it by hand"
+        )
+    limits = [] if coverage.is_whole else ["the table had rows before the pipeline's first batch"]
+    start: Offsets = {}
+    for topic, partition, end in iterate_offsets(position.offsets):
+        begun = get_offset(coverage.start, topic, partition) or 0
+        begin = get_offset(topic_log.begin, topic, partition)
+        if begin is None:
+            raise GiveUp(
+                f"{table.prefix} topic={topic} partition={partition}: the log has no such partition any more; "
+                "look at the status"
+            )
+        place = f"topic={topic} partition={partition}"
+        if begin > begun:
+            limits.append(f"{place}: the log begins at offset={begin}")
+        elif begun:
+            limits.append(f"{place}: records are read as today from offset={begun} on")
+        start.setdefault(topic, {})[partition] = min(max(begun, begin), end)
+    if start == position.offsets:
+        raise GiveUp(
+            f"{table.prefix}: the log holds no record that tells its rows: {', '.join(limits) or 'it is new'}; "
+            "verify it after the next flush"
+        )
+    return start, tuple(limits)
+
+
+def _stage(work: _Verify, number: int, ranges: Ranges, *, keys_only: bool = False) -> StagedBatch:
+    session = work.session
+    plan = Plan((), work.log.cluster_id, work.log.topic_ids, epochs=work.log.epochs)
+    planned = PlannedBatch(work.table.name, number, ranges)
+    stage_table = build_stage_table(session, plan, planned, intermediate=work.intermediate)
+    stage_table = replace(stage_table, keys_only=keys_only)
+    isolation = session.pipeline.source.isolation
+    job = StageJob(
+        pipeline=session.pipeline.name, batch=number, ranges=ranges, isolation=isolation, tables=(stage_table,)
+    )
+    log.info("staging: %s batch=%s offsets=%s", work.prefix, number, ranges.span)
+    run_or_take_over(session, job, lambda: check_same_log(session, work.prefix, ranges, plan))
+    if find_lacking_columns(session, planned, stage_table):
+        raise GiveUp(f"{work.prefix}: records have fields that the table has no column for; flush, or add the columns")
+    return read_staged_batch(session, planned, stage_table)
+
+
+def _stage_tail(work: _Verify) -> StagedBatch | None:
+    """Stage the keys behind the position of compacted topics: their record before it may have been taken meanwhile."""
+    session = work.session
+    compacted = session.broker.filter_compacted(tuple(work.position.offsets))
+    end = session.broker.read_log(compacted, session.pipeline.source.isolation).end if compacted else {}
+    begin = {topic: work.position.offsets[topic] for topic in compacted}
+    known_end = {
+        topic: {partition: max(offset, get_offset(end, topic, partition) or 0) for partition, offset in parts.items()}
+        for topic, parts in begin.items()
+    }
+    ranges = Ranges.between(begin, known_end)
+    return _stage(work, 2, ranges, keys_only=True) if ranges.span else None
+
+
+def _add_limits(work: _Verify, staged: StagedBatch, tail: StagedBatch | None) -> _Verify:
+    limits = list(work.limits)
+    if staged.counts.gaps:
+        limits.append(f"offsets={staged.counts.gaps} without a record: compacted, aborted, or of transactions")
+    if tail is not None and tail.counts.dead_lettered:
+        limits.append(f"records={tail.counts.dead_lettered} behind the position cannot be read")
+    return replace(work, limits=tuple(limits))
+
+
+def _compare(work: _Verify, staged: StagedBatch, tail: StagedBatch | None) -> Verification:
+    values = _build_values(work, staged, tail)
+    sql = work.table.sql
+    if staged.counts.dead_lettered:
+        (unexplained,) = _ask(work, staged, (sql.render("verify_letters", **values),))
+        if unexplained:
+            raise GiveUp(
+                f"{work.prefix}: records={unexplained} cannot be decoded any more, and no waiting dead letter names "
+                "them, so nobody can tell which rows they made; put format and schema back as they were"
+            )
+    (answer,) = _ask(work, staged, (sql.render("verify_buckets", **values),))
+    checksums = json.loads(answer)
+    counts = dict.fromkeys(KINDS, 0)
+    differences: list[Difference] = []
+    if checksums["buckets"]:
+        chosen = {**values, "buckets": checksums["buckets"]}
+        names = ("verify_counts", "verify_differences")
+        counted, found = _ask(work, staged, tuple(sql.render(name, **chosen) for name in names))
+        counts = json.loads(counted)
+        differences = list(_parse_differences(json.loads(found)))
+    return Verification(
+        table=work.table.name,
+        at_ms=work.session.now_ms(),
+        position=work.position.offsets,
+        snapshot_id=work.table.require_state().snapshot_id or 0,
+        sample_per_million=work.sample_per_million,
+        limits=work.limits,
+        differences=tuple(differences[:MAX_DIFFERENCES]),
+        **{**counts, "equal": counts["equal"] + checksums["equal"]},
+    )
+
+
+def _build_values(work: _Verify, staged: StagedBatch, tail: StagedBatch | None) -> dict[str, Any]:
+    table = work.table
+    spec = table.resolved
+    state = table.require_state()
+    merge_input = build_merge_input(table, staged, "main")
+    types = dict(state.struct.fields)
+    flag = merge_input.get("flag")
+    shows_flag = flag is not None and flag not in METADATA_COLUMNS
+    own_values = [name for name in merge_input["values"] if name in types and _is_comparable(name, types[name])]
+    if other := next((name for name, _ in merge_input["keys"] if not _is_comparable(name, types[name])), None):
+        raise GiveUp(f"{work.prefix}: verify does not know the type or name of key column={other}; compare it by hand")
+    columns = [*dict(merge_input["keys"]), *own_values, *([flag] if shows_flag and flag else [])]
+    typed_columns = [(name, types[name]) for name in columns]
+    letters = work.session.tables.claim(work.letters, describe_dead_letters(table.pipeline)) is not None
+    if letters and not work.session.commits.has_branches(work.letters):
+        raise GiveUp(
+            f"{work.prefix}: its dead letters={work.letters} are in BigQuery, where Spark cannot read them; "
+            "compare it by hand"
+        )
+    return {
+        **merge_input,
+        "form": _choose_form(spec, staged),
+        "source": work.intermediate,
+        "values": own_values,
+        "deletes": None,
+        "flag": flag,
+        "shows_flag": shows_flag,
+        "groups": bool(spec.sequence_groups),
+        "columns": columns,
+        "typed_columns": typed_columns,
+        "hashed_columns": [text for name, kind in typed_columns for text in _render_hashed(table, name, kind)],
+        "binary_columns": [name for name, kind in typed_columns if kind == Primitive("BINARY")],
+        "table_snapshot_id": state.snapshot_id,
+        "last_snapshot_id": (tail or staged).snapshot_id,
+        "bucket_count": BUCKETS,
+        "sample_per_million": work.sample_per_million,
+        "letters": work.letters if letters else None,
+        "forgets": spec.remembers_deletes,
+        "is_complete": not work.limits,
+        "is_plain": _decides_alone(spec, staged) and not (tail and tail.counts.dead_lettered),
+        "kinds": KINDS,
+        "max_differences": MAX_DIFFERENCES,
+        "max_characters": MAX_CHARACTERS,
+    }
+
+
+def _is_comparable(name: str, kind: DataType) -> bool:
+    # a UUID is spelled otherwise in the table than in the record
+    return name not in METADATA_COLUMNS and drop_forms(kind) == kind
+
+
+def _choose_form(spec: Table, staged: StagedBatch) -> str:
+    if is_folded(spec, staged):
+        return "folded"
+    if spec.sequence_by:
+        return "sequenced"
+    return "soft_delete" if spec.deletes == DeleteMode.SOFT else "last"
+
+
+def _decides_alone(spec: Table, staged: StagedBatch) -> bool:
+    """Whether the last record of a key tells its row, whatever came before it."""
+    return _choose_form(spec, staged) == "last"
+
+
+def _render_hashed(table: TableSession, name: str, kind: DataType) -> tuple[str, str]:
+    # a hash passes over NULL, also inside of a struct
+    value = table.sql.render("_comparable", column=(name, kind), of="s")
+    plain = isinstance(kind, Primitive)
+    return (value if plain else f"to_json(struct({value} AS v))"), f"{value} IS NULL"
+
+
+def _ask(work: _Verify, staged: StagedBatch, questions: tuple[str, ...]) -> tuple[Any, ...]:
+    session = work.session
+    attempt = session.new_attempt()
+    audit_property = resource_names.name_audit_property(staged.attempt)
+    texts = ("verify",) * len(questions)
+    audits = Audits(questions, table=work.intermediate, property=audit_property, attempt=attempt, texts=texts)
+    pipeline = session.pipeline.name
+    session.engine.run(MergeJob(pipeline, staged.batch, (), conf=UTC_CONF, audits=audits, table=work.table.name))
+    answers = session.staging.read_audit_answers(work.intermediate, staged.attempt)
+    if answers is None or answers.attempt != attempt:
+        raise RetryLater(f"{work.prefix}: no answer was left: another verification runs; run it again")
+    return answers.broken
+
+
+def _parse_differences(entries: Iterable[dict[str, Any]]) -> Iterator[Difference]:
+    for entry in entries:
+        kind, key = entry["kind"], entry["key"]
+        if kind == "different":
+            for column in entry["columns"]:
+                values = {side: column.get(side) for side in ("table", "log")}
+                yield Difference(kind=kind, key=key, column=column["column"], **values)
+        else:
+            of_table = entry.get("table")
+            several = f"{entry['rows']} rows: {of_table}" if entry["rows"] > 1 else of_table
+            yield Difference(kind=kind, key=key, column=None, table=several, log=entry.get("log"))
+
+
+def _keep(work: _Verify, verification: Verification) -> None:
+    facts = {key: value for key, value in verification.to_dict().items() if key not in ("table", "differences")}
+    name = resource_names.name_pipeline_property(work.session.pipeline.name, VERIFIED_PROPERTY)
+    statement = work.table.sql.render(
+        "keep_verification", target=work.table.name, property=name, verification=json.dumps(facts)
+    )
+    work.session.engine.run(MergeJob(work.session.pipeline.name, 0, (statement,), table=work.table.name))

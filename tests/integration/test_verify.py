@@ -1,0 +1,180 @@
+"""verify on real Kafka, Spark and Iceberg: planted faults are named, and nothing that the log cannot tell is."""
+
+import json
+from typing import Any
+
+import pytest
+
+KEY = {"fields": ["Id", "part"], "schema": "Id BIGINT, part STRING"}
+VALUE = {
+    "schema": "Id BIGINT, part STRING, Amount DECIMAL(12,2), note STRING, At TIMESTAMP, n INT, tags MAP<STRING, INT>, "
+    "raw BINARY, lsn BIGINT"
+}
+SOFT = {"deletes": "soft", "deleted_column": "Gone"}  # Spark reads no column _deleted
+TABLES: dict[str, dict[str, Any]] = {
+    "both": {},
+    "kept": {"delete": False},
+    "soft": SOFT,
+    "ordered": {"sequence_by": ["lsn"]},
+    "ordered_soft": {"sequence_by": ["lsn"], **SOFT},
+    "partial": {"partial_updates": True},
+    "chosen": {"when": "n % 2 = 0"},
+    "selected": {
+        "select": "SELECT Id, part, CAST(upper(note) AS STRING) AS loud, CAST(n + 1 AS INT) AS next, Amount FROM record"
+    },
+}
+FAULTS = {
+    "a value": ("UPDATE {} SET note = 'wrong' WHERE Id = 3 AND part = 'a'", "different", "note"),
+    "NULL for a value": ("UPDATE {} SET Amount = NULL WHERE Id = 4 AND part = 'a'", "different", "Amount"),
+    "a decimal's scale": ("UPDATE {} SET Amount = Amount * 10 WHERE Id = 5 AND part = 'a'", "different", "Amount"),
+    "a time's zone": ("UPDATE {} SET At = At + INTERVAL 1 HOUR WHERE Id = 6 AND part = 'a'", "different", "At"),
+    "an entry of a map": ("UPDATE {} SET tags = map('x', 9) WHERE Id = 7 AND part = 'a'", "different", "tags"),
+    "a missing row": ("DELETE FROM {} WHERE Id = 8 AND part = 'a'", "missing", None),
+    "a row of nobody": ("INSERT INTO {} (Id, part, n) VALUES (999, 'a', 1)", "surplus", None),
+    "a row twice": ("INSERT INTO {0} SELECT * FROM {0} WHERE Id = 9 AND part = 'a'", "surplus", None),
+    "NULL in a key": ("UPDATE {} SET n = -1 WHERE Id = 10 AND part IS NULL", "different", "n"),
+}  # fmt: skip
+
+
+def make_record(number: int, part: str | None = "a", **values: Any) -> tuple[Any, Any]:
+    key = {"Id": number, "part": part}
+    value = {
+        **key, "Amount": f"{number}.50", "note": f"note {number}", "At": "2026-01-02T03:04:05.123456Z", "n": number * 2,
+        "tags": {"b": 1, "a": number}, "raw": "AAEC", "lsn": number,
+    }  # fmt: skip
+    return key, {**value, **values}
+
+
+def make_records(numbers: range, **values: Any) -> list[tuple[Any, Any]]:
+    return [make_record(number, part, **values) for number in numbers for part in ("a", None)]
+
+
+def verify(workbench: Any, name: str, *words: str) -> list[dict[str, Any]]:
+    done = workbench.run_cli("verify", name, "--json", *words)
+    assert done.stdout, done.stderr
+    tables: list[dict[str, Any]] = json.loads(done.stdout)["tables"]
+    assert done.returncode == int(any(table[kind] for table in tables for kind in ("missing", "surplus", "different")))
+    return tables
+
+
+def count(table: dict[str, Any]) -> dict[str, int]:
+    return {kind: table[kind] for kind in ("equal", "missing", "surplus", "different", "unknowable") if table[kind]}
+
+
+def test_each_planted_fault_is_named_and_nothing_else(workbench: Any) -> None:
+    topic = workbench.topic()
+    workbench.pipeline("planted", [topic], key=KEY, value=VALUE)
+    workbench.produce(topic, *make_records(range(20)))
+    workbench.drain("planted")
+    assert count(verify(workbench, "planted")[0]) == {"equal": 40}
+    for statement, _, _ in FAULTS.values():
+        workbench.run_spark_sql(statement.format("lake.shop.planted"))
+    (table,) = verify(workbench, "planted")
+    assert count(table) == {"equal": 32, "missing": 1, "surplus": 2, "different": 6}
+    found = {(entry["kind"], entry["column"], json.loads(entry["key"]).get("Id")) for entry in table["differences"]}
+    numbers = [3, 4, 5, 6, 7, 8, 999, 9, 10]
+    assert found == {(kind, column, n) for (_, kind, column), n in zip(FAULTS.values(), numbers, strict=True)}
+    by_column = {entry["column"]: entry for entry in table["differences"]}
+    assert (by_column["note"]["table"], by_column["note"]["log"]) == ("wrong", "note 3")
+    shown = workbench.run_cli("verify", "planted")
+    assert shown.returncode == 1
+    assert 'different {"Id":3,"part":"a"} note: table=wrong log=note 3' in shown.stdout
+    sampled = workbench.run_cli("verify", "planted", "--json", "--sample", "50%")
+    sampled_counts = count(json.loads(sampled.stdout)["tables"][0])
+    assert 5 < sum(sampled_counts.values()) < 36
+
+
+def test_stale_partial_update_is_named(workbench: Any) -> None:
+    topic = workbench.topic()
+    workbench.pipeline("stale", [topic], key=KEY, value=VALUE, table={"partial_updates": True})
+    workbench.produce(topic, *make_records(range(5)))
+    workbench.drain("stale")
+    update = {"Id": 2, "part": "a", "note": "newer"}
+    workbench.produce(topic, (make_record(2)[0], update))
+    workbench.drain("stale")
+    assert count(verify(workbench, "stale")[0]) == {"equal": 10}
+    workbench.run_spark_sql("UPDATE lake.shop.stale SET note = 'note 2' WHERE Id = 2 AND part = 'a'")
+    (table,) = verify(workbench, "stale")
+    assert count(table) == {"equal": 9, "different": 1}
+    (entry,) = table["differences"]
+    assert (entry["column"], entry["table"], entry["log"]) == ("note", "note 2", "newer")
+
+
+def test_what_the_log_cannot_tell_is_never_called_wrong(workbench: Any) -> None:
+    topic = workbench.topic(1)
+    workbench.pipeline("limits", [topic], key=KEY, value=VALUE)
+    workbench.produce(topic, *make_records(range(10)))
+    workbench.drain("limits")
+    table = workbench.load_iceberg("shop.limits")
+    first = table.metadata.current_snapshot_id
+    workbench.produce(topic, *make_records(range(5, 15), note="later"), (make_record(0)[0], None))
+    workbench.drain("limits")
+    # rolled back, and read again
+    workbench.run_spark_sql(f"CALL lake.system.rollback_to_snapshot('shop.limits', {first})")
+    assert workbench.run_cli("answer-rollback", "limits", "--rewind", "--yes").returncode == 0
+    assert count(verify(workbench, "limits")[0]) == {"equal": 20}
+    workbench.drain("limits")
+    assert count(verify(workbench, "limits")[0]) == {"equal": 29}
+    # backfilled
+    assert workbench.run_cli("backfill", "limits", "--range", json.dumps({topic: {"0": [0, 20]}})).returncode == 0
+    assert count(verify(workbench, "limits")[0]) == {"equal": 29}
+    # retention: rows whose records are gone are unknown, a key with a record is not
+    workbench.retain_from(topic, 10)
+    workbench.run_spark_sql("DELETE FROM lake.shop.limits WHERE Id IN (1, 12)")
+    (told,) = verify(workbench, "limits")
+    assert count(told) == {"equal": 18, "missing": 2, "unknowable": 7}, told
+    # the position was moved back by hand: nothing is said before the records are passed that the table had seen
+    assert workbench.run_cli("rebase", "limits", "--to", json.dumps({topic: {"0": 30}}), "--yes").returncode == 0
+    refused = workbench.run_cli("verify", "limits")
+    assert (refused.returncode, "moved by hand" in refused.stderr) == (1, True)
+
+
+def test_dead_letters_and_a_changed_file_are_never_called_wrong(workbench: Any) -> None:
+    topic = workbench.topic(1)
+    tolerant = {"errors": {"tolerance": "all"}}
+    workbench.pipeline("letters", [topic], key=KEY, value=VALUE, source=tolerant)
+    good = make_records(range(5))
+    workbench.produce(topic, *good, (make_record(2)[0], {**make_record(2)[1], "n": 3_000_000_000}))
+    workbench.drain("letters")
+    assert count(verify(workbench, "letters")[0]) == {"equal": 10}, "it was bad, and is"
+    wider = {"schema": VALUE["schema"].replace("n INT", "n BIGINT")}
+    workbench.pipeline("letters", [topic], key=KEY, value=wider, source=tolerant)
+    refused = workbench.run_cli("verify", "letters")
+    assert (refused.returncode, "has changed since the last merge" in refused.stderr) == (1, True)
+    workbench.produce(topic, make_record(7))
+    workbench.drain("letters")
+    (told,) = verify(workbench, "letters")
+    assert count(told) == {"equal": 1, "unknowable": 10}, "rows of records that were read otherwise"
+    assert workbench.run_cli("dead-letters", "letters", "--replay").returncode == 0
+    assert set(count(verify(workbench, "letters")[0])) == {"equal", "unknowable"}
+
+
+def test_table_of_every_mode_equals_the_log_and_none_is_called_wrong(workbench: Any) -> None:
+    topic = workbench.topic()
+    tables = [{"name": f"lake.shop.{name}", **options} for name, options in TABLES.items()]
+    workbench.pipeline("modes", [topic], key=KEY, value=VALUE, tables=tables)
+    workbench.produce(topic, *make_records(range(20)))
+    workbench.flush("modes")
+    again = [(*make_record(number)[:1], {"Id": number, "part": "a", "note": None, "lsn": 30}) for number in range(5)]
+    workbench.produce(topic, *again, *[(make_record(number)[0], None) for number in range(3, 8)])
+    workbench.flush("modes")
+    workbench.produce(topic, *[make_record(number, lsn=40, n=number + 1) for number in range(6, 10)])
+    workbench.flush("modes")
+    for table in verify(workbench, "modes"):
+        rows = len(workbench.read_rows(table["table"]))
+        assert count(table) == {"equal": rows} != {}, table
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"upsert": False, "delete": False}, "tables of mode=append"),
+        ({"history": "scd2"}, "verify does not know tables with history"),
+        ({"when": "At < current_timestamp()"}, "conditions or a select with current_timestamp"),
+    ],
+)
+def test_table_that_cannot_be_verified_is_refused_in_a_sentence(workbench: Any, options: Any, reason: str) -> None:
+    topic = workbench.topic()
+    workbench.pipeline("refused", [topic], key=KEY, value=VALUE, table=options)
+    refused = workbench.run_cli("verify", "refused")
+    assert (refused.returncode, reason in refused.stderr) == (1, True), refused.stderr

@@ -1,0 +1,88 @@
+"""verify, before Spark is asked: what is refused, in a sentence, because the log could not tell."""
+
+import argparse
+from dataclasses import replace
+
+import pytest
+from fakes import World, build_pipeline, build_table
+from fakes.orders import NAME, make_orders, send_orders
+from tidegate.cli.parser import parse_share
+from tidegate.errors import GiveUp
+from tidegate.flush.flush import flush
+from tidegate.reprocess.rebase import propose_moves, rebase_positions
+from tidegate.reprocess.verify import CHANGING, verify_table
+from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.table import History
+
+PIPELINE = build_pipeline()
+
+
+@pytest.fixture
+def world() -> World:
+    world = make_orders()
+    flush(world.open_session(PIPELINE))
+    return world
+
+
+def refuse(world: World, pipeline: Pipeline, message: str) -> None:
+    with pytest.raises(GiveUp, match=message):
+        verify_table(world.open_session(pipeline), NAME)
+
+
+def test_table_before_its_first_flush_is_refused() -> None:
+    refuse(make_orders(), PIPELINE, "no position yet")
+
+
+@pytest.mark.parametrize("to", ["earliest", "latest"])
+def test_moved_position_is_refused_until_a_merge_shows_what_the_table_has(world: World, to: str) -> None:
+    send_orders(world, ("a", "3"))
+    session = world.open_session(PIPELINE)
+    rebase_positions(session, propose_moves(session, to))
+    refuse(world, PIPELINE, f"table={NAME}: the position was moved by hand.* run: tidegate flush shop")
+
+
+def test_changed_file_is_refused_until_a_merge_has_used_it(world: World) -> None:
+    changed = replace(PIPELINE, source=replace(PIPELINE.source, isolation="read_uncommitted"))
+    refuse(world, changed, "has changed since the last merge")
+
+
+def test_log_that_is_gone_up_to_the_position_is_refused(world: World) -> None:
+    world.broker.retain_from("orders", 1, 0)
+    world.broker.retain_from("orders", 2, 1)
+    refuse(world, PIPELINE, "holds no record that tells its rows: topic=orders partition=0: the log begins at offset=1")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"mode": "append"}, "tables of mode=append"),
+        ({"mode": "delete"}, "tables of mode=delete"),
+        ({"history": History()}, "verify does not know tables with history"),
+        ({"delete_when": "at < NOW()"}, r"a select with NOW\(, which gives another value each time"),
+    ],
+)
+def test_mode_that_the_log_alone_does_not_give_is_refused(world: World, options: dict, message: str) -> None:
+    refuse(world, build_pipeline(build_table(**options)), message)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_changing"),
+    [
+        ("d < current_date", True), ("d < CURRENT_TIMESTAMP()", True), ("rand() < 0.5", True), ("uuid () AS id", True),
+        ("t < TIMESTAMP 'now'", True), ("unix_timestamp( ) > n", True), ("now > 1", False), ("uuid = 'x'", False),
+        ("unix_timestamp(at) > n", False), ("state = 'current'", False), ("random_field = 1", False),
+    ],
+)  # fmt: skip
+def test_function_that_gives_another_value_each_time_is_found(text: str, is_changing: bool) -> None:
+    assert bool(CHANGING.search(text)) == is_changing
+
+
+@pytest.mark.parametrize(("text", "per_million"), [("1%", 10_000), ("100%", 1_000_000), (" 0.5% ", 5_000)])
+def test_share_is_read_as_so_many_of_a_million(text: str, per_million: int) -> None:
+    assert parse_share(text) == per_million
+
+
+@pytest.mark.parametrize("text", ["1", "0%", "101%", "-1%", "x%", "nan%", "inf%", ""])
+def test_text_that_is_no_share_is_refused(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="no share of the keys"):
+        parse_share(text)
