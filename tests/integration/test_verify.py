@@ -14,9 +14,6 @@ SOFT = {"deletes": "soft", "deleted_column": "Gone"}  # Spark reads no column _d
 TABLES: dict[str, dict[str, Any]] = {
     "both": {},
     "kept": {"delete": False},
-    "soft": SOFT,
-    "ordered": {"sequence_by": ["lsn"]},
-    "ordered_soft": {"sequence_by": ["lsn"], **SOFT},
     "partial": {"partial_updates": True},
     "chosen": {"when": "n % 2 = 0"},
     "selected": {
@@ -169,6 +166,8 @@ def test_table_of_every_mode_equals_the_log_and_none_is_called_wrong(workbench: 
     ("options", "reason"),
     [
         ({"upsert": False, "delete": False}, "tables of mode=append"),
+        (SOFT, "tables with sequence_by or deletes: soft"),
+        ({"sequence_by": ["lsn"]}, "tables with sequence_by or deletes: soft"),
         ({"history": "scd2"}, "verify does not know tables with history"),
         ({"when": "At < current_timestamp()"}, "conditions or a select with current_timestamp"),
     ],

@@ -12,7 +12,7 @@ from tidegate.flush.flush import flush
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
 from tidegate.reprocess.verify import CHANGING, verify_table
 from tidegate.spec.pipeline import Pipeline
-from tidegate.spec.table import History
+from tidegate.spec.table import DeleteMode, History
 
 PIPELINE = build_pipeline()
 
@@ -57,6 +57,7 @@ def test_log_that_is_gone_up_to_the_position_is_refused(world: World) -> None:
     [
         ({"mode": "append"}, "tables of mode=append"),
         ({"mode": "delete"}, "tables of mode=delete"),
+        ({"deletes": DeleteMode.SOFT}, "tables with sequence_by or deletes: soft yet"),
         ({"history": History()}, "verify does not know tables with history"),
         ({"delete_when": "at < NOW()"}, r"a select with NOW\(, which gives another value each time"),
     ],
