@@ -120,7 +120,8 @@ class BacklogMonitor:
         self._note_absent(topics, ends)
         calls: dict[str, int] = {}
         for watch in watched_pipelines:
-            own_ends = {topic: end for topic, end in ends[watch.isolation].items() if topic in topics[watch]}
+            level_ends = ends[watch.isolation]
+            own_ends = {topic: level_ends[topic] for topic in topics[watch] if topic in level_ends}
             waiting_records = self._count_waiting(broker, watch, own_ends)
             if waiting_records >= watch.threshold and self._claim_call(watch):
                 calls[watch.pipeline] = waiting_records

@@ -136,6 +136,11 @@ class Pipeline:
     on_recovery: tuple[Notifier, ...] = ()
     warnings: tuple[str, ...] = ()
 
+    @property
+    def heartbeat_topic_of_source(self) -> str | None:
+        """The topic of heartbeat records, if the source's brokers have it."""
+        return self.heartbeat.topic if self.heartbeat.kafka in (None, self.source.kafka) else None
+
     def describe_file(self) -> FileDescription:
         """Return what the file alone says: known also while neither brokers nor catalog answer."""
         return {"description": self.description, "tags": list(self.tags), "fleet": self.fleet}

@@ -133,27 +133,9 @@ def _list_topics(session: Session) -> tuple[str, ...]:
 
 def _is_ignored(session: Session, topic: str) -> bool:
     heartbeat = session.pipeline.heartbeat
-    if any(re.fullmatch(pattern, topic) for pattern in heartbeat.ignore_topics):
-        return True
-    return heartbeat.produce and is_heartbeat_topic(session, topic)
-
-
-def is_heartbeat_topic(session: Session, topic: str) -> bool:
-    """Whether the pipeline's own heartbeat records go to this topic of its source's brokers."""
-    heartbeat = session.pipeline.heartbeat
-    source = session.pipeline.source
-    if topic != heartbeat.topic:
-        return False
-    if heartbeat.kafka in (None, source.kafka):
-        return True
-    if source.topic_pattern is None or session.open_heartbeat_broker is None:
-        return False  # the file names it as a topic of rows
-    # another connection may lead to the same brokers
-    try:
-        other = session.open_heartbeat_broker().read_topic_ids((topic,))
-    except PositionLost:
-        return False  # the heartbeats' brokers lack it
-    return other == session.broker.read_topic_ids((topic,))
+    return (heartbeat.produce and topic == session.pipeline.heartbeat_topic_of_source) or any(
+        re.fullmatch(pattern, topic) for pattern in heartbeat.ignore_topics
+    )
 
 
 def filter_table_log(log: Log, table: Table) -> Log:

@@ -12,7 +12,7 @@ from tidegate.model.position import Position
 from tidegate.model.table_state import NO_TOPIC_ID, is_recreated
 from tidegate.ports.session import Session
 from tidegate.spec.source import StartKind
-from tidegate.table.log import Unreadable, is_heartbeat_topic, list_ignored_topics, read_known_log
+from tidegate.table.log import Unreadable, list_ignored_topics, read_known_log
 from tidegate.table.progress import (
     ObservedTable,
     TableWithLog,
@@ -30,7 +30,7 @@ def read_connector_heartbeat_ms(session: Session) -> int | None:
 
     A connector sends its heartbeat after all changes that it has seen: read the log afterwards.
     """
-    topics = tuple(t for t in list_ignored_topics(session) if not is_heartbeat_topic(session, t))
+    topics = tuple(t for t in list_ignored_topics(session) if t != session.pipeline.heartbeat_topic_of_source)
     isolation = session.pipeline.source.isolation
     newest: Offsets = (
         session.broker.read_newest_timestamps(session.broker.read_end_offsets(topics, isolation)) if topics else {}

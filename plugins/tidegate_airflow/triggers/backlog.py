@@ -47,8 +47,6 @@ class BacklogTrigger(BaseEventTrigger):
 
         Never ends: a fault is logged, and the connection is looked up anew after a while.
         """
-        from tidegate.adapters.kafka.broker import KafkaBroker
-
         key = _format_broker_key(kwargs["kafka"])
         lookout = BacklogMonitor(time.monotonic)
         broker: Broker | None = None
@@ -57,7 +55,7 @@ class BacklogTrigger(BaseEventTrigger):
             pause = POLL_SECONDS
             try:
                 if broker is None:
-                    broker = await asyncio.to_thread(KafkaBroker.open, kwargs["kafka"], resolve_connection)
+                    broker = await asyncio.to_thread(_open_broker, kwargs["kafka"])
                 calls = await asyncio.to_thread(lookout.poll, broker, tuple(_monitored_pipelines.get(key, {}).values()))
                 for pipeline, reason in lookout.failures.items():
                     log.warning("backlog unknown: pipeline=%s: %s", pipeline, reason)
@@ -86,6 +84,13 @@ class BacklogTrigger(BaseEventTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         async for event in self.filter_shared_stream(self.open_shared_stream(self.serialize()[1])):
             yield event
+
+
+def _open_broker(kafka: str | dict[str, str]) -> Broker:
+    # in a thread: the import loads a library of C, and what it raises is logged like any other fault
+    from tidegate.adapters.kafka.broker import KafkaBroker
+
+    return KafkaBroker.open(kafka, resolve_connection)
 
 
 def _format_broker_key(kafka: str | dict[str, str]) -> str:

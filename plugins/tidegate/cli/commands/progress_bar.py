@@ -49,7 +49,8 @@ class ProgressBar:
         with self._lock:
             self._is_open = False
             self._timer.cancel()
-            self._progress.stop()
+            if not self._progress.disable:  # rich 14 ends also a bar that is off, with an empty line on standard output
+                self._progress.stop()
 
     def expect(self, pieces: int) -> None:
         """`pieces`: batches to stage, and to merge."""

@@ -79,6 +79,20 @@ def check_source(model: PipelineModel, findings: Problems) -> None:
     _check_errors(model, findings)
     for index, pattern in enumerate(model.heartbeat.ignore_topics):
         check_pattern(("heartbeat", "ignore_topics", index), pattern, findings)
+    _check_matching_heartbeats(model, findings)
+
+
+def _check_matching_heartbeats(model: PipelineModel, findings: Problems) -> None:
+    heartbeat = model.heartbeat
+    if not heartbeat.produce or heartbeat.kafka in (None, model.source.kafka) or model.source.topic_pattern is None:
+        return
+    ignored = any(match_topic(pattern, heartbeat.topic) for pattern in heartbeat.ignore_topics)
+    if match_topic(model.source.topic_pattern, heartbeat.topic) and not ignored:
+        findings.add(
+            ("heartbeat", "topic"),
+            "source.topic_pattern matches it, so heartbeats would be rows if heartbeat.kafka leads to the source's "
+            "brokers; choose another name, or add it to heartbeat.ignore_topics",
+        )
 
 
 def _check_errors(model: PipelineModel, findings: Problems) -> None:

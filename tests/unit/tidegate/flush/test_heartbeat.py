@@ -132,28 +132,6 @@ def test_topic_of_another_cluster_may_have_the_name_of_one_that_makes_rows(world
     assert record.value["position"] == {"orders": {"0": 1, "1": 1}}
 
 
-@pytest.mark.parametrize("is_same", [True, False])
-def test_matching_topic_makes_no_rows_if_heartbeats_go_there_by_whichever_connection(
-    world: World, is_same: bool
-) -> None:
-    """Another cluster may have a topic of the same name, or none."""
-    other = World()
-    other.broker.cluster_id = "elsewhere"
-    brokers = [world.broker] if is_same else [other.broker, World().broker]
-    beats = Heartbeat(600, produce=True, topic="orders-beats", kafka="by another name")
-    source = {"topics": (), "topic_pattern": "orders.*"}
-    pipeline = build_pipeline(build_table(topics=()), source=source, heartbeat=beats)
-    for broker in (world.broker, other.broker):
-        broker.create("orders-beats", 1)
-    world.broker.produce("orders-beats", {"id": "beat"}, {"id": "beat", "name": "x"})
-    for broker in brokers:
-        session = world.open_session(pipeline, open_heartbeat_broker=lambda broker=broker: broker)
-        assert list_row_topics(session) == (("orders",) if is_same else ("orders", "orders-beats"))
-    flush(session)
-    rows = [row["id"] for row in world.read_rows("lake.shop.orders")]
-    assert rows == (["k0", "k1"] if is_same else ["beat", "k0", "k1"])
-
-
 def test_other_cluster_that_cannot_be_opened_is_a_warning_and_offsets_are_committed(world: World) -> None:
     def refuse() -> Any:
         raise ConfigurationError("connection=elsewhere: not found")

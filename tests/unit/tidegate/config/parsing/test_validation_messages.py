@@ -1262,6 +1262,29 @@ def test_blank_or_impossible_name_beside_the_source_is_refused_too(include: Path
     assert expected in problem
 
 
+@pytest.mark.parametrize(
+    ("heartbeat", "is_refused"),
+    [
+        ("{produce: true, topic: shop.beats, kafka: other}", True),
+        ("{produce: true, topic: shop.beats, kafka: other, ignore_topics: ['shop\\.b.*']}", False),
+        ("{produce: true, topic: beats, kafka: other}", False),
+        ("{topic: shop.beats, kafka: other}", False),
+        ("{produce: true, topic: shop.beats}", False),
+    ],
+)
+def test_heartbeats_of_other_brokers_into_a_topic_that_the_pattern_matches_are_refused(
+    include: Path, heartbeat: str, is_refused: bool
+) -> None:
+    """The other connection may lead to the source's brokers, where they would be rows."""
+    source = "{topic_pattern: shop.*, key: {fields: [id]}, value: {schema: id BIGINT}}"
+    text = f"source: {source}\ntables: [{{name: lake.a.b, disjoint_keys: true}}]\nheartbeat: {heartbeat}"
+    if not is_refused:
+        assert load(include, text).source.topic_pattern == "shop.*"
+        return
+    (problem,) = find_problems(include, text)
+    assert "heartbeat.topic=shop.beats: source.topic_pattern matches it" in problem
+
+
 def test_topic_that_feeds_a_table_twice_is_no_second_topic(include: Path) -> None:
     tables = "[{name: lake.a.b, topics: [t, t]}, {name: lake.a.c, topics: [t]}]"
     assert find_problems(include, render_source("key: {fields: [id]}, value: {schema: id BIGINT}", tables=tables)) == [
