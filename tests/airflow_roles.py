@@ -107,6 +107,7 @@ def ask_everything(client: Any, user: str) -> dict[str, Any]:
     rights: dict[str, Any] = {"sees": sorted(row["pipeline"] for row in pipelines)}
     page = client.get("/tidegate/api/pipelines/shop")
     rights["may"] = sorted(action for action, may in page.json()["may"].items() if may) if page.is_success else []
+    rights["problem"] = "" if page.is_success or not pipelines else f"{page.status_code}: {page.text[:300]}"
     for kind in KINDS:
         dag = "tidegate_shop" if kind == "flush" else f"tidegate_shop_{kind}"
         rights[kind] = client.post(f"/api/v2/dags/{dag}/dagRuns", json={"logical_date": None, "conf": {}}).status_code

@@ -33,6 +33,7 @@ def ask_everybody(manager: str, folder: Path, *packages: Path) -> dict[str, dict
     assert process.returncode == 0, process.stderr[-3000:]
     answers: dict[str, dict[str, Any]] = json.loads(process.stdout.splitlines()[-1])
     for user, answer in answers.items():
+        assert answer["problem"] == "", (user, "the page of a pipeline that the user sees")
         started = {action for action in (*KINDS, "pause") if answer[action] != REFUSED}
         assert {answer[action] for action in started} <= {200}, (user, answer)
         assert set(answer["may"]) == started, (user, "the page offers what Airflow's API allows")
