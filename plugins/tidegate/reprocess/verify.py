@@ -335,6 +335,7 @@ def _build_values(work: _Verify, staged: StagedBatch, tail: StagedBatch | None) 
         "binary_columns": [name for name, kind in typed_columns if kind == Primitive("BINARY")],
         "table_snapshot_id": state.snapshot_id,
         "last_snapshot_id": (tail or staged).snapshot_id,
+        "seen_parts": [*staged.parts, *(tail.parts if tail else ())],
         "bucket_count": BUCKETS,
         "sample_per_million": work.sample_per_million,
         "letters": work.letters if letters else None,
@@ -365,11 +366,11 @@ def _decides_alone(spec: Table, staged: StagedBatch) -> bool:
     return _choose_form(spec, staged) == "last"
 
 
-def _render_hashed(table: TableSession, name: str, kind: DataType) -> tuple[str, str]:
-    # a hash passes over NULL, also inside of a struct
+def _render_hashed(table: TableSession, name: str, kind: DataType) -> tuple[str, ...]:
+    # a hash passes over NULL, also inside of a struct, where JSON shows it; JSON has no microseconds
     value = table.sql.render("_comparable", column=(name, kind), of="s")
-    plain = isinstance(kind, Primitive)
-    return (value if plain else f"to_json(struct({value} AS v))"), f"{value} IS NULL"
+    shape = () if isinstance(kind, Primitive) else (f"to_json(struct({value} AS v))",)
+    return value, *shape, f"{value} IS NULL"
 
 
 def _ask(work: _Verify, staged: StagedBatch, questions: tuple[str, ...]) -> tuple[Any, ...]:

@@ -45,19 +45,20 @@ SELECT s.`order id`, s.`select`, s.`a``b`, s.`c.d`, s.`größe`, s.`it's`, s.`�
 ),
 `_tidegate_facts` AS (
   SELECT `order id` AS `_tidegate_key_1`, `select` AS `_tidegate_key_2`,
-    bool_or(number = 1) AS `_tidegate_seen`,
-    count(DISTINCT CASE WHEN number = 1 THEN struct(topic, partition) END) > 1 OR bool_or(number > 1) OR bool_or(is_letter) AS `_tidegate_doubt`
+    bool_or(`_tidegate_number` = 1) AS `_tidegate_seen`,
+    count(DISTINCT CASE WHEN `_tidegate_number` = 1 THEN struct(`_tidegate_topic`, `_tidegate_partition`) END) > 1 AS `_tidegate_spread`,
+    bool_or(`_tidegate_number` > 1) OR bool_or(`_tidegate_is_letter`) AS `_tidegate_doubt`
   FROM (
-    SELECT r.*, l.offset IS NOT NULL AS is_letter
+    SELECT r.*, l.offset IS NOT NULL AS `_tidegate_is_letter`
     FROM (
       SELECT key.`order id` AS `order id`, key.`select` AS `select`,
-        batch_number AS number, op, topic, partition, offset
+        batch_number AS `_tidegate_number`, op AS `_tidegate_op`, topic AS `_tidegate_topic`, partition AS `_tidegate_partition`, offset AS `_tidegate_offset`
       FROM `lake`.`my shop`.`or``ders_shop_tmp` VERSION AS OF 43
-      WHERE op <> 'bad'
+      WHERE batch_number = 1 AND attempt = '0af3' AND op <> 'bad'
     ) r
     LEFT JOIN (
       SELECT DISTINCT topic, partition, offset FROM `lake`.`my shop`.`l``s` WHERE `table` = 'lake.my shop.or`ders'
-    ) l ON l.topic = r.topic AND l.partition = r.partition AND l.offset = r.offset
+    ) l ON l.topic = r.`_tidegate_topic` AND l.partition = r.`_tidegate_partition` AND l.offset = r.`_tidegate_offset`
   )
   GROUP BY `order id`, `select`
 ),
@@ -72,7 +73,7 @@ SELECT s.`order id`, s.`select`, s.`a``b`, s.`c.d`, s.`größe`, s.`it's`, s.`�
         AND sort_array(transform(map_entries(p.`_tidegate_table`.`größe`), _tidegate_0 -> struct(_tidegate_0.key AS key, _tidegate_0.value AS value))) <=> sort_array(transform(map_entries(p.`_tidegate_log`.`größe`), _tidegate_0 -> struct(_tidegate_0.key AS key, _tidegate_0.value AS value)))
         AND sort_array(transform(map_entries(p.`_tidegate_table`.`it's`), _tidegate_0 -> struct(_tidegate_0.key AS key, _tidegate_0.value AS value))) <=> sort_array(transform(map_entries(p.`_tidegate_log`.`it's`), _tidegate_0 -> struct(_tidegate_0.key AS key, _tidegate_0.value AS value)))
         AND sort_array(transform(map_entries(p.`_tidegate_table`.`名前`), _tidegate_0 -> struct(_tidegate_0.key AS key, _tidegate_0.value AS value))) <=> sort_array(transform(map_entries(p.`_tidegate_log`.`名前`), _tidegate_0 -> struct(_tidegate_0.key AS key, _tidegate_0.value AS value))) THEN 'equal'
-      WHEN coalesce(f.`_tidegate_doubt`, false) THEN 'unknowable'
+      WHEN coalesce(f.`_tidegate_doubt` OR f.`_tidegate_spread`, false) THEN 'unknowable'
       WHEN p.`_tidegate_rows` = 0 THEN 'missing'
       WHEN p.`_tidegate_expected` = 0 OR p.`_tidegate_rows` > 1 THEN 'surplus'
       ELSE 'different'

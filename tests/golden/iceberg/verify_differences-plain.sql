@@ -41,19 +41,20 @@ SELECT s.`id`, s.`name`, s.`amount`,
 ),
 `_tidegate_facts` AS (
   SELECT `id` AS `_tidegate_key_1`,
-    bool_or(number = 1) AS `_tidegate_seen`,
-    count(DISTINCT CASE WHEN number = 1 THEN struct(topic, partition) END) > 1 OR bool_or(number > 1) OR bool_or(is_letter) AS `_tidegate_doubt`
+    bool_or(`_tidegate_number` = 1) AS `_tidegate_seen`,
+    count(DISTINCT CASE WHEN `_tidegate_number` = 1 THEN struct(`_tidegate_topic`, `_tidegate_partition`) END) > 1 AS `_tidegate_spread`,
+    bool_or(`_tidegate_number` > 1) OR bool_or(`_tidegate_is_letter`) AS `_tidegate_doubt`
   FROM (
-    SELECT r.*, l.offset IS NOT NULL AS is_letter
+    SELECT r.*, l.offset IS NOT NULL AS `_tidegate_is_letter`
     FROM (
       SELECT key.`id` AS `id`,
-        batch_number AS number, op, topic, partition, offset
+        batch_number AS `_tidegate_number`, op AS `_tidegate_op`, topic AS `_tidegate_topic`, partition AS `_tidegate_partition`, offset AS `_tidegate_offset`
       FROM `lake`.`shop`.`orders_shop_tmp` VERSION AS OF 43
-      WHERE op <> 'bad'
+      WHERE batch_number = 1 AND attempt = '0af3' AND op <> 'bad'
     ) r
     LEFT JOIN (
       SELECT CAST(NULL AS STRING) AS topic, CAST(NULL AS INT) AS partition, CAST(NULL AS BIGINT) AS offset
-    ) l ON l.topic = r.topic AND l.partition = r.partition AND l.offset = r.offset
+    ) l ON l.topic = r.`_tidegate_topic` AND l.partition = r.`_tidegate_partition` AND l.offset = r.`_tidegate_offset`
   )
   GROUP BY `id`
 ),
@@ -64,7 +65,7 @@ SELECT s.`id`, s.`name`, s.`amount`,
         AND p.`_tidegate_table`.`id` <=> p.`_tidegate_log`.`id`
         AND p.`_tidegate_table`.`name` <=> p.`_tidegate_log`.`name`
         AND p.`_tidegate_table`.`amount` <=> p.`_tidegate_log`.`amount` THEN 'equal'
-      WHEN coalesce(f.`_tidegate_doubt`, false) THEN 'unknowable'
+      WHEN coalesce(f.`_tidegate_doubt` OR f.`_tidegate_spread`, false) THEN 'unknowable'
       WHEN p.`_tidegate_rows` = 0 THEN 'missing'
       WHEN p.`_tidegate_expected` = 0 OR p.`_tidegate_rows` > 1 THEN 'surplus'
       ELSE 'different'

@@ -270,6 +270,7 @@ COMPARED: dict[str, Any] = {
     "columns": ["id", "name", "amount"],
     "typed_columns": [(n, parse_type(t)) for n, t in (("id", "BIGINT"), ("name", "STRING"), ("amount", "BINARY"))],
     "last_snapshot_id": 43,
+    "seen_parts": [(1, "0af3")],
     "letters": None,
     "forgets": False,
     "is_complete": True,
@@ -287,13 +288,17 @@ DIFFERENT_ODD = {
     **COMPARED, **FIRST, **SHAPES["odd_names"], "columns": list(ODD), "letters": "lake.my shop.l`s",
     "typed_columns": [(name, parse_type("MAP<STRING, INT>")) for name in ODD],
 }  # fmt: skip
-LETTERS_OF = {"source": "lake.shop.orders_shop_tmp", "last_snapshot_id": 43, "target": "lake.shop.orders"}
+LETTERS_OF = {
+    "source": "lake.shop.orders_shop_tmp", "snapshot_id": 42, "parts": [(1, "0af3")], "target": "lake.shop.orders",
+}  # fmt: skip
+COUNTED_OF_PART = {**COUNTED, "is_complete": False, "is_plain": True, "seen_parts": [(1, "0af3"), (2, "0af4")]}
 VERIFY_CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "verify_buckets-sequenced_soft": (
         "verify_buckets",
         {**SIDES_SEQUENCED, **SHOWN, "hashed_columns": ["s.`id`", "s.`id` IS NULL"]},
     ),
     "verify_counts-folded": ("verify_counts", COUNTED_FOLDED),
+    "verify_counts-part_of_log": ("verify_counts", COUNTED_OF_PART),
     "verify_counts-soft": ("verify_counts", {**COUNTED, "form": "soft_delete"}),
     "verify_differences-plain": ("verify_differences", {**COMPARED, **FIRST}),
     "verify_differences-odd_names": ("verify_differences", DIFFERENT_ODD),
