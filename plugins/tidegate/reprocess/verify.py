@@ -177,8 +177,6 @@ def _find_refusal(table: TableSession) -> str:
     reasons = {
         "tables of BigQuery": not table.has_branches,
         f"tables of mode={spec.mode}, whose rows no key tells apart": not spec.upsert,
-        # their folds are among the statements, and were not tried on servers
-        "tables with sequence_by or deletes: soft yet": bool(spec.sequence_by) or spec.deletes == DeleteMode.SOFT,
         "leader-epoch, which brokers forget": "leader-epoch" in table.metadata.values(),
         "a select that joins tables, whose rows may have changed since": spec.select is not None
         and bool(spec.select.dimensions),
@@ -247,11 +245,17 @@ def _stage(work: _Verify, number: int, ranges: Ranges, *, keys_only: bool = Fals
 
 
 def _stage_tail(work: _Verify) -> StagedBatch | None:
-    """Stage the keys behind the position of compacted topics: their record before it may have been taken meanwhile."""
+    """Stage the keys behind the position whose later records may tell already.
+
+    Compaction may have taken an earlier record meanwhile. Deletes are remembered before they are published, and beyond
+    a rollback.
+    """
     session = work.session
-    compacted = session.broker.filter_compacted(tuple(work.position.offsets))
-    end = session.broker.read_log(compacted, session.pipeline.source.isolation).end if compacted else {}
-    begin = {topic: work.position.offsets[topic] for topic in compacted}
+    topics = tuple(work.position.offsets)
+    if not work.table.spec.remembers_deletes:
+        topics = session.broker.filter_compacted(topics)
+    end = session.broker.read_log(topics, session.pipeline.source.isolation).end if topics else {}
+    begin = {topic: work.position.offsets[topic] for topic in topics}
     known_end = {
         topic: {partition: max(offset, get_offset(end, topic, partition) or 0) for partition, offset in parts.items()}
         for topic, parts in begin.items()

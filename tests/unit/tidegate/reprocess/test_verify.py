@@ -2,6 +2,7 @@
 
 import argparse
 from dataclasses import replace
+from unittest.mock import Mock
 
 import pytest
 from fakes import World, build_pipeline, build_table
@@ -9,10 +10,12 @@ from fakes.orders import NAME, make_orders, send_orders
 from tidegate.cli.parser import parse_share
 from tidegate.errors import GiveUp
 from tidegate.flush.flush import flush
+from tidegate.jobs.stage_job import StageJob
+from tidegate.reprocess import verify
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
 from tidegate.reprocess.verify import CHANGING, verify_table
 from tidegate.spec.pipeline import Pipeline
-from tidegate.spec.table import DeleteMode, History
+from tidegate.spec.table import History
 
 PIPELINE = build_pipeline()
 
@@ -57,13 +60,33 @@ def test_log_that_is_gone_up_to_the_position_is_refused(world: World) -> None:
     [
         ({"mode": "append"}, "tables of mode=append"),
         ({"mode": "delete"}, "tables of mode=delete"),
-        ({"deletes": DeleteMode.SOFT}, "tables with sequence_by or deletes: soft yet"),
         ({"history": History()}, "verify does not know tables with history"),
         ({"delete_when": "at < NOW()"}, r"a select with NOW\(, which gives another value each time"),
     ],
 )
 def test_mode_that_the_log_alone_does_not_give_is_refused(world: World, options: dict, message: str) -> None:
     refuse(world, build_pipeline(build_table(**options)), message)
+
+
+@pytest.mark.parametrize(
+    ("options", "tail"),
+    [({}, []), ({"sequence_by": ("name",)}, [(2, True)]), ({"sequence_by": ("name",), "mode": "upsert"}, [])],
+)
+def test_keys_behind_the_position_are_read_where_their_deletes_may_be_remembered(
+    monkeypatch: pytest.MonkeyPatch, options: dict, tail: list
+) -> None:
+    world = make_orders()
+    session = world.open_session(build_pipeline(build_table(**options)))
+    flush(session)
+    send_orders(world, ("a", "3"), ("b", None))
+    before = len(world.engine.jobs)
+    monkeypatch.setattr(verify, "_compare", Mock(side_effect=GiveUp("staged")))
+    with pytest.raises(GiveUp, match="staged"):
+        verify_table(session, NAME)
+    jobs = [job for job in world.engine.jobs[before:] if isinstance(job, StageJob)]
+    assert [(job.batch, job.tables[0].keys_only) for job in jobs] == [(1, False), *tail]
+    ends = [job.ranges.end for job in jobs]
+    assert ends == [{"orders": {0: 1, 1: 2}}, {"orders": {0: 2, 1: 3}}][: len(jobs)]
 
 
 @pytest.mark.parametrize(
