@@ -381,10 +381,10 @@ def test_member_that_cannot_be_planned_fails_as_its_own_task_and_goes_on_when_it
             replace(column, plan=None, error=RetryLater("a hiccup")) for column in real(*args) if column.name == "carts"
         ]
 
-    from tidegate.fleet import look as look_module
+    from tidegate.fleet import members as members_module
 
-    real = look_module.look_at_members
-    monkeypatch.setattr(look_module, "look_at_members", look)
+    real = members_module.look_at_members
+    monkeypatch.setattr(members_module, "look_at_members", look)
     run = fleet.run()
     assert (run.states["stage_0"], run.states["merge_0"], run.states["heartbeat"]) == ("success", "success", "success")
     assert len(fleet.world.read_rows("lake.shop.carts")) == 2
