@@ -13,7 +13,7 @@ def list_skips(page: Page, reason: str, message: str) -> Any:
     """The commands and buttons that skip a record, on the page of `orders`."""
     row = {"state": "failing", "reason": reason, "tables": [], "partitions": []}
     script = """async ([row, errors]) => {
-      const { whatToDo } = await import('/commands.js');
+      const { whatToDo } = await import('/what_to_do.js');
       const asked = [];
       const act = (label, title, words) => { asked.push(words.at ?? null); return null; };
       const shown = whatToDo("orders", row, { airflow: { errors } }, act);
@@ -45,7 +45,7 @@ def test_way_out_of_lost_records_is_that_of_the_message(page: Page, options: str
     problem = f"topic=t partition=0 position=3: the log starts at offset=7, e.g. with: tidegate rebase orders {options}"
     row = {"state": "stuck", "reason": problem, "tables": [{"table": "a", "problem": problem}], "partitions": []}
     script = """async (row) => {
-      const { whatToDo } = await import('/commands.js');
+      const { whatToDo } = await import('/what_to_do.js');
       const buttons = [];
       const act = (label, title, words, fields) => { buttons.push(fields?.[0]?.value); return null; };
       const shown = whatToDo("orders", row, {}, act);

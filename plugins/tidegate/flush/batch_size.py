@@ -1,4 +1,4 @@
-"""Where a bounded read ends: the log as it stands now, another group's progress, a time, or offsets."""
+"""How many records a batch gets, and where a bounded read ends: at the end of the log, a group, a time, or offsets."""
 
 import logging
 from collections.abc import Iterable

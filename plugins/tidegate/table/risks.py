@@ -11,7 +11,7 @@ from tidegate.model.ownership import KIND_PROPERTY
 from tidegate.ports.session import Session
 from tidegate.spec.table import Table
 from tidegate.spec.time_text import format_utc, to_utc_datetime
-from tidegate.spec.tombstones import is_tombstone_owned
+from tidegate.spec.tombstone_owner import is_tombstone_owned
 from tidegate.table.history import find_undone_backfills, list_undone_letters
 from tidegate.table.log import explain_no_row_topics
 from tidegate.table.pipeline_progress import PipelineProgress

@@ -25,7 +25,8 @@ from tidegate_airflow.connections import resolve_connection
 from tidegate_airflow.dag_ids import name_fleet
 from tidegate_airflow.dags.request import FleetRequest, compute_min_records, read_fleet_request
 from tidegate_airflow.errors import raise_airflow_errors
-from tidegate_airflow.failures.keeper import FLUSH_KEY, Memory, hold_back, read_memory, read_state, write_state
+from tidegate_airflow.failures.hold_back import hold_back
+from tidegate_airflow.failures.keeper import FLUSH_KEY, Memory, read_memory, read_state, write_state
 
 if TYPE_CHECKING:  # Kafka's client is not loaded where DAGs are read
     from tidegate.fleet.members import MemberLook, OpenedMembers

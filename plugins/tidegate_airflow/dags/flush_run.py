@@ -32,12 +32,12 @@ from tidegate_airflow.dags.request import (
     read_run_params,
 )
 from tidegate_airflow.errors import COMMITTED_KEY, push_failure_reason, raise_joined, require_result
+from tidegate_airflow.failures.hold_back import hold_back
 from tidegate_airflow.failures.keeper import (
     FLUSH_KEY,
     FRESHNESS_KEY,
     FailureKeeper,
     describe_lateness,
-    hold_back,
     read_failed_task,
     read_memory,
     was_cleared,

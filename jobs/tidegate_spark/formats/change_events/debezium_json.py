@@ -9,7 +9,7 @@ from tidegate.formats.registry import SOURCE_TYPES
 from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.data_types import Column
 from tidegate.spec.source import split_cast
-from tidegate.spec.tombstones import is_tombstone_owned
+from tidegate.spec.tombstone_owner import is_tombstone_owned
 from tidegate.sql.spark import quote, render_literal, strip_alias
 
 from tidegate_spark.fields.avro import render_timestamp

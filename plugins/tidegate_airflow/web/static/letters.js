@@ -3,7 +3,7 @@ import { keepAddress, read } from "./airflow.js";
 import { h, quiet, show, table } from "./dom.js";
 import { ago, moment, number, plural } from "./format.js";
 import { indentJson } from "./json_text.js";
-import { remedies } from "./remedy.js";
+import { remedies } from "./action_buttons.js";
 import { replayButton, replayOneButton } from "./replay.js";
 
 const NEAR = 40;

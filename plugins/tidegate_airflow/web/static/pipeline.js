@@ -2,10 +2,10 @@
 import { dagPath, link, pause, startNow, taskPath } from "./airflow.js";
 import { causesTable, runsTable } from "./airflow_tables.js";
 import { chart } from "./chart.js";
-import { commands, whatToDo } from "./commands.js";
+import { commands, whatToDo } from "./what_to_do.js";
 import { h, quiet, say, section, show, table, trouble, typed } from "./dom.js";
 import { ago, asOf, bytes, due, moment, number, plural, span } from "./format.js";
-import { backfillButton, remedies } from "./remedy.js";
+import { backfillButton, remedies } from "./action_buttons.js";
 import { replayButton } from "./replay.js";
 import { seePage } from "./runbook.js";
 import { badge } from "./state.js";

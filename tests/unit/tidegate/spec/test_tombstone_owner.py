@@ -8,7 +8,7 @@ from tidegate.schema.data_types import Column
 from tidegate.spec.source import KeyFormat, ValueFormat
 from tidegate.spec.table import Route, Table
 from tidegate.spec.table_template import TableTemplate
-from tidegate.spec.tombstones import is_tombstone_owned
+from tidegate.spec.tombstone_owner import is_tombstone_owned
 
 ID = (Column("Id", "BIGINT"),)
 TABLE = Table("lake.s.t", ("t",), KeyFormat(fields=("Id",), columns=ID), ValueFormat("debezium-avro"), True, True)
