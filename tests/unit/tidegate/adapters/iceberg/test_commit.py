@@ -189,6 +189,12 @@ def test_batches_that_were_staged_since_the_table_was_read_survive_a_clean_up(ki
         _drop_staged(staged_table, 1, [], [staged_table.current_snapshot().snapshot_id], [])
     assert len(kit.read_rows(STAGED)) == 3
     assert kit.port.staging.read_staged_outcome(STAGED, "a1") is not None
+    kit.port.staging.clean_up(STAGED, 1)
+    emptied_table = kit.load(STAGED)  # without rows to delete there is no snapshot, whose number would be refused
+    kit.stage(2, "a3", 4)
+    with pytest.raises(CommitRefused):
+        _drop_staged(emptied_table, 1, [], [], [])
+    assert len(kit.read_rows(STAGED)) == 4
 
 
 def retain(kit: Kit, ref: str, snapshot_id: int, **retention: int) -> None:
