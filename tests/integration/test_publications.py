@@ -237,7 +237,12 @@ def test_row_that_makes_no_record_is_refused_by_its_key(spark) -> None:
 
     def refuse(key: KeyOut, name: str = "name", copies: int = 1, topic: str = "out", **value: Any) -> str:
         job: Any = SimpleNamespace(
-            publication="p", position=SimpleNamespace(to=7), topics=("out",), key=key, value=ValueOut(**value)
+            publication="p",
+            position=SimpleNamespace(to=7),
+            topics=("out",),
+            key=key,
+            value=ValueOut(**value),
+            is_append=False,
         )
         job.metadata = MetadataOut()
         rows = spark.sql(f"SELECT id, {name} AS name FROM VALUES (1L, 'a'), (2L, 'b') AS t(id, name)")

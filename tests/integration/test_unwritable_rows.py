@@ -220,7 +220,7 @@ def test_text_that_is_no_utf8_makes_no_record(spark: Any, word: str) -> None:
 def test_time_of_a_record_comes_from_a_time(spark: Any, sql: str, message: str) -> None:
     """A count of milliseconds would be taken for one of seconds."""
     parts = {"key": KeyOut(("id",)), "value": ValueOut(), "metadata": MetadataOut(timestamp="AT")}
-    job: Any = SimpleNamespace(publication="p", topics=("t",), **parts)
+    job: Any = SimpleNamespace(publication="p", is_append=False, topics=("t",), **parts)
     with pytest.raises(
         ConfigurationError, match=f"metadata.timestamp=AT {message}.*no TIMESTAMP or DATE; make one of it"
     ):
@@ -234,7 +234,7 @@ def test_header_without_a_key_makes_no_record_and_its_column_is_found_in_other_l
         f"SELECT 4, array(named_struct('key', {BROKEN}, 'value', {BROKEN}))"
     )
     parts = {"key": KeyOut(("id",)), "value": ValueOut(), "metadata": MetadataOut(headers="MORE")}
-    job: Any = SimpleNamespace(publication="p", topics=("t",), **parts)  # what is read of it
+    job: Any = SimpleNamespace(publication="p", is_append=False, topics=("t",), **parts)  # what is read of it
     problems = {json.loads(bytes(row["key"]))["id"]: row["problem"] for row in encode_rows(spark, rows, job).collect()}
     unreadable = "has a header whose key is no UTF-8 in MORE; correct it in sql"
     assert problems == {1: None, 2: "has a header without a key in MORE; leave it out in sql", 3: None, 4: unreadable}

@@ -250,7 +250,9 @@ def test_columns_whose_names_differ_in_more_than_case_are_two(spark: Any) -> Non
         "SELECT 7 AS strasse, map(DATE'2026-01-02', 1) AS `straße`, DATE'2026-01-01' AS `ort`, 1 AS `ORT2`"
     )
     key, value = KeyOut(("strasse",)), ValueOut(fields_include="EXCEPT_KEY")
-    job: Any = SimpleNamespace(publication="p", topics=("t",), key=key, value=value, metadata=MetadataOut())
+    job: Any = SimpleNamespace(
+        publication="p", is_append=False, topics=("t",), key=key, value=value, metadata=MetadataOut()
+    )
     (encoded_row,) = encode_rows(spark, rows, job).collect()
     record = json.loads(bytes(encoded_row["key"])), json.loads(bytes(encoded_row["value"]))
     assert record == ({"strasse": 7}, {"straße": {"2026-01-02": 1}, "ort": "2026-01-01", "ORT2": 1})
@@ -262,7 +264,7 @@ def test_time_of_1970_is_not_taken_for_now_by_the_client(spark: Any, type: str) 
     rows = spark.createDataFrame([(n, day) for n, day in enumerate(days)], "id INT, day STRING")
     rows = rows.selectExpr("id", f"CAST(day AS {type}) AS at")
     parts = {"key": KeyOut(("id",)), "value": ValueOut(), "metadata": MetadataOut(timestamp="at")}
-    job: Any = SimpleNamespace(publication="p", topics=("t",), **parts)  # what is read of it
+    job: Any = SimpleNamespace(publication="p", is_append=False, topics=("t",), **parts)  # what is read of it
     timestamps = {
         json.loads(bytes(row["key"]))["id"]: row["timestamp"] for row in encode_rows(spark, rows, job).collect()
     }
