@@ -125,7 +125,7 @@ def publish_attempt(attempt: Attempt, *statements: str) -> Head:
     # 2.
     head = _write_on_branch(attempt, *letters, *statements)
     if staged_batch:
-        written_as = attempt.summary[WRITTEN_AS_PROPERTY]
+        written_as = attempt.summary.get(WRITTEN_AS_PROPERTY, "")
         rows = staged_batch.counts.staged
         log.info("%s: %s snapshot=%s rows=%s", written_as, attempt.prefix, head.snapshot_id, rows)
     # 3.

@@ -3,12 +3,13 @@
 from tidegate.errors import ConfigurationError
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.merge.statements import build_merge_input
+from tidegate.merge.write_mode import name_fold
 from tidegate.model import resource_names
 from tidegate.model.batch import Counts, StagedBatch
 from tidegate.model.merge_input import MergeInput
 from tidegate.model.offsets import Ranges
 from tidegate.model.ownership import describe_intermediate, describe_memory
-from tidegate.spec.table import DeleteMode, Table
+from tidegate.spec.table import Table
 from tidegate.table.columns import compute_shape, stages_kept_columns
 from tidegate.table.session import TableSession
 
@@ -25,13 +26,8 @@ def render_live_view(table: TableSession) -> str:
     table.session.staging.keep_for_readers(table.intermediate)
     spec = table.resolved
     values = _build_view_input(table)
-    if spec.folds_records or stages_kept_columns(spec):
-        name = "folded"
-    elif spec.sequence_by:
-        name = "sequenced"
-    elif spec.deletes == DeleteMode.SOFT:
-        name = "soft_delete"
-    else:
+    name = name_fold(spec, is_folded=spec.folds_records or stages_kept_columns(spec))
+    if name == "last":
         name = "upsert" if spec.upsert else str(spec.mode)
     state = table.require_state()
     columns = [column.name for column in state.columns]

@@ -89,6 +89,15 @@ def is_folded(table: Table, staged_batch: StagedBatch) -> bool:
     return table.folds_records or staged_batch.kept > 0
 
 
+def name_fold(table: Table, *, is_folded: bool) -> str:
+    """Return by what a key's records become one row: `folded`, `sequenced`, `soft_delete`, or the `last` of them."""
+    if is_folded:
+        return "folded"
+    if table.sequence_by:
+        return "sequenced"
+    return "soft_delete" if table.deletes == DeleteMode.SOFT else "last"
+
+
 def is_always_written(table: Table, staged_batch: StagedBatch) -> bool:
     """Whether each staged row changes the table, whatever it holds: none is a delete, and none can be late."""
     if table.mode == TableMode.APPEND:

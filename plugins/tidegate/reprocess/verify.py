@@ -18,7 +18,7 @@ from tidegate.jobs.merge_job import Audits, MergeJob
 from tidegate.jobs.stage_job import StageJob
 from tidegate.merge.scd2_statements import refuse_history, refuse_truncates
 from tidegate.merge.statements import build_merge_input
-from tidegate.merge.write_mode import is_folded
+from tidegate.merge.write_mode import is_folded, name_fold
 from tidegate.model import resource_names
 from tidegate.model.batch import Plan, PlannedBatch, StagedBatch
 from tidegate.model.kafka_log import Log
@@ -28,7 +28,7 @@ from tidegate.model.position import Position
 from tidegate.ports.session import Session
 from tidegate.schema.data_types import DataType, Primitive, drop_forms
 from tidegate.spec.source import Errors
-from tidegate.spec.table import DeleteMode, Table
+from tidegate.sql.spark import NONDETERMINISTIC_FUNCTIONS
 from tidegate.table.coverage import compute_rules, read_coverage
 from tidegate.table.log import check_same_log, filter_table_log, read_log
 from tidegate.table.position import check_read_log, require_position
@@ -46,10 +46,13 @@ SET_ALL_ASIDE = Errors("all", 2**31 - 1)  # what is bad is compared with the dea
 KINDS = ("equal", "missing", "surplus", "different", "unknowable")
 UTC_CONF = {"spark.sql.session.timeZone": "UTC"}
 METADATA_COLUMNS = ("_deleted", "_file", "_partition", "_pos", "_spec_id")  # Spark reads no column of these names
-# what gives another value when a record is read again
+# what gives another value when a record is read again: also by another session, or on another machine
+CHANGING_CALLS = (NONDETERMINISTIC_FUNCTIONS - {"unix_timestamp"}) | {
+    "spark_partition_id", r"input_file\w*", "session_user", "user", "reflect", "try_reflect", "java_method",
+}  # fmt: skip
 CHANGING = re.compile(
-    r"\b(now|rand\w*|shuffle|uuid|monotonically_increasing_id|spark_partition_id|input_file\w*|session_user|user|reflect"
-    r"|java_method)\s*\(|\bunix_timestamp\s*\(\s*\)|\b(current_\w+|curdate|localtimestamp)\b"
+    rf"\b({'|'.join(sorted(CHANGING_CALLS))})\s*\("
+    r"|\bunix_timestamp\s*\(\s*\)|\b(current_\w+|curdate|localtimestamp)\b"
     r"|'\s*(now|today|tomorrow|yesterday)\s*'",
     re.IGNORECASE,
 )
@@ -310,6 +313,7 @@ def _build_values(work: _Verify, staged: StagedBatch, tail: StagedBatch | None) 
     spec = table.resolved
     state = table.require_state()
     merge_input = build_merge_input(table, staged, "main")
+    form = name_fold(spec, is_folded=is_folded(spec, staged))
     types = dict(state.struct.fields)
     flag = merge_input.get("flag")
     shows_flag = flag is not None and flag not in METADATA_COLUMNS
@@ -326,7 +330,7 @@ def _build_values(work: _Verify, staged: StagedBatch, tail: StagedBatch | None) 
         )
     return {
         **merge_input,
-        "form": _choose_form(spec, staged),
+        "form": form,
         "source": work.intermediate,
         "values": own_values,
         "deletes": None,
@@ -345,7 +349,7 @@ def _build_values(work: _Verify, staged: StagedBatch, tail: StagedBatch | None) 
         "letters": work.letters if letters else None,
         "forgets": spec.remembers_deletes,
         "is_complete": not work.limits,
-        "is_plain": _decides_alone(spec, staged) and not (tail and tail.counts.dead_lettered),
+        "is_plain": form == "last" and not (tail and tail.counts.dead_lettered),
         "kinds": KINDS,
         "max_differences": MAX_DIFFERENCES,
         "max_characters": MAX_CHARACTERS,
@@ -355,19 +359,6 @@ def _build_values(work: _Verify, staged: StagedBatch, tail: StagedBatch | None) 
 def _is_comparable(name: str, kind: DataType) -> bool:
     # a UUID is spelled otherwise in the table than in the record
     return name not in METADATA_COLUMNS and drop_forms(kind) == kind
-
-
-def _choose_form(spec: Table, staged: StagedBatch) -> str:
-    if is_folded(spec, staged):
-        return "folded"
-    if spec.sequence_by:
-        return "sequenced"
-    return "soft_delete" if spec.deletes == DeleteMode.SOFT else "last"
-
-
-def _decides_alone(spec: Table, staged: StagedBatch) -> bool:
-    """Whether the last record of a key tells its row, whatever came before it."""
-    return _choose_form(spec, staged) == "last"
 
 
 def _render_hashed(table: TableSession, name: str, kind: DataType) -> tuple[str, ...]:

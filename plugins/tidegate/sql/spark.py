@@ -4,6 +4,12 @@ import re
 
 STEP_REGEX = r"`(?:[^`]|``)+`|[^\s`(),.]+"  # a part of a column's path
 
+# another answer each time
+NONDETERMINISTIC_FUNCTIONS = frozenset({
+    "current_date", "current_time", "current_timestamp", "curdate", "localtimestamp", "now", "rand", "randn", "random",
+    "randstr", "shuffle", "uniform", "unix_timestamp", "uuid", "monotonically_increasing_id",
+})  # fmt: skip
+
 
 def quote(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"

@@ -6,11 +6,8 @@ from typing import Any
 
 from tidegate.config.parsing.spark_sql import SYNTAX_WORDS, TYPE_WORDS, find_functions, parse_statement, split_words
 from tidegate.spec.publication import PLACEHOLDER, Grouped
+from tidegate.sql.spark import NONDETERMINISTIC_FUNCTIONS
 
-NONDETERMINISTIC_FUNCTIONS = split_words("""
-    current_date current_time current_timestamp curdate localtimestamp now rand randn random randstr shuffle
-    uniform unix_timestamp uuid monotonically_increasing_id
-""")
 # Their answer depends on the order in which rows come, max_by and min_by among rows that are equally high.
 ORDER_DEPENDENT_FUNCTIONS = split_words("""
     any_value approx_percentile array_agg collect_list collect_set first

@@ -93,6 +93,8 @@ def test_keys_behind_the_position_are_read_where_their_deletes_may_be_remembered
     ("text", "is_changing"),
     [
         ("d < current_date", True), ("d < CURRENT_TIMESTAMP()", True), ("rand() < 0.5", True), ("uuid () AS id", True),
+        ("uniform(1, 9) AS n", True), ("randstr(3) AS t", True), ("try_reflect('a', 'b')", True),
+        ("uniform AS u", False),
         ("t < TIMESTAMP 'now'", True), ("unix_timestamp( ) > n", True), ("now > 1", False), ("uuid = 'x'", False),
         ("unix_timestamp(at) > n", False), ("state = 'current'", False), ("random_field = 1", False),
     ],
