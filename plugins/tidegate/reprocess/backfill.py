@@ -36,25 +36,12 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class StagePiece:
-    """Offsets to stage as batch `number`; `keys_only` for records that only decide."""
-
-    number: int
-    ranges: Ranges
-    keys_only: bool
-
-
-@dataclass(frozen=True)
 class Slice:
     """One slice of one table."""
 
     table: TableSession
     backfill: Backfill
     number: int
-
-    @classmethod
-    def from_backfill(cls, session: Session, backfill: Backfill, table: str, number: int) -> "Slice":
-        return cls(open_table(session, table), backfill, number)
 
     @property
     def session(self) -> Session:
@@ -65,16 +52,16 @@ class Slice:
         return self.backfill.list_slices(self.table.name)
 
     @property
+    def ranges(self) -> Ranges:
+        return self.all_ranges[self.number - 1]
+
+    @property
     def prefix(self) -> str:
         return f"{self.table.prefix} backfill={self.backfill.id} slice={self.number}/{len(self.all_ranges)}"
 
     @property
     def intermediate(self) -> str:
         return resource_names.name_backfill_table(self.session.pipeline, self.table.spec, self.backfill.id)
-
-    @property
-    def shape(self) -> str:
-        return _compute_shape(self.table.refresh())
 
     @property
     def label(self) -> str:
@@ -89,7 +76,7 @@ class Slice:
         table = self.table.refresh()
         if list_skipped_records(table.pipeline.name, table.state):
             table = replace(table, spec=make_room_for_letters(table.spec))
-        shape = _compute_shape(table)
+        shape = compute_shape(table.resolved, table.metadata)
         applied_slices = self.session.history.list_applied_slices(self.intermediate, shape)
         if not applied_slices:
             return applied_slices
@@ -103,7 +90,7 @@ class Slice:
         """
         position = require_position(table)
         self.check_same_topics(position.topic_ids)
-        for topic, partition, start, end in self.all_ranges[self.number - 1]:
+        for topic, partition, start, end in self.ranges:
             reached_offset = get_offset(position.offsets, topic, partition) or 0
             # after a rewind or a rebase since the plan; a table that is appended to would have the records twice
             if reached_offset < end and start < end:
@@ -128,8 +115,67 @@ class Slice:
         return self.session.staging.read_staging(self.intermediate, self.table.name)
 
 
-def _compute_shape(table: TableSession) -> str:
-    return compute_shape(table.resolved, table.metadata)
+def apply_backfill(session: Session, planned: Backfill, report: Callable[[AppliedSlice], None]) -> None:
+    """Apply every slice, newest first, and clean up; `report` is called for each slice and table.
+
+    A repeat call continues where the last one stopped. A slice that is applied twice changes nothing.
+    """
+    for number in planned.numbers:
+        for result in apply_slice(session, planned, number):
+            report(result)
+    drop_backfill(session, planned.id)
+
+
+def apply_slice(session: Session, planned: Backfill, number: int) -> list[AppliedSlice]:
+    """Apply slice `number` to each table that has one. Works in any order, and again.
+
+    1. Stage what is missing, in one job for tables that need equal offsets.
+    2. Merge and publish each table; one that fails does not stop the others.
+    """
+    slices = [
+        Slice(open_table(session, mine.table), planned, number)
+        for mine in planned.tables
+        if number <= len(planned.list_slices(mine.table))
+    ]
+    # 1.
+    stage_missing(
+        [
+            (table_slice, table_slice.require_position(table_slice.table.refresh()).offsets)
+            for table_slice in slices
+            if not table_slice.is_applied
+        ]
+    )
+    results: list[AppliedSlice] = []
+    failures: list[TidegateError] = []
+    for table_slice in slices:
+        try:
+            # 2.
+            result, staged = merge_slice(table_slice)
+        except TidegateError as failure:
+            failures.append(failure)
+            continue
+        if staged is not None:
+            record_history(session, staged, result)
+        results.append(result)
+    if failures and len(slices) == 1:
+        raise failures[0]
+    if failures:
+        reasons = "\n".join(str(failure) for failure in failures)
+        message = f"pipeline={session.pipeline.name}: {len(failures)} tables failed:\n{reasons}"
+        raise join_tables(message, map(type, failures))
+    return results
+
+
+# ---- stage: each slice, and the keys of what was flushed after it
+
+
+@dataclass(frozen=True)
+class StagePiece:
+    """Offsets to stage as batch `number`; `keys_only` for records that only decide."""
+
+    number: int
+    ranges: Ranges
+    keys_only: bool
 
 
 def stage_missing(work: Sequence[tuple[Slice, Offsets]]) -> None:
@@ -171,7 +217,8 @@ def stage_missing_slice(table_slice: Slice, position: Offsets) -> Staging:
 
 def _find_missing_pieces(table_slice: Slice, position: Offsets, staging: Staging | None) -> list[StagePiece]:
     slices = table_slice.all_ranges
-    current = table_slice.shape  # what was staged under another pipeline file is not there
+    table = table_slice.table.refresh()
+    current = compute_shape(table.resolved, table.metadata)  # what was staged under another pipeline file is not there
     staged_ranges = (
         {batch.batch: batch.ranges for batch in staging.batches if batch.row_shape == current} if staging else {}
     )
@@ -229,6 +276,9 @@ def _stage_group(group: list[tuple[Slice, StagePiece]], *, is_repeated: bool = F
         _stage_group(growing, is_repeated=True)
 
 
+# ---- merge and publish
+
+
 def merge_slice(table_slice: Slice) -> tuple[AppliedSlice, StagedBatch | None]:
     """Apply one slice and return what changed; a slice that is applied already is a success too.
 
@@ -248,8 +298,7 @@ def _merge_round(table_slice: Slice, started_ms: int) -> tuple[AppliedSlice, Sta
     table_slice.check_same_topics(require_position(table).topic_ids)
     if table_slice.is_applied:
         return _build_result(table_slice, None, None, started_ms, PublishOutcome.ALREADY_APPLIED), None
-    slice_ranges = table_slice.all_ranges[table_slice.number - 1]
-    refuse_waiting_letters(table, slice_ranges, table_slice.require_position(table))
+    refuse_waiting_letters(table, table_slice.ranges, table_slice.require_position(table))
     check_mergeable(table)
     table = table.evolve()
     position = table_slice.require_position(table)
@@ -307,7 +356,7 @@ def _build_result(
         backfill=table_slice.backfill.id,
         slice=table_slice.number,
         slices=len(table_slice.all_ranges),
-        ranges=table_slice.all_ranges[table_slice.number - 1],
+        ranges=table_slice.ranges,
         staged=staged_batch.counts.staged if staged_batch else 0,
         **account(head),
         seconds=round((table_slice.session.now_ms() - started_ms) / 1000, 2),
@@ -315,55 +364,7 @@ def _build_result(
     )
 
 
-def apply_backfill(session: Session, planned: Backfill, report: Callable[[AppliedSlice], None]) -> None:
-    """Apply every slice, newest first, and clean up; `report` is called for each slice and table.
-
-    A repeat call continues where the last one stopped. A slice that is applied twice changes nothing.
-    """
-    for number in planned.numbers:
-        for result in apply_slice(session, planned, number):
-            report(result)
-    drop_backfill(session, planned.id)
-
-
-def apply_slice(session: Session, planned: Backfill, number: int) -> list[AppliedSlice]:
-    """Apply slice `number` to each table that has one. Works in any order, and again.
-
-    1. Stage what is missing, in one job for tables that need equal offsets.
-    2. Merge and publish each table; one that fails does not stop the others.
-    """
-    slices = [
-        Slice.from_backfill(session, planned, mine.table, number)
-        for mine in planned.tables
-        if number <= len(planned.list_slices(mine.table))
-    ]
-    # 1.
-    stage_missing(
-        [
-            (table_slice, table_slice.require_position(table_slice.table.refresh()).offsets)
-            for table_slice in slices
-            if not table_slice.is_applied
-        ]
-    )
-    results: list[AppliedSlice] = []
-    failures: list[TidegateError] = []
-    for table_slice in slices:
-        try:
-            # 2.
-            result, staged = merge_slice(table_slice)
-        except TidegateError as failure:
-            failures.append(failure)
-            continue
-        if staged is not None:
-            record_history(session, staged, result)
-        results.append(result)
-    if failures and len(slices) == 1:
-        raise failures[0]
-    if failures:
-        reasons = "\n".join(str(failure) for failure in failures)
-        message = f"pipeline={session.pipeline.name}: {len(failures)} tables failed:\n{reasons}"
-        raise join_tables(message, map(type, failures))
-    return results
+# ---- open backfills
 
 
 def read_open_backfills(session: Session) -> dict[str, Backfill]:
@@ -383,8 +384,22 @@ def read_open_backfills(session: Session) -> dict[str, Backfill]:
 
 def read_applied_slices(session: Session, planned: Backfill) -> dict[str, list[int]]:
     names = {table.name for table in session.pipeline.tables}
-    slices = [Slice.from_backfill(session, planned, mine.table, 1) for mine in planned.tables if mine.table in names]
+    slices = [Slice(open_table(session, mine.table), planned, 1) for mine in planned.tables if mine.table in names]
     return {part.table.name: sorted(part.list_applied(), reverse=True) for part in slices}
+
+
+def abandon_backfill(session: Session, backfill_id: str) -> list[str]:
+    """Give up an open backfill; slices that are applied stay applied. Return the tables that were dropped.
+
+    `GiveUp` if no backfill of this id is open.
+    """
+    open_backfills = read_open_backfills(session)
+    if backfill_id not in open_backfills:
+        raise GiveUp(
+            f"pipeline={session.pipeline.name} backfill={backfill_id}: there is no such backfill; "
+            f"open ones: {', '.join(sorted(open_backfills)) or 'none'}"
+        )
+    return drop_backfill(session, backfill_id)
 
 
 def drop_backfill(session: Session, backfill_id: str) -> list[str]:
@@ -410,17 +425,3 @@ def _list_backfill_tables(
     begin = f"{resource_names.get_backfill_prefix(session.pipeline.name, bare_name)}{backfill_id}"
     # some catalogs keep names case-folded
     return [f"{namespace}.{name}" for name in list_names(namespace) if name.casefold().startswith(begin.casefold())]
-
-
-def abandon_backfill(session: Session, backfill_id: str) -> list[str]:
-    """Give up an open backfill; slices that are applied stay applied. Return the tables that were dropped.
-
-    `GiveUp` if no backfill of this id is open.
-    """
-    open_backfills = read_open_backfills(session)
-    if backfill_id not in open_backfills:
-        raise GiveUp(
-            f"pipeline={session.pipeline.name} backfill={backfill_id}: there is no such backfill; "
-            f"open ones: {', '.join(sorted(open_backfills)) or 'none'}"
-        )
-    return drop_backfill(session, backfill_id)

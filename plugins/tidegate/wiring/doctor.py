@@ -62,81 +62,6 @@ from tidegate.wiring.pipeline import NoEngine, SharedParts, assemble_loaded_pipe
 from tidegate.wiring.publication import assemble_loaded_publication
 
 MAX_FUTURE_SECONDS = 60.0  # of the newest record
-
-
-def check_topics(session: Session) -> Iterator[Finding]:
-    source = session.pipeline.source
-    log, missing = read_known_log(session)
-    if reason := explain_no_row_topics(session, log):
-        yield make_error("kafka.topics", reason)
-    yield from [make_error("kafka.topics", error) for error in missing.values()]
-    if missing or not log.end:
-        return
-    try:
-        session.broker.read_committed(source.group, tuple(log.end))
-    except TidegateError as error:
-        yield make_error("kafka.group", error)
-    newest = [(ms / 1000, topic) for topic, _, ms in iterate_offsets(session.broker.read_newest_timestamps(log.end))]
-    ahead_seconds, topic = max(newest, default=(0.0, ""))
-    ahead_seconds -= time.time()
-    if ahead_seconds > MAX_FUTURE_SECONDS:
-        text = f"topic={topic}: its newest record lies ahead_seconds={ahead_seconds:.0f} in the future"
-        advice = "set the clocks of producers, brokers and this machine by NTP; until then lag is wrong"
-        yield make_warning("kafka.clock", f"{text}; {advice}")
-    yield make_ok("kafka.topics", f"topics={len(log.end)} of pipeline={session.pipeline.name}: they can be read")
-
-
-def check_table_columns(session: Session) -> Iterator[Finding]:
-    session = expand_template(session)
-    tables = [table for table in session.pipeline.tables if not table.discovers_names]
-    faults = list[Finding]()
-    for table in tables:
-        check = "registry.schema"
-        try:
-            described_table = describe_table(session, table)
-            check = "catalog.tables"
-            _check_table(session, described_table)
-        except TidegateError as error:
-            faults.append(make_error(check, error))
-    text = f"tables={len(tables)} of pipeline={session.pipeline.name}: columns and key fit"
-    yield from faults or [make_ok("catalog.tables", text)]
-
-
-def _check_table(session: Session, table: Table) -> None:
-    table_session = TableSession(session, table).refresh()
-    if table_session.state is None and not table.create.enabled:
-        text = f"table={table.name} does not exist, and create.enabled is false"
-        raise NothingToDo(f"{text}; create it, or set create.enabled: true")
-    list_destination_columns(
-        table_session.resolved, table_session.metadata
-    )  # refuses columns that no table holds together
-    check_compatible(table_session, Ranges({}))
-
-
-def check_position(session: Session) -> Iterator[Finding]:
-    """Check what `plan` reads first, without cutting a batch; and what waits where no flush looks."""
-    session = expand_template(session)
-    observed = observe_tables(session)
-    log, missing = read_known_log(session)
-    errors = [table.error for table in attach_log(observed, log, missing) if table.error is not None]
-    text = f"pipeline={session.pipeline.name} tables={len(observed)}: their positions fit the topics"
-    yield from [make_error("pipeline.position", error) for error in errors] or [make_ok("pipeline.position", text)]
-    for sentence in find_lost_rows(session):
-        yield make_warning("pipeline.position", sentence)
-
-
-def check_publication(session: PublicationSession) -> Iterator[Finding]:
-    name = session.publication.name
-    try:
-        table, topics, progress = observe_publication(session)
-    except NothingToDo as reason:
-        advice = "flush the pipeline that makes it, or correct table of the publication; until then nothing is produced"
-        yield make_warning("catalog.tables", f"{reason}; {advice}")
-        return
-    refuse_lost_progress(session, progress, topics, table)
-    yield make_ok("pipeline.position", f"publication={name}: its progress fits table and topics")
-
-
 MAX_FILE_BYTES = 1 << 20
 COMMENT_PATTERN = re.compile(r"(^|\s)#.*")
 # what stands in an example, or where a value is filled in later
@@ -144,6 +69,20 @@ PLACEHOLDER_PATTERN = re.compile(
     r"""(?<=[:=])["']?(password|secret|token|<[^>]*>|\*+|\.{3}|…|[$]?\{[^}]*\}|[$]\w+|[$]\([^)]*\))(?=[@\s"'&;,]|$)""",
     re.IGNORECASE,
 )
+MODULE = "tidegate_airflow.doctor_facts"
+AIRFLOW_SECONDS = 60  # it takes seconds to import, on a busy machine ten and more
+NOISY_LOGGERS = ("pyspark.sql.connect.logging", "pyiceberg.io")  # findings say what they would
+CONNECTION_PATTERN = re.compile(r"connection=(\S+): not found|AIRFLOW_CONN_\w+: cannot be read")
+SCRATCH_PREFIX = "tidegate_doctor_"
+Findings = Iterable[Finding]
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """The findings in their order."""
+
+    findings: list[Finding]
+    seconds: float
 
 
 @dataclass
@@ -153,6 +92,48 @@ class Files:
     pipelines: list[Pipeline] = field(default_factory=list)
     publications: list[Publication] = field(default_factory=list)
     catalogs: dict[str, Catalog] = field(default_factory=dict)
+
+
+def diagnose(
+    include: Path,
+    resolve: Resolve,
+    names: tuple[str, ...] = (),
+    *,
+    is_read_only: bool = False,
+    seconds: float = PROBE_SECONDS,
+) -> Diagnosis:
+    """Check everything that flushes of these pipelines and publications need; of all without names.
+
+    Unless it is read-only, a scratch table is made and removed in each namespace that is written. `ConfigurationError`
+    for a name that no file has.
+    """
+    begin_seconds = time.monotonic()
+    mask = SecretMask()
+    Patience.seconds = 0.0  # a diagnosis reports at once
+    for logger in NOISY_LOGGERS:
+        logging.getLogger(logger).disabled = True
+    findings = [check_folder(include)]
+    if findings[0].severity is not Severity.ERROR:
+        files, file_findings = read_files(include, names)
+        findings += [*file_findings, *check_consumer_groups(files.pipelines), *scan_for_secrets(include, file_findings)]
+        probes = _Probes(include, files, resolve, mask, is_read_only=is_read_only).add_all()
+        findings += map(_mark_connection, run_probes(probes, seconds))
+    return Diagnosis(order_findings(findings, mask), time.monotonic() - begin_seconds)
+
+
+def _mark_connection(finding: Finding) -> Finding:
+    # Airflow may have a connection that this process lacks
+    match = CONNECTION_PATTERN.match(finding.cause)
+    if match is None:
+        return finding
+    finding = replace(finding, check="files.connections")
+    if match[1] is None or not has_airflow():
+        return finding
+    advice = f"set {name_variable(match[1])} for the doctor, e.g. from `airflow connections get {match[1]}`"
+    return replace(finding, severity=Severity.WARNING, advice=advice)
+
+
+# ---- the files
 
 
 def check_folder(include: Path) -> Finding:
@@ -244,91 +225,7 @@ def scan_for_secrets(include: Path, known_findings: list[Finding]) -> Iterator[F
                 yield make_error("files.secrets", f"{text}; {advice}")
 
 
-MODULE = "tidegate_airflow.doctor_facts"
-AIRFLOW_SECONDS = 60  # it takes seconds to import, on a busy machine ten and more
-
-
-def has_airflow(environ: Mapping[str, str] | None = None) -> bool:
-    variables = os.environ if environ is None else environ
-    home = variables.get("AIRFLOW_HOME")
-    is_configured = any(name.startswith("AIRFLOW__") for name in variables)
-    has_file = home is not None and (Path(home).expanduser() / "airflow.cfg").exists()
-    return (is_configured or has_file) and find_spec("airflow") is not None
-
-
-def ask_airflow(triggered: list[str]) -> Iterator[Finding]:
-    """Yield what Airflow lacks, or why it does not start. `triggered` are the pipelines that a trigger waits for."""
-    paths = [str(PACKAGE.parent), os.environ.get("PYTHONPATH", "")]
-    completed = subprocess.run(
-        [sys.executable, "-m", MODULE, json.dumps(triggered)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
-        capture_output=True,
-        text=True,
-        timeout=AIRFLOW_SECONDS,
-        check=False,
-    )
-    lines = completed.stdout.strip().splitlines()
-    if completed.returncode or not lines:
-        reason = (completed.stderr.strip().splitlines() or ["no output"])[-1]
-        text = f"Airflow does not start: {reason}; run `airflow info`, and correct airflow.cfg or the environment"
-        yield make_error("airflow.environment", text)
-        return
-    for row in json.loads(lines[-1]):
-        yield Finding(**{**row, "severity": Severity(row["severity"]), "used_by": tuple(row["used_by"])})
-
-
-NOISY_LOGGERS = ("pyspark.sql.connect.logging", "pyiceberg.io")  # findings say what they would
-CONNECTION_PATTERN = re.compile(r"connection=(\S+): not found|AIRFLOW_CONN_\w+: cannot be read")
-SCRATCH_PREFIX = "tidegate_doctor_"
-Findings = Iterable[Finding]
-Kafka = str | dict[str, str]
-
-
-@dataclass(frozen=True)
-class Diagnosis:
-    """The findings in their order."""
-
-    findings: list[Finding]
-    seconds: float
-
-
-def diagnose(
-    include: Path,
-    resolve: Resolve,
-    names: tuple[str, ...] = (),
-    *,
-    is_read_only: bool = False,
-    seconds: float = PROBE_SECONDS,
-) -> Diagnosis:
-    """Check everything that flushes of these pipelines and publications need; of all without names.
-
-    Unless it is read-only, a scratch table is made and removed in each namespace that is written. `ConfigurationError`
-    for a name that no file has.
-    """
-    begin_seconds = time.monotonic()
-    mask = SecretMask()
-    Patience.seconds = 0.0  # a diagnosis reports at once
-    for logger in NOISY_LOGGERS:
-        logging.getLogger(logger).disabled = True
-    findings = [check_folder(include)]
-    if findings[0].severity is not Severity.ERROR:
-        files, file_findings = read_files(include, names)
-        findings += [*file_findings, *check_consumer_groups(files.pipelines), *scan_for_secrets(include, file_findings)]
-        probes = _Probes(include, files, resolve, mask, is_read_only=is_read_only).add_all()
-        findings += map(_mark_connection, run_probes(probes, seconds))
-    return Diagnosis(order_findings(findings, mask), time.monotonic() - begin_seconds)
-
-
-def _mark_connection(finding: Finding) -> Finding:
-    # Airflow may have a connection that this process lacks
-    match = CONNECTION_PATTERN.match(finding.cause)
-    if match is None:
-        return finding
-    finding = replace(finding, check="files.connections")
-    if match[1] is None or not has_airflow():
-        return finding
-    advice = f"set {name_variable(match[1])} for the doctor, e.g. from `airflow connections get {match[1]}`"
-    return replace(finding, severity=Severity.WARNING, advice=advice)
+# ---- the servers that the files name
 
 
 class _Probes:
@@ -353,9 +250,13 @@ class _Probes:
                 for pipeline in self._files.pipelines
                 if pipeline.merge.records_threshold > 0 and not pipeline.stage.has_clock  # there its staging calls
             ]
-            run = partial(ask_airflow, triggered)
-            probe = Probe("Airflow", "airflow.environment", run, least_seconds=AIRFLOW_SECONDS, used_by=users)
-            self._probes[probe.name] = probe
+            self._probes["Airflow"] = Probe(
+                "Airflow",
+                "airflow.environment",
+                partial(ask_airflow, triggered),
+                least_seconds=AIRFLOW_SECONDS,
+                used_by=users,
+            )
         return self._probes
 
     def _add(self, name: str, check: str, user: str, run: Callable[[], Findings], *needs: str) -> str:
@@ -396,7 +297,7 @@ class _Probes:
         self._add(f"progress of {user}", "pipeline.position", user, check, *needs)
         self._add_spark(publication.spark, user, (publication.catalog,))
 
-    def _add_brokers(self, kafka: Kafka, user: str) -> str:
+    def _add_brokers(self, kafka: str | dict[str, str], user: str) -> str:
         def check() -> Findings:
             return ProbedBroker.open(kafka, self._resolve).check_brokers()
 
@@ -417,9 +318,11 @@ class _Probes:
     def _add_spark(self, target: SparkTarget, user: str, catalogs: Iterable[str]) -> None:
         name = f"Spark {target.mode} {target.remote or target.master or target.connection}"
         if target.mode is SparkMode.SUBMIT:
-            self._add(
-                name, "spark.reachable", user, lambda: check_submit(read_submit_target(target, self._resolve).master)
-            )
+
+            def check() -> Findings:
+                return check_submit(read_submit_target(target, self._resolve).master)
+
+            self._add(name, "spark.reachable", user, check)
             return
         self._add(name, "spark.reachable", user, partial(self._check_spark, target))
         for catalog in catalogs:
@@ -443,3 +346,110 @@ class _Probes:
         if connection is not None:
             self._mask.add_settings({"password": connection.password, **connection.extra})
         return connection
+
+
+# ---- what each pipeline and publication needs
+
+
+def check_topics(session: Session) -> Iterator[Finding]:
+    source = session.pipeline.source
+    log, missing = read_known_log(session)
+    if reason := explain_no_row_topics(session, log):
+        yield make_error("kafka.topics", reason)
+    yield from [make_error("kafka.topics", error) for error in missing.values()]
+    if missing or not log.end:
+        return
+    try:
+        session.broker.read_committed(source.group, tuple(log.end))
+    except TidegateError as error:
+        yield make_error("kafka.group", error)
+    newest = [(ms / 1000, topic) for topic, _, ms in iterate_offsets(session.broker.read_newest_timestamps(log.end))]
+    ahead_seconds, topic = max(newest, default=(0.0, ""))
+    ahead_seconds -= time.time()
+    if ahead_seconds > MAX_FUTURE_SECONDS:
+        text = f"topic={topic}: its newest record lies ahead_seconds={ahead_seconds:.0f} in the future"
+        advice = "set the clocks of producers, brokers and this machine by NTP; until then lag is wrong"
+        yield make_warning("kafka.clock", f"{text}; {advice}")
+    yield make_ok("kafka.topics", f"topics={len(log.end)} of pipeline={session.pipeline.name}: they can be read")
+
+
+def check_table_columns(session: Session) -> Iterator[Finding]:
+    session = expand_template(session)
+    tables = [table for table in session.pipeline.tables if not table.discovers_names]
+    faults = list[Finding]()
+    for table in tables:
+        check = "registry.schema"
+        try:
+            described_table = describe_table(session, table)
+            check = "catalog.tables"
+            _check_table(session, described_table)
+        except TidegateError as error:
+            faults.append(make_error(check, error))
+    text = f"tables={len(tables)} of pipeline={session.pipeline.name}: columns and key fit"
+    yield from faults or [make_ok("catalog.tables", text)]
+
+
+def _check_table(session: Session, table: Table) -> None:
+    table_session = TableSession(session, table).refresh()
+    if table_session.state is None and not table.create.enabled:
+        text = f"table={table.name} does not exist, and create.enabled is false"
+        raise NothingToDo(f"{text}; create it, or set create.enabled: true")
+    # refuses columns that no table holds together
+    list_destination_columns(table_session.resolved, table_session.metadata)
+    check_compatible(table_session, Ranges({}))
+
+
+def check_position(session: Session) -> Iterator[Finding]:
+    """Check what `plan` reads first, without cutting a batch; and what waits where no flush looks."""
+    session = expand_template(session)
+    observed = observe_tables(session)
+    log, missing = read_known_log(session)
+    errors = [table.error for table in attach_log(observed, log, missing) if table.error is not None]
+    text = f"pipeline={session.pipeline.name} tables={len(observed)}: their positions fit the topics"
+    yield from [make_error("pipeline.position", error) for error in errors] or [make_ok("pipeline.position", text)]
+    for sentence in find_lost_rows(session):
+        yield make_warning("pipeline.position", sentence)
+
+
+def check_publication(session: PublicationSession) -> Iterator[Finding]:
+    name = session.publication.name
+    try:
+        table, topics, progress = observe_publication(session)
+    except NothingToDo as reason:
+        advice = "flush the pipeline that makes it, or correct table of the publication; until then nothing is produced"
+        yield make_warning("catalog.tables", f"{reason}; {advice}")
+        return
+    refuse_lost_progress(session, progress, topics, table)
+    yield make_ok("pipeline.position", f"publication={name}: its progress fits table and topics")
+
+
+# ---- Airflow, in a process of its own
+
+
+def has_airflow(environ: Mapping[str, str] | None = None) -> bool:
+    variables = os.environ if environ is None else environ
+    home = variables.get("AIRFLOW_HOME")
+    is_configured = any(name.startswith("AIRFLOW__") for name in variables)
+    has_file = home is not None and (Path(home).expanduser() / "airflow.cfg").exists()
+    return (is_configured or has_file) and find_spec("airflow") is not None
+
+
+def ask_airflow(triggered: list[str]) -> Iterator[Finding]:
+    """Yield what Airflow lacks, or why it does not start. `triggered` are the pipelines that a trigger waits for."""
+    paths = [str(PACKAGE.parent), os.environ.get("PYTHONPATH", "")]
+    completed = subprocess.run(
+        [sys.executable, "-m", MODULE, json.dumps(triggered)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
+        capture_output=True,
+        text=True,
+        timeout=AIRFLOW_SECONDS,
+        check=False,
+    )
+    lines = completed.stdout.strip().splitlines()
+    if completed.returncode or not lines:
+        reason = (completed.stderr.strip().splitlines() or ["no output"])[-1]
+        text = f"Airflow does not start: {reason}; run `airflow info`, and correct airflow.cfg or the environment"
+        yield make_error("airflow.environment", text)
+        return
+    for row in json.loads(lines[-1]):
+        yield Finding(**{**row, "severity": Severity(row["severity"]), "used_by": tuple(row["used_by"])})
