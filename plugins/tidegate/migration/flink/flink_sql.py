@@ -63,7 +63,7 @@ def translate_flink_sql(config: ConnectorConfig, choices: Choices, _: World) -> 
     name = choices.name or first[-1].rpartition(".")[2]
     catalog = choices.catalog or choose_catalog_name(first[0], "lake")
     draft = start_draft(name, choices, f"Imported from {config.kind}: {source_name}", catalog)
-    is_upsert = _plan_kafka_table(ledger, draft, source, f"TABLE {source_name}.")
+    is_upsert = _plan_kafka_table(ledger.below(f"TABLE {source_name}."), draft, source)
     draft.data["tables"] = [_plan_sink(script, ledger, draft, insert, is_upsert=is_upsert) for insert in inserts]
     draft.data["merge"] = {"interval": "1m"}
     _note_statements(ledger)
@@ -134,12 +134,12 @@ def _plan_sink(
     script: FlinkScript, ledger: SettingsLedger, draft: Draft, insert: FlinkInsert, *, is_upsert: bool
 ) -> dict[str, Any]:
     _, prefix, name = _find_sink(script, insert)
-    for word in CATALOG_WORDS:
-        ledger.map(f"{prefix}{word}", "tables[].name, catalogs.yaml")
+    catalog = ledger.below(prefix)
+    catalog.map_each(CATALOG_WORDS, "tables[].name, catalogs.yaml")
     sink = script.tables.get(script.complete(insert.target), FlinkTable(name))
     if "type" not in draft.catalog:
         table_options = [option for option in sink.options if option.startswith(TABLE_OPTIONS)]
-        plan_catalog(ledger, draft, prefix, (*CATALOG_WORDS, *table_options), "catalog-type")
+        plan_catalog(catalog, draft, (*CATALOG_WORDS, *table_options), "catalog-type")
     entry: dict[str, Any] = {"name": f"{draft.catalog_name}.{name}", "upsert": is_upsert, "delete": is_upsert}
     select = _build_select(insert, sink, script.tables[script.complete(insert.source)])
     if select:
@@ -149,23 +149,23 @@ def _plan_sink(
         entry["when"] = insert.condition
         entry |= {"when_false": "delete"} if is_upsert else {}
         draft.check(("tables",), "The WHERE is Flink's text: read it as Spark SQL.")
-    create = _plan_creation(ledger, sink, f"TABLE {script.complete(insert.target)}.")
+    create = _plan_creation(ledger.below(f"TABLE {script.complete(insert.target)}."), sink)
     return {**entry, "create": create} if create else entry
 
 
-def _plan_creation(ledger: SettingsLedger, sink: FlinkTable, prefix: str) -> dict[str, Any]:
+def _plan_creation(ledger: SettingsLedger, sink: FlinkTable) -> dict[str, Any]:
     properties: dict[str, str] = {}
     for name, value in sink.options.items():
         if name in ("write.upsert.enabled", "upsert-enabled"):
-            ledger.map(f"{prefix}{name}", "tables[].upsert")
+            ledger.map(name, "tables[].upsert")
         elif name == "format-version" and value not in ("1", "2"):
             problem = "tables of format 3 are refused: let the pipeline make a table of format 2"
-            ledger.refuse(f"{prefix}{name}", problem)
+            ledger.refuse(name, problem)
         elif name.startswith("sink."):
-            ledger.drop(f"{prefix}{name}", "how Flink's tasks write")
+            ledger.drop(name, "how Flink's tasks write")
         elif name.startswith(TABLE_OPTIONS):
             properties[name] = value
-            ledger.map(f"{prefix}{name}", f"tables[].create.properties.{name}", "for a table that is still to be made")
+            ledger.map(name, f"tables[].create.properties.{name}", "for a table that is still to be made")
     create = {"partition_by": list(sink.partitions), "properties": properties}
     return {key: value for key, value in create.items() if value}
 
@@ -207,26 +207,26 @@ def _note_statements(ledger: SettingsLedger) -> None:
             ledger.drop(name, "tables need no watermark; history and sequence_by name a column of their own")
 
 
-def _plan_kafka_table(ledger: SettingsLedger, draft: Draft, table: FlinkTable, prefix: str) -> bool:
+def _plan_kafka_table(ledger: SettingsLedger, draft: Draft, table: FlinkTable) -> bool:
     """Fill the draft's source; returns whether rows are upserted by a key."""
     options = table.options
     source = draft.data["source"]
     value_format = options.get("value.format") or options.get("format", "")
     is_upsert = options["connector"] == "upsert-kafka" or value_format.startswith(CHANGE_EVENTS)
-    ledger.map(f"{prefix}connector", "tables[].upsert, tables[].delete" if is_upsert else "tables[].upsert: false")
+    ledger.map("connector", "tables[].upsert, tables[].delete" if is_upsert else "tables[].upsert: false")
     for word, key in (("topic", "topics"), ("topic-pattern", "topic_pattern")):
         if word in options:
             source[key] = options[word] if key == "topic_pattern" else [t.strip() for t in options[word].split(";")]
-            ledger.map(f"{prefix}{word}", f"source.{key}")
+            ledger.map(word, f"source.{key}")
     key_fields = [name.strip() for name in options.get("key.fields", "").split(";") if name.strip()]
     keys = list(table.primary_key) or key_fields
     key_prefix = options.get("key.fields-prefix", "")
     if keys:
-        source["key"] = _plan_part(ledger, draft, table, prefix, "key")
+        source["key"] = _plan_part(ledger, draft, table, "key")
         source["key"] |= {"fields": [name.removeprefix(key_prefix) for name in keys]}
         source["key"]["schema"] = _format_schema(table, set(keys), key_prefix)
         source["key"] |= {"prefix": key_prefix} if key_prefix else {}
-    source["value"] = _plan_part(ledger, draft, table, prefix, "value")
+    source["value"] = _plan_part(ledger, draft, table, "value")
     hidden_columns: set[str] = set()
     if options.get("value.fields-include", "ALL").upper() == "EXCEPT_KEY":
         source["value"]["fields_include"] = "EXCEPT_KEY"
@@ -239,10 +239,10 @@ def _plan_kafka_table(ledger: SettingsLedger, draft: Draft, table: FlinkTable, p
         metadata[column.name] = to_file_form(word if word in METADATA_TYPES else column.metadata)
     if metadata:
         source["metadata"] = metadata
-    ledger.map(f"{prefix}key.fields", "source.key.fields")
-    ledger.map(f"{prefix}key.fields-prefix", "source.key.prefix")
-    ledger.map(f"{prefix}value.fields-include", "source.value.fields_include")
-    _note_rest(ledger, draft, table, prefix)
+    ledger.map("key.fields", "source.key.fields")
+    ledger.map("key.fields-prefix", "source.key.prefix")
+    ledger.map("value.fields-include", "source.value.fields_include")
+    _note_rest(ledger, draft, table)
     return is_upsert
 
 
@@ -254,65 +254,63 @@ def _format_schema(table: FlinkTable, names: set[str], prefix: str) -> str:
     )
 
 
-def _plan_part(ledger: SettingsLedger, draft: Draft, table: FlinkTable, prefix: str, side: str) -> dict[str, Any]:
-    options = table.options
-    word = f"{side}.format" if f"{side}.format" in options or side == "key" else "format"
+def _plan_part(ledger: SettingsLedger, draft: Draft, table: FlinkTable, side: str) -> dict[str, Any]:
+    has_own = f"{side}.format" in table.options
+    word = f"{side}.format" if has_own or side == "key" else "format"
     # a key without a format of its own has JSON
-    format_name = options.get(word, "json")
+    format_name = table.options.get(word, "json")
     name = FORMATS.get(format_name, format_name.removesuffix("-confluent"))
     part: dict[str, Any] = {"format": name if name in VALUE_FORMATS else "json"}
     if name in VALUE_FORMATS:
-        ledger.map(f"{prefix}{word}", f"source.{side}.format: {name}")
+        ledger.map(word, f"source.{side}.format: {name}")
     else:
         problem = f"the format {format_name} is not known; set source.{side}.format (docs/formats.md)"
-        ledger.refuse(f"{prefix}{word}", problem)
+        ledger.refuse(word, problem)
         draft.fill_in(("source", side), f"format: what Flink's {format_name} reads.")
-    below = f"{side}." if f"{side}.format" in options else ""
+    below = f"{side}." if has_own else ""
+    own = ledger.below(below)
     if format_name.endswith("-confluent"):
-        part["avro"] = _plan_registry(ledger, draft, f"{prefix}{below}{format_name}.", side)
-    ledger.drop_all(IGNORED, f"{prefix}{below}")
+        part["avro"] = _plan_registry(own.below(f"{format_name}."), draft, side)
+    own.drop_each(IGNORED)
     for option, key in CSV_OPTIONS.items():
-        if f"{below}csv.{option}" in options:
-            part.setdefault("csv", {})[key] = options[f"{below}csv.{option}"]
-            ledger.map(f"{prefix}{below}csv.{option}", f"source.{side}.csv.{key}")
-    if f"{below}raw.endianness" in options:
-        part["raw"] = {"endianness": options[f"{below}raw.endianness"].removesuffix("-endian")}
-        ledger.map(f"{prefix}{below}raw.endianness", f"source.{side}.raw.endianness")
+        if own.has(f"csv.{option}"):
+            part.setdefault("csv", {})[key] = table.options[f"{below}csv.{option}"]  # a delimiter may be a blank
+            own.map(f"csv.{option}", f"source.{side}.csv.{key}")
+    if own.has("raw.endianness"):
+        part["raw"] = {"endianness": own.get("raw.endianness").removesuffix("-endian")}
+        own.map("raw.endianness", f"source.{side}.raw.endianness")
     return part
 
 
-def _plan_registry(ledger: SettingsLedger, draft: Draft, prefix: str, side: str) -> dict[str, str]:
-    url = ledger.get(f"{prefix}url")
-    subject = ledger.get(f"{prefix}subject")
-    secrets = [name for name in ledger.list_names(prefix) if name not in (f"{prefix}url", f"{prefix}subject")]
-    ledger.map(f"{prefix}url", f"source.{side}.avro.registry")
-    ledger.map(f"{prefix}subject", f"source.{side}.avro.subject")
-    for name in secrets:
-        ledger.map(name, f"source.{side}.avro.registry", f"connection {REGISTRY} holds it")
+def _plan_registry(ledger: SettingsLedger, draft: Draft, side: str) -> dict[str, str]:
+    url = ledger.get("url")
+    subject = ledger.get("subject")
+    secrets = [word for word in ledger.list_names() if word not in ("url", "subject")]
+    ledger.map("url", f"source.{side}.avro.registry")
+    ledger.map("subject", f"source.{side}.avro.subject")
+    ledger.map_each(secrets, f"source.{side}.avro.registry", f"connection {REGISTRY} holds it")
+    if secrets:
         draft.need_connection(REGISTRY, "the registry's address as host, and its log-in")
     return {"registry": REGISTRY if secrets or "@" in url else url} | ({"subject": subject} if subject else {})
 
 
-def _note_rest(ledger: SettingsLedger, draft: Draft, table: FlinkTable, prefix: str) -> None:
+def _note_rest(ledger: SettingsLedger, draft: Draft, table: FlinkTable) -> None:
     for name, value in table.options.items():
-        setting = f"{prefix}{name}"
         word = name.removeprefix("properties.")
         if name == "properties.group.id":
-            ledger.map(setting, "source.start", "the group that holds Flink's offsets; the pipeline has one of its own")
+            ledger.map(name, "source.start", "the group that holds Flink's offsets; the pipeline has one of its own")
         elif name == "properties.isolation.level":
             draft.data["source"]["isolation"] = value
-            ledger.map(setting, "source.isolation")
+            ledger.map(name, "source.isolation")
         elif name == "properties.auto.offset.reset" or name.startswith("scan.startup"):
-            ledger.drop(setting, STARTS)
+            ledger.drop(name, STARTS)
         elif name.startswith("properties."):
-            ledger.map(setting, "source.kafka", "the connection holds it")
+            ledger.map(name, "source.kafka", "the connection holds it")
             if word != "bootstrap.servers":
                 draft.need_connection("kafka_default", f"{'the log-in' if is_secret_name(word) else word} in its extra")
         elif name.startswith("scan."):
-            ledger.drop(setting, "every flush is bounded by the log as it finds it")
+            ledger.drop(name, "every flush is bounded by the log as it finds it")
         elif name.startswith("sink."):
-            ledger.drop(setting, "how Flink writes to Kafka; this table is read")
+            ledger.drop(name, "how Flink writes to Kafka; this table is read")
     for column in table.columns:
-        ledger.refuse(
-            f"{prefix}column {column.name}", "a computed column: write it in tables[].select, with CAST(... AS type)"
-        )
+        ledger.refuse(f"column {column.name}", "a computed column: write it in tables[].select, with CAST(... AS type)")

@@ -85,7 +85,7 @@ def translate_bigquery_sink(config: ConnectorConfig, choices: Choices, world: Wo
     _note_keys(ledger, draft, plan, choices, world)
     _plan_kafka_data(ledger, plan)
     complete_records(draft, plan, world)
-    ledger.drop_all(WITHOUT_MEANING)
+    ledger.drop_each(WITHOUT_MEANING)
     _refuse_options(ledger, draft)
     position = PositionSource(
         groups=(find_connect_group(ledger, config.name),),
@@ -132,8 +132,8 @@ def _plan_project(ledger: SettingsLedger, draft: Draft) -> None:
     else:
         draft.catalog_comments[("staging",)] = "FILL IN: a bucket in which Spark leaves Parquet for load jobs."
         draft.to_fill_in.append(f"catalogs.yaml, {draft.catalog_name}.staging: a bucket for load jobs")
-    for name in ("keyfile", "keySource", "credentials", "useCredentialsProjectId"):
-        ledger.map(name, f"catalogs.yaml: {draft.catalog_name}.connection", f"connection {GOOGLE} holds it")
+    secrets = ("keyfile", "keySource", "credentials", "useCredentialsProjectId")
+    ledger.map_each(secrets, f"catalogs.yaml: {draft.catalog_name}.connection", f"connection {GOOGLE} holds it")
     draft.need_connection(GOOGLE, "the service account's key as keyfile_dict or key_path in its extra; without a "
                                   "key leave `connection` out of catalogs.yaml")  # fmt: skip
 
@@ -189,9 +189,9 @@ def _refuse_options(ledger: SettingsLedger, draft: Draft) -> None:
             "columns that the connector made of them.",
         )
     ledger.drop("sanitizeFieldNames", "a column has its field's name")
-    types = "declare the column's type in value.schema; a table that exists decides it"
-    for name in OF_TYPES:
-        ledger.map(name, "value.schema", types)
+    ledger.map_each(
+        OF_TYPES, "value.schema", "declare the column's type in value.schema; a table that exists decides it"
+    )
     ledger.refuse(
         "preserveKafkaTopicPartitionOffset",
         "a router's old names of topics: source.metadata has the record's own topic, partition and offset",
@@ -202,8 +202,7 @@ def _plan_tables(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, topics:
     tables: dict[str, list[str]] = {}
     for topic in topics:
         tables.setdefault(f"{draft.catalog_name}.{_name_table(ledger, plan, topic)}", []).append(topic)
-    for name in ("topic2TableMap", "defaultDataset", "sanitizeTopics", "datasets"):
-        ledger.map(name, "tables[].name")
+    ledger.map_each(("topic2TableMap", "defaultDataset", "sanitizeTopics", "datasets"), "tables[].name")
     if "topic_pattern" in draft.data["source"]:
         draft.data["source"]["topics"] = sorted(topics)
         del draft.data["source"]["topic_pattern"]
@@ -275,8 +274,8 @@ def _note_creation(ledger: SettingsLedger, draft: Draft, plan: RecordPlan) -> No
         table.update({"create": create} if create else {})
         table.update({"evolve": evolve})
     ledger.map("autoCreateTables", "tables[].create.enabled")
-    for name in ("timestampPartitionFieldName", "timePartitioningType"):
-        ledger.map(name, f"tables[].create.partition_by: [{partition}]")
+    partitioning = ("timestampPartitionFieldName", "timePartitioningType")
+    ledger.map_each(partitioning, f"tables[].create.partition_by: [{partition}]")
     ledger.map("bigQueryMessageTimePartitioning", "merge.partition_time")
     ledger.map("clusteringPartitionFieldNames", "tables[].create.cluster_by")
     ledger.map("partitionExpirationMs", "tables[].create.properties.partition_expiration_days")

@@ -1,6 +1,7 @@
 """An Iceberg catalog's settings for Java: an entry of catalogs.yaml with PyIceberg's, without secrets."""
 
 import re
+from collections.abc import Collection
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from tidegate.config.destinations.registry import SPARK_DESTINATION
@@ -45,21 +46,20 @@ WAYS_OUT = {
 
 
 def plan_catalog(
-    ledger: SettingsLedger, draft: Draft, prefix: str, skipped_words: tuple[str, ...] = (), kind_word: str = "type"
+    ledger: SettingsLedger, draft: Draft, skipped_words: Collection[str] = (), kind_word: str = "type"
 ) -> None:
-    """Fill the draft's catalog from the settings below `prefix`.
+    """Fill the draft's catalog from its settings.
 
     `skipped_words` are no properties of the catalog; `kind_word` is the setting with the kind of catalog.
     """
     properties: dict[str, str] = {}
     draft.catalog |= {"type": SPARK_DESTINATION.name, "properties": properties}
-    words = {name.removeprefix(prefix): name for name in ledger.list_names(prefix)}
-    implementation = ledger.get(f"{prefix}catalog-impl").rpartition(".")[2].removesuffix("Catalog")
-    kind = (ledger.get(f"{prefix}{kind_word}") or implementation).casefold()
-    _plan_kind(ledger, draft, kind, prefix, kind_word)
-    for word, name in words.items():
+    implementation = ledger.get("catalog-impl").rpartition(".")[2].removesuffix("Catalog")
+    kind = (ledger.get(kind_word) or implementation).casefold()
+    _plan_kind(ledger, draft, kind, kind_word)
+    for word in ledger.list_names():
         if word not in (*skipped_words, kind_word, "catalog-impl", "uri"):
-            _plan_property(ledger, draft, word, name)
+            _plan_property(ledger, draft, word)
     if any(note.id == name_catalog_connection(draft) for note in draft.connections):
         draft.catalog = {"type": draft.catalog["type"], "connection": name_catalog_connection(draft)} | draft.catalog
 
@@ -69,25 +69,25 @@ def name_catalog_connection(draft: Draft) -> str:
     return f"{draft.catalog_name.replace('-', '_')}_catalog"
 
 
-def _plan_kind(ledger: SettingsLedger, draft: Draft, kind: str, prefix: str, kind_word: str) -> None:
+def _plan_kind(ledger: SettingsLedger, draft: Draft, kind: str, kind_word: str) -> None:
     properties = draft.catalog["properties"]
-    uri = ledger.get(f"{prefix}uri")
+    uri = ledger.get("uri")
     way_out = WAYS_OUT.get(kind, "use a REST or SQL catalog")
     for word in (kind_word, "catalog-impl"):
         if kind in ("rest", "jdbc"):
-            ledger.map(f"{prefix}{word}", "catalogs.yaml: properties.type")
+            ledger.map(word, "catalogs.yaml: properties.type")
         else:
-            ledger.refuse(f"{prefix}{word}", f"{kind or 'no type'}: {way_out}")
+            ledger.refuse(word, f"{kind or 'no type'}: {way_out}")
     if kind == "rest":
         properties["type"] = "rest"
-        _plan_uri(ledger, draft, f"{prefix}uri", uri)
+        _plan_uri(ledger, draft, uri)
     elif kind == "jdbc":
         properties["type"] = "sql"
-        _plan_uri(ledger, draft, f"{prefix}uri", _translate_jdbc(uri))
+        _plan_uri(ledger, draft, _translate_jdbc(uri))
     else:
         properties |= {"type": "rest", "uri": "http://FILL-IN:8181"}
         shown = f"of type {kind or 'unknown'}"
-        ledger.refuse(f"{prefix}uri", f"the address of a catalog {shown}, which Spark and PyIceberg do not share")
+        ledger.refuse("uri", f"the address of a catalog {shown}, which Spark and PyIceberg do not share")
         draft.catalog_comments[("properties",)] = f"FILL IN: the connector's catalog is {shown}; {way_out}."
         draft.to_fill_in.append(f"catalogs.yaml, {draft.catalog_name}.properties: the address of a REST or SQL catalog")
 
@@ -103,8 +103,8 @@ def _translate_jdbc(uri: str) -> str:
     return f"{parts.scheme}+psycopg2://{parts.netloc}{parts.path}{query}" if parts.scheme == "postgresql" else plain
 
 
-def _plan_uri(ledger: SettingsLedger, draft: Draft, name: str, uri: str) -> None:
-    if has_secret(uri) or "password=" in ledger.get(name):
+def _plan_uri(ledger: SettingsLedger, draft: Draft, uri: str) -> None:
+    if has_secret(uri) or "password=" in ledger.get("uri"):
         holds = "the log-in that the address holds, as login and password"
         draft.need_connection(name_catalog_connection(draft), holds)
         parts = urlsplit(uri)
@@ -115,27 +115,27 @@ def _plan_uri(ledger: SettingsLedger, draft: Draft, name: str, uri: str) -> None
         ]
         uri = parts._replace(netloc=parts.netloc.rpartition("@")[2], query=urlencode(options)).geturl()
     draft.catalog["properties"]["uri"] = escape_variables(uri)
-    ledger.map(name, "catalogs.yaml: properties.uri")
+    ledger.map("uri", "catalogs.yaml: properties.uri")
 
 
-def _plan_property(ledger: SettingsLedger, draft: Draft, word: str, name: str) -> None:
-    value = ledger.get(name)
+def _plan_property(ledger: SettingsLedger, draft: Draft, word: str) -> None:
+    value = ledger.get(word)
     if word in SECRET_NAMES or is_secret_name(word) or word.endswith("access-key-id") or has_secret(value):
         holds = SECRET_NAMES.get(word, f"{word} in its extra")
         draft.need_connection(name_catalog_connection(draft), holds)
-        ledger.map(name, "catalogs.yaml: connection", f"connection {name_catalog_connection(draft)} holds it")
+        ledger.map(word, "catalogs.yaml: connection", f"connection {name_catalog_connection(draft)} holds it")
     elif word in UNNEEDED_SETTINGS:
-        ledger.drop(name, UNNEEDED_SETTINGS[word])
+        ledger.drop(word, UNNEEDED_SETTINGS[word])
     elif word in SAME_NAMES or word in RENAMED:
         key = RENAMED.get(word, word)
         text = value.replace("s3a://", "s3://", 1) if key == "warehouse" else value
         draft.catalog["properties"][key] = escape_variables(text)
-        ledger.map(name, f"catalogs.yaml: properties.{key}")
+        ledger.map(word, f"catalogs.yaml: properties.{key}")
     else:
         problem = (
             "a property of Java's catalog; if PyIceberg has one for the same (py.iceberg.apache.org/configuration)"
         )
-        ledger.refuse(name, f"{problem}, add it to the properties of {draft.catalog_name}")
+        ledger.refuse(word, f"{problem}, add it to the properties of {draft.catalog_name}")
 
 
 def escape_variables(text: str) -> str:

@@ -39,6 +39,7 @@ ENCODINGS = {
     "JsonConverter": "json", "AvroConverter": "avro", "ProtobufConverter": "protobuf", "JsonSchemaConverter": "json",
     "ExtJsonConverter": "json", "StringConverter": "string", "ByteArrayConverter": "raw",
 }  # fmt: skip
+OF_REGISTRY = ("schema.registry.", "basic.auth.", "bearer.auth.", "apicurio.registry.url", "apicurio.auth.")
 
 
 def plan_converter(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, side: Side) -> None:
@@ -64,72 +65,50 @@ def plan_converter(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, side:
         draft.fill_in(
             path, f"what {converter} reads; see docs/formats.md. json stands here so that the file can be read."
         )
-    part |= _plan_options(ledger, draft, part["format"], side, converter)
-    plan.row.is_typed = plan.row.is_typed or (side == "value" and _is_typed(part))
+    options = _plan_options(ledger.below(f"{name}."), draft, part["format"], side, converter)
+    part |= {part["format"]: options} if options else {}
+    if side == "value":
+        format_spec = FORMATS[part["format"]]
+        has_registry = part.get("json", {}).get("registry")
+        plan.row.is_typed = plan.row.is_typed or bool(format_spec.schema or format_spec.only_column or has_registry)
 
 
-def _is_typed(part: dict[str, Any]) -> bool:
-    format_spec = FORMATS[part["format"]]
-    return bool(format_spec.schema or format_spec.only_column or part.get("json", {}).get("registry"))
-
-
-def _plan_options(ledger: SettingsLedger, draft: Draft, name: str, side: Side, converter: str) -> dict[str, Any]:
-    prefix = f"{side}.converter."
+def _plan_options(ledger: SettingsLedger, draft: Draft, encoding: str, side: Side, converter: str) -> dict[str, Any]:
     options = dict[str, Any]()
     if converter == "JsonConverter":
         options |= _plan_envelope(ledger, side)
-    elif f"{prefix}schemas.enable" in ledger.list_names(prefix):
-        ledger.drop(f"{prefix}schemas.enable", f"{converter or 'this converter'} does not read it")
+    else:
+        ledger.drop("schemas.enable", f"{converter or 'this converter'} does not read it")
+    registry_words = [word for word in ledger.list_names() if word.startswith(OF_REGISTRY) or is_secret_name(word)]
     if converter in PLAIN_CONVERTERS:
-        for setting in filter(
-            lambda setting: _belongs_to_registry(setting.removeprefix(prefix)), ledger.list_names(prefix)
-        ):
-            ledger.drop(setting, f"{converter} asks no registry")
-    elif any(ledger.has(f"{prefix}{word}") for word in ("schema.registry.url", "apicurio.registry.url")):
-        options |= _plan_registry(ledger, draft, name, side)
-    for setting in ledger.list_names(prefix):
-        word = setting.removeprefix(prefix)
-        if word in READ_WITHOUT:
-            ledger.drop(setting, READ_WITHOUT[word])
-    return {name: options} if options else {}
+        ledger.drop_each(dict.fromkeys(registry_words, f"{converter} asks no registry"))
+    elif ledger.has("schema.registry.url") or ledger.has("apicurio.registry.url"):
+        options |= _plan_registry(ledger, draft, registry_words, encoding, side)
+    ledger.drop_each(READ_WITHOUT)
+    return options
 
 
 def _plan_envelope(ledger: SettingsLedger, side: Side) -> dict[str, Any]:
-    name = f"{side}.converter.schemas.enable"
-    enveloped = ledger.is_true(name, default=True)
     if side == "key":
-        ledger.drop(name, "an envelope around a key is seen in each record")
-    elif enveloped:
-        ledger.map(name, "source.value.json.envelope: true")
+        ledger.drop("schemas.enable", "an envelope around a key is seen in each record")
+    elif ledger.is_true("schemas.enable", default=True):
+        ledger.map("schemas.enable", "source.value.json.envelope: true")
         return {"envelope": True}
     else:
-        ledger.map(name, "source.value.format: json", "plain objects, the default")
+        ledger.map("schemas.enable", "source.value.format: json", "plain objects, the default")
     return {}
 
 
-def _plan_registry(ledger: SettingsLedger, draft: Draft, encoding: str, side: Side) -> dict[str, Any]:
-    prefix = f"{side}.converter."
-    target = f"source.{side}.{encoding}"
-    registry_settings = [name for name in ledger.list_names(prefix) if _belongs_to_registry(name.removeprefix(prefix))]
-    urls = [name for name in registry_settings if name.endswith("registry.url")]
-    url = ledger.get(urls[0]) if urls else ""
+def _plan_registry(ledger: SettingsLedger, draft: Draft, words: list[str], encoding: str, side: Side) -> dict[str, Any]:
+    urls = [word for word in words if word.endswith("registry.url")]
+    url = ledger.get(urls[0])
     # the address stays in the file only where no login belongs to it
-    plain = (
-        bool(url) and len(registry_settings) == len(urls) and not has_secret(url) and "," not in url and "${" not in url
-    )
-    for name in registry_settings:
-        ledger.map(name, f"{target}.registry", "" if plain else f"connection {REGISTRY} holds it")
-        if not plain:
-            word = name.removeprefix(prefix)
-            draft.need_connection(
-                REGISTRY, "the registry's address as host" if name in urls else _name_client_word(word)
-            )
+    plain = bool(url) and words == urls and not has_secret(url) and "," not in url and "${" not in url
+    target = f"source.{side}.{encoding}.registry"
+    ledger.map_each(words, target, "" if plain else f"connection {REGISTRY} holds it")
+    for word in words if not plain else ():
+        draft.need_connection(REGISTRY, "the registry's address as host" if word in urls else _name_client_word(word))
     return {"registry": url if plain else REGISTRY, **_plan_wire_format(ledger, draft, side)}
-
-
-def _belongs_to_registry(word: str) -> bool:
-    parts = ("schema.registry.", "basic.auth.", "bearer.auth.", "apicurio.registry.url", "apicurio.auth.")
-    return word.startswith(parts) or is_secret_name(word)
 
 
 def _name_client_word(word: str) -> str:
@@ -141,22 +120,19 @@ def _name_client_word(word: str) -> str:
 
 
 def _plan_wire_format(ledger: SettingsLedger, draft: Draft, side: Side) -> dict[str, str]:
-    prefix = f"{side}.converter."
     options = dict[str, str]()
     target = f"source.{side}, beside registry:"
     for word in ("subject.name.strategy", f"{side}.subject.name.strategy"):
-        strategy = ledger.get(f"{prefix}{word}").rpartition(".")[2]
+        strategy = ledger.get(word).rpartition(".")[2]
         if strategy in STRATEGIES:
             options["subject_name_strategy"] = strategy
-            ledger.map(f"{prefix}{word}", f"{target} subject_name_strategy: {strategy}")
+            ledger.map(word, f"{target} subject_name_strategy: {strategy}")
         elif strategy:
-            ledger.refuse(
-                f"{prefix}{word}", f"the strategy {strategy} is not known; name the subject in {target} subject"
-            )
+            ledger.refuse(word, f"the strategy {strategy} is not known; name the subject in {target} subject")
     if options.get("subject_name_strategy", STRATEGIES[0]) != STRATEGIES[0]:
         draft.fill_in(("source", side), "records: [...], the full names of the record types beside the strategy.")
-    if ledger.has(f"{prefix}apicurio.registry.url"):
-        in_header = ledger.is_true(f"{prefix}apicurio.registry.headers.enabled")
+    if ledger.has("apicurio.registry.url"):
+        in_header = ledger.is_true("apicurio.registry.headers.enabled")
         options["wire_format"] = "apicurio-header" if in_header else "apicurio"
-        ledger.map(f"{prefix}apicurio.registry.headers.enabled", f"{target} wire_format: {options['wire_format']}")
+        ledger.map("apicurio.registry.headers.enabled", f"{target} wire_format: {options['wire_format']}")
     return options

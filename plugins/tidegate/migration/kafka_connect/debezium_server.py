@@ -41,12 +41,9 @@ TIME_COLUMNS = {"__ts_ms", "__source_ts_ms"}  # milliseconds of the event, of wh
 ADDED_COLUMNS = (
     "The columns that Debezium Server adds by default. __ts_ns is NULL in new rows: no metadata word tells it."
 )
-SINK_WORDS = {
-    "upsert", "upsert-keep-deletes", "upsert-op-field", "upsert-dedup-column", "upsert-use-dv", "table-namespace",
-    "table-prefix", "table-mapper", "catalog-name", "destination-regexp", "destination-regexp-replace",
-    "destination-uppercase-table-names", "destination-lowercase-table-names", "create-identifier-fields",
-    "allow-field-addition", "excluded-columns", "preserve-required-property", "nested-as-variant", "format-version",
-    "openlineage-enabled", "partition-by", "write.format.default",
+TABLE_NAME_WORDS = {
+    "table-namespace", "table-prefix", "destination-regexp", "destination-regexp-replace",
+    "destination-lowercase-table-names", "destination-uppercase-table-names",
 }  # fmt: skip
 WITHOUT_MEANING = {
     "upsert-op-field": "the change event itself says what it does",
@@ -57,6 +54,10 @@ WITHOUT_MEANING = {
     "openlineage-enabled": "lineage is not a setting of the pipeline",
     "write.format.default": "Spark writes Parquet; set the table's property where it is another format",
 }
+SINK_WORDS = {
+    *TABLE_NAME_WORDS, *WITHOUT_MEANING, "upsert", "upsert-keep-deletes", "catalog-name", "partition-by",
+    "allow-field-addition", "excluded-columns", "preserve-required-property", "nested-as-variant", "format-version",
+}  # fmt: skip
 
 
 def translate_debezium_server(config: ConnectorConfig, choices: Choices, world: World) -> Translation:
@@ -66,18 +67,17 @@ def translate_debezium_server(config: ConnectorConfig, choices: Choices, world: 
     if kind != SPARK_DESTINATION.name:
         raise ConfigurationError(f"{DEBEZIUM_SINK_TYPE}={kind}: only Debezium Server's Iceberg sink is understood")
     name = config.name or ledger.get("debezium.source.topic.prefix") or "debezium"
-    catalog = choices.catalog or choose_catalog_name(ledger.get(f"{SINK}catalog-name"), "lake")
+    sink = ledger.below(SINK)
+    catalog = choices.catalog or choose_catalog_name(sink.get("catalog-name"), "lake")
     draft = start_draft(name, choices, f"Imported from {name}: {config.kind}", catalog)
     ledger.map(DEBEZIUM_SINK_TYPE, "source.topics", "Debezium must produce to Kafka: see position")
     topics = _plan_topics(ledger, draft, choices)
     _plan_events(ledger, draft, plan)
-    draft.data["tables"] = [_plan_table(ledger, draft, topic, several=len(topics) > 1) for topic in topics]
-    _check_defaults(ledger, draft, plan)
+    draft.data["tables"] = [_plan_table(sink, draft, topic, several=len(topics) > 1) for topic in topics]
+    _check_defaults(sink, draft, plan)
     _plan_keys(draft, plan, choices, world)
-    sink_words = [name.removeprefix(SINK) for name in ledger.list_names(SINK)]
-    skipped_words = [word for word in sink_words if word in SINK_WORDS or word.startswith("partition-by.")]
-    plan_catalog(ledger, draft, SINK, tuple(skipped_words))
-    ledger.drop_all(WITHOUT_MEANING, SINK)
+    plan_catalog(sink, draft, SINK_WORDS.union(sink.list_names("partition-by.")))
+    sink.drop_each(WITHOUT_MEANING)
     complete_records(draft, plan, world)
     draft.data["merge"] = {"interval": "1m"}
     _note_source(ledger)
@@ -96,8 +96,8 @@ def _plan_topics(ledger: SettingsLedger, draft: Draft, choices: Choices) -> list
             "debezium.source.table.include.list: no setting names the tables one by one; give the topics that Debezium "
             "will produce to with --topic <topic.prefix>.<schema>.<table>"
         )
-    for name in ("debezium.source.topic.prefix", "debezium.source.table.include.list"):
-        ledger.map(name, "source.topics", "keep it in Debezium")
+    source_names = ("debezium.source.topic.prefix", "debezium.source.table.include.list")
+    ledger.map_each(source_names, "source.topics", "keep it in Debezium")
     draft.data["source"]["topics"] = topics
     draft.check(("source", "topics"), "The topics that Debezium will produce to; they need not exist yet.")
     return topics
@@ -118,70 +118,66 @@ def _plan_events(ledger: SettingsLedger, draft: Draft, plan: RecordPlan) -> None
         draft.check(("source", "metadata"), ADDED_COLUMNS)
     whole_events = "let Debezium produce whole events: the format reads the row, its operation and its source"
     ledger.drop_below("debezium.transforms", whole_events)
-    for name in ledger.list_names("debezium.format."):
-        target = f"source.value.format: {plan.value['format']}"
-        ledger.map(name, target, "let Debezium produce JSON with schemas to Kafka")
+    target = f"source.value.format: {plan.value['format']}"
+    ledger.map_each(ledger.list_names("debezium.format."), target, "let Debezium produce JSON with schemas to Kafka")
 
 
-def _check_defaults(ledger: SettingsLedger, draft: Draft, plan: RecordPlan) -> None:
-    for index in range(len(draft.data["tables"]) if not ledger.has(f"{SINK}upsert") else 0):
+def _check_defaults(sink: SettingsLedger, draft: Draft, plan: RecordPlan) -> None:
+    for index in range(len(draft.data["tables"]) if not sink.has("upsert") else 0):
         draft.fill_in(("tables", index, "upsert"), UPSERT_IS_UNSET)
-    name = f"{SINK}allow-field-addition"
-    note_new_fields(ledger, plan, name, "tables[].evolve")
-    if not ledger.has(name) and not plan.row.is_typed:
+    name = "allow-field-addition"
+    note_new_fields(sink, plan, name, "tables[].evolve")
+    if not sink.has(name) and not plan.row.is_typed:
         draft.check(("source", "value"), f"Debezium Server adds columns for new fields; here {NEW_FIELDS}.")
 
 
-def _plan_table(ledger: SettingsLedger, draft: Draft, topic: str, *, several: bool) -> dict[str, Any]:
-    name = f"{draft.catalog_name}.{ledger.get(f'{SINK}table-namespace', 'default')}.{_name_table(ledger, topic)}"
-    upserts: bool | str = ledger.is_true(f"{SINK}upsert") if ledger.has(f"{SINK}upsert") else FILL_IN
-    keeps = ledger.is_true(f"{SINK}upsert-keep-deletes", default=True)
+def _plan_table(sink: SettingsLedger, draft: Draft, topic: str, *, several: bool) -> dict[str, Any]:
+    name = f"{draft.catalog_name}.{sink.get('table-namespace', 'default')}.{_name_table(sink, topic)}"
+    upserts: bool | str = sink.is_true("upsert") if sink.has("upsert") else FILL_IN
+    keeps = sink.is_true("upsert-keep-deletes", default=True)
     table: dict[str, Any] = {"name": name} | ({"topics": [topic]} if several else {})
     table |= {"upsert": upserts, "delete": upserts}
     if upserts is True and keeps:
         table |= {"deletes": "soft", "deleted_column": "is_deleted"}
-    for word in ("table-namespace", "table-prefix", "destination-regexp", "destination-regexp-replace",
-                 "destination-lowercase-table-names", "destination-uppercase-table-names"):  # fmt: skip
-        ledger.map(f"{SINK}{word}", "tables[].name")
-    ledger.map(f"{SINK}catalog-name", f"catalogs.yaml: {draft.catalog_name}")
+    sink.map_each(TABLE_NAME_WORDS, "tables[].name")
+    sink.map("catalog-name", f"catalogs.yaml: {draft.catalog_name}")
     reason = "" if upserts else "it appended deletes as rows too; here they are left out of a table that is appended to"
-    ledger.map(f"{SINK}upsert", f"tables[].upsert, tables[].delete: {str(upserts).lower()}", reason)
-    ledger.map(f"{SINK}upsert-keep-deletes", "tables[].deletes: soft" if keeps else "tables[].deletes: hard",
+    sink.map("upsert", f"tables[].upsert, tables[].delete: {str(upserts).lower()}", reason)
+    sink.map("upsert-keep-deletes", "tables[].deletes: soft" if keeps else "tables[].deletes: hard",
                "the sink wrote __deleted; the new BOOLEAN column is is_deleted" if keeps else "")  # fmt: skip
-    return {**table, **_plan_creation(ledger, draft, topic)}
+    return {**table, **_plan_creation(sink, draft, topic)}
 
 
-def _name_table(ledger: SettingsLedger, topic: str) -> str:
+def _name_table(sink: SettingsLedger, topic: str) -> str:
     # as the sink's own mapper does
     table_name = topic
-    if ledger.get(f"{SINK}destination-regexp"):
-        replacement = re.sub(r"\$(\d+)", r"\\\1", ledger.get(f"{SINK}destination-regexp-replace"))
-        table_name = re.sub(ledger.get(f"{SINK}destination-regexp"), replacement, topic)
-    name = f"{ledger.get(f'{SINK}table-prefix')}{table_name.replace('.', '_')}"
-    if ledger.is_true(f"{SINK}destination-uppercase-table-names"):
+    if sink.get("destination-regexp"):
+        replacement = re.sub(r"\$(\d+)", r"\\\1", sink.get("destination-regexp-replace"))
+        table_name = re.sub(sink.get("destination-regexp"), replacement, topic)
+    name = f"{sink.get('table-prefix')}{table_name.replace('.', '_')}"
+    if sink.is_true("destination-uppercase-table-names"):
         return name.upper()
-    return name.lower() if ledger.is_true(f"{SINK}destination-lowercase-table-names") else name
+    return name.lower() if sink.is_true("destination-lowercase-table-names") else name
 
 
-def _plan_creation(ledger: SettingsLedger, draft: Draft, topic: str) -> dict[str, Any]:
-    own_setting = f"{SINK}partition-by.{topic}"
-    default = f"{SINK}partition-by"
-    partitions = parse_partitions(ledger.get(own_setting) or ledger.get(default))
+def _plan_creation(sink: SettingsLedger, draft: Draft, topic: str) -> dict[str, Any]:
+    own_setting = f"partition-by.{topic}"
+    default = "partition-by"
+    partitions = parse_partitions(sink.get(own_setting) or sink.get(default))
     entry: dict[str, Any] = {"create": {"partition_by": partitions}} if partitions else {}
-    for name in (own_setting, default):
-        ledger.map(name, "tables[].create.partition_by", "for a table that is still to be made")
-    adds = ledger.is_true(f"{SINK}allow-field-addition", default=True)
+    sink.map_each((own_setting, default), "tables[].create.partition_by", "for a table that is still to be made")
+    adds = sink.is_true("allow-field-addition", default=True)
     entry |= {} if adds else {"evolve": {"add_columns": False, "widen": False, "relax": False}}
     excluded = "leave the columns out of value.schema, or of Debezium's events (column.exclude.list)"
-    ledger.refuse(f"{SINK}excluded-columns", excluded)
-    ledger.refuse(f"{SINK}preserve-required-property", "NOT NULL in value.schema makes a required column")
-    ledger.refuse(f"{SINK}nested-as-variant", "there is no variant type before format 3; declare STRUCT, MAP or STRING")
-    version = ledger.get(f"{SINK}format-version", "3")
+    sink.refuse("excluded-columns", excluded)
+    sink.refuse("preserve-required-property", "NOT NULL in value.schema makes a required column")
+    sink.refuse("nested-as-variant", "there is no variant type before format 3; declare STRUCT, MAP or STRING")
+    version = sink.get("format-version", "3")
     if version == "2":
-        ledger.map(f"{SINK}format-version", "tables[].create.properties: format 2 is the default")
+        sink.map("format-version", "tables[].create.properties: format 2 is the default")
         return entry
     problem = "tables of format 3 are refused: let the pipeline make a new table of format 2"
-    ledger.refuse(f"{SINK}format-version", problem)
+    sink.refuse("format-version", problem)
     text = "Debezium Server makes tables of Iceberg's format 3 unless format-version=2 is set; those are refused."
     if text not in draft.to_check:
         draft.to_check.append(text)

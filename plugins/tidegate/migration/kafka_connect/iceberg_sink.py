@@ -41,7 +41,6 @@ IDENTIFIERS = (
     "the sink appends: the columns became identifier fields of the table, and no key; to keep one row for each key, "
     "clean the table up, and set source.key.fields with upsert: true"
 )
-SOURCE_OF_POSITION = "source.start: it names where the connector's position stands"
 
 
 def translate_iceberg_sink(config: ConnectorConfig, choices: Choices, world: World) -> Translation:
@@ -65,7 +64,7 @@ def translate_iceberg_sink(config: ConnectorConfig, choices: Choices, world: Wor
     interval = format_milliseconds(ledger.read_number("iceberg.control.commit.interval-ms", DEFAULT_COMMIT_MS))
     draft.data["merge"] = {"interval": interval}
     ledger.map("iceberg.control.commit.interval-ms", f"merge.interval: {interval}")
-    ledger.drop_all(WITHOUT_MEANING)
+    ledger.drop_each(WITHOUT_MEANING)
     # Tabular's sink prefers its own group to Connect's
     groups = dict.fromkeys(group for group in (control.group, _find_connect_group(ledger, config)) if group)
     position = PositionSource(groups=tuple(groups), control=control, reset=find_reset(ledger))
@@ -75,7 +74,7 @@ def translate_iceberg_sink(config: ConnectorConfig, choices: Choices, world: Wor
 
 
 def _note_catalog(ledger: SettingsLedger, draft: Draft) -> None:
-    plan_catalog(ledger, draft, "iceberg.catalog.")
+    plan_catalog(ledger.below("iceberg.catalog."), draft)
     ledger.map("iceberg.catalog", f"catalogs.yaml: {draft.catalog_name}")
     for name in (*ledger.list_names("iceberg.hadoop."), *ledger.list_names("iceberg.hadoop-conf-dir")):
         ledger.refuse(name, "Hadoop's settings: give Spark what it needs of them in spark.conf, as spark.hadoop.*; "
@@ -89,8 +88,8 @@ def _find_control(ledger: SettingsLedger, config: ConnectorConfig) -> ControlTop
     group = connect
     if config.kind == SourceKind.TABULAR_ICEBERG_SINK:
         group = ledger.get("iceberg.control.group-id", f"cg-control-{config.name}")
-    for name in ("iceberg.control.topic", "iceberg.control.group-id", "iceberg.connect.group-id"):
-        ledger.map(name, SOURCE_OF_POSITION)
+    names = ("iceberg.control.topic", "iceberg.control.group-id", "iceberg.connect.group-id")
+    ledger.map_each(names, "source.start: it names where the connector's position stands")
     return ControlTopic(
         name=topic, group=group, property=f"kafka.connect.offsets.{topic}.{group}", coordinator=f"{group}-coord"
     )
@@ -142,14 +141,13 @@ def _plan_modes(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, choices:
         id_settings = (own_setting, "iceberg.tables.default-id-columns")
         columns = ledger.list_items(own_setting) or ledger.list_items("iceberg.tables.default-id-columns")
         if not upserts:
-            ledger.drop_all(dict.fromkeys(id_settings, IDENTIFIERS))
+            ledger.drop_each(dict.fromkeys(id_settings, IDENTIFIERS))
             continue
         if not choices.key_fields and not columns:
             shape = world.describe_table(table["name"])
             columns = list(shape.identifiers) if shape else []
         columns = list(choices.key_fields) or columns
-        for name in id_settings:
-            ledger.map(name, "source.key.fields, with source.key.from: value")
+        ledger.map_each(id_settings, "source.key.fields, with source.key.from: value")
         _set_key(draft, plan, index, columns)
     topics = draft.data["source"].get("topics", [])
     if upserts and len(topics) != 1:
@@ -219,8 +217,7 @@ def _plan_tables(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, names: 
             entry |= _build_route(ledger, plan, field, pattern, name)
         branch_settings = (f"iceberg.table.{name}.commit-branch", "iceberg.tables.default-commit-branch")
         branch = next(filter(None, map(ledger.get, branch_settings)), "")
-        for setting in branch_settings:
-            ledger.map(setting, f"tables[].branch: {branch}")
+        ledger.map_each(branch_settings, f"tables[].branch: {branch}")
         entry |= {"branch": branch} if branch else {}
         entry["create"] = _plan_creation(ledger, name)
         is_read = bool(field or ledger.get("iceberg.tables.cdc-field"))
@@ -259,8 +256,7 @@ def _plan_creation(ledger: SettingsLedger, name: str) -> dict[str, Any]:
     partitions = parse_partitions(ledger.get(own_setting) or ledger.get(default))
     if partitions:
         create["partition_by"] = partitions
-    for setting in (own_setting, default):
-        ledger.map(setting, "tables[].create.partition_by", "for a table that is still to be made")
+    ledger.map_each((own_setting, default), "tables[].create.partition_by", "for a table that is still to be made")
     properties = _read_properties(ledger)
     if properties:
         create["properties"] = properties
@@ -273,13 +269,13 @@ def _plan_creation(ledger: SettingsLedger, name: str) -> dict[str, Any]:
 def _read_properties(ledger: SettingsLedger) -> dict[str, str]:
     properties: dict[str, str] = {}
     for prefix in ("iceberg.tables.auto-create-props.", "iceberg.tables.write-props.", "iceberg.table.write-props."):
-        for setting in ledger.list_names(prefix):
-            word = setting.removeprefix(prefix)
-            if word == "format-version" and ledger.get(setting) not in ("1", "2"):
-                ledger.refuse(setting, "format 3 is not supported: the table must have format 2")
+        # the writers' properties become the table's, and so Spark's
+        reason = "" if "auto-create" in prefix else "set it on a table that exists by ALTER TABLE"
+        given = ledger.below(prefix)
+        for word in given.list_names():
+            if word == "format-version" and given.get(word) not in ("1", "2"):
+                given.refuse(word, "format 3 is not supported: the table must have format 2")
                 continue
-            properties[word] = ledger.get(setting)
-            # the writers' properties become the table's, and so Spark's
-            reason = "" if "auto-create" in prefix else "set it on a table that exists by ALTER TABLE"
-            ledger.map(setting, f"tables[].create.properties.{word}", reason)
+            properties[word] = given.get(word)
+            given.map(word, f"tables[].create.properties.{word}", reason)
     return properties

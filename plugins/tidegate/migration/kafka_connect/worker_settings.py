@@ -48,12 +48,13 @@ TUNING = tuple(_TUNING.split())
 
 def note_worker_settings(ledger: SettingsLedger, draft: Draft) -> None:
     """Account for the framework's settings, and put into the draft what they say of the source."""
-    ledger.drop_all(WITHOUT_MEANING)
+    ledger.drop_each(WITHOUT_MEANING)
     ledger.map("name", "the pipeline's name, and the consumer group that holds the position")
     _note_errors(ledger, draft)
     for prefix in CLIENT_PREFIXES:
-        for name in ledger.list_names(prefix):
-            _note_client(ledger, draft, name, name.removeprefix(prefix))
+        client = ledger.below(prefix)
+        for word in client.list_names():
+            _note_client(client, draft, word)
     ledger.drop_below("confluent.", "Confluent's licence and its topic; there is none here")
 
 
@@ -70,21 +71,21 @@ def _note_errors(ledger: SettingsLedger, draft: Draft) -> None:
         draft.data["source"]["errors"] = errors
 
 
-def _note_client(ledger: SettingsLedger, draft: Draft, name: str, word: str) -> None:
+def _note_client(ledger: SettingsLedger, draft: Draft, word: str) -> None:
     if word == "auto.offset.reset":
-        ledger.map(name, "source.start", "for partitions in which the connector has committed nothing")
+        ledger.map(word, "source.start", "for partitions in which the connector has committed nothing")
     elif word == "isolation.level":
-        isolation = ledger.get(name)
+        isolation = ledger.get(word)
         draft.data["source"]["isolation"] = isolation
-        ledger.map(name, f"source.isolation: {isolation}")
+        ledger.map(word, f"source.isolation: {isolation}")
     elif word.startswith(TUNING) and not is_secret_name(word):
-        ledger.drop(name, "the tuning of a Java client; Spark and librdkafka have their own")
+        ledger.drop(word, "the tuning of a Java client; Spark and librdkafka have their own")
     else:
         connection = draft.data["source"]["kafka"]
         if isinstance(connection, dict):  # a log-in has no place in a file
             connection = draft.data["source"]["kafka"] = KAFKA
             draft.need_connection(KAFKA, "bootstrap.servers in its extra, and the log-in to the brokers")
-        ledger.map(name, f"source.kafka: {connection}", f"connection {connection} holds it")
+        ledger.map(word, f"source.kafka: {connection}", f"connection {connection} holds it")
         draft.need_connection(connection, f"{CLIENT_NAMES.get(word, word)} in its extra")
 
 

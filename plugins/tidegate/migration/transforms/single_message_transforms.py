@@ -68,8 +68,7 @@ def plan_insert_field(transform: Transform, plan: RecordPlan, _: Draft) -> None:
     column = transform.get("static.field").rstrip("!?")
     if column:
         plan.row.put(column, compute(render_literal(transform.get("static.value")), "STRING"))
-        for option in ("static.field", "static.value"):
-            transform.map(option, f"tables[].select ... AS {column}")
+        transform.map_each(("static.field", "static.value"), f"tables[].select ... AS {column}")
     transform.drop("replace.null.with.default", STAYS_NULL)
     transform.map("type", "source.metadata, tables[].select")
 
@@ -101,14 +100,14 @@ def plan_kafka_metadata(transform: Transform, plan: RecordPlan, _: Draft) -> Non
             values += f", {render_literal(extra_name)}, {render_literal(extra_value)}"
             types += f", {quote(extra_name)}: STRING"
         plan.row.put(name, compute(f"named_struct({values})", f"STRUCT<{types}>"))
-        transform.map_all("tables[].select", f"the struct {name}")
+        transform.map_rest("tables[].select", f"the struct {name}")
         return
     for word in ("topic", "partition", "offset"):
         _insert_place(plan, f"{name}_{word}", word)
     plan.row.put(f"{name}_timestamp", compute("unix_millis(timestamp)", "BIGINT"))
     if extra_value:
         plan.row.put(f"{name}_{extra_name}", compute(render_literal(extra_value), "STRING"))
-    transform.map_all("source.metadata, tables[].select", f"columns {name}_topic, _partition, _offset and _timestamp")
+    transform.map_rest("source.metadata, tables[].select", f"columns {name}_topic, _partition, _offset and _timestamp")
 
 
 # ---- columns left out, renamed, masked, copied, converted
@@ -123,12 +122,9 @@ def plan_replace_field(transform: Transform, plan: RecordPlan, _: Draft) -> None
     if problem:
         transform.refuse_all(f"{problem}; write the columns in tables[].select")
         return
-    for option in ("exclude", "blacklist"):
-        transform.map(option, "tables[].select: * EXCEPT (...)")
-    for option in ("include", "whitelist", "renames"):
-        transform.map(option, "tables[].select")
+    transform.map_each(("exclude", "blacklist"), "tables[].select: * EXCEPT (...)")
+    transform.map_each(("include", "whitelist", "renames", "type"), "tables[].select")
     transform.drop("replace.null.with.default", STAYS_NULL)
-    transform.map("type", "tables[].select")
 
 
 def plan_mask_field(transform: Transform, plan: RecordPlan, draft: Draft) -> None:
@@ -153,7 +149,7 @@ def plan_mask_field(transform: Transform, plan: RecordPlan, draft: Draft) -> Non
             )
     for column, cell in masked.items():
         plan.row.put(column, cell)
-    transform.map_all("tables[].select", "CAST(... AS type) for each field; NULL stays NULL")
+    transform.map_rest("tables[].select", "CAST(... AS type) for each field; NULL stays NULL")
     transform.drop("replace.null.with.default", STAYS_NULL)
 
 
@@ -161,7 +157,7 @@ def plan_copy_value(transform: Transform, plan: RecordPlan, _: Draft) -> None:
     """A column under a second name, as it is at this moment."""
     cell = plan.row.find(transform.get("source.field")) or compute("NULL", "STRING")
     plan.row.put(transform.get("target.field"), cell)
-    transform.map_all("tables[].select")
+    transform.map_rest("tables[].select")
 
 
 def plan_cast(transform: Transform, plan: RecordPlan, _: Draft) -> None:
@@ -183,7 +179,7 @@ def plan_cast(transform: Transform, plan: RecordPlan, _: Draft) -> None:
         if cell.is_final and CAST_TYPES[cells[name][1]] in NUMBERS:
             plan.value.setdefault("json", {}).setdefault("numbers", {})[cell.field] = "lenient"
     by_schema = any(cell is not None and cell.is_final for cell in casts.values())
-    transform.map_all(
+    transform.map_rest(
         "source.value.json.numbers" if by_schema else "tables[].select: CAST",
         "JSON is read into the column's own type; numbers in quotes too" if by_schema else "",
     )
@@ -222,16 +218,16 @@ def plan_timestamp(transform: Transform, plan: RecordPlan, _: Draft) -> None:
         return
     cell = plan.row.find(column)
     if cell is None:
-        transform.drop_all(f"{column} is no column any more where it is converted")
+        transform.drop_rest(f"{column} is no column any more where it is converted")
         return
     is_plain_json = bool(cell.field) and not cell.type and not plan.row.is_typed and not cell.is_final
     if is_plain_json and not pattern and target == "unix":
-        transform.drop_all("a number without a format is one already")
+        transform.drop_rest("a number without a format is one already")
         return
     if is_plain_json and not pattern and target == "Timestamp" and not plan.row.is_read_twice(cell):
         plan.value.setdefault("timestamp_unit", {})[cell.field] = UNITS[unit]
         plan.row.put(column, replace(cell, is_final=True))
-        transform.map_all("source.value.timestamp_unit", f"{column}: {UNITS[unit]}; the column is a TIMESTAMP")
+        transform.map_rest("source.value.timestamp_unit", f"{column}: {UNITS[unit]}; the column is a TIMESTAMP")
         return
     kind = cell.type or _find_kind(target, pattern, is_typed=plan.row.is_typed)
     time = "" if cell.is_final else _read_time(cell.sql, kind, pattern, unit)
@@ -243,7 +239,7 @@ def plan_timestamp(transform: Transform, plan: RecordPlan, _: Draft) -> None:
     if is_plain_json:
         plan.row.field_types[cell.field] = kind
     plan.row.put(column, compute(*converted, cell.reads))
-    transform.map_all("tables[].select", f"{column}; see docs/transforms.md, Timestamps")
+    transform.map_rest("tables[].select", f"{column}; see docs/transforms.md, Timestamps")
 
 
 def _find_kind(target: str, pattern: str, *, is_typed: bool) -> str:
@@ -285,7 +281,7 @@ def plan_value_to_key(transform: Transform, plan: RecordPlan, _: Draft) -> None:
         return
     plan.key = {"from": "value", "fields": names}
     transform.drop("replace.null.with.default", STAYS_NULL)
-    transform.map_all("source.key.from: value, source.key.fields")
+    transform.map_rest("source.key.from: value, source.key.fields")
 
 
 def plan_extract_field(transform: Transform, plan: RecordPlan, _: Draft) -> None:
@@ -298,7 +294,7 @@ def plan_extract_field(transform: Transform, plan: RecordPlan, _: Draft) -> None
         )
         return
     plan.key["fields"] = [field]
-    transform.map_all(f"source.key.fields: [{field}]")
+    transform.map_rest(f"source.key.fields: [{field}]")
 
 
 def plan_hoist_field(transform: Transform, plan: RecordPlan, _: Draft) -> None:
@@ -310,10 +306,18 @@ def plan_hoist_field(transform: Transform, plan: RecordPlan, _: Draft) -> None:
         transform.refuse_all(OF_KEY)
     else:
         plan.key["fields"] = [field]
-        transform.map_all(f"source.key.fields: [{field}]")
+        transform.map_rest(f"source.key.fields: [{field}]")
 
 
 # ---- change events
+
+SECOND_DELETE = "a delete event deletes; the tombstone behind it changes nothing more"
+WITHOUT_USE_IN_EVENTS = {
+    "add.headers.prefix": HEADERS_ONLY,
+    "drop.tombstones": SECOND_DELETE,
+    "drop.deletes": SECOND_DELETE,
+    "operation.header": "use value.op in source.metadata where a column needs it",
+}
 
 
 def plan_unwrap(transform: Transform, plan: RecordPlan, draft: Draft) -> None:
@@ -325,12 +329,9 @@ def plan_unwrap(transform: Transform, plan: RecordPlan, draft: Draft) -> None:
     for option in ("add.fields", "add.headers"):
         plan_added_fields(transform, plan, option, prefix)
     transform.map("add.fields.prefix", "source.metadata")
-    transform.drop("add.headers.prefix", HEADERS_ONLY)
-    for option in ("drop.tombstones", "drop.deletes"):
-        transform.drop(option, "a delete event deletes; the tombstone behind it changes nothing more")
+    transform.drop_each(WITHOUT_USE_IN_EVENTS)
     for option in ("delete.handling.mode", "delete.tombstone.handling.mode"):
         _plan_delete_handling(transform, option)
-    transform.drop("operation.header", "use value.op in source.metadata where a column needs it")
     if transform.get("route.by.field"):
         transform.refuse("route.by.field", ROUTED)
 
@@ -427,7 +428,7 @@ def plan_regex_router(transform: Transform, plan: RecordPlan, _: Draft) -> None:
         transform.refuse_all("its regex is not one that Python reads; name the tables in tables[].name yourself")
         return
     plan.topic_renames.append((regex, replacement))
-    transform.map_all("tables[].name", "where the sink names a table by its topic; else it has no effect on the table")
+    transform.map_rest("tables[].name", "where the sink names a table by its topic; else it has no effect on the table")
 
 
 def refuse_router(transform: Transform, _: RecordPlan, __: Draft) -> None:
@@ -440,7 +441,7 @@ def plan_filter(transform: Transform, plan: RecordPlan, draft: Draft) -> None:
     kind = transform.get_predicate("type").rpartition(".")[2]
     if kind == "RecordIsTombstone" and not transform.is_true("negate"):
         plan.ignores_tombstones = True
-        transform.map_all("tables[].delete: false", "records without a value change nothing")
+        transform.map_rest("tables[].delete: false", "records without a value change nothing")
         return
     transform.refuse_all(f"which records it leaves out ({kind or 'its condition'}) must be written in tables[].when")
     plan.when = FILL_IN
@@ -514,9 +515,9 @@ def _plan_transform(transform: Transform, plan: RecordPlan, draft: Draft) -> Non
     kind = transform.short_class
     known = PLANS.get(kind)
     if kind in WITHOUT_EFFECT:
-        transform.drop_all(WITHOUT_EFFECT[kind])
+        transform.drop_rest(WITHOUT_EFFECT[kind])
     elif (transform.is_of_key or kind == "ValueToKey") and not plan.key:
-        transform.drop_all(KEY_IS_NOT_READ)
+        transform.drop_rest(KEY_IS_NOT_READ)
     elif transform.is_of_key and kind not in OF_KEY_TOO:
         transform.refuse_all(OF_KEY)
     elif plan.lost_by and not transform.is_of_key and kind not in (*OF_NO_VALUE, *ROUTERS):
