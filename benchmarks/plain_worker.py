@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
+from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 from tidegate_spark.session import close
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from protobuf_messages import build_field, build_file, build_message
-from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
+from pyspark.sql import functions as F
 from tidegate.errors import ConfigurationError
 from tidegate.spec.publication import KeyOut, MetadataOut, ValueOut
 from tidegate_spark.publish.encoders import protobuf

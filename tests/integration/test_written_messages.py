@@ -9,7 +9,7 @@ from typing import Any
 import decoding
 import pytest
 from protobuf_messages import build_classes, build_field, build_file, build_map_entry, build_message
-from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
+from pyspark.sql import functions as F
 from schema_registry import SchemaRegistry
 from tidegate.adapters.schema_registry.client import Version
 from tidegate.adapters.schema_registry.protobuf_descriptors import from_registry

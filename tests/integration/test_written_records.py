@@ -14,7 +14,7 @@ from typing import Any
 import decoding
 import pytest
 from fastavro import schemaless_reader
-from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
+from pyspark.sql import functions as F
 from tidegate.errors import ConfigurationError
 from tidegate.schema.avro_resolution import plan_decoding
 from tidegate.schema.data_types import Column

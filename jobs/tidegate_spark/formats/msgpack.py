@@ -5,7 +5,7 @@ from typing import Any
 
 from pyspark import cloudpickle
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type
 from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct, format_type, parse_type

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
+from pyspark.sql import functions as F
 from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.wire_format import OTHER_IDS, PLACES, WIRE
 from tidegate.sql.spark import render_literal

@@ -7,7 +7,7 @@ from typing import Any
 from pyspark import cloudpickle
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import types as T  # noqa: N812 (as Spark's own examples call it)
+from pyspark.sql import types as T
 from tidegate.errors import BadRecord, ConfigurationError, GiveUp
 from tidegate.failpoints import hit_failpoint
 from tidegate.formats.registry import get_format

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructType
 from tidegate.jobs.publish_job import PublishJob
 from tidegate.model.offsets import Ranges

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
-from pyspark.sql import types as T  # noqa: N812 (as Spark's own examples call it)
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
 from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct, parse_type
 from tidegate.spec.source import METADATA_TYPES

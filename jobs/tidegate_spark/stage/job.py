@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
+from pyspark.sql import functions as F
 from tidegate.errors import RetryLater
 from tidegate.failpoints import hit_failpoint
 from tidegate.jobs.evaluation import DECODING_CONF, choose_evaluation

@@ -1,7 +1,7 @@
 """The record key decoded: one struct of the key's columns, from the key's bytes or, without them, from the value."""
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
+from pyspark.sql import functions as F
 from tidegate.jobs.stage_job import StageTable
 from tidegate.sql.spark import quote, render_literal
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
+from pyspark.sql import functions as F
 from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct, format_type, parse_type
 from tidegate.spec.projection import RECORD_FIELDS, Projection, Selected

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, Observation
-from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
+from pyspark.sql import functions as F
 from pyspark.sql.utils import is_remote
 from tidegate.formats.registry import Encoding, get_format
 from tidegate.jobs.stage_job import StageTable

@@ -1,7 +1,7 @@
 """The sequence of a record: the struct of columns by which records of one key are ordered before their offsets are."""
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
+from pyspark.sql import functions as F
 from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.data_types import Column
 from tidegate.spec.projection import RECORD_FIELDS, Selected

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Collection
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
+from pyspark.sql import functions as F
 from tidegate.jobs.stage_outcome import UNKNOWN_FIELDS
 from tidegate.model.unknown_fields import MAX_NAME_CHARACTERS, MAX_NAMED_FIELDS, UnknownField, UnknownFields
 from tidegate.schema.inferred_types import ELEMENT_STEP, WHOLE, Steps

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
+from pyspark.sql import functions as F
 from tidegate.jobs.stage_job import StageTable
 from tidegate.spec.source import METADATA_TYPES, name_cast, split_cast
 from tidegate.spec.table import Route

@@ -1,7 +1,7 @@
 """Debezium's events of MongoDB: rows and keys are texts of extended JSON, and are read as what they hold."""
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
+from pyspark.sql import functions as F
 from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.data_types import DataType, Primitive, Struct, format_type, parse_type
 from tidegate.sql.spark import render_literal, render_once

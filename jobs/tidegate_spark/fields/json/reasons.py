@@ -8,7 +8,7 @@ import json
 import re
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
+from pyspark.sql import functions as F
 from tidegate.formats.registry import EVENT_FORMATS
 from tidegate.schema.data_types import Column
 from tidegate.sql.spark import render_literal, render_once

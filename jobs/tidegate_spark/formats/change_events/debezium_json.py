@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
+from pyspark.sql import functions as F
 from tidegate.formats.registry import SOURCE_TYPES
 from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.data_types import Column

@@ -6,7 +6,7 @@ import json
 from uuid import UUID
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
+from pyspark.sql import functions as F
 from tidegate.jobs.stage_job import StageTable
 from tidegate.sql.spark import quote, render_literal
 

@@ -6,8 +6,8 @@ import struct
 from typing import Any, NamedTuple
 
 from pyspark.sql import Column, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
-from pyspark.sql import types as T  # noqa: N812 (as Spark's own examples call it)
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
 from tidegate.errors import ConfigurationError
 from tidegate.schema.avro import (
     Names,

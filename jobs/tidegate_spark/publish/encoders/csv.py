@@ -1,7 +1,7 @@
 """csv: one line without a line's end, its columns in the order of the result."""
 
 from pyspark.sql import Column, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
+from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, StringType
 from tidegate.sql.spark import quote, render_literal
 

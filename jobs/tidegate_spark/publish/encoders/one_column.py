@@ -1,7 +1,7 @@
 """Formats whose key or value is one column: as its text, or as bytes."""
 
 from pyspark.sql import Column, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
+from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType
 from tidegate.errors import ConfigurationError
 from tidegate.formats.registry import get_format

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from pyspark.sql import types as T  # noqa: N812 (as Spark's own examples call it)
+from pyspark.sql import types as T
 from tidegate.errors import ConfigurationError
 from tidegate.sql.spark import quote, render_literal
 
