@@ -6,17 +6,7 @@ from types import ModuleType
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    DataType,
-    DateType,
-    MapType,
-    StringType,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql import types as T
 from tidegate.errors import ConfigurationError
 from tidegate.formats.registry import get_format
 from tidegate.jobs.publish_job import PublishJob
@@ -33,7 +23,7 @@ from tidegate_spark.publish.encoders.record_part import (
 )
 
 FIRST_MILLISECOND = "1L"
-TIME_TYPES = (TimestampType, TimestampNTZType, DateType)
+TIME_TYPES = (T.TimestampType, T.TimestampNTZType, T.DateType)
 RecordFields = list[tuple[str, str]]  # a column of the result, and its name in the record
 
 
@@ -89,12 +79,13 @@ def _render_headers(rows: DataFrame, column: str | None) -> str:
     if column is None:
         return nothing
     kind = _get_type(rows, column)
-    entries = f"array_sort(map_entries({quote(column)}))" if isinstance(kind, MapType) else quote(column)
-    element = kind.elementType if isinstance(kind, ArrayType) else None
-    if not isinstance(kind, MapType) and not (isinstance(element, StructType) and element.names == ["key", "value"]):
+    is_map = isinstance(kind, T.MapType)
+    element = kind.elementType if isinstance(kind, T.ArrayType) else None
+    if not is_map and not (isinstance(element, T.StructType) and element.names == ["key", "value"]):
         raise ConfigurationError(f"metadata.headers={column}: it must be a MAP or an ARRAY<STRUCT<key, value>>")
-    value = kind.valueType if isinstance(kind, MapType) else kind.elementType["value"].dataType
-    if not isinstance(value, (BinaryType, StringType)):
+    entries = f"array_sort(map_entries({quote(column)}))" if is_map else quote(column)
+    value = kind.valueType if is_map else element["value"].dataType
+    if not isinstance(value, (T.BinaryType, T.StringType)):
         raise ConfigurationError(
             f"metadata.headers={column}: its values are {value.simpleString()}, and must be text or bytes; cast them "
             "to STRING in sql"
@@ -106,7 +97,7 @@ def _render_headers(rows: DataFrame, column: str | None) -> str:
 def _render_header_problem(rows: DataFrame, column: str | None) -> str:
     if column is None:
         return render_problem(())
-    is_map = isinstance(_get_type(rows, column), MapType)
+    is_map = isinstance(_get_type(rows, column), T.MapType)
     keys = f"map_keys({quote(column)})" if is_map else f"transform({quote(column)}, e -> e.key)"
     missing = f"has a header without a key in {column}; leave it out in sql"
     unreadable = f"has a header whose key is no UTF-8 in {column}; correct it in sql"
@@ -118,7 +109,7 @@ def _render_header_problem(rows: DataFrame, column: str | None) -> str:
     )
 
 
-def _get_type(rows: DataFrame, column: str) -> DataType:
+def _get_type(rows: DataFrame, column: str) -> T.DataType:
     return next(field.dataType for field in rows.schema if field.name.lower() == column.lower())
 
 

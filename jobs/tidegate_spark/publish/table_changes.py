@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructType
+from pyspark.sql import types as T
 from tidegate.jobs.publish_job import PublishJob
 from tidegate.model.offsets import Ranges
 from tidegate.model.publication_progress import RunMode
@@ -44,10 +44,10 @@ def render_table_as_of(spark: SparkSession, table: str, snapshot: int, newest: i
     return f"SELECT {', '.join(columns)} FROM {_render_table_at(table, snapshot)}"
 
 
-def render_widening(value: str, source: DataType, target: DataType, depth: int = 0) -> str:
+def render_widening(value: str, source: T.DataType, target: T.DataType, depth: int = 0) -> str:
     if render_spark_type(source) == render_spark_type(target):
         return value
-    if isinstance(source, StructType) and isinstance(target, StructType):
+    if isinstance(source, T.StructType) and isinstance(target, T.StructType):
         fields = {field.name.lower(): field for field in source.fields}
         parts = []
         for field in target.fields:
@@ -61,10 +61,10 @@ def render_widening(value: str, source: DataType, target: DataType, depth: int =
             parts.append(f"{render_literal(field.name)}, {part}")
         return f"IF({value} IS NULL, NULL, named_struct({', '.join(parts)}))"
     element = f"_tidegate_{depth}"
-    if isinstance(source, ArrayType) and isinstance(target, ArrayType):
+    if isinstance(source, T.ArrayType) and isinstance(target, T.ArrayType):
         widened = render_widening(element, source.elementType, target.elementType, depth + 1)
         return f"transform({value}, {element} -> {widened})"
-    if isinstance(source, MapType) and isinstance(target, MapType):
+    if isinstance(source, T.MapType) and isinstance(target, T.MapType):
         keys = render_widening(element, source.keyType, target.keyType, depth + 1)
         values = render_widening(element, source.valueType, target.valueType, depth + 1)
         arrays = (
@@ -74,25 +74,25 @@ def render_widening(value: str, source: DataType, target: DataType, depth: int =
     return f"CAST({value} AS {render_spark_type(target)})" if _is_wider(source, target) else _render_null(target)
 
 
-def render_spark_type(kind: DataType) -> str:
-    if isinstance(kind, StructType):
+def render_spark_type(kind: T.DataType) -> str:
+    if isinstance(kind, T.StructType):
         return (
             f"STRUCT<{', '.join(f'{quote(field.name)}: {render_spark_type(field.dataType)}' for field in kind.fields)}>"
         )
-    if isinstance(kind, ArrayType):
+    if isinstance(kind, T.ArrayType):
         return f"ARRAY<{render_spark_type(kind.elementType)}>"
-    if isinstance(kind, MapType):
+    if isinstance(kind, T.MapType):
         return f"MAP<{render_spark_type(kind.keyType)}, {render_spark_type(kind.valueType)}>"
     return str(kind.simpleString())
 
 
-def _is_wider(source: DataType, target: DataType) -> bool:
-    if isinstance(source, DecimalType) and isinstance(target, DecimalType):
+def _is_wider(source: T.DataType, target: T.DataType) -> bool:
+    if isinstance(source, T.DecimalType) and isinstance(target, T.DecimalType):
         return bool(source.scale == target.scale and source.precision <= target.precision)
     return (render_spark_type(source), render_spark_type(target)) in WIDENED_TYPES
 
 
-def _render_null(kind: DataType) -> str:
+def _render_null(kind: T.DataType) -> str:
     return f"CAST(NULL AS {render_spark_type(kind)})"
 
 

@@ -2,7 +2,7 @@
 
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import BinaryType, StringType
+from pyspark.sql import types as T
 from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.formats.csv import to_spark_options
@@ -45,12 +45,12 @@ def _render_line(part: RecordPart, row: str) -> str:
 
 def _render_text(part: RecordPart, column: WrittenColumn) -> str:
     value = quote(column.name)
-    if isinstance(column.type, StringType):
+    if isinstance(column.type, T.StringType):
         return value
     return f"CASE WHEN {value} IS NOT NULL THEN {_render_line(part, f'named_struct({_render_field(column)})')} END"
 
 
 def _render_field(column: WrittenColumn) -> str:
     value = quote(column.name)
-    text = f"base64({value})" if isinstance(column.type, BinaryType) else value
+    text = f"base64({value})" if isinstance(column.type, T.BinaryType) else value
     return f"{render_literal(column.name_in_record)}, {text}"

@@ -2,7 +2,7 @@
 
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import BinaryType
+from pyspark.sql import types as T
 from tidegate.errors import ConfigurationError
 from tidegate.formats.registry import get_format
 from tidegate.sql.spark import quote, render_once
@@ -28,7 +28,7 @@ def encode(_: SparkSession, part: RecordPart) -> Column:
     kind = column.type.simpleString().upper()
     if kind in TYPE_BYTES and kind in get_format(part.format).column_types:
         return F.expr(_render_number_bytes(name, kind))
-    is_binary = isinstance(column.type, BinaryType)
+    is_binary = isinstance(column.type, T.BinaryType)
     if is_binary and get_format(part.format).only_column != "BINARY":
         raise ConfigurationError(
             f"{part.part}.format={part.format}: column={column.name} is binary, and has no text of its own, which a "
