@@ -253,10 +253,13 @@ def render_lacks_required(expr: str, data_type: DataType) -> str | None:
             return None
 
 
+NO_REASON = "CAST(NULL AS STRING)"
+
+
 def render_first_reason(*cases: str) -> str:
     """Return the reason of the first `WHEN … THEN …` that holds, else NULL; empty cases are left out."""
     given_cases = [case for case in cases if case]
-    return f"CASE {' '.join(given_cases)} END" if given_cases else "CAST(NULL AS STRING)"
+    return f"CASE {' '.join(given_cases)} END" if given_cases else NO_REASON
 
 
 def render_lacking_part_case(subject: str, column: Column, expr: str, data_type: DataType) -> str:

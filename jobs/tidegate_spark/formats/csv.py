@@ -10,7 +10,7 @@ from tidegate.schema.data_types import Column
 from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.fields.json.objects import find_word
-from tidegate_spark.fields.lossless import render_first_reason
+from tidegate_spark.fields.lossless import NO_REASON, render_first_reason
 from tidegate_spark.fields.text import render_conversion, render_is_lossy
 from tidegate_spark.fields.written_values import render_misfit_reason
 from tidegate_spark.formats.decoded import TOMBSTONE_DELETES, DecodedKey, DecodedValue, render_null_fields
@@ -65,7 +65,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         "*",
         TOMBSTONE_DELETES,
         f"{_render_from_csv('value_text', columns, options)} AS c",
-        "CAST(NULL AS STRING) AS located_reason",
+        f"{NO_REASON} AS located_reason",
     )
     cells = _list_cells("c", columns, options)
     names = {column.name for column in columns}
@@ -78,7 +78,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         reason=_render_loss_reason("value", "c", cells, line, list_truncated_names(table)),
         null_reason=_render_lack_reason("value", cells),
         key=f"struct({', '.join(_render_values(key_cells)) if has_keys else render_null_fields(keys)})",
-        key_reason=_render_reason("value", "c", key_cells, line) if has_keys else "CAST(NULL AS STRING)",
+        key_reason=_render_reason("value", "c", key_cells, line) if has_keys else NO_REASON,
         key_presence="c IS NOT NULL" if has_keys else "false",
         doubts=_render_doubts(cells, line, list_truncated_names(table)),
     )

@@ -18,7 +18,7 @@ from tidegate.schema.wire_format import KEYLESS
 from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.fields.json.objects import Fields
-from tidegate_spark.fields.lossless import render_is_text_lossy, render_lacking_part_case
+from tidegate_spark.fields.lossless import NO_REASON, render_is_text_lossy, render_lacking_part_case
 
 DELETE = "d"
 UPSERT = "u"
@@ -27,7 +27,6 @@ NO_CHANGE = "-"  # the record changes no row: it is ignored
 # of formats whose values are rows: a record without a value deletes its key's row
 TOMBSTONE_DELETES = f"CASE WHEN value IS NULL THEN '{DELETE}' ELSE '{UPSERT}' END AS change"
 ROW = "row_struct"  # the value's columns and the metadata, worked out before `DecodedValue.reason` is
-NO_REASON = "CAST(NULL AS STRING)"
 
 
 @dataclass(frozen=True)

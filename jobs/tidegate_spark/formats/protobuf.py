@@ -12,9 +12,8 @@ from tidegate.schema.protobuf import Shape, make_truncated_shape
 from tidegate.sql.spark import quote
 
 from tidegate_spark.fields import arrow_decoder, protobuf
-from tidegate_spark.fields.lossless import render_first_reason
+from tidegate_spark.fields.lossless import NO_REASON, render_first_reason
 from tidegate_spark.formats.decoded import (
-    NO_REASON,
     TOMBSTONE_DELETES,
     DecodedKey,
     DecodedValue,

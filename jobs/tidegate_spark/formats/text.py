@@ -5,6 +5,7 @@ from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.data_types import Column
 from tidegate.sql.spark import quote
 
+from tidegate_spark.fields.lossless import NO_REASON
 from tidegate_spark.fields.text import render_conversion, render_is_lossy
 from tidegate_spark.fields.written_values import render_misfit_reason
 from tidegate_spark.formats.decoded import TOMBSTONE_DELETES, DecodedKey, DecodedValue, render_null_fields
@@ -29,14 +30,14 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
 
 
 def decode_whole_value(records: DataFrame, table: StageTable, column: str, reason: str) -> DecodedValue:
-    changes = records.selectExpr("*", TOMBSTONE_DELETES, "CAST(NULL AS STRING) AS located_reason")
+    changes = records.selectExpr("*", TOMBSTONE_DELETES, f"{NO_REASON} AS located_reason")
     return DecodedValue(
         records=changes,
         columns=(column,),
         reason=reason,
         doubts={table.value_columns[0].name: f"({reason}) IS NOT NULL"},
         key=f"struct({render_null_fields(list_key_fields(table).columns)})",
-        key_reason="CAST(NULL AS STRING)",
+        key_reason=NO_REASON,
         key_presence="false",
     )
 

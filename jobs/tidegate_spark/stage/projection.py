@@ -9,9 +9,16 @@ from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct, 
 from tidegate.spec.projection import RECORD_FIELDS, Projection, Selected
 from tidegate.sql.spark import quote, quote_name, render_literal
 
-from tidegate_spark.fields.lossless import FIRST_DATE, LAST_DATES, LAST_TIMESTAMP, MOMENTS, render_lacks_required
+from tidegate_spark.fields.lossless import (
+    FIRST_DATE,
+    LAST_DATES,
+    LAST_TIMESTAMP,
+    MOMENTS,
+    render_first_reason,
+    render_lacks_required,
+)
 from tidegate_spark.formats.change_events.unavailable_values import KEPT_COLUMN
-from tidegate_spark.formats.decoded import DELETE, NO_CHANGE, NO_REASON
+from tidegate_spark.formats.decoded import DELETE, NO_CHANGE
 from tidegate_spark.stage.value import FAILURE_TEXT, render_attempt
 
 RECORD = "_tidegate"
@@ -49,8 +56,7 @@ def project_rows(decoded: DataFrame, table: StageTable) -> DataFrame:
         several = f"WHEN {MATCH_COUNT} > 1 THEN {ambiguity}"
     rows = rows.withColumn(FAILURE, F.expr(f"CASE WHEN {ROW} THEN {render_failure(select.columns)} END"))
     struct = ", ".join(f"{render_selected_column(c)} AS {quote(c.name)}" for c in select.columns)
-    reasons = f"{several} {_render_unusable_case(select, table)} {render_misfit_cases(select.columns)}".strip()
-    reason = f"CASE {reasons} END" if reasons else "CAST(NULL AS STRING)"
+    reason = render_first_reason(several, _render_unusable_case(select, table), render_misfit_cases(select.columns))
     projected_rows = rows.selectExpr(
         f"{RECORD}.*",
         f"CASE WHEN {FAILURE} IS NOT NULL THEN {FAILURE} WHEN {ROW} THEN {reason} END AS select_reason",
@@ -97,12 +103,12 @@ def _format_cast_type(column: Selected) -> str:
 def render_failure(columns: Iterable[Selected]) -> str:
     """Return the first expression that fails for a record, as a reason; else NULL."""
     computed = (column for column in columns if column.is_computed)
-    cases = (
-        f"WHEN {render_attempt(c.sql)} IS NULL THEN {render_literal(f'select: {c.name} {FAILURE_TEXT}')}"
-        for c in computed
+    return render_first_reason(
+        *(
+            f"WHEN {render_attempt(c.sql)} IS NULL THEN {render_literal(f'select: {c.name} {FAILURE_TEXT}')}"
+            for c in computed
+        )
     )
-    when_clauses = " ".join(cases)
-    return f"CASE {when_clauses} END" if when_clauses else "CAST(NULL AS STRING)"
 
 
 def render_misfit_cases(columns: Iterable[Selected]) -> str:
@@ -133,7 +139,7 @@ def render_fault_reason(columns: Iterable[Selected], struct: str, record_time: s
         text_reason = render_literal(f"select: {column.name} is not valid UTF-8")
         faults = ((far, far_reason), (no_text, text_reason))
         cases += [f"WHEN {fault} THEN {reason}" for fault, reason in faults if fault]
-    return f"CASE {' '.join(cases)} END" if cases else NO_REASON
+    return render_first_reason(*cases)
 
 
 def _render_is_far(value: str, leaf: Primitive) -> str | None:

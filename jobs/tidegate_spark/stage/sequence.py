@@ -8,6 +8,7 @@ from tidegate.spec.projection import RECORD_FIELDS, Selected
 from tidegate.sql.spark import quote, render_literal, strip_alias
 
 from tidegate_spark.fields.json.connect import ConnectFields
+from tidegate_spark.fields.lossless import render_first_reason
 from tidegate_spark.formats.decoded import DELETE, NO_CHANGE, DecodedValue
 from tidegate_spark.formats.json import get_units
 from tidegate_spark.stage.projection import (
@@ -88,8 +89,7 @@ def _add_sequence_column(sourced: DataFrame, table: StageTable, has_sources: str
     frame = sourced.selectExpr(f"struct(*) AS {RECORD}", f"{usable} AND ({has_sources}) AS _tidegate_usable", *columns)
     failure = f"CASE WHEN _tidegate_usable THEN {render_failure(derived_columns.values())} END"
     frame = frame.alias(table.select.alias).withColumn(FAILURE, F.expr(failure))
-    misfits = render_misfit_cases(derived_columns.values())
-    reason = f"CASE {misfits} END" if misfits else "CAST(NULL AS STRING)"
+    reason = render_first_reason(render_misfit_cases(derived_columns.values()))
     parts = ", ".join(
         f"{render_selected_column(derived_columns[n]) if n in derived_columns else quote(n)} AS {quote(n)}"
         for n in table.sequence

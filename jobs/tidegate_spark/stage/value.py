@@ -11,7 +11,7 @@ from tidegate.spec.table_template import FIELD_PATTERN, MAX_NAME_CHARACTERS, VAL
 from tidegate.sql.conditions import render_without
 from tidegate.sql.spark import quote, render_literal
 
-from tidegate_spark.fields.lossless import FIRST_DATE, LAST_TIMESTAMP
+from tidegate_spark.fields.lossless import FIRST_DATE, LAST_TIMESTAMP, NO_REASON, render_first_reason
 from tidegate_spark.formats.decoded import DELETE, NO_CHANGE, ROW, DecodedValue, render_cast_type
 from tidegate_spark.formats.wire_format import RECORD_PARTS, render_schema_id, render_schema_place
 
@@ -169,7 +169,7 @@ def _apply_conditions(decoded: DataFrame, table: StageTable, metadata: dict[str,
         f"AND {_render_answer('route', conditions)} AS is_chosen",
         f"{_render_condition_reason(conditions)} AS condition_reason",
         f"{render_table_name(table.naming) if table.naming else 'CAST(NULL AS STRING)'} AS table_name",
-        f"{render_name_reason(table.naming) if table.naming else 'CAST(NULL AS STRING)'} AS name_problem",
+        f"{render_name_reason(table.naming) if table.naming else NO_REASON} AS name_problem",
     ).selectExpr(
         "*",
         f"is_chosen AND {_render_is_wanted_table(table.naming)} AS is_wanted",
@@ -258,8 +258,7 @@ def _render_is_retracted(table: StageTable) -> str:
 
 def _render_condition_reason(conditions: dict[str, str]) -> str:
     # a record that cannot be judged is bad, so it counts as wanted
-    cases = " ".join(f"WHEN _tidegate_{word} IS NULL THEN '{word} {FAILURE_TEXT}'" for word in conditions)
-    return f"CASE {cases} END" if cases else "CAST(NULL AS STRING)"
+    return render_first_reason(*(f"WHEN _tidegate_{word} IS NULL THEN '{word} {FAILURE_TEXT}'" for word in conditions))
 
 
 def _render_is_wanted_table(naming: TableTemplate | None) -> str:

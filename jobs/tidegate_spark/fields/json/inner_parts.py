@@ -17,10 +17,9 @@ from tidegate_spark.fields.json.text import (
     render_any_number,
     render_marked_text,
 )
-from tidegate_spark.fields.lossless import render_is_null, render_text
+from tidegate_spark.fields.lossless import NO_REASON, render_is_null, render_text
 from tidegate_spark.fields.written_values import LARGEST_EXACT, LARGEST_FINITE, render_is_rounded
 
-NO_REASON = "CAST(NULL AS STRING)"
 # only a text with such a number can hold one that is not zero and becomes it: a far exponent, or many zeros
 TINY_NUMBER_PATTERN = "[0-9][.]?[eE]-0*(?:[2-9][0-9]|[1-9][0-9]{2})"
 TINY_NUMBER_ZEROS = "0" * 24

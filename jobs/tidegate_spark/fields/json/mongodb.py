@@ -8,7 +8,7 @@ from tidegate.sql.spark import render_literal, render_once
 
 from tidegate_spark.fields.avro import render_timestamp
 from tidegate_spark.fields.json.objects import render_is_not_object
-from tidegate_spark.fields.lossless import MOMENTS
+from tidegate_spark.fields.lossless import MOMENTS, NO_REASON
 
 _TEXT_PATTERN = r'"(?:[^"\\]++|\\.)*+"'
 _INTEGER_PATTERN = r'"(-?(?:0|[1-9][0-9]*+))"'
@@ -141,7 +141,7 @@ def render_key_problem(table: StageTable, text: str) -> str:
     MongoDB has `1004` beside `"1004"`, and an ObjectId beside its text: as one column they would be one row.
     """
     columns = ((c.name.removeprefix(table.key.prefix), parse_type(c.type)) for c in table.key_columns)
-    return f"coalesce({', '.join(_render_field_problem(text, *column) for column in columns)}, CAST(NULL AS STRING))"
+    return f"coalesce({', '.join(_render_field_problem(text, *column) for column in columns)}, {NO_REASON})"
 
 
 def _render_field_problem(text: str, name: str, kind: DataType) -> str:

@@ -11,7 +11,8 @@ from tidegate.sql.spark import quote, render_literal, strip_alias
 from tidegate_spark.fields.json.inner_parts import render_inner_reason
 from tidegate_spark.fields.json.objects import Fields
 from tidegate_spark.fields.json.reasons import render_missing_cases, render_no_column_case, render_respelled_case
-from tidegate_spark.formats.decoded import DELETE, NO_CHANGE, NO_REASON, DecodedValue, render_truncate_case
+from tidegate_spark.fields.lossless import NO_REASON, render_first_reason
+from tidegate_spark.formats.decoded import DELETE, NO_CHANGE, DecodedValue, render_truncate_case
 from tidegate_spark.formats.json import list_key_fields
 
 UPDATE = "u"
@@ -112,8 +113,7 @@ def render_lacking_cases(
 def _render_key_reason(keys: Fields, row: str) -> str:
     required_columns = [column for column in keys.columns if not column.nullable]
     reasons = ((c, render_literal(f"the key field {c.name} is required and missing")) for c in required_columns)
-    cases = " ".join(f"WHEN {keys.render_is_null(row, column)} THEN {text}" for column, text in reasons)
-    return f"CASE {cases} END" if cases else NO_REASON
+    return render_first_reason(*(f"WHEN {keys.render_is_null(row, column)} THEN {text}" for column, text in reasons))
 
 
 def _add_old_keys(records: DataFrame, keys: Fields, old_rows: str) -> DataFrame:

@@ -9,6 +9,8 @@ from pyspark.sql import types as T
 from tidegate.errors import ConfigurationError
 from tidegate.sql.spark import quote, render_literal
 
+from tidegate_spark.fields.lossless import render_first_reason
+
 
 @dataclass(frozen=True)
 class WrittenColumn:
@@ -90,8 +92,7 @@ def _list_text_problems(at: str, kind: T.DataType, path: str, depth: int) -> lis
 
 
 def render_problem(problems: Sequence[Problem]) -> str:
-    cases = " ".join(f"WHEN {problem.condition} THEN {render_literal(problem.reason)}" for problem in problems)
-    return f"CASE {cases} END" if cases else "CAST(NULL AS STRING)"
+    return render_first_reason(*(f"WHEN {condition} THEN {render_literal(reason)}" for condition, reason in problems))
 
 
 def render_good(problems: Sequence[Problem], value: str) -> str:
