@@ -19,6 +19,7 @@ from tidegate.schema.avro import (
 )
 from tidegate.schema.avro_resolution import append_end_field, simplify_types
 from tidegate.schema.data_types import Column, Primitive
+from tidegate.schema.wire_format import KEYLESS
 from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.fields import avro_lengths
@@ -31,15 +32,20 @@ from tidegate_spark.formats.decoded import (
     DecodedValue,
     locate_columns,
     render_cast_type,
-    render_keyless_cases,
     render_null_fields,
     render_required_cases,
 )
 from tidegate_spark.formats.json import list_key_fields, list_truncated_names
+from tidegate_spark.formats.wire_format import (
+    format_header,
+    render_body,
+    render_header,
+    render_header_cases,
+    render_refused_cases,
+)
 
 # the server's workers do not have the product's code: this module goes with the function
 cloudpickle.register_pickle_by_value(avro_lengths)
-HEADER_BYTES = 5  # the magic byte and four bytes of schema id
 
 
 def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
@@ -98,8 +104,9 @@ def decode_fields(records: DataFrame, table: StageTable, places: tuple[str, str]
     key_values, key_conditions = render_fields(key_at, keys if has_keys else (), fields)
     required_cases = render_required_cases("the value", table.value_columns, locate_columns(at, table.value_columns))
     # of a value that cannot be decoded that is said first
-    unlocated = f"WHEN located_reason IS NOT NULL THEN NULL {render_keyless_cases(table.value.options)}"
-    key_required = f"{unlocated} {render_required_cases('the key', keys, locate_columns(key_at, keys))}"
+    unlocated = "WHEN located_reason IS NOT NULL THEN NULL"
+    keyless = render_refused_cases("value", table.value.options.get(KEYLESS, {}))
+    key_required = f"{unlocated} {keyless} {render_required_cases('the key', keys, locate_columns(key_at, keys))}"
     return DecodedValue(
         records=records,
         columns=tuple(values),
@@ -170,14 +177,14 @@ def _render_row(part: str, options: dict[str, Any]) -> str:
     if not options["writers"] and "refused" not in options:
         writer = json.dumps(simplify_types(append_end_field(json.loads(_get_fixed_schema(options)))))
         return _render_from_avro(checked_part, writer, reader)
-    rest = f"substring({checked_part}, {HEADER_BYTES + 1})"
+    body = render_body(checked_part)
     cases = [
-        f"WHEN {render_literal(_format_header(number))} "
-        f"THEN {_render_from_avro(rest, json.dumps(append_end_field(json.loads(schema))), reader)}"
+        f"WHEN {render_literal(format_header(number))} "
+        f"THEN {_render_from_avro(body, json.dumps(append_end_field(json.loads(schema))), reader)}"
         for number, schema in options["writers"].items()
     ]
     nothing = _render_from_avro("CAST(NULL AS BINARY)", reader, reader)
-    return f"CASE hex(substring({part}, 1, {HEADER_BYTES})) {' '.join(cases)} ELSE {nothing} END"
+    return f"CASE {render_header(part)} {' '.join(cases)} ELSE {nothing} END"
 
 
 def _get_fixed_schema(options: dict[str, Any]) -> str:
@@ -192,29 +199,13 @@ def _render_from_avro(part: str, writer: str, reader: str) -> str:
     )
 
 
-def _format_header(number: str) -> str:
-    return f"00{int(number):08X}"
-
-
 def render_undecodable_cases(part: str, decoded: str, options: dict[str, Any]) -> str:
     """Return `WHEN … THEN …` for bytes that are not Avro of a known schema."""
     is_whole = f"coalesce({decoded}.{END_FIELD} = X'{END_BYTES}', false)"
     broken = f"WHEN NOT {is_whole} THEN 'the {part} cannot be decoded with its Avro schema'"
     if "refused" not in options:
         return broken
-    number = f"conv(hex(substring({part}, 2, 4)), 16, 10)"
-    refused_cases = " ".join(
-        f"WHEN hex(substring({part}, 1, {HEADER_BYTES})) = {render_literal(_format_header(n))} "
-        f"THEN {render_literal(f'the {part} has schema id={n}, whose {reason}')}"
-        for n, reason in options["refused"].items()
-    )
-    headers = ", ".join(render_literal(_format_header(n)) for n in options["writers"]) or "''"
-    return (
-        f"WHEN length({part}) < {HEADER_BYTES} OR hex(substring({part}, 1, 1)) <> '00' "
-        f"THEN 'the {part} does not begin with the magic byte and a schema id' {refused_cases} "
-        f"WHEN hex(substring({part}, 1, {HEADER_BYTES})) NOT IN ({headers}) "
-        f"THEN concat('the {part} has schema id=', {number}, ', which is no version of its subject') {broken}"
-    )
+    return f"{render_header_cases(part, options['writers'], options['refused'])} {broken}"
 
 
 def _render_lossy_cases(part_name: str, conditions: list[tuple[str, str]]) -> str:

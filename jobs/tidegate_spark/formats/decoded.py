@@ -8,13 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from types import ModuleType
-from typing import Any
 
 from pyspark.sql import DataFrame
 from tidegate.formats.registry import get_format
 from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.data_types import Column, Primitive, format_type, parse_type
-from tidegate.schema.wire_format import KEYLESS
 from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.fields.json.objects import Fields
@@ -73,15 +71,6 @@ class DecodedValue:
     # adds a struct `ordered_row`: columns of the row, or of the row before a delete, that are parsed for a sequence
     # only
     add_ordered_row: Callable[[DataFrame, Fields], DataFrame] | None = None
-
-
-def render_keyless_cases(options: Mapping[str, Any]) -> str:
-    """Return `WHEN … THEN …` for values of schema versions that lack a field of the key."""
-    return " ".join(
-        f"WHEN hex(substring(value, 1, 5)) = '00{int(number):08X}' "
-        f"THEN {render_literal(f'the value has schema id={number}, whose {reason}')}"
-        for number, reason in options.get(KEYLESS, {}).items()
-    )
 
 
 def locate_columns(at: str, columns: Sequence[Column]) -> dict[str, str]:

@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from tidegate.formats.registry import get_format
 from tidegate.jobs.stage_job import StageTable
@@ -47,6 +46,7 @@ from tidegate_spark.fields.json.text import render_part
 from tidegate_spark.fields.json.unknown_fields import UNKNOWN_FIELDS, Path, build_kind, render_unknown_fields
 from tidegate_spark.fields.lossless import MOMENTS
 from tidegate_spark.formats.decoded import DELETE, ROW, UPSERT, DecodedKey, DecodedValue
+from tidegate_spark.formats.wire_format import render_body, render_header_cases
 
 # one text, number or word, and nothing else: what follows it would become fields beside the key's
 BARE_VALUE_PATTERN = r'^\s*("(?:[^"\\]++|\\.)*+"|[^\s",:{}\[\]]+)\s*$'
@@ -112,7 +112,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     """A value is an upsert, no value is a delete; in an envelope a null payload is a delete."""
     options = table.value.options
     if "ids" in options:
-        records = records.withColumn("value_text", strip_header("value"))
+        records = records.withColumn("value_text", F.expr(f"CAST({render_body('value')} AS STRING)"))
     if options.get("extended"):
         plain_text = {"value_text": F.expr(render_plain_json("value_text"))}
         problem = {KEY_PROBLEM: F.expr(render_key_problem(table, "value_text"))} if takes_extended_key(table) else {}
@@ -134,7 +134,8 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     changes = rows.selectExpr(
         "*",
         f"CASE WHEN {delete} THEN '{DELETE}' ELSE '{UPSERT}' END AS change",
-        f"CASE WHEN {delete} THEN NULL {render_header_cases('value', options)} {render_unreadable_cases('j', misfits)} "
+        f"CASE WHEN {delete} THEN NULL {render_header_cases('value', options.get('ids'))} "
+        f"{render_unreadable_cases('j', misfits)} "
         f"WHEN row IS NULL THEN '{OVERFLOW_REASON}' "
         f"{'' if table.value.adds_columns else render_no_column_case('value_text', 'row', fields, columns)} "
         f"{render_respelled_case('value_text', 'row', fields, is_named=True)} "
@@ -193,7 +194,7 @@ def _decode_enveloped(records: DataFrame, table: StageTable) -> DecodedValue:
     changes = rows.selectExpr(
         "*",
         f"CASE WHEN {delete} THEN '{DELETE}' ELSE '{UPSERT}' END AS change",
-        f"CASE WHEN {delete} THEN NULL {render_header_cases('value', table.value.options)} "
+        f"CASE WHEN {delete} THEN NULL {render_header_cases('value', table.value.options.get('ids'))} "
         f"{render_unreadable_cases('j', fields.render_misfits('value_text', 'row', ('$.payload',)))} "
         "WHEN row IS NULL THEN 'the value has no payload: it is not in an envelope' "
         f"{'' if table.value.adds_columns else render_no_column_case(payload, 'row', fields, known_fields)} "
@@ -261,7 +262,7 @@ def _has_counts(fields: Fields) -> bool:
 def add_key_object(records: DataFrame, table: StageTable) -> DataFrame:
     """Add the key's object, parsed if it is not plain: beside the value's, so that Spark copies the record once."""
     if "ids" in table.key.options:
-        records = records.withColumn("key_text", strip_header("key"))
+        records = records.withColumn("key_text", F.expr(f"CAST({render_body('key')} AS STRING)"))
     if table.key.options.get("extended"):
         records = unwrap_key(records, table)
     key = _KeyObject.build(table)
@@ -305,7 +306,7 @@ def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
     places = (*PAYLOAD, "") if key.enveloped else ("",)
     inner = render_inner_reason("kf", fields, "the key", places, fields.render_reason("kf", "the key"))
     reason = (
-        f"CASE {render_header_cases('key', table.key.options)} "
+        f"CASE {render_header_cases('key', table.key.options.get('ids'))} "
         f"{'WHEN key_problem IS NOT NULL THEN key_problem ' if table.key.options.get('extended') else ''}"
         f"{f'WHEN {PLAIN_KEY_COLUMN} IS NOT NULL THEN NULL ' if is_plain else ''}"
         f"WHEN {bad} THEN CASE WHEN {render_is_marked('key_text')} THEN 'the key {MARK_PROBLEM}' "
@@ -313,23 +314,6 @@ def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
         f"{render_missing_cases(text, 'kf', fields, 'the key')} ELSE {inner} END"
     )
     return DecodedKey(key_records, fields.render_struct("kf"), reason)
-
-
-def strip_header(part: str) -> Column:
-    return F.expr(f"CAST(substring({part}, 6) AS STRING)")
-
-
-def render_header_cases(part: str, options: dict[str, Any]) -> str:
-    """Return `WHEN … THEN …` for bytes without a magic byte and a known schema id; nothing without a registry."""
-    if "ids" not in options:
-        return ""
-    headers = ", ".join(render_literal(f"00{number:08X}") for number in options["ids"])
-    return (
-        f"WHEN length({part}) < 5 OR hex(substring({part}, 1, 1)) <> '00' "
-        f"THEN 'the {part} does not begin with the magic byte and a schema id' "
-        f"WHEN hex(substring({part}, 1, 5)) NOT IN ({headers}) THEN concat('the {part} has schema id=', "
-        f"conv(hex(substring({part}, 2, 4)), 16, 10), ', which is no version of its subject')"
-    )
 
 
 def reads_envelope(table: StageTable) -> bool:

@@ -9,6 +9,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.data_types import Column
 from tidegate.schema.protobuf import Shape, make_truncated_shape
+from tidegate.schema.wire_format import KEYLESS
 from tidegate.sql.spark import quote
 
 from tidegate_spark.fields import arrow_decoder, protobuf
@@ -19,11 +20,11 @@ from tidegate_spark.formats.decoded import (
     DecodedValue,
     locate_columns,
     render_cast_type,
-    render_keyless_cases,
     render_null_fields,
     render_required_cases,
 )
 from tidegate_spark.formats.json import list_key_fields, list_truncated_names
+from tidegate_spark.formats.wire_format import render_refused_cases
 
 # the server's workers do not have the product's code: these modules go with the function
 cloudpickle.register_pickle_by_value(arrow_decoder)
@@ -49,7 +50,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         TOMBSTONE_DELETES,
         "p.reason AS located_reason",
     )
-    keyless = render_keyless_cases(table.value.options)
+    keyless = render_refused_cases("value", table.value.options.get(KEYLESS, {}))
     return DecodedValue(
         records=changes,
         columns=tuple(_render_fields("p.row", table.value_columns)),

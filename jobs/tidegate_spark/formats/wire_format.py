@@ -4,6 +4,7 @@ Other forms are brought into that one before a record is decoded, and back after
 """
 
 import json
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -19,6 +20,47 @@ SENT_SUFFIX = "_tidegate_sent"
 WIDE_HEADER_BYTES = 9
 NARROW_HEADER_BYTES = 5
 RECORD_PARTS = ("key", "value")
+
+
+def format_header(number: int | str) -> str:
+    """The magic byte and a schema's id, as `render_header` writes them."""
+    return f"00{int(number):08X}"
+
+
+def render_header(part: str) -> str:
+    return f"hex(substring({part}, 1, {NARROW_HEADER_BYTES}))"
+
+
+def render_body(part: str) -> str:
+    return f"substring({part}, {NARROW_HEADER_BYTES + 1})"
+
+
+def render_header_cases(
+    part: str, numbers: Iterable[int | str] | None, refused: Mapping[str, str] | None = None
+) -> str:
+    """Return `WHEN … THEN …` for bytes without a magic byte and one of these schema ids; nothing without a registry.
+
+    `refused`: by id, why the schema's records cannot be read.
+    """
+    if numbers is None:
+        return ""
+    headers = ", ".join(render_literal(format_header(number)) for number in numbers) or "''"
+    return (
+        f"WHEN length({part}) < {NARROW_HEADER_BYTES} OR hex(substring({part}, 1, 1)) <> '00' "
+        f"THEN 'the {part} does not begin with the magic byte and a schema id' "
+        f"{render_refused_cases(part, refused or {})} WHEN {render_header(part)} NOT IN ({headers}) "
+        f"THEN concat('the {part} has schema id=', conv(hex(substring({part}, 2, 4)), 16, 10), "
+        "', which is no version of its subject')"
+    )
+
+
+def render_refused_cases(part: str, reasons: Mapping[str, str]) -> str:
+    """Return `WHEN … THEN …` for bytes with one of these schema ids, of which a reason says why they are bad."""
+    return " ".join(
+        f"WHEN {render_header(part)} = {render_literal(format_header(number))} "
+        f"THEN {render_literal(f'the {part} has schema id={number}, whose {reason}')}"
+        for number, reason in reasons.items()
+    )
 
 
 def normalize_wire_format(records: DataFrame, table: StageTable) -> DataFrame:
@@ -53,10 +95,11 @@ def ignore_other_schemas(records: DataFrame, table: StageTable) -> DataFrame:
     """Let records with the schema of another record type, which the table ignores, change nothing."""
     conditions = []
     for part in RECORD_PARTS:
-        other_headers = ", ".join(render_literal(f"00{n:08X}") for n in _get_options(table, part).get(OTHER_IDS) or ())
+        other_headers = ", ".join(
+            render_literal(format_header(n)) for n in _get_options(table, part).get(OTHER_IDS) or ()
+        )
         if other_headers:
-            is_other = f"hex(substring({part}, 1, {NARROW_HEADER_BYTES})) IN ({other_headers})"
-            conditions.append(f"coalesce({is_other}, false)")
+            conditions.append(f"coalesce({render_header(part)} IN ({other_headers}), false)")
     if not conditions:
         return records
     change = f"CASE WHEN {' OR '.join(conditions)} THEN '{NO_CHANGE}' ELSE change END"
@@ -95,7 +138,7 @@ def _get_wire_options(table: StageTable, part: str) -> dict[str, Any]:
 def _render_bytes(part: str, wire: dict[str, Any]) -> str:
     if wire["format"] == "apicurio":
         is_wide = f"startswith({part}, X'0000000000') AND length({part}) >= {WIDE_HEADER_BYTES}"
-        return f"CASE WHEN {is_wide} THEN concat(X'00', substring({part}, {NARROW_HEADER_BYTES + 1})) END"
+        return f"CASE WHEN {is_wide} THEN concat(X'00', {render_body(part)}) END"
     name_cases = " ".join(
         f"WHEN {_render_header(name)} IS NOT NULL "
         f"THEN concat({_render_schema_id(_render_header(name), ids)}, {_render_message_index(name, wire)}, {part})"
