@@ -26,6 +26,7 @@ from tidegate.schema.avro_limits import AVRO_LIMITS, JAVA_OPTIONS, has_limits
 from tidegate.spec.source import KeyFormat, ValueFormat
 from tidegate.sql.spark import quote, render_literal
 
+from tidegate_spark.fields.conditions import render_any, render_any_element
 from tidegate_spark.fields.written_values import (
     TIMESTAMP_PATTERN,
     ZONE_PATTERN,
@@ -129,19 +130,13 @@ def _combine_values(word: str, expr: str, parts: list[tuple[str, str | None]]) -
 
 
 def _combine_conditions(word: str, expr: str, parts: list[tuple[str, str | None]]) -> str | None:
-    element_conditions = [sql for _, sql in parts if sql]
     if word == "map":
-        inside = (
-            f" OR exists(map_values({expr}), v -> coalesce({element_conditions[0]}, false))"
-            if element_conditions
-            else ""
-        )
-        return f"(exists(map_keys({expr}), k -> NOT is_valid_utf8(k)){inside})"
-    if not element_conditions:
-        return None
+        inside = render_any_element(f"map_values({expr})", "v", parts[0][1])
+        return f"(exists(map_keys({expr}), k -> NOT is_valid_utf8(k)){f' OR {inside}' if inside else ''})"
     if word == "array":
-        return f"exists({expr}, e -> coalesce({element_conditions[0]}, false))"
-    return "(" + " OR ".join(f"coalesce({sql}, false)" for sql in element_conditions) + ")"
+        return render_any_element(expr, "e", parts[0][1])
+    inside = render_any(sql for _, sql in parts)
+    return f"({inside})" if inside else None
 
 
 def _render_leaf(expr: str, node: Any, truncates: bool) -> str | None:

@@ -24,6 +24,7 @@ from tidegate.schema.data_types import (
 from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.fields.avro import render_timestamp
+from tidegate_spark.fields.conditions import render_any, render_any_inner
 from tidegate_spark.fields.written_values import (
     NUMBER_PATTERN,
     TIMESTAMP_PATTERN,
@@ -185,18 +186,12 @@ def render_is_lossy(
     """
     if not _is_checked(data_type, text is not None):
         return None
-    match data_type:
-        case Array(element):
-            return f"exists({expr}, e -> coalesce({render_is_lossy('e', element, unit, text)}, false))"
-        case Map(_, value):
-            inside = render_is_lossy("v", value, unit, text)
-            condition = f"exists(map_values({expr}), v -> coalesce({inside}, false))" if inside else "false"
-            return f"({expr} IS NOT NULL AND ({render_has_bad_key(expr, text)} OR {condition}))" if text else condition
-        case Struct(fields):
-            inner = [render_is_lossy(f"{expr}.{quote(name)}", t, unit, text) for name, t in fields]
-            return "(" + " OR ".join(f"coalesce({part}, false)" for part in inner if part) + ")"
-        case Primitive():
-            return _render_is_leaf_lossy(expr, data_type, unit, text, conversion)
+    if isinstance(data_type, Primitive):
+        return _render_is_leaf_lossy(expr, data_type, unit, text, conversion)
+    inside = render_any_inner(expr, data_type, lambda at, inner: render_is_lossy(at, inner, unit, text))
+    if isinstance(data_type, Map) and text:
+        return f"({expr} IS NOT NULL AND ({render_has_bad_key(expr, text)} OR {inside or 'false'}))"
+    return f"({inside})" if isinstance(data_type, Struct) else inside
 
 
 def render_has_bad_key(expr: str, text: str) -> str:
@@ -248,18 +243,9 @@ def render_lacks_required(expr: str, data_type: DataType) -> str | None:
                 at = f"{expr}.{quote(name)}"
                 is_null = f"{expr} IS NOT NULL AND {render_is_null(at, inner)}" if name in data_type.required else None
                 parts += [part for part in (is_null, render_lacks_required(at, inner)) if part]
-            return f"({' OR '.join(f'coalesce({part}, false)' for part in parts)})" if parts else None
+            return f"({render_any(parts)})" if parts else None
         case _:
             return None
-
-
-NO_REASON = "CAST(NULL AS STRING)"
-
-
-def render_first_reason(*cases: str) -> str:
-    """Return the reason of the first `WHEN … THEN …` that holds, else NULL; empty cases are left out."""
-    given_cases = [case for case in cases if case]
-    return f"CASE {' '.join(given_cases)} END" if given_cases else NO_REASON
 
 
 def render_lacking_part_case(subject: str, column: Column, expr: str, data_type: DataType) -> str:
@@ -272,7 +258,7 @@ def render_lacking_part_case(subject: str, column: Column, expr: str, data_type:
 def _render_any_lacks(values: str, inner: DataType, is_required: bool) -> str | None:
     is_null = render_is_null("e", inner) if is_required else None
     parts = [part for part in (is_null, render_lacks_required("e", inner)) if part]
-    return f"exists({values}, e -> {' OR '.join(f'coalesce({part}, false)' for part in parts)})" if parts else None
+    return f"exists({values}, e -> {render_any(parts)})" if parts else None
 
 
 def render_text_conversion(text: str, leaf: Primitive, unit: str | None) -> str:

@@ -24,7 +24,7 @@ from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.fields import avro_lengths
 from tidegate_spark.fields.avro import LENGTH_CHECK_OPTION, render_conversion, render_is_lossy
-from tidegate_spark.fields.lossless import NO_REASON, render_first_reason
+from tidegate_spark.fields.conditions import NO_REASON, render_first_reason
 from tidegate_spark.fields.written_values import render_decimal
 from tidegate_spark.formats.decoded import (
     TOMBSTONE_DELETES,

@@ -9,8 +9,8 @@ from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.data_types import Column
 from tidegate.sql.spark import quote, render_literal
 
+from tidegate_spark.fields.conditions import NO_REASON, render_first_reason
 from tidegate_spark.fields.json.objects import find_word
-from tidegate_spark.fields.lossless import NO_REASON, render_first_reason
 from tidegate_spark.fields.text import render_conversion, render_is_lossy
 from tidegate_spark.fields.written_values import render_misfit_reason
 from tidegate_spark.formats.decoded import TOMBSTONE_DELETES, DecodedKey, DecodedValue, render_null_fields

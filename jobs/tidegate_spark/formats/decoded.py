@@ -15,8 +15,9 @@ from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.data_types import Column, Primitive, format_type, parse_type
 from tidegate.sql.spark import quote, render_literal
 
+from tidegate_spark.fields.conditions import NO_REASON
 from tidegate_spark.fields.json.objects import Fields
-from tidegate_spark.fields.lossless import NO_REASON, render_is_text_lossy, render_lacking_part_case
+from tidegate_spark.fields.lossless import render_is_text_lossy, render_lacking_part_case
 
 DELETE = "d"
 UPSERT = "u"

@@ -12,9 +12,9 @@ from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct, 
 from tidegate.sql.spark import strip_alias
 
 from tidegate_spark.fields import arrow_decoder, msgpack
+from tidegate_spark.fields.conditions import NO_REASON
 from tidegate_spark.fields.json.objects import Fields
 from tidegate_spark.fields.json.unknown_fields import UNKNOWN_FIELDS
-from tidegate_spark.fields.lossless import NO_REASON
 from tidegate_spark.formats.decoded import ROW, TOMBSTONE_DELETES, DecodedKey, DecodedValue
 from tidegate_spark.formats.json import decode_value as decode_json
 from tidegate_spark.formats.json import (

@@ -6,7 +6,8 @@ from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.data_types import Primitive, parse_type
 from tidegate.sql.spark import quote
 
-from tidegate_spark.fields.json.inner_parts import render_any, render_inner_doubt
+from tidegate_spark.fields.conditions import render_any
+from tidegate_spark.fields.json.inner_parts import render_inner_doubt
 from tidegate_spark.fields.json.keys import PLAIN_KEY_COLUMN, render_plain_key
 from tidegate_spark.fields.json.objects import (
     CORRUPT_COLUMN,
@@ -68,7 +69,7 @@ def decode_plain_value(records: DataFrame, table: StageTable) -> DecodedValue:
     return DecodedValue(
         records=changes,
         columns=tuple(fields.render_values("row")),
-        reason=f"CASE WHEN {render_any(row_doubts)} THEN '{UNUSUAL}' END",
+        reason=f"CASE WHEN {render_any(row_doubts) or 'false'} THEN '{UNUSUAL}' END",
         key=f"struct({render_null_fields(keys)})",
         key_reason=f"'{UNUSUAL}'",
         key_presence="true",

@@ -13,7 +13,7 @@ from tidegate.schema.wire_format import KEYLESS
 from tidegate.sql.spark import quote
 
 from tidegate_spark.fields import arrow_decoder, protobuf
-from tidegate_spark.fields.lossless import NO_REASON, render_first_reason
+from tidegate_spark.fields.conditions import NO_REASON, render_first_reason
 from tidegate_spark.formats.decoded import (
     TOMBSTONE_DELETES,
     DecodedKey,

@@ -7,7 +7,7 @@ from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.data_types import Column
 from tidegate.sql.spark import quote, render_literal, render_once
 
-from tidegate_spark.fields.lossless import NO_REASON
+from tidegate_spark.fields.conditions import NO_REASON
 from tidegate_spark.formats.decoded import DecodedKey, DecodedValue
 from tidegate_spark.formats.json import list_key_fields
 from tidegate_spark.formats.text import decode_whole_value

@@ -5,7 +5,7 @@ from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.data_types import Column
 from tidegate.sql.spark import quote
 
-from tidegate_spark.fields.lossless import NO_REASON
+from tidegate_spark.fields.conditions import NO_REASON
 from tidegate_spark.fields.text import render_conversion, render_is_lossy
 from tidegate_spark.fields.written_values import render_misfit_reason
 from tidegate_spark.formats.decoded import TOMBSTONE_DELETES, DecodedKey, DecodedValue, render_null_fields

@@ -84,7 +84,7 @@ def _render_headers(rows: DataFrame, column: str | None) -> str:
     if not is_map and not (isinstance(element, T.StructType) and element.names == ["key", "value"]):
         raise ConfigurationError(f"metadata.headers={column}: it must be a MAP or an ARRAY<STRUCT<key, value>>")
     entries = f"array_sort(map_entries({quote(column)}))" if is_map else quote(column)
-    value = kind.valueType if is_map else element["value"].dataType
+    value = kind.valueType if is_map else kind.elementType["value"].dataType
     if not isinstance(value, (T.BinaryType, T.StringType)):
         raise ConfigurationError(
             f"metadata.headers={column}: its values are {value.simpleString()}, and must be text or bytes; cast them "

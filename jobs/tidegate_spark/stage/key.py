@@ -5,7 +5,7 @@ from pyspark.sql import functions as F
 from tidegate.jobs.stage_job import StageTable
 from tidegate.sql.spark import quote, render_literal
 
-from tidegate_spark.fields.lossless import NO_REASON
+from tidegate_spark.fields.conditions import NO_REASON
 from tidegate_spark.formats.change_events.unavailable_values import list_placeholder_bytes
 from tidegate_spark.formats.decoded import DecodedValue, DecodeKey, get_key_decoder
 from tidegate_spark.stage.kafka_source import wants_headers

@@ -9,14 +9,8 @@ from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct, 
 from tidegate.spec.projection import RECORD_FIELDS, Projection, Selected
 from tidegate.sql.spark import quote, quote_name, render_literal
 
-from tidegate_spark.fields.lossless import (
-    FIRST_DATE,
-    LAST_DATES,
-    LAST_TIMESTAMP,
-    MOMENTS,
-    render_first_reason,
-    render_lacks_required,
-)
+from tidegate_spark.fields.conditions import render_first_reason
+from tidegate_spark.fields.lossless import FIRST_DATE, LAST_DATES, LAST_TIMESTAMP, MOMENTS, render_lacks_required
 from tidegate_spark.formats.change_events.unavailable_values import KEPT_COLUMN
 from tidegate_spark.formats.decoded import DELETE, NO_CHANGE
 from tidegate_spark.stage.value import FAILURE_TEXT, render_attempt

@@ -7,8 +7,8 @@ from tidegate.schema.data_types import Column
 from tidegate.spec.projection import RECORD_FIELDS, Selected
 from tidegate.sql.spark import quote, render_literal, strip_alias
 
+from tidegate_spark.fields.conditions import render_first_reason
 from tidegate_spark.fields.json.connect import ConnectFields
-from tidegate_spark.fields.lossless import render_first_reason
 from tidegate_spark.formats.decoded import DELETE, NO_CHANGE, DecodedValue
 from tidegate_spark.formats.json import get_units
 from tidegate_spark.stage.projection import (

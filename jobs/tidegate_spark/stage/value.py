@@ -11,7 +11,8 @@ from tidegate.spec.table_template import FIELD_PATTERN, MAX_NAME_CHARACTERS, VAL
 from tidegate.sql.conditions import render_without
 from tidegate.sql.spark import quote, render_literal
 
-from tidegate_spark.fields.lossless import FIRST_DATE, LAST_TIMESTAMP, NO_REASON, render_first_reason
+from tidegate_spark.fields.conditions import NO_REASON, render_first_reason
+from tidegate_spark.fields.lossless import FIRST_DATE, LAST_TIMESTAMP
 from tidegate_spark.formats.decoded import DELETE, NO_CHANGE, ROW, DecodedValue, render_cast_type
 from tidegate_spark.formats.wire_format import RECORD_PARTS, render_schema_id, render_schema_place
 

@@ -13,6 +13,7 @@ from tidegate.schema.data_types import Array, Column, DataType, Map, Primitive, 
 from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.fields.avro import render_date, render_timestamp
+from tidegate_spark.fields.conditions import render_any, render_any_element
 from tidegate_spark.fields.json.objects import Fields
 from tidegate_spark.fields.lossless import (
     MOMENTS,
@@ -106,18 +107,17 @@ class ConnectFields(Fields):
             return render_is_lossy(expr, data_type, unit, self.text, value)
         match data_type:
             case Array(element):
-                inside = self._render_is_lossy("e", f"{entry}.items", element, unit)
-                return f"exists({expr}, e -> coalesce({inside}, false))"
+                return render_any_element(expr, "e", self._render_is_lossy("e", f"{entry}.items", element, unit))
             case Map(_, inner):
                 inside = self._render_is_lossy("v", f"{entry}.`values`", inner, unit)
-                lossy_value = f"exists(map_values({expr}), v -> coalesce({inside}, false))"
+                lossy_value = render_any_element(f"map_values({expr})", "v", inside)
                 return f"({expr} IS NOT NULL AND ({render_has_bad_key(expr, self.text)} OR {lossy_value}))"
             case Struct(fields):
-                parts = [
+                parts = (
                     self._render_is_lossy(f"{expr}.{quote(n)}", _render_field_entry(entry, n), t, unit)
                     for n, t in fields
-                ]
-                return "(" + " OR ".join(f"coalesce({part}, false)" for part in parts if part) + ")"
+                )
+                return f"({render_any(parts)})"
             case Primitive():
                 plain = render_is_lossy(expr, data_type, unit, self.text, value)
                 existing_text = render_text(expr, data_type)

@@ -10,6 +10,7 @@ import re
 from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct, format_type
 from tidegate.sql.spark import quote, render_literal, render_once
 
+from tidegate_spark.fields.conditions import NO_REASON, render_any, render_any_inner
 from tidegate_spark.fields.json.objects import Fields
 from tidegate_spark.fields.json.text import (
     BINARY_FRACTIONS,
@@ -17,7 +18,7 @@ from tidegate_spark.fields.json.text import (
     render_any_number,
     render_marked_text,
 )
-from tidegate_spark.fields.lossless import NO_REASON, render_is_null, render_text
+from tidegate_spark.fields.lossless import render_is_null, render_text
 from tidegate_spark.fields.written_values import LARGEST_EXACT, LARGEST_FINITE, render_is_rounded
 
 # only a text with such a number can hold one that is not zero and becomes it: a far exponent, or many zeros
@@ -49,39 +50,29 @@ def render_inner_reason(
 def render_inner_doubt(struct: str, fields: Fields) -> str:
     """Return a condition on the parsed values, true for every object that may be misread; empty if there is none."""
     types = [(f"{struct}.{quote(c.name)}", fields.get_type(c)) for c in fields.columns]
-    nulls, empties = ([_render_has_null(at, t, word) for at, t in types] for word in (" OR ", " AND "))
-    zeros = [render_any_number(at, t, lambda at, leaf: f"{_render_number(at, leaf)} = 0") for at, t in types]
-    large = [render_any_number(at, t, _render_is_large) for at, t in types]
+    nulls, empties = (render_any(_render_has_null(at, t, word) for at, t in types) for word in (" OR ", " AND "))
+    zeros = render_any(render_any_number(at, t, lambda at, leaf: f"{_render_number(at, leaf)} = 0") for at, t in types)
+    large = render_any(render_any_number(at, t, _render_is_large) for at, t in types)
     doubts = []
-    if any(nulls):
+    if nulls:
         other_case = f"{fields.text} RLIKE {render_literal(_build_other_case_pattern([t for _, t in types]))}"
-        doubts.append(f"({render_any(nulls)}) AND (({render_any(empties)}) OR {other_case})")
-    if any(large):
+        doubts.append(f"({nulls}) AND (({empties}) OR {other_case})")
+    if large:
         text = fields.text
         exponent = f"(contains({text}, 'e-') OR contains({text}, 'E-')) AND {text} RLIKE '{TINY_NUMBER_PATTERN}'"
         has_tiny_number = f"({exponent} OR contains({text}, '{TINY_NUMBER_ZEROS}'))"
-        doubts += [f"({render_any(zeros)}) AND {has_tiny_number}", render_any(large)]
+        doubts += [f"({zeros}) AND {has_tiny_number}", large]
     return f"({' OR '.join(doubts)})" if doubts else ""
 
 
-def render_any(conditions: list[str | None]) -> str:
-    return " OR ".join(f"coalesce({condition}, false)" for condition in conditions if condition) or "false"
-
-
 def _render_has_null(expr: str, data_type: DataType, word: str) -> str | None:
-    match data_type:
-        case Array(element):
-            inside = _render_has_null("e", element, word)
-            return f"exists({expr}, e -> coalesce({inside}, false))" if inside else None
-        case Map(_, value):
-            inside = _render_has_null("v", value, word)
-            return f"exists(map_values({expr}), v -> coalesce({inside}, false))" if inside else None
-        case Struct(fields):
-            is_null = word.join(render_is_null(f"{expr}.{quote(name)}", inner) for name, inner in fields)
-            parts = [_render_has_null(f"{expr}.{quote(name)}", inner, word) for name, inner in fields]
-            return f"({expr} IS NOT NULL AND ({render_any([f'({is_null})', *parts])}))"
-        case Primitive():
-            return None
+    if isinstance(data_type, Primitive):
+        return None
+    inside = render_any_inner(expr, data_type, lambda at, inner: _render_has_null(at, inner, word))
+    if not isinstance(data_type, Struct):
+        return inside
+    is_null = word.join(render_is_null(f"{expr}.{quote(name)}", inner) for name, inner in data_type.fields)
+    return f"({expr} IS NOT NULL AND (coalesce(({is_null}), false){f' OR {inside}' if inside else ''}))"
 
 
 def _render_is_large(expr: str, leaf: Primitive) -> str:

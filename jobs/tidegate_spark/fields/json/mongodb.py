@@ -7,8 +7,9 @@ from tidegate.schema.data_types import DataType, Primitive, Struct, format_type,
 from tidegate.sql.spark import render_literal, render_once
 
 from tidegate_spark.fields.avro import render_timestamp
+from tidegate_spark.fields.conditions import NO_REASON
 from tidegate_spark.fields.json.objects import render_is_not_object
-from tidegate_spark.fields.lossless import MOMENTS, NO_REASON
+from tidegate_spark.fields.lossless import MOMENTS
 
 _TEXT_PATTERN = r'"(?:[^"\\]++|\\.)*+"'
 _INTEGER_PATTERN = r'"(-?(?:0|[1-9][0-9]*+))"'

@@ -17,6 +17,7 @@ from tidegate.schema.data_types import (
 )
 from tidegate.sql.spark import quote, render_literal, render_once
 
+from tidegate_spark.fields.conditions import render_any, render_first_reason
 from tidegate_spark.fields.json.text import (
     BINARY_FRACTIONS,
     NEGATIVE_ZERO_PATTERN,
@@ -34,7 +35,6 @@ from tidegate_spark.fields.json.text import (
 from tidegate_spark.fields.lossless import (
     format_parsed_type,
     render_conversion,
-    render_first_reason,
     render_is_infinite,
     render_is_lossy,
     render_is_null,
@@ -286,8 +286,7 @@ def read_row_object(records: DataFrame, name: str, row: str, fields: Fields) -> 
 
 
 def _render_is_reprinted(struct: str, places: Sequence[tuple[Fields, str]]) -> str:
-    doubts = [fields.render_is_reprinted(f"{render_object(struct)}{path}") for fields, path in places]
-    doubt = " OR ".join(f"coalesce({doubt_sql}, false)" for doubt_sql in doubts if doubt_sql)
+    doubt = render_any(fields.render_is_reprinted(f"{render_object(struct)}{path}") for fields, path in places)
     return f"{struct}.{CORRUPT_COLUMN} IS NULL AND ({doubt})" if doubt else ""
 
 

@@ -4,11 +4,12 @@ Spark makes a double of a number with a point or an exponent before it prints it
 reading such numbers stand in quotes behind a mark, a control character; the mark itself is written twice.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct, format_type, has_leaf, replace_leaves
 from tidegate.sql.spark import quote, render_literal
 
+from tidegate_spark.fields.conditions import render_any, render_any_inner
 from tidegate_spark.fields.lossless import (
     STRING_PATTERN,
     VariantDecimal,
@@ -87,7 +88,7 @@ def _render_may_have(expr: str, data_type: DataType, judge: JudgeLeaf) -> str | 
         case Primitive():
             return judge(expr, data_type)
         case Struct(fields):
-            return _render_any(_render_may_have(f"{expr}.{quote(name)}", inner, judge) for name, inner in fields)
+            return render_any(_render_may_have(f"{expr}.{quote(name)}", inner, judge) for name, inner in fields)
         case Array(inner) | Map(_, inner):
             return f"{expr} IS NOT NULL" if _render_may_have("e", inner, judge) else None
 
@@ -114,21 +115,9 @@ def render_any_number(expr: str, data_type: DataType, judge: JudgeLeaf) -> str |
 
 
 def _render_any_leaf(expr: str, data_type: DataType, judge: JudgeLeaf) -> str | None:
-    match data_type:
-        case Primitive():
-            return judge(expr, data_type)
-        case Array(element):
-            condition = _render_any_leaf("e", element, judge)
-            return f"exists({expr}, e -> coalesce({condition}, false))" if condition else None
-        case Map(_, value):
-            condition = _render_any_leaf("v", value, judge)
-            return f"exists(map_values({expr}), v -> coalesce({condition}, false))" if condition else None
-        case Struct(fields):
-            return _render_any(_render_any_leaf(f"{expr}.{quote(name)}", inner, judge) for name, inner in fields)
-
-
-def _render_any(conditions: Iterable[str | None]) -> str | None:
-    return " OR ".join(f"coalesce({condition}, false)" for condition in conditions if condition) or None
+    if isinstance(data_type, Primitive):
+        return judge(expr, data_type)
+    return render_any_inner(expr, data_type, lambda at, inner: _render_any_leaf(at, inner, judge))
 
 
 def render_marked_text(text: str) -> str:

@@ -13,6 +13,7 @@ from tidegate.spec.tombstone_owner import is_tombstone_owned
 from tidegate.sql.spark import quote, render_literal, strip_alias
 
 from tidegate_spark.fields.avro import render_timestamp
+from tidegate_spark.fields.conditions import render_any
 from tidegate_spark.fields.json.connect import ConnectFields
 from tidegate_spark.fields.json.inner_parts import render_inner_reason
 from tidegate_spark.fields.json.mongodb import render_has_text_row, unwrap_documents
@@ -247,8 +248,7 @@ def _render_no_document_advice() -> str:
     paths = ("$", "$.payload")
     connectors = (f"get_json_object(value_text, '{path}.source.connector') = 'mongodb'" for path in paths)
     changes = (f"get_json_object(value_text, '{path}.updateDescription') IS NOT NULL" for path in paths)
-    is_mongodb = " OR ".join(f"coalesce({condition}, false)" for condition in (*connectors, *changes))
-    return f"CASE WHEN {is_mongodb} THEN {render_literal(NO_DOCUMENT_ADVICE)} ELSE '' END"
+    return f"CASE WHEN {render_any((*connectors, *changes))} THEN {render_literal(NO_DOCUMENT_ADVICE)} ELSE '' END"
 
 
 def _add_key_of_value(records: DataFrame, keys: Fields, table: StageTable) -> DataFrame:

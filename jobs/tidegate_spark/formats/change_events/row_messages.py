@@ -8,10 +8,10 @@ from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.data_types import Column
 from tidegate.sql.spark import quote, render_literal, strip_alias
 
+from tidegate_spark.fields.conditions import NO_REASON, render_first_reason
 from tidegate_spark.fields.json.inner_parts import render_inner_reason
 from tidegate_spark.fields.json.objects import Fields
 from tidegate_spark.fields.json.reasons import render_missing_cases, render_no_column_case, render_respelled_case
-from tidegate_spark.fields.lossless import NO_REASON, render_first_reason
 from tidegate_spark.formats.decoded import DELETE, NO_CHANGE, DecodedValue, render_truncate_case
 from tidegate_spark.formats.json import list_key_fields
 

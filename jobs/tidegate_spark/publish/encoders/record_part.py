@@ -9,7 +9,7 @@ from pyspark.sql import types as T
 from tidegate.errors import ConfigurationError
 from tidegate.sql.spark import quote, render_literal
 
-from tidegate_spark.fields.lossless import render_first_reason
+from tidegate_spark.fields.conditions import render_first_reason
 
 
 @dataclass(frozen=True)
