@@ -1,7 +1,6 @@
 """The systems around another system's sink, as far as an import can reach them: brokers and the catalog."""
 
 import os
-import tempfile
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property
@@ -17,9 +16,7 @@ from tidegate.model.kafka_log import Log
 from tidegate.settings import format_path
 from tidegate.sinks.world import AnnouncedFiles, CommitNote, ControlTopic, GroupState, SinkNotes, TableShape
 from tidegate.spec.pipeline import Catalog
-
-CATALOGS = "catalogs.yaml"
-DEFAULTS = "defaults.yaml"
+from tidegate.wiring.trial_folder import CATALOGS, open_trial
 
 
 def is_declared(include: Path, catalog: str) -> bool:
@@ -36,24 +33,12 @@ def check_files(include: Path, name: str, pipeline: str, entry: str) -> tuple[li
         raise ConfigurationError(
             f"name={name}: no name of a pipeline; choose one with --name: [a-z][a-z0-9_-]*, at most 60 letters"
         )
-    with tempfile.TemporaryDirectory(prefix="tidegate-import-") as folder:
-        copy = Path(folder)
-        (copy / "pipelines").mkdir()
-        for file in (CATALOGS, DEFAULTS):
-            if (include / file).exists():
-                (copy / file).write_bytes((include / file).read_bytes())
-        with (copy / CATALOGS).open("a", encoding="utf-8") as catalogs:
-            catalogs.write(f"\n{entry}")
-        for other in (include / "pipelines").glob("*.y*ml"):
-            if other.stem != name:
-                (copy / "pipelines" / other.name).symlink_to(other.absolute())
-        path = copy / "pipelines" / f"{name}.yaml"
-        path.write_text(pipeline, encoding="utf-8")
+    with open_trial(include, name, pipeline, entry) as trial:
         try:
-            loaded_pipeline = load_pipeline(path)
-            check_tables_of_others(copy, name)
+            loaded_pipeline = load_pipeline(trial / "pipelines" / f"{name}.yaml")
+            check_tables_of_others(trial, name)
         except ConfigurationError as fault:
-            return [problem.replace(f"{copy}/", "") for problem in fault.problems], []
+            return [problem.replace(f"{trial}/", "") for problem in fault.problems], []
         return [], list(loaded_pipeline.warnings)
 
 
@@ -147,7 +132,7 @@ class SinkWorld:
 
     @cached_property
     def _catalogs(self) -> Mapping[str, Catalog | str]:
-        return read_catalogs(self._include) if (self._include / "catalogs.yaml").exists() else {}
+        return read_catalogs(self._include) if (self._include / CATALOGS).exists() else {}
 
     def _open_notes(self, table: str) -> SinkNotes | None:
         catalog = self._catalogs.get(table.partition(".")[0])

@@ -8,9 +8,7 @@ import argparse
 import json
 import re
 import sys
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -38,6 +36,7 @@ from tidegate.settings import find_include_folder, format_path, read_command_nam
 from tidegate.spec.pipeline import Catalog, Pipeline
 from tidegate.wiring.pipeline import assemble_pipeline
 from tidegate.wiring.sampling import RegistryLookup, list_topics, sample_topic
+from tidegate.wiring.trial_folder import open_trial
 
 MAX_ROW_CHARACTERS = 500
 DEFAULT_KAFKA = "kafka_default"
@@ -252,22 +251,6 @@ def write_pipeline_file(path: Path, text: str, *, is_forced: bool) -> None:
         raise ConfigurationError(
             f"{format_path(path)}: cannot be written: {fault.strerror}; check its rights"
         ) from fault
-
-
-@contextmanager
-def open_trial(include: Path, name: str, text: str) -> Iterator[Path]:
-    """An include folder with all of the real one, and this file in it."""
-    with tempfile.TemporaryDirectory(prefix="tidegate-init-") as folder:
-        trial = Path(folder)
-        (trial / "pipelines").mkdir()
-        for entry in include.iterdir():
-            if entry.name != "pipelines":
-                (trial / entry.name).symlink_to(entry)
-        for file in (include / "pipelines").glob("*.y*ml"):
-            if file.stem != name:
-                (trial / "pipelines" / file.name).symlink_to(file)
-        (trial / "pipelines" / f"{name}.yaml").write_text(text, encoding="utf-8")
-        yield trial
 
 
 def validate(include: Path, name: str, text: str) -> tuple[str, ...]:
