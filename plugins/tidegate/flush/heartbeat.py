@@ -274,7 +274,7 @@ def build_heartbeat_records(progress: PipelineProgress) -> list[HeartbeatRecord]
     return [
         HeartbeatRecord(
             pipeline=pipeline.name,
-            table=table_progress.table.name,
+            table=table_progress.spec.name,
             group=pipeline.source.group,
             batch=table_progress.position.batch,
             position=table_progress.position.offsets,

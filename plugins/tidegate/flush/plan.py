@@ -146,7 +146,7 @@ def _describe_full_queues(session: Session, tables: Sequence[TableWithLog]) -> s
     if session.pipeline.stage.has_clock:
         return "; ".join(
             f"{observed.prefix}: its queue is full: waiting={count_mergeable(observed.queue)} "
-            f"max_pending={observed.table.max_pending}, so nothing is staged until a merge takes it; see what its "
+            f"max_pending={observed.spec.max_pending}, so nothing is staged until a merge takes it; see what its "
             "merges say, or let them come more often"
             for observed in full
         )
@@ -165,7 +165,7 @@ def _may_cut(session: Session, tables: Sequence[TableWithLog], scope: PlanScope)
 def _collect_batches(
     session: Session, tables: Sequence[TableWithLog], sizer: BatchSizer, scope: PlanScope, *, cuts_new: bool
 ) -> tuple[list[PlannedBatch], list[Delay]]:
-    find_staged = {observed.table.name: cache(partial(_find_highest_staged, session, observed)) for observed in tables}
+    find_staged = {observed.spec.name: cache(partial(_find_highest_staged, session, observed)) for observed in tables}
     published = [observed.state.highest_batch for observed in tables if observed.state]
     find_number = cache(lambda: 1 + max([*published, *(find() for find in find_staged.values())]))
     inside = [t.end.offsets for t in tables if t.position and t.end and not t.end.outside]
@@ -188,13 +188,13 @@ def _collect_batches(
         batches += table_batches
         # a queue is published before its table is refused: an answer to the refusal would lose the staged batches
         if error is not None and not table_batches:
-            refused.append((logged_table.table.name, error))
+            refused.append((logged_table.spec.name, error))
     return batches, refused
 
 
 def _count_remaining(batches: Sequence[PlannedBatch], tables: Sequence[TableWithLog]) -> int:
     reached = {batch.table: batch.ranges.end for batch in batches}
-    logs = {observed.table.name: observed.log for observed in tables if observed.error is None}
+    logs = {observed.spec.name: observed.log for observed in tables if observed.error is None}
     spans = (
         Ranges.between(end, merge_offsets(end, keep_partitions(logs[table].end, end))).span
         for table, end in reached.items()
@@ -247,7 +247,7 @@ def _list_table_batches(observed: TableWithLog, fresh: PlannedBatch | None, scop
 
 
 def _plan_new_batch(session: Session, observed: TableWithLog, new: _NewBatches) -> PlannedBatch | None:
-    table = observed.table
+    table = observed.spec
     kafka_log = observed.log
     check_truncates_are_ordered(observed, kafka_log)
     start = resolve_batch_start(session, observed)

@@ -156,7 +156,7 @@ def find_warnings(session: Session) -> list[str]:
 
 
 def read_batch_history(session: Session, limit: int) -> PastBatches:
-    rows = session.history.read_history(resource_names.name_control_table(session.pipeline), limit)
+    rows = session.history.read_history(session.history_table, limit)
     last_advances = find_last_advances(rows)
     return {
         "batches": [format_batch(row) for row in rows],
@@ -170,8 +170,8 @@ def read_storage(session: Session) -> list[TableStorage | UnknownStorage]:
     session = expand_template(session)
     pipeline = session.pipeline
     kinds: dict[str, tuple[str, str | None]] = {
-        resource_names.name_dead_letter_table(pipeline): ("dead letters", None),
-        resource_names.name_control_table(pipeline): ("history", None),
+        session.letters_table: ("dead letters", None),
+        session.history_table: ("history", None),
     }
     for table in pipeline.tables:
         kinds[table.name] = ("destination", None)

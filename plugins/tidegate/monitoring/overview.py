@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidegate.errors import GiveUp, RetryLater
-from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
 from tidegate.monitoring.reports import (
     FlushSummary,
@@ -19,14 +18,13 @@ from tidegate.monitoring.status import (
     Times,
     describe_partitions,
     describe_table_line,
-    find_freshness,
     find_oldest_age,
     format_time_ms,
     read_all_times,
     read_unknown_fields,
 )
 from tidegate.ports.session import Session
-from tidegate.table.pipeline_progress import PipelineProgress, TableProgress, read_pipeline_progress
+from tidegate.table.pipeline_progress import PipelineProgress, TableProgress, find_common_time, read_pipeline_progress
 
 log = logging.getLogger(__name__)
 RECENT_ROWS = 10  # of slices and of other batches, beside those of the last flush
@@ -53,7 +51,7 @@ def build_overview(progress: PipelineProgress) -> PipelineOverview:
         "lag": sum(table["lag"] for table in tables),
         "lag_seconds": find_oldest_age([table["lag_seconds"] for table in tables]),
         "staging": staging if stagings else None,
-        "freshness": find_freshness(table["valid_through"] for table in tables),
+        "freshness": find_common_time(table["valid_through"] for table in tables),
         "starts_at": 1 if merge.is_timed else max(1, merge.records_threshold),
         "open_batches": max((table["open_batches"] for table in tables), default=0),
         "published_ms": max(published_ms, default=None),
@@ -66,9 +64,9 @@ def _describe_table(session: Session, progress: TableProgress, times: Times) -> 
     template = session.pipeline.template
     return {
         **describe_table_line(progress, times),
-        "template": template.name if progress.table.naming is not None and template is not None else None,
+        "template": template.name if progress.spec.naming is not None and template is not None else None,
         "open_batches": len(progress.queue),
-        "max_pending": progress.table.max_pending,
+        "max_pending": progress.spec.max_pending,
         "needs_person": isinstance(progress.error, GiveUp),
     }
 
@@ -84,7 +82,7 @@ def read_recent(session: Session) -> RecentActivity:
 def _read_last_flush(session: Session) -> FlushSummary | None:
     try:
         limit = RECENT_ROWS + len(session.pipeline.tables)  # a batch has a row for each of its tables
-        history = session.history.read_history(resource_names.name_control_table(session.pipeline), limit)
+        history = session.history.read_history(session.history_table, limit)
     except (GiveUp, RetryLater) as reason:
         log.warning("pipeline=%s: no history: %s", session.pipeline.name, reason)
         return None
@@ -110,9 +108,7 @@ def _read_last_flush(session: Session) -> FlushSummary | None:
 
 def count_waiting_letters(session: Session) -> int | None:
     try:
-        return session.dead_letters.read_dead_letters(
-            resource_names.name_dead_letter_table(session.pipeline), 0
-        ).waiting
+        return session.dead_letters.read_dead_letters(session.letters_table, 0).waiting
     except (GiveUp, RetryLater) as reason:
         log.warning("pipeline=%s: dead letters are not counted: %s", session.pipeline.name, reason)
         return None
@@ -139,7 +135,7 @@ def measure_pipeline(session: Session) -> RunMetrics:
     progress = read_pipeline_progress(session)
     row = build_overview(progress)
     staging = row["staging"]
-    valid_through_ms = find_freshness(table_progress.valid_through_ms for table_progress in progress.tables)
+    valid_through_ms = find_common_time(table_progress.valid_through_ms for table_progress in progress.tables)
     age = None if valid_through_ms is None else max(0.0, (session.now_ms() - valid_through_ms) / 1000)
     return RunMetrics(
         lag=row["lag"],

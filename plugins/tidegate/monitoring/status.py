@@ -1,12 +1,11 @@
 """How far a pipeline has come and how far behind it is, for people and, as JSON, for programs."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, TypeVar, cast
 
 from tidegate.errors import GiveUp, RetryLater
-from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch, pick_cost_counts
 from tidegate.model.offsets import RecordAddress, get_offset
 from tidegate.model.table_state import TableState
@@ -35,6 +34,7 @@ from tidegate.table.pipeline_progress import (
     PartitionProgress,
     PipelineProgress,
     TableProgress,
+    find_common_time,
     read_pipeline_progress,
 )
 from tidegate.table.progress import read_staged
@@ -42,7 +42,6 @@ from tidegate.table.risks import find_risks
 
 MAX_BATCHES = 10
 Part = TypeVar("Part")
-Moment = TypeVar("Moment", int, str)
 Times = Mapping[RecordAddress, int]  # of records, in milliseconds
 UNKNOWN_DEAD_LETTERS: DeadLetterStatus = {
     "dead_letters": None,
@@ -62,9 +61,8 @@ def read_status(session: Session) -> PipelineStatus:
     times = read_all_times(progress)
     tables = [_describe_table(session, table_progress, times) for table_progress in progress.tables]
     warnings = find_risks(progress)
-    history = resource_names.name_control_table(pipeline)
     problems = list[str]()
-    rows = _read_part(lambda: session.history.read_history(history, MAX_BATCHES), problems)
+    rows = _read_part(lambda: session.history.read_history(session.history_table, MAX_BATCHES), problems)
     batches = [format_batch(row) for row in rows or ()]
     newest_batches = dict[str, BatchReport]()
     for batch in batches:  # the newest come first
@@ -80,7 +78,7 @@ def read_status(session: Session) -> PipelineStatus:
         "pipeline": pipeline.name,
         "description": pipeline.description,
         "group": pipeline.source.group,
-        "freshness": find_freshness(table["valid_through"] for table in tables),
+        "freshness": find_common_time(table["valid_through"] for table in tables),
         "lag": sum(t["lag"] for t in tables),
         "tables": tables,
         "partitions": _describe_partitions(progress, times),
@@ -89,13 +87,6 @@ def read_status(session: Session) -> PipelineStatus:
         **(dead_letters or UNKNOWN_DEAD_LETTERS),
         "warnings": [*warnings, *unknown_fields, *problems],
     }
-
-
-def find_freshness(valid_through: Iterable[Moment | None]) -> Moment | None:
-    """Return the time up to which every table is complete; None if one is unknown."""
-    times = list(valid_through)
-    known_times = [time for time in times if time is not None]
-    return min(known_times) if known_times and len(known_times) == len(times) else None
 
 
 def _read_part(read: Callable[[], Part], problems: list[str]) -> Part | None:
@@ -108,7 +99,7 @@ def _read_part(read: Callable[[], Part], problems: list[str]) -> Part | None:
 
 def _describe_backfills(progress: PipelineProgress) -> list[BackfillStatus]:
     rows: list[BackfillStatus] = []
-    existing = {table_progress.table.name for table_progress in progress.tables if table_progress.state}
+    existing = {table_progress.spec.name for table_progress in progress.tables if table_progress.state}
     for backfill in read_open_backfills(progress.session).values():
         slices = read_applied_slices(progress.session, backfill)
         rows.append(
@@ -125,7 +116,7 @@ def _describe_backfills(progress: PipelineProgress) -> list[BackfillStatus]:
 def _describe_table(session: Session, progress: TableProgress, times: Times) -> TableStatus:
     position = progress.position
     state = progress.state
-    name = progress.table.name
+    name = progress.spec.name
     problem = progress.problem
     staged_batches = tuple[StagedBatch, ...]()
     rows = None
@@ -138,7 +129,7 @@ def _describe_table(session: Session, progress: TableProgress, times: Times) -> 
     published_batch = position.batch if position else 0
     return {
         **describe_table_line(progress, times),
-        "mode": progress.table.mode,
+        "mode": progress.spec.mode,
         "exists": state is not None if progress.is_read else None,
         "position": position.offsets if position else None,
         "snapshot_id": str(state.snapshot_id) if state and state.snapshot_id else None,
@@ -155,7 +146,7 @@ def _describe_table(session: Session, progress: TableProgress, times: Times) -> 
 def describe_table_line(progress: TableProgress, times: Times) -> TableLine:
     ages = [measure_lag_seconds(progress.session, part, times) for part in progress.iterate_next()]
     return {
-        "table": progress.table.name,
+        "table": progress.spec.name,
         "batch": progress.position.batch if progress.position else None,
         "lag": progress.lag,
         "lag_seconds": find_oldest_age(ages),
@@ -253,7 +244,7 @@ def measure_lag_seconds(session: Session, part: PartitionProgress, times: Times)
 
 
 def _describe_dead_letters(session: Session) -> DeadLetterStatus:
-    dead_letters = session.dead_letters.read_dead_letters(resource_names.name_dead_letter_table(session.pipeline), 1)
+    dead_letters = session.dead_letters.read_dead_letters(session.letters_table, 1)
     column_names = ("table", "topic", "partition", "offset", "batch", "stage", "message")
     newest = [{name: getattr(letter, name) for name in column_names} for letter in dead_letters.newest]
     return {

@@ -2,18 +2,20 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from tidegate.jobs.maintain_job import MaintainJob
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.jobs.publish_job import PublishJob
 from tidegate.jobs.stage_job import StageJob
+from tidegate.model import resource_names
 from tidegate.model.offsets import Offsets
 from tidegate.ports.broker import Broker
 from tidegate.ports.destination import Destination
 from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.source import Errors
 from tidegate.spec.table import Table
 
 
@@ -76,6 +78,20 @@ class Session(Destination):
     open_heartbeat_broker: Callable[[], Broker] | None = None
     dialects: Mapping[str, Sql] = field(default_factory=dict)
     pause: Callable[[float], None] = time.sleep
+
+    @property
+    def letters_table(self) -> str:
+        return resource_names.name_dead_letter_table(self.pipeline)
+
+    @property
+    def history_table(self) -> str:
+        return resource_names.name_control_table(self.pipeline)
+
+    def tolerate(self, errors: Errors) -> "Session":
+        """Set bad records aside in every table as `errors` say."""
+        source = replace(self.pipeline.source, errors=errors)
+        tables = tuple(replace(table, errors=errors) for table in self.pipeline.tables)
+        return replace(self, pipeline=replace(self.pipeline, source=source, tables=tables))
 
     def get_sql(self, table: str) -> Sql:
         """The statements in the dialect of the table's catalog."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from tidegate.errors import GiveUp, PositionLost, RetryLater
 from tidegate.model.kafka_log import Log
@@ -24,6 +24,8 @@ from tidegate.table.queue import find_rowless_end
 from tidegate.table.start_offsets import resolve_batch_start, resolve_first_start
 from tidegate.table.template import expand_template
 
+Moment = TypeVar("Moment", int, str)
+
 
 def read_connector_heartbeat_ms(session: Session) -> int | None:
     """Read the newest heartbeat of each change-data connector; return the oldest of them, None while one has sent none.
@@ -35,7 +37,12 @@ def read_connector_heartbeat_ms(session: Session) -> int | None:
     newest: Offsets = (
         session.broker.read_newest_timestamps(session.broker.read_end_offsets(topics, isolation)) if topics else {}
     )
-    times = [max(newest[topic].values(), default=None) if topic in newest else None for topic in topics]
+    return find_common_time(max(newest[topic].values(), default=None) if topic in newest else None for topic in topics)
+
+
+def find_common_time(moments: Iterable[Moment | None]) -> Moment | None:
+    """Return the time up to which all are complete; None if one is unknown, or there is none."""
+    times = list(moments)
     known_times = [time for time in times if time is not None]
     return min(known_times) if known_times and len(known_times) == len(times) else None
 
@@ -137,12 +144,12 @@ def measure_progress(session: Session, tables: Sequence[ObservedTable]) -> Pipel
 def check_schemas(session: Session, tables: Sequence[ObservedTable]) -> tuple[ObservedTable, ...]:
     """Return the tables that rows are published into, refused if their schema is missing or wrong."""
     checked = []
-    for observed in (table for table in tables if not table.table.discovers_names):
+    for observed in (table for table in tables if not table.spec.discovers_names):
         table = observed
         try:
             if observed.error is None:
                 with suppress(RetryLater):  # a registry that is away must not hide the rest
-                    session.schemas.describe_table(observed.table)
+                    session.schemas.describe_table(observed.spec)
         except GiveUp as error:
             table = refuse_table(observed, error)
         checked.append(table)

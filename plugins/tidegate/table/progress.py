@@ -33,10 +33,6 @@ class ObservedTable(TableSession):
     is_read: bool = True  # False if the table could not be read, and only `error` is known
 
     @property
-    def table(self) -> Table:
-        return self.spec
-
-    @property
     def problem(self) -> str | None:
         return None if self.error is None else str(self.error)
 
@@ -119,14 +115,14 @@ def attach_log(
 
     What is staged is safe: the log must hold only what comes behind the queue.
     """
-    return tuple(_attach_table_log(table, filter_table_log(log, table.table), missing) for table in tables)
+    return tuple(_attach_table_log(table, filter_table_log(log, table.spec), missing) for table in tables)
 
 
 def _attach_table_log(observed: ObservedTable, log: Log, missing: Mapping[str, Unreadable]) -> TableWithLog:
     logged_table = TableWithLog(**observed.get_facts(), log=log)
     if logged_table.error is not None:
         return logged_table
-    if missing_topic := find_missing_topic(observed.table, missing):
+    if missing_topic := find_missing_topic(observed.spec, missing):
         return replace(logged_table, error=missing_topic)
     rewound = observed.state is not None and observed.state.is_rolled_back
     try:

@@ -48,10 +48,10 @@ def _find_long_queues(progress: PipelineProgress) -> list[str]:
         return []
     waiting = [(table, count_mergeable(table.queue)) for table in progress.tables]
     return [
-        f"{table.prefix}: waiting={count} of max_pending={table.table.max_pending} staged batches: staging stops when "
+        f"{table.prefix}: waiting={count} of max_pending={table.spec.max_pending} staged batches: staging stops when "
         "the queue is full; see why no merge takes it, or let merges come more often"
         for table, count in waiting
-        if count >= LONG_QUEUE_SHARE * table.table.max_pending
+        if count >= LONG_QUEUE_SHARE * table.spec.max_pending
     ]
 
 
@@ -68,7 +68,7 @@ def find_lost_rows(session: Session) -> list[str]:
 
 def find_undone_letters(session: Session) -> list[str]:
     name = session.pipeline.name
-    if session.tables.read_property(resource_names.name_dead_letter_table(session.pipeline), KIND_PROPERTY) is None:
+    if session.tables.read_property(session.letters_table, KIND_PROPERTY) is None:
         return []
     letters_by_table = [
         (t.name, list_undone_letters(session, t.name)) for t in session.pipeline.tables if not t.discovers_names

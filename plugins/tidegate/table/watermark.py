@@ -35,12 +35,12 @@ def compute_low_watermark(session: Session, tables: Sequence[ObservedTable]) -> 
         except (RetryLater, GiveUp) as failure:
             log.warning("pipeline=%s: the group stays where it is for a table: %s", session.pipeline.name, failure)
             failures.append(failure)
-            absent.append(observed.table)
+            absent.append(observed.spec)
             continue
         if mark is not None:
-            marks.append((observed.table, mark))
+            marks.append((observed.spec, mark))
         elif by_group:
-            absent.append(observed.table)
+            absent.append(observed.spec)
     if failures and len(failures) == len(tables):
         raise failures[0]
     held_offsets = _hold_absent_tables(session, _find_lowest_marks(marks), absent)

@@ -48,7 +48,7 @@ def read_committed_offsets(world: World) -> dict[int, int]:
 @pytest.mark.guard(
     "the group waits for a table that cannot be read",
     file="plugins/tidegate/table/watermark.py",
-    text=("            failures.append(failure)\n            absent.append(observed.table)\n"),
+    text=("            failures.append(failure)\n            absent.append(observed.spec)\n"),
     off="            failures.append(failure)\n",
     case="earliest",
 )
