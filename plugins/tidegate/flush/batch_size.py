@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tidegate.errors import ConfigurationError
-from tidegate.model import resource_names
 from tidegate.model.kafka_log import Log
 from tidegate.model.offsets import (
     Offsets,
@@ -122,7 +121,7 @@ def measure_throughput(session: Session) -> MeasuredThroughput:
     # one row more, of the batch before them: it shows whether the oldest batch was read whole
     limit = 1 + min(HISTORY_BATCHES * tables, max(HISTORY_MAX_ROWS, MIN_READ_BATCHES * tables))
     try:
-        rows = session.history.read_history(resource_names.name_control_table(session.pipeline), limit)
+        rows = session.history.read_history(session.history_table, limit)
     except Exception as error:  # history is a shortcut: without it a batch has the pipeline's own cap
         place = f"pipeline={session.pipeline.name}"
         log.warning("history cannot be read, so batches have the cap of the pipeline file: %s: %s", place, error)

@@ -79,7 +79,7 @@ def list_maintained_tables(session: Session) -> list[str]:
     destinations = [table.name for table in pipeline.tables]
     candidates = [resource_names.name_intermediate_table(pipeline, table) for table in pipeline.tables]
     candidates += [resource_names.name_memory_table(table) for table in pipeline.tables if table.remembers]
-    candidates += [resource_names.name_dead_letter_table(pipeline), resource_names.name_control_table(pipeline)]
+    candidates += [session.letters_table, session.history_table]
     tables = session.tables
     return [
         *(name for name in destinations if _finds_table(session, tables.has_files, name)),

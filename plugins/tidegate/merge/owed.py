@@ -55,7 +55,7 @@ def render_dead_letter_statements(table: TableSession, staged: StagedBatch) -> t
     - Letters of published batches stay, and are marked as replayed if this batch has read their records again.
     """
     session = table.session
-    name = resource_names.name_dead_letter_table(session.pipeline)
+    name = session.letters_table
     own = describe_dead_letters(session.pipeline)
     attempts = [part.attempt for part in staged.parts]
     others = session.dead_letters.count_letters_of_others(name, staged.table, attempts, staged.ranges)
@@ -175,7 +175,7 @@ def send_dead_letters(table: TableSession, up_to_batch: int) -> int:
     if topic is None:
         return 0
     letters = []
-    name = resource_names.name_dead_letter_table(session.pipeline)
+    name = session.letters_table
     for staged_batch in session.staging.list_staged(table.intermediate, table.name):
         if staged_batch.batch <= up_to_batch and staged_batch.counts.dead_lettered:
             letters += session.dead_letters.read_letters_of_attempt(name, table.name, staged_batch.attempt)
@@ -289,7 +289,7 @@ def record_history(session: Session, staged_batch: StagedBatch, published: Publi
             row["backfill"] = f"{published.backfill} {published.slice}/{published.slices}"
         else:
             row["valid_through_ms"] = published.valid_through_ms
-        session.history.append_history(resource_names.name_control_table(session.pipeline), row)
+        session.history.append_history(session.history_table, row)
     except Exception as error:  # history must not fail a flush or a slice whose rows are published
         place = f"pipeline={session.pipeline.name} batch={staged_batch.batch} table={published.table}"
         log.warning("no history: %s: the batch is published, its row of history is lost: %s", place, error)

@@ -11,7 +11,6 @@ from tidegate.model.backfill import Backfill, TableBackfill, find_missing_ranges
 from tidegate.model.kafka_log import Log
 from tidegate.model.offsets import Offsets, Ranges, format_names, format_partitions, get_offset
 from tidegate.model.position import Position
-from tidegate.model.resource_names import name_dead_letter_table
 from tidegate.ports.session import Session
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.table import Table, TableMode
@@ -244,7 +243,7 @@ def refuse_waiting_letters(table: TableSession, ranges: Ranges, position: Positi
     if needs_later_records(table.spec):
         return
     waiting = []
-    letters = name_dead_letter_table(table.pipeline)
+    letters = table.session.letters_table
     for letter in table.session.dead_letters.list_waiting_letters(letters, table.name):
         start, end = ranges.by_topic.get(letter.topic, {}).get(letter.partition, (0, 0))
         is_of_topic = letter.topic_id in (None, position.topic_ids.get(letter.topic))

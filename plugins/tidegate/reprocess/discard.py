@@ -9,7 +9,6 @@ from tidegate.errors import ConfigurationError, NothingToDo
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.merge.attempt import retry_commits
 from tidegate.merge.owed import LetterFilter
-from tidegate.model import resource_names
 from tidegate.model.ownership import describe_dead_letters
 from tidegate.model.table_state import WaitingLetter
 from tidegate.ports.session import Session
@@ -36,7 +35,7 @@ class ProposedDiscard:
 def propose_discards(session: Session, letter_filter: LetterFilter) -> list[ProposedDiscard]:
     """Return what `discard_dead_letters` would discard of each table. `NothingToDo` if no letter is chosen."""
     check_homes(session)
-    name = resource_names.name_dead_letter_table(session.pipeline)
+    name = session.letters_table
     discards = []
     for table in select_tables(session, letter_filter.table):
         waiting = session.dead_letters.list_waiting_letters(name, table.name)
@@ -74,7 +73,7 @@ def discard_dead_letters(session: Session, discards: list[ProposedDiscard], beca
     """
     if not because.strip():
         raise ConfigurationError("--because is empty: say why these dead letters will never be needed")
-    letters = resource_names.name_dead_letter_table(session.pipeline)
+    letters = session.letters_table
     session.tables.claim(letters, describe_dead_letters(session.pipeline))
     for discard in discards:
         reopen_letters(session, discard.table.name)

@@ -13,7 +13,6 @@ from tidegate.model import resource_names
 from tidegate.model.kafka_log import Log
 from tidegate.model.offsets import Offsets, format_offsets, get_offset, iterate_offsets
 from tidegate.model.position import Position
-from tidegate.model.resource_names import name_dead_letter_table
 from tidegate.ports.session import Session
 from tidegate.spec.table import Table
 from tidegate.table.coverage import answer_coverage
@@ -184,7 +183,7 @@ def _find_old_topics(session: Session, table: Table, before: Position, ids: dict
     changed_topics = [topic for topic in sorted(was) if now.get(topic, was[topic]) != was[topic]]
     if not changed_topics:
         return ()
-    letters = session.dead_letters.list_waiting_letters(name_dead_letter_table(session.pipeline), table.name)
+    letters = session.dead_letters.list_waiting_letters(session.letters_table, table.name)
     letters_by_topic = Counter(letter.topic for letter in letters if letter.topic_id != now.get(letter.topic))
     rows = session.tables.count_rows(table.name)
     return tuple(

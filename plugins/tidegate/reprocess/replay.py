@@ -50,14 +50,12 @@ def replay_dead_letters(
 
     `report` gets the result of each published part, also if a later one fails.
     """
-    source = replace(session.pipeline.source, errors=UNLIMITED_ERRORS)
-    tables = tuple(replace(table, errors=UNLIMITED_ERRORS) for table in session.pipeline.tables)
-    chosen_tables = [table for table in tables if letter_filter.table in (None, table.name)]
+    tolerant = session.tolerate(UNLIMITED_ERRORS)
+    chosen_tables = [table for table in tolerant.pipeline.tables if letter_filter.table in (None, table.name)]
     refuse_template(session.pipeline, "replay")
     refuse_history(session.pipeline, chosen_tables, "replay")
     refuse_truncates(session.pipeline, "replay")
     check_homes(session)
-    tolerant = replace(session, pipeline=replace(session.pipeline, source=source, tables=tables))
     results = (
         _replay_table(Replay(TableSession(tolerant, table), letter_filter, report=report)) for table in chosen_tables
     )

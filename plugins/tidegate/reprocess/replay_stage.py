@@ -79,7 +79,7 @@ class Replay:
 
     @property
     def letters(self) -> str:
-        return resource_names.name_dead_letter_table(self.session.pipeline)
+        return self.session.letters_table
 
     @property
     def intermediate(self) -> str:

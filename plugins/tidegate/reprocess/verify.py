@@ -120,7 +120,7 @@ class _Verify:
 
     @property
     def letters(self) -> str:
-        return resource_names.name_dead_letter_table(self.table.pipeline)
+        return self.table.session.letters_table
 
 
 def verify_table(session: Session, name: str, sample_per_million: int = WHOLE) -> Verification:
@@ -147,9 +147,7 @@ def verify_table(session: Session, name: str, sample_per_million: int = WHOLE) -
 def _open(session: Session, name: str, sample_per_million: int) -> _Verify:
     refuse_template(session.pipeline, "verify")
     # what is bad today is staged beside the rows, and compared with the dead letters
-    source = replace(session.pipeline.source, errors=SET_ALL_ASIDE)
-    tables = tuple(replace(table, errors=SET_ALL_ASIDE) for table in session.pipeline.tables)
-    table = open_table(replace(session, pipeline=replace(session.pipeline, source=source, tables=tables)), name)
+    table = open_table(session.tolerate(SET_ALL_ASIDE), name)
     _refuse_modes(table)
     table = table.refresh()
     position = require_position(table)

@@ -150,7 +150,7 @@ def find_undone_replays(session: Session, table: str) -> frozenset[str]:
 def list_undone_letters(session: Session, table: str) -> list[WaitingLetter]:
     """Return the dead letters of `table` that such an attempt has brought in."""
     attempts = find_undone_replays(session, table)
-    name = resource_names.name_dead_letter_table(session.pipeline)
+    name = session.letters_table
     letters = session.dead_letters.list_replayed_letters(name, table, attempts) if attempts else []
     # a replay that is about to publish looks undone; an attempt that has marked letters has been published before
     still_undone = find_undone_replays(session, table) if letters else frozenset()
@@ -162,7 +162,7 @@ def reopen_letters(session: Session, table: str) -> int:
     letters = list_undone_letters(session, table)
     if letters:
         attempts = sorted({letter.replayed_by for letter in letters if letter.replayed_by})
-        name = resource_names.name_dead_letter_table(session.pipeline)
+        name = session.letters_table
         session.tables.claim(name, describe_dead_letters(session.pipeline))
         statement = session.get_sql(name).render("reopen_dead_letters", table=name, target=table, attempts=attempts)
         session.engine.run(MergeJob(session.pipeline.name, 0, (statement,), table=name))

@@ -7,7 +7,6 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
-from tidegate.model import resource_names
 from tidegate.monitoring import details
 from tidegate.monitoring.details import format_dead_letter
 from tidegate.monitoring.health import (
@@ -202,7 +201,7 @@ class PipelinesView:
 
     def _read_dead_letters(self, name: str, page: int) -> Data:
         session = self._get_session(name)
-        table = resource_names.name_dead_letter_table(session.pipeline)
+        table = session.letters_table
         dead_letters = session.dead_letters.read_dead_letters(table, page * PAGE_SIZE)
         return {
             "pipeline": name,

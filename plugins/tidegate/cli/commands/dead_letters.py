@@ -40,7 +40,7 @@ def run_dead_letters(words: argparse.Namespace) -> int:
     check_homes(session)
     for warning in find_undone_letters(session):
         log.warning(warning)
-    name = resource_names.name_dead_letter_table(session.pipeline)
+    name = session.letters_table
     is_whole = letter_filter.is_given or words.export is not None
     dead_letters = session.dead_letters.read_dead_letters(name, ALL_ROWS if is_whole else words.limit)
     letters = [format_dead_letter(letter) for letter in dead_letters.newest if letter_filter.matches_letter(letter)]
