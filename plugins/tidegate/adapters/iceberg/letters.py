@@ -18,7 +18,6 @@ from pyiceberg.expressions import (
     Or,
 )
 from pyiceberg.expressions.literals import literal
-from pyiceberg.table import Table
 
 from tidegate.adapters.iceberg.catalog import IcebergPort
 from tidegate.adapters.iceberg.errors import translate_iceberg_errors
@@ -37,87 +36,72 @@ class IcebergDeadLetters(IcebergPort, DeadLetterStore):
 
     @translate_iceberg_errors
     def read_dead_letters(self, name: str, limit: int) -> DeadLetters:
-        return self._read(name, lambda letters: read_newest_letters(letters, limit), DeadLetters())
+        table = self.catalogs.table(name)
+        if table is None:
+            return DeadLetters()
+        # letters stay for years: only files in which some wait, or were discarded, are opened; keys and values are read
+        # of the newest `limit` alone
+        waiting_letters = table.scan(row_filter=WAITING, selected_fields=("written_at",)).to_arrow()
+        newest: tuple[DeadLetter, ...] = ()
+        if limit and waiting_letters.num_rows:
+            times: list[datetime] = sorted(waiting_letters["written_at"].to_pylist(), reverse=True)
+            since = times[min(limit, len(times)) - 1]
+            row_filter = And(WAITING, GreaterThanOrEqual(term="written_at", value=since.isoformat()))
+            order = [("written_at", "descending"), *((name, "descending") for name in LETTER_ADDRESS)]
+            newest = tuple(_build_letters(table.scan(row_filter=row_filter).to_arrow().sort_by(order).slice(0, limit)))
+        handled_count = table.scan(selected_fields=("stage",)).count() - waiting_letters.num_rows
+        is_discarded = EqualTo(term="stage", value=DISCARDED_STAGE)
+        discarded = table.scan(row_filter=is_discarded, selected_fields=("stage",)).count()
+        return DeadLetters(waiting_letters.num_rows, handled_count - discarded, newest, discarded)
 
     @translate_iceberg_errors
     def list_waiting_letters(self, name: str, table: str) -> list[WaitingLetter]:
-        return self._read(name, lambda letters: list_waiting(letters, table), [])
+        return self._list_places(name, And(_filter_destination(table), WAITING))
 
     @translate_iceberg_errors
     def list_replayed_letters(self, name: str, table: str, attempts: Collection[str]) -> list[WaitingLetter]:
-        return self._read(name, lambda letters: list_replayed(letters, table, attempts), [])
+        read = In(term="replayed_by", literals=set(map(literal, attempts)))
+        return self._list_places(name, And(_filter_destination(table), read))
+
+    def _list_places(self, name: str, row_filter: BooleanExpression) -> list[WaitingLetter]:
+        letters = self.catalogs.table(name)
+        if letters is None:
+            return []
+        rows = letters.scan(row_filter=row_filter, selected_fields=WaitingLetter._fields).to_arrow().to_pylist()
+        return [WaitingLetter(**row) for row in rows]
 
     @translate_iceberg_errors
     def read_letters_of_attempt(self, name: str, table: str, attempt: str) -> list[DeadLetter]:
-        return self._read(name, lambda letters: read_of_attempt(letters, table, attempt), [])
+        letters = self.catalogs.table(name)
+        if letters is None:
+            return []
+        row_filter = And(_filter_destination(table), EqualTo(term="attempt", value=attempt))
+        order = [(name, "ascending") for name in LETTER_ADDRESS]
+        return _build_letters(letters.scan(row_filter=row_filter).to_arrow().sort_by(order))
 
     @translate_iceberg_errors
     def count_letters_of_others(
         self, name: str, table: str, attempts: Sequence[str], ranges: Ranges
     ) -> Mapping[tuple[str, int], int]:
-        return self._read(name, lambda letters: count_others(letters, table, attempts, ranges), Counter())
-
-
-def read_newest_letters(table: Table, limit: int) -> DeadLetters:
-    """Counts, and the newest `limit` that wait; keys and values are read for these alone."""
-    # letters stay for years: only files in which some wait, or were discarded, are opened
-    waiting_letters = table.scan(row_filter=WAITING, selected_fields=("written_at",)).to_arrow()
-    newest: tuple[DeadLetter, ...] = ()
-    if limit and waiting_letters.num_rows:
-        times: list[datetime] = sorted(waiting_letters["written_at"].to_pylist(), reverse=True)
-        since = times[min(limit, len(times)) - 1]
-        row_filter = And(WAITING, GreaterThanOrEqual(term="written_at", value=since.isoformat()))
-        order = [("written_at", "descending"), *((name, "descending") for name in LETTER_ADDRESS)]
-        newest = tuple(_build_letters(table.scan(row_filter=row_filter).to_arrow().sort_by(order).slice(0, limit)))
-    handled_count = table.scan(selected_fields=("stage",)).count() - waiting_letters.num_rows
-    is_discarded = EqualTo(term="stage", value=DISCARDED_STAGE)
-    discarded = table.scan(row_filter=is_discarded, selected_fields=("stage",)).count()
-    return DeadLetters(waiting_letters.num_rows, handled_count - discarded, newest, discarded)
-
-
-def list_waiting(table: Table, destination: str) -> list[WaitingLetter]:
-    """Places of a destination's letters that were not replayed."""
-    return _list_places(table, And(_filter_destination(destination), WAITING))
-
-
-def list_replayed(table: Table, destination: str, attempts: Collection[str]) -> list[WaitingLetter]:
-    """Places of a destination's letters that these attempts have read."""
-    read = In(term="replayed_by", literals=set(map(literal, attempts)))
-    return _list_places(table, And(_filter_destination(destination), read))
-
-
-def _list_places(table: Table, row_filter: BooleanExpression) -> list[WaitingLetter]:
-    rows = table.scan(row_filter=row_filter, selected_fields=WaitingLetter._fields).to_arrow().to_pylist()
-    return [WaitingLetter(**row) for row in rows]
-
-
-def read_of_attempt(table: Table, destination: str, attempt: str) -> list[DeadLetter]:
-    """In the order of their places."""
-    row_filter = And(_filter_destination(destination), EqualTo(term="attempt", value=attempt))
-    rows = table.scan(row_filter=row_filter).to_arrow().sort_by([(name, "ascending") for name in LETTER_ADDRESS])
-    return _build_letters(rows)
+        letters = self.catalogs.table(name)
+        parts = [part for part in ranges if part[3] > part[2]]
+        if letters is None or not parts:
+            return Counter()
+        # asked before every merge: opens only files that may hold such offsets
+        row_filter = And(
+            _filter_destination(table),
+            NotIn(term="attempt", literals=set(map(literal, attempts))),
+            _filter_ranges(parts),
+        )
+        rows = letters.scan(row_filter=row_filter, selected_fields=LETTER_ADDRESS).to_arrow().to_pylist()
+        spans = {(topic, number): (start, end) for topic, number, start, end in parts}
+        places = (((row["topic"], row["partition"]), row["offset"]) for row in rows)
+        return Counter(p for p, offset in places if p in spans and spans[p][0] <= offset < spans[p][1])
 
 
 def _build_letters(rows: pa.Table) -> list[DeadLetter]:
     # a record may have a time that Python does not have
     return [DeadLetter.from_row(row) for row in clamp_times(rows, "timestamp").to_pylist()]
-
-
-def count_others(table: Table, destination: str, attempts: Sequence[str], ranges: Ranges) -> Counter[tuple[str, int]]:
-    """Letters of a destination in these ranges that other attempts left, by topic and partition."""
-    parts = [part for part in ranges if part[3] > part[2]]
-    if not parts:
-        return Counter()
-    # asked before every merge: opens only files that may hold such offsets
-    row_filter = And(
-        _filter_destination(destination),
-        NotIn(term="attempt", literals=set(map(literal, attempts))),
-        _filter_ranges(parts),
-    )
-    rows = table.scan(row_filter=row_filter, selected_fields=LETTER_ADDRESS).to_arrow().to_pylist()
-    spans = {(topic, number): (start, end) for topic, number, start, end in parts}
-    places = (((row["topic"], row["partition"]), row["offset"]) for row in rows)
-    return Counter(place for place, offset in places if place in spans and spans[place][0] <= offset < spans[place][1])
 
 
 def _filter_destination(destination: str) -> BooleanExpression:
