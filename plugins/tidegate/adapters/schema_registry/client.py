@@ -1,6 +1,7 @@
 """Schemas of a record's key and value from a schema registry: all versions of a subject, before the first record."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -14,7 +15,7 @@ from tidegate.redaction import mask_addresses
 UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, RecursionError)  # what odd answers make of code
 TIMEOUT_SECONDS = 20  # seconds; the client would wait for ever
 MAX_RETRIES = 2
-NOT_FOUND_STATUS_CODES = (404,)
+NOT_FOUND_STATUS_CODE = 404
 ACCESS_STATUS_CODES = (401, 403)
 ACCESS_ADVICE = "check the connection's login, and give its user the right to read that docs/security.md lists"
 
@@ -43,13 +44,14 @@ class Registry:
 
     def _read_versions(self, subject: str) -> tuple[Version, ...]:
         require_registry(self._name, self._settings)
-        import httpx
         from confluent_kafka.schema_registry.error import SchemaRegistryError
 
         try:
-            client = self._open_client()
-            other_client = self._open_client()
-            with client, other_client:
+            with (
+                _translate_faults(self._name, f"subject={subject}"),
+                self._open_client() as client,
+                self._open_client() as other_client,
+            ):
                 alive = set(client.get_versions(subject))
                 # the newest last; soft-deleted ones too, because their records are still there
                 numbers = sorted(client.get_versions(subject, deleted=True), key=lambda n: (n in alive, n))
@@ -58,22 +60,17 @@ class Registry:
             raise explain_status(
                 self._name, subject, status=fault.http_status_code, message=fault.error_message
             ) from fault
-        except (httpx.HTTPError, OSError) as fault:
-            raise explain_silence(self._name, f"subject={subject}", fault) from fault
-        except UNREADABLE as fault:
-            raise explain_odd_answer(self._name, f"subject={subject}", fault) from fault
         if not alive:
-            raise explain_status(self._name, subject, status=NOT_FOUND_STATUS_CODES[0], message="it has no version")
+            raise explain_status(self._name, subject, status=NOT_FOUND_STATUS_CODE, message="it has no version")
         return versions
 
     def read_text(self, number: int) -> tuple[str, str]:
         """Kind and text of the schema with this id, of any subject; `GiveUp` where there is none."""
         require_registry(self._name, self._settings)
-        import httpx
         from confluent_kafka.schema_registry.error import SchemaRegistryError
 
         try:
-            with self._open_client() as client:
+            with _translate_faults(self._name, f"id={number}"), self._open_client() as client:
                 schema = client.get_schema(number)
                 _require_text(schema)
         except SchemaRegistryError as fault:
@@ -82,10 +79,6 @@ class Registry:
             else:
                 reason = f"{fault.error_message}; is it the right registry?"
             raise GiveUp(f"registry={self._name} id={number}: {reason}") from fault
-        except (httpx.HTTPError, OSError) as fault:
-            raise explain_silence(self._name, f"id={number}", fault) from fault
-        except UNREADABLE as fault:
-            raise explain_odd_answer(self._name, f"id={number}", fault) from fault
         return schema.schema_type or "AVRO", str(schema.schema_str)
 
     def _open_client(self) -> Any:
@@ -139,25 +132,29 @@ def require_registry(name: str, settings: Mapping[str, Any]) -> None:
     require_server(Server.from_uris("schema registry", f"registry={name}", str(settings.get("url", ""))))
 
 
-def explain_silence(name: str, place: str, fault: Exception) -> RetryLater:
-    return RetryLater(
-        f"registry={name} cannot be asked for {place}: {format_one_line(fault)}; see that the registry runs and its "
-        "address is right"
-    )
+@contextmanager
+def _translate_faults(name: str, place: str) -> Iterator[None]:
+    import httpx
 
-
-def explain_odd_answer(name: str, place: str, fault: Exception) -> ConfigurationError:
-    """For an answer with status 200 that no registry sends: a proxy's page, or a schema without its text."""
-    return ConfigurationError(
-        f"registry={name} {place}: this is no answer of a schema registry: "
-        f"{type(fault).__name__}: {format_one_line(fault)}; check the registry's address, and what stands before it"
-    )
+    try:
+        yield
+    except (httpx.HTTPError, OSError) as fault:
+        raise RetryLater(
+            f"registry={name} cannot be asked for {place}: {format_one_line(fault)}; see that the registry runs and "
+            "its address is right"
+        ) from fault
+    # an answer with status 200 that no registry sends: a proxy's page, or a schema without its text
+    except UNREADABLE as fault:
+        raise ConfigurationError(
+            f"registry={name} {place}: this is no answer of a schema registry: "
+            f"{type(fault).__name__}: {format_one_line(fault)}; check the registry's address, and what stands before it"
+        ) from fault
 
 
 def explain_status(name: str, subject: str, *, status: int, message: str) -> Exception:
     """Whether a registry's refusal lasts, or a later try may succeed."""
     place = f"registry={name} subject={subject}"
-    if status in NOT_FOUND_STATUS_CODES:
+    if status == NOT_FOUND_STATUS_CODE:
         return GiveUp(f"{place}: {message}; register a schema, or correct the subject")
     if status in ACCESS_STATUS_CODES:
         return GiveUp(
@@ -219,15 +216,13 @@ class ApicurioRegistry:
         require_registry(self._name, self._settings)
         group, _, artifact = subject.rpartition("/")
         place = f"groups/{quote(group or 'default', safe='')}/artifacts/{quote(artifact, safe='')}/versions"
-        try:
+        with _translate_faults(self._name, f"subject={subject}"):
             versions = self._list_versions(place, subject)
             if not versions:
-                raise explain_status(self._name, subject, status=404, message="it has no version")
+                raise explain_status(self._name, subject, status=NOT_FOUND_STATUS_CODE, message="it has no version")
             # the newest last; disabled ones before the others
             ordered_versions = sorted(versions, key=lambda v: (v.get("state") != "DISABLED", int(v["globalId"])))
             return tuple(self._read_version(version, subject) for version in ordered_versions)
-        except UNREADABLE as fault:
-            raise explain_odd_answer(self._name, f"subject={subject}", fault) from fault
 
     def _list_versions(self, place: str, subject: str) -> list[dict[str, Any]]:
         versions: list[dict[str, Any]] = []
@@ -275,16 +270,13 @@ class ApicurioRegistry:
         user, _, password = str(self._settings.get("basic.auth.user.info", "")).partition(":")
         token = self._settings.get("bearer.auth.token")
         verify = self._settings.get("ssl.ca.location") or True
-        try:
-            with httpx.Client(
-                transport=httpx.HTTPTransport(retries=MAX_RETRIES, verify=verify),
-                auth=(user, password) if user else None,
-                headers={"Authorization": f"Bearer {token}"} if token else {},
-                timeout=TIMEOUT_SECONDS,
-            ) as client:
-                answer = client.get(f"{self._url}/{place}")
-        except (httpx.HTTPError, OSError) as fault:
-            raise explain_silence(self._name, f"subject={subject}", fault) from fault
+        with httpx.Client(
+            transport=httpx.HTTPTransport(retries=MAX_RETRIES, verify=verify),
+            auth=(user, password) if user else None,
+            headers={"Authorization": f"Bearer {token}"} if token else {},
+            timeout=TIMEOUT_SECONDS,
+        ) as client:
+            answer = client.get(f"{self._url}/{place}")
         if answer.status_code != 200:
             raise explain_status(self._name, subject, status=answer.status_code, message=answer.text[:200])
         return answer
