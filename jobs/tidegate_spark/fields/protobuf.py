@@ -46,6 +46,15 @@ def read_zigzag(value: bytes, at: int) -> tuple[int, int]:
     return (number >> 1) ^ -(number & 1), end
 
 
+def encode_zigzag(number: int) -> bytes:
+    remaining_bits = number << 1
+    encoded_bytes = bytearray()
+    while remaining_bits > 0x7F:
+        encoded_bytes.append(remaining_bits & 0x7F | 0x80)
+        remaining_bits >>= 7
+    return bytes([*encoded_bytes, remaining_bits])
+
+
 @dataclass(frozen=True)
 class MisreadField:
     """Where a field stands in a message, and what the decoder did not read as it is written."""

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from tidegate.jobs.stage_job import StageTable
 from tidegate.sql.spark import quote, render_literal
 
+from tidegate_spark.fields.protobuf import encode_zigzag
 from tidegate_spark.formats.decoded import DELETE, DecodedValue
 
 KEPT_COLUMN = "kept"
@@ -115,7 +116,7 @@ def list_placeholder_bytes(placeholder: str, lists: bool, encoded: bool = False)
     return (
         *text,
         ",".join(map(str, utf8)).encode(),
-        b"".join(map(_encode_zigzag, utf8)),
+        b"".join(map(encode_zigzag, utf8)),
         hash_placeholder(placeholder).encode(),
     )
 
@@ -123,11 +124,6 @@ def list_placeholder_bytes(placeholder: str, lists: bool, encoded: bool = False)
 def hash_placeholder(placeholder: str) -> str:
     digest = hashlib.md5(placeholder.encode(), usedforsecurity=False).digest()
     return str(UUID(bytes=digest, version=3))
-
-
-def _encode_zigzag(number: int) -> bytes:
-    twice = 2 * number
-    return bytes([twice]) if twice < 0x80 else bytes([twice & 0x7F | 0x80, twice >> 7])
 
 
 def add_old_key_deletes(fated: DataFrame, decoded_value: DecodedValue, table: StageTable) -> DataFrame:

@@ -13,6 +13,7 @@ from pyspark.sql import types as T
 from tidegate.errors import ConfigurationError
 from tidegate.sql.spark import quote
 
+from tidegate_spark.fields.protobuf import encode_zigzag
 from tidegate_spark.publish.encoders import protobuf_messages, protobuf_rows
 from tidegate_spark.publish.encoders.protobuf_messages import FileMessages, describe_messages
 from tidegate_spark.publish.encoders.record_part import (
@@ -79,7 +80,7 @@ def _register_message(spark: SparkSession, part: RecordPart, description: _Messa
     number = registered if number is None else number
     assert number is not None
     index = description.index
-    return b"\x00" + number.to_bytes(4, "big") + (b"\x00" if index == 0 else b"\x02" + _encode_zigzag(index))
+    return b"\x00" + number.to_bytes(4, "big") + (b"\x00" if index == 0 else b"\x02" + encode_zigzag(index))
 
 
 def _describe_message(spark: SparkSession, part: RecordPart) -> _Message:
@@ -124,15 +125,6 @@ def _list_problems(at: str, kind: T.DataType, path: str, depth: int) -> list[Pro
         reason = f"has a time outside of the years 1 to 9999 in {path}, {way_out}"
         return [Problem(f"NOT {at} BETWEEN {FIRST_TIME} AND {LAST_TIME}", reason)]
     return []
-
-
-def _encode_zigzag(number: int) -> bytes:
-    remaining_bits = number << 1
-    encoded_bytes = bytearray()
-    while remaining_bits > 0x7F:
-        encoded_bytes.append(remaining_bits & 0x7F | 0x80)
-        remaining_bits >>= 7
-    return bytes([*encoded_bytes, remaining_bits])
 
 
 def _describe_fields(fields: TypedFields, path: str) -> list[dict[str, Any]]:
