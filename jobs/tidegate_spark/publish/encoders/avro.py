@@ -143,7 +143,8 @@ class _SchemaFit:
     ) -> list[Problem]:
         nodes = {field["name"].lower(): field["type"] for field in record["fields"]}
         known = {field.name.lower() for field in kind}
-        unfilled = next((f["name"] for f in record["fields"] if self._needs(f, known)), None)
+        unknown = (f for f in record["fields"] if f["name"].lower() not in known)
+        unfilled = next((f["name"] for f in unknown if not self._is_nullable(f["type"])), None)
         if unfilled is not None:
             raise ConfigurationError(
                 f"{self._part_name}: no column fills its field {path}{unfilled}, which may not be null; make it a "
@@ -157,9 +158,6 @@ class _SchemaFit:
                 )
             problems += self._list_problems(field.dataType, nodes[field.name.lower()], places[field.name])
         return problems
-
-    def _needs(self, field: Any, known: set[str]) -> bool:
-        return field["name"].lower() not in known and not self._is_nullable(field["type"])
 
     def _is_nullable(self, node: Any) -> bool:
         node = resolve_name(node, self._names)

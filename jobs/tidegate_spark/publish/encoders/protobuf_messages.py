@@ -239,8 +239,8 @@ def _to_camel_case(name: str) -> str:
 
 
 def _to_json_name(name: str) -> str:
-    head, *tail = name.split("_")
-    return head + "".join(part[:1].upper() + part[1:] for part in tail)
+    head, _, tail = name.partition("_")
+    return head + _to_camel_case(tail)
 
 
 def _can_hold(descriptor: Any, field: dict[str, Any]) -> bool:
