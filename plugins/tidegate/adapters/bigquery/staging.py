@@ -8,11 +8,11 @@ only once that file is there, and only for the table that its rows were loaded i
 import json
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tidegate.adapters.bigquery.catalog import (
     CALL_TIMEOUT_SECONDS,
@@ -36,6 +36,7 @@ from tidegate.model.table_state import SignedAttempt, Staging
 from tidegate.ports.destination import StagingStore
 from tidegate.ports.session import Sql
 
+Answer = TypeVar("Answer")
 # labels of the intermediate table, beside its shape
 HIGHEST_BATCH_LABEL = "tidegate_highest_batch"
 LANDED_FILE = "landed.json"
@@ -64,7 +65,7 @@ class BigQueryStaging(BigQueryPort, StagingStore):
     def sign_attempt(self, intermediate: str, signed: SignedAttempt) -> None:
         warehouse = self._get_warehouse(intermediate)
         place = get_folder(intermediate, signed.batch, signed.attempt)
-        outcome = _read_counts(warehouse, place)
+        outcome = _read_answer(warehouse, place, StageOutcome.from_json)
         if outcome is not None and not outcome.bad:
             note = {"request": signed.request, "ranges": signed.ranges.to_dict()}
             warehouse.folder.write(f"{place}/{REQUEST_FILE}", json.dumps(note).encode())
@@ -93,19 +94,18 @@ class BigQueryStaging(BigQueryPort, StagingStore):
 
     @translate_bigquery_errors
     def read_job_outcome(self, intermediate: str, batch: int, attempt: str) -> StageOutcome | None:
-        return _read_counts(self._get_warehouse(intermediate), get_folder(intermediate, batch, attempt))
+        warehouse = self._get_warehouse(intermediate)
+        return _read_answer(warehouse, get_folder(intermediate, batch, attempt), StageOutcome.from_json)
 
     @translate_bigquery_errors
     def read_discovered_names(self, intermediate: str, batch: int, attempt: str) -> DiscoveredNames | None:
-        place = get_folder(intermediate, batch, attempt)
-        text = _read_last_line(self._get_warehouse(intermediate), place)
-        return None if text is None else DiscoveredNames.from_json(text, f"folder={place}")
+        warehouse = self._get_warehouse(intermediate)
+        return _read_answer(warehouse, get_folder(intermediate, batch, attempt), DiscoveredNames.from_json)
 
     @translate_bigquery_errors
     def read_explanation(self, intermediate: str, batch: int, attempt: str) -> RecordExplanation | None:
-        place = get_folder(intermediate, batch, attempt)
-        text = _read_last_line(self._get_warehouse(intermediate), place)
-        return None if text is None else RecordExplanation.from_json(text, f"folder={place}")
+        warehouse = self._get_warehouse(intermediate)
+        return _read_answer(warehouse, get_folder(intermediate, batch, attempt), RecordExplanation.from_json)
 
     @translate_bigquery_errors
     def list_staged(self, intermediate: str, table: str) -> list[StagedBatch]:
@@ -192,7 +192,7 @@ def _load_attempt(warehouse: Warehouse, sql: Sql, intermediate: str, summary: di
     batch = int(summary["tidegate.batch"])
     attempt = summary["tidegate.attempt"]
     place = get_folder(intermediate, batch, attempt)
-    outcome = _read_counts(warehouse, place)
+    outcome = _read_answer(warehouse, place, StageOutcome.from_json)
     if outcome is None:
         return
     table = warehouse.find_table(intermediate)
@@ -265,17 +265,13 @@ def _load_and_check(
     return rows
 
 
-def _read_counts(warehouse: Warehouse, place: str) -> StageOutcome | None:
-    text = _read_last_line(warehouse, place)
-    return None if text is None else StageOutcome.from_json(text, f"folder={place}")
-
-
-def _read_last_line(warehouse: Warehouse, place: str) -> str | None:
+def _read_answer(warehouse: Warehouse, place: str, parse: Callable[[str, str], Answer]) -> Answer | None:
+    """What the attempt's job has left last; None while it has not ended."""
     for path in warehouse.folder.list_paths(f"{place}/counts"):
         if path.rsplit("/", 1)[1].startswith("part-"):
             text = (warehouse.folder.read(path) or b"").strip()
             if text:
-                return text.decode()
+                return parse(text.decode(), f"folder={place}")
     return None
 
 
