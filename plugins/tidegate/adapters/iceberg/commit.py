@@ -27,9 +27,9 @@ from sqlalchemy.exc import OperationalError
 from tidegate.adapters.iceberg.catalog import MAIN, IcebergPort, format_name
 from tidegate.adapters.iceberg.errors import translate_iceberg_errors
 from tidegate.adapters.iceberg.files import remove_file, remove_old_metadata
+from tidegate.adapters.iceberg.lineage import read_summary
 from tidegate.adapters.iceberg.position import (
     compare_with_tag,
-    find_attempt_snapshots,
     find_values_rolled_back,
     list_attempt_branches,
     list_gone_backfill_branches,
@@ -155,7 +155,9 @@ class IcebergCommits(IcebergPort, BranchCommits):
 
     @translate_iceberg_errors
     def find_snapshots(self, table: str, attempt: str) -> list[int]:
-        return find_attempt_snapshots(self._load_table(table), attempt)
+        # one staged for an audit is on no branch
+        snapshots = self._load_table(table).metadata.snapshots
+        return [s.snapshot_id for s in snapshots if read_summary(s).get("tidegate.attempt") == attempt]
 
     @translate_iceberg_errors
     def list_rolled_back(self, table: str, name: str) -> frozenset[str]:

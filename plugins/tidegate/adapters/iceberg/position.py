@@ -203,11 +203,6 @@ def _list_branches(table: Table) -> list[str]:
     return [name for name, ref in table.metadata.refs.items() if ref.snapshot_ref_type == SnapshotRefType.BRANCH]
 
 
-def find_attempt_snapshots(table: Table, attempt: str) -> list[int]:
-    """Snapshots with this attempt in their summary; one staged for an audit is on no branch."""
-    return [s.snapshot_id for s in table.metadata.snapshots if read_summary(s).get("tidegate.attempt") == attempt]
-
-
 def find_values_rolled_back(table: Table, branch: str, name: str) -> frozenset[str]:
     """Values of `name` in summaries of snapshots that `branch` does not descend from."""
     values = {s.snapshot_id: value for s in table.metadata.snapshots if (value := read_summary(s).get(name))}

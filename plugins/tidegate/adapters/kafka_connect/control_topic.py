@@ -58,6 +58,8 @@ class SinkBroker(KafkaBroker):
 
 def decode_announcement(topic: str, partition: int, offset: int, data: bytes) -> AnnouncedFiles | None:
     """The files that an event announces; None for any other event. `GiveUp` for what no Iceberg sink wrote."""
+    from pyiceberg.avro.decoder import new_decoder
+
     place = f"topic={topic} partition={partition} offset={offset}"
     if OLD_EVENTS in data:
         raise GiveUp(
@@ -68,7 +70,9 @@ def decode_announcement(topic: str, partition: int, offset: int, data: bytes) ->
         if not data.startswith(MAGIC):
             raise ValueError("it does not begin as an event of an Iceberg sink")
         (length,) = struct.unpack(">H", data[2:4])
-        event = _decode_record(data[4 : 4 + length].decode(), data[4 + length :])
+        # the schema is Iceberg's own, with the ids of its fields
+        reader, shape = _build_reader(data[4 : 4 + length].decode())
+        event = _name_fields(reader.read(new_decoder(data[4 + length :])), shape)
         if event["type"] != DATA_WRITTEN:
             return None
         payload = event["payload"]
@@ -102,15 +106,6 @@ def _expand_names(schema: Any, known: dict[str, Any]) -> Any:
         for name in (schema["name"], f"{schema.get('namespace', '')}.{schema['name']}"):
             known[name] = expanded
     return expanded
-
-
-def _decode_record(schema: str, data: bytes) -> dict[str, Any]:
-    from pyiceberg.avro.decoder import new_decoder
-
-    # the schema is Iceberg's own, with the ids of its fields
-    reader, shape = _build_reader(schema)
-    record_fields: dict[str, Any] = _name_fields(reader.read(new_decoder(data)), shape)
-    return record_fields
 
 
 def _name_fields(value: Any, shape: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 from tidegate.adapters.server_probe import Server, require_server
 from tidegate.adapters.spark.connect import LOGIN_ADVICE, find_status, format_spark_error
 from tidegate.adapters.spark.entry_points import import_spark_side
-from tidegate.adapters.spark.submit import SPARK_EXTENSIONS, build_environment, find_spark_submit
+from tidegate.adapters.spark.submit import SPARK_EXTENSIONS, build_environment, find_spark_submit, require_master
 from tidegate.diagnosis.finding import Finding, make_error, make_ok, make_warning
 from tidegate.errors import ConfigurationError, RetryLater
 
@@ -50,8 +50,7 @@ def check_spark_catalog(remote: str, place: str, conf: Mapping[str, str], catalo
 
 def check_submit(master: str) -> Iterator[Finding]:
     """By its version, which starts Java."""
-    if master.startswith("spark://"):
-        require_server(Server.from_list("Spark", "master", master.removeprefix("spark://")))
+    require_master(master)
     command = [str(find_spark_submit()), "--version"]
     completed = subprocess.run(command, env=build_environment(), capture_output=True, text=True, check=False)
     if completed.returncode:

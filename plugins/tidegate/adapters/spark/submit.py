@@ -56,8 +56,7 @@ class SubmitEngine:
         if self._target.refusal:
             raise ConfigurationError(self._target.refusal)
         master = self._target.master
-        if master.startswith("spark://"):  # spark-submit would knock for a minute
-            require_server(Server.from_list("Spark", "master", master.removeprefix("spark://")))
+        require_master(master)
         require_free_catalogs(self._conf)
         with pack_files({**self._conf, **build_job_conf(job)}, self._target.keytab) as files:
             command = [str(find_spark_submit()), "--master", master, *self._target.options]
@@ -77,6 +76,12 @@ class SubmitEngine:
                 place = f"pipeline={job.pipeline} batch={job.batch}: {get_verb(job)}"
                 advice = describe_memory_failure((get_verb(job),), reason)
                 raise files.read_failure(place, get_verb(job)) or RetryLater(f"{place} failed: {reason}{advice}")
+
+
+def require_master(master: str) -> None:
+    """`RetryLater` where a standalone cluster's master takes no connection: spark-submit would knock for a minute."""
+    if master.startswith("spark://"):
+        require_server(Server.from_list("Spark", "master", master.removeprefix("spark://")))
 
 
 def get_application(job: Job) -> str:
