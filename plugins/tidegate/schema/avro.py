@@ -237,19 +237,24 @@ def qualify_names(schema: Any) -> Any:
 def _qualify(node: Any, space: str, known_types: set[tuple[str, str]]) -> Any:
     if isinstance(node, str):
         return f"{space}.{node}" if (space, node) in known_types and space else node
-    if isinstance(node, list):
-        return [_qualify(branch, space, known_types) for branch in node]
-    if not isinstance(node, dict):
-        return node
-    if node.get("type") in NAMED_TYPES:
+    if is_named(node):
         space, short = _split_name(node, space)
         known_types.add((space, short))
         node = {**node, "name": short, "namespace": space}
     return change_inner_types(node, lambda inner: _qualify(inner, space, known_types))
 
 
-def change_inner_types(node: dict[str, Any], change: Callable[[Any], Any]) -> dict[str, Any]:
-    """Return the schema with `change` of each type that it is made of: of items, values and fields."""
+def is_named(node: Any) -> bool:
+    """Whether the node defines a type, which others can call by its name."""
+    return isinstance(node, dict) and node.get("type") in NAMED_TYPES
+
+
+def change_inner_types(node: Any, change: Callable[[Any], Any]) -> Any:
+    """Return the schema with `change` of each type that it is made of: of branches, items, values and fields."""
+    if isinstance(node, list):
+        return [change(branch) for branch in node]
+    if not isinstance(node, dict):
+        return node
     changed_node = {k: change(v) if k in ("type", "items", "values") else v for k, v in node.items()}
     if "fields" in node:
         changed_node["fields"] = [{**field, "type": change(field["type"])} for field in node["fields"]]
@@ -268,10 +273,6 @@ def inline_references(node: Any, named_types: Names, defined: set[str] | None = 
     if isinstance(node, str) and node in named_types and node not in defined:
         defined.add(node)
         return inline_references(named_types[node], named_types, defined)
-    if isinstance(node, list):
-        return [inline_references(branch, named_types, defined) for branch in node]
-    if not isinstance(node, dict):
-        return node
-    if node.get("type") in NAMED_TYPES:
+    if is_named(node):
         defined.add(get_full_name(node))
     return change_inner_types(node, lambda inner: inline_references(inner, named_types, defined))

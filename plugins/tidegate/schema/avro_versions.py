@@ -15,6 +15,7 @@ from tidegate.schema.avro import (
     collect_named_types,
     get_full_name,
     get_type_name,
+    is_named,
     is_record,
     list_branches,
     resolve_name,
@@ -55,10 +56,6 @@ def drop_unheld_fields(schema: Any, kept: Collection[str], find_row: Callable[[A
     }
 
     def drop(node: Any) -> Any:
-        if isinstance(node, list):
-            return [drop(branch) for branch in node]
-        if not isinstance(node, dict):
-            return node
         if is_record(node) and get_full_name(node) == row_name:
             return {**node, "fields": [field for field in node["fields"] if field["name"] in held]}
         return change_inner_types(node, drop)
@@ -160,11 +157,7 @@ def _shorten(name: str) -> str:
 
 
 def _join_symbols(node: Any, older: Sequence[Names]) -> Any:
-    if isinstance(node, list):
-        return [_join_symbols(branch, older) for branch in node]
-    if not isinstance(node, dict):
-        return node
-    if node.get("type") == "enum":
+    if isinstance(node, dict) and node.get("type") == "enum":
         versions = (names[name] for names in older for name in _list_names(node) if name in names)
         symbols = (symbol for enum in versions if enum["type"] == "enum" for symbol in enum["symbols"])
         return {**node, "symbols": [*dict.fromkeys([*node["symbols"], *symbols])]}
@@ -174,11 +167,7 @@ def _join_symbols(node: Any, older: Sequence[Names]) -> Any:
 def _inline_types(node: Any, names: dict[str, Any], space: str = "", inside: tuple[str, ...] = ()) -> Any:
     # except a type inside itself
     node = resolve_name(node, names)
-    if isinstance(node, list):
-        return [_inline_types(branch, names, space, inside) for branch in node]
-    if not isinstance(node, dict):
-        return node
-    if node.get("type") in NAMED_TYPES:
+    if is_named(node):
         space = str(node.get("namespace", space))
         node = {**node, "namespace": space} if space else node
         if get_full_name(node) in inside:
@@ -189,11 +178,7 @@ def _inline_types(node: Any, names: dict[str, Any], space: str = "", inside: tup
 
 def _define_types_once(node: Any, defined: set[str]) -> Any:
     """Write out each named type where it is first used, and name it afterwards."""
-    if isinstance(node, list):
-        return [_define_types_once(branch, defined) for branch in node]
-    if not isinstance(node, dict):
-        return node
-    if node.get("type") in NAMED_TYPES:
+    if is_named(node):
         if get_full_name(node) in defined:
             return get_full_name(node)
         defined.add(get_full_name(node))

@@ -3,6 +3,7 @@
 import re
 
 STEP_REGEX = r"`(?:[^`]|``)+`|[^\s`(),.]+"  # a part of a column's path
+PATH_REGEX = rf"(?:{STEP_REGEX})(?:\.(?:{STEP_REGEX}))*"
 
 # another answer each time
 NONDETERMINISTIC_FUNCTIONS = frozenset({

@@ -16,9 +16,9 @@ from tidegate.formats.registry import get_format
 from tidegate.schema.data_types import PRIMITIVE_NAMES, Column, DataType, Primitive, Struct, format_type
 from tidegate.schema.evolution import to_struct
 from tidegate.spec.projection import RECORD_FIELDS
-from tidegate.sql.spark import STEP_REGEX, split_name_or_path, split_path, unquote, unquote_path
+from tidegate.sql.spark import PATH_REGEX, split_name_or_path, split_path, unquote, unquote_path
 
-COLUMN_REGEX = rf"\s*((?:{STEP_REGEX})(?:\.(?:{STEP_REGEX}))*)\s*"
+COLUMN_REGEX = rf"\s*({PATH_REGEX})\s*"
 PARTITION_PATTERN = re.compile(
     rf"(?:(?:years?|months?|days?|hours?)\({COLUMN_REGEX}\)|(?:bucket|truncate)\(\s*[1-9]\d*\s*,{COLUMN_REGEX}\)|{COLUMN_REGEX})",
     re.IGNORECASE,
@@ -217,7 +217,7 @@ def _check_conditions(entry: TableEntry, known_columns: set[str], record: Struct
 
 def _find_other_type(record: Struct, condition: str) -> str | None:
     """The type of a condition that is just a column, and no BOOLEAN; None for any other."""
-    is_column = re.fullmatch(rf"(?:{STEP_REGEX})(?:\.(?:{STEP_REGEX}))*", condition.strip())
+    is_column = re.fullmatch(PATH_REGEX, condition.strip())
     data_type = find_type(record, split_path(condition)) if is_column else None
     if data_type is None or isinstance(data_type, str) or data_type in (Primitive("BOOLEAN"), Primitive(UNKNOWN_TYPE)):
         return None

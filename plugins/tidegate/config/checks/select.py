@@ -21,7 +21,7 @@ from tidegate.schema.data_types import (
 )
 from tidegate.spec.pipeline import Catalog
 from tidegate.spec.projection import RECORD_FIELDS, Field, Item, Select, find_derived_columns, list_passed_columns
-from tidegate.sql.spark import STEP_REGEX, split_path
+from tidegate.sql.spark import PATH_REGEX, split_path
 
 INTEGERS = {"TINYINT", "SMALLINT", "INT", "BIGINT"}
 NUMBERS = {*BINARY_NUMBERS, "DECIMAL"}
@@ -136,7 +136,7 @@ def check_types_of_select(entry: TableEntry, record: Struct) -> None:
 
 def _find_cast_column(item: Item, alias: str) -> tuple[str, ...]:
     """The path of the record's column that is cast; empty for anything else."""
-    if not re.fullmatch(rf"(?:{STEP_REGEX})(?:\.(?:{STEP_REGEX}))*", item.sql):
+    if not re.fullmatch(PATH_REGEX, item.sql):
         return ()
     steps = split_path(item.sql)
     return steps[1:] if len(steps) > 1 and steps[0].casefold() == alias.casefold() else steps
