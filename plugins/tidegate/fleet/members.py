@@ -91,31 +91,19 @@ class OpenedMembers:
     failures: dict[str, Exception] = field(default_factory=dict)
 
 
-class _Openers:
-    """What members share while they are opened."""
-
-    def __init__(self, include: Path, resolve: Resolve) -> None:
-        self._parts = SharedParts(
-            include=include, resolve=cache_connections(resolve), engine=NoEngine(), clients=OpenClients()
-        )
-        self._brokers = dict[str, ReadAheadBroker]()
-
-    def open(self, pipeline: Pipeline) -> Member:
-        key = json.dumps(pipeline.source.kafka, sort_keys=True)
-        if key not in self._brokers:
-            self._brokers[key] = ReadAheadBroker.open(pipeline.source.kafka, self._parts.resolve)
-        session = assemble_loaded_pipeline(self._parts, pipeline, self._brokers[key])
-        return Member(session, self._brokers[key])
-
-
 def open_members(include: Path, pipelines: Iterable[Pipeline], resolve: Resolve) -> OpenedMembers:
     """Connects to nothing yet; looks up each connection once. A member that cannot be opened is its own failure."""
-    openers = _Openers(include, resolve)
+    parts = SharedParts(include=include, resolve=cache_connections(resolve), engine=NoEngine(), clients=OpenClients())
+    brokers = dict[str, ReadAheadBroker]()
     members = list[Member]()
     failures = dict[str, Exception]()
     for pipeline in pipelines:
+        cluster = json.dumps(pipeline.source.kafka, sort_keys=True)
         try:
-            members.append(openers.open(pipeline))
+            if cluster not in brokers:
+                brokers[cluster] = ReadAheadBroker.open(pipeline.source.kafka, parts.resolve)
+            session = assemble_loaded_pipeline(parts, pipeline, brokers[cluster])
+            members.append(Member(session, brokers[cluster]))
         except Exception as problem:
             log.warning(
                 "pipeline=%s cannot be opened: %s: %s; the others go on, and its own task fails with the reason",

@@ -10,7 +10,7 @@ from tidegate.ports.session import Sql
 from tidegate.schema.data_types import Array, Column, DataType, Map, Primitive, Struct, format_type, parse_type
 from tidegate.schema.evolution import render_aligned, to_struct
 from tidegate.spec.pipeline import Pipeline
-from tidegate.spec.table import History, Table
+from tidegate.spec.table import Table
 from tidegate.sql.spark import quote
 from tidegate.table.columns import list_destination_columns, list_sequence_columns, list_version_columns
 
@@ -56,7 +56,9 @@ def render_history_statements(
     sequence_columns = list_sequence_columns(table, metadata)
     variables = {
         **values,
-        **_name_history_columns(table.history),
+        "valid_from": table.history.valid_from,
+        "valid_to": table.history.valid_to,
+        "is_current": table.history.is_current,
         "changes": changes,
         "sequence": [c.name for c in sequence_columns],
         **_list_compared_columns(table, metadata, values["values"]),
@@ -71,10 +73,6 @@ def render_history_statements(
     unused = ("compared", "written", "is_current")
     remember = sql.render("remember_changes", **{k: v for k, v in variables.items() if k not in unused}, **more)
     return remember, sql.render("merge_history", **variables)
-
-
-def _name_history_columns(history: History) -> dict[str, str]:
-    return {"valid_from": history.valid_from, "valid_to": history.valid_to, "is_current": history.is_current}
 
 
 def _align_changes(table: Table, metadata: dict[str, str]) -> dict[str, str]:

@@ -189,20 +189,17 @@ class FlinkScript:
 def parse_script(text: str) -> FlinkScript:
     """`ConfigurationError` names a statement that cannot be read, by its first words."""
     script = FlinkScript()
-    for statement in _split_script(text):
+    try:
+        statements = list(split_statements(text))
+    except ValueError:
+        raise ConfigurationError("statements: a text or a name has no closing quote; correct the script") from None
+    for statement in statements:
         words = " ".join(token.raw for token in statement[:3])
         try:
             _read_statement(script, Tokens(statement))
         except ValueError as fault:
             raise ConfigurationError(f"statement={words} ...: it cannot be read: {fault}; correct it") from None
     return script
-
-
-def _split_script(text: str) -> list[list[FlinkToken]]:
-    try:
-        return list(split_statements(text))
-    except ValueError:
-        raise ConfigurationError("statements: a text or a name has no closing quote; correct the script") from None
 
 
 def _read_statement(script: FlinkScript, tokens: Tokens) -> None:

@@ -80,7 +80,11 @@ def translate_debezium_server(config: ConnectorConfig, choices: Choices, world: 
     sink.drop_each(WITHOUT_MEANING)
     complete_records(draft, plan, world)
     draft.data["merge"] = {"interval": "1m"}
-    _note_source(ledger)
+    ledger.drop_below("debezium.source.", STAYS)
+    batches = "a batch is what waits when a flush begins: merge.interval, merge.max_records"
+    ledger.drop_below("debezium.sink.batch.", batches)
+    for prefix in ("quarkus.", "debezium.predicates", "debezium.engine."):
+        ledger.drop_below(prefix, "a setting of the server's own process")
     position = PositionSource(reason=NO_TOPIC, from_begin=True)
     return Translation(kind=config.kind, connector=name, draft=draft, settings=ledger.list_reports(), position=position)
 
@@ -196,11 +200,3 @@ def _plan_keys(draft: Draft, plan: RecordPlan, choices: Choices, world: World) -
         # one that differs stands beside its own table
         elif fields != plan.key["fields"]:
             table["key"] = {"format": "json", "fields": fields}
-
-
-def _note_source(ledger: SettingsLedger) -> None:
-    ledger.drop_below("debezium.source.", STAYS)
-    batches = "a batch is what waits when a flush begins: merge.interval, merge.max_records"
-    ledger.drop_below("debezium.sink.batch.", batches)
-    for prefix in ("quarkus.", "debezium.predicates", "debezium.engine."):
-        ledger.drop_below(prefix, "a setting of the server's own process")

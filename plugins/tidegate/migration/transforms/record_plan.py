@@ -68,7 +68,7 @@ class TransformedRow:
     def find(self, name: str) -> Cell | None:
         """The column as it is now; None if it was left out or renamed."""
         known = self._find_name(name)
-        if known is None and self.has_rest and name.casefold() not in self._hidden:
+        if known is None and self.has_rest and not self.is_hidden(name):
             self.cells[name] = build_own_cell(name)
             known = name
         return None if known is None else self.cells[known]
@@ -135,7 +135,9 @@ class TransformedRow:
         types: dict[str, str] = {}
         for name, kind in columns.items():
             known = self._find_name(name)
-            cell = self.cells[known] if known is not None else build_own_cell(name) if self._shows_rest(name) else None
+            cell = None if known is None else self.cells[known]
+            if known is None and self.has_rest and not self.is_hidden(name):
+                cell = build_own_cell(name)
             for read in cell.reads if cell else ():
                 types.setdefault(read, kind)
             if cell and cell.field and cell.field.casefold() not in hidden:
@@ -157,7 +159,9 @@ class TransformedRow:
             names = {name.casefold() for name in self.cells}
             key_columns = [quote(name) for name in keys if name.casefold() not in names]
             return _join([*key_columns, *(_render_column(name, cell) for name, cell in self.cells.items())])
-        hidden = [name for name in self._hidden.values() if self._may_come_back(name)]
+        # Kafka Connect refuses a name twice in a record with a schema; without one it may be a field of it
+        made = self._made if self.is_typed else set()
+        hidden = [name for folded, name in self._hidden.items() if folded not in made]
         left_out = [quote(name) for name in hidden if known is None or name.casefold() in known]
         computed = [_render_column(name, cell) for name, cell in self.cells.items() if cell.field != name]
         star = f"* EXCEPT ({', '.join(left_out)})" if left_out else "*"
@@ -166,15 +170,8 @@ class TransformedRow:
     def _find_name(self, name: str) -> str | None:
         return next((known for known in self.cells if known.casefold() == name.casefold()), None)
 
-    def _shows_rest(self, name: str) -> bool:
-        return self.has_rest and name.casefold() not in self._hidden
-
     def _hide(self, name: str) -> None:
         self._hidden[name.casefold()] = name
-
-    def _may_come_back(self, name: str) -> bool:
-        # Kafka Connect refuses a name twice in a record with a schema; without one it may be a field of it
-        return not (self.is_typed and name.casefold() in self._made)
 
 
 @dataclass
