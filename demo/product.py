@@ -21,6 +21,7 @@ CATALOG, NAMESPACE = "lake", "shop"
 WAREHOUSE = "dwh"
 DESTINATIONS = ("iceberg", "bigquery")
 STATUS_TIMEOUT_SECONDS = 60
+VERIFY_TIMEOUT_SECONDS = 300
 
 
 @dataclass(frozen=True)
@@ -83,19 +84,34 @@ def list_dag_ids(pipeline: str) -> list[str]:
 
 def read_progress(environment: Mapping[str, str]) -> list[Progress]:
     """Run `tidegate status`; empty when it does not answer in time or prints no JSON."""
-    command = [str(ROOT / "bin" / "tidegate"), "status", "--json"]
     try:
-        answer = subprocess.run(
-            command,
-            env=dict(environment),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=STATUS_TIMEOUT_SECONDS,
-            check=False,
-        )
+        answer = _run_command(["status", "--json"], environment, STATUS_TIMEOUT_SECONDS)
         return [_to_progress(status) for status in json.loads(answer.stdout)["pipelines"]]
     except (subprocess.TimeoutExpired, ValueError, KeyError, TypeError):
         return []
+
+
+def verify_table(pipeline: str, environment: Mapping[str, str]) -> tuple[bool, str]:
+    """Run `tidegate verify`: whether it calls the table equal to the log, and what it says."""
+    try:
+        answer = _run_command(["verify", pipeline], environment, VERIFY_TIMEOUT_SECONDS)
+    except subprocess.TimeoutExpired:
+        return False, f"tidegate verify {pipeline} gave no answer within {VERIFY_TIMEOUT_SECONDS} s"
+    return answer.returncode == 0, (answer.stdout or answer.stderr).strip()
+
+
+def _run_command(
+    words: list[str], environment: Mapping[str, str], timeout_seconds: int
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(ROOT / "bin" / "tidegate"), *words],
+        env=dict(environment),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout_seconds,
+        check=False,
+    )
 
 
 def _to_progress(status: Mapping[str, Any]) -> Progress:

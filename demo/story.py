@@ -9,7 +9,7 @@ from demo.airflow_api import AirflowApi
 from demo.generator import Generator, create_topics
 from demo.product import PIPELINES, Progress
 from demo.shop import Shop
-from demo.tables import Tables
+from demo.tables import IcebergTables, Tables
 from demo.verdict import Verdict, compare_table
 from demo.view import View
 from local.errors import StackError
@@ -91,7 +91,7 @@ def settle_story(story: Story) -> None:
 
 
 def judge_tables(story: Story) -> bool:
-    """Compare every table with the shop and show the verdict; True when all are equal and nothing is left behind."""
+    """Compare every table with the shop, then with the log; True when all are equal and nothing is left behind."""
     story.view.close()
     verdicts: list[Verdict] = []
     for pipeline, table in PIPELINES.items():
@@ -99,7 +99,13 @@ def judge_tables(story: Story) -> bool:
         verdicts.append(compare_table(table, story.generator.shop.get_rows(table), rows))
     leftovers = _find_leftovers(story)
     story.view.show_verdict(verdicts, leftovers)
-    return all(verdict.ok for verdict in verdicts) and not leftovers
+    equal_to_log = True
+    if isinstance(story.tables, IcebergTables):  # tables in BigQuery cannot be verified
+        for pipeline in PIPELINES:
+            equal, text = product.verify_table(pipeline, story.stack.build_environment())
+            story.view.say(f"tidegate verify {pipeline}: {text}")
+            equal_to_log = equal_to_log and equal
+    return all(verdict.ok for verdict in verdicts) and not leftovers and equal_to_log
 
 
 def show_until_stopped(story: Story) -> None:

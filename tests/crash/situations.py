@@ -50,9 +50,9 @@ class FirstBatch:
         self.workbench, self.runners = workbench, runners
 
     def _begin(self, number: int) -> Trial:
-        trial = Trial(self.workbench, self.runners, f"first{number}", "last")
-        trial.produce_batch(1)
-        return trial
+        self.trial = Trial(self.workbench, self.runners, f"first{number}", "last")
+        self.trial.produce_batch(1)
+        return self.trial
 
     def list_points(self) -> list[Point]:
         return self._begin(0).list_points()

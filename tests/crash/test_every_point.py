@@ -44,6 +44,7 @@ def walk_all(situation: Situation, failures, record_property) -> None:
     points = situation.list_points()
     record_property("counted", {"crash points on real components": len(points)})
     failures(choose_cases(points, 1) if ONE_FAULT_A_PLACE else list_cases(points), situation.meet)
+    situation.trial.verify()
 
 
 # every fault at every point, with the steps that are run everywhere over parts in memory; three are walked for real

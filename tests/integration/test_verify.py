@@ -4,6 +4,8 @@ import json
 from typing import Any
 
 import pytest
+from tidegate.errors import RetryLater
+from tidegate.reprocess.verify import repair_table, verify_table
 
 KEY = {"fields": ["Id", "part"], "schema": "Id BIGINT, part STRING"}
 VALUE = {
@@ -67,6 +69,7 @@ def test_each_planted_fault_is_named_and_nothing_else(workbench: Any) -> None:
     workbench.produce(topic, *make_records(range(20)))
     workbench.drain("planted")
     assert count(verify(workbench, "planted")[0]) == {"equal": 40}
+    right_rows = sorted(map(str, workbench.read_rows("shop.planted")))
     for statement, _, _ in FAULTS.values():
         workbench.run_spark_sql(statement.format("lake.shop.planted"))
     (table,) = verify(workbench, "planted")
@@ -82,6 +85,19 @@ def test_each_planted_fault_is_named_and_nothing_else(workbench: Any) -> None:
     sampled = workbench.run_cli("verify", "planted", "--json", "--sample", "50%")
     sampled_counts = count(json.loads(sampled.stdout)["tables"][0])
     assert 5 < sum(sampled_counts.values()) < 36
+    # a key that stands twice is a person's to correct; then the repair writes the other eight, and nothing else
+    refused = workbench.run_cli("verify", "planted", "--repair", "--yes")
+    assert (refused.returncode, "keys=1 have several rows" in refused.stderr) == (1, True), refused.stderr
+    workbench.run_spark_sql("DELETE FROM lake.shop.planted WHERE Id = 9 AND part = 'a'")
+    before = workbench.load_iceberg("shop.planted").metadata.current_snapshot_id
+    shown = workbench.run_cli("verify", "planted", "--repair")
+    assert (shown.returncode, "2 rows would be inserted, 6 changed and 1 deleted" in shown.stdout) == (1, True)
+    assert workbench.load_iceberg("shop.planted").metadata.current_snapshot_id == before
+    repaired = workbench.run_cli("verify", "planted", "--repair", "--yes")
+    assert (repaired.returncode, "they were written" in repaired.stdout) == (0, True), repaired.stderr
+    assert sorted(map(str, workbench.read_rows("shop.planted"))) == right_rows
+    assert count(verify(workbench, "planted")[0]) == {"equal": 40}
+    assert workbench.run_cli("verify", "planted", "--repair", "--yes").returncode == 0, "nothing to repair"
 
 
 def test_stale_partial_update_is_named(workbench: Any) -> None:
@@ -98,6 +114,31 @@ def test_stale_partial_update_is_named(workbench: Any) -> None:
     assert count(table) == {"equal": 9, "different": 1}
     (entry,) = table["differences"]
     assert (entry["column"], entry["table"], entry["log"]) == ("note", "note 2", "newer")
+
+
+def test_repair_asks_the_audits_and_goes_around_no_other_writer(workbench: Any) -> None:
+    topic = workbench.topic()
+    audits = ["n < 1000", "SELECT count(*) < 11 FROM {table}"]
+    workbench.pipeline("audited", [topic], key=KEY, value=VALUE, table={"audits": audits})
+    workbench.produce(topic, *make_records(range(5)))
+    workbench.drain("audited")
+    workbench.run_spark_sql("DELETE FROM lake.shop.audited WHERE Id = 2 AND part = 'a'")
+    workbench.run_spark_sql("INSERT INTO lake.shop.audited (Id, part, n) VALUES (77, 'not in the log', 1)")
+    workbench.pipeline(
+        "audited", [topic], key=KEY, value=VALUE, table={"audits": ["SELECT count(*) < 10 FROM {table}"]}
+    )
+    head = workbench.load_iceberg("shop.audited").metadata.current_snapshot_id
+    refused = workbench.run_cli("verify", "audited", "--repair", "--yes")
+    assert (refused.returncode, "does not hold" in refused.stderr) == (1, True), refused.stderr
+    metadata = workbench.load_iceberg("shop.audited").metadata
+    assert (metadata.current_snapshot_id, sorted(metadata.refs)) == (head, ["main", "tidegate_audited"])
+    workbench.pipeline("audited", [topic], key=KEY, value=VALUE, table={"audits": audits})
+    session = workbench.open_session("audited")
+    shown = verify_table(session, "lake.shop.audited")
+    workbench.run_spark_sql("UPDATE lake.shop.audited SET note = 'by another' WHERE Id = 3 AND part = 'a'")
+    with pytest.raises(RetryLater, match="the table has changed since its differences were shown"):
+        repair_table(session, shown, "somebody")
+    assert count(verify(workbench, "audited")[0]) == {"equal": 8, "missing": 1, "surplus": 1, "different": 1}
 
 
 def test_what_the_log_cannot_tell_is_never_called_wrong(workbench: Any) -> None:
@@ -205,9 +246,25 @@ def test_table_of_every_mode_equals_the_log_and_none_is_called_wrong(workbench: 
     workbench.flush("modes")
     workbench.produce(topic, *[make_record(number, lsn=40, n=number + 1) for number in range(6, 10)])
     workbench.flush("modes")
+    right_rows = {table["name"]: sorted(map(str, workbench.read_rows(table["name"]))) for table in tables}
     for table in verify(workbench, "modes"):
-        rows = len(workbench.read_rows(table["table"]))
-        assert count(table) == {"equal": rows} != {}, table
+        assert count(table) == {"equal": len(right_rows[table["table"]])} != {}, table
+    # a foreign writer, and a repair of what it did, where the fold or the columns are other ones than the log's
+    for name in ("lake.shop.ordered_soft", "lake.shop.partial", "lake.shop.selected"):
+        column = "loud" if name.endswith("selected") else "note"
+        workbench.run_spark_sql(f"UPDATE {name} SET {column} = 'wrong' WHERE Id = 8 AND part = 'a'")
+        workbench.run_spark_sql(f"DELETE FROM {name} WHERE Id = 14 AND part IS NULL")
+        repaired = workbench.run_cli("verify", "modes", "--table", name, "--repair", "--yes", "--json")
+        assert (repaired.returncode, json.loads(repaired.stdout)["done"]) == (0, True), repaired.stderr
+        assert [count(table) for table in json.loads(repaired.stdout)["tables"]] == [
+            {"equal": len(right_rows[name]) - 2, "missing": 1, "different": 1}
+        ]
+        assert sorted(map(str, workbench.read_rows(name))) == right_rows[name]
+    workbench.produce(topic, make_record(8, lsn=50, note="after the repair"))
+    workbench.flush("modes")
+    assert [
+        row["note"] for row in workbench.read_rows("lake.shop.partial") if (row["Id"], row["part"]) == (8, "a")
+    ] == ["after the repair"]
 
 
 @pytest.mark.parametrize(

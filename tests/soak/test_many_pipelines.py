@@ -67,6 +67,8 @@ def test_every_table_equals_its_topic_after_faults_and_nothing_grows(world: Worl
         wait_until_clean(partial(verdict.find_leftovers, catalog, pipeline), pipeline.name, DEADLINE_SECONDS)
         wait_until_clean(partial(_find_lag, world, pipeline.name), pipeline.name, DEADLINE_SECONDS)
         assert verdict.find_repeats(catalog, pipeline) == []
+    for pipeline in pipelines[:SHARED]:
+        assert verdict.find_unverified(world.open_session(pipeline.name), pipeline) == []
     assert [runner.stop() for runner in world.runners] == [0, 0]
     for runner in world.runners:
         assert "Traceback" not in runner.log_path.read_text()

@@ -5,6 +5,7 @@ from typing import Any
 from e2e.executors.verdict import list_repeats
 from lake_servers import list_files
 from pyiceberg.catalog import Catalog
+from tidegate.reprocess.verify import verify_table
 
 from soak.pipelines import NAMESPACE, SoakPipeline, SoakTable
 from soak.traffic import Traffic
@@ -54,6 +55,13 @@ def find_leftovers(catalog: Catalog, pipeline: SoakPipeline) -> list[str]:
             files = list_files(catalog.properties, f"{catalog.load_table(staged).location()}/data")
             leftovers += [f"{staged}: {len(files)} files"] if files else []
     return leftovers
+
+
+def find_unverified(session: Any, pipeline: SoakPipeline) -> list[str]:
+    """Tables that differ from the log by the product's own comparison; a journal has no key to compare by."""
+    names = [f"{pipeline.catalog}.{table.name}" for table in pipeline.tables if not table.is_journal]
+    results = [verify_table(session, name) for name in names]
+    return [f"{result}" for result in results if result.wrong or result.unknowable or not result.equal]
 
 
 def find_repeats(catalog: Catalog, pipeline: SoakPipeline) -> list[str]:

@@ -313,7 +313,8 @@ def add_verify(commands: Commands) -> None:
     add_name(parser)
     parser.add_argument("--table", metavar="NAME", help="of this table only; default: of every table")
     parser.add_argument("--sample", type=parse_share, default=1_000_000, metavar="SHARE", help="of its keys, like 1%%")
-    add_json(parser)
+    parser.add_argument("--repair", action="store_true", help="write the rows that differ as the log says, after a yes")
+    add_confirmation(parser)
 
 
 def parse_share(text: str) -> int:

@@ -34,15 +34,20 @@ class BatchAudits:
     staged_attempt: str
 
 
-def prepare_audits(table: TableSession, staged_batch: StagedBatch, branch: str, attempt: str) -> BatchAudits | None:
+def prepare_audits(
+    table: TableSession, staged_batch: StagedBatch, branch: str, attempt: str, source: str | None = None
+) -> BatchAudits | None:
     """Return one question for each audit; None for a table without audits, or for a batch without rows.
 
-    `attempt` is the merge's: an answer that another attempt left does not count.
+    `attempt` is the merge's: an answer that another attempt left does not count. `source` holds the staged rows, if
+    the table's intermediate table does not.
     """
     audits = table.spec.audits
     if not audits or not staged_batch.counts.staged:
         return None
     values = build_merge_input(table, staged_batch, branch)
+    if source is not None:
+        values["source"] = source
     spec = table.resolved
     # among the staged rows, unless these may be changed on their way
     is_changed = spec.sequence_by or spec.history or spec.deletes == DeleteMode.SOFT or is_folded(spec, staged_batch)

@@ -7,15 +7,18 @@ only where nothing but the table can be wrong: see `docs/verify.md`.
 import json
 import logging
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from tidegate.errors import GiveUp, RetryLater
+from tidegate.errors import CommitRefused, GiveUp, RetryLater
 from tidegate.flush.stage_request import build_stage_table
 from tidegate.flush.staged import find_lacking_columns, read_staged_batch, run_or_take_over
 from tidegate.jobs.merge_job import Audits, MergeJob
 from tidegate.jobs.stage_job import StageJob
+from tidegate.merge.attempt import begin_attempt_beside, publish_attempt
+from tidegate.merge.audits import prepare_audits
 from tidegate.merge.scd2_statements import refuse_history, refuse_truncates
 from tidegate.merge.statements import build_merge_input
 from tidegate.merge.write_mode import is_folded, name_fold
@@ -30,6 +33,7 @@ from tidegate.schema.data_types import DataType, Primitive, drop_forms
 from tidegate.spec.source import Errors
 from tidegate.sql.spark import NONDETERMINISTIC_FUNCTIONS
 from tidegate.table.coverage import compute_rules, read_coverage
+from tidegate.table.history import add_action
 from tidegate.table.log import check_same_log, filter_table_log, read_log
 from tidegate.table.position import check_read_log, require_position
 from tidegate.table.session import TableSession, open_table
@@ -83,6 +87,7 @@ class Verification:
     surplus: int
     different: int
     unknowable: int
+    copied: int = 0  # of the surplus: keys that have several rows, and should have one
     limits: tuple[str, ...] = ()
     differences: tuple[Difference, ...] = ()
 
@@ -130,18 +135,50 @@ def verify_table(session: Session, name: str, sample_per_million: int = WHOLE) -
     2. Fold it with the merge's own SQL, and compare checksums by buckets of keys with the table at one snapshot.
     3. Compare the rows of buckets that differ.
     """
+    with _read_log_again(session, name, sample_per_million) as (work, staged, tail):
+        verification = _compare(work, staged, tail)
+    _keep(work, verification)
+    return verification
+
+
+def repair_table(session: Session, shown: Verification, by: str) -> None:
+    """Write the keys that `verify_table` has shown to differ as the log says, and verify the table again.
+
+    `RetryLater` if the table has changed since; `GiveUp` if its rows cannot be written so.
+    """
+    with _read_log_again(session, shown.table, WHOLE) as (work, staged, tail):
+        found = _compare(work, staged, tail)
+        if found.differences != shown.differences or count_differences(found) != count_differences(shown):
+            raise RetryLater(f"{work.prefix}: the table has changed since its differences were shown; verify it again")
+        _publish_repair(work, staged, tail, found, by)
+        repaired = replace(work, table=work.table.refresh())
+        verification = _compare(repaired, staged, tail)
+    _keep(repaired, verification)
+    if verification.wrong:
+        raise GiveUp(
+            f"{work.prefix}: keys={verification.wrong} still differ from the log: another writer changes the table, "
+            "or it has a rule of its own; look at the differences again"
+        )
+
+
+def count_differences(verification: Verification) -> dict[str, int]:
+    """Return how many keys differ, by kind."""
+    return {kind: getattr(verification, kind) for kind in ("missing", "different", "surplus")}
+
+
+@contextmanager
+def _read_log_again(
+    session: Session, name: str, sample_per_million: int
+) -> Iterator[tuple[_Verify, StagedBatch, StagedBatch | None]]:
     work = _open(session, name, sample_per_million)
     session.tables.claim(work.intermediate, describe_intermediate(work.table.pipeline, work.table.spec))
     try:
         # 1.
         staged = _stage(work, 1, Ranges.between(work.start, work.position.offsets))
         tail = _stage_tail(work)
-        work = _add_limits(work, staged, tail)
-        verification = _compare(work, staged, tail)
+        yield _add_limits(work, staged, tail), staged, tail
     finally:
         session.staging.drop(work.intermediate)
-    _keep(work, verification)
-    return verification
 
 
 def _open(session: Session, name: str, sample_per_million: int) -> _Verify:
@@ -284,9 +321,8 @@ def _compare(work: _Verify, staged: StagedBatch, tail: StagedBatch | None) -> Ve
                 f"{work.prefix}: records={unexplained} cannot be decoded any more, and no waiting dead letter names "
                 "them, so nobody can tell which rows they made; put format and schema back as they were"
             )
-    (answer,) = _ask(work, staged, (sql.render("verify_buckets", **values),))
-    checksums = json.loads(answer)
-    counts = dict.fromkeys(KINDS, 0)
+    checksums = _compare_buckets(work, staged, values)
+    counts = dict.fromkeys((*KINDS, "copied"), 0)
     differences: list[Difference] = []
     if checksums["buckets"]:
         chosen = {**values, "buckets": checksums["buckets"]}
@@ -304,6 +340,52 @@ def _compare(work: _Verify, staged: StagedBatch, tail: StagedBatch | None) -> Ve
         differences=tuple(differences[:MAX_DIFFERENCES]),
         **{**counts, "equal": counts["equal"] + checksums["equal"]},
     )
+
+
+def _compare_buckets(work: _Verify, staged: StagedBatch, values: Mapping[str, Any]) -> dict[str, Any]:
+    (answer,) = _ask(work, staged, (work.table.sql.render("verify_buckets", **values),))
+    checksums: dict[str, Any] = json.loads(answer)
+    return checksums
+
+
+def _publish_repair(work: _Verify, staged: StagedBatch, tail: StagedBatch | None, found: Verification, by: str) -> None:
+    table = work.table
+    values = _build_values(work, staged, tail)
+    written = [name for name in values["written"] if name not in values["columns"]]
+    if written:
+        raise GiveUp(
+            f"{work.prefix}: verify does not compare columns={', '.join(written)}, so a repair would not know their "
+            "values; correct the rows by hand"
+        )
+    if found.copied:
+        raise GiveUp(
+            f"{work.prefix}: keys={found.copied} have several rows, and nothing tells which of them to keep; delete "
+            "the copies by hand, then repair the rest"
+        )
+
+    def check_unchanged(table_now: TableSession) -> None:
+        state = table_now.require_state()
+        before = table.require_state()
+        if (state.uuid, state.snapshot_id) != (before.uuid, before.snapshot_id):
+            raise RetryLater(
+                f"{work.prefix}: the table has changed during the repair; nothing was written; run it again"
+            )
+
+    buckets = _compare_buckets(work, staged, values)["buckets"]
+    attempt = begin_attempt_beside(table, 1, check_unchanged, work.prefix, VERIFY_ID)
+    details = ", ".join(f"{kind}={count}" for kind, count in count_differences(found).items())
+    attempt = replace(
+        attempt,
+        properties=add_action(table, "repair", by, details),
+        audits=prepare_audits(table, staged, attempt.branch, attempt.id, work.intermediate),
+        conf=UTC_CONF,
+    )
+    branch = f"branch_{attempt.branch}"
+    statement = table.sql.render("verify_repair", **{**values, "buckets": buckets, "branch": branch})
+    try:
+        publish_attempt(attempt, statement)
+    except CommitRefused as refusal:
+        raise RetryLater(f"{refusal}; nothing was written; verify it again") from refusal
 
 
 def _build_values(work: _Verify, staged: StagedBatch, tail: StagedBatch | None) -> dict[str, Any]:
@@ -334,6 +416,7 @@ def _build_values(work: _Verify, staged: StagedBatch, tail: StagedBatch | None) 
         "deletes": None,
         "flag": flag,
         "shows_flag": shows_flag,
+        "written": [*merge_input["values"], *([flag] if flag else [])],
         "groups": bool(spec.sequence_groups),
         "columns": columns,
         "typed_columns": typed_columns,

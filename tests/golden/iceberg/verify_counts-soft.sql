@@ -79,5 +79,6 @@ SELECT s.`id`, s.`name`, s.`amount`, s.`Gone` AS `Gone`,
 )
 SELECT to_json(named_struct(
   'equal', count_if(`_tidegate_kind` = 'equal'),
-  'missing', count_if(`_tidegate_kind` = 'missing')
+  'missing', count_if(`_tidegate_kind` = 'missing'),
+  'copied', count_if(`_tidegate_kind` = 'surplus' AND `_tidegate_expected` = 1)
 )) FROM `_tidegate_compared`

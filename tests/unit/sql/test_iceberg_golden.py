@@ -304,6 +304,18 @@ VERIFY_CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "verify_differences-odd_names": ("verify_differences", DIFFERENT_ODD),
     "verify_letters-plain": ("verify_letters", {**LETTERS_OF, "letters": "lake.shop.tidegate_shop_dead_letters"}),
     "verify_letters-none": ("verify_letters", {**LETTERS_OF, "letters": None}),
+    "verify_repair-soft": (
+        "verify_repair",
+        {**COMPARED, **SHOWN, "form": "soft_delete", "branch": MERGE["branch"], "written": ["name", "amount", "Gone"]},
+    ),
+    "verify_repair-odd_names": (
+        "verify_repair",
+        {
+            **{name: value for name, value in DIFFERENT_ODD.items() if name not in FIRST},
+            "branch": MERGE["branch"],
+            "written": DIFFERENT_ODD["values"],
+        },
+    ),
     "keep_verification-plain": (
         "keep_verification",
         {"target": "lake.my shop.orders", "property": "tidegate.shop.verified", "verification": '{"it\'s": 1}'},

@@ -1,26 +1,35 @@
-"""``tidegate verify``: tables compared with the log."""
+"""``tidegate verify``: tables compared with the log, and repaired."""
 
 import argparse
 import json
 
+from tidegate.actions.repair import propose_repair
+from tidegate.cli.commands.actions import perform_action
 from tidegate.cli.output import make_line_printable, print_text
 from tidegate.cli.session import open_named_pipeline
 from tidegate.monitoring.verification_rows import describe_limits, format_counts
-from tidegate.reprocess.verify import Difference, Verification, verify_table
+from tidegate.reprocess.verify import WHOLE, Difference, Verification, verify_table
 from tidegate.table.position import select_tables
 
 
 def run_verify(words: argparse.Namespace) -> int:
-    """Exit code 1 where a table differs, or cannot be verified."""
+    """Exit code 1 where a table differs and is not repaired, or cannot be verified."""
+    if words.yes and not words.repair:
+        words.usage_error("--yes confirms a repair: give --repair too")
+    if words.repair and words.sample != WHOLE:
+        words.usage_error("--repair compares every key: leave --sample out")
     session = open_named_pipeline(words)
     verifications = []
     for table in select_tables(session, words.table):
         verifications.append(verify_table(session, table.name, words.sample))
         if not words.json:
             print_text(_format_result(verifications[-1]))
+    wrong = [verification for verification in verifications if verification.wrong]
+    if words.repair and wrong:
+        return perform_action(words, propose_repair(session, wrong))
     if words.json:
         print(json.dumps({"pipeline": words.pipeline, "tables": [v.to_dict() for v in verifications]}))
-    return 1 if any(verification.wrong for verification in verifications) else 0
+    return 1 if wrong else 0
 
 
 def _format_result(verification: Verification) -> str:
