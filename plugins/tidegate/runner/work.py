@@ -94,26 +94,26 @@ class Work(Protocol):
 
 
 class _PipelineWork:
-    def __init__(self, place: Place, pipeline: str, kind: str = "") -> None:
-        self.name = f"pipeline={pipeline} {kind}".rstrip()
+    kind = ""  # as messages call it, behind the pipeline's name
+
+    def __init__(self, place: Place, pipeline: str) -> None:
+        self.name = f"pipeline={pipeline} {self.kind}".rstrip()
         self.pipeline = pipeline
         self._place = place
         self.file = find_file(place.include, "pipeline", pipeline)
         self.shared_files = (place.include / DEFAULTS_FILE,)
         self._clients = OpenClients()
+        self._is_planned = False  # in the last run: what fails before costs no Spark job
 
     def digest_inputs(self) -> str:
-        # it is seldom tried, or costs little
-        return ""
+        if not self._is_planned:
+            return ""
+        session = self._assemble_session()
+        # of several tables the others go on
+        return "" if session.pipeline.has_several else digest_work_inputs(session, self._place.include)
 
     def _assemble_session(self) -> Session:
         return assemble_pipeline(self._place.include, self.pipeline, self._place.resolve, clients=self._clients)
-
-    def _digest_costly_inputs(self, *, is_planned: bool) -> str:
-        # empty if Spark was not needed, and for several tables: the others go on
-        session = self._assemble_session()
-        is_cheap = not is_planned or session.pipeline.has_several
-        return "" if is_cheap else digest_work_inputs(session, self._place.include)
 
 
 class Flush(_PipelineWork):
@@ -123,10 +123,7 @@ class Flush(_PipelineWork):
     records starts a flush.
     """
 
-    def __init__(self, place: Place, pipeline: str) -> None:
-        super().__init__(place, pipeline)
-        self._is_planned = False  # in the last run: what fails before costs no Spark job
-        self.monitored_backlog: tuple[str | dict[str, str], MonitoredPipeline] | None = None
+    monitored_backlog: tuple[str | dict[str, str], MonitoredPipeline] | None = None
 
     def read_schedule(self) -> Schedule:
         pipeline = self._place.files.load(self.pipeline)
@@ -152,9 +149,6 @@ class Flush(_PipelineWork):
             compact(session, [report.table for report in result.clean_up_reports if report.needs_compaction])
         return RunOutcome(result.published, is_behind=result.offsets_left > 0)
 
-    def digest_inputs(self) -> str:
-        return self._digest_costly_inputs(is_planned=self._is_planned)
-
     def writes(self, table: str) -> bool:
         """Whether the pipeline writes the table; `ConfigurationError` if its file is wrong."""
         return has_table(self._place.files.load(self.pipeline), table)
@@ -163,9 +157,7 @@ class Flush(_PipelineWork):
 class StageWork(_PipelineWork):
     """The staging of a pipeline, beside its merges; never due where flushes do both."""
 
-    def __init__(self, place: Place, pipeline: str) -> None:
-        super().__init__(place, pipeline, "stage")
-        self._is_planned = False
+    kind = "stage"
 
     def read_schedule(self) -> Schedule:
         return build_stage_schedule(self._place.files.load(self.pipeline))
@@ -180,9 +172,6 @@ class StageWork(_PipelineWork):
             failure=result.failure,
         )
 
-    def digest_inputs(self) -> str:
-        return self._digest_costly_inputs(is_planned=self._is_planned)
-
     def _note_plan(self, _: Plan) -> None:
         self._is_planned = True
 
@@ -190,8 +179,7 @@ class StageWork(_PipelineWork):
 class Beat(_PipelineWork):
     """The heartbeats of a pipeline whose flushes come less often than its heartbeats."""
 
-    def __init__(self, place: Place, pipeline: str) -> None:
-        super().__init__(place, pipeline, "heartbeat")
+    kind = "heartbeat"
 
     def read_schedule(self) -> Schedule:
         return build_heartbeat_schedule(self._place.files.load(self.pipeline))
@@ -212,8 +200,7 @@ class Beat(_PipelineWork):
 class Maintain(_PipelineWork):
     """The maintenance of a pipeline's tables, one after the other."""
 
-    def __init__(self, place: Place, pipeline: str) -> None:
-        super().__init__(place, pipeline, "maintenance")
+    kind = "maintenance"
 
     def read_schedule(self) -> Schedule:
         return build_maintenance_schedule(self._place.files.load(self.pipeline))
