@@ -62,7 +62,7 @@ def _read_item(item: Any, tree: Any, tables: Tables) -> dict[str, tuple[Read, ..
 
     star = item if isinstance(item, exp.Star) else item.this if isinstance(item, exp.Column) else None
     if isinstance(star, exp.Star):
-        left_out = {c.name.casefold() for c in star.args.get("except_") or star.args.get("except") or []}
+        left_out = {c.name.casefold() for c in star.args.get("except_") or []}
         owners = [item.table] if isinstance(item, exp.Column) else list(tables)
         owner_columns = ((alias, column) for alias in owners for column in tables[_fold(alias, tables)])
         return {

@@ -15,7 +15,7 @@ from tidegate.config.parsing.spark_sql import (
 from tidegate.spec.projection import RECORD, Dimension, Item, Select
 
 SELECT_EXAMPLE = "e.g. SELECT id, upper(name) ... FROM record, or FROM record r LEFT JOIN lake.shop.customers c ON ..."
-ALLOWED_CLAUSES = {"expressions", "from_", "from", "joins", "kind", "hint"}
+ALLOWED_CLAUSES = {"expressions", "from_", "joins", "kind", "hint"}
 CAST_EXAMPLE = "write CAST(... AS TYPE) AS name"
 SEVERAL_RECORDS = "an aggregate or window over several records; select sees one record at a time"
 SEVERAL_ROWS = "a function that makes several rows; each record becomes one row"
@@ -72,7 +72,7 @@ def _check_clauses(tree: Any) -> None:
 def _find_record_alias(tree: Any) -> str:
     from sqlglot import exp
 
-    source = (tree.args.get("from_") or tree.args.get("from") or exp.From()).this
+    source = (tree.args.get("from_") or exp.From()).this
     if not isinstance(source, exp.Table) or [part.name.casefold() for part in source.parts] != [RECORD]:
         raise ValueError(f"it reads FROM {RECORD}, the decoded record; {SELECT_EXAMPLE}")
     return str(source.alias or RECORD)
@@ -123,11 +123,10 @@ def _parse_star(node: Any, alias: str) -> Item:
     if isinstance(node, exp.Column) and node.table.casefold() != alias.casefold():
         raise ValueError(f"{node.sql('spark')}: name the columns of a dimension table one by one")
     star = node if isinstance(node, exp.Star) else node.this
-    extra = [word for word, value in star.args.items() if value and word not in ("except_", "except")]
+    extra = [word for word, value in star.args.items() if value and word != "except_"]
     if extra:
         raise ValueError(f"* {extra[0].rstrip('_').upper()}: only EXCEPT (...) is understood")
-    left_out = star.args.get("except_") or star.args.get("except") or []
-    return Item(None, excluded_columns=tuple(column.name for column in left_out))
+    return Item(None, excluded_columns=tuple(column.name for column in star.args.get("except_") or []))
 
 
 def _resolve_owner(steps: tuple[str, ...], alias: str, aliases: Sequence[str]) -> tuple[str, tuple[str, ...]]:
