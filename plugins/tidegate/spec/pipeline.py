@@ -157,6 +157,11 @@ class Pipeline:
         return own_tables if self.template is None else (*own_tables, self.template)
 
     @property
+    def row_tables(self) -> tuple[Table, ...]:
+        """The tables that rows are published into; not the one of the names that records give."""
+        return tuple(table for table in self.tables if not table.discovers_names)
+
+    @property
     def catalogs(self) -> tuple[str, ...]:
         joined_tables = [d.table for table in self.entries if table.select for d in table.select.dimensions]
         return tuple(

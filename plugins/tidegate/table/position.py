@@ -132,7 +132,7 @@ def _format_position(position: Position | None) -> str:
 
 def select_tables(session: Session, name: str | None) -> tuple[Table, ...]:
     """Return the tables that rows are published into, or the one of that name; `ConfigurationError` without it."""
-    tables = tuple(table for table in expand_template(session).pipeline.tables if not table.discovers_names)
+    tables = expand_template(session).pipeline.row_tables
     selected_tables = tuple(table for table in tables if name in (None, table.name))
     if not selected_tables:
         names = format_names([table.name for table in tables]) or "none yet"

@@ -70,9 +70,7 @@ def find_undone_letters(session: Session) -> list[str]:
     name = session.pipeline.name
     if session.tables.read_property(session.letters_table, KIND_PROPERTY) is None:
         return []
-    letters_by_table = [
-        (t.name, list_undone_letters(session, t.name)) for t in session.pipeline.tables if not t.discovers_names
-    ]
+    letters_by_table = [(t.name, list_undone_letters(session, t.name)) for t in session.pipeline.row_tables]
     return [
         f"pipeline={name} table={table}: dead letters={len(letters)} count as replayed, and their rows are gone: the "
         f"table was rolled back to before the replay; bring them in again with: tidegate dead-letters {name} --table "
@@ -86,8 +84,7 @@ def _find_undone_backfills(session: Session) -> list[str]:
     name = session.pipeline.name
     slices_by_table = [
         (table.name, undone)
-        for table in session.pipeline.tables
-        if not table.discovers_names
+        for table in session.pipeline.row_tables
         for undone in find_undone_backfills(session, table.name)
     ]
     return [

@@ -375,7 +375,7 @@ def check_topics(session: Session) -> Iterator[Finding]:
 
 def check_table_columns(session: Session) -> Iterator[Finding]:
     session = expand_template(session)
-    tables = [table for table in session.pipeline.tables if not table.discovers_names]
+    tables = session.pipeline.row_tables
     faults = list[Finding]()
     for table in tables:
         check = "registry.schema"
