@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from tidegate.errors import ConfigurationError
 from tidegate.jobs.stage_job import FAILURE_CONF, JOB_CONF, JobFailure
 from tidegate.redaction import CORE_REGEX, CORE_REGEX_KEY
+from tidegate.sql.spark import quote_name, render_literal
 
 if TYPE_CHECKING:  # a submitted program has no Connect client
     from pyspark.sql.connect.client import SparkConnectClient
@@ -191,6 +192,11 @@ def release_results() -> None:
         Results._release_thread_pool_instance = None
     if threads is not None:
         threads.shutdown()
+
+
+def set_table_properties(spark: SparkSession, table: str, properties: Mapping[str, str]) -> None:
+    assigned = ", ".join(f"{render_literal(name)} = {render_literal(value)}" for name, value in properties.items())
+    spark.sql(f"ALTER TABLE {quote_name(table)} SET TBLPROPERTIES ({assigned})")
 
 
 NAMESPACE_PREFIX = "CREATE NAMESPACE IF NOT EXISTS "

@@ -6,9 +6,8 @@ from tidegate.errors import AuditFailed
 from tidegate.failpoints import hit_failpoint
 from tidegate.jobs.lasting_failures import is_lasting_sql_state
 from tidegate.jobs.merge_job import AuditAnswers, Audits, MergeJob
-from tidegate.sql.spark import quote_name, render_literal
 
-from tidegate_spark.session import configure, execute
+from tidegate_spark.session import configure, execute, set_table_properties
 
 MAX_SHOWN_CHARACTERS = 300
 
@@ -26,11 +25,7 @@ def run(spark: SparkSession, job: MergeJob) -> None:
 def _run_audits(spark: SparkSession, audits: Audits, place: str) -> None:
     pairs = zip(audits.questions, audits.texts, strict=True)
     broken = tuple(_ask(spark, question, f"{place}: audit={text}") for question, text in pairs)
-    answers = AuditAnswers(audits.attempt, broken).to_json()
-    spark.sql(
-        f"ALTER TABLE {quote_name(audits.table)} "
-        f"SET TBLPROPERTIES ({render_literal(audits.property)} = {render_literal(answers)})"
-    )
+    set_table_properties(spark, audits.table, {audits.property: AuditAnswers(audits.attempt, broken).to_json()})
     hit_failpoint("job.audited")
 
 

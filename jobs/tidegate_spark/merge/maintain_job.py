@@ -5,7 +5,8 @@ from pyspark.sql import SparkSession
 from tidegate.failpoints import hit_failpoint
 from tidegate.jobs.lasting_failures import summarize_failure
 from tidegate.jobs.maintain_job import ORPHANS, MaintainJob, MaintenanceOutcome, ProcedureOutcome
-from tidegate.sql.spark import quote_name, render_literal
+
+from tidegate_spark.session import set_table_properties
 
 LONGEST_REASON = 300  # characters of a procedure's failure
 
@@ -18,8 +19,7 @@ def run(spark: SparkSession, job: MaintainJob) -> None:
     steps = {name: _run_procedure(spark, statement) for name, statement in job.statements.items()}
     if steps.get(ORPHANS, ProcedureOutcome()).rows:
         steps[ORPHANS] = _remove_what_stayed(spark, job.statements[ORPHANS], steps[ORPHANS])
-    literal = render_literal(MaintenanceOutcome(job.attempt, steps).to_json())
-    spark.sql(f"ALTER TABLE {quote_name(job.table)} SET TBLPROPERTIES ({render_literal(job.property)} = {literal})")
+    set_table_properties(spark, job.table, {job.property: MaintenanceOutcome(job.attempt, steps).to_json()})
     hit_failpoint("job.maintained")
 
 

@@ -16,7 +16,7 @@ from tidegate.sql.spark import quote_name, render_literal
 from tidegate_spark.fields.avro import guard_lengths
 from tidegate_spark.fields.record_explanation import build_explanation, find_refused_columns
 from tidegate_spark.formats.plain_json import UNUSUAL, can_read_plainly
-from tidegate_spark.session import configure, execute
+from tidegate_spark.session import configure, execute, set_table_properties
 from tidegate_spark.stage.bigquery_limits import replace_map_values
 from tidegate_spark.stage.kafka_source import read_records
 from tidegate_spark.stage.key import keep_every_record
@@ -128,7 +128,7 @@ def _leave_outcome(
     if table.folder:
         _write_counts(spark, table.folder, outcome)
         return
-    spark.sql(_render_outcome(table, outcome, properties))
+    set_table_properties(spark, table.intermediate, {table.property: outcome, **(properties or {})})
     hit_failpoint("job.counted")
 
 
@@ -168,14 +168,6 @@ def _write_counts(spark: SparkSession, folder: str, outcome: str) -> None:
     hit_failpoint("job.counts_left")
 
 
-def _render_outcome(table: StageTable, outcome: str, properties: dict[str, str] | None = None) -> str:
-    properties_to_set = {table.property: outcome, **(properties or {})}
-    assigned = ", ".join(
-        f"{render_literal(name)} = {render_literal(value)}" for name, value in properties_to_set.items()
-    )
-    return f"ALTER TABLE {quote_name(table.intermediate)} SET TBLPROPERTIES ({assigned})"
-
-
 def _write_names(spark: SparkSession, table: StageTable, decoded: DataFrame) -> None:
     """List the names in a decoded batch and leave them as a property of their table, or as a file, by attempt."""
     # No filter: Spark would move it below the decoding, and write all of that out again for each use of each column.
@@ -198,5 +190,5 @@ def _write_names(spark: SparkSession, table: StageTable, decoded: DataFrame) -> 
     if table.folder:
         _write_counts(spark, table.folder, outcome)
         return
-    spark.sql(_render_outcome(table, outcome))
+    set_table_properties(spark, table.intermediate, {table.property: outcome})
     hit_failpoint("job.named")
