@@ -24,11 +24,11 @@ def read_registry_settings(spark: SparkSession, part: RecordPart) -> dict[str, A
 
 def register_schema(settings: dict[str, Any], subjects: list[str], schema: str, kind: str = "AVRO") -> int:
     """Register and return the schema's id, equal under each subject. `GiveUp` if the registry refuses."""
-    from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+    from confluent_kafka.schema_registry import Schema
     from confluent_kafka.schema_registry.error import SchemaRegistryError
 
     ids: set[int] = set()
-    with SchemaRegistryClient({"timeout": 20, "max.retries": 2, **settings}) as client:
+    with _open_client(settings) as client:
         for subject in subjects:
             try:
                 ids.add(client.register_schema(subject, Schema(schema, kind)))
@@ -49,11 +49,10 @@ def read_newest_schema(settings: dict[str, Any], subject: str) -> tuple[int, byt
 
     `GiveUp` if the registry refuses, or the subject holds schemas of another kind.
     """
-    from confluent_kafka.schema_registry import SchemaRegistryClient
     from confluent_kafka.schema_registry.error import SchemaRegistryError
 
     try:
-        with SchemaRegistryClient({"timeout": 20, "max.retries": 2, **settings}) as client:
+        with _open_client(settings) as client:
             version = client.get_latest_version(subject, fmt="serialized")
     except SchemaRegistryError as fault:
         if fault.http_status_code == 404:
@@ -65,6 +64,12 @@ def read_newest_schema(settings: dict[str, Any], subject: str) -> tuple[int, byt
         raise GiveUp(f"subject={subject} holds {version.schema.schema_type} schemas, no Protobuf; give another subject")
     place = f"subject={subject} version={version.version} id={version.schema_id}"
     return version.schema_id, _read_description(place, version.schema.schema_str)
+
+
+def _open_client(settings: dict[str, Any]) -> Any:
+    from confluent_kafka.schema_registry import SchemaRegistryClient
+
+    return SchemaRegistryClient({"timeout": 20, "max.retries": 2, **settings})
 
 
 def _explain_refusal(subject: str, fault: Any, right: str) -> GiveUp | None:
