@@ -53,9 +53,8 @@ MISSING_CLASS_MESSAGES = {
     LOCAL_FILES: "Each file on local disk starts a process",
     HOOKS: "Each compaction leaves its session in memory",
 }
-MODEL_CACHE_FOLDER = (
-    "spark_connect_model_cache"  # where Spark makes a folder for each session at its end, and leaves it
-)
+# where Spark makes a folder for each session at its end, and leaves it
+MODEL_CACHE_FOLDER = "spark_connect_model_cache"
 CHECK_SECONDS = 1.0
 MIN_FOLDER_AGE_SECONDS = 10.0
 

@@ -39,12 +39,10 @@ from tidegate_spark.fields.written_values import (
     render_with_seconds,
 )
 
-INFINITE_PATTERN = (
-    r"""[":,\[\s][+-]?(?:Infinity|INF)[",\]}\s]"""  # in so many words; else an infinite number was too large
-)
-HUGE_NUMBER_PATTERN = (
-    r"[:,\[\s]-?(?:[0-9]{39}|[0-9.]+[eE][+]?[0-9]{2})"  # a number that a FLOAT, and so a DOUBLE, may not hold
-)
+# in so many words; else an infinite number was too large
+INFINITE_PATTERN = r"""[":,\[\s][+-]?(?:Infinity|INF)[",\]}\s]"""
+# a number that a FLOAT, and so a DOUBLE, may not hold
+HUGE_NUMBER_PATTERN = r"[:,\[\s]-?(?:[0-9]{39}|[0-9.]+[eE][+]?[0-9]{2})"
 HIGH_SURROGATE = r"\\u[dD][89abAB][0-9a-fA-F]{2}"
 LOW_SURROGATE = r"\\u[dD][c-fC-F]"
 LONE_SURROGATE_PATTERN = (

@@ -58,9 +58,8 @@ class DecodedValue:
     absent_columns: Mapping[str, str] = field(default_factory=dict)
     # true for a truncate that the destination applies; such a record looks like a delete of no row
     truncate_condition: str | None = None
-    lossy_metadata: Mapping[str, str] = field(
-        default_factory=dict
-    )  # for each word, the condition that its column cannot hold it
+    # for each word, the condition that its column cannot hold it
+    lossy_metadata: Mapping[str, str] = field(default_factory=dict)
     is_tombstone: str = "false"  # the record has no value, in a format whose events say what was deleted
     row_count: str = "1"  # how many rows the record holds, or would hold if it were good
     concerns_all: str = "false"  # the record is for every table, whichever it names

@@ -28,10 +28,8 @@ _WRAPPER_PATTERNS = (
     (_build_wrapper_pattern("numberInt", _INTEGER_PATTERN), "$1"),
     (_build_wrapper_pattern("numberDouble", _NUMBER_PATTERN), "$1"),
     (_build_wrapper_pattern("numberDouble", f"({_NOT_FINITE_PATTERN})"), "$1"),
-    (
-        _build_wrapper_pattern("numberDecimal", f"({_TEXT_PATTERN})"),
-        "$1",
-    ),  # a text: a column of doubles would not hold all of its digits
+    # a text: a column of doubles would not hold all of its digits
+    (_build_wrapper_pattern("numberDecimal", f"({_TEXT_PATTERN})"), "$1"),
     (_build_wrapper_pattern("uuid", f"({_TEXT_PATTERN})"), "$1"),
     (_build_wrapper_pattern("symbol", f"({_TEXT_PATTERN})"), "$1"),
     (_build_wrapper_pattern("date", f"({_TEXT_PATTERN})"), "$1"),

@@ -179,9 +179,8 @@ def _render_unmarked_leaf(expr: str, name: str) -> str:
     if name == "VARIANT":
         text = f"try_variant_get({expr}, '$', 'STRING')"
         is_number = f"startswith({text}, '{NUMBER_MARK}') AND NOT startswith({text}, '{NUMBER_MARK}{NUMBER_MARK}')"
-        number = (
-            f"CAST(CAST(translate({text}, '{NUMBER_MARK}', '') AS BINARY) AS VARIANT)"  # what no text in JSON becomes
-        )
+        # bytes, which no text in JSON becomes
+        number = f"CAST(CAST(translate({text}, '{NUMBER_MARK}', '') AS BINARY) AS VARIANT)"
         word = f"CAST({_render_number(text, 'DOUBLE')} AS VARIANT)"
         plain = f"CAST(regexp_replace({text}, '{NUMBER_MARK}({NUMBER_MARK}?)', '$1') AS VARIANT)"
         is_marked = f"schema_of_variant({expr}) = 'STRING' AND contains({text}, '{NUMBER_MARK}')"

@@ -87,9 +87,8 @@ SPARSE_REASON = (
 SOURCE_COLUMN = Column("source", "MAP<STRING, STRING>")
 UPSERT_OPERATIONS = ("c", "r", "u")
 IS_TRUNCATE = f"coalesce(event_op = '{TRUNCATE}', false)"
-KEY_PRESENCE = (
-    f"kv IS NOT NULL OR event_op = '{TRUNCATE}'"  # a truncate has no key, and that is not what is wrong with it
-)
+# a truncate has no key, and that is not what is wrong with it
+KEY_PRESENCE = f"kv IS NOT NULL OR event_op = '{TRUNCATE}'"
 
 
 def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
