@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from tidegate.formats.registry import get_format
 from tidegate.jobs.stage_job import StageTable
-from tidegate.schema.data_types import Array, Primitive, has_leaf, parse_type
+from tidegate.schema.data_types import Array, Column, Primitive, has_leaf, parse_type
 from tidegate.sql.spark import render_literal
 
 from tidegate_spark.fields.json.connect import ConnectFields
@@ -24,7 +24,6 @@ from tidegate_spark.fields.json.objects import (
     CORRUPT_COLUMN,
     Fields,
     ReadingRules,
-    Units,
     read_objects,
     read_row_object,
     render_is_not_object,
@@ -57,18 +56,15 @@ KEY_MISFIT_REASON = "the key is not a JSON object that fits the key columns"
 KEY_TEXT_COLUMN = "key_json"  # the key's own object
 
 
-def get_units(table: StageTable, part: str = "value") -> Units | ReadingRules:
-    """Return what whole numbers count in columns that hold a time, and how the `part` is written."""
-    units = table.value.timestamp_unit
+def get_reading_rules(table: StageTable, part: str = "value") -> ReadingRules:
     options = (table.key if part == "key" else table.value).options
-    rules = ReadingRules(
-        units,
+    return ReadingRules(
+        table.value.timestamp_unit,
         options.get("numbers"),
         options.get("binary"),
         list_truncated_names(table),
         counts_days=get_format(table.value.format).counts_days,
     )
-    return rules if rules != ReadingRules(units) else units
 
 
 def list_truncated_names(table: StageTable) -> frozenset[str]:
@@ -80,13 +76,17 @@ def list_truncated_names(table: StageTable) -> frozenset[str]:
 
 def list_key_fields(table: StageTable, text: str = "value_text") -> Fields:
     columns = (replace(c, name=c.name.removeprefix(table.key.prefix)) for c in table.key_columns)
-    return Fields(tuple(columns), get_units(table, "key" if text == KEY_TEXT_COLUMN else "value"), text)
+    return Fields(tuple(columns), get_reading_rules(table, "key" if text == KEY_TEXT_COLUMN else "value"), text)
 
 
 def list_known_fields(table: StageTable) -> Fields:
+    return Fields(list_known_columns(table))
+
+
+def list_known_columns(table: StageTable) -> tuple[Column, ...]:
     """Return all that a value may hold: its columns, and those of the key, which it may repeat."""
-    names = {c.name for c in table.value_columns}
-    return Fields((*table.value_columns, *(c for c in list_key_fields(table).columns if c.name not in names)))
+    names = {column.name for column in table.value_columns}
+    return (*table.value_columns, *(column for column in list_key_fields(table).columns if column.name not in names))
 
 
 def list_unknown_fields(
@@ -119,11 +119,11 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         records = records.withColumns({**plain_text, **problem})
     if reads_envelope(table):
         return _decode_enveloped(records, table)
-    fields = Fields(table.value_columns, get_units(table))
+    fields = Fields(table.value_columns, get_reading_rules(table))
     keys = list_key_fields(table)
     if options.get("kinds"):  # a JSON Schema that Kafka Connect wrote says what fields mean
-        fields = ConnectFields(fields.columns, fields.units, other_columns=keys.columns)
-        keys = ConnectFields(keys.columns, keys.units)
+        fields = ConnectFields(fields.columns, fields.rules, other_columns=keys.columns)
+        keys = ConnectFields(keys.columns, keys.rules)
         records = records.selectExpr("*", f"{fields.render_registered_kinds(options['kinds'], 'value')} AS kinds")
     columns = list_known_fields(table)
     rows = _add_key_of_value(
@@ -179,8 +179,8 @@ def render_key_reason(
 
 
 def _decode_enveloped(records: DataFrame, table: StageTable) -> DecodedValue:
-    keys = ConnectFields(list_key_fields(table).columns, get_units(table))
-    fields = ConnectFields(table.value_columns, get_units(table), other_columns=keys.columns)
+    keys = ConnectFields(list_key_fields(table).columns, get_reading_rules(table))
+    fields = ConnectFields(table.value_columns, get_reading_rules(table), other_columns=keys.columns)
     known_fields = list_known_fields(table)
     payload = render_part("value_text", "$.payload")
     inside = f"schema: {fields.row_schema}, payload: {fields.text_struct}"
@@ -242,7 +242,7 @@ class _KeyObject:
         enveloped = "payload" not in names
         kinds = "CAST(NULL AS STRING)"
         schema = ""
-        connect_fields = ConnectFields(fields.columns, fields.units, fields.text, kinds="key_kinds")
+        connect_fields = ConnectFields(fields.columns, fields.rules, fields.text, kinds="key_kinds")
         if table.key.options.get("kinds") and _has_counts(fields):  # a JSON Schema that Kafka Connect wrote
             fields = connect_fields
             kinds = connect_fields.render_registered_kinds(table.key.options["kinds"], "key")

@@ -18,7 +18,7 @@ from tidegate_spark.fields.json.unknown_fields import UNKNOWN_FIELDS
 from tidegate_spark.formats.decoded import ROW, TOMBSTONE_DELETES, DecodedKey, DecodedValue
 from tidegate_spark.formats.json import decode_value as decode_json
 from tidegate_spark.formats.json import (
-    get_units,
+    get_reading_rules,
     list_key_fields,
     list_known_fields,
     render_is_key_in_value,
@@ -45,7 +45,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     """A record whose fields may become columns is read as JSON: its columns take what that format's columns take."""
     if table.value.adds_columns:
         return _decode_as_json(records, table)
-    fields = Fields(table.value_columns, get_units(table), NO_TEXT)
+    fields = Fields(table.value_columns, get_reading_rules(table), NO_TEXT)
     keys = list_key_fields(table, NO_TEXT)
     shape = {**_build_shape(fields), "known": [column.name for column in list_known_fields(table).columns]}
     shape |= {"reports": True} if reports_unknown_fields(table) else {}

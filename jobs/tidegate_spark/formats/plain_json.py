@@ -18,7 +18,7 @@ from tidegate_spark.fields.json.objects import (
 )
 from tidegate_spark.fields.json.reasons import render_takes_own_spelling
 from tidegate_spark.formats.decoded import DELETE, ROW, UPSERT, DecodedKey, DecodedValue, render_null_fields
-from tidegate_spark.formats.json import get_units, list_key_fields, list_known_fields, list_unknown_fields
+from tidegate_spark.formats.json import get_reading_rules, list_key_fields, list_known_fields, list_unknown_fields
 
 UNUSUAL = "unusual"  # in place of a reason: the record is to be decoded by its format itself
 PLAIN_TYPES = ("BOOLEAN", "INT", "BIGINT", "FLOAT", "DOUBLE", "STRING", "DATE", "TIMESTAMP")
@@ -42,7 +42,7 @@ def can_read_plainly(table: StageTable) -> bool:
 
 def decode_plain_value(records: DataFrame, table: StageTable) -> DecodedValue:
     """Decode the rows that the format would find, with `UNUSUAL` as the reason of all other records."""
-    fields = Fields(table.value_columns, get_units(table))
+    fields = Fields(table.value_columns, get_reading_rules(table))
     keys = list_key_fields(table).columns
     plain_key = [f"{render_plain_key(keys, 'key_text')} AS {PLAIN_KEY_COLUMN}"] if keys else []
     parsed_records = records.selectExpr(

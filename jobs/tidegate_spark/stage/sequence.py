@@ -10,7 +10,7 @@ from tidegate.sql.spark import quote, render_literal, strip_alias
 from tidegate_spark.fields.conditions import render_first_reason
 from tidegate_spark.fields.json.connect import ConnectFields
 from tidegate_spark.formats.decoded import DELETE, NO_CHANGE, DecodedValue
-from tidegate_spark.formats.json import get_units
+from tidegate_spark.formats.json import get_reading_rules
 from tidegate_spark.stage.projection import (
     FAILURE,
     RECORD,
@@ -42,7 +42,7 @@ def add_sequence(decoded: DataFrame, decoded_value: DecodedValue, table: StageTa
         return _require_version_time(_add_sequence_column(sourced, table, has_sources), table)
     types = {c.name: c.type for c in table.value_columns}
     columns = tuple(Column(name, types[name]) for name in needed if name not in table.metadata)
-    carried = ConnectFields(columns, get_units(table))
+    carried = ConnectFields(columns, get_reading_rules(table))
     if carried.columns and decoded_value.add_ordered_row is not None:
         decoded = decoded_value.add_ordered_row(decoded, carried)
         typed_columns = zip(carried.columns, carried.render_values("ordered_row"), strict=True)

@@ -43,7 +43,6 @@ from tidegate_spark.fields.lossless import (
 )
 from tidegate_spark.fields.written_values import BASE64, render_misfit_reason
 
-Units = str | Mapping[str, str] | None
 Words = str | Mapping[str, str] | None  # for all columns, or for each by its name
 
 
@@ -51,7 +50,7 @@ Words = str | Mapping[str, str] | None  # for all columns, or for each by its na
 class ReadingRules:
     """How values are read: the unit of times, whether numbers may be text (lenient), how bytes are written."""
 
-    units: Units
+    units: Words = None  # what whole numbers count in columns that hold a time; else they are refused
     numbers: Words = None
     binary: Words = None
     truncated: frozenset[str] = frozenset()  # columns, case-folded, whose times are cut
@@ -83,16 +82,14 @@ class Fields:
     """Columns as they stand in a JSON object that was parsed from `text`; empty if another format parsed it."""
 
     columns: tuple[Column, ...]
-    # what whole numbers count in columns that hold a time: one unit for all, or by name; else they are refused
-    units: Units | ReadingRules = None
+    rules: ReadingRules = ReadingRules()
     text: str = "value_text"
 
     def get_unit(self, column: Column) -> str | None:
-        return find_word(self.units.units if isinstance(self.units, ReadingRules) else self.units, column)
+        return find_word(self.rules.units, column)
 
     def get_type(self, column: Column) -> DataType:
-        kind = parse_type(column.type)
-        return self.units.mark_type(kind, column) if isinstance(self.units, ReadingRules) else kind
+        return self.rules.mark_type(parse_type(column.type), column)
 
     def _list_types(self) -> list[tuple[Column, DataType]]:
         return [(column, self.get_type(column)) for column in self.columns]

@@ -23,11 +23,10 @@ from tidegate_spark.formats.change_events.row_messages import (
     MessageFields,
     RowPlace,
     decode_row_messages,
-    list_all_columns,
     render_lacking_cases,
 )
 from tidegate_spark.formats.decoded import DecodedValue, render_is_unkept, render_truncate_reason
-from tidegate_spark.formats.json import list_key_fields, list_truncated_names, list_unknown_fields
+from tidegate_spark.formats.json import list_key_fields, list_known_columns, list_truncated_names, list_unknown_fields
 
 OPERATIONS = {"INSERT": "c", "UPDATE": "u", "DELETE": "d"}
 # a statement whose rows follow (MySQL: binlog_rows_query_log_events); the end of a transaction; TiCDC's word on time
@@ -96,7 +95,7 @@ class TextFields(Fields):
             return f"({text} IS NOT NULL AND NOT {text} RLIKE {render_literal(LATIN)} OR {changed_text})"
         if column.type.upper() == "STRING":
             return changed_text
-        truncates = isinstance(self.units, ReadingRules) and column.name.casefold() in self.units.truncated
+        truncates = column.name.casefold() in self.rules.truncated
         return render_is_lossy(text, column.type, truncates=truncates)
 
     def render_is_null(self, struct: str, column: Column) -> str:
@@ -114,8 +113,8 @@ def _render_converted(text: str, column: Column) -> str:
 
 
 def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
-    rules = ReadingRules(None, truncated=list_truncated_names(table))
-    fields = TextFields(list_all_columns(table), rules)
+    rules = ReadingRules(truncated=list_truncated_names(table))
+    fields = TextFields(list_known_columns(table), rules)
     keys = TextFields(list_key_fields(table).columns)
     old = f", old: ARRAY<{keys.text_struct}>" if keys.columns else ""
     metadata = "".join(

@@ -33,7 +33,7 @@ from tidegate_spark.formats.decoded import (
 )
 from tidegate_spark.formats.json import (
     build_decoded_value,
-    get_units,
+    get_reading_rules,
     list_key_fields,
     list_known_fields,
     list_unknown_fields,
@@ -92,8 +92,8 @@ KEY_PRESENCE = f"kv IS NOT NULL OR event_op = '{TRUNCATE}'"
 
 
 def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
-    keys = ConnectFields(list_key_fields(table).columns, get_units(table))
-    fields = ConnectFields(table.value_columns, get_units(table), other_columns=keys.columns)
+    keys = ConnectFields(list_key_fields(table).columns, get_reading_rules(table))
+    fields = ConnectFields(table.value_columns, get_reading_rules(table), other_columns=keys.columns)
     metadata = _render_source_fields(table)
     records = unwrap_documents(records, table)
     event = f"after: {fields.text_struct}, op: STRING{metadata}"

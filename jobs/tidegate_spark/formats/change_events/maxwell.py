@@ -13,11 +13,10 @@ from tidegate_spark.formats.change_events.row_messages import (
     MessageFields,
     RowPlace,
     decode_row_messages,
-    list_all_columns,
     render_lacking_cases,
 )
 from tidegate_spark.formats.decoded import DecodedValue, render_is_unkept
-from tidegate_spark.formats.json import get_units, list_key_fields, list_unknown_fields
+from tidegate_spark.formats.json import get_reading_rules, list_key_fields, list_known_columns, list_unknown_fields
 
 OPERATIONS = {"insert": "c", "bootstrap-insert": "r", "update": "u", "delete": "d"}
 IGNORED_TYPES = ("bootstrap-start", "bootstrap-complete", "heartbeat")
@@ -36,8 +35,8 @@ METADATA_FIELDS = {"primary-key-columns": "primary_key_columns: ARRAY<STRING>"}
 
 def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     """`type` decides; a record without a value changes nothing, because its row is unknown."""
-    fields = Fields(list_all_columns(table), get_units(table))
-    keys = Fields(list_key_fields(table).columns, get_units(table))
+    fields = Fields(list_known_columns(table), get_reading_rules(table))
+    keys = list_key_fields(table)
     old = f", old: {keys.text_struct}" if keys.columns else ""
     metadata = "".join(
         f", {sql}" for word, sql in METADATA_FIELDS.items() if f"value.{word}" in table.metadata.values()

@@ -17,12 +17,11 @@ from tidegate_spark.formats.change_events.row_messages import (
     MessageFields,
     RowPlace,
     decode_row_messages,
-    list_all_columns,
     render_keys_differ,
     render_lacking_cases,
 )
 from tidegate_spark.formats.decoded import DELETE, DecodedValue, render_truncate_reason
-from tidegate_spark.formats.json import get_units, list_key_fields, list_unknown_fields
+from tidegate_spark.formats.json import get_reading_rules, list_key_fields, list_known_columns, list_unknown_fields
 
 OPERATIONS = {"I": "c", "U": UPDATE, "D": DELETE}
 TRUNCATE = "T"
@@ -57,8 +56,8 @@ METADATA_FIELDS = {
 
 def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     """`op_type` decides; a record without a value changes nothing, because its row is unknown."""
-    fields = Fields(tuple(replace(c, nullable=True) for c in list_all_columns(table)), get_units(table))
-    keys = Fields(list_key_fields(table).columns, get_units(table))
+    fields = Fields(tuple(replace(c, nullable=True) for c in list_known_columns(table)), get_reading_rules(table))
+    keys = list_key_fields(table)
     words = {word.removeprefix("value.") for word in table.metadata.values()}
     metadata = "".join(f", {sql}" for word, sql in METADATA_FIELDS.items() if word in words)
     inside = f"op_type: STRING, before: {fields.text_struct}, after: {fields.text_struct}{metadata}"

@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 from pyspark.sql import DataFrame
 from tidegate.jobs.stage_job import StageTable
-from tidegate.schema.data_types import Column
 from tidegate.sql.spark import quote, render_literal, strip_alias
 
 from tidegate_spark.fields.conditions import NO_REASON, render_first_reason
@@ -13,7 +12,6 @@ from tidegate_spark.fields.json.inner_parts import render_inner_reason
 from tidegate_spark.fields.json.objects import Fields
 from tidegate_spark.fields.json.reasons import render_missing_cases, render_no_column_case, render_respelled_case
 from tidegate_spark.formats.decoded import DELETE, NO_CHANGE, DecodedValue, render_truncate_case
-from tidegate_spark.formats.json import list_key_fields
 
 UPDATE = "u"
 OLD_NAMES = "z.old_names"
@@ -29,11 +27,6 @@ class MessageFields(NamedTuple):
     rows: Fields
     keys: Fields
     old_rows: str
-
-
-def list_all_columns(table: StageTable) -> tuple[Column, ...]:
-    names = {column.name for column in table.value_columns}
-    return (*table.value_columns, *(column for column in list_key_fields(table).columns if column.name not in names))
 
 
 def decode_row_messages(
