@@ -20,7 +20,7 @@ from tidegate.schema.avro import (
 from tidegate.schema.avro_resolution import append_end_field, simplify_types
 from tidegate.schema.data_types import Column, Primitive
 from tidegate.schema.wire_format import KEYLESS
-from tidegate.sql.spark import quote, render_literal
+from tidegate.sql.spark import quote, render_columns, render_literal
 
 from tidegate_spark.fields import avro_lengths
 from tidegate_spark.fields.avro import LENGTH_CHECK_OPTION, render_conversion, render_is_lossy
@@ -64,7 +64,7 @@ def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
     required_cases = render_required_cases("the key", columns, locate_columns(at, columns))
     cases = f"{_render_lossy_cases('key', conditions)} {required_cases}"
     reason = f"CASE {render_undecodable_cases('key', 'ka', options)} {cases} END"
-    return DecodedKey(decoded, f"struct({', '.join(values)})", reason)
+    return DecodedKey(decoded, f"struct({render_columns(values)})", reason)
 
 
 def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
@@ -109,10 +109,10 @@ def decode_fields(records: DataFrame, table: StageTable, places: tuple[str, str]
     key_required = f"{unlocated} {keyless} {render_required_cases('the key', keys, locate_columns(key_at, keys))}"
     return DecodedValue(
         records=records,
-        columns=tuple(values),
+        columns=values,
         reason=render_first_reason(_render_lossy_cases("value", conditions)),
         null_reason=render_first_reason(required_cases),
-        key=f"struct({', '.join(key_values) if has_keys else render_null_fields(keys)})",
+        key=f"struct({render_columns(key_values) if has_keys else render_null_fields(keys)})",
         key_reason=f"CASE {_render_lossy_cases('key', key_conditions)} {key_required} END" if has_keys else NO_REASON,
         key_presence=f"{key_at} IS NOT NULL" if has_keys else "false",
         doubts={name: f"located_reason IS NOT NULL OR coalesce({condition}, false)" for name, condition in conditions},
@@ -123,10 +123,11 @@ def get_field_schemas(schema: Any) -> dict[str, Any]:
     return {field["name"]: field["type"] for field in schema["fields"]}
 
 
-def render_fields(at: str, columns: Sequence[Column], fields: AvroFields) -> tuple[list[str], list[tuple[str, str]]]:
-    values = [f"{sql} AS {quote(name)}" for name, sql in render_values(at, columns, fields).items()]
+def render_fields(
+    at: str, columns: Sequence[Column], fields: AvroFields
+) -> tuple[dict[str, str], list[tuple[str, str]]]:
     places = ((c, f"{at}.{quote(c.name)}") for c in columns)
-    return values, [(c.name, _render_is_column_lossy(sql, c, fields)) for c, sql in places]
+    return render_values(at, columns, fields), [(c.name, _render_is_column_lossy(sql, c, fields)) for c, sql in places]
 
 
 def _render_is_column_lossy(sql: str, column: Column, fields: AvroFields) -> str:

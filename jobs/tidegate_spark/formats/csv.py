@@ -7,7 +7,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.data_types import Column
-from tidegate.sql.spark import quote, render_literal
+from tidegate.sql.spark import quote, render_columns, render_literal
 
 from tidegate_spark.fields.conditions import NO_REASON, render_first_reason
 from tidegate_spark.fields.json.objects import find_word
@@ -53,7 +53,7 @@ def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
     parsed_records = records.selectExpr("*", f"{_render_from_csv('key_text', columns, table.key.options)} AS kc")
     cells = _list_cells("kc", columns, table.key.options)
     reason = _render_reason("key", "kc", cells, _LineShape(len(columns), table.key.options))
-    return DecodedKey(parsed_records, f"struct({', '.join(_render_values(cells))})", reason)
+    return DecodedKey(parsed_records, f"struct({render_columns(_render_values(cells))})", reason)
 
 
 def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
@@ -74,10 +74,10 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     line = _LineShape(len(columns), options)
     return DecodedValue(
         records=parsed_records,
-        columns=tuple(_render_values(cells)),
+        columns=_render_values(cells),
         reason=_render_loss_reason("value", "c", cells, line, list_truncated_names(table)),
         null_reason=_render_lack_reason("value", cells),
-        key=f"struct({', '.join(_render_values(key_cells)) if has_keys else render_null_fields(keys)})",
+        key=f"struct({render_columns(_render_values(key_cells)) if has_keys else render_null_fields(keys)})",
         key_reason=_render_reason("value", "c", key_cells, line) if has_keys else NO_REASON,
         key_presence="c IS NOT NULL" if has_keys else "false",
         doubts=_render_doubts(cells, line, list_truncated_names(table)),
@@ -128,8 +128,8 @@ def _list_cells(struct: str, columns: tuple[Column, ...], options: dict[str, Any
     return tuple(cells)
 
 
-def _render_values(cells: Cells) -> list[str]:
-    return [f"{render_conversion(text, c.type, encoding)} AS {quote(c.name)}" for c, text, encoding in cells]
+def _render_values(cells: Cells) -> dict[str, str]:
+    return {column.name: render_conversion(text, column.type, encoding) for column, text, encoding in cells}
 
 
 def _render_reason(subject: str, struct: str, cells: Cells, line: _LineShape) -> str:

@@ -42,7 +42,7 @@ class DecodedValue:
     """The rows in the value's bytes. Everything but `records` and `has_several_rows` is SQL."""
 
     records: DataFrame  # with two columns more: `change` (c, r, u, d, or nothing) and `located_reason`
-    columns: tuple[str, ...]  # each value column under its name
+    columns: Mapping[str, str]  # of the value
     reason: str  # why a row does not fit the columns; the SQL may refer to them as `ROW`
     key: str  # the key's columns, for records whose key has no bytes
     key_reason: str

@@ -149,7 +149,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
 def build_decoded_value(changes: DataFrame, fields: Fields, keys: Fields, key_reason: str) -> DecodedValue:
     return DecodedValue(
         records=changes,
-        columns=tuple(fields.render_values("row")),
+        columns=fields.render_values("row"),
         reason=fields.render_loss_reason("row", "the value", ROW),
         null_reason=fields.render_lack_reason("row", "the value"),
         key=keys.render_struct("kv"),

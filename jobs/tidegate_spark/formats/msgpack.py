@@ -9,7 +9,6 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type
 from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct, format_type, parse_type
-from tidegate.sql.spark import strip_alias
 
 from tidegate_spark.fields import arrow_decoder, msgpack
 from tidegate_spark.fields.conditions import NO_REASON
@@ -61,18 +60,17 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         "CASE WHEN p.reason IS NULL THEN p.row END AS row",
         *([f"{unknown} AS {UNKNOWN_FIELDS}"] if reports_unknown_fields(table) else []),
     )
-    read_columns = zip(fields.columns, fields.render_values("p.row"), strict=True)
     reason = f"CASE WHEN kv.reason IS NOT NULL THEN kv.reason ELSE {keys.render_reason('kv.row', 'the key')} END"
     return DecodedValue(
         records=changes,
-        columns=tuple(fields.render_values("row")),
+        columns=fields.render_values("row"),
         reason=fields.render_loss_reason("row", "the value", ROW),
         null_reason=fields.render_lack_reason("row", "the value"),
         key=keys.render_struct("kv.row") if keys.columns else "struct()",
         key_reason=reason if keys.columns else NO_REASON,
         key_presence="value IS NOT NULL" if keys.columns else "false",
         doubts=fields.render_doubts("p.row"),
-        columns_of_unlocated={column.name: strip_alias(sql, column.name) for column, sql in read_columns},
+        columns_of_unlocated=fields.render_values("p.row"),
     )
 
 

@@ -68,7 +68,7 @@ def decode_plain_value(records: DataFrame, table: StageTable) -> DecodedValue:
     row_doubts += [fields.render_is_null("row", column) for column in fields.columns if not column.nullable]
     return DecodedValue(
         records=changes,
-        columns=tuple(fields.render_values("row")),
+        columns=fields.render_values("row"),
         reason=f"CASE WHEN {render_any(row_doubts) or 'false'} THEN '{UNUSUAL}' END",
         key=f"struct({render_null_fields(keys)})",
         key_reason=f"'{UNUSUAL}'",

@@ -10,7 +10,7 @@ from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.data_types import Column
 from tidegate.schema.protobuf import Shape, make_truncated_shape
 from tidegate.schema.wire_format import KEYLESS
-from tidegate.sql.spark import quote
+from tidegate.sql.spark import quote, render_columns
 
 from tidegate_spark.fields import arrow_decoder, protobuf
 from tidegate_spark.fields.conditions import NO_REASON, render_first_reason
@@ -35,7 +35,7 @@ def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
     columns = list_key_fields(table).columns
     decoded = records.withColumn("kp", _decode_part("key", table.key.options, columns))
     reason = f"coalesce(kp.reason, {_render_required_reason('key', 'kp.row', columns)})"
-    return DecodedKey(decoded, f"struct({', '.join(_render_fields('kp.row', columns))})", reason)
+    return DecodedKey(decoded, f"struct({render_columns(_render_values('kp.row', columns))})", reason)
 
 
 def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
@@ -53,10 +53,10 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     keyless = render_refused_cases("value", table.value.options.get(KEYLESS, {}))
     return DecodedValue(
         records=changes,
-        columns=tuple(_render_fields("p.row", table.value_columns)),
+        columns=_render_values("p.row", table.value_columns),
         reason=NO_REASON,
         null_reason=_render_required_reason("value", "p.row", table.value_columns),
-        key=f"struct({', '.join(_render_fields('p.row', keys)) if has_keys else render_null_fields(keys)})",
+        key=f"struct({render_columns(_render_values('p.row', keys)) if has_keys else render_null_fields(keys)})",
         key_reason=_render_required_reason("key", "p.row", keys, keyless) if has_keys else NO_REASON,
         key_presence="p.row IS NOT NULL" if has_keys else "false",
         doubts={column.name: "p.reason IS NOT NULL" for column in table.value_columns},
@@ -82,5 +82,5 @@ def _render_required_reason(part_name: str, at: str, columns: tuple[Column, ...]
     return render_first_reason(more, render_required_cases(f"the {part_name}", columns, locate_columns(at, columns)))
 
 
-def _render_fields(at: str, columns: tuple[Column, ...]) -> list[str]:
-    return [f"CAST({at}.{quote(c.name)} AS {render_cast_type(c)}) AS {quote(c.name)}" for c in columns]
+def _render_values(at: str, columns: tuple[Column, ...]) -> dict[str, str]:
+    return {c.name: f"CAST({at}.{quote(c.name)} AS {render_cast_type(c)})" for c in columns}

@@ -1,11 +1,9 @@
 """raw: the whole key or value is one column: bytes as they are, or a number as Kafka's own serializers write it."""
 
-from typing import Any
-
 from pyspark.sql import DataFrame
 from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.data_types import Column
-from tidegate.sql.spark import quote, render_literal, render_once
+from tidegate.sql.spark import render_columns, render_literal, render_once
 
 from tidegate_spark.fields.conditions import NO_REASON
 from tidegate_spark.formats.decoded import DecodedKey, DecodedValue
@@ -20,18 +18,14 @@ FLOATING_TYPES = ("FLOAT", "DOUBLE")
 def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
     """Read one column; bytes of another length than its type has are bad."""
     column = list_key_fields(table).columns[0]
-    options = table.key.options
-    return DecodedKey(records, f"struct({_render_value('key', column, options)})", _render_reason("key", column))
+    value = render_number("key", column.type, table.key.options.get("endianness", "big"))
+    return DecodedKey(records, f"struct({render_columns({column.name: value})})", _render_reason("key", column))
 
 
 def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     column = table.value_columns[0]
-    options = table.value.options
-    return decode_whole_value(records, table, _render_value("value", column, options), _render_reason("value", column))
-
-
-def _render_value(part: str, column: Column, options: dict[str, Any]) -> str:
-    return f"{render_number(part, column.type, options.get('endianness', 'big'))} AS {quote(column.name)}"
+    value = render_number("value", column.type, table.value.options.get("endianness", "big"))
+    return decode_whole_value(records, table, value, _render_reason("value", column))
 
 
 def render_number(part: str, kind: str, endianness: str) -> str:

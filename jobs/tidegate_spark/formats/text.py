@@ -3,7 +3,7 @@
 from pyspark.sql import DataFrame
 from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.data_types import Column
-from tidegate.sql.spark import quote
+from tidegate.sql.spark import render_columns
 
 from tidegate_spark.fields.conditions import NO_REASON
 from tidegate_spark.fields.text import render_conversion, render_is_lossy
@@ -14,8 +14,9 @@ from tidegate_spark.formats.json import list_key_fields
 
 def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
     column = list_key_fields(table).columns[0]
+    value = render_conversion("key_text", column.type)
     return DecodedKey(
-        records, f"struct({_render_value('key_text', column)})", _render_reason("key", "key_text", column)
+        records, f"struct({render_columns({column.name: value})})", _render_reason("key", "key_text", column)
     )
 
 
@@ -24,26 +25,23 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     return decode_whole_value(
         records,
         table,
-        _render_value("value_text", column),
+        render_conversion("value_text", column.type),
         _render_reason("value", "value_text", column, table.value.truncates(column.name)),
     )
 
 
-def decode_whole_value(records: DataFrame, table: StageTable, column: str, reason: str) -> DecodedValue:
+def decode_whole_value(records: DataFrame, table: StageTable, value: str, reason: str) -> DecodedValue:
     changes = records.selectExpr("*", TOMBSTONE_DELETES, f"{NO_REASON} AS located_reason")
+    name = table.value_columns[0].name
     return DecodedValue(
         records=changes,
-        columns=(column,),
+        columns={name: value},
         reason=reason,
-        doubts={table.value_columns[0].name: f"({reason}) IS NOT NULL"},
+        doubts={name: f"({reason}) IS NOT NULL"},
         key=f"struct({render_null_fields(list_key_fields(table).columns)})",
         key_reason=NO_REASON,
         key_presence="false",
     )
-
-
-def _render_value(text: str, column: Column) -> str:
-    return f"{render_conversion(text, column.type)} AS {quote(column.name)}"
 
 
 def _render_reason(subject: str, text: str, column: Column, truncates: bool = False) -> str:

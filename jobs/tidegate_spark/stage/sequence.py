@@ -5,7 +5,7 @@ from pyspark.sql import functions as F
 from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.data_types import Column
 from tidegate.spec.projection import RECORD_FIELDS, Selected
-from tidegate.sql.spark import quote, render_literal, strip_alias
+from tidegate.sql.spark import quote, render_columns, render_literal
 
 from tidegate_spark.fields.conditions import render_first_reason
 from tidegate_spark.fields.json.connect import ConnectFields
@@ -45,8 +45,7 @@ def add_sequence(decoded: DataFrame, decoded_value: DecodedValue, table: StageTa
     carried = ConnectFields(columns, get_reading_rules(table))
     if carried.columns and decoded_value.add_ordered_row is not None:
         decoded = decoded_value.add_ordered_row(decoded, carried)
-        typed_columns = zip(carried.columns, carried.render_values("ordered_row"), strict=True)
-        values = {c.name: strip_alias(value, c.name) for c, value in typed_columns}
+        values = carried.render_values("ordered_row")
     else:
         values = {c.name: f"row_struct.{quote(c.name)}" for c in carried.columns}
         for name, before in decoded_value.columns_before.items():  # a delete may show the row before it
@@ -72,7 +71,7 @@ def _list_needed_columns(table: StageTable) -> tuple[str, ...]:
 
 
 def _render_struct(parts: dict[str, str]) -> str:
-    return f"struct({', '.join(f'{sql} AS {quote(name)}' for name, sql in parts.items()) or 'true AS _tidegate_0'})"
+    return f"struct({render_columns(parts) or 'true AS _tidegate_0'})"
 
 
 def _add_sequence_column(sourced: DataFrame, table: StageTable, has_sources: str) -> DataFrame:

@@ -9,7 +9,7 @@ from tidegate.spec.source import METADATA_TYPES, name_cast, split_cast
 from tidegate.spec.table import Route
 from tidegate.spec.table_template import FIELD_PATTERN, MAX_NAME_CHARACTERS, VALUE_PATTERN, TableTemplate
 from tidegate.sql.conditions import render_without
-from tidegate.sql.spark import quote, render_literal
+from tidegate.sql.spark import quote, render_columns, render_literal
 
 from tidegate_spark.fields.conditions import NO_REASON, render_first_reason
 from tidegate_spark.fields.lossless import FIRST_DATE, LAST_TIMESTAMP
@@ -78,10 +78,10 @@ def add_value(records: DataFrame, decoded_value: DecodedValue, table: StageTable
     unkept = render_unkept_reason(decoded_value, table)
     reason = f"coalesce({decoded_value.reason}, {unkept})" if unkept else decoded_value.reason
     located = f"coalesce(located_reason, {unkept})" if unkept else "located_reason"
-    columns = [*decoded_value.columns, *(f"{metadata[key]} AS {quote(name)}" for name, key in table.metadata.items())]
+    columns = {**decoded_value.columns, **{name: metadata[key] for name, key in table.metadata.items()}}
     decoded = records.selectExpr(
         "*",
-        f"CASE WHEN change <> '{DELETE}' THEN struct({', '.join(columns)}) END AS {ROW}",
+        f"CASE WHEN change <> '{DELETE}' THEN struct({render_columns(columns)}) END AS {ROW}",
         f"{decoded_value.row_number} AS row_number",
         *(
             [f"(change = '{DELETE}' AND {decoded_value.is_tombstone}) AS is_tombstone"]

@@ -1,6 +1,7 @@
 """Names and text as Spark SQL writes them: one place for quoting, on the worker and in the jobs."""
 
 import re
+from collections.abc import Mapping
 
 STEP_REGEX = r"`(?:[^`]|``)+`|[^\s`(),.]+"  # a part of a column's path
 PATH_REGEX = rf"(?:{STEP_REGEX})(?:\.(?:{STEP_REGEX}))*"
@@ -40,9 +41,9 @@ def quote_name(table: str) -> str:
     return ".".join(quote(part) for part in table.split("."))
 
 
-def strip_alias(expression: str, name: str) -> str:
-    """Remove the ` AS name` at the end of a rendered column. Not searched for, as a name may hold those words."""
-    return expression.removesuffix(f" AS {quote(name)}")
+def render_columns(values: Mapping[str, str]) -> str:
+    """The columns of a SELECT or a struct: each value under its name."""
+    return ", ".join(f"{sql} AS {quote(name)}" for name, sql in values.items())
 
 
 def render_literal(text: str) -> str:

@@ -88,12 +88,11 @@ class ConnectFields(Fields):
         ]
         return f"CASE {schema_id} {' '.join(cases)} END"
 
-    def render_values(self, struct: str) -> list[str]:
+    def render_values(self, struct: str) -> dict[str, str]:
         places = ((c, f"{struct}.{quote(c.name)}", f"{self.kinds}[{render_literal(c.name)}]") for c in self.columns)
-        return [
-            f"{_render_conversion(expr, entry, self.get_type(c), self.get_unit(c))} AS {quote(c.name)}"
-            for c, expr, entry in places
-        ]
+        return {
+            c.name: _render_conversion(expr, entry, self.get_type(c), self.get_unit(c)) for c, expr, entry in places
+        }
 
     def render_is_lossy(self, struct: str, column: Column, conversion: str | None = None) -> str | None:
         expr = f"{struct}.{quote(column.name)}"

@@ -15,7 +15,7 @@ from tidegate.schema.data_types import (
     make_truncated,
     parse_type,
 )
-from tidegate.sql.spark import quote, render_literal, render_once
+from tidegate.sql.spark import quote, render_columns, render_literal, render_once
 
 from tidegate_spark.fields.conditions import render_any, render_first_reason
 from tidegate_spark.fields.json.text import (
@@ -106,16 +106,14 @@ class Fields:
         """Return a struct of just these columns out of a larger one, still unconverted."""
         return f"struct({', '.join(f'{struct}.{quote(c.name)}' for c in self.columns)})"
 
-    def render_values(self, struct: str) -> list[str]:
-        """Return `value AS name` for each column of the object at `struct`."""
-        types = self._list_types()
-        return [
-            f"{render_conversion(f'{struct}.{quote(c.name)}', t, self.get_unit(c))} AS {quote(c.name)}"
-            for c, t in types
-        ]
+    def render_values(self, struct: str) -> dict[str, str]:
+        """Return the value of each column in the object at `struct`, by its name."""
+        return {
+            c.name: render_conversion(f"{struct}.{quote(c.name)}", t, self.get_unit(c)) for c, t in self._list_types()
+        }
 
     def render_struct(self, struct: str) -> str:
-        return f"struct({', '.join(self.render_values(struct))})"
+        return f"struct({render_columns(self.render_values(struct))})"
 
     def render_reason(self, struct: str, subject: str, conversion: str | None = None) -> str:
         """Return why the object at `struct` cannot be used, NULL if it can; converted it is at `conversion`."""

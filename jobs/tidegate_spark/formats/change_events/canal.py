@@ -84,9 +84,8 @@ class TextFields(Fields):
     def inner(self) -> str:
         return ", ".join(f"{quote(column.name)}: STRING" for column in self.columns)
 
-    def render_values(self, struct: str) -> list[str]:
-        texts = ((c, f"{struct}.{quote(c.name)}") for c in self.columns)
-        return [f"{_render_converted(text, c)} AS {quote(c.name)}" for c, text in texts]
+    def render_values(self, struct: str) -> dict[str, str]:
+        return {c.name: _render_converted(f"{struct}.{quote(c.name)}", c) for c in self.columns}
 
     def render_is_lossy(self, struct: str, column: Column, conversion: str | None = None) -> str | None:
         text = f"{struct}.{quote(column.name)}"

@@ -10,7 +10,7 @@ from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.data_types import Column
 from tidegate.spec.source import split_cast
 from tidegate.spec.tombstone_owner import is_tombstone_owned
-from tidegate.sql.spark import quote, render_literal, strip_alias
+from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.fields.avro import render_timestamp
 from tidegate_spark.fields.conditions import render_any
@@ -158,10 +158,11 @@ def _render_sparse_case() -> str:
 def _render_old_key_of_row(keys: Fields, table: StageTable) -> str | None:
     if not keys.columns:
         return None
+    new = keys.render_values("kv")
     parts = []
-    for c, old, new in zip(keys.columns, keys.render_values("kvb"), keys.render_values("kv"), strict=True):
-        shows = f"coalesce(array_contains(json_object_keys({BEFORE_TEXT}), {render_literal(c.name)}), false)"
-        parts.append((c.name, strip_alias(old, c.name), strip_alias(new, c.name), shows))
+    for name, old in keys.render_values("kvb").items():
+        shows = f"coalesce(array_contains(json_object_keys({BEFORE_TEXT}), {render_literal(name)}), false)"
+        parts.append((name, old, new[name], shows))
     return render_old_key(parts, "kvb", table)
 
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from pyspark.sql import DataFrame
 from tidegate.jobs.stage_job import StageTable
-from tidegate.sql.spark import quote, render_literal, strip_alias
+from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.fields.conditions import NO_REASON, render_first_reason
 from tidegate_spark.fields.json.inner_parts import render_inner_reason
@@ -52,28 +52,26 @@ def decode_row_messages(
         .selectExpr("*", f"coalesce(own_reason, get(filter({reasons}, r -> r IS NOT NULL), 0)) AS located_reason")
         .selectExpr("*", "posexplode_outer(CASE WHEN located_reason IS NULL THEN changes END) AS (position, found)")
     )
-    shown_columns = zip(rows.columns, rows.render_values(FIRST_ROW), strict=True)
     doubts = rows.render_doubts(f"(CASE WHEN located_reason IS NULL THEN row ELSE {FIRST_ROW} END)")
-    typed_columns = {c.name: sql for c, sql in zip(rows.columns, rows.render_values("row"), strict=True)}
+    typed_columns = rows.render_values("row")
+    columns = {column.name: typed_columns[column.name] for column in table.value_columns}
     truncates = render_truncate_case(is_truncate, table)
     unlocated = f"WHEN located_reason IS NOT NULL THEN '{UPDATE}' {truncates}"
     change = f"CASE {unlocated} ELSE coalesce(found.op, '{NO_CHANGE}') END AS change"
     return DecodedValue(
         records=judged.selectExpr("*", "found.row AS row", change),
-        columns=tuple(typed_columns[column.name] for column in table.value_columns),
+        columns=columns,
         reason=NO_REASON,
         key=keys.render_struct("row"),
         key_reason=NO_REASON,
         key_presence="true",
         metadata=metadata,
         row_number="CAST(coalesce(position, 0) AS BIGINT)",
-        columns_before={
-            column.name: strip_alias(typed_columns[column.name], column.name) for column in table.value_columns
-        },
+        columns_before=columns,
         has_several_rows=True,
         row_count="coalesce(size(changes), 0)",
         doubts=doubts,
-        columns_of_unlocated={c.name: strip_alias(sql, c.name) for c, sql in shown_columns},
+        columns_of_unlocated=rows.render_values(FIRST_ROW),
         truncate_condition=is_truncate if table.value.applies_truncates else None,
     )
 
@@ -144,11 +142,10 @@ def _render_changes(rows: Fields, keys: Fields) -> str:
 
 def render_keys_differ(keys: Fields, old: str, new: str, old_names: str) -> str:
     """Whether the row at `old` shows another key than the one at `new`. A field not in `old_names` did not change."""
-    pairs = zip(keys.columns, keys.render_values(old), keys.render_values(new), strict=True)
-    value_pairs = ((c.name, strip_alias(before, c.name), strip_alias(after, c.name)) for c, before, after in pairs)
+    after = keys.render_values(new)
     return " OR ".join(
-        f"NOT ({before} <=> {after}) AND ({before} IS NOT NULL OR {_render_is_shown(old_names, name)})"
-        for name, before, after in value_pairs
+        f"NOT ({before} <=> {after[name]}) AND ({before} IS NOT NULL OR {_render_is_shown(old_names, name)})"
+        for name, before in keys.render_values(old).items()
     )
 
 

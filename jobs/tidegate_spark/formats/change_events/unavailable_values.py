@@ -8,7 +8,7 @@ from uuid import UUID
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from tidegate.jobs.stage_job import StageTable
-from tidegate.sql.spark import quote, render_literal
+from tidegate.sql.spark import quote, render_columns, render_literal
 
 from tidegate_spark.fields.protobuf import encode_zigzag
 from tidegate_spark.formats.decoded import DELETE, DecodedValue
@@ -48,14 +48,13 @@ def mark_unavailable_values(decoded: DataFrame, decoded_value: DecodedValue, tab
     values |= {
         n: f"CASE WHEN NOT coalesce({sql}, false) THEN {values[n]} END" for n, sql in conditions.items() if n in values
     }
-    fields = ", ".join(f"{value} AS {quote(name)}" for name, value in values.items())
     elements = ", ".join(
         f"CASE WHEN {condition} THEN {render_literal(name)} END" for name, condition in conditions.items()
     )
     return decoded.withColumns(
         {
             KEPT_COLUMN: F.expr(f"array_compact(array({elements}))"),
-            "value_struct": F.expr(f"CASE WHEN value_struct IS NOT NULL THEN struct({fields}) END"),
+            "value_struct": F.expr(f"CASE WHEN value_struct IS NOT NULL THEN struct({render_columns(values)}) END"),
         }
     )
 

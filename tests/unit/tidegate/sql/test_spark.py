@@ -1,11 +1,8 @@
-"""Names as Spark SQL writes them, and taken off again."""
+"""Names as Spark SQL writes them."""
 
-import pytest
-from tidegate.sql.spark import quote, strip_alias
+from tidegate.sql.spark import render_columns
 
 
-@pytest.mark.parametrize("name", ["x", "x AS y", "AS", "a`b", "` AS `", "x AS y AS `z"])
-def test_alias_is_taken_off_whole_whatever_words_the_name_holds(name: str) -> None:
-    value = f"CAST(row.{quote(name)} AS INT)"
-    assert strip_alias(f"{value} AS {quote(name)}", name) == value
-    assert strip_alias(value, name) == value
+def test_each_value_is_named_whatever_words_and_quotes_it_and_its_name_hold() -> None:
+    values = {"x": "CAST(a.`y AS z` AS INT)", "a`b": "1", "x AS y": "`` AS `"}
+    assert render_columns(values) == "CAST(a.`y AS z` AS INT) AS `x`, 1 AS `a``b`, `` AS ` AS `x AS y`"

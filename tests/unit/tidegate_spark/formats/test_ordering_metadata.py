@@ -26,7 +26,7 @@ def decoded_value() -> DecodedValue:
     texts = {"source.file": "its_file", "source.pos": "its_place"}
     return DecodedValue(
         records=None,  # type: ignore[arg-type]
-        columns=(), reason="NULL", key="k", key_reason="NULL", key_presence="true", metadata=texts,
+        columns={}, reason="NULL", key="k", key_reason="NULL", key_presence="true", metadata=texts,
         lossy_metadata={"source.pos": "is_unkept"},
     )  # fmt: skip
 
