@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import pairwise
@@ -24,6 +25,7 @@ from tidegate.adapters.kafka.publication_topics import KafkaTopics
 from tidegate.errors import NothingToDo, PublishedElsewhere, RetryLater
 from tidegate.ports.publication_session import PublicationSession
 from tidegate.publications.publish import publish
+from tidegate.spec.publication import KeyOut
 from tidegate_spark.publish import producer
 from tidegate_spark.publish.job import build_plan, raise_refusal
 
@@ -97,11 +99,20 @@ def build_table(snapshots: int) -> Table:
     return table
 
 
+def build_events(snapshots: int) -> Table:
+    """Rows without a key: six more in each snapshot, many of them equal."""
+    table = Table()
+    for number in range(snapshots):
+        table.commit(**{f"{row}": f"row {row % 4}" for row in range(6 * (number + 1))})
+    return table
+
+
 def open_session(request: dict[str, Any], snapshot: int) -> PublicationSession:
     """The publication at a time when the table stood at that snapshot."""
     settings = request.get("settings", {"bootstrap.servers": request.get("bootstrap")})
-    table = build_table(snapshot + 1)
+    table = build_events(snapshot + 1) if request.get("is_append") else build_table(snapshot + 1)
     options = {"transaction_records": 2, "delivery": request["delivery"], "state_topic": request["state"]}
+    options |= {"key": KeyOut(())} if request.get("is_append") else {}
     publication = build_publication(topics=(request["topic"],), **options)
     engine = Direct(Spark(table, Topic()), settings)
     return PublicationSession(publication, KafkaTopics(settings), table, engine, lambda: 0, lambda: os.urandom(8).hex())
@@ -182,7 +193,10 @@ def is_equal_to_table(request: dict[str, Any], snapshot: int) -> bool:
     with suppress(NothingToDo):
         for _ in range(3):
             publish(outside)
-    records = dict(read_records(request["bootstrap"], request["topic"]))
+    produced = read_records(request["bootstrap"], request["topic"])
+    if request.get("is_append"):
+        return Counter(produced) == Counter(("", text) for text in build_events(snapshot + 1).read_latest().values())
+    records = dict(produced)
     return {key: value for key, value in records.items() if value is not None} == build_table(
         snapshot + 1
     ).read_latest()
@@ -208,13 +222,13 @@ def wait_until_stopped(pid: int) -> None:
 
 
 def walk_in_process(
-    workbench: Any, delivery: str, fault: str, step: int
+    workbench: Any, delivery: str, fault: str, step: int, *, is_append: bool = False
 ) -> tuple[dict[str, int], list[tuple[str, Any]]]:
     """A walk in a process of its own: how many cases there were, and what a reader with read_committed then sees."""
     topic = f"crash-{workbench.topic()}"
     answer_file = workbench.folder / "told"
     request = {"bootstrap": workbench.stack.kafka_bootstrap, "delivery": delivery, "state": f"{topic}-state"}
-    request |= {"topic": topic, "told": str(answer_file), "fault": fault, "step": step}
+    request |= {"topic": topic, "told": str(answer_file), "fault": fault, "step": step, "is_append": is_append}
     process = subprocess.run(
         [sys.executable, "-m", "crash.publishing"],
         input=json.dumps(request),
@@ -230,7 +244,7 @@ def walk_in_process(
 
 
 def read_records(bootstrap: str, topic: str) -> list[tuple[str, str | None]]:
-    return [(m.key().decode(), m.value() and m.value().decode()) for m in read_committed(bootstrap, topic)]
+    return [((m.key() or b"").decode(), m.value() and m.value().decode()) for m in read_committed(bootstrap, topic)]
 
 
 def judge(records: list[tuple[str, str | None]], snapshots: int) -> None:

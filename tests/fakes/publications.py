@@ -2,8 +2,10 @@
 
 import json
 import zlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from itertools import pairwise
 from typing import Any
 
@@ -156,6 +158,8 @@ class Spark:
 
     def build_changes(self, job: PublishJob) -> pyarrow.RecordBatch:
         """What Spark hands over: of each part a row without a key, then its changes in the order of their keys."""
+        if job.is_append:
+            return self._build_inserted_rows(job)
         position = job.position
         is_beside_topic = position.mode == RunMode.TOPIC
         old_state = (
@@ -176,6 +180,26 @@ class Spark:
                 value = current_state[key].encode() if key in current_state else None
                 row = {"part": part.number, "topic": job.topics[0], "key": key.encode(), "value": value, "kind": kind}
                 rows.append(row)
+        return pyarrow.RecordBatch.from_pylist(rows, schema=SCHEMA)
+
+    def _build_inserted_rows(self, job: PublishJob) -> pyarrow.RecordBatch:
+        """The keys say where a row stands: by the hash of its text, then by a number among equal ones."""
+        old_texts, new_texts = (
+            Counter(self._read_state(snapshot, {}).values()) for snapshot in (job.position.origin, job.position.to)
+        )
+        places = {
+            sha256(text.encode()).digest() + place.to_bytes(8): text
+            for text, number in (new_texts - old_texts).items()
+            for place in range(1, number + 1)
+        }
+        rows: list[dict[str, Any]] = []
+        for part in sorted(part.number for part in job.parts):
+            rows.append({"part": part})
+            rows += [
+                {"part": part, "topic": job.topics[0], "key": key, "value": text.encode(), "kind": "inserted"}
+                for key, text in sorted(places.items())
+                if zlib.crc32(key[:32]) % job.parallelism == part
+            ]
         return pyarrow.RecordBatch.from_pylist(rows, schema=SCHEMA)
 
     def _read_state(self, snapshot: int | None, joined_snapshots: dict[str, int]) -> State:

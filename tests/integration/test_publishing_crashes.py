@@ -5,12 +5,13 @@ A covering part of the calls; all of them: ``make test-crash``.
 
 import os
 import signal
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from conftest import wait_until
-from crash.publishing import build_table, judge, open_session, read_records, walk_in_process
+from crash.publishing import build_events, build_table, judge, open_session, read_records, walk_in_process
 from tidegate.errors import BadRecord, NothingToDo, PublishedElsewhere, RetryLater
 from tidegate.publications.plan import plan_run
 from tidegate.publications.publish import build_publish_job, publish
@@ -44,6 +45,20 @@ def test_at_least_once_reader_misses_no_change_and_ends_with_the_last(workbench,
     walk, records = walk_in_process(workbench, "at-least-once", "SIGKILL", 17)
     last = {key: value for key, value in dict(records).items() if value is not None}
     assert last == build_table(walk["snapshots"]).read_latest()
+    record_property("counted", {"crash cases on real components": walk["cases"]})
+
+
+@pytest.mark.repeats(
+    "unit/scenarios/test_publication_walks.py::test_inserted_rows_are_each_produced_once_whichever_call_kills_the_run"
+)
+@pytest.mark.parametrize(("fault", "step"), [("SIGKILL", 5), ("SIGSTOP", 11), ("OVERTAKEN", 5)])
+def test_inserted_rows_are_each_produced_once_whatever_is_killed_or_wakes_up_late(
+    workbench, fault: str, step: int, record_property
+) -> None:
+    """The walk itself compares topic and table behind each case."""
+    walk, records = walk_in_process(workbench, "exactly-once", fault, step, is_append=True)
+    assert walk["cases"] > 2
+    assert Counter(records) == Counter(("", text) for text in build_events(walk["snapshots"]).read_latest().values())
     record_property("counted", {"crash cases on real components": walk["cases"]})
 
 

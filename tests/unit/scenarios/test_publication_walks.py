@@ -4,6 +4,7 @@ The keys take every way through three snapshots, so some return to an old value 
 always leads to another snapshot than the one that was interrupted. On a real broker: `crash.publishing`.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -16,6 +17,7 @@ from fakes.publications import Outside
 from tidegate.errors import NothingToDo, PublishedElsewhere, RetryLater
 from tidegate.ports.publication_session import PublicationSession
 from tidegate.publications.publish import publish
+from tidegate.spec.publication import KeyOut
 
 EXACTLY, AT_LEAST = "exactly-once", "at-least-once"
 VALUES = ("", "x", "y")
@@ -115,6 +117,45 @@ def test_killed_run_is_recovered_by_a_run_towards_another_snapshot(
         commit(world, 2)
         finish(world)
         judge(world, f"killed at call {at}")
+    record_property("counted", {"crash cases": calls})
+
+
+def build_events(delivery: str, snapshots: int) -> Outside:
+    """A table of rows without a key, many of them equal, that grew so often and whose publication followed."""
+    world = Outside(key=KeyOut(()), delivery=delivery, parallelism=PARTS, transaction_records=3)
+    for number in range(snapshots):
+        insert_rows(world, number)
+        publish(world.open_session())
+    return world
+
+
+def insert_rows(world: Outside, number: int) -> None:
+    rows = [f"row {row % 5}" for row in range(12 * (number + 1))]
+    world.table.commit(**{f"{place}": text for place, text in enumerate(rows)})
+
+
+@pytest.mark.parametrize("snapshots", [0, 1], ids=["first run", "changes"])
+@pytest.mark.parametrize("delivery", [EXACTLY, AT_LEAST])
+def test_inserted_rows_are_each_produced_once_whichever_call_kills_the_run(
+    delivery: str, snapshots: int, record_property
+) -> None:
+    """Of equal rows as many as there are. At least once: none is lost."""
+    world = build_events(delivery, snapshots)
+    insert_rows(world, snapshots)
+    world.topic.broker.calls = 0
+    publish(world.open_session())
+    calls = world.topic.broker.calls
+    for at in range(calls):
+        world = build_events(delivery, snapshots)
+        insert_rows(world, snapshots)
+        world.die_at(at)
+        with pytest.raises(Killed):
+            publish(world.open_session())
+        insert_rows(world, snapshots + 1)
+        finish(world)
+        rows, produced = Counter(world.table.read_latest().values()), Counter(value for _, value in world.topic.records)
+        assert rows <= produced if delivery == AT_LEAST else rows == produced, f"killed at call {at}"
+        assert {key for key, _ in world.topic.records} == {""}
     record_property("counted", {"crash cases": calls})
 
 
