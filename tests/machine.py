@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 import debian
 import fab_packages
+import flink
 import googlesql
 import nginx
 import postgres
@@ -49,7 +50,7 @@ def main(tests: str = "not long") -> int:
         bring_debezium,
         bring_s3mock,
         bring_fab,
-        *((bring_rabbitmq, bring_older_airflow) if tests.startswith("long") else ()),
+        *((bring_rabbitmq, bring_older_airflow, bring_flink) if tests.startswith("long") else ()),
     ]
     missing = [line for lines in setup.run_beside([compile_analyzer, *steps]) for line in lines]
     for line in missing:
@@ -142,6 +143,11 @@ def bring_fab() -> list[str]:
 
 def bring_older_airflow() -> list[str]:
     return try_step(older_airflow.bring)
+
+
+def bring_flink() -> list[str]:
+    reason = flink.bring()
+    return [f"Flink, which reads a publication's change events: {reason}"] if reason else []
 
 
 def compile_analyzer() -> list[str]:

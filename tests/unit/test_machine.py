@@ -8,7 +8,7 @@ import pytest
 
 from local.bigquery import environment
 
-LONG_STEPS = (machine.bring_rabbitmq, machine.bring_older_airflow)
+LONG_STEPS = (machine.bring_rabbitmq, machine.bring_older_airflow, machine.bring_flink)
 
 
 def test_each_tool_that_is_missing_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -77,6 +77,7 @@ def test_what_only_long_tests_need_is_fetched_for_these_alone(
     monkeypatch.setattr(machine.rabbitmq_server, "is_there", lambda: False)
     monkeypatch.setattr(machine.rabbitmq_server, "fetch", lambda: fetches.append("rabbitmq"))
     monkeypatch.setattr(machine.older_airflow, "bring", lambda: fetches.append("airflow"))
+    monkeypatch.setattr(machine.flink, "bring", lambda: str(fetches.append("flink") or ""))
     for step in LONG_STEPS:
         monkeypatch.setattr(machine, step.__name__, step)
     for tests in ((), ("not long",)):
@@ -84,5 +85,5 @@ def test_what_only_long_tests_need_is_fetched_for_these_alone(
     assert fetches == []
     for number, tests in enumerate(("long", "long or not long"), 1):
         assert machine.main(tests) == 0
-        assert sorted(fetches) == ["airflow"] * number + ["rabbitmq"] * number  # beside each other
+        assert sorted(fetches) == sorted(["airflow", "flink", "rabbitmq"] * number)  # beside each other
         assert "NOT TESTED: rabbitmq: no RabbitMQ was found" in capsys.readouterr().out
