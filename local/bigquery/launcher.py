@@ -1,4 +1,4 @@
-"""Starts local-bigquery 0.4.0 on the DuckDB it is installed with, and teaches it three things that BigQuery does.
+"""Starts local-bigquery 0.4.0 on the DuckDB it is installed with, and teaches it five things that BigQuery does.
 
 Runs in the server's own environment, with HOME as a folder of its own.
 
@@ -7,6 +7,7 @@ Runs in the server's own environment, with HOME as a folder of its own.
    failed BEGIN aborts what is open. Here the clock tells: inside a transaction now() stands still.
 3. Bytes in Parquet, which a load with a schema takes for text in base64, as they are in JSON.
 4. Deleting one partition, ``tables.delete`` of ``table$N``, for tables that are partitioned by an integer range.
+5. Fields that ``tables.update`` adds inside of a column, which the server would forget.
 """
 
 import sys
@@ -92,9 +93,34 @@ def wrap_delete(delete: Callable[[str, str, str], None]) -> Callable[[str, str, 
     return deleting
 
 
+def wrap_alter(alter: Callable[[str, str, str, list[Any]], None]) -> Callable[[str, str, str, list[Any]], None]:
+    """The server's change of a table's fields, which gives a column the fields that it gains inside, too."""
+
+    def altering(project: str, dataset: str, table: str, fields: list[Any]) -> None:
+        paths = list_paths(tables.columns(project, dataset, table))
+        alter(project, dataset, table, fields)
+        for field in fields:
+            is_known = (field.name.casefold(),) in paths
+            if is_known and not list_paths([field]) <= paths:
+                change = f"ALTER COLUMN {database.quote(field.name)} SET DATA TYPE {types.duckdb_type(field)}"
+                database.execute(f"ALTER TABLE {tables.name(project, dataset, table)} {change}")
+
+    return altering
+
+
+def list_paths(fields: list[Any] | None, *above: str) -> set[tuple[str, ...]]:
+    """The names that lead to each field, at every depth."""
+    paths: set[tuple[str, ...]] = set()
+    for field in fields or []:
+        path = (*above, field.name.casefold())
+        paths |= {path} | list_paths(field.fields, *path)
+    return paths
+
+
 if __name__ == "__main__":
     offer_extensions()
     merge.run = wrap_merge(merge.run)
     load._projection = wrap_projection(load._projection)
     tables.delete = wrap_delete(tables.delete)
+    tables._alter = wrap_alter(tables._alter)
     sys.exit(main())

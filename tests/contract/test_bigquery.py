@@ -273,6 +273,27 @@ def test_columns_are_added_and_relaxed_once_and_a_change_that_bigquery_cannot_ma
     ]  # fmt: skip
 
 
+def test_fields_are_added_inside_of_columns_and_rows_keep_what_they_have(hands: BigQueryHands) -> None:
+    table = "lake.shop.deep"
+    hands.sql(f"CREATE TABLE {hands.name(table)} (id STRING, s STRUCT<a INT64>, l ARRAY<STRUCT<x INT64>>)")
+    hands.sql(f"INSERT INTO {hands.name(table)} VALUES ('1', STRUCT(1), [STRUCT(1), STRUCT(2)]), ('2', NULL, [])")
+    wanted = (
+        Column("id", "STRING"),
+        Column("s", "STRUCT<a: BIGINT, in: STRUCT<b: STRING>, tags: ARRAY<STRING>>"),
+        Column("l", "ARRAY<STRUCT<x: BIGINT, y: STRING>>"),
+    )
+    changes = hands.port.tables.evolve(table, wanted, add=True, widen=True, relax=True)
+    assert sorted(changes) == [
+        "added l.element.y STRING", "added s.in STRUCT<`b`: STRING>", "added s.tags ARRAY<STRING>",
+    ]  # fmt: skip
+    assert hands.port.tables.evolve(table, wanted, add=True, widen=True, relax=True) == []
+    hands.sql(f"INSERT INTO {hands.name(table)} VALUES ('3', STRUCT(3, STRUCT('b'), ['t']), [STRUCT(4, 'y')])")
+    rows = sorted(hands.read_rows(table), key=lambda row: row["id"])
+    assert [row["s"] and row["s"]["a"] for row in rows] == [1, None, 3]
+    assert [row["l"] for row in rows] == [[{"x": 1, "y": None}, {"x": 2, "y": None}], [], [{"x": 4, "y": "y"}]]
+    assert (rows[0]["s"]["in"], rows[2]["s"]["in"], rows[2]["s"]["tags"]) == (None, {"b": "b"}, ["t"])
+
+
 @pytest.mark.repeats(
     "contract/test_destination.py::test_publish_is_refused_when_another_publish_moved_the_position_or_the_table_was_replaced[bigquery]"
 )
