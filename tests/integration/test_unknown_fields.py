@@ -208,6 +208,11 @@ def test_columns_are_made_of_each_format(spark, name: str) -> None:
     assert columns == MADE
     nothing = dict.fromkeys(MADE)
     assert [row.asDict(recursive=True) for (row,) in rows] == [{**nothing, **row} for row in MADE_VALUES]
+    later = [encode(name, {"id": 7, "at": {"zone": "u"}, "lines": [{"w": 1}]})]
+    outcome = stage(spark, wide, later)
+    assert (outcome.bad, [column.name for column in outcome.lacking.columns]) == (0, ["at", "lines"])
+    outcome = stage(spark, replace(wide, fixed=("id", "at")), later)
+    assert "has none of the fields of STRUCT<city: STRING, zip: BIGINT>" in outcome.first_bad.reason
 
 
 MSGPACK_VALUES = {

@@ -102,6 +102,12 @@ def list_unknown_fields(
     return [f"{render_unknown_fields('value_text', row, kind, paths, flat_names)} AS {UNKNOWN_FIELDS}"]
 
 
+def let_grow(fields: Fields, table: StageTable) -> Fields:
+    """The fields, of which those that records make take objects without any field that is known."""
+    names = frozenset(column.name.casefold() for column in fields.columns) - set(table.fixed)
+    return replace(fields, growing=names) if table.value.adds_columns else fields
+
+
 def reports_unknown_fields(table: StageTable) -> bool:
     """Whether fields that no column holds are counted or refused."""
     is_read = get_format(table.value.format).reads_by_name and not table.keys_only
@@ -139,7 +145,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         f"WHEN row IS NULL THEN '{OVERFLOW_REASON}' "
         f"{'' if table.value.adds_columns else render_no_column_case('value_text', 'row', fields, columns)} "
         f"{render_respelled_case('value_text', 'row', fields, is_named=True)} "
-        f"ELSE {render_inner_reason('row', fields, 'the value')} END AS located_reason",
+        f"ELSE {render_inner_reason('row', let_grow(fields, table), 'the value')} END AS located_reason",
         *list_unknown_fields(table, "row", columns, [()]),
     )
     key_reason = render_key_reason(keys, "kv", "value_text", has_key_problem=takes_extended_key(table))
@@ -199,7 +205,7 @@ def _decode_enveloped(records: DataFrame, table: StageTable) -> DecodedValue:
         "WHEN row IS NULL THEN 'the value has no payload: it is not in an envelope' "
         f"{'' if table.value.adds_columns else render_no_column_case(payload, 'row', fields, known_fields)} "
         f"{render_respelled_case(payload, 'row', fields)} "
-        f"ELSE {render_inner_reason('row', fields, 'the value', PAYLOAD)} END AS located_reason",
+        f"ELSE {render_inner_reason('row', let_grow(fields, table), 'the value', PAYLOAD)} END AS located_reason",
         *list_unknown_fields(table, "row", known_fields, [PAYLOAD]),
     )
     key_reason = render_key_reason(keys, "kv", payload, PAYLOAD, has_key_problem=takes_extended_key(table))

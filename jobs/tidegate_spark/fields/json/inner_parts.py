@@ -42,7 +42,12 @@ def render_inner_reason(
     row = Struct(tuple((c.name, fields.get_type(c)) for c in fields.columns))
     part = _render_first([_render_part("b", place) for place in places])
     entries = _render_entries(render_once(render_marked_text(fields.text), part))
-    reason = render_once(entries, _render_first(_list_field_reasons(row, "", subject)))
+    closed, growing = (
+        Struct(tuple(field for field in row.fields if (field[0].casefold() in fields.growing) == grows))
+        for grows in (False, True)
+    )
+    reasons = [*_list_field_reasons(closed, "", subject), *_list_field_reasons(growing, "", subject, grows=True)]
+    reason = render_once(entries, _render_first(reasons))
     inner = f"CASE WHEN {doubt} THEN {reason} END"
     return inner if otherwise == NO_REASON else f"coalesce({inner}, {otherwise})"
 
@@ -128,18 +133,18 @@ def _render_any_reason(values: str, inside: str) -> str:
     return f"get(filter(transform({values}, x -> {inside}), r -> r IS NOT NULL), 0)"
 
 
-def _render_reason(text: str, data_type: DataType, path: str, subject: str) -> str | None:
+def _render_reason(text: str, data_type: DataType, path: str, subject: str, *, grows: bool = False) -> str | None:
     match data_type:
         case Array(element):
-            inside = _render_reason("x", element, path, subject)
+            inside = _render_reason("x", element, path, subject, grows=grows)
             return _render_any_reason(f"from_json({text}, 'ARRAY<STRING>')", inside) if inside else None
         case Map(_, value):
-            inside = _render_reason("x", value, path, subject)
+            inside = _render_reason("x", value, path, subject, grows=grows)
             return _render_any_reason(f"map_values({_render_entries(text)})", inside) if inside else None
         case Struct():
             reasons = [
-                *_list_name_reasons(data_type, path, subject),
-                *_list_field_reasons(data_type, f"{path}.", subject),
+                *_list_name_reasons(data_type, path, subject, grows=grows),
+                *_list_field_reasons(data_type, f"{path}.", subject, grows=grows),
             ]
             return render_once(_render_entries(text), _render_first(reasons))
         case Primitive(name):
@@ -150,22 +155,24 @@ def _render_reason(text: str, data_type: DataType, path: str, subject: str) -> s
             return f"CASE WHEN {render_is_rounded(number, name)} THEN {reason} END"
 
 
-def _list_field_reasons(struct: Struct, begin: str, subject: str) -> list[str]:
+def _list_field_reasons(struct: Struct, begin: str, subject: str, *, grows: bool = False) -> list[str]:
     reasons = []
     for name, inner in struct.fields:
-        inside = _render_reason("x", inner, f"{begin}{name}", subject)
+        inside = _render_reason("x", inner, f"{begin}{name}", subject, grows=grows)
         values = f"transform(filter(map_entries(b), x -> x.key = {render_literal(name)}), x -> x.value)"
         reasons += [_render_any_reason(values, inside)] if inside else []
     return reasons
 
 
-def _list_name_reasons(struct: Struct, path: str, subject: str) -> list[str]:
+def _list_name_reasons(struct: Struct, path: str, subject: str, *, grows: bool) -> list[str]:
     names = ", ".join(render_literal(name) for name, _ in struct.fields)
     spelling = " ".join(f"WHEN {render_literal(n.lower())} THEN {render_literal(n)}" for n, _ in struct.fields)
     own_name = f"CASE lower(k) {spelling} END"
     other_keys = f"filter(map_keys(b), k -> k NOT IN ({names}) AND NOT map_contains_key(b, {own_name}))"
     begin = render_literal(f"{subject} field {path} has the field ")
     respelled = f"get(transform({other_keys}, k -> concat({begin}, k, ', and the column is ', {own_name})), 0)"
+    if grows:
+        return [respelled]
     kind = format_type(struct).replace("`", "")
     none = render_literal(f"{subject} field {path} has none of the fields of {kind}; its fields are ")
     names_reason = f"concat({none}, array_join(slice(map_keys(b), 1, 20), ', '))"

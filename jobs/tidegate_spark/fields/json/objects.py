@@ -84,6 +84,8 @@ class Fields:
     columns: tuple[Column, ...]
     rules: ReadingRules = ReadingRules()
     text: str = "value_text"
+    # columns, case-folded, that records made: an object in them may have new fields alone
+    growing: frozenset[str] = frozenset()
 
     def get_unit(self, column: Column) -> str | None:
         return find_word(self.rules.units, column)

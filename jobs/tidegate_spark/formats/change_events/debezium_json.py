@@ -34,6 +34,7 @@ from tidegate_spark.formats.decoded import (
 from tidegate_spark.formats.json import (
     build_decoded_value,
     get_reading_rules,
+    let_grow,
     list_key_fields,
     list_known_fields,
     list_unknown_fields,
@@ -140,7 +141,7 @@ def _render_located_reason(fields: ConnectFields, table: StageTable) -> str:
         f"{'' if table.is_partial else _render_sparse_case()} "
         f"{'' if table.value.adds_columns else alien} "
         f"{render_respelled_case(AFTER_TEXT, 'row', fields)} "
-        f"ELSE {render_inner_reason('row', fields, 'the value', AFTER_PLACES)} END"
+        f"ELSE {render_inner_reason('row', let_grow(fields, table), 'the value', AFTER_PLACES)} END"
     )
 
 

@@ -12,6 +12,7 @@ from tidegate_spark.fields.json.inner_parts import render_inner_reason
 from tidegate_spark.fields.json.objects import Fields
 from tidegate_spark.fields.json.reasons import render_missing_cases, render_no_column_case, render_respelled_case
 from tidegate_spark.formats.decoded import DELETE, NO_CHANGE, DecodedValue, render_truncate_case
+from tidegate_spark.formats.json import let_grow
 
 UPDATE = "u"
 OLD_NAMES = "z.old_names"
@@ -98,7 +99,7 @@ def render_lacking_cases(
     missing = render_missing_cases(text, row, keys, "the value") if keys.columns else ""
     lacks = f"CASE WHEN event_op IS NOT NULL THEN CASE {missing} END END" if missing else NO_REASON
     behind = f"coalesce({lacks}, CASE {other_cases} END)" if other_cases.strip() else lacks
-    return f"{alien} ELSE {render_inner_reason(row, rows, 'the value', places, behind)}"
+    return f"{alien} ELSE {render_inner_reason(row, let_grow(rows, table), 'the value', places, behind)}"
 
 
 def _render_key_reason(keys: Fields, row: str) -> str:
