@@ -9,6 +9,7 @@ from conftest import wait_until
 from control_events import GROUP, TABLE
 from iceberg_sink import EVENTS, PLACE, IcebergSink
 from tidegate.config.pipeline_file import load_pipeline
+from unique_names import make_unique_name
 
 
 @pytest.fixture
@@ -98,6 +99,42 @@ def test_new_field_behind_a_bigquery_sink_is_a_column(workbench: Any, dwh: Any) 
     rows = sorted(dwh.read_rows("made"), key=lambda row: row["id"])
     expected = [{"id": n, "Name": f"n{n}", "late": None} for n in range(3)]
     assert rows == [*expected, {"id": 3, "Name": None, "late": {"at": [1, 2]}}]
+
+
+def test_new_field_behind_debezium_server_is_a_column(workbench: Any) -> None:
+    """Its table is there, with a partition; from now on Debezium produces whole events to Kafka."""
+    prefix = f"pg{make_unique_name().replace('-', '')}"
+    topic = workbench.topic(name=f"{prefix}.shop.customers")
+    table = f"shop.{prefix}_shop_customers"
+    workbench.run_spark_sql("CREATE NAMESPACE IF NOT EXISTS lake.shop")
+    workbench.run_spark_sql(
+        f"CREATE TABLE lake.{table} (id BIGINT NOT NULL, name STRING, created_at TIMESTAMP, __op STRING) USING iceberg "
+        "PARTITIONED BY (days(created_at)) TBLPROPERTIES ('format-version' = '2')"
+    )
+    workbench.run_spark_sql(f"ALTER TABLE lake.{table} SET IDENTIFIER FIELDS id")
+    workbench.run_spark_sql(f"INSERT INTO lake.{table} VALUES (1, 'old', NULL, 'r'), (2, 'gone', NULL, 'r')")
+    path = workbench.folder / "application.properties"
+    path.write_text(
+        "debezium.sink.type=iceberg\ndebezium.sink.iceberg.upsert=true\n"
+        "debezium.sink.iceberg.upsert-keep-deletes=false\ndebezium.sink.iceberg.table-namespace=shop\n"
+        "debezium.sink.iceberg.catalog-name=lake\ndebezium.sink.iceberg.format-version=2\n"
+        "debezium.sink.iceberg.type=rest\ndebezium.sink.iceberg.uri=http://elsewhere\n"
+        "debezium.sink.iceberg.partition-by=day(created_at)\ndebezium.sink.iceberg.allow-field-addition=true\n"
+        "debezium.source.connector.class=io.debezium.connector.postgresql.PostgresConnector\n"
+        f"debezium.source.topic.prefix={prefix}\ndebezium.source.table.include.list=shop.customers\n"
+        "debezium.transforms=unwrap\ndebezium.transforms.unwrap.type=io.debezium.transforms.ExtractNewRecordState\n"
+        "debezium.transforms.unwrap.add.fields=op\n"
+    )
+    assert import_sink(workbench, str(path), "--write", "--name", "customers")["problems"] == []
+    rows = [{"id": 1, "name": "new", "late": {"n": 1}}, {"id": 3, "name": "c", "late": {"n": 2, "at": ["x"]}}]
+    workbench.produce(topic, *(({"id": row["id"]}, {"op": "c", "before": None, "after": row}) for row in rows))
+    workbench.produce(topic, ({"id": 2}, {"op": "d", "before": {"id": 2, "name": "gone"}, "after": None}))
+    workbench.drain("customers")
+    none = {"created_at": None}
+    assert sorted(workbench.read_rows(table), key=lambda row: row["id"]) == [
+        {"id": 1, "name": "new", **none, "__op": "c", "late": {"n": 1, "at": None}},
+        {"id": 3, "name": "c", **none, "__op": "c", "late": {"n": 2, "at": ["x"]}},
+    ]
 
 
 def test_no_position_is_taken_while_announced_files_are_not_in_the_table(workbench: Any, sink: IcebergSink) -> None:

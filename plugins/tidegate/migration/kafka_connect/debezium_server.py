@@ -9,6 +9,7 @@ from tidegate.migration.connector_config import DEBEZIUM_SINK_TYPE, Choices, Con
 from tidegate.migration.draft import Draft, PositionSource, Translation
 from tidegate.migration.kafka_connect.catalog_settings import choose_catalog_name, plan_catalog
 from tidegate.migration.kafka_connect.table_settings import (
+    MADE_COLUMNS,
     NEW_FIELDS,
     complete_records,
     note_new_fields,
@@ -74,7 +75,7 @@ def translate_debezium_server(config: ConnectorConfig, choices: Choices, world: 
     topics = _plan_topics(ledger, draft, choices)
     _plan_events(ledger, draft, plan)
     draft.data["tables"] = [_plan_table(sink, draft, topic, several=len(topics) > 1) for topic in topics]
-    _check_defaults(sink, draft, plan)
+    _check_defaults(sink, draft, plan, world)
     _plan_keys(draft, plan, choices, world)
     plan_catalog(sink, draft, SINK_WORDS.union(sink.list_names("partition-by.")))
     sink.drop_each(WITHOUT_MEANING)
@@ -126,12 +127,15 @@ def _plan_events(ledger: SettingsLedger, draft: Draft, plan: RecordPlan) -> None
     ledger.map_each(ledger.list_names("debezium.format."), target, "let Debezium produce JSON with schemas to Kafka")
 
 
-def _check_defaults(sink: SettingsLedger, draft: Draft, plan: RecordPlan) -> None:
+def _check_defaults(sink: SettingsLedger, draft: Draft, plan: RecordPlan, world: World) -> None:
     for index in range(len(draft.data["tables"]) if not sink.has("upsert") else 0):
         draft.fill_in(("tables", index, "upsert"), UPSERT_IS_UNSET)
     name = "allow-field-addition"
-    note_new_fields(sink, plan, name, "tables[].evolve")
-    if not sink.has(name) and not plan.row.is_typed:
+    is_laid_out = any("create" in table and not world.describe_table(table["name"]) for table in draft.data["tables"])
+    note_new_fields(sink, plan, name, "tables[].evolve", can_add=not is_laid_out, default=True)
+    if plan.value.get("unknown_fields") == "add":
+        draft.check(("source", "value"), f"Debezium Server adds columns for new fields; here too, and {MADE_COLUMNS}.")
+    elif not sink.has(name) and not plan.row.is_typed:
         draft.check(("source", "value"), f"Debezium Server adds columns for new fields; here {NEW_FIELDS}.")
 
 

@@ -18,8 +18,8 @@ SECOND_MS = 1_000
 MINUTE_MS = 60_000
 HOUR_MS = 3_600_000
 NEW_FIELDS = (
-    "records in JSON make columns only where no transform, condition or route reads them, so a field that no column "
-    "names is counted and left out: add its column to the table, or to value.schema"
+    "records in JSON make columns only where no transform, condition, route or partition of a new table reads them, so "
+    "a field that no column names is counted and left out: add its column to the table, or to value.schema"
 )
 MADE_COLUMNS = "types come from the records' values; a later value that its column does not hold makes its record bad"
 
@@ -45,14 +45,17 @@ def parse_partitions(text: str) -> list[str]:
     return partitions
 
 
-def note_new_fields(ledger: SettingsLedger, plan: RecordPlan, name: str, target: str, *, can_add: bool = False) -> None:
+def note_new_fields(  # noqa: PLR0913 - the two facts of a sink, by name
+    ledger: SettingsLedger, plan: RecordPlan, name: str, target: str, *, can_add: bool, default: bool = False
+) -> None:
     """Account for a switch with which the sink adds columns for new fields of a record.
 
-    `can_add`: no condition and no route reads the record.
+    - `can_add`: no condition, no route and no partition of a new table reads the record.
+    - `default`: what the sink does without the switch.
     """
     is_read = bool(plan.when or plan.delete_when or plan.missing) or plan.row.is_changed
     record_format = get_format(plan.value.get("format", "json"))
-    if not ledger.is_true(name) or plan.row.is_typed:
+    if not ledger.is_true(name, default=default) or plan.row.is_typed:
         ledger.map(name, target)
     elif can_add and record_format.reads_by_name and "json" not in plan.value and not is_read:
         plan.value["unknown_fields"] = "add"
@@ -76,13 +79,24 @@ def complete_records(draft: Draft, plan: RecordPlan, world: World) -> None:
             table["delete_when"] = plan.delete_when
         if plan.when:
             table["when"] = plan.when
-        key = table.get("key", plan.key)
-        if plan.value.get("unknown_fields") == "add" and key.get("fields") and not world.describe_table(table["name"]):
-            draft.check(
-                ("source", "key"),
-                f"schema: the types of the key's fields, e.g. id BIGINT: table={table['name']} is made of the records, "
-                "and its key has no types yet.",
-            )
+        if plan.value.get("unknown_fields") == "add":
+            _complete_growing_table(draft, table, table.get("key", plan.key), world)
+
+
+def _complete_growing_table(draft: Draft, table: dict[str, Any], key: dict[str, Any], world: World) -> None:
+    """Let the layout of an existing table be its own: the file declares no column that it could name."""
+    if world.describe_table(table["name"]):
+        layout = table.get("create", {})
+        for word in ("partition_by", "cluster_by"):
+            layout.pop(word, None)
+        if not layout:
+            table.pop("create", None)
+    elif key.get("fields"):
+        draft.check(
+            ("source", "key"),
+            f"schema: the types of the key's fields, e.g. id BIGINT: table={table['name']} is made of the records, "
+            "and its key has no types yet.",
+        )
 
 
 def _build_part(part: dict[str, Any], column: str) -> dict[str, Any]:

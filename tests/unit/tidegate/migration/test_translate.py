@@ -505,6 +505,34 @@ def test_new_fields_of_plain_json_become_columns() -> None:
         assert pipeline["source"]["value"]["unknown_fields"] == "add"
         assert all(table.get("evolve", {}).get("add_columns", True) for table in pipeline["tables"])
     assert any("key.schema" in line or "schema: the types of the key" in line for line in translation.draft.to_check)
+    (existing,) = read_pipeline(translate_text(format_json(unrouted), world=KnownTables(Column("at", "DATE"))))[
+        "tables"
+    ]
+    assert existing["create"] == {"properties": {"write.parquet.compression-codec": "zstd"}}, "it has its partitions"
+
+
+@pytest.mark.parametrize("switch", ["debezium.sink.iceberg.allow-field-addition=true\n", ""], ids=["set", "by default"])
+def test_new_fields_behind_debezium_server_become_columns_of_tables_that_are_there(include: Path, switch: str) -> None:
+    """Those have their partitions, by columns that the file does not declare."""
+    text = DEBEZIUM_SERVER.replace("debezium.sink.iceberg.allow-field-addition=true\n", switch)
+    columns = (Column("id", "BIGINT"), Column("created_at", "TIMESTAMP"))
+    translation = translate_text(text, world=KnownTables(*columns))
+    pipeline = read_pipeline(translation)
+    assert pipeline["source"]["value"] == {"format": "debezium-json", "unknown_fields": "add"}
+    assert [table.get("create") for table in pipeline["tables"]] == [None, None]
+    assert check_files(include, "pg", format_pipeline_file(translation), "")[0] == []
+    assert [
+        setting for setting in translation.settings if "addition" in setting.name and setting.outcome != "mapped"
+    ] == []
+    assert any(
+        text.startswith("Debezium Server adds columns for new fields; here too") for text in translation.draft.to_check
+    )
+    refusing = DEBEZIUM_SERVER.replace("field-addition=true", "field-addition=false")
+    refused = read_pipeline(translate_text(refusing, world=KnownTables(*columns)))
+    assert (refused["source"]["value"], refused["tables"][0]["evolve"]["add_columns"]) == (
+        {"format": "debezium-json"},
+        False,
+    )
 
 
 def test_new_fields_of_a_registry_format_become_columns() -> None:
