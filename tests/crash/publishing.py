@@ -100,10 +100,10 @@ def build_table(snapshots: int) -> Table:
 
 
 def build_events(snapshots: int) -> Table:
-    """Rows without a key: six more in each snapshot, many of them equal."""
+    """Rows without a key: eight more in each snapshot, two of each text, so that each run makes as many calls."""
     table = Table()
     for number in range(snapshots):
-        table.commit(**{f"{row}": f"row {row % 4}" for row in range(6 * (number + 1))})
+        table.commit(**{f"{row}": f"row {row % 4}" for row in range(8 * (number + 1))})
     return table
 
 
@@ -239,7 +239,7 @@ def walk_in_process(
         check=False,
     )
     assert process.returncode == 0, process.stderr
-    assert json.loads(process.stdout) == [], process.stderr
+    assert json.loads(process.stdout) == [], f"{process.stdout} {process.stderr}"
     return json.loads(answer_file.read_text()), read_records(workbench.stack.kafka_bootstrap, topic)
 
 
