@@ -196,16 +196,12 @@ def _forget_old_deletes(table: TableSession, state: TableState) -> dict[str, Any
     # by the records' own time, not by the clock: a pipeline that stood still may yet read older records
     session = table.session
     # several pipelines may publish into the table and share the memory: the one that is farthest behind decides
-    times = {session.pipeline.name: _read_valid_through_ms(state)}
-    for other_pipeline in session.tables.list_pipelines(table.name):
-        other_state = (
-            session.tables.read_state(table.name, other_pipeline) if other_pipeline != session.pipeline.name else None
-        )
-        if other_state is not None and other_state.recorded_position is not None:
-            times[other_pipeline] = _read_valid_through_ms(other_state)
+    positions = {session.pipeline.name: state.lasting_position, **table.read_other_positions()}
+    times = {name: position.valid_through_ms if position else None for name, position in positions.items()}
     known_times = [ms for ms in times.values() if ms is not None]
     if len(known_times) < len(times):
-        return {"forgotten_deletes": 0, "unknown_valid_through": sorted(p for p, ms in times.items() if ms is None)}
+        unknown = sorted(name for name, ms in times.items() if ms is None)
+        return {"forgotten_deletes": 0, "unknown_valid_through": unknown}
     kept_ms = table.spec.tombstone_retention_seconds * 1000
     # never later than now: one record from a wrong clock would let all deletes be forgotten, for good
     before_ms = min(*known_times, session.now_ms()) - kept_ms
@@ -215,8 +211,3 @@ def _forget_old_deletes(table: TableSession, state: TableState) -> dict[str, Any
             resource_names.name_memory_table(table.spec), before_ms, every_ms
         )
     }
-
-
-def _read_valid_through_ms(state: TableState) -> int | None:
-    # after a rollback the pipeline may read older records again
-    return state.recorded_position.valid_through_ms if state.recorded_position and not state.is_rolled_back else None

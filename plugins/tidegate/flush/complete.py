@@ -1,7 +1,6 @@
 """complete: which hours or days of a table hold all their records, so that nothing of them can come any more."""
 
 import logging
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 from tidegate.errors import NothingToDo
@@ -30,7 +29,7 @@ def read_completeness(session: Session, table: str) -> tuple[int, int]:
     # the other tables are not read: each has a task of its own
     (observed,) = observe_tables(session, [part for part in session.pipeline.tables if part.name == table])
     (progress,) = measure_progress(session, [observed]).tables
-    place = f"pipeline={session.pipeline.name} table={table}"
+    place = observed.prefix
     position = progress.position
     through = progress.valid_through_ms
     if progress.error is not None or position is None or through is None or not _find_greatest_time(position):
@@ -41,7 +40,7 @@ def read_completeness(session: Session, table: str) -> tuple[int, int]:
         raise NothingToDo(f"{place}: a partition has not been read yet")
     # only hours after the greatest time in the table now were surely read whole
     begin_ms = _find_greatest_time(position)
-    for other_pipeline, recorded in _iterate_others(session, table):
+    for other_pipeline, recorded in observed.read_other_positions().items():
         if recorded is None or recorded.valid_through_ms is None:
             raise NothingToDo(
                 f"{place}: it is not known yet what is complete of pipeline={other_pipeline}, which writes it too"
@@ -60,13 +59,6 @@ def read_completeness(session: Session, table: str) -> tuple[int, int]:
 def _find_greatest_time(position: Position) -> int:
     # brokers say -1 for a record without a time
     return max((ms for _, _, ms in iterate_offsets(position.timestamps) if ms > 0), default=0)
-
-
-def _iterate_others(session: Session, table: str) -> Iterator[tuple[str, Position | None]]:
-    for other_pipeline in session.tables.list_pipelines(table):
-        state = session.tables.read_state(table, other_pipeline) if other_pipeline != session.pipeline.name else None
-        if state is not None and state.recorded_position is not None:
-            yield other_pipeline, None if state.is_rolled_back else state.recorded_position
 
 
 def list_complete_periods(period: Period, last: str | None, begun_ms: int, through_ms: int) -> list[str]:

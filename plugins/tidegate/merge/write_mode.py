@@ -73,8 +73,7 @@ def check_is_sole_writer(table: TableSession, staged_batch: StagedBatch) -> None
     """Raise `GiveUp` if a truncate would remove rows that another pipeline has written."""
     if staged_batch.truncated_at is None:
         return
-    pipelines = table.session.tables.list_pipelines(table.name)
-    other_pipelines = [name for name in pipelines if name != table.pipeline.name]
+    other_pipelines = table.list_other_pipelines()
     if other_pipelines:
         raise GiveUp(
             f"{table.prefix} {staged_batch.label}: the batch holds a truncate at "

@@ -57,6 +57,11 @@ class TableState:
         """The columns, with what is required and the other names of its fields."""
         return to_struct(self.columns) if self.schema is None else self.schema
 
+    @property
+    def lasting_position(self) -> Position | None:
+        """What the pipeline published last; None after a rollback: it may read older records again."""
+        return None if self.is_rolled_back else self.recorded_position
+
 
 @dataclass(frozen=True)
 class TableFiles:

@@ -235,10 +235,10 @@ def _find_start(table: TableSession, position: Position, topic_log: Log) -> tupl
             f"{table.prefix}: the pipeline file or a schema has changed since the last merge, so records are read "
             f"otherwise than the table's rows were; run: tidegate flush {table.pipeline.name}"
         )
-    pipelines = [name for name in table.session.tables.list_pipelines(table.name) if name != table.pipeline.name]
-    if pipelines:
+    other_pipelines = table.list_other_pipelines()
+    if other_pipelines:
         raise GiveUp(
-            f"{table.prefix}: pipeline={', '.join(pipelines)} writes it too, and one log cannot tell its rows; "
+            f"{table.prefix}: pipeline={', '.join(other_pipelines)} writes it too, and one log cannot tell its rows; "
             "compare it by hand"
         )
     limits = [] if coverage.is_whole else ["the table had rows before the pipeline's first batch"]

@@ -9,6 +9,7 @@ from tidegate.errors import ConfigurationError, RetryLater, TableRemoved
 from tidegate.model import resource_names
 from tidegate.model.batch import Plan
 from tidegate.model.merge_input import MergeInput
+from tidegate.model.position import Position
 from tidegate.model.table_state import TableState
 from tidegate.ports.session import Session, Sql
 from tidegate.schema.data_types import Column
@@ -87,6 +88,18 @@ class TableSession:
 
     def refresh(self) -> Self:
         return replace(self, state=self.session.tables.read_state(self.name, self.pipeline.name))
+
+    def list_other_pipelines(self) -> list[str]:
+        return [name for name in self.session.tables.list_pipelines(self.name) if name != self.pipeline.name]
+
+    def read_other_positions(self) -> dict[str, Position | None]:
+        """Return the lasting position of each other pipeline that has published rows into the table."""
+        states = {name: self.session.tables.read_state(self.name, name) for name in self.list_other_pipelines()}
+        return {
+            name: state.lasting_position
+            for name, state in states.items()
+            if state is not None and state.recorded_position is not None
+        }
 
     def find_bounds(self, values: MergeInput) -> Bounds:
         return self.session.tables.find_bounds(self.name, values)
