@@ -40,10 +40,10 @@ from tidegate.schema.data_types import (
     Primitive,
     Struct,
     drop_forms,
+    format_type,
     parse_type,
 )
 from tidegate.spec.time_text import EARLIEST, LATEST
-from tidegate.sql.spark import quote
 
 Path = tuple[str, ...]
 _SIMPLE: dict[str, IcebergType] = {
@@ -91,22 +91,12 @@ def _convert_to_iceberg(data_type: DataType, ids: "count[int]") -> IcebergType:
     raise ConfigurationError(f"type={data_type} has no counterpart in Iceberg; choose another in the schema")
 
 
-def to_spark_text(iceberg: IcebergType) -> str:
-    match iceberg:
-        case ListType():
-            return f"ARRAY<{to_spark_text(iceberg.element_type)}>"
-        case MapType():
-            return f"MAP<{to_spark_text(iceberg.key_type)}, {to_spark_text(iceberg.value_type)}>"
-        case StructType():
-            return f"STRUCT<{', '.join(f'{quote(f.name)}: {to_spark_text(f.field_type)}' for f in iceberg.fields)}>"
-        case DecimalType():
-            return f"DECIMAL({iceberg.precision},{iceberg.scale})"
-    return _SPARK.get(str(iceberg), "STRING" if str(iceberg) == "uuid" else "BINARY")
-
-
 def to_columns(schema: Schema) -> tuple[Column, ...]:
     """Columns in Spark's words."""
-    return tuple(Column(f.name, to_spark_text(f.field_type), not f.required) for f in schema.fields)
+    no_names = _SchemaNames({}, set())
+    return tuple(
+        Column(f.name, format_type(_convert_to_spark(f.field_type, no_names)), not f.required) for f in schema.fields
+    )
 
 
 def read_table_struct(table: Table) -> Struct:
@@ -151,7 +141,8 @@ def _convert_to_spark(iceberg: IcebergType, schema: _SchemaNames) -> DataType:
             return Primitive("STRING", form=UUID_FORM)
         case FixedType():
             return Primitive("BINARY", form=len(iceberg))
-    return parse_type(to_spark_text(iceberg))
+    name = _SPARK.get(str(iceberg), "BINARY")
+    return Primitive(f"DECIMAL({iceberg.precision},{iceberg.scale})" if isinstance(iceberg, DecimalType) else name)
 
 
 def _collect_names(mapping: Iterable[MappedField]) -> dict[int, list[str]]:
