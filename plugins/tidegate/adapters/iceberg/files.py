@@ -352,7 +352,7 @@ def count_live_rows(table: Table, branch: str) -> int | None:
     if snapshot is None:
         return 0
     manifests = snapshot.manifests(table.io)
-    deletes = _read_manifests(table.io, [m for m in manifests if m.content == ManifestContent.DELETES])
+    deletes = read_live_files(table.io, [m for m in manifests if m.content == ManifestContent.DELETES])
     # which rows deletes by equality take is unknown without reading rows
     if any(f.content == DataFileContent.EQUALITY_DELETES or f.file_format not in COUNTED_FORMATS for f in deletes):
         return None
@@ -360,12 +360,14 @@ def count_live_rows(table: Table, branch: str) -> int | None:
     counts = [count for manifest in data for count in (manifest.added_rows_count, manifest.existing_rows_count)]
     if not deletes and None not in counts:
         return sum(count or 0 for count in counts)
-    live = _read_manifests(table.io, data)
+    live = read_live_files(table.io, data)
     deleted_rows = _count_deleted_rows(table.io, deletes, {file.file_path for file in live})
     return sum(file.record_count for file in live) - deleted_rows
 
 
-def _read_manifests(io: FileIO, manifests: Sequence[ManifestFile]) -> list[DataFile]:
+def read_live_files(io: FileIO, manifests: Iterable[ManifestFile]) -> list[DataFile]:
+    """The files in these manifests that were not deleted."""
+
     def list_files(manifest: ManifestFile) -> list[DataFile]:
         return [entry.data_file for entry in manifest.fetch_manifest_entry(io, discard_deleted=True)]
 

@@ -19,6 +19,7 @@ from pyiceberg.table import Table, TableProperties
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary, UpdateMetrics, update_snapshot_summaries
 from pyiceberg.utils.properties import property_as_bool, property_as_int
 
+from tidegate.adapters.iceberg.files import read_live_files
 from tidegate.adapters.iceberg.lineage import Lineage, read_summary
 from tidegate.adapters.iceberg.pruning import KeyRange, build_outside_test
 from tidegate.adapters.iceberg.pyiceberg_private import SnapshotOfManifests
@@ -116,14 +117,9 @@ def _diff_data_files(table: Table, cut: Snapshot, newest: Snapshot) -> tuple[lis
         {m.manifest_path: m for m in snapshot.manifests(table.io) if m.content == ManifestContent.DATA}
         for snapshot in (cut, newest)
     )
-    old = _read_live_files(table, (m for path, m in before.items() if path not in after))
-    new = _read_live_files(table, (m for path, m in after.items() if path not in before))
-    return [file for path, file in new.items() if path not in old], set(old) - set(new)
-
-
-def _read_live_files(table: Table, manifests: Iterable[ManifestFile]) -> dict[str, DataFile]:
-    entries = (e for m in manifests for e in m.fetch_manifest_entry(table.io, discard_deleted=True))
-    return {entry.data_file.file_path: entry.data_file for entry in entries}
+    old = {file.file_path for file in read_live_files(table.io, (before[path] for path in before.keys() - after))}
+    new = read_live_files(table.io, (after[path] for path in after.keys() - before))
+    return [file for file in new if file.file_path not in old], old - {file.file_path for file in new}
 
 
 def _are_files_outside(table: Table, files: Iterable[DataFile], ranges: Sequence[KeyRange]) -> bool:
