@@ -11,17 +11,8 @@ from typing import Any
 
 from tidegate.formats.registry import SchemaKind, get_format
 from tidegate.jobs.stage_job import StageJob, StageTable
-from tidegate.schema.avro import (
-    LOGICAL_TYPES,
-    ZONED_TIME,
-    Names,
-    get_cut_decimal,
-    get_logical_type,
-    get_type_name,
-    list_branches,
-    merge_number_types,
-    resolve_name,
-)
+from tidegate.schema import avro
+from tidegate.schema.avro import Names
 from tidegate.schema.avro_limits import AVRO_LIMITS, JAVA_OPTIONS, has_limits
 from tidegate.spec.source import KeyFormat, ValueFormat
 from tidegate.sql.spark import quote, render_literal
@@ -96,15 +87,15 @@ def render_is_lossy(expr: str, node: Any, names: Names, truncates: bool = False)
 def _walk_schema(
     expr: str, node: Any, names: Names, leaf: Callable[[str, Any], str | None], combine: Callable[..., str | None]
 ) -> str | None:
-    branches = [resolve_name(branch, names) for branch in list_branches(resolve_name(node, names))]
+    branches = [avro.resolve_name(branch, names) for branch in avro.list_branches(avro.resolve_name(node, names))]
     if len(branches) > 1:
-        if merge_number_types(branches):
+        if avro.merge_number_types(branches):
             return None
         members = ((f"member{n}", member) for n, member in enumerate(branches))
         parts = [(name, _walk_schema(f"{expr}.{name}", member, names, leaf, combine)) for name, member in members]
         return combine("record", expr, parts)
     node = branches[0]
-    word = get_type_name(node)
+    word = avro.get_type_name(node)
     if word == "array":
         return combine("array", expr, [("e", _walk_schema("e", node["items"], names, leaf, combine))])
     if word == "map":
@@ -140,29 +131,29 @@ def _combine_conditions(word: str, expr: str, parts: list[tuple[str, str | None]
 
 
 def _render_leaf(expr: str, node: Any, truncates: bool) -> str | None:
-    meaning = get_logical_type(node)
+    meaning = avro.get_logical_type(node)
     if meaning in NATIVE_LOGICAL_TYPES and _is_native(node):
         return None
     if not meaning:
-        decimal = get_cut_decimal(node)
+        decimal = avro.get_cut_decimal(node)
         narrow_type = f"DECIMAL({decimal[0]},{decimal[1]})" if decimal else "INT"
-        return f"try_cast({expr} AS {narrow_type})" if decimal or get_type_name(node) == "int" else None
-    if meaning == ZONED_TIME:
+        return f"try_cast({expr} AS {narrow_type})" if decimal or avro.get_type_name(node) == "int" else None
+    if meaning == avro.ZONED_TIME:
         return _render_zoned_time(expr)
     if meaning == "date":
         return render_date(expr)
     if meaning.startswith("time-"):
         return render_time(expr, meaning.removeprefix("time-"))
-    return render_timestamp(expr, meaning.rsplit("-", 1)[1], LOGICAL_TYPES[meaning], truncates)
+    return render_timestamp(expr, meaning.rsplit("-", 1)[1], avro.LOGICAL_TYPES[meaning], truncates)
 
 
 def _render_is_leaf_lossy(expr: str, node: Any, truncates: bool) -> str | None:
-    meaning = get_logical_type(node)
-    word = get_type_name(node)
+    meaning = avro.get_logical_type(node)
+    word = avro.get_type_name(node)
     if word in ("string", "enum") and not meaning:
         return f"NOT is_valid_utf8({expr})" if word == "string" else None
     if meaning in NATIVE_LOGICAL_TYPES and _is_native(node):
-        kind = LOGICAL_TYPES[meaning]
+        kind = avro.LOGICAL_TYPES[meaning]
         return f"({expr} IS NOT NULL AND NOT {expr} BETWEEN {kind}'0001-01-01' AND {kind}'{LAST_TIME}')"
     cast_sql = _render_leaf(expr, node, truncates)
     if cast_sql is None:
@@ -181,7 +172,7 @@ def _render_zoned_time(text: str) -> str:
 
 
 def _is_native(node: Any) -> bool:
-    return isinstance(node, dict) and node.get("logicalType") == get_logical_type(node)
+    return isinstance(node, dict) and node.get("logicalType") == avro.get_logical_type(node)
 
 
 def render_date(number: str) -> str:

@@ -12,17 +12,10 @@ from typing import Any
 from tidegate.schema.data_types import Array, Column, DataType, Map, Primitive, Struct, has_leaf
 from tidegate.sql.spark import quote, render_literal
 
+from tidegate_spark.fields import lossless
 from tidegate_spark.fields.avro import render_date, render_timestamp
 from tidegate_spark.fields.conditions import render_any, render_any_element
 from tidegate_spark.fields.json.objects import Fields
-from tidegate_spark.fields.lossless import (
-    MOMENTS,
-    add_variants,
-    render_conversion,
-    render_has_bad_key,
-    render_is_lossy,
-    render_text,
-)
 from tidegate_spark.fields.written_values import render_decimal, render_variable_scale
 
 DEBEZIUM_PREFIX = "io.debezium.time."
@@ -56,7 +49,7 @@ class ConnectFields(Fields):
 
     def get_type(self, column: Column) -> DataType:
         # a decimal's bytes are text, and its number is none
-        return add_variants(super().get_type(column))
+        return lossless.add_variants(super().get_type(column))
 
     @property
     def kind_schema(self) -> str:
@@ -103,14 +96,14 @@ class ConnectFields(Fields):
         self, expr: str, entry: str, data_type: DataType, unit: str | None, value: str | None = None
     ) -> str | None:
         if not _has_cases(data_type):
-            return render_is_lossy(expr, data_type, unit, self.text, value)
+            return lossless.render_is_lossy(expr, data_type, unit, self.text, value)
         match data_type:
             case Array(element):
                 return render_any_element(expr, "e", self._render_is_lossy("e", f"{entry}.items", element, unit))
             case Map(_, inner):
                 inside = self._render_is_lossy("v", f"{entry}.`values`", inner, unit)
                 lossy_value = render_any_element(f"map_values({expr})", "v", inside)
-                return f"({expr} IS NOT NULL AND ({render_has_bad_key(expr, self.text)} OR {lossy_value}))"
+                return f"({expr} IS NOT NULL AND ({lossless.render_has_bad_key(expr, self.text)} OR {lossy_value}))"
             case Struct(fields):
                 parts = (
                     self._render_is_lossy(f"{expr}.{quote(n)}", _render_field_entry(entry, n), t, unit)
@@ -118,8 +111,8 @@ class ConnectFields(Fields):
                 )
                 return f"({render_any(parts)})"
             case Primitive():
-                plain = render_is_lossy(expr, data_type, unit, self.text, value)
-                existing_text = render_text(expr, data_type)
+                plain = lossless.render_is_lossy(expr, data_type, unit, self.text, value)
+                existing_text = lossless.render_text(expr, data_type)
                 when_clauses = " ".join(
                     f"WHEN {condition} THEN ({existing_text} IS NOT NULL AND ({value or conversion}) IS NULL)"
                     for condition, conversion in _list_cases(expr, entry, data_type)
@@ -148,7 +141,7 @@ def _render_field_entry(entry: str, name: str) -> str:
 
 def _render_conversion(expr: str, entry: str, data_type: DataType, unit: str | None) -> str:
     if not _has_cases(data_type):
-        return render_conversion(expr, data_type, unit)
+        return lossless.render_conversion(expr, data_type, unit)
     match data_type:
         case Array(element):
             return f"transform({expr}, e -> {_render_conversion('e', f'{entry}.items', element, unit)})"
@@ -165,13 +158,13 @@ def _render_conversion(expr: str, entry: str, data_type: DataType, unit: str | N
             known = " ".join(
                 f"WHEN {condition} THEN {conversion}" for condition, conversion in _list_cases(expr, entry, data_type)
             )
-            return f"CASE {known} ELSE {render_conversion(expr, data_type, unit)} END"
+            return f"CASE {known} ELSE {lossless.render_conversion(expr, data_type, unit)} END"
 
 
 def _list_cases(expr: str, entry: str, leaf: Primitive) -> list[tuple[str, str]]:
     number = f"try_cast({expr} AS BIGINT)"
     name = f"{entry}.name"
-    if leaf.name in MOMENTS:
+    if leaf.name in lossless.MOMENTS:
         is_date = leaf.name == "DATE"
         own_types, other_types = (DATE_TYPES, TIMESTAMP_UNITS) if is_date else (TIMESTAMP_UNITS, DATE_TYPES)
         moment = render_date(number) if is_date else _render_timestamp_in_unit(number, name, leaf)
@@ -182,7 +175,7 @@ def _list_cases(expr: str, entry: str, leaf: Primitive) -> list[tuple[str, str]]
         return []
     # Connect's decimal.format: BASE64 is text, NUMERIC is a number
     is_bytes = f" AND schema_of_variant({expr}) = 'STRING'" if leaf.decimal else ""
-    expr = render_text(expr, leaf)
+    expr = lossless.render_text(expr, leaf)
     scale = f"try_cast({entry}.parameters['scale'] AS INT)"
     cases = [(f"{name} = '{DECIMAL_TYPE}'{is_bytes}", render_decimal(f"try_to_binary({expr}, 'base64')", scale, leaf))]
     # a decimal column knows the object by itself; a text may be any object, unless the schema says so

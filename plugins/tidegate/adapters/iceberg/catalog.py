@@ -14,15 +14,8 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import BadRequestError, NoSuchNamespaceError, NoSuchTableError, ValidationError
 from pyiceberg.table import Table
 
+from tidegate.adapters.iceberg import pyiceberg_private
 from tidegate.adapters.iceberg.format_version import find_unknown_metadata, refuse_cut_path
-from tidegate.adapters.iceberg.pyiceberg_private import (
-    has_view,
-    keep_metadata,
-    keep_order_of_time,
-    open_rest_catalog,
-    share_file_systems,
-    share_metadata_of_tables,
-)
 from tidegate.adapters.open_clients import OpenClients
 from tidegate.adapters.port_errors import format_one_line
 from tidegate.adapters.server_probe import Patience, Server, explain_address, require_server
@@ -137,7 +130,7 @@ class Catalogs:
         """`GiveUp` where a view has the name of a missing table: Spark would report that it made the table."""
         catalog, identifier = name.split(".", 1)
         opened = self.catalog(catalog)
-        is_view = is_sql(opened) and has_view(cast("SqlCatalog", opened), identifier)
+        is_view = is_sql(opened) and pyiceberg_private.has_view(cast("SqlCatalog", opened), identifier)
         if not is_sql(opened):
             with suppress(Exception):  # some servers do not tell of their views
                 is_view = opened.view_exists(identifier)
@@ -249,14 +242,14 @@ def _open_catalog(name: str, properties: dict[str, Any]) -> IcebergCatalog:
         properties.setdefault("pool_pre_ping", "true")
     opened: IcebergCatalog
     if properties.get("type") == "rest":
-        opened = open_rest_catalog(name, properties)
+        opened = pyiceberg_private.open_rest_catalog(name, properties)
     else:
         opened = load_catalog(name, **{key: str(value) for key, value in properties.items()})
-    share_file_systems(opened)
-    share_metadata_of_tables(opened)
+    pyiceberg_private.share_file_systems(opened)
+    pyiceberg_private.share_metadata_of_tables(opened)
     if properties.get("type") == "sql":
-        keep_metadata(cast("SqlCatalog", opened))
-        keep_order_of_time(cast("SqlCatalog", opened))
+        pyiceberg_private.keep_metadata(cast("SqlCatalog", opened))
+        pyiceberg_private.keep_order_of_time(cast("SqlCatalog", opened))
     return opened
 
 

@@ -2,18 +2,7 @@
 
 import re
 
-from pyiceberg.exceptions import (
-    CommitFailedException,
-    CommitStateUnknownException,
-    ForbiddenError,
-    NoSuchNamespaceError,
-    NoSuchTableError,
-    OAuthError,
-    ServerError,
-    ServiceUnavailableError,
-    TooManyRequestsError,
-    UnauthorizedError,
-)
+from pyiceberg import exceptions
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from tidegate.adapters.iceberg.catalog import Catalogs
@@ -22,8 +11,14 @@ from tidegate.adapters.port_errors import format_one_line, translate_errors
 from tidegate.errors import ConfigurationError, GiveUp, OutcomeUnknown, RetryLater, TidegateError
 
 # OSError is also what every HTTP client and PyArrow's file systems raise
-RETRYABLE_ERRORS = (OSError, OperationalError, ServerError, ServiceUnavailableError, TooManyRequestsError)
-ACCESS_ERRORS = (OAuthError, UnauthorizedError, ForbiddenError, PermissionError)
+RETRYABLE_ERRORS = (
+    OSError,
+    OperationalError,
+    exceptions.ServerError,
+    exceptions.ServiceUnavailableError,
+    exceptions.TooManyRequestsError,
+)
+ACCESS_ERRORS = (exceptions.OAuthError, exceptions.UnauthorizedError, exceptions.ForbiddenError, PermissionError)
 ACCESS_STATUS_CODES = (401, 403)
 # PostgreSQL's codes for a refused log-in, a missing database and missing rights; without an answer to a statement, as
 # at the log-in itself, psycopg2 has its text only
@@ -52,7 +47,7 @@ def judge_error(catalogs: Catalogs, verb: str, table: str, error: Exception) -> 
             f"table={table}: PyIceberg cannot read its metadata: {error}; formats after 2 and their types are not "
             "supported yet; use a table of format 2"
         )
-    if isinstance(error, CommitStateUnknownException):
+    if isinstance(error, exceptions.CommitStateUnknownException):
         return OutcomeUnknown(
             f"table={table}: the catalog gave no answer during {verb}, and the commit may have been made; it will be "
             f"tried again: {format_one_line(error)}"
@@ -73,9 +68,9 @@ def _judge_race(verb: str, table: str, error: Exception) -> RetryLater | None:
         return RetryLater(
             f"table={table}: a file disappeared during {verb}, as clean-ups and expiries remove files: {text}"
         )
-    if isinstance(error, CommitFailedException):
+    if isinstance(error, exceptions.CommitFailedException):
         return RetryLater(f"table={table}: another writer changed it during {verb}; it will be tried again: {text}")
-    if isinstance(error, NoSuchTableError | NoSuchNamespaceError):
+    if isinstance(error, exceptions.NoSuchTableError | exceptions.NoSuchNamespaceError):
         return RetryLater(f"table={table}: a table was dropped during {verb}; it will be tried again: {text}")
     return None
 

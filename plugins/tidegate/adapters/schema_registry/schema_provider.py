@@ -17,22 +17,7 @@ from tidegate.adapters.schema_registry.client import (
 from tidegate.connections import Resolve
 from tidegate.errors import ConfigurationError
 from tidegate.formats.registry import SchemaKind, get_format
-from tidegate.schema import json_schema
-from tidegate.schema.avro import (
-    END_FIELD,
-    MAX_PRECISION,
-    Names,
-    collect_named_types,
-    inline_references,
-    is_record,
-    is_variable_scale,
-    list_branches,
-    parse_schema,
-    qualify_names,
-    resolve_name,
-    to_columns,
-    to_spark_type,
-)
+from tidegate.schema import avro, json_schema
 from tidegate.schema.avro_resolution import find_missing_key_field, plan_decoding
 from tidegate.schema.avro_versions import join_records
 from tidegate.schema.data_types import Column, Primitive, format_type, parse_type
@@ -122,14 +107,16 @@ class RegistrySchemas:
             options, json_columns = self._read_json_options(table, "value", versions)
             return replace(table, value=replace(value, columns=value.columns or json_columns, options=options))
         options = self._read_avro_options(value.options, table, "value", versions)
-        schema = parse_schema(options["reader"])
+        schema = avro.parse_schema(options["reader"])
         row = find_row_type(schema) if value_format.is_change_event else schema
-        names = {**collect_named_types(schema), **collect_named_types(row)}
-        schema_columns = _require_columns(table, to_columns(row) if is_record(row) else ())
+        names = {**avro.collect_named_types(schema), **avro.collect_named_types(row)}
+        schema_columns = _require_columns(table, avro.to_columns(row) if avro.is_record(row) else ())
         columns = _choose_columns(table, "value", value.columns, schema_columns, find_number_fields(row, names))
         options |= {name: word for name, word in value.options.items() if name == "truncate"}
-        if any(field["name"] == END_FIELD for node in names.values() for field in node.get("fields", ())):
-            raise ConfigurationError(f"an Avro field is called {END_FIELD}, which the product needs; rename the field")
+        if any(field["name"] == avro.END_FIELD for node in names.values() for field in node.get("fields", ())):
+            raise ConfigurationError(
+                f"an Avro field is called {avro.END_FIELD}, which the product needs; rename the field"
+            )
         return replace(table, value=replace(value, columns=columns, options=options))
 
     def _describe_key(self, table: Table, versions: list[Version]) -> Table:
@@ -145,10 +132,10 @@ class RegistrySchemas:
             schema_columns = _to_message_columns(options)
         else:
             options = self._read_avro_options(key.options, table, "key", versions)
-            schema = parse_schema(options["reader"])
-            bare = () if is_record(schema) else (Column(key.fields[0], to_spark_type(schema, {})),)
-            schema_columns = bare or to_columns(schema)
-            numbers = find_number_fields(schema, collect_named_types(schema))
+            schema = avro.parse_schema(options["reader"])
+            bare = () if avro.is_record(schema) else (Column(key.fields[0], avro.to_spark_type(schema, {})),)
+            schema_columns = bare or avro.to_columns(schema)
+            numbers = find_number_fields(schema, avro.collect_named_types(schema))
         declared_columns = {c.name for c in schema_columns}
         missing = [name for name in key.fields if name not in declared_columns]
         if missing or (bare and len(key.fields) > 1):
@@ -166,18 +153,20 @@ class RegistrySchemas:
         is_event = get_format(_get_part(table, part).format).is_change_event
         find_row = find_row_type if is_event else lambda schema: schema
         if "schema" in settings:
-            fixed_plan = plan_decoding(parse_schema(settings["schema"]), {}, (), kept, find_row)
+            fixed_plan = plan_decoding(avro.parse_schema(settings["schema"]), {}, (), kept, find_row)
             return asdict(fixed_plan, dict_factory=_drop_refused)
         writers = {}
         newest = {}
         for version in versions:
-            named_types = {name: parse_schema(text) for name, text in version.references.items()}
-            writers[version.id] = qualify_names(inline_references(parse_schema(version.text), named_types))
+            named_types = {name: avro.parse_schema(text) for name, text in version.references.items()}
+            writers[version.id] = avro.qualify_names(
+                avro.inline_references(avro.parse_schema(version.text), named_types)
+            )
             newest[version.subject] = writers[version.id]
         several = len(settings.get("records", ())) > 1
         latest = join_records(list(newest.values())) if several else writers[versions[-1].id]
         plan = plan_decoding(latest, writers, table.key.fields if part == "key" else (), kept, find_row)
-        keyless = find_keyless_versions(writers, parse_schema(plan.reader), table) if part == "value" else {}
+        keyless = find_keyless_versions(writers, avro.parse_schema(plan.reader), table) if part == "value" else {}
         wire_options = self._build_wire_options(settings, table, part, versions)
         return asdict(plan) | ({KEYLESS: keyless} if keyless else {}) | wire_options
 
@@ -319,9 +308,9 @@ def _drop_refused(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def find_row_type(schema: Any) -> Any:
     fields = {f["name"]: f["type"] for f in schema.get("fields", ())} if isinstance(schema, dict) else {}
-    branches = [resolve_name(branch, collect_named_types(schema)) for name in ("before", "after") if name in fields
-             for branch in list_branches(fields[name])]  # fmt: skip
-    rows = [row for row in branches if is_record(row)]
+    names = avro.collect_named_types(schema)
+    branches = [branch for name in ("before", "after") if name in fields for branch in avro.list_branches(fields[name])]
+    rows = [row for row in (avro.resolve_name(branch, names) for branch in branches) if avro.is_record(row)]
     if not rows or "op" not in fields:
         raise ConfigurationError("the Avro schema is no Debezium change event: it needs before, after and op")
     return rows[-1]
@@ -332,18 +321,17 @@ def find_keyless_versions(writers: dict[int, Any], reader: Any, table: Table) ->
     rows = writers
     reader_row = reader
     if get_format(table.value.format).is_change_event:
-        events = {n: w for n, w in writers.items() if is_record(w) and "op" in {f["name"] for f in w["fields"]}}
+        events = {n: w for n, w in writers.items() if avro.is_record(w) and "op" in {f["name"] for f in w["fields"]}}
         rows = {n: find_row_type(event) for n, event in events.items()}
         reader_row = find_row_type(reader)
     reasons = {str(n): find_missing_key_field(row, reader_row, table.key.fields) for n, row in rows.items()}
     return {number: reason for number, reason in reasons.items() if reason}
 
 
-def find_number_fields(row: Any, names: Names) -> set[str]:
+def find_number_fields(row: Any, names: avro.Names) -> set[str]:
     """The fields of a record that hold a number as scale and bytes: they may be declared as the number itself."""
-    return (
-        {f["name"] for f in row.get("fields", ()) if is_variable_scale(f["type"], names)} if is_record(row) else set()
-    )
+    fields = row.get("fields", ()) if avro.is_record(row) else ()
+    return {field["name"] for field in fields if avro.is_variable_scale(field["type"], names)}
 
 
 def _choose_columns(
@@ -382,4 +370,4 @@ def _can_widen(source: str, target: str) -> bool:
         return False
     (p, s), (wider, scale) = old.decimal, new.decimal
     # a registered precision that is the highest says nothing: each number is held to the declared one
-    return scale >= s and (p == MAX_PRECISION or wider - scale >= p - s)
+    return scale >= s and (p == avro.MAX_PRECISION or wider - scale >= p - s)
