@@ -14,7 +14,6 @@ from tidegate.model.batch import Plan, PlannedBatch
 from tidegate.model.counts import format_count
 from tidegate.model.ownership import describe_name_registry
 from tidegate.model.position import Position, WatermarkSide
-from tidegate.ports.session import Session
 from tidegate.schema.data_types import Column
 from tidegate.spec.table import Table
 from tidegate.table.columns import find_retracting_answers, list_record_key_columns, list_value_columns
@@ -23,18 +22,18 @@ from tidegate.table.session import TableSession
 from tidegate.table.template import make_concrete_table
 
 
-def build_name_finder(session: Session, table: Table, planned_batch: PlannedBatch) -> StageTable:
+def build_name_finder(registry: TableSession, planned_batch: PlannedBatch) -> StageTable:
     """Return the request to list the table names in a batch.
 
     The names lie in a property of the table of names, or in a folder if Spark does not write that table.
     """
+    session = registry.session
     pipeline = session.pipeline
+    table = registry.spec
     attempt = session.new_attempt()
-    folder = session.staging.find_landing_folder(
-        resource_names.name_intermediate_table(pipeline, table), planned_batch.batch, attempt
-    )
+    folder = session.staging.find_landing_folder(registry.intermediate, planned_batch.batch, attempt)
     create = _render_registry_creation(
-        session, table, planned_batch, "create_intermediate" if folder is None else "create_names"
+        registry, planned_batch, "create_intermediate" if folder is None else "create_names"
     )
     if folder is not None and create:
         session.engine.run(MergeJob(pipeline.name, planned_batch.batch, create, table=table.name))
@@ -61,17 +60,15 @@ def build_name_finder(session: Session, table: Table, planned_batch: PlannedBatc
     )
 
 
-def _render_registry_creation(
-    session: Session, table: Table, planned_batch: PlannedBatch, statement: str
-) -> tuple[str, ...]:
-    owner = describe_name_registry(session.pipeline)
-    if session.tables.claim(table.name, owner) is not None:
+def _render_registry_creation(registry: TableSession, planned_batch: PlannedBatch, statement: str) -> tuple[str, ...]:
+    owner = describe_name_registry(registry.pipeline)
+    if registry.session.tables.claim(registry.name, owner) is not None:
         return ()
     values = {
-        "table": table.name,
-        "parent": table.name.rsplit(".", 1)[0],
+        "table": registry.name,
+        "parent": registry.name.rsplit(".", 1)[0],
         "keys": (Column("bytes", "BINARY"),),
-        "values": list_value_columns(table),
+        "values": list_value_columns(registry.spec),
         "sequence": (),
         "dead_letters": False,
         "kept": False,
@@ -80,45 +77,44 @@ def _render_registry_creation(
         "shape": "names",
         "batch": planned_batch.batch,
     }
-    return tuple(session.get_sql(table.name).render(name, **values) for name in ("create_namespace", statement))
+    return tuple(registry.sql.render(name, **values) for name in ("create_namespace", statement))
 
 
-def discover_tables(session: Session, planned_batch: PlannedBatch, stage_table: StageTable) -> list[Table]:
+def discover_tables(registry: TableSession, planned_batch: PlannedBatch, stage_table: StageTable) -> list[Table]:
     """Return the new tables that records of the batch name. Creates nothing.
 
     `BadRecord` if a record names no table, `GiveUp` for more than `max_tables`, `RetryLater` if the job's list is gone.
     """
-    pipeline = session.pipeline
-    place = f"pipeline={session.pipeline.name} batch={planned_batch.batch}"
-    names = _require_names(session, planned_batch, stage_table, place)
+    pipeline = registry.pipeline
+    place = f"pipeline={pipeline.name} batch={planned_batch.batch}"
+    names = _require_names(registry, planned_batch, stage_table, place)
     known_names = {table.identifier for table in pipeline.tables}
-    catalog = planned_batch.table.partition(".")[0]
+    catalog = registry.name.partition(".")[0]
     new = [name for name in names if name not in known_names]
     existing = [table for table in pipeline.tables if table.naming and not table.discovers_names]
-    table = next(table for table in pipeline.tables if table.name == planned_batch.table)
-    if len(existing) + len(new) > table.max_tables:
+    max_tables = registry.spec.max_tables
+    if len(existing) + len(new) > max_tables:
         raise GiveUp(
             f"{place}: records name {len(new)} new tables beside {len(existing)}, more than "
-            f"max_tables={table.max_tables}, e.g. {', '.join(new[:3])}; nothing was merged; raise tables[].max_tables "
+            f"max_tables={max_tables}, e.g. {', '.join(new[:3])}; nothing was merged; raise tables[].max_tables "
             "if they are meant"
         )
     return [make_concrete_table(pipeline, f"{catalog}.{name}") for name in new]
 
 
 def _require_names(
-    session: Session, planned_batch: PlannedBatch, stage_table: StageTable, place: str
+    registry: TableSession, planned_batch: PlannedBatch, stage_table: StageTable, place: str
 ) -> tuple[str, ...]:
-    pipeline = session.pipeline
     discovered = None
     if stage_table.folder:
-        table = next(table for table in pipeline.tables if table.name == planned_batch.table)
-        into = resource_names.name_intermediate_table(pipeline, table)
-        discovered = session.staging.read_discovered_names(into, planned_batch.batch, stage_table.attempt)
+        discovered = registry.session.staging.read_discovered_names(
+            registry.intermediate, planned_batch.batch, stage_table.attempt
+        )
     else:
-        state = session.tables.read_state(planned_batch.table, pipeline.name)
-        text = state.marks.get(resource_names.name_registry_property(pipeline)) if state else None
+        state = registry.refresh().state
+        text = state.marks.get(resource_names.name_registry_property(registry.pipeline)) if state else None
         if text:
-            discovered = DiscoveredNames.from_json(text, f"pipeline={pipeline.name} table={planned_batch.table}")
+            discovered = DiscoveredNames.from_json(text, registry.prefix)
     if discovered is None or discovered.attempt != stage_table.attempt:
         raise RetryLater(f"{place}: the names of attempt={stage_table.attempt} are not there; stage again")
     if discovered.bad:
@@ -131,11 +127,10 @@ def _require_names(
     return discovered.names
 
 
-def advance_registry(session: Session, plan: Plan, planned_batch: PlannedBatch) -> None:
+def advance_registry(registry: TableSession, plan: Plan, planned_batch: PlannedBatch) -> None:
     """Move the position of the table of names behind the batch, whose tables are all staged. One compare-and-swap."""
-    spec = next(spec for spec in session.pipeline.tables if spec.name == planned_batch.table)
-    table = TableSession(session, spec)
-    retry_commits(session, table.prefix, partial(_commit_registry_advance, table, plan, planned_batch))
+    advance = partial(_commit_registry_advance, registry, plan, planned_batch)
+    retry_commits(registry.session, registry.prefix, advance)
 
 
 def _commit_registry_advance(table: TableSession, plan: Plan, planned_batch: PlannedBatch) -> None:

@@ -118,10 +118,10 @@ def _stage_group(
     finder = None
     failures = list[Failure]()
     for planned_batch in sorted(group, key=lambda batch: find_table(session, batch.table).discovers_names):
-        table = find_table(session, planned_batch.table)
+        table = open_table(session, planned_batch.table)
         with isolate_failure(planned_batch.table, failures):
-            if table.discovers_names:
-                finder = _Request(planned_batch, build_name_finder(session, table, planned_batch))
+            if table.spec.discovers_names:
+                finder = _Request(planned_batch, build_name_finder(table, planned_batch))
             else:
                 requests.append(_Request(planned_batch, build_stage_table(session, plan, planned_batch)))
     if not requests and finder is None:
@@ -215,7 +215,8 @@ def _run_group(
 def _stage_new_tables(
     session: Session, plan: Plan, planned_batch: PlannedBatch, stage_table: StageTable
 ) -> list[StagedBatch]:
-    new = discover_tables(session, planned_batch, stage_table)
+    registry = open_table(session, planned_batch.table)
+    new = discover_tables(registry, planned_batch, stage_table)
     staged_batches: list[StagedBatch] = []
     if new:
         wider = replace(session, pipeline=replace(session.pipeline, tables=(*session.pipeline.tables, *new)))
@@ -223,5 +224,5 @@ def _stage_new_tables(
         staged_batches, failures = _stage_group(wider, plan, tuple(group))
         if failures:  # a name must not be registered yet: its table would begin after this batch
             raise join_failures(failures)
-    advance_registry(session, plan, planned_batch)
+    advance_registry(registry, plan, planned_batch)
     return staged_batches
