@@ -54,10 +54,10 @@ def assemble_session(name: str, engine: Engine | None = None, watcher: Watcher |
 
 def read_pipeline(name: str) -> Pipeline:
     from tidegate.config.pipeline_file import load_pipeline
-    from tidegate.wiring.pipeline import find_pipeline_file
+    from tidegate.wiring.pipeline import find_file
 
     with raise_airflow_errors():
-        return load_pipeline(find_pipeline_file(find_include_folder(), name))
+        return load_pipeline(find_file(find_include_folder(), "pipeline", name))
 
 
 def read_inputs(name: str, tables: Iterable[str] = ()) -> str:

@@ -23,7 +23,7 @@ from tidegate.spec.projection import RECORD_FIELDS
 from tidegate.spec.table import Table
 from tidegate.table.columns import list_record_columns, resolve_columns
 from tidegate.table.session import find_table
-from tidegate.wiring.publication import find_publication_file
+from tidegate.wiring.pipeline import find_file
 
 
 def trace_flush(
@@ -48,7 +48,7 @@ def trace_flush(
 
 
 def trace_publication(include: Path, name: str, resolve: Resolve) -> TaskLineage:
-    publication = load_publication(find_publication_file(include, name))
+    publication = load_publication(find_file(include, "publication", name))
     tables = {table: _describe(include, resolve, table) for table in (publication.table, *publication.joined_tables)}
     found_datasets = {table: dataset for table, dataset in tables.items() if dataset is not None}
     if len(found_datasets) < len(tables):

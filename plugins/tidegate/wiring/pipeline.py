@@ -71,10 +71,6 @@ class NoEngine:
         raise GiveUp("the doctor and the page start no jobs")
 
 
-def find_pipeline_file(include: Path, name: str) -> Path:
-    return find_file(include, "pipeline", name)
-
-
 def find_file(include: Path, kind: str, name: str) -> Path:
     """Return the file of a pipeline or a publication; `ConfigurationError` lists those there are."""
     files = {path.stem: path for path in list_named_files(include / f"{kind}s")}
@@ -94,7 +90,7 @@ def assemble_pipeline(
 
     `engine` replaces the pipeline's own; `clients` are shared with other pipelines of this process.
     """
-    pipeline = load_pipeline(find_pipeline_file(include, name))
+    pipeline = load_pipeline(find_file(include, "pipeline", name))
     broker = KafkaBroker.open(pipeline.source.kafka, resolve)
     spark = engine or build_engine(pipeline.spark, resolve, build_spark_conf(include, pipeline, resolve))
     parts = SharedParts(include=include, resolve=resolve, engine=spark, clients=clients or OpenClients())

@@ -22,15 +22,12 @@ from tidegate.spec.publication import Publication
 from tidegate.wiring.pipeline import build_engine, find_file, require_catalog
 
 
-def find_publication_file(include: Path, name: str) -> Path:
-    return find_file(include, "publication", name)
-
-
 def assemble_publication(
     include: Path, name: str, resolve: Resolve, engine: Engine | None = None
 ) -> PublicationSession:
     """Open one publication. Nothing is connected to before it is used. `engine` replaces the file's own."""
-    return assemble_loaded_publication(include, load_publication(find_publication_file(include, name)), resolve, engine)
+    publication = load_publication(find_file(include, "publication", name))
+    return assemble_loaded_publication(include, publication, resolve, engine)
 
 
 def assemble_loaded_publication(

@@ -100,12 +100,12 @@ class SubmitOperator(ReportsLineage, SparkSubmitOperator):
     def _build_private_conf(self) -> dict[str, str]:
         from tidegate.config.pipeline_file import load_pipeline
         from tidegate.config.publication_file import load_publication
-        from tidegate.wiring.pipeline import build_spark_conf, find_pipeline_file
-        from tidegate.wiring.publication import build_publication_conf, find_publication_file
+        from tidegate.wiring.pipeline import build_spark_conf, find_file
+        from tidegate.wiring.publication import build_publication_conf
 
         include = find_include_folder()
         if self.verb == "publish":
-            publication = load_publication(find_publication_file(include, self.pipeline))
+            publication = load_publication(find_file(include, "publication", self.pipeline))
             return build_publication_conf(include, publication, resolve_connection)
-        pipeline = load_pipeline(find_pipeline_file(include, self.pipeline))
+        pipeline = load_pipeline(find_file(include, "pipeline", self.pipeline))
         return build_spark_conf(include, pipeline, resolve_connection)

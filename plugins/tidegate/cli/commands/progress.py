@@ -36,7 +36,7 @@ from tidegate.monitoring.status import read_status
 from tidegate.monitoring.verification_rows import count_wrong, format_verification
 from tidegate.settings import find_include_folder
 from tidegate.table.session import open_table
-from tidegate.wiring.pipeline import assemble_pipeline, find_pipeline_file
+from tidegate.wiring.pipeline import assemble_pipeline
 
 Cell = str | int | float | Text | None
 GOOD = "green"
@@ -66,7 +66,6 @@ def run_status(words: argparse.Namespace) -> int:
         names = []
     for name in names:
         try:
-            find_pipeline_file(find_include_folder(), name)
             statuses.append(read_status(assemble_pipeline(find_include_folder(), name, read_connection_from_env)))
         except TidegateError as problem:
             if words.pipeline:

@@ -12,8 +12,7 @@ from tidegate.config.publication_file import check_topics_of_others, load_public
 from tidegate.errors import ConfigurationError
 from tidegate.runner.pipeline_files import PipelineFiles, PublicationFiles
 from tidegate.spec.pipeline import Pipeline
-from tidegate.wiring.pipeline import find_pipeline_file
-from tidegate.wiring.publication import find_publication_file
+from tidegate.wiring.pipeline import find_file
 
 PUBLICATION = "{table: lake.shop.orders, topic: orders, key: {fields: [id]}}"
 
@@ -50,11 +49,11 @@ def test_linked_files_are_read_with_the_catalogs_and_defaults_of_the_folder_that
         else:
             (include / kind / "orders.yaml").symlink_to(team / kind / "orders.yaml")
     [(_, of_dag)] = load_all_pipelines(include)
-    of_task = load_pipeline(find_pipeline_file(include, "orders"))
+    of_task = load_pipeline(find_file(include, "pipeline", "orders"))
     assert of_task == of_dag
     assert of_task.heartbeat.interval_seconds == 7 * 60
     [(_, published)] = load_publications(include)
-    assert load_publication(find_publication_file(include, "orders")) == published
+    assert load_publication(find_file(include, "publication", "orders")) == published
 
 
 def test_file_that_is_linked_from_elsewhere_is_read_as_the_one_that_it_is(include: Path, tmp_path: Path) -> None:

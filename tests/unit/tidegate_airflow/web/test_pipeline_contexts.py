@@ -15,7 +15,7 @@ from tidegate.connections import Connection
 from tidegate.errors import ConfigurationError
 from tidegate.model import resource_names
 from tidegate.runner import pipeline_files
-from tidegate.wiring.pipeline import find_pipeline_file
+from tidegate.wiring.pipeline import find_file
 from tidegate_airflow.web import pipeline_contexts
 from tidegate_airflow.web.pipeline_contexts import PipelineContexts
 from tidegate_airflow.web.publications import PublicationsView
@@ -172,7 +172,7 @@ def test_files_that_an_editor_or_a_file_system_left_are_no_pipelines(tmp_path: P
     (tmp_path / "publications" / "._out.yaml").write_bytes(b"\x00\x05\x16\x07")
     assert PublicationsView(tmp_path, Vault()).list_names() == ["out"]
     with pytest.raises(ConfigurationError, match=r"no such pipeline; there are: one, two$"):
-        find_pipeline_file(tmp_path, "three")
+        find_file(tmp_path, "pipeline", "three")
 
 
 def test_file_that_is_refused_for_another_one_says_so_as_airflow_does(tmp_path: Path, clock: SteppedTime) -> None:
