@@ -100,10 +100,10 @@ def build_fleet_dags(fleets: Mapping[str, Sequence[Pipeline]]) -> Dags:
 
 
 def build_maintenance_dags() -> Dags:
-    """Build a maintenance DAG for each valid pipeline file, the janitor's, and that of heartbeats, if needed."""
+    """Build the DAGs that look after the tables of each valid pipeline file, the janitor's, and that of heartbeats."""
     check_airflow_version()
     from tidegate_airflow.dags.heartbeats import build_heartbeats_dag
-    from tidegate_airflow.dags.maintenance import build_janitor_dag, build_maintenance_dag
+    from tidegate_airflow.dags.maintenance import build_janitor_dag, build_maintenance_dag, build_verify_dag
 
     needed = get_parsing_context().dag_id
     if needed == HEARTBEATS_DAG_ID:  # its task's process needs no file to find its DAG
@@ -113,6 +113,11 @@ def build_maintenance_dags() -> Dags:
     dags = {
         janitor.dag_id: janitor,
         **{f"tidegate_{name}_maintenance": build_maintenance_dag(pipeline) for name, pipeline in pipelines.items()},
+        **{
+            f"tidegate_{name}_verify": build_verify_dag(pipeline)
+            for name, pipeline in pipelines.items()
+            if pipeline.verify.interval_seconds > 0
+        },
     }
     seldom = list_seldom_flushed(pipelines) if needed is None else {}  # a task's process knows its own pipeline alone
     return dags | ({HEARTBEATS_DAG_ID: build_heartbeats_dag(seldom)} if seldom else {})

@@ -250,6 +250,14 @@ def run_maintain(name: str, table: str, engine: Engine | None = None) -> Data:
         return maintain(assemble_session(name, engine), table).to_dict()
 
 
+def run_verify(name: str, table: str | None, engine: Engine | None = None) -> list[Data]:
+    """Verify one table, or with None each that can be; values of rows stay out of the results."""
+    from tidegate.reprocess.verify import verify_all
+
+    with raise_airflow_errors():
+        return [verification.counts for verification in verify_all(assemble_session(name, engine), table)]
+
+
 def run_backfill_plan(name: str, run_params: Mapping[str, Any]) -> Data:
     from tidegate.reprocess.backfill_plan import parse_request, propose_backfill
 

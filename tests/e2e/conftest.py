@@ -42,6 +42,7 @@ tables:
     create: {cluster_by: [id]}
 merge: {interval: 5s}
 maintenance: {compact_every: 1}
+verify: {interval: 1d}
 """,
     "fan": """
 source:

@@ -19,7 +19,7 @@ SIX = ("plan", "stage", "merge", "commit_offsets", "clean_up", "heartbeat")
 def test_a_broken_pipeline_file_is_an_import_error_and_stops_no_other(scene: Scene) -> None:
     wanted = {f"tidegate_{name}" for name in PIPELINES if name != "broken"}
     wanted |= {f"{dag}_{kind}" for dag in wanted for kind in ("actions", "backfill", "maintenance")}
-    wanted |= {"tidegate_clocks_stage"}
+    wanted |= {"tidegate_clocks_stage", "tidegate_solo_verify"}
     wanted = wanted - {f"tidegate_{name}" for name in HARBOUR} | {"tidegate_fleet_harbour"}
     wanted |= {f"tidegate_publish_{name}" for name in PUBLICATIONS}
     # letters sets records aside; many flush seldom, and beat between
@@ -111,6 +111,16 @@ def test_the_maintenance_of_a_pipeline_is_one_mapped_task_for_each_of_its_tables
     reports = {report["table"]: report for report in scene.airflow.page("pipelines/solo")["airflow"]["maintenance"]}
     assert {name: reports[name]["after"] for name in tables} == {result["table"]: result["after"] for result in results}
     assert scene.read_rows("e2e.solo") == before
+    scene.airflow.unpause(dag, paused=True)
+
+
+def test_verification_by_the_clock_says_that_the_table_is_what_its_log_says(scene: Scene) -> None:
+    dag, rows = "tidegate_solo_verify", scene.read_rows("e2e.solo")
+    run = scene.find_first_run(dag)
+    assert scene.airflow.await_run(dag, run) == "success"
+    [counts] = scene.airflow.result(dag, run, "verify")
+    assert (counts["table"], counts["equal"]) == ("lake.e2e.solo", len(rows))
+    assert counts["missing"] + counts["surplus"] + counts["different"] + counts["unknowable"] == 0
     scene.airflow.unpause(dag, paused=True)
 
 

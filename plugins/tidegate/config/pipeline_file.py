@@ -40,7 +40,7 @@ DESTINATION_OWNERSHIP = Ownership(TableKind.DESTINATION)
 PIPELINE_NAME_PATTERN = re.compile(r"[a-z][a-z0-9_-]{0,59}")
 BACKFILL_NAME_PATTERN = re.compile(r"_backfill(_([0-9a-f]+|replay))?$")  # the latter stands where a backfill has its id
 # a pipeline `user_actions` would have the DAG of the actions of a pipeline `user`
-DAG_NAME_PATTERN = re.compile(r"(.+)_(actions|maintenance|replay|stage)")
+DAG_NAME_PATTERN = re.compile(r"(.+)_(actions|maintenance|replay|stage|verify)")
 
 
 def load_pipeline(

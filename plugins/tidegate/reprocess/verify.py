@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from tidegate.errors import CommitRefused, GiveUp, RetryLater
+from tidegate.errors import CommitRefused, GiveUp, RetryLater, TidegateError, join_tables
 from tidegate.flush.stage_request import build_stage_table
 from tidegate.flush.staged import find_lacking_columns, read_staged_batch, run_or_take_over
 from tidegate.jobs.merge_job import Audits, MergeJob
@@ -35,7 +35,7 @@ from tidegate.sql.spark import NONDETERMINISTIC_FUNCTIONS
 from tidegate.table.coverage import compute_rules, read_coverage
 from tidegate.table.history import add_action
 from tidegate.table.log import check_same_log, filter_table_log, read_log
-from tidegate.table.position import check_read_log, require_position
+from tidegate.table.position import check_read_log, require_position, select_tables
 from tidegate.table.session import TableSession, open_table
 from tidegate.table.template import refuse_template
 
@@ -99,6 +99,11 @@ class Verification:
         """Return plain data; the snapshot id is text, as browsers round numbers of this size."""
         return {**asdict(self), "snapshot_id": str(self.snapshot_id)}
 
+    @property
+    def counts(self) -> dict[str, Any]:
+        """Plain data without a value of any row, which Airflow may keep."""
+        return {key: value for key, value in self.to_dict().items() if key != "differences"}
+
 
 @dataclass(frozen=True)
 class _Verify:
@@ -139,6 +144,44 @@ def verify_table(session: Session, name: str, sample_per_million: int = WHOLE) -
         verification = _compare(work, staged, tail)
     _keep(work, verification)
     return verification
+
+
+def verify_all(session: Session, name: str | None = None) -> list[Verification]:
+    """Verify the table of that name, or each of the pipeline that can be verified; a warning names the others.
+
+    If a table differs or fails, the others are verified, and `SomeTables` is raised at the end. `GiveUp` if there is
+    none that can be verified.
+    """
+    verifications = list[Verification]()
+    failures = list[TidegateError]()
+    refusals = list[str]()
+    for spec in select_tables(session, name):
+        try:
+            _refuse_modes(open_table(session, spec.name))
+        except GiveUp as refusal:
+            log.warning("%s", refusal)
+            refusals.append(str(refusal))
+            continue
+        try:
+            verifications.append(verify_table(session, spec.name))
+            _check_equal(session, verifications[-1])
+        except TidegateError as problem:
+            failures.append(problem)
+    if failures:
+        raise join_tables("\n".join(map(str, failures)), map(type, failures))
+    if not verifications:
+        raise GiveUp("\n".join(refusals))
+    return verifications
+
+
+def _check_equal(session: Session, verification: Verification) -> None:
+    if verification.wrong:
+        pipeline = session.pipeline.name
+        counts = " ".join(f"{kind}={count}" for kind, count in count_differences(verification).items())
+        raise GiveUp(
+            f"pipeline={pipeline} table={verification.table}: rows are not what the log says: {counts}; see them with: "
+            f"tidegate verify {pipeline} --table {resource_names.quote_word(verification.table)}"
+        )
 
 
 def repair_table(session: Session, shown: Verification, by: str) -> None:
@@ -477,7 +520,7 @@ def _parse_differences(entries: Iterable[dict[str, Any]]) -> Iterator[Difference
 
 
 def _keep(work: _Verify, verification: Verification) -> None:
-    facts = {key: value for key, value in verification.to_dict().items() if key not in ("table", "differences")}
+    facts = {key: value for key, value in verification.counts.items() if key != "table"}
     name = resource_names.name_pipeline_property(work.session.pipeline.name, VERIFIED_PROPERTY)
     statement = work.table.sql.render(
         "keep_verification", target=work.table.name, property=name, verification=json.dumps(facts)

@@ -9,9 +9,9 @@ from croniter import croniter
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.publication import Publication
 
-# Of its interval, after the process began: the earliest first maintenance, and the time over which those of many
-# pipelines are spread. Not more: a process that is started again each night would never maintain some of them.
-FIRST_MAINTENANCE_SHARE = 0.1
+# Of its interval, after the process began: the earliest first maintenance or verification, and the time over which
+# those of many pipelines are spread. Not more: a process that is started again each night would never come to some.
+FIRST_SHARE = 0.1
 SPREAD_SHARE = 0.1
 
 
@@ -62,10 +62,17 @@ def build_heartbeat_schedule(pipeline: Pipeline) -> Schedule:
 
 
 def build_maintenance_schedule(pipeline: Pipeline) -> Schedule:
-    seconds = pipeline.maintenance.interval_seconds
+    return _spread(pipeline, pipeline.maintenance.interval_seconds)
+
+
+def build_verify_schedule(pipeline: Pipeline) -> Schedule:
+    return _spread(pipeline, pipeline.verify.interval_seconds)
+
+
+def _spread(pipeline: Pipeline, seconds: int) -> Schedule:
     place = crc32(pipeline.name.encode()) / 2**32
-    # spread by name, so that not all pipelines are due at once; a restarted process does not maintain each time
-    delay_seconds = seconds * (FIRST_MAINTENANCE_SHARE + SPREAD_SHARE * place)
+    # spread by name, so that not all pipelines are due at once; a restarted process does not begin with it each time
+    delay_seconds = seconds * (FIRST_SHARE + SPREAD_SHARE * place)
     return Schedule(seconds, delay_seconds=delay_seconds) if seconds > 0 else Schedule()
 
 

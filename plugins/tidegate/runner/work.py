@@ -1,4 +1,4 @@
-"""What a runner does again and again: a pipeline's flushes or their halves, heartbeats, maintenance; publications."""
+"""What a runner does again and again, for pipelines and publications."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -20,6 +20,7 @@ from tidegate.monitoring.backlog import MonitoredPipeline
 from tidegate.monitoring.failure_streak import digest_work_inputs
 from tidegate.ports.session import Session
 from tidegate.publications.publish import PublicationResult, publish
+from tidegate.reprocess.verify import Verification, verify_all
 from tidegate.runner.pipeline_files import PipelineFiles, PublicationFiles
 from tidegate.runner.schedule import (
     Schedule,
@@ -28,6 +29,7 @@ from tidegate.runner.schedule import (
     build_maintenance_schedule,
     build_publication_schedule,
     build_stage_schedule,
+    build_verify_schedule,
 )
 from tidegate.table.session import has_table
 from tidegate.table.template import expand_template
@@ -59,6 +61,7 @@ class RunOutcome:
     staged_batches: tuple[StagedBatch, ...] = ()  # those that wait now
     publication: PublicationResult | None = None
     maintenance_reports: tuple[MaintenanceReport, ...] = ()
+    verifications: tuple[Verification, ...] = ()
     is_behind: bool = False  # more waits already, so the next run need not wait for its time
     calls_merge: bool = False  # nor need the pipeline's next merge
     failure: TidegateError | None = None  # of the tables that stay behind
@@ -211,6 +214,19 @@ class Maintain(_PipelineWork):
         maintained = list[MaintenanceReport]()
         maintain_all(session, list_maintained_tables(session), maintained.append)
         return RunOutcome(maintenance_reports=tuple(maintained))
+
+
+class Verify(_PipelineWork):
+    """The verification of a pipeline's tables, one after the other; rows that differ are a failure of the run."""
+
+    kind = "verify"
+
+    def read_schedule(self) -> Schedule:
+        return build_verify_schedule(self._place.files.load(self.pipeline))
+
+    def run(self, at_least: int) -> RunOutcome:
+        session = assemble_pipeline(self._place.include, self.pipeline, self._place.resolve)
+        return RunOutcome(verifications=tuple(verify_all(session)))
 
 
 class Publish:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypedDict
 
-from tidegate.spec.runtime import Maintenance, Period, SparkTarget
+from tidegate.spec.runtime import Maintenance, Period, SparkTarget, Verify
 from tidegate.spec.source import Source
 from tidegate.spec.table import Table
 
@@ -125,6 +125,7 @@ class Pipeline:
     stage: Stage = Stage()
     heartbeat: Heartbeat = Heartbeat()
     maintenance: Maintenance = field(default_factory=Maintenance)
+    verify: Verify = field(default_factory=Verify)
     on_rollback: RollbackPolicy = RollbackPolicy.FAIL
     on_partition_growth: RiskPolicy = RiskPolicy.FAIL
     on_incomplete_start: RiskPolicy = RiskPolicy.FAIL

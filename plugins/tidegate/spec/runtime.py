@@ -47,6 +47,13 @@ class Maintenance:
 
 
 @dataclass(frozen=True)
+class Verify:
+    """How often tables are compared with the log: `interval_seconds` below 1 leaves that to a person."""
+
+    interval_seconds: int = -1
+
+
+@dataclass(frozen=True)
 class SparkTarget:
     """Where the jobs run; `remote` and `master` win over the connection."""
 

@@ -1,4 +1,4 @@
-"""The maintenance DAG of one pipeline: one mapped task for each of its tables, beside the flushes."""
+"""The DAGs that look after the tables of one pipeline, beside its flushes: maintenance, and verification."""
 
 import logging
 from datetime import timedelta
@@ -11,14 +11,18 @@ from tidegate.spec.pipeline import Pipeline
 from tidegate_airflow.connections import resolve_connection
 from tidegate_airflow.dag_ids import JANITOR_DAG_ID
 from tidegate_airflow.dags import task_docs
+from tidegate_airflow.dags.actions import build_form_task
 from tidegate_airflow.dags.dag_settings import (
     SHORT_TIMEOUT,
     build_dag_settings,
     build_job_task_settings,
     build_plain_settings,
+    build_text_field,
     choose_operator,
 )
+from tidegate_airflow.dags.flush import to_params_dict
 from tidegate_airflow.errors import raise_airflow_errors
+from tidegate_airflow.operators.action import run_verify_form
 from tidegate_airflow.operators.job import list_table_groups, maintain_tables
 
 
@@ -48,6 +52,25 @@ def build_maintenance_dag(pipeline: Pipeline) -> DAG:
                 return maintain_tables(pipeline.name, name)
 
             maintain.expand(name=tables)
+    return dag
+
+
+def build_verify_dag(pipeline: Pipeline) -> DAG:
+    """Build the DAG ``tidegate_<pipeline>_verify`` of a pipeline with `verify.interval`; its form names one table."""
+    with DAG(
+        dag_id=f"tidegate_{pipeline.name}_verify",
+        description=f"Compares with the log: {', '.join(table.name for table in pipeline.entries)}",
+        doc_md=task_docs.VERIFY.format(pipeline=pipeline.name),
+        schedule=timedelta(seconds=pipeline.verify.interval_seconds),
+        **build_dag_settings(pipeline.name, [pipeline], "verify"),
+    ) as dag:
+
+        def verify() -> list[Data]:
+            return run_verify_form(get_current_context(), pipeline.name)
+
+        build_form_task(pipeline, "verify", task_docs.VERIFY_TASK, verify)
+    one_table = build_text_field("Table", "Only this one; empty for each.", "lake.shop.orders")
+    dag.params = to_params_dict({"table": one_table})
     return dag
 
 

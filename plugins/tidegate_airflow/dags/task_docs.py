@@ -47,6 +47,14 @@ MAINTAIN = """
 files that nothing refers to. It never touches a position, a tag or a running merge. Returns files and bytes before and
 after, and the orphans removed.
 """
+VERIFY = """
+Compares the tables of `{pipeline}` with what the log says up to their positions (`verify.interval`). It changes no row.
+A red run names the tables that differ; `bin/tidegate verify {pipeline}` shows the rows, and `--repair` writes them.
+"""
+VERIFY_TASK = """
+**verify** reads the topics once more and compares. Returns, by table, how many keys are equal, missing, surplus,
+different and unknowable. A table that cannot be verified is named in the log.
+"""
 HEARTBEAT = """
 **heartbeat** runs at the end of every run, also a skipped one, and commits again what is published, so that quiet
 partitions keep their committed offset. It turns red when a task before it failed, or plan or stage refused a table, so

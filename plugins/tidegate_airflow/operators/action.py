@@ -188,7 +188,18 @@ class ChangedTables:
             )
 
 
-FORM_STEPS = {"act": run_action, "replay": run_replay_form}  # what a DAG's form alone tells what to do
+def run_verify_form(context: Context, pipeline: str, engine: Any = None) -> list[dict[str, Any]]:
+    """Verify the table that the form names, or each; return the counts of each."""
+    from tidegate.actions.request import refuse_strange_words
+
+    words = read_form_words(context)
+    with raise_airflow_errors():
+        refuse_strange_words(words, ("table",))
+    return tasks.run_verify(pipeline, words["table"] or None, engine)
+
+
+# what a DAG's form alone tells what to do
+FORM_STEPS = {"act": run_action, "replay": run_replay_form, "verify": run_verify_form}
 
 
 def _push_preview(context: Context, preview: Mapping[str, Any]) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 from tidegate.cli import output
 from tidegate.connections import read_connection_from_env
 from tidegate.monitoring.failure_streak import FailureStreak, is_worth_telling
+from tidegate.monitoring.verification_rows import format_counts
 from tidegate.runner.pipeline_files import PipelineFiles, PublicationFiles
 from tidegate.runner.supervisor import Supervisor
 from tidegate.runner.work import Place, RunOutcome, Work
@@ -71,6 +72,9 @@ class _Printer:
             self._print_event(work, "produced", output.format_pairs(published_run), published_run)
         for report in outcome.maintenance_reports:
             self._print_event(work, "maintained", output.format_maintenance(report), report.to_dict())
+        for verification in outcome.verifications:
+            facts = verification.counts
+            self._print_event(work, "verified", f"{verification.table}: {format_counts(facts)}", facts)
 
     def report_failure(self, work: Work, streak: FailureStreak) -> None:
         """Not each time: see `is_worth_telling`."""

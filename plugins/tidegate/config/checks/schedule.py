@@ -69,7 +69,7 @@ def check_spark(spark: SparkModel, findings: Problems) -> None:
             )
 
 
-OTHER_DAGS = ("actions", "backfill", "maintenance", "replay", "stage")  # of a pipeline, beside its flush
+OTHER_DAGS = ("actions", "backfill", "maintenance", "replay", "stage", "verify")  # of a pipeline, beside its flush
 
 
 def check_fleet(path: Path, model: PipelineModel, findings: Problems) -> None:

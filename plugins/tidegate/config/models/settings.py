@@ -136,6 +136,12 @@ class MaintenanceModel(StrictModel):
     )
 
 
+class VerifyModel(StrictModel):
+    """How often tables are compared with what the log says."""
+
+    interval: Duration = Field(default=-1, description="Pause between verifications; -1 or 0: only by hand.")
+
+
 class SparkModel(StrictModel):
     """Where the jobs run."""
 
@@ -253,3 +259,4 @@ class SharedModel(StrictModel):
     )
     heartbeat: HeartbeatModel = HeartbeatModel()
     maintenance: MaintenanceModel = MaintenanceModel()
+    verify: VerifyModel = VerifyModel()

@@ -247,7 +247,7 @@ def test_a_file_name_whose_tables_and_branches_would_read_like_a_backfills(inclu
     assert "rename the file" in find_problems(include, MINIMAL, f"{name}.yaml")[0]
 
 
-@pytest.mark.parametrize("kind", ["actions", "maintenance", "replay"])
+@pytest.mark.parametrize("kind", ["actions", "maintenance", "replay", "verify"])
 def test_a_file_name_that_is_that_of_another_pipelines_dag(include: Path, kind: str) -> None:
     assert load(include, MINIMAL, f"user_{kind}.yaml").name == f"user_{kind}"
     (include / "pipelines" / "user.yaml").write_text(MINIMAL)

@@ -8,12 +8,13 @@ import pytest
 from fakes import World, build_pipeline, build_table
 from fakes.orders import NAME, make_orders, send_orders
 from tidegate.cli.parser import parse_share
-from tidegate.errors import GiveUp
+from tidegate.errors import GiveUp, SomeTablesFailed
 from tidegate.flush.flush import flush
 from tidegate.jobs.stage_job import StageJob
+from tidegate.ports.session import Session
 from tidegate.reprocess import verify
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
-from tidegate.reprocess.verify import CHANGING, verify_table
+from tidegate.reprocess.verify import CHANGING, WHOLE, Difference, Verification, verify_all, verify_table
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.table import History
 
@@ -101,6 +102,44 @@ def test_keys_behind_the_position_are_read_where_their_deletes_may_be_remembered
 )  # fmt: skip
 def test_function_that_gives_another_value_each_time_is_found(text: str, is_changing: bool) -> None:
     assert bool(CHANGING.search(text)) == is_changing
+
+
+def make_verification(table: str, missing: int = 0) -> Verification:
+    differences = (Difference("missing", "secret key", None, None, "secret row"),) * missing
+    return Verification(
+        table=table, at_ms=0, position={}, snapshot_id=1, sample_per_million=WHOLE, equal=5, missing=missing, surplus=0,
+        different=0, unknowable=0, differences=differences,
+    )  # fmt: skip
+
+
+def test_table_that_differs_or_is_refused_keeps_no_other_from_its_verification(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    names = [f"lake.shop.{name}" for name in ("Gone", "journal", "right", "late")]
+    tables = tuple(build_table(name, "append" if "journal" in name else "upsert_delete") for name in names)
+    pipeline = replace(PIPELINE, tables=tables)
+    wrong = {names[0]: 2}
+    verified = list[str]()
+
+    def compare(_: Session, name: str) -> Verification:
+        verified.append(name)
+        return make_verification(name, wrong.get(name, 0))
+
+    monkeypatch.setattr(verify, "verify_table", compare)
+    session = World().open_session(pipeline)
+    with pytest.raises(SomeTablesFailed) as failure:
+        verify_all(session)
+    assert verified == [names[0], *names[2:]]
+    command = "missing=2 different=0 surplus=0; see them with: tidegate verify shop --table lake.shop.Gone"
+    assert command in str(failure.value)
+    assert "secret" not in str(failure.value)
+    refusal = "pipeline=shop table=lake.shop.journal: verify does not know tables of mode=append"
+    assert refusal in caplog.text
+    wrong.clear()
+    assert [verification.counts["table"] for verification in verify_all(session)] == [names[0], *names[2:]]
+    assert "differences" not in verify_all(session, names[2])[0].counts
+    with pytest.raises(GiveUp, match="does not know tables of mode=append"):
+        verify_all(session, names[1])
 
 
 @pytest.mark.parametrize(("text", "per_million"), [("1%", 10_000), ("100%", 1_000_000), (" 0.5% ", 5_000)])

@@ -13,8 +13,10 @@ from tidegate.runner.schedule import (
     build_heartbeat_schedule,
     build_maintenance_schedule,
     build_publication_schedule,
+    build_verify_schedule,
 )
 from tidegate.spec.pipeline import Heartbeat, Merge
+from tidegate.spec.runtime import Verify
 
 NOON = 1_767_268_800.0  # 2026-01-01T12:00:00Z
 
@@ -89,10 +91,16 @@ def test_maintenance_keeps_its_interval_after_the_first_one() -> None:
     assert schedule.find_due(NOON + 8640, NOON + 9000, began=NOON) == NOON + 8640 + 86_400
 
 
-def test_maintenance_without_an_interval_is_never_due() -> None:
+def test_maintenance_and_verification_without_an_interval_are_never_due() -> None:
     pipeline = build_pipeline()
     never = replace(pipeline, maintenance=replace(pipeline.maintenance, interval_seconds=-1))
     assert build_maintenance_schedule(never) == Schedule()
+    assert build_verify_schedule(pipeline) == Schedule(), "nobody has asked for it"
+    hourly = replace(pipeline, verify=Verify(3600))
+    first = build_verify_schedule(hourly).find_due(None, NOON + 1, began=NOON)
+    assert first is not None
+    assert 360 <= first - NOON <= 720
+    assert build_verify_schedule(hourly).find_due(first, NOON + 5000, began=NOON) == first + 3600
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def include(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write(folder, "counted", "{interval: -1, records_threshold: 1000}")
     write(folder, "nightly", "{interval: '30 2 * * *', records_threshold: 5}", maintenance="{compact_every: -1}")
     write(folder, "submitted", "{interval: 1h}", "{mode: submit}")
-    write(folder, "clocks", "{interval: 1h, records_threshold: 5000}\nstage: {interval: 10s}")
+    write(folder, "clocks", "{interval: 1h, records_threshold: 5000}\nstage: {interval: 10s}\nverify: {interval: 1d}")
     (folder / "publications").mkdir()
     for name, options in PUBLICATIONS.items():
         (folder / "publications" / f"{name}.yaml").write_text(PUBLICATION.format(name=name, more=options))
@@ -189,6 +189,13 @@ def test_pipeline_with_two_clocks_has_a_dag_for_each(dag_reading: dict[str, Any]
     assert "tidegate_p0_stage" not in dag_reading["dags"]
 
 
+def test_pipeline_that_is_verified_by_the_clock_has_a_dag_whose_form_names_a_table(dag_reading: dict[str, Any]) -> None:
+    verify = dag_reading["dags"]["tidegate_clocks_verify"]
+    assert (list(verify["tasks"]), list(verify["params"])) == (["verify"], ["table"])
+    assert '"delta": 86400.0' in verify["serialized"]
+    assert [name for name in dag_reading["dags"] if name.endswith("_verify")] == ["tidegate_clocks_verify"]
+
+
 def test_staging_waits_for_no_slot_of_the_merges_and_calls_for_them(
     include: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -302,6 +309,17 @@ def test_task_with_real_work_is_not_ended_by_a_clock_on_every_try(
     )
     work |= {name: limits[name] for name in attending}
     kinds = {name.rpartition(".")[2] for name in work.keys() - {*attending}}
-    assert kinds == {"stage", "merge", "clean_up", "compact", "maintain", "batch", "act", "publish", "leftovers"}
+    assert kinds == {
+        "stage",
+        "merge",
+        "clean_up",
+        "compact",
+        "maintain",
+        "batch",
+        "act",
+        "publish",
+        "leftovers",
+        "verify",
+    }
     assert {name: limit for name, limit in work.items() if limit is not None} == {}
     assert all(limit for name, limit in limits.items() if name not in work)

@@ -164,7 +164,7 @@ def test_viewer_sees_everything_and_may_trigger_nothing(client: Any, airflow: An
     assert details["pipeline"]["dead_letters"] == 1
     assert set(details["may"].values()) == {False}
     may = client.get("/api/pipelines/shop", headers=build_login(airflow, "admin")).json()["may"]
-    other_rights = dict.fromkeys(("actions", "backfill", "replay", "maintenance", "stage"), False)
+    other_rights = dict.fromkeys(("actions", "backfill", "replay", "maintenance", "stage", "verify"), False)
     assert may == {"flush": True, "pause": True, **other_rights}, "only DAGs there are"
 
 
