@@ -23,6 +23,7 @@ from tidegate_spark.fields.written_values import (
     ZONE_PATTERN,
     render_certain_time,
     render_with_seconds,
+    render_year_range,
 )
 
 log = logging.getLogger(__name__)
@@ -59,7 +60,6 @@ def _is_avro(part: KeyFormat | ValueFormat) -> bool:
     return get_format(part.format).schema is SchemaKind.AVRO
 
 
-LAST_TIME = "9999-12-31 23:59:59.999999"
 NATIVE_LOGICAL_TYPES = (
     "timestamp-millis",
     "timestamp-micros",
@@ -67,7 +67,7 @@ NATIVE_LOGICAL_TYPES = (
     "local-timestamp-micros",
 )
 UNITS_PER_SECOND = {"seconds": 1, "millis": 1_000, "micros": 1_000_000, "nanos": 1_000_000_000}  # per second
-# The years 1 to 9999: what Spark promises to hold. Beyond them lies what PostgreSQL calls infinity.
+# of the years 1 and 9999
 FIRST_DAY = -719_162
 LAST_DAY = 2_932_896
 
@@ -154,7 +154,7 @@ def _render_is_leaf_lossy(expr: str, node: Any, truncates: bool) -> str | None:
         return f"NOT is_valid_utf8({expr})" if word == "string" else None
     if meaning in NATIVE_LOGICAL_TYPES and _is_native(node):
         kind = avro.LOGICAL_TYPES[meaning]
-        return f"({expr} IS NOT NULL AND NOT {expr} BETWEEN {kind}'0001-01-01' AND {kind}'{LAST_TIME}')"
+        return f"({expr} IS NOT NULL AND NOT {expr} BETWEEN {render_year_range(kind)})"
     cast_sql = _render_leaf(expr, node, truncates)
     if cast_sql is None:
         return None
@@ -166,7 +166,7 @@ def _render_is_leaf_lossy(expr: str, node: Any, truncates: bool) -> str | None:
 def _render_zoned_time(text: str) -> str:
     full_text = render_with_seconds(text)
     cast_sql = f"try_cast({full_text} AS TIMESTAMP)"
-    within = f"{cast_sql} BETWEEN TIMESTAMP'0001-01-01' AND TIMESTAMP'{LAST_TIME}'"
+    within = f"{cast_sql} BETWEEN {render_year_range('TIMESTAMP')}"
     is_time = f"{text} RLIKE {render_literal(TIMESTAMP_PATTERN % ZONE_PATTERN)}"
     return f"CASE WHEN {is_time} AND {within} THEN {render_certain_time(cast_sql, full_text)} END"
 

@@ -26,8 +26,11 @@ from tidegate.sql.spark import quote, render_literal
 from tidegate_spark.fields.avro import render_timestamp
 from tidegate_spark.fields.conditions import render_any, render_any_inner
 from tidegate_spark.fields.written_values import (
+    BINARY_FRACTIONS,
+    MOMENTS,
     NUMBER_PATTERN,
     TIMESTAMP_PATTERN,
+    TIMESTAMP_TYPES,
     UTC_PATTERN,
     ZONE_PATTERN,
     render_certain_time,
@@ -37,6 +40,7 @@ from tidegate_spark.fields.written_values import (
     render_variable_scale,
     render_variant_bytes,
     render_with_seconds,
+    render_year_range,
 )
 
 # in so many words; else an infinite number was too large
@@ -102,17 +106,13 @@ def render_may_overflow(text: str) -> str:
 
 
 SMALL_INTEGERS = ("TINYINT", "SMALLINT")
-GUARDED_TYPES = (*SMALL_INTEGERS, "DATE", "TIMESTAMP", "TIMESTAMP_NTZ")
-MOMENTS = ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ")
-CHECKED_TYPES = ("STRING", "FLOAT", "DOUBLE")  # parsed as they are, and looked at afterwards
+GUARDED_TYPES = (*SMALL_INTEGERS, *MOMENTS)
+CHECKED_TYPES = ("STRING", *BINARY_FRACTIONS)  # parsed as they are, and looked at afterwards
 INTEGER_PATTERN = "^[+-]?[0-9]+$"
 DATE_PATTERN = "^[+-]?[0-9]{4,}-[0-9]{1,2}-[0-9]{1,2}Z?$"
 NANOS_PATTERN = "[.][0-9]{6}[0-9]*[1-9]"
 SECONDS_TEXT_LENGTH = 20  # a text with more digits than that is longer
 FAR_POINT = "[eE][+-]?[0-9]{4,}"
-FIRST_DATE = "0001-01-01"
-LAST_DATES = {"DATE": "9999-12-31"}
-LAST_TIMESTAMP = "9999-12-31 23:59:59.999999"
 # numbers that a double does not keep: more digits than 15 before an exponent, or more than a decimal has; or too small
 LONG_NUMBER_PATTERN = "[0-9.]{17,}[eE]|[0-9.]{39,}|[0-9.][eE]-[0-9]{3}"
 
@@ -261,7 +261,7 @@ def _render_any_lacks(values: str, inner: DataType, is_required: bool) -> str | 
 
 def render_text_conversion(text: str, leaf: Primitive, unit: str | None) -> str:
     cast = f"try_cast({text} AS {leaf.name})"
-    if leaf.name in ("TIMESTAMP", "TIMESTAMP_NTZ"):
+    if leaf.name in TIMESTAMP_TYPES:
         number = f"try_cast({text} AS BIGINT)"
         whole = render_timestamp(number, unit, "TIMESTAMP", leaf.is_truncated) if unit else "NULL"
         pattern = render_literal(TIMESTAMP_PATTERN % (ZONE_PATTERN if leaf.name == "TIMESTAMP" else UTC_PATTERN))
@@ -294,9 +294,8 @@ def render_text_conversion(text: str, leaf: Primitive, unit: str | None) -> str:
 
 def _render_within_years(value: str, kind: str, text: str | None = None) -> str:
     # readers of files fail on such times; a text that begins with a year well inside is not compared
-    last = LAST_DATES.get(kind, LAST_TIMESTAMP)
     usual = f"WHEN {_render_has_usual_year(text)} THEN {value} " if text else ""
-    return f"CASE {usual}WHEN {value} BETWEEN {kind}'{FIRST_DATE}' AND {kind}'{last}' THEN {value} END"
+    return f"CASE {usual}WHEN {value} BETWEEN {render_year_range(kind)} THEN {value} END"
 
 
 def _render_has_usual_year(text: str) -> str:
@@ -315,7 +314,7 @@ def render_is_text_lossy(text: str, leaf: Primitive, unit: str | None, conversio
         problem = f"NOT {is_number} OR ({value}) IS NULL OR {render_decimal_places(text)} > {scale}"
         usual = render_literal(rf"^-?[0-9]{{1,{precision - scale}}}(?:\.[0-9]{{0,{scale}}})?\z")
         return f"NOT {text} RLIKE {usual} AND ({problem})" if precision > scale else f"({problem})"
-    if leaf.name in ("TIMESTAMP", "TIMESTAMP_NTZ"):
+    if leaf.name in TIMESTAMP_TYPES:
         finer = f" OR length({text}) > {SECONDS_TEXT_LENGTH} AND {text} RLIKE '{NANOS_PATTERN}'"
         return f"({value}) IS NULL{'' if leaf.is_truncated else finer}"
     return f"({value}) IS NULL"

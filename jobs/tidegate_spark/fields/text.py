@@ -11,7 +11,9 @@ from tidegate.sql.spark import render_literal
 from tidegate_spark.fields.lossless import render_is_text_lossy, render_text_conversion
 from tidegate_spark.fields.written_values import (
     BASE64,
+    BINARY_FRACTIONS,
     INTEGER_PATTERN,
+    MOMENTS,
     NUMBER_PATTERN,
     render_bytes,
     render_is_rounded,
@@ -32,7 +34,7 @@ def render_conversion(text: str, kind: str, encoding: str | None = None) -> str:
         return render_bytes(text, encoding or BASE64)
     if isinstance(leaf, Primitive) and leaf.name in INTEGER_TYPES:
         return f"CASE WHEN {text} RLIKE {render_literal(INTEGER_PATTERN)} THEN try_cast({text} AS {leaf.name}) END"
-    if isinstance(leaf, Primitive) and leaf.name in ("FLOAT", "DOUBLE"):
+    if isinstance(leaf, Primitive) and leaf.name in BINARY_FRACTIONS:
         return (
             f"CASE WHEN {text} RLIKE {render_literal(NUMBER_PATTERN)} "
             f"OR {text} RLIKE {render_literal(NOT_FINITE_PATTERN)} "
@@ -48,11 +50,11 @@ def render_is_lossy(text: str, kind: str, encoding: str | None = None, truncates
     if leaf == Primitive("STRING"):
         return "false"
     problem = f"{render_conversion(text, kind, encoding)} IS NULL"
-    if isinstance(leaf, Primitive) and leaf.name in ("FLOAT", "DOUBLE"):
+    if isinstance(leaf, Primitive) and leaf.name in BINARY_FRACTIONS:
         is_beyond = (
             f"CAST({render_conversion(text, kind)} AS STRING) IN ('Infinity', '-Infinity') AND {text} RLIKE '[0-9]'"
         )
         return f"({text} IS NOT NULL AND ({problem} OR {is_beyond} OR {render_is_rounded(text, leaf.name)}))"
-    if isinstance(leaf, Primitive) and (leaf.decimal or leaf.name in ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ")):
+    if isinstance(leaf, Primitive) and (leaf.decimal or leaf.name in MOMENTS):
         problem = render_is_text_lossy(text, replace(leaf, is_truncated=truncates), None)
     return f"({text} IS NOT NULL AND ({problem}))"

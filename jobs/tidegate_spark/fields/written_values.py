@@ -9,6 +9,8 @@ Every function returns SQL text.
 from tidegate.schema.data_types import Primitive
 from tidegate.sql.spark import render_literal, render_once
 
+BINARY_FRACTIONS = ("FLOAT", "DOUBLE")
+TIMESTAMP_TYPES = ("TIMESTAMP", "TIMESTAMP_NTZ")
 UNSCALED_SCHEMA = '{"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 0}'
 MAX_UNSCALED_BYTES = 63  # bytes whose length takes one byte in Avro; a number of 38 digits has 16
 MAX_SCALE = 16_383  # PostgreSQL's
@@ -31,7 +33,7 @@ def render_lenient_number(variant: str, leaf: Primitive) -> str:
     """
     text = f"try_variant_get({variant}, '$', 'STRING')"
     value = f"try_cast(b AS {leaf.name})"
-    if leaf.name not in ("FLOAT", "DOUBLE"):
+    if leaf.name not in BINARY_FRACTIONS:
         plain = f"schema_of_variant({variant}) IN ('BIGINT', 'STRING')"
         return render_once(text, f"CASE WHEN {plain} AND b RLIKE {render_literal(INTEGER_PATTERN)} THEN {value} END")
     finite = f"b RLIKE {render_literal(NUMBER_PATTERN)} AND abs({value}) < CAST('Infinity' AS DOUBLE)"
@@ -123,6 +125,9 @@ def render_variant_bytes(variant: str, encoding: str) -> str:
     return f"CASE WHEN schema_of_variant({variant}) = 'STRING' THEN {render_bytes(text, encoding)} END"
 
 
+# what Spark promises to hold, and readers of tables know; beyond lies what PostgreSQL calls infinity
+LAST_MOMENTS = {"DATE": "9999-12-31", **dict.fromkeys(TIMESTAMP_TYPES, "9999-12-31 23:59:59.999999")}
+MOMENTS = tuple(LAST_MOMENTS)
 # a moment is a whole date, and a time of day with at least minutes; Spark would add today's date to a time alone
 TIMESTAMP_PATTERN = r"^[+-]?[0-9]{4,}-[0-9]{1,2}-[0-9]{1,2}(?:[T ][0-9]{1,2}:[0-9]{1,2}(?::[0-9.]+)?\s*%s)?$"
 ZONE_PATTERN = r"(?:Z|[A-Za-z]+[A-Za-z0-9/_+:-]*|[+-][0-9:]+)?"
@@ -134,6 +139,11 @@ ZONE_NAME_PATTERN = ":[0-9.]+[ ]*([A-Za-z][A-Za-z0-9/_+:-]*)$"
 CERTAIN_NAME_PATTERN = "^(?:Z|(?:UTC?|GMT)(?:[+-][0-9:]+)?|[A-Za-z]+/.+)$"
 UNCERTAIN_NOTE = ": its zone is no offset, UTC, GMT or region such as Europe/Berlin"
 SKIPPED_NOTE = ": the clocks of its zone skip that time"
+
+
+def render_year_range(kind: str) -> str:
+    """Return the ends of a BETWEEN: the first and the last moment of the years 1 to 9999."""
+    return f"{kind}'0001-01-01' AND {kind}'{LAST_MOMENTS[kind]}'"
 
 
 def render_ends_without_name(text: str) -> str:

@@ -43,7 +43,7 @@ from tidegate_spark.fields.json.reasons import (
 )
 from tidegate_spark.fields.json.text import render_part
 from tidegate_spark.fields.json.unknown_fields import UNKNOWN_FIELDS, Path, build_kind, render_unknown_fields
-from tidegate_spark.fields.lossless import MOMENTS
+from tidegate_spark.fields.written_values import MOMENTS
 from tidegate_spark.formats.decoded import DELETE, ROW, UPSERT, DecodedKey, DecodedValue
 from tidegate_spark.formats.wire_format import render_body, render_header_cases
 

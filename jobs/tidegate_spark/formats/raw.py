@@ -6,13 +6,13 @@ from tidegate.schema.data_types import Column
 from tidegate.sql.spark import render_columns, render_literal, render_once
 
 from tidegate_spark.fields.conditions import NO_REASON
+from tidegate_spark.fields.written_values import BINARY_FRACTIONS
 from tidegate_spark.formats.decoded import DecodedKey, DecodedValue
 from tidegate_spark.formats.json import list_key_fields
 from tidegate_spark.formats.text import decode_whole_value
 
 # how many bytes a number has: those of LongSerializer, IntegerSerializer, ShortSerializer, DoubleSerializer and so on
 TYPE_BYTES = {"BOOLEAN": 1, "TINYINT": 1, "SMALLINT": 2, "INT": 4, "BIGINT": 8, "FLOAT": 4, "DOUBLE": 8}
-FLOATING_TYPES = ("FLOAT", "DOUBLE")
 
 
 def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
@@ -33,14 +33,14 @@ def render_number(part: str, kind: str, endianness: str) -> str:
         return part
     width = TYPE_BYTES[kind]
     turned = f"concat({', '.join(f'substring(b, {at}, 1)' for at in range(width, 0, -1))})"
-    little = kind in FLOATING_TYPES  # Avro has them so, and Spark's reader of it keeps every bit
+    little = kind in BINARY_FRACTIONS  # Avro has them so, and Spark's reader of it keeps every bit
     right = turned if (endianness == "little") != little else "b"
     sized_part = f"CASE WHEN length({part}) = {width} THEN {part} END"
     return render_once(sized_part, render_once(right, _render_conversion("b", kind)))
 
 
 def _render_conversion(part: str, kind: str) -> str:
-    if kind in FLOATING_TYPES:
+    if kind in BINARY_FRACTIONS:
         return f"from_avro({part}, '\"{kind.lower()}\"', map('mode', 'PERMISSIVE'))"
     if kind == "BOOLEAN":
         return f"CASE {part} WHEN X'00' THEN false WHEN X'01' THEN true END"

@@ -10,9 +10,9 @@ from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct, 
 from tidegate.spec.source import METADATA_TYPES
 from tidegate.sql.spark import quote, render_literal
 
+from tidegate_spark.fields.written_values import LAST_MOMENTS, render_year_range
 from tidegate_spark.formats.decoded import NO_CHANGE
 
-LAST_TIMES = {"DATE": "9999-12-31", **dict.fromkeys(("TIMESTAMP", "TIMESTAMP_NTZ"), "9999-12-31 23:59:59.999999")}
 NULL_ELEMENT_REASON = "NULL inside of an array, which BigQuery cannot hold"
 INVALID_TEXT_REASON = "not valid UTF-8, which BigQuery cannot hold"
 YEAR_RANGE_REASON = "outside of the years 1 to 9999, which BigQuery cannot hold"
@@ -60,7 +60,7 @@ def _list_record_faults(table: StageTable) -> Iterator[tuple[str, str]]:
 def render_storable_time(time: str) -> str:
     """Return a record's own time as a column of files; one that BigQuery cannot hold is of a bad record."""
     return (
-        f"CASE WHEN {time} NOT BETWEEN {_render_year_range('TIMESTAMP')} THEN TIMESTAMP'{LAST_TIMES['TIMESTAMP']}' "
+        f"CASE WHEN {time} NOT BETWEEN {render_year_range('TIMESTAMP')} THEN TIMESTAMP'{LAST_MOMENTS['TIMESTAMP']}' "
         f"ELSE {time} END"
     )
 
@@ -92,12 +92,8 @@ def list_faults(value: str, kind: DataType, name: str, depth: int = 0) -> Iterat
         case Struct(fields):
             for field, inner in fields:
                 yield from list_faults(f"{value}.{quote(field)}", inner, f"{name}.{field}", depth)
-        case Primitive(time) if time in LAST_TIMES:
-            yield f"{name}: {YEAR_RANGE_REASON}", f"{value} NOT BETWEEN {_render_year_range(time)}"
-
-
-def _render_year_range(time: str) -> str:
-    return f"{time}'0001-01-01' AND {time}'{LAST_TIMES[time]}'"
+        case Primitive(time) if time in LAST_MOMENTS:
+            yield f"{name}: {YEAR_RANGE_REASON}", f"{value} NOT BETWEEN {render_year_range(time)}"
 
 
 def _list_element_faults(values: str, each: str, faults: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:

@@ -10,7 +10,8 @@ from tidegate.spec.projection import RECORD_FIELDS, Projection, Selected
 from tidegate.sql.spark import quote, quote_name, render_literal
 
 from tidegate_spark.fields.conditions import render_first_reason
-from tidegate_spark.fields.lossless import FIRST_DATE, LAST_DATES, LAST_TIMESTAMP, MOMENTS, render_lacks_required
+from tidegate_spark.fields.lossless import render_lacks_required
+from tidegate_spark.fields.written_values import MOMENTS, render_year_range
 from tidegate_spark.formats.change_events.unavailable_values import KEPT_COLUMN
 from tidegate_spark.formats.decoded import DELETE, NO_CHANGE
 from tidegate_spark.stage.value import FAILURE_TEXT, render_attempt
@@ -139,8 +140,7 @@ def render_fault_reason(columns: Iterable[Selected], struct: str, record_time: s
 def _render_is_far(value: str, leaf: Primitive) -> str | None:
     if leaf.name not in MOMENTS:
         return None
-    last = LAST_DATES.get(leaf.name, LAST_TIMESTAMP)
-    return f"coalesce({value} NOT BETWEEN {leaf.name}'{FIRST_DATE}' AND {leaf.name}'{last}', false)"
+    return f"coalesce({value} NOT BETWEEN {render_year_range(leaf.name)}, false)"
 
 
 def _render_is_no_text(value: str, leaf: Primitive) -> str | None:

@@ -12,7 +12,7 @@ from tidegate.sql.conditions import render_without
 from tidegate.sql.spark import quote, render_columns, render_literal
 
 from tidegate_spark.fields.conditions import NO_REASON, render_first_reason
-from tidegate_spark.fields.lossless import FIRST_DATE, LAST_TIMESTAMP
+from tidegate_spark.fields.written_values import render_year_range
 from tidegate_spark.formats.decoded import DELETE, NO_CHANGE, ROW, DecodedValue, render_cast_type
 from tidegate_spark.formats.wire_format import RECORD_PARTS, render_schema_id, render_schema_place
 
@@ -35,7 +35,7 @@ KAFKA_METADATA = {
 LONG_FILE_NUMBER_PATTERN = "[.][0-9]{7,}$"
 BINLOG_FILE = "value.source.file"
 # Kafka counts milliseconds: microseconds that a producer gives for them are of a year that no reader of tables knows
-IS_FAR_TIME = f"timestamp NOT BETWEEN TIMESTAMP'{FIRST_DATE}' AND TIMESTAMP'{LAST_TIMESTAMP}'"
+IS_FAR_TIME = f"timestamp NOT BETWEEN {render_year_range('TIMESTAMP')}"
 KAFKA_UNKEPT = {"timestamp": IS_FAR_TIME, name_cast("timestamp", "TIMESTAMP_NTZ"): IS_FAR_TIME}
 FAR_VERSION_REASON = (
     "the record's timestamp is outside of the years 1 to 9999, and with history it says from when on a row holds"

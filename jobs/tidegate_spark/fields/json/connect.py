@@ -16,7 +16,7 @@ from tidegate_spark.fields import lossless
 from tidegate_spark.fields.avro import render_date, render_timestamp
 from tidegate_spark.fields.conditions import render_any, render_any_element
 from tidegate_spark.fields.json.objects import Fields
-from tidegate_spark.fields.written_values import render_decimal, render_variable_scale
+from tidegate_spark.fields.written_values import MOMENTS, render_decimal, render_variable_scale
 
 DEBEZIUM_PREFIX = "io.debezium.time."
 CONNECT_PREFIX = "org.apache.kafka.connect.data."
@@ -164,7 +164,7 @@ def _render_conversion(expr: str, entry: str, data_type: DataType, unit: str | N
 def _list_cases(expr: str, entry: str, leaf: Primitive) -> list[tuple[str, str]]:
     number = f"try_cast({expr} AS BIGINT)"
     name = f"{entry}.name"
-    if leaf.name in lossless.MOMENTS:
+    if leaf.name in MOMENTS:
         is_date = leaf.name == "DATE"
         own_types, other_types = (DATE_TYPES, TIMESTAMP_UNITS) if is_date else (TIMESTAMP_UNITS, DATE_TYPES)
         moment = render_date(number) if is_date else _render_timestamp_in_unit(number, name, leaf)

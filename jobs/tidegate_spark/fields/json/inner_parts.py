@@ -12,14 +12,9 @@ from tidegate.sql.spark import quote, render_literal, render_once
 
 from tidegate_spark.fields.conditions import NO_REASON, render_any, render_any_inner
 from tidegate_spark.fields.json.objects import Fields
-from tidegate_spark.fields.json.text import (
-    BINARY_FRACTIONS,
-    NUMBER_MARK,
-    render_any_number,
-    render_marked_text,
-)
+from tidegate_spark.fields.json.text import NUMBER_MARK, render_any_number, render_marked_text
 from tidegate_spark.fields.lossless import render_is_null, render_text
-from tidegate_spark.fields.written_values import LARGEST_EXACT, LARGEST_FINITE, render_is_rounded
+from tidegate_spark.fields.written_values import BINARY_FRACTIONS, LARGEST_EXACT, LARGEST_FINITE, render_is_rounded
 
 # only a text with such a number can hold one that is not zero and becomes it: a far exponent, or many zeros
 TINY_NUMBER_PATTERN = "[0-9][.]?[eE]-0*(?:[2-9][0-9]|[1-9][0-9]{2})"

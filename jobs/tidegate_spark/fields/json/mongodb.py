@@ -9,7 +9,7 @@ from tidegate.sql.spark import render_literal, render_once
 from tidegate_spark.fields.avro import render_timestamp
 from tidegate_spark.fields.conditions import NO_REASON
 from tidegate_spark.fields.json.objects import render_is_not_object
-from tidegate_spark.fields.lossless import MOMENTS
+from tidegate_spark.fields.written_values import MOMENTS
 
 _TEXT_PATTERN = r'"(?:[^"\\]++|\\.)*+"'
 _INTEGER_PATTERN = r'"(-?(?:0|[1-9][0-9]*+))"'
@@ -215,7 +215,7 @@ def _list_words(kind: Primitive) -> tuple[str, ...]:
     # numbers are equal in MongoDB however they are written
     if kind.name == "BOOLEAN":
         return (TRUTH,)
-    return ("$date",) if kind.name == "DATE" or kind.name in MOMENTS else (NUMBER, *NUMBER_WORDS)
+    return ("$date",) if kind.name in MOMENTS else (NUMBER, *NUMBER_WORDS)
 
 
 def _render_has_text(event: str) -> str:

@@ -19,7 +19,6 @@ from tidegate.sql.spark import quote, render_columns, render_literal, render_onc
 
 from tidegate_spark.fields.conditions import render_any, render_first_reason
 from tidegate_spark.fields.json.text import (
-    BINARY_FRACTIONS,
     NEGATIVE_ZERO_PATTERN,
     UNKEPT,
     format_marked_type,
@@ -41,7 +40,7 @@ from tidegate_spark.fields.lossless import (
     render_lacking_part_case,
     render_may_overflow,
 )
-from tidegate_spark.fields.written_values import BASE64, render_misfit_reason
+from tidegate_spark.fields.written_values import BASE64, BINARY_FRACTIONS, render_misfit_reason
 
 Words = str | Mapping[str, str] | None  # for all columns, or for each by its name
 

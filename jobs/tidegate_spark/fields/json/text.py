@@ -17,8 +17,8 @@ from tidegate_spark.fields.lossless import (
     render_inner_values,
     render_is_infinite,
 )
+from tidegate_spark.fields.written_values import BINARY_FRACTIONS
 
-BINARY_FRACTIONS = ("FLOAT", "DOUBLE")
 MARKED_NUMBERS = (*BINARY_FRACTIONS, "INT", "BIGINT")  # what may be written so that it is marked: 1.5, or -0
 NUMBER_MARK = "\x16"
 # zero with a sign is printed without it, as other integers are not

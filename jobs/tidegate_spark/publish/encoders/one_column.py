@@ -7,7 +7,8 @@ from tidegate.errors import ConfigurationError
 from tidegate.formats.registry import get_format
 from tidegate.sql.spark import quote, render_once
 
-from tidegate_spark.formats.raw import FLOATING_TYPES, TYPE_BYTES
+from tidegate_spark.fields.written_values import BINARY_FRACTIONS
+from tidegate_spark.formats.raw import TYPE_BYTES
 from tidegate_spark.publish.encoders.record_part import RecordPart, check_has_text
 
 
@@ -41,7 +42,7 @@ def _render_number_bytes(value: str, kind: str) -> str:
     width = TYPE_BYTES[kind]
     if kind == "BOOLEAN":
         return f"CASE {value} WHEN true THEN X'01' WHEN false THEN X'00' END"
-    if kind in FLOATING_TYPES:  # Avro has the lowest byte first
+    if kind in BINARY_FRACTIONS:  # Avro has the lowest byte first
         turned = f"concat({', '.join(f'substring(b, {at}, 1)' for at in range(width, 0, -1))})"
         return render_once(f"to_avro({value}, '\"{kind.lower()}\"')", turned)
     return f"unhex(right(lpad(hex(CAST({value} AS BIGINT)), 16, '0'), {2 * width}))"

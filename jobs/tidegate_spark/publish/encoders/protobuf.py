@@ -14,6 +14,7 @@ from tidegate.errors import ConfigurationError
 from tidegate.sql.spark import quote
 
 from tidegate_spark.fields.protobuf import encode_zigzag
+from tidegate_spark.fields.written_values import render_year_range
 from tidegate_spark.publish.encoders import protobuf_messages, protobuf_rows
 from tidegate_spark.publish.encoders.protobuf_messages import FileMessages, describe_messages
 from tidegate_spark.publish.encoders.record_part import (
@@ -39,8 +40,6 @@ SIMPLE_TYPES = {
 }  # fmt: skip
 NAME_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 MAP_KEY_TYPES = ("int32", "int64", "bool", "string")
-FIRST_TIME = "TIMESTAMP'0001-01-01'"
-LAST_TIME = "TIMESTAMP'9999-12-31 23:59:59.999999'"
 TypedFields = list[tuple[str, T.DataType]]
 
 
@@ -123,7 +122,7 @@ def _list_problems(at: str, kind: T.DataType, path: str, depth: int) -> list[Pro
         return [p for f in kind for p in _list_problems(f"{at}.{quote(f.name)}", f.dataType, f"{path}.{f.name}", depth)]
     if isinstance(kind, T.TimestampType):
         reason = f"has a time outside of the years 1 to 9999 in {path}, {way_out}"
-        return [Problem(f"NOT {at} BETWEEN {FIRST_TIME} AND {LAST_TIME}", reason)]
+        return [Problem(f"NOT {at} BETWEEN {render_year_range('TIMESTAMP')}", reason)]
     return []
 
 
