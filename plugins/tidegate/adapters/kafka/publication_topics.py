@@ -39,13 +39,15 @@ class KafkaTopics(KafkaBroker):
             self._refuse_uncompacted(publication, publication.state_topic, consequence)
         if not existing_topics:
             return ExistingTopics()
-        consequence = (
-            "the last record of a key go; set it to compact, or allow_uncompacted: true where readers keep what "
-        )
         if publication.is_append:
             self._refuse_compacted(publication, existing_topics)
-        for topic in () if publication.allow_uncompacted or publication.is_append else existing_topics:
-            self._refuse_uncompacted(publication, topic, consequence + "they have read")
+        elif not publication.allow_uncompacted:
+            consequence = (
+                "the last record of a key go; set it to compact, or allow_uncompacted: true where readers keep what "
+                "they have read"
+            )
+            for topic in existing_topics:
+                self._refuse_uncompacted(publication, topic, consequence)
         log = self.read_log(existing_topics, "read_committed")
         partitions = {topic: len(offsets) for topic, offsets in log.end.items()}
         return ExistingTopics(log.topic_ids, partitions, Ranges.between(log.begin, log.end))

@@ -1,7 +1,6 @@
 """Spark through Connect: each job in a session of its own on a server that is already warm."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from tidegate.adapters.port_errors import to_unexpected_error
 from tidegate.adapters.server_probe import Server, find_connection_failure, require_server
@@ -76,10 +75,10 @@ class ConnectEngine:
                 f"{place}: {self._server} went away in the middle of {get_verb(job)}: {refusal}; no incomplete batch "
                 "was published; start the server, and see its log; it will be tried again"
             )
-        status = find_status(error)
-        if status is not None and status.is_login_refused():
+        details = find_login_refusal(error)
+        if details is not None:
             return ConfigurationError(
-                f"{self._server} refuses the log-in: {status.details}; nothing was changed; {LOGIN_ADVICE}"
+                f"{self._server} refuses the log-in: {details}; nothing was changed; {LOGIN_ADVICE}"
             )
         text = mask_addresses(format_spark_error(error))
         if refusal := find_refused_right(f"{text}\n{read_server_trace(error)}"):
@@ -95,26 +94,20 @@ class ConnectEngine:
         return lasting or RetryLater(f"{place}: Spark failed in {get_verb(job)}: {text[:500]}{advice}")
 
 
-@dataclass(frozen=True)
-class RpcStatus:
-    """A code by its name in gRPC, and the server's own words."""
-
-    code: str
-    details: str
-
-    def is_login_refused(self) -> bool:
-        """Whether the server does not know the caller, or does not let it in."""
-        return self.code in REFUSED_CODES
+def find_login_refusal(error: BaseException) -> str | None:
+    """The server's own words where it does not know the caller, or does not let it in."""
+    code, details = _find_status(error) or ("", "")
+    return details if code in REFUSED_CODES else None
 
 
-def find_status(error: BaseException) -> RpcStatus | None:
-    """The status behind an error of Spark's client, if gRPC raised it."""
+def _find_status(error: BaseException) -> tuple[str, str] | None:
+    """The code by its name, and the server's own words, if gRPC raised the error behind one of Spark's client."""
     exception: BaseException | None = error
     while exception is not None:
         is_grpc = type(exception).__module__.startswith("grpc")
         if is_grpc and hasattr(exception, "code") and hasattr(exception, "details"):
             code = exception.code()
-            return RpcStatus(getattr(code, "name", str(code)), str(exception.details() or ""))
+            return getattr(code, "name", str(code)), str(exception.details() or "")
         exception = exception.__cause__ or exception.__context__  # also where `raise ... from None` hides the context
     return None
 
@@ -122,9 +115,9 @@ def find_status(error: BaseException) -> RpcStatus | None:
 def format_spark_error(error: BaseException) -> str:
     """Its first line and the first cause; of a bare gRPC error the code and the server's words."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    status = find_status(error) if lines[0].startswith(RAW_PREFIX) else None
+    status = _find_status(error) if lines[0].startswith(RAW_PREFIX) else None
     if status:
-        return f"{status.code}: {status.details}"
+        return ": ".join(status)
     # the innermost cause: what is raised around it may say nothing but that it failed
     trace = read_server_trace(error).splitlines()
     causes = [line.removeprefix(CAUSE_PREFIX) for line in trace if line.startswith(CAUSE_PREFIX)]

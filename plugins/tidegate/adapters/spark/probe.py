@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tidegate.adapters.server_probe import Server, require_server
-from tidegate.adapters.spark.connect import LOGIN_ADVICE, find_status, format_spark_error
+from tidegate.adapters.spark.connect import LOGIN_ADVICE, find_login_refusal, format_spark_error
 from tidegate.adapters.spark.entry_points import import_spark_side
 from tidegate.adapters.spark.submit import SPARK_EXTENSIONS, build_environment, find_spark_submit, require_master
 from tidegate.diagnosis.finding import Finding, make_error, make_ok, make_warning
@@ -29,9 +29,9 @@ def check_connect(remote: str, place: str) -> Iterator[Finding]:
     try:
         facts = import_server_facts().read_server_facts(remote, server.is_refused)
     except Exception as error:
-        status = find_status(error)
-        if status is not None and status.is_login_refused():
-            raise ConfigurationError(f"{server} refuses the log-in: {status.details}; {LOGIN_ADVICE}") from error
+        details = find_login_refusal(error)
+        if details is not None:
+            raise ConfigurationError(f"{server} refuses the log-in: {details}; {LOGIN_ADVICE}") from error
         raise RetryLater(f"{server} runs no statement: {format_spark_error(error)}; see the server's log") from error
     yield make_ok("spark.reachable", f"{server}: it runs statements")
     yield from judge_server(str(server), facts)
