@@ -3,7 +3,6 @@
 import base64
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pyspark import cloudpickle
@@ -43,66 +42,56 @@ MAP_KEY_TYPES = ("int32", "int64", "bool", "string")
 TypedFields = list[tuple[str, T.DataType]]
 
 
-@dataclass(frozen=True)
-class _Message:
-    """The message that is written: its file, name and index there, and the id of the newest schema if it has it."""
-
-    file: bytes
-    name: str
-    index: int
-    known_id: int | None
-
-
 def encode(spark: SparkSession, part: RecordPart) -> Column:
     """Confluent's form: a zero byte, the schema's id in four, the message's index, then the message.
 
     The newest schema of the first subject is used if it has every column; else it is extended, and registered.
     `ConfigurationError` for a name or type that Protobuf lacks, or a column that the known message cannot hold.
     """
-    description = _describe_message(spark, part)
-    header = _register_message(spark, part, description)
-    problems = [*list_text_problems(part), *_list_all_problems(part, description)]
+    descriptor, known_id = _describe_message(spark, part)
+    header = _register_message(spark, part, descriptor, known_id)
+    problems = [*list_text_problems(part), *_list_all_problems(part, descriptor)]
     rows = F.expr(render_good(problems, part.render_struct()))
-    return F.arrow_udf(protobuf_rows.build_encoder(description.file, description.name, header), T.BinaryType())(rows)
+    return F.arrow_udf(protobuf_rows.build_encoder(descriptor.file, descriptor.name, header), T.BinaryType())(rows)
 
 
 def build_header(spark: SparkSession, part: RecordPart) -> bytes:
-    return _register_message(spark, part, _describe_message(spark, part))
+    return _register_message(spark, part, *_describe_message(spark, part))
 
 
-def _register_message(spark: SparkSession, part: RecordPart, description: _Message) -> bytes:
+def _register_message(
+    spark: SparkSession, part: RecordPart, descriptor: protobuf_messages.BuiltDescriptor, known_id: int | None
+) -> bytes:
     settings = read_registry_settings(spark, part)
-    text = base64.b64encode(description.file).decode()
-    number = description.known_id
-    missing = part.subjects if number is None else part.subjects[1:]
+    text = base64.b64encode(descriptor.file).decode()
+    missing = part.subjects if known_id is None else part.subjects[1:]
     registered = register_schema(settings, missing, text, "PROTOBUF") if missing else None
-    number = registered if number is None else number
+    number = registered if known_id is None else known_id
     assert number is not None
-    index = description.index
+    index = descriptor.message_index
     return b"\x00" + number.to_bytes(4, "big") + (b"\x00" if index == 0 else b"\x02" + encode_zigzag(index))
 
 
-def _describe_message(spark: SparkSession, part: RecordPart) -> _Message:
+def _describe_message(spark: SparkSession, part: RecordPart) -> tuple[protobuf_messages.BuiltDescriptor, int | None]:
+    """Return the message that is written, and the id of the newest schema if that has it."""
     subject = part.subjects[0]
     newest_schema = read_newest_schema(read_registry_settings(spark, part), subject)
     number, registered_file = newest_schema or (None, None)
     fields = _describe_fields(part.typed_fields, "")
     message = part.options.get("message")
     try:
-        file, name, index, is_known = protobuf_messages.build_descriptor(
-            part.build_record_name(), fields, registered_file, message
-        )
+        descriptor = protobuf_messages.build_descriptor(part.build_record_name(), fields, registered_file, message)
     except protobuf_messages.IncompatibleColumn as reason:
         raise ConfigurationError(f"subject={subject}: {reason}") from reason
-    return _Message(file, name, index, number if is_known else None)
+    return descriptor, number if descriptor.is_known else None
 
 
 def list_problems(spark: SparkSession, part: RecordPart) -> list[Problem]:
-    return _list_all_problems(part, _describe_message(spark, part))
+    return _list_all_problems(part, _describe_message(spark, part)[0])
 
 
-def _list_all_problems(part: RecordPart, description: _Message) -> list[Problem]:
-    return [*list_value_problems(part), *list_presence_problems(description.file, description.name, part.columns)]
+def _list_all_problems(part: RecordPart, descriptor: protobuf_messages.BuiltDescriptor) -> list[Problem]:
+    return [*list_value_problems(part), *list_presence_problems(descriptor.file, descriptor.name, part.columns)]
 
 
 def list_value_problems(part: RecordPart) -> list[Problem]:
