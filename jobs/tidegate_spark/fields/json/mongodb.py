@@ -96,8 +96,9 @@ def unwrap_documents(records: DataFrame, table: StageTable) -> DataFrame:
         "to_json(struct(b.op AS op, b.ts_ms AS ts_ms, b.source AS source), map('ignoreNullFields', 'false'))"
     )
     event_json = f"concat('{{', {schema_field}{rows}, substring({metadata_json}, 2))"
+    has_text = " OR ".join(_render_is_text(f"b.{row}") for row in ROW_FIELDS)
     event = render_once(
-        f"from_json({body}, {render_literal(EVENT_DDL)})", f"CASE WHEN {_render_has_text('b')} THEN {event_json} END"
+        f"from_json({body}, {render_literal(EVENT_DDL)})", f"CASE WHEN {has_text} THEN {event_json} END"
     )
     is_document = f"value_text RLIKE {render_literal(TEXT_ROW_PATTERN)}"
     columns = {"value_text": f"CASE WHEN {is_document} THEN coalesce({event}, value_text) ELSE value_text END"}
@@ -176,7 +177,11 @@ def _render_keeps_apart(variant: str, kind: DataType) -> str:
     own_type = "false"
     if isinstance(kind, Struct):
         names = ", ".join(render_literal(name) for name in sorted(name for name, _ in kind.fields))
-        inside = (_render_keeps_apart(_render_field(variant, name), inner) for name, inner in kind.fields)
+        fields = f"try_variant_get({variant}, '$', 'MAP<STRING, VARIANT>')"
+        inside = (
+            _render_keeps_apart(f"try_element_at({fields}, {render_literal(name)})", inner)
+            for name, inner in kind.fields
+        )
         own_type = " AND ".join([f"json_object_keys(to_json({variant})) = array({names})", *inside])
     elif isinstance(kind, Primitive):
         own_type = _render_is_own_type(variant, kind)
@@ -207,19 +212,11 @@ def _render_first_text(variant: str, *paths: str) -> str:
     return f"coalesce({', '.join(texts)})"
 
 
-def _render_field(variant: str, name: str) -> str:
-    return f"try_element_at(try_variant_get({variant}, '$', 'MAP<STRING, VARIANT>'), {render_literal(name)})"
-
-
 def _list_words(kind: Primitive) -> tuple[str, ...]:
     # numbers are equal in MongoDB however they are written
     if kind.name == "BOOLEAN":
         return (TRUTH,)
     return ("$date",) if kind.name in MOMENTS else (NUMBER, *NUMBER_WORDS)
-
-
-def _render_has_text(event: str) -> str:
-    return " OR ".join(_render_is_text(f"{event}.{row}") for row in ROW_FIELDS)
 
 
 def _render_is_text(variant: str) -> str:

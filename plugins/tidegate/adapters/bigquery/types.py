@@ -43,16 +43,14 @@ def to_bigquery_type(data_type: DataType | str) -> str:
         case Array(element):
             return f"ARRAY<{to_bigquery_type(element)}>"
         case Struct(fields, required_names):
-            return f"STRUCT<{', '.join(_render_field(name, inner, name in required_names) for name, inner in fields)}>"
+            ends = (_render_not_null(inner) if name in required_names else "" for name, inner in fields)
+            parts = (f"{quote(n)} {to_bigquery_type(t)}{end}" for (n, t), end in zip(fields, ends, strict=True))
+            return f"STRUCT<{', '.join(parts)}>"
         case Primitive() as primitive if primitive.decimal:
             return _choose_numeric(*primitive.decimal)
         case Primitive(name) if name in _BIGQUERY_TYPES:
             return _BIGQUERY_TYPES[name]
     raise ConfigurationError(f"type={data_type} has no counterpart in BigQuery; choose another in the schema")
-
-
-def _render_field(name: str, data_type: DataType, is_required: bool) -> str:
-    return f"{quote(name)} {to_bigquery_type(data_type)}{_render_not_null(data_type) if is_required else ''}"
 
 
 def to_column_type(column: Column) -> str:

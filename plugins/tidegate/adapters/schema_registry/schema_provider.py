@@ -153,8 +153,8 @@ class RegistrySchemas:
         is_event = get_format(_get_part(table, part).format).is_change_event
         find_row = find_row_type if is_event else lambda schema: schema
         if "schema" in settings:
-            fixed_plan = plan_decoding(avro.parse_schema(settings["schema"]), {}, (), kept, find_row)
-            return asdict(fixed_plan, dict_factory=_drop_refused)
+            fixed_plan = asdict(plan_decoding(avro.parse_schema(settings["schema"]), {}, (), kept, find_row))
+            return {n: v for n, v in fixed_plan.items() if n != "refused" and (n, v) != ("written", "")}
         writers = {}
         newest = {}
         for version in versions:
@@ -300,10 +300,6 @@ def _require_columns(table: Table, columns: tuple[Column, ...]) -> tuple[Column,
 
 def _to_message_columns(options: dict[str, Any]) -> tuple[Column, ...]:
     return tuple(Column(field["name"], to_column_type(field["shape"])) for field in options["shape"]["fields"])
-
-
-def _drop_refused(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    return {name: value for name, value in pairs if name != "refused" and (name, value) != ("written", "")}
 
 
 def find_row_type(schema: Any) -> Any:
