@@ -1,7 +1,7 @@
 """Proposes columns for sampled rows: their types, how often each occurred, and what a person has to check."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -55,14 +55,6 @@ def render_ddl_type(data_type: DataType) -> str:
     return format_type(data_type, quote_if_needed)
 
 
-def observe(rows: Iterable[Mapping[str, Any]]) -> Observed:
-    """Field by field."""
-    observed = Observed()
-    for row in rows:
-        observed.add(dict(row))
-    return observed
-
-
 def propose_columns(
     observed: Observed, stated: Mapping[str, Guess], *, keeps_text: bool, may_lack: bool = False
 ) -> tuple[list[ProposedColumn], list[str]]:
@@ -73,7 +65,7 @@ def propose_columns(
     columns = list[ProposedColumn]()
     problems = list[str]()
     names = [*stated, *(name for name in observed.fields if name not in stated)]
-    counts = {name: observed.fields[name].count if name in observed.fields else 0 for name in names}
+    counts = {name: len(observed.fields[name].values) if name in observed.fields else 0 for name in names}
     chosen_names = {name.casefold(): name for name in sorted(names, key=lambda name: counts[name])}
     for name in names:
         if chosen_names[name.casefold()] != name:

@@ -7,7 +7,8 @@ from typing import Any
 
 from tidegate.formats.registry import Encoding
 from tidegate.model.counts import format_count
-from tidegate.sampling.columns import ProposedColumn, observe, propose_columns, render_ddl_type
+from tidegate.sampling.column_types import Observed
+from tidegate.sampling.columns import ProposedColumn, propose_columns, render_ddl_type
 from tidegate.sampling.encoded_values import parse_json
 from tidegate.sampling.recognition import Look, Recognition, Row, find_format
 from tidegate.sampling.stated_types import read_connect_type, read_stated_columns
@@ -77,7 +78,7 @@ def _propose_object(recognised: Recognition, columns: Mapping[str, ProposedColum
     extended = _read_extended_key(objects, columns)
     if extended is not None:
         return extended
-    observed = observe(objects)
+    observed = Observed(objects)
     pairs = zip(recognised.records, recognised.looks, strict=True)
     rows = [Row(record, look, look.data) for record, look in pairs if isinstance(look.data, dict)]
     stated = read_stated_columns(rows)

@@ -7,10 +7,10 @@ from typing import Any
 from tidegate.errors import GiveUp
 from tidegate.formats.registry import Encoding, RecordFormat
 from tidegate.model.counts import format_count
+from tidegate.sampling.column_types import Observed
 from tidegate.sampling.columns import (
     Proposal,
     ProposedColumn,
-    observe,
     propose_columns,
     propose_interval,
     propose_partitioning,
@@ -187,7 +187,7 @@ def _propose_columns(rows: Sequence[Row], recognised: Recognition) -> tuple[list
     keeps_text = look.encoding is not Encoding.PACKED
     layout = look.event.event if look.event else None
     return propose_columns(
-        observe(data), stated, keeps_text=keeps_text, may_lack=bool(look.event and look.event.may_leave_out and layout)
+        Observed(data), stated, keeps_text=keeps_text, may_lack=bool(look.event and look.event.may_leave_out and layout)
     )
 
 

@@ -5,8 +5,8 @@ import json
 import msgpack
 import pytest
 from tidegate.config.parsing.ddl import parse_columns
-from tidegate.sampling.column_types import guess_type
-from tidegate.sampling.columns import RESERVED, observe, propose_columns, quote_if_needed, render_ddl_type
+from tidegate.sampling.column_types import Observed, guess_type
+from tidegate.sampling.columns import RESERVED, propose_columns, quote_if_needed, render_ddl_type
 from tidegate.sampling.encoded_values import parse_json, parse_packed
 from tidegate.sampling.recognition import read_cell
 
@@ -65,7 +65,7 @@ CASES = [
 
 @pytest.mark.parametrize(("written", "expected", "check"), CASES, ids=lambda case: str(case)[:40])
 def test_type_of_a_column_by_what_was_seen(written, expected, check) -> None:
-    field = observe({"c": parse_json(text)} for text in written).fields["c"]
+    field = Observed([{"c": parse_json(text)} for text in written]).fields["c"]
     guess = guess_type(field, "c")
     assert (render_ddl_type(guess.type), bool(guess.checks)) == (expected, check is not None), guess
     assert check is None or check in " ".join(guess.checks)
@@ -81,7 +81,7 @@ def test_type_of_a_column_by_what_was_seen(written, expected, check) -> None:
     ],
 )  # fmt: skip
 def test_number_that_may_be_a_time_stays_a_number_and_is_said(name, number, unit) -> None:
-    guess = guess_type(observe([{name: number}]).fields[name], name)
+    guess = guess_type(Observed([{name: number}]).fields[name], name)
     assert render_ddl_type(guess.type) == "BIGINT"
     assert bool(guess.checks) == (unit is not None)
     assert unit is None or f"{{{name}: {unit}}}" in guess.checks[0]
@@ -89,7 +89,7 @@ def test_number_that_may_be_a_time_stays_a_number_and_is_said(name, number, unit
 
 def test_columns_that_no_table_can_have_are_left_out_and_said() -> None:
     rows = [{"Id": 1, "id": 2, "": 1, "a\nb": 1, "order": 1, "c": None}, {"id": 3}]
-    columns, problems = propose_columns(observe(rows), {}, keeps_text=True)
+    columns, problems = propose_columns(Observed(rows), {}, keeps_text=True)
     assert [column.ddl for column in columns] == ["id BIGINT", "`order` BIGINT", "c STRING"]
     assert [problem.split(" is left out")[0] for problem in problems] == ["field 'Id'", "field ''", "field 'a\\nb'"]
     assert "1 of 2 rows lack it" in columns[1].remarks
