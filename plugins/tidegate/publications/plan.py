@@ -1,7 +1,7 @@
 """plan: chooses the two snapshots between which the next run publishes, and the work of each part of the keys."""
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,6 +9,7 @@ from tidegate.errors import GiveUp, NothingToDo
 from tidegate.jobs.publish_job import KeyPart, TouchedFiles
 from tidegate.model.publication_progress import PartProgress, Progress, RunMode, Target
 from tidegate.ports.publication_session import ExistingTopics, PublicationSession, TableHead
+from tidegate.spec.publication import Publication
 
 Snapshots = Mapping[str, int]
 
@@ -42,6 +43,29 @@ def find_lost_snapshot(session: PublicationSession, *needed: Snapshots) -> str |
 
 
 @dataclass(frozen=True)
+class ObservedPublication:
+    """A publication's table, topics and recorded progress, as one look at them shows them."""
+
+    session: PublicationSession
+    table: TableHead
+    topics: ExistingTopics
+    progress: PartProgress
+
+    @property
+    def publication(self) -> Publication:
+        return self.session.publication
+
+    def fits(self, part: Progress, *, same_table: bool = True) -> bool:
+        """Whether the recorded progress of a part belongs to the file and these topics, and to this table."""
+        is_ours = all(part.topic_ids.get(topic) == self.topics.ids.get(topic) for topic in self.publication.topics)
+        return (
+            is_ours
+            and part.digest == self.publication.digest
+            and (not same_table or part.table_uuid == self.table.uuid)
+        )
+
+
+@dataclass(frozen=True)
 class UnfinishedGroup:
     """The parts of one group, and the two states between which they are. `position.run` is an earlier run."""
 
@@ -49,9 +73,7 @@ class UnfinishedGroup:
     numbers: tuple[int, ...]
 
 
-def find_next_group(
-    session: PublicationSession, progress: PartProgress, fits: Callable[[Progress], bool]
-) -> UnfinishedGroup | None:
+def _find_next_group(observed: ObservedPublication) -> UnfinishedGroup | None:
     """Return the group to bring on next; None if all parts are at one state, or none has begun.
 
     1. Parts that a comparison with the topic has not reached, or whose position fits file, table or topics no more.
@@ -59,33 +81,33 @@ def find_next_group(
     3. Parts without a position: they begin where the others began.
     4. Parts that stay behind: from their state to the newest one of any part.
     """
-    if progress.common_position is not None and fits(progress.common_position):
+    progress = observed.progress
+    if progress.common_position is not None and observed.fits(progress.common_position):
         return None
     return (
         # 1. to 4.
-        _find_not_compared(session, progress, fits)
-        or _find_in_progress(session, progress)
-        or _find_not_begun(session, progress)
-        or _find_behind(session, progress)
+        _find_not_compared(observed)
+        or _find_in_progress(observed.session, progress)
+        or _find_not_begun(observed.session, progress)
+        or _find_behind(observed.session, progress)
     )
 
 
-def _find_not_compared(
-    session: PublicationSession, progress: PartProgress, fits: Callable[[Progress], bool]
-) -> UnfinishedGroup | None:
+def _find_not_compared(observed: ObservedPublication) -> UnfinishedGroup | None:
+    progress = observed.progress
     last = progress.last_position
-    good = [part for part in progress.recorded_parts if fits(part)]
+    good = [part for part in progress.recorded_parts if observed.fits(part)]
     if last is None or not good:
         return None
     compared = [part for part in good if part.mode == RunMode.TOPIC]
     is_begun = last.mode == RunMode.TOPIC or any(part.state is None for part in compared)
     if not is_begun and len(good) == len(progress.recorded_parts):
         return None
-    goal = _find_newest(session, compared or good)
+    goal = _find_newest(observed.session, compared or good)
     finished_target = (RunMode.TOPIC, goal.target) if is_begun else None
 
     def is_done(part: Progress | None) -> bool:
-        if part is None or not fits(part):
+        if part is None or not observed.fits(part):
             return False
         return finished_target is None or (part.is_complete and (part.mode, part.target) == finished_target)
 
@@ -199,22 +221,20 @@ def plan_run(session: PublicationSession, resynchronise: bool = False) -> Planne
     `NothingToDo` if no row can have changed; `GiveUp` if the recorded progress no longer fits table or topic.
     """
     refuse_without_key(session, "--resynchronise", is_asked=resynchronise)
-    table, topics, progress = observe_publication(session)
+    observed = observe_publication(session)
     if not resynchronise:
-        refuse_lost_progress(session, progress, topics, table)
-        if progress.is_new:
-            return _plan_next(session, progress, topics, table)
-        group = _find_next_group(session, progress, topics, table)
-        position = group.position if group else progress.common_position
+        refuse_lost_progress(observed)
+        if observed.progress.is_new:
+            return _plan_next(observed)
+        group = _find_next_group(observed)
+        position = group.position if group else observed.progress.common_position
         if (
             position is not None
-            and _is_compatible(session, topics, table, position)
+            and observed.fits(position)
             and _find_missing_snapshot(session, position, group) is None
         ):
-            if group is None:
-                return _plan_next(session, progress, topics, table)
-            return _plan_group(session, progress, group, topics)
-    return plan_all_parts(session, progress, topics, _build_position(session, RunMode.TOPIC, None, table, topics))
+            return _plan_next(observed) if group is None else _plan_group(observed, group)
+    return plan_all_parts(observed, _build_position(observed, RunMode.TOPIC, None))
 
 
 def refuse_without_key(session: PublicationSession, word: str, *, is_asked: bool) -> None:
@@ -226,7 +246,7 @@ def refuse_without_key(session: PublicationSession, word: str, *, is_asked: bool
         )
 
 
-def observe_publication(session: PublicationSession) -> tuple[TableHead, ExistingTopics, PartProgress]:
+def observe_publication(session: PublicationSession) -> ObservedPublication:
     """Read the table, the topics and the progress.
 
     `NothingToDo` without a table, `GiveUp` if a topic has more partitions.
@@ -238,65 +258,44 @@ def observe_publication(session: PublicationSession) -> tuple[TableHead, Existin
     topics = session.topics.find_topics(publication)
     progress = session.topics.read_progress(publication)
     _refuse_growth(session, progress, topics)
-    return table, topics, progress
+    return ObservedPublication(session, table, topics, progress)
 
 
-def refuse_lost_progress(
-    session: PublicationSession,
-    progress: PartProgress,
-    topics: ExistingTopics,
-    table: TableHead,
-    *,
-    can_compare: bool = True,
-) -> None:
+def refuse_lost_progress(observed: ObservedPublication, *, can_compare: bool = True) -> None:
     """Raise `GiveUp` if the recorded progress no longer belongs to these topics, or to this table.
 
     For the table not if the run `can_compare` it with the topics, and `on_expired` says so.
     """
-    compares = can_compare and session.publication.on_expired != "fail"
-    reason = _find_mismatch(session, progress, topics, table, compares=compares)
+    publication = observed.publication
+    reason = _find_mismatch(observed, compares=can_compare and publication.on_expired != "fail")
     if reason:
-        remedy = APPEND_REMEDY if session.publication.is_append else REMEDY.format(name=session.publication.name)
-        raise GiveUp(f"publication={session.publication.name}: {reason}; {remedy}")
+        remedy = APPEND_REMEDY if publication.is_append else REMEDY.format(name=publication.name)
+        raise GiveUp(f"publication={publication.name}: {reason}; {remedy}")
 
 
-def _find_mismatch(
-    session: PublicationSession, progress: PartProgress, topics: ExistingTopics, table: TableHead, *, compares: bool
-) -> str | None:
-    publication = session.publication
+def _find_mismatch(observed: ObservedPublication, *, compares: bool) -> str | None:
+    publication = observed.publication
+    topics = observed.topics
+    progress = observed.progress
     last = progress.last_position
     if last is None:
         is_lost = publication.start.kind == "full" and topics.holds_records
         problem = f"no progress is recorded, and topics={', '.join(sorted(topics.ids))} hold records"
         return f"{problem} (if not by the partitioner of Java's client, publish to a new topic)" if is_lost else None
-    if not any(_is_compatible(session, topics, table, part, same_table=False) for part in progress.recorded_parts):
+    if not any(observed.fits(part, same_table=False) for part in progress.recorded_parts):
         if last.digest != publication.digest:
             return "its file has changed what the topic's records look like since the last run"
         topic = next(topic for topic in publication.topics if last.topic_ids.get(topic) != topics.ids.get(topic))
         return f"topic={topic} was deleted or made anew since the last run"
     if not compares:
-        if not any(_is_compatible(session, topics, table, part) for part in progress.recorded_parts):
+        if not any(observed.fits(part) for part in progress.recorded_parts):
             return f"table={publication.table} was replaced by another of that name since the last run"
-        group = _find_next_group(session, progress, topics, table)
+        group = _find_next_group(observed)
         position = group.position if group else progress.common_position
-        missing_snapshot = None if position is None else _find_missing_snapshot(session, position, group)
+        missing_snapshot = None if position is None else _find_missing_snapshot(observed.session, position, group)
         if missing_snapshot is not None:
             return f"{missing_snapshot}, which was published last, has expired"
     return None
-
-
-def _is_compatible(
-    session: PublicationSession, topics: ExistingTopics, table: TableHead, part: Progress, same_table: bool = True
-) -> bool:
-    publication = session.publication
-    is_ours = all(part.topic_ids.get(topic) == topics.ids.get(topic) for topic in publication.topics)
-    return is_ours and part.digest == publication.digest and (not same_table or part.table_uuid == table.uuid)
-
-
-def _find_next_group(
-    session: PublicationSession, progress: PartProgress, topics: ExistingTopics, table: TableHead
-) -> UnfinishedGroup | None:
-    return find_next_group(session, progress, lambda part: _is_compatible(session, topics, table, part))
 
 
 def _find_missing_snapshot(
@@ -322,23 +321,21 @@ def _refuse_growth(session: PublicationSession, progress: PartProgress, topics: 
                 )
 
 
-def _plan_next(
-    session: PublicationSession, progress: PartProgress, topics: ExistingTopics, table: TableHead
-) -> PlannedRun:
-    publication = session.publication
-    settled_run = progress.common_position
+def _plan_next(observed: ObservedPublication) -> PlannedRun:
+    session = observed.session
+    publication = observed.publication
+    settled_run = observed.progress.common_position
     origin = settled_run.to if settled_run else _find_start_snapshot(session)
-    to = table.snapshot_id
     joined_snapshots = read_joined_snapshots(session)
     before = settled_run.joined if settled_run else {}
     is_same = is_unchanged(session, before, joined_snapshots)
-    if origin == to and is_same:
+    if origin == observed.table.snapshot_id and is_same:
         raise NothingToDo(f"publication={publication.name}: published up to snapshot={origin}, and nothing came since")
     mode = RunMode.EVERYTHING if origin is None else RunMode.CHANGES
-    position = _build_position(session, mode, origin, table, topics)
+    position = _build_position(observed, mode, origin)
     if mode == RunMode.CHANGES:
         position = replace(position, joined=joined_snapshots, joined_origin=joined_snapshots if is_same else before)
-    following = plan_all_parts(session, progress, topics, position)
+    following = plan_all_parts(observed, position)
     if following.touched_files == TouchedFiles() and settled_run is not None:
         raise NothingToDo(f"publication={publication.name}: no row has changed since snapshot={origin}")
     return following
@@ -360,34 +357,31 @@ def _find_start_snapshot(session: PublicationSession) -> int | None:
     return snapshot_id
 
 
-def _build_position(
-    session: PublicationSession, mode: RunMode, origin: int | None, table: TableHead, topics: ExistingTopics
-) -> Progress:
+def _build_position(observed: ObservedPublication, mode: RunMode, origin: int | None) -> Progress:
     return Progress(
-        run=session.new_run(),
+        run=observed.session.new_run(),
         mode=mode,
         origin=origin,
-        to=table.snapshot_id or 0,
-        digest=session.publication.digest,
-        table_uuid=table.uuid,
-        topic_ids=topics.ids,
-        partitions=topics.partitions,
-        joined=read_joined_snapshots(session),
+        to=observed.table.snapshot_id or 0,
+        digest=observed.publication.digest,
+        table_uuid=observed.table.uuid,
+        topic_ids=observed.topics.ids,
+        partitions=observed.topics.partitions,
+        joined=read_joined_snapshots(observed.session),
     )
 
 
-def plan_all_parts(
-    session: PublicationSession, progress: PartProgress, topics: ExistingTopics, position: Progress
-) -> PlannedRun:
+def plan_all_parts(observed: ObservedPublication, position: Progress) -> PlannedRun:
     """Plan a run of all parts to `position`, each from its own state.
 
     Finds the data files that differ, and reads no row.
     """
+    progress = observed.progress
     parts = tuple(
         KeyPart(number, raw, key_form=progress.get_key_form(number)) for number, raw in enumerate(progress.raw_records)
     )
     position = replace(position, run=progress.name_run(position.run))
-    return PlannedRun(position, parts, _find_touched_files(session, position), topics)
+    return PlannedRun(position, parts, _find_touched_files(observed.session, position), observed.topics)
 
 
 def _find_touched_files(session: PublicationSession, position: Progress) -> TouchedFiles | None:
@@ -400,9 +394,10 @@ def _find_touched_files(session: PublicationSession, position: Progress) -> Touc
     )
 
 
-def _plan_group(
-    session: PublicationSession, progress: PartProgress, group: UnfinishedGroup, topics: ExistingTopics
-) -> PlannedRun:
+def _plan_group(observed: ObservedPublication, group: UnfinishedGroup) -> PlannedRun:
+    session = observed.session
+    topics = observed.topics
+    progress = observed.progress
     # parts between the two states continue after their last published key
     position = replace(
         group.position, run=progress.name_run(session.new_run()), topic_ids=topics.ids, partitions=topics.partitions,

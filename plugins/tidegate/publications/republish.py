@@ -55,11 +55,11 @@ def plan_republish(session: PublicationSession, request: RepublishRequest) -> Pl
     """
     publication = session.publication
     refuse_without_key(session, "--again", is_asked=True)
-    table, topics, progress = observe_publication(session)
-    refuse_lost_progress(session, progress, topics, table, can_compare=False)
-    if progress.is_new:
+    observed = observe_publication(session)
+    refuse_lost_progress(observed, can_compare=False)
+    if observed.progress.is_new:
         raise NothingToDo(f"publication={publication.name}: nothing was published yet, so nothing is produced again")
-    settled_run = progress.common_position
+    settled_run = observed.progress.common_position
     if settled_run is None:
         raise GiveUp(
             f"publication={publication.name}: a run is unfinished; finish it by `tidegate publish "
@@ -76,14 +76,14 @@ def plan_republish(session: PublicationSession, request: RepublishRequest) -> Pl
         origin=origin,
         to=settled_run.to,
         digest=publication.digest,
-        table_uuid=table.uuid,
-        topic_ids=topics.ids,
-        partitions=topics.partitions,
+        table_uuid=observed.table.uuid,
+        topic_ids=observed.topics.ids,
+        partitions=observed.topics.partitions,
         until=None if end_snapshot == settled_run.to else end_snapshot,
         joined=settled_run.joined,
         joined_origin=settled_run.joined,
     )
-    run = plan_all_parts(session, progress, topics, position)
+    run = plan_all_parts(observed, position)
     if run.touched_files == TouchedFiles():
         bounds = f"from={request.begin} to={request.end}"
         raise NothingToDo(f"publication={publication.name}: no row changed between {bounds}")

@@ -414,12 +414,12 @@ def check_position(session: Session) -> Iterator[Finding]:
 def check_publication(session: PublicationSession) -> Iterator[Finding]:
     name = session.publication.name
     try:
-        table, topics, progress = observe_publication(session)
+        observed = observe_publication(session)
     except NothingToDo as reason:
         advice = "flush the pipeline that makes it, or correct table of the publication; until then nothing is produced"
         yield make_warning("catalog.tables", f"{reason}; {advice}")
         return
-    refuse_lost_progress(session, progress, topics, table)
+    refuse_lost_progress(observed)
     yield make_ok("pipeline.position", f"publication={name}: its progress fits table and topics")
 
 

@@ -77,8 +77,8 @@ def test_comparison_that_died_between_two_parts_of_a_new_topic_is_finished_thoug
 @pytest.mark.guard(
     "publication: a killed comparison is finished for every part",
     file="plugins/tidegate/publications/plan.py",
-    text=("        _find_not_compared(session, progress, fits)\n        or _find_in_progress(session, progress)\n"),
-    off="        _find_in_progress(session, progress)\n",
+    text="        _find_not_compared(observed)\n        or _find_in_progress(observed.session, progress)\n",
+    off="        _find_in_progress(observed.session, progress)\n",
     case="table moves",
 )
 @pytest.mark.parametrize("is_moved", [False, True], ids=["table stands still", "table moves"])
