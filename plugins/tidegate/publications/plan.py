@@ -12,34 +12,30 @@ from tidegate.ports.publication_session import ExistingTopics, PublicationSessio
 from tidegate.spec.publication import Publication
 
 Snapshots = Mapping[str, int]
+REMEDY = "run `tidegate publish {name} --resynchronise`, which compares the table with what the topic holds"
+APPEND_REMEDY = "publish to a new topic, with start where the last run ended"
 
 
-def read_joined_snapshots(session: PublicationSession) -> dict[str, int]:
-    """Return the current snapshot id of each joined table; `NothingToDo` while one of them has none."""
-    snapshot_ids: dict[str, int] = {}
-    for name in session.publication.joined_tables:
-        table = session.snapshots.read_table(name)
-        if table is None or table.snapshot_id is None:
-            raise NothingToDo(f"publication={session.publication.name}: joined table={name} does not exist yet")
-        snapshot_ids[name] = table.snapshot_id
-    return snapshot_ids
+@dataclass(frozen=True)
+class PlannedRun:
+    """The next run: its target position, the parts that it has to move, and the data files that it reads."""
 
+    position: Progress
+    parts: tuple[KeyPart, ...]
+    touched_files: TouchedFiles | None
+    topics: ExistingTopics
+    is_resumed: bool = False
 
-def is_unchanged(session: PublicationSession, old: Snapshots, new: Snapshots) -> bool:
-    """Whether no row of the joined tables can have changed between these snapshot ids. False if unknown."""
-    return all(
-        name in old and (old[name] == to or session.snapshots.find_touched_files(name, old[name], to) == TouchedFiles())
-        for name, to in new.items()
-    )
-
-
-def find_lost_snapshot(session: PublicationSession, *needed: Snapshots) -> str | None:
-    """Describe the first of these snapshots that can no longer be read; None if all exist."""
-    for snapshots in needed:
-        for name, snapshot in snapshots.items():
-            if session.snapshots.read_table(name) is None or not session.snapshots.has_snapshot(name, snapshot):
-                return f"snapshot={snapshot} of table={name}"
-    return None
+    def to_dict(self) -> dict[str, Any]:
+        files = None if self.touched_files is None else len(self.touched_files.old) + len(self.touched_files.new)
+        return {
+            "from_snapshot_id": self.position.origin,
+            "to_snapshot_id": self.position.to,
+            "compared_with": self.position.mode,
+            "resumed": self.is_resumed,
+            "parts": len(self.parts),
+            "touched_files": files,
+        }
 
 
 @dataclass(frozen=True)
@@ -71,6 +67,241 @@ class UnfinishedGroup:
 
     position: Progress
     numbers: tuple[int, ...]
+
+
+def plan_run(session: PublicationSession, resynchronise: bool = False) -> PlannedRun:
+    """Decide the next run; changes nothing.
+
+    1. Parts that are at different snapshots are brought together first, a group at a time.
+    2. Else the parts go from their snapshot to the table's current one.
+    3. The first run goes from nothing, or from where `start` says.
+    4. With `resynchronise`, or if a snapshot is gone and `on_expired` says so, table and topic are compared instead.
+
+    `NothingToDo` if no row can have changed; `GiveUp` if the recorded progress no longer fits table or topic.
+    """
+    refuse_without_key(session, "--resynchronise", is_asked=resynchronise)
+    observed = observe_publication(session)
+    if not resynchronise:
+        refuse_lost_progress(observed)
+        if observed.progress.is_new:
+            return _plan_next(observed)
+        group = _find_next_group(observed)
+        position = group.position if group else observed.progress.common_position
+        if (
+            position is not None
+            and observed.fits(position)
+            and _find_missing_snapshot(session, position, group) is None
+        ):
+            return _plan_next(observed) if group is None else _plan_group(observed, group)
+    return plan_all_parts(observed, _build_position(observed, RunMode.TOPIC, None))
+
+
+def refuse_without_key(session: PublicationSession, word: str, *, is_asked: bool) -> None:
+    """Raise `GiveUp` if a run is asked for that finds records by their keys, and they have none."""
+    if is_asked and session.publication.is_append:
+        raise GiveUp(
+            f"publication={session.publication.name}: {word} finds records by their keys, and key.fields is []; "
+            "nothing was produced; to have all rows again publish to a new topic"
+        )
+
+
+def observe_publication(session: PublicationSession) -> ObservedPublication:
+    """Read the table, the topics and the progress.
+
+    `NothingToDo` without a table, `GiveUp` if a topic has more partitions.
+    """
+    publication = session.publication
+    table = session.snapshots.read_table(publication.table)
+    if table is None or table.snapshot_id is None:
+        raise NothingToDo(f"publication={publication.name}: table={publication.table} does not exist yet")
+    topics = session.topics.find_topics(publication)
+    progress = session.topics.read_progress(publication)
+    _refuse_growth(session, progress, topics)
+    return ObservedPublication(session, table, topics, progress)
+
+
+def _refuse_growth(session: PublicationSession, progress: PartProgress, topics: ExistingTopics) -> None:
+    for part in progress.parts:
+        for topic, partitions in (part.partitions if part else {}).items():
+            now = topics.partitions.get(topic)
+            is_same = part is not None and topics.ids.get(topic) == part.topic_ids.get(topic)
+            if is_same and now not in (None, partitions):
+                raise GiveUp(
+                    f"publication={session.publication.name} topic={topic}: it had {partitions} partitions and "
+                    f"has {now}, so its keys no longer lie where their records are; publish to a new topic"
+                )
+
+
+def refuse_lost_progress(observed: ObservedPublication, *, can_compare: bool = True) -> None:
+    """Raise `GiveUp` if the recorded progress no longer belongs to these topics, or to this table.
+
+    For the table not if the run `can_compare` it with the topics, and `on_expired` says so.
+    """
+    publication = observed.publication
+    reason = _find_mismatch(observed, compares=can_compare and publication.on_expired != "fail")
+    if reason:
+        remedy = APPEND_REMEDY if publication.is_append else REMEDY.format(name=publication.name)
+        raise GiveUp(f"publication={publication.name}: {reason}; {remedy}")
+
+
+def _find_mismatch(observed: ObservedPublication, *, compares: bool) -> str | None:
+    publication = observed.publication
+    topics = observed.topics
+    progress = observed.progress
+    last = progress.last_position
+    if last is None:
+        is_lost = publication.start.kind == "full" and topics.holds_records
+        problem = f"no progress is recorded, and topics={', '.join(sorted(topics.ids))} hold records"
+        return f"{problem} (if not by the partitioner of Java's client, publish to a new topic)" if is_lost else None
+    if not any(observed.fits(part, same_table=False) for part in progress.recorded_parts):
+        if last.digest != publication.digest:
+            return "its file has changed what the topic's records look like since the last run"
+        topic = next(topic for topic in publication.topics if last.topic_ids.get(topic) != topics.ids.get(topic))
+        return f"topic={topic} was deleted or made anew since the last run"
+    if not compares:
+        if not any(observed.fits(part) for part in progress.recorded_parts):
+            return f"table={publication.table} was replaced by another of that name since the last run"
+        group = _find_next_group(observed)
+        position = group.position if group else progress.common_position
+        missing_snapshot = None if position is None else _find_missing_snapshot(observed.session, position, group)
+        if missing_snapshot is not None:
+            return f"{missing_snapshot}, which was published last, has expired"
+    return None
+
+
+def _find_missing_snapshot(
+    session: PublicationSession, position: Progress, group: UnfinishedGroup | None
+) -> str | None:
+    needed = [position.to] if group is None else [position.origin, position.until, position.to]
+    table = session.publication.table
+    for snapshot_id in needed:
+        if snapshot_id is not None and not session.snapshots.has_snapshot(table, snapshot_id):
+            return f"snapshot={snapshot_id} of table={table}"
+    return _find_lost_snapshot(session, position.joined, {} if group is None else position.joined_origin)
+
+
+def _plan_next(observed: ObservedPublication) -> PlannedRun:
+    session = observed.session
+    publication = observed.publication
+    settled_run = observed.progress.common_position
+    origin = settled_run.to if settled_run else _find_start_snapshot(session)
+    joined_snapshots = _read_joined_snapshots(session)
+    before = settled_run.joined if settled_run else {}
+    is_same = _is_unchanged(session, before, joined_snapshots)
+    if origin == observed.table.snapshot_id and is_same:
+        raise NothingToDo(f"publication={publication.name}: published up to snapshot={origin}, and nothing came since")
+    mode = RunMode.EVERYTHING if origin is None else RunMode.CHANGES
+    position = _build_position(observed, mode, origin)
+    if mode == RunMode.CHANGES:
+        position = replace(position, joined=joined_snapshots, joined_origin=joined_snapshots if is_same else before)
+    following = plan_all_parts(observed, position)
+    if following.touched_files == TouchedFiles() and settled_run is not None:
+        raise NothingToDo(f"publication={publication.name}: no row has changed since snapshot={origin}")
+    return following
+
+
+def _find_start_snapshot(session: PublicationSession) -> int | None:
+    publication = session.publication
+    start = session.publication.start
+    if start.kind == "full":
+        return None
+    snapshot_id = start.snapshot_id
+    if start.timestamp_ms is not None:
+        snapshot_id = session.snapshots.find_at(publication.table, start.timestamp_ms)
+    if snapshot_id is None or not session.snapshots.has_snapshot(publication.table, snapshot_id):
+        raise GiveUp(
+            f"publication={publication.name} table={publication.table}: there is no snapshot for its start "
+            f"(snapshot={start.snapshot_id} timestamp_ms={start.timestamp_ms}); choose a later one, or start: full"
+        )
+    return snapshot_id
+
+
+def _build_position(observed: ObservedPublication, mode: RunMode, origin: int | None) -> Progress:
+    return Progress(
+        run=observed.session.new_run(),
+        mode=mode,
+        origin=origin,
+        to=observed.table.snapshot_id or 0,
+        digest=observed.publication.digest,
+        table_uuid=observed.table.uuid,
+        topic_ids=observed.topics.ids,
+        partitions=observed.topics.partitions,
+        joined=_read_joined_snapshots(observed.session),
+    )
+
+
+def plan_all_parts(observed: ObservedPublication, position: Progress) -> PlannedRun:
+    """Plan a run of all parts to `position`, each from its own state.
+
+    Finds the data files that differ, and reads no row.
+    """
+    progress = observed.progress
+    parts = tuple(
+        KeyPart(number, raw, key_form=progress.get_key_form(number)) for number, raw in enumerate(progress.raw_records)
+    )
+    position = replace(position, run=progress.name_run(position.run))
+    return PlannedRun(position, parts, _find_touched_files(observed.session, position), observed.topics)
+
+
+def _find_touched_files(session: PublicationSession, position: Progress) -> TouchedFiles | None:
+    if position.mode not in (RunMode.CHANGES, RunMode.REPUBLISH) or position.origin is None:
+        return None
+    if position.joined != position.joined_origin:  # any row may look different then
+        return None
+    return session.snapshots.find_touched_files(
+        session.publication.table, position.origin, position.until or position.to
+    )
+
+
+def _read_joined_snapshots(session: PublicationSession) -> dict[str, int]:
+    """Return the current snapshot id of each joined table; `NothingToDo` while one of them has none."""
+    snapshot_ids: dict[str, int] = {}
+    for name in session.publication.joined_tables:
+        table = session.snapshots.read_table(name)
+        if table is None or table.snapshot_id is None:
+            raise NothingToDo(f"publication={session.publication.name}: joined table={name} does not exist yet")
+        snapshot_ids[name] = table.snapshot_id
+    return snapshot_ids
+
+
+def _is_unchanged(session: PublicationSession, old: Snapshots, new: Snapshots) -> bool:
+    """Whether no row of the joined tables can have changed between these snapshot ids. False if unknown."""
+    return all(
+        name in old and (old[name] == to or session.snapshots.find_touched_files(name, old[name], to) == TouchedFiles())
+        for name, to in new.items()
+    )
+
+
+def _find_lost_snapshot(session: PublicationSession, *needed: Snapshots) -> str | None:
+    """Describe the first of these snapshots that can no longer be read; None if all exist."""
+    for snapshots in needed:
+        for name, snapshot in snapshots.items():
+            if session.snapshots.read_table(name) is None or not session.snapshots.has_snapshot(name, snapshot):
+                return f"snapshot={snapshot} of table={name}"
+    return None
+
+
+def _plan_group(observed: ObservedPublication, group: UnfinishedGroup) -> PlannedRun:
+    session = observed.session
+    topics = observed.topics
+    progress = observed.progress
+    # parts between the two states continue after their last published key
+    position = replace(
+        group.position, run=progress.name_run(session.new_run()), topic_ids=topics.ids, partitions=topics.partitions,
+        after=None, counts={}, at_ms=0,
+    )  # fmt: skip
+    parts = []
+    for number in group.numbers:
+        part = progress.parts[number]
+        is_on_the_way = (
+            part is not None and part.state is None and part.pair == position.pair and part.mode != RunMode.TOPIC
+        )
+        after, counts = (part.after or "", part.counts) if part is not None and is_on_the_way else ("", {})
+        form = progress.get_key_form(number)
+        parts.append(
+            KeyPart(number=number, expected=progress.raw_records[number], after=after, counts=counts, key_form=form)
+        )
+    return PlannedRun(position, tuple(parts), _find_touched_files(session, position), topics, is_resumed=True)
 
 
 def _find_next_group(observed: ObservedPublication) -> UnfinishedGroup | None:
@@ -135,7 +366,7 @@ def _is_origin(session: PublicationSession, part: Progress, run: Progress) -> bo
         return False
     if part.joined == run.joined_origin:
         return True
-    return find_lost_snapshot(session, part.joined, run.joined_origin) is None and is_unchanged(
+    return _find_lost_snapshot(session, part.joined, run.joined_origin) is None and _is_unchanged(
         session, part.joined, run.joined_origin
     )
 
@@ -156,7 +387,7 @@ def _find_behind(session: PublicationSession, progress: PartProgress) -> Unfinis
     if stays is None:
         return None
     numbers = tuple(n for n, part in enumerate(progress.parts) if part is not None and part.target == stays.target)
-    is_same = find_lost_snapshot(session, stays.joined, goal.joined) is None and is_unchanged(
+    is_same = _find_lost_snapshot(session, stays.joined, goal.joined) is None and _is_unchanged(
         session, stays.joined, goal.joined
     )
     before = goal.joined if is_same else stays.joined
@@ -182,236 +413,3 @@ def _find_newest(session: PublicationSession, parts: list[Progress] | tuple[Prog
         return tuple(ages[name].get(snapshot_ids.get(name, 0), sys.maxsize) for name in ages)
 
     return min(parts, key=lambda part: (measure_age(part), [-number for number in part.order]))
-
-
-REMEDY = "run `tidegate publish {name} --resynchronise`, which compares the table with what the topic holds"
-APPEND_REMEDY = "publish to a new topic, with start where the last run ended"
-
-
-@dataclass(frozen=True)
-class PlannedRun:
-    """The next run: its target position, the parts that it has to move, and the data files that it reads."""
-
-    position: Progress
-    parts: tuple[KeyPart, ...]
-    touched_files: TouchedFiles | None
-    topics: ExistingTopics
-    is_resumed: bool = False
-
-    def to_dict(self) -> dict[str, Any]:
-        files = None if self.touched_files is None else len(self.touched_files.old) + len(self.touched_files.new)
-        return {
-            "from_snapshot_id": self.position.origin,
-            "to_snapshot_id": self.position.to,
-            "compared_with": self.position.mode,
-            "resumed": self.is_resumed,
-            "parts": len(self.parts),
-            "touched_files": files,
-        }
-
-
-def plan_run(session: PublicationSession, resynchronise: bool = False) -> PlannedRun:
-    """Decide the next run; changes nothing.
-
-    1. Parts that are at different snapshots are brought together first, a group at a time.
-    2. Else the parts go from their snapshot to the table's current one.
-    3. The first run goes from nothing, or from where `start` says.
-    4. With `resynchronise`, or if a snapshot is gone and `on_expired` says so, table and topic are compared instead.
-
-    `NothingToDo` if no row can have changed; `GiveUp` if the recorded progress no longer fits table or topic.
-    """
-    refuse_without_key(session, "--resynchronise", is_asked=resynchronise)
-    observed = observe_publication(session)
-    if not resynchronise:
-        refuse_lost_progress(observed)
-        if observed.progress.is_new:
-            return _plan_next(observed)
-        group = _find_next_group(observed)
-        position = group.position if group else observed.progress.common_position
-        if (
-            position is not None
-            and observed.fits(position)
-            and _find_missing_snapshot(session, position, group) is None
-        ):
-            return _plan_next(observed) if group is None else _plan_group(observed, group)
-    return plan_all_parts(observed, _build_position(observed, RunMode.TOPIC, None))
-
-
-def refuse_without_key(session: PublicationSession, word: str, *, is_asked: bool) -> None:
-    """Raise `GiveUp` if a run is asked for that finds records by their keys, and they have none."""
-    if is_asked and session.publication.is_append:
-        raise GiveUp(
-            f"publication={session.publication.name}: {word} finds records by their keys, and key.fields is []; "
-            "nothing was produced; to have all rows again publish to a new topic"
-        )
-
-
-def observe_publication(session: PublicationSession) -> ObservedPublication:
-    """Read the table, the topics and the progress.
-
-    `NothingToDo` without a table, `GiveUp` if a topic has more partitions.
-    """
-    publication = session.publication
-    table = session.snapshots.read_table(publication.table)
-    if table is None or table.snapshot_id is None:
-        raise NothingToDo(f"publication={publication.name}: table={publication.table} does not exist yet")
-    topics = session.topics.find_topics(publication)
-    progress = session.topics.read_progress(publication)
-    _refuse_growth(session, progress, topics)
-    return ObservedPublication(session, table, topics, progress)
-
-
-def refuse_lost_progress(observed: ObservedPublication, *, can_compare: bool = True) -> None:
-    """Raise `GiveUp` if the recorded progress no longer belongs to these topics, or to this table.
-
-    For the table not if the run `can_compare` it with the topics, and `on_expired` says so.
-    """
-    publication = observed.publication
-    reason = _find_mismatch(observed, compares=can_compare and publication.on_expired != "fail")
-    if reason:
-        remedy = APPEND_REMEDY if publication.is_append else REMEDY.format(name=publication.name)
-        raise GiveUp(f"publication={publication.name}: {reason}; {remedy}")
-
-
-def _find_mismatch(observed: ObservedPublication, *, compares: bool) -> str | None:
-    publication = observed.publication
-    topics = observed.topics
-    progress = observed.progress
-    last = progress.last_position
-    if last is None:
-        is_lost = publication.start.kind == "full" and topics.holds_records
-        problem = f"no progress is recorded, and topics={', '.join(sorted(topics.ids))} hold records"
-        return f"{problem} (if not by the partitioner of Java's client, publish to a new topic)" if is_lost else None
-    if not any(observed.fits(part, same_table=False) for part in progress.recorded_parts):
-        if last.digest != publication.digest:
-            return "its file has changed what the topic's records look like since the last run"
-        topic = next(topic for topic in publication.topics if last.topic_ids.get(topic) != topics.ids.get(topic))
-        return f"topic={topic} was deleted or made anew since the last run"
-    if not compares:
-        if not any(observed.fits(part) for part in progress.recorded_parts):
-            return f"table={publication.table} was replaced by another of that name since the last run"
-        group = _find_next_group(observed)
-        position = group.position if group else progress.common_position
-        missing_snapshot = None if position is None else _find_missing_snapshot(observed.session, position, group)
-        if missing_snapshot is not None:
-            return f"{missing_snapshot}, which was published last, has expired"
-    return None
-
-
-def _find_missing_snapshot(
-    session: PublicationSession, position: Progress, group: UnfinishedGroup | None
-) -> str | None:
-    needed = [position.to] if group is None else [position.origin, position.until, position.to]
-    table = session.publication.table
-    for snapshot_id in needed:
-        if snapshot_id is not None and not session.snapshots.has_snapshot(table, snapshot_id):
-            return f"snapshot={snapshot_id} of table={table}"
-    return find_lost_snapshot(session, position.joined, {} if group is None else position.joined_origin)
-
-
-def _refuse_growth(session: PublicationSession, progress: PartProgress, topics: ExistingTopics) -> None:
-    for part in progress.parts:
-        for topic, partitions in (part.partitions if part else {}).items():
-            now = topics.partitions.get(topic)
-            is_same = part is not None and topics.ids.get(topic) == part.topic_ids.get(topic)
-            if is_same and now not in (None, partitions):
-                raise GiveUp(
-                    f"publication={session.publication.name} topic={topic}: it had {partitions} partitions and "
-                    f"has {now}, so its keys no longer lie where their records are; publish to a new topic"
-                )
-
-
-def _plan_next(observed: ObservedPublication) -> PlannedRun:
-    session = observed.session
-    publication = observed.publication
-    settled_run = observed.progress.common_position
-    origin = settled_run.to if settled_run else _find_start_snapshot(session)
-    joined_snapshots = read_joined_snapshots(session)
-    before = settled_run.joined if settled_run else {}
-    is_same = is_unchanged(session, before, joined_snapshots)
-    if origin == observed.table.snapshot_id and is_same:
-        raise NothingToDo(f"publication={publication.name}: published up to snapshot={origin}, and nothing came since")
-    mode = RunMode.EVERYTHING if origin is None else RunMode.CHANGES
-    position = _build_position(observed, mode, origin)
-    if mode == RunMode.CHANGES:
-        position = replace(position, joined=joined_snapshots, joined_origin=joined_snapshots if is_same else before)
-    following = plan_all_parts(observed, position)
-    if following.touched_files == TouchedFiles() and settled_run is not None:
-        raise NothingToDo(f"publication={publication.name}: no row has changed since snapshot={origin}")
-    return following
-
-
-def _find_start_snapshot(session: PublicationSession) -> int | None:
-    publication = session.publication
-    start = session.publication.start
-    if start.kind == "full":
-        return None
-    snapshot_id = start.snapshot_id
-    if start.timestamp_ms is not None:
-        snapshot_id = session.snapshots.find_at(publication.table, start.timestamp_ms)
-    if snapshot_id is None or not session.snapshots.has_snapshot(publication.table, snapshot_id):
-        raise GiveUp(
-            f"publication={publication.name} table={publication.table}: there is no snapshot for its start "
-            f"(snapshot={start.snapshot_id} timestamp_ms={start.timestamp_ms}); choose a later one, or start: full"
-        )
-    return snapshot_id
-
-
-def _build_position(observed: ObservedPublication, mode: RunMode, origin: int | None) -> Progress:
-    return Progress(
-        run=observed.session.new_run(),
-        mode=mode,
-        origin=origin,
-        to=observed.table.snapshot_id or 0,
-        digest=observed.publication.digest,
-        table_uuid=observed.table.uuid,
-        topic_ids=observed.topics.ids,
-        partitions=observed.topics.partitions,
-        joined=read_joined_snapshots(observed.session),
-    )
-
-
-def plan_all_parts(observed: ObservedPublication, position: Progress) -> PlannedRun:
-    """Plan a run of all parts to `position`, each from its own state.
-
-    Finds the data files that differ, and reads no row.
-    """
-    progress = observed.progress
-    parts = tuple(
-        KeyPart(number, raw, key_form=progress.get_key_form(number)) for number, raw in enumerate(progress.raw_records)
-    )
-    position = replace(position, run=progress.name_run(position.run))
-    return PlannedRun(position, parts, _find_touched_files(observed.session, position), observed.topics)
-
-
-def _find_touched_files(session: PublicationSession, position: Progress) -> TouchedFiles | None:
-    if position.mode not in (RunMode.CHANGES, RunMode.REPUBLISH) or position.origin is None:
-        return None
-    if position.joined != position.joined_origin:  # any row may look different then
-        return None
-    return session.snapshots.find_touched_files(
-        session.publication.table, position.origin, position.until or position.to
-    )
-
-
-def _plan_group(observed: ObservedPublication, group: UnfinishedGroup) -> PlannedRun:
-    session = observed.session
-    topics = observed.topics
-    progress = observed.progress
-    # parts between the two states continue after their last published key
-    position = replace(
-        group.position, run=progress.name_run(session.new_run()), topic_ids=topics.ids, partitions=topics.partitions,
-        after=None, counts={}, at_ms=0,
-    )  # fmt: skip
-    parts = []
-    for number in group.numbers:
-        part = progress.parts[number]
-        is_on_the_way = (
-            part is not None and part.state is None and part.pair == position.pair and part.mode != RunMode.TOPIC
-        )
-        after, counts = (part.after or "", part.counts) if part is not None and is_on_the_way else ("", {})
-        form = progress.get_key_form(number)
-        parts.append(
-            KeyPart(number=number, expected=progress.raw_records[number], after=after, counts=counts, key_form=form)
-        )
-    return PlannedRun(position, tuple(parts), _find_touched_files(session, position), topics, is_resumed=True)
