@@ -94,6 +94,21 @@ def test_one_big_partition_is_read_by_several_tasks(workbench, monkeypatch) -> N
     assert len(workbench.list_data_files("shop.big_big_tmp")) >= 3  # nothing was shuffled: one file for each task
 
 
+@pytest.mark.parametrize("last_per_key", ["always", "never"])
+def test_small_partitions_are_read_by_one_task(workbench, last_per_key: str) -> None:
+    topic = workbench.topic(3)
+    workbench.pipeline("small", [topic], key=KEY, value=VALUE, table={"last_per_key": last_per_key})
+    for name in ("first", "second"):
+        records = ((n, {"id": n, "name": f"{name}{n}"}) for n in (*range(30), *range(30)))
+        workbench.produce(topic, *(({"id": n}, row, {"partition": n % 3}) for n, row in records))
+    session = workbench.open_session("small")
+    (staged,) = stage(session, plan(session))
+    assert (staged.counts.read, staged.counts.staged) == (120, 30 if last_per_key == "always" else 120)
+    assert len(workbench.list_data_files("shop.small_small_tmp")) == 1
+    workbench.drain("small")
+    assert {row["id"]: row["name"] for row in workbench.read_rows("shop.small")} == {n: f"second{n}" for n in range(30)}
+
+
 # offsets without a record: markers, aborts and an open transaction are met there, all in one topic
 @pytest.mark.repeats(
     "integration/test_accounting.py::test_transactions_are_counted_and_reach_lag_zero[read_committed-5-rows0]"

@@ -19,6 +19,11 @@ RECORDS_PER_TASK = 250_000
 # fewer records to move. They get larger as long as each core has as many of them.
 TASKS_PER_SLOT = 2
 MAX_RECORDS_PER_TASK = 1_000_000
+# Spark plans a task for each partition. Each costs more than some thousand records: its consumer, its copies of the
+# expressions, its file. So a task reads several partitions, until it has this many records, or this many partitions,
+# for which it waits one after the other. What one task reads is also grouped by key without being moved.
+MIN_RECORDS_PER_TASK = 50_000
+MAX_PARTITIONS_PER_TASK = 8
 # Behind each poll Spark asks for the partition's first and last offset; the client's default of 500 records makes that
 # a tenth of the work.
 RECORDS_PER_POLL = "10000"
@@ -40,7 +45,18 @@ def read_records(spark: SparkSession, job: StageJob) -> DataFrame:
         **build_offsets_options(job.ranges, compute_records_per_task(spark, job)),
         "includeHeaders": str(any(wants_headers(table) for table in (*job.tables, *finder))).lower(),
     }
-    return spark.read.format("kafka").options(**options).load()
+    records = spark.read.format("kafka").options(**options).load()
+    tasks = choose_tasks(job.ranges)
+    return records if tasks is None else records.coalesce(tasks)
+
+
+def choose_tasks(ranges: Ranges) -> int | None:
+    """Return how many tasks read these ranges, if they are fewer than the partitions that have records; else None."""
+    busy_partitions = sum(end > start for _, _, start, end in ranges)
+    by_records = ranges.span // MIN_RECORDS_PER_TASK
+    by_partitions = math.ceil(busy_partitions / MAX_PARTITIONS_PER_TASK)
+    tasks = max(by_records, by_partitions, 1)
+    return tasks if tasks < busy_partitions else None
 
 
 def build_client_options(spark: SparkSession, isolation: str) -> dict[str, str]:

@@ -4,8 +4,10 @@ import json
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from tidegate.jobs.stage_job import KAFKA_CONF
-from tidegate_spark.stage.kafka_source import build_client_options
+from tidegate.model.offsets import Ranges
+from tidegate_spark.stage.kafka_source import build_client_options, choose_tasks
 
 
 def build_session(connection: dict[str, str]) -> Any:
@@ -26,3 +28,26 @@ def test_fetch_at_the_end_of_the_log_keeps_nobody_waiting_unless_the_connection_
         "kafka.fetch.max.wait.ms": "300",
         "kafka.isolation.level": "read_uncommitted",
     }
+
+
+@pytest.mark.parametrize(
+    ("partitions", "records", "tasks"),
+    [
+        (1, 10, None),
+        (4, 10_000, 1),
+        (8, 99_999, 1),
+        (4, 100_000, 2),
+        (4, 200_000, None),  # each partition has enough for a task
+        (9, 10, 2),
+        (64, 640, 8),
+        (64, 1_000_000, 20),
+    ],
+)
+def test_a_task_reads_as_many_partitions_as_give_it_enough_to_do(
+    partitions: int, records: int, tasks: int | None
+) -> None:
+    """Partitions without new records are not read at all."""
+    ends = dict.fromkeys(range(partitions), records // partitions)
+    ends[0] += records % partitions
+    ranges = Ranges({"t": {number: (0, end) for number, end in ends.items()}, "idle": {0: (7, 7), 1: (0, 0)}})
+    assert choose_tasks(ranges) == tasks
