@@ -1340,6 +1340,10 @@ def test_history_comes_newest_first_and_is_limited(kit: Kit) -> None:
         kit.port.history.append_history(control, build_history_row(batch))
     assert [row["batch"] for row in kit.port.history.read_history(control, 2)] == [3, 2]
     assert kit.port.history.read_history(control, 1) == [build_history_row(3)]
+    # merged as one, so at one time
+    merged_as_one = [{**build_history_row(batch), "published_at_ms": 9_999} for batch in (4, 5, 6)]
+    kit.port.history.append_history(control, *merged_as_one)
+    assert kit.port.history.read_history(control, 4) == [*merged_as_one[::-1], build_history_row(3)]
 
 
 # on BigQuery it asks for the order alone; files and snapshots are counted on Iceberg

@@ -44,9 +44,9 @@ class MemoryBatchHistory(Lake):
             }
             memory_table.properties.pop(resource_names.name_backfill_property(pipeline, backfill), None)
 
-    def append_history(self, control: str, row: Row) -> None:
-        self.control.setdefault(control, []).append(dict(row))
+    def append_history(self, control: str, *rows: Row) -> None:
+        self.control.setdefault(control, []).extend(map(dict, rows))
 
     def read_history(self, control: str, limit: int) -> list[Row]:
-        rows = sorted(self.control.get(control, []), key=lambda r: r["published_at_ms"], reverse=True)
+        rows = sorted(self.control.get(control, []), key=lambda r: (r["published_at_ms"], r["batch"]), reverse=True)
         return rows[:limit]

@@ -114,7 +114,7 @@ class CannotCleanUp(_Delegating):
 class CannotRecord(_Delegating):
     """A control table that cannot be written."""
 
-    def append_history(self, control: str, row: Row) -> None:
+    def append_history(self, control: str, *rows: Row) -> None:
         raise OSError("permission denied")
 
 

@@ -163,8 +163,7 @@ def _publish_group(session: Session, group: Sequence[StagedBatch], checkpoint: M
     if published_batch.batch in [batch.batch for batch in checkpoint.published]:
         return  # before the task was deferred
     checkpoint.published.append(published_batch)
-    for staged_batch in group:
-        record_history(session, staged_batch, published_batch)
+    record_history(session, group, published_batch)
 
 
 def _count_published(session: Session, queue: Sequence[StagedBatch]) -> int:

@@ -12,7 +12,7 @@
 
 import json
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
@@ -275,29 +275,28 @@ def count_changes(head: Head | None) -> RowChanges:
     )
 
 
-def record_history(session: Session, staged_batch: StagedBatch, published: PublishedBatch | AppliedSlice) -> None:
-    """Append a batch, or a slice of a backfill, to the pipeline's control table; a failure is only logged."""
+def record_history(
+    session: Session, staged_batches: Sequence[StagedBatch], published: PublishedBatch | AppliedSlice
+) -> None:
+    """Append batches that were merged as one, or a slice of a backfill, to the control table; a failure is only logged.
+
+    All of them by one call: each may be a commit.
+    """
     # a retried merge appends no second row; a crash right after the publish leaves the row out
     if published.outcome != PublishOutcome.PUBLISHED:
         return
     try:
-        row = _build_row(session, staged_batch, published, staged_batch.batch)
-        if isinstance(published, AppliedSlice):
-            state = session.tables.read_state(published.table, session.pipeline.name)
-            # a slice stands under the number of the table's batch
-            row["batch"] = state.highest_batch if state else 0
-            row["backfill"] = f"{published.backfill} {published.slice}/{published.slices}"
-        else:
-            row["valid_through_ms"] = published.valid_through_ms
-        session.history.append_history(session.history_table, row)
+        rows = [_build_row(session, staged_batch, published) for staged_batch in staged_batches]
+        session.history.append_history(session.history_table, *rows)
     except Exception as error:  # history must not fail a flush or a slice whose rows are published
-        place = f"pipeline={session.pipeline.name} batch={staged_batch.batch} table={published.table}"
+        numbers = ",".join(str(staged_batch.batch) for staged_batch in staged_batches)
+        place = f"pipeline={session.pipeline.name} batch={numbers} table={published.table}"
         log.warning("no history: %s: the batch is published, its row of history is lost: %s", place, error)
         log.info("no history: %s", place, exc_info=error)
 
 
 def _build_row(
-    session: Session, staged_batch: StagedBatch, published_batch: PublishedBatch | AppliedSlice, batch: int
+    session: Session, staged_batch: StagedBatch, published_batch: PublishedBatch | AppliedSlice
 ) -> HistoryRow:
     # of batches that were merged as one, the last one has what the snapshot cost; the time goes by their rows
     is_last = isinstance(published_batch, AppliedSlice) or staged_batch.batch == published_batch.batch
@@ -305,6 +304,16 @@ def _build_row(
     counts = staged_batch.counts
     share = counts.staged / published_batch.staged if published_batch.staged else float(is_last)
     unknown = staged_batch.unknown_fields
+    batch = staged_batch.batch
+    valid_through_ms = None
+    backfill = None
+    if isinstance(published_batch, AppliedSlice):
+        # a slice stands under the number of the table's batch
+        state = session.tables.read_state(published_batch.table, session.pipeline.name)
+        batch = state.highest_batch if state else 0
+        backfill = f"{published_batch.backfill} {published_batch.slice}/{published_batch.slices}"
+    else:
+        valid_through_ms = published_batch.valid_through_ms
     return {
         "batch": batch,
         "table": published_batch.table,
@@ -329,6 +338,6 @@ def _build_row(
         "staged_snapshot_id": staged_batch.snapshot_id,
         "snapshot_id": published_batch.snapshot_id,
         "published_at_ms": session.now_ms(),
-        "valid_through_ms": None,
-        "backfill": None,
+        "valid_through_ms": valid_through_ms,
+        "backfill": backfill,
     }

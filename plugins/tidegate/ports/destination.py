@@ -296,7 +296,7 @@ class HistoryRow(BatchCounts, CostCounts):
 class BatchHistory(Protocol):
     """What was applied: batches, and the slices of backfills."""
 
-    def append_history(self, control: str, row: HistoryRow) -> None:
+    def append_history(self, control: str, *rows: HistoryRow) -> None:
         """Creates a missing history."""
 
     def read_history(self, control: str, limit: int) -> list[HistoryRow]:

@@ -155,7 +155,7 @@ def apply_slice(session: Session, planned: Backfill, number: int) -> list[Applie
             failures.append(failure)
             continue
         if staged is not None:
-            record_history(session, staged, result)
+            record_history(session, [staged], result)
         results.append(result)
     if failures and len(slices) == 1:
         raise failures[0]

@@ -6,6 +6,7 @@ A higher number here is a slower flush for everybody: raise it only for somethin
 import pytest
 from fakes import World, build_pipeline, build_table
 from fakes.counted import Calls
+from fakes.queueing import stage_behind
 from tidegate.errors import NothingToDo
 from tidegate.flush.flush import flush
 from unit.tidegate.table.test_templated_tables import build_template
@@ -58,6 +59,17 @@ def test_flush_asks_a_fixed_number_of_times_for_each_table(world: World, tables:
         totals.append(count_flush_calls(world, pipeline).totals)
     assert {step: number for step, number in totals[-1].items() if number > most[step]} == {}
     assert totals[1] == totals[2] == totals[3]
+
+
+def test_batches_that_are_merged_as_one_enter_history_by_one_call(world: World) -> None:
+    pipeline = build_pipeline()
+    for number in range(3):
+        produce(world, str(number))
+        stage_behind(world, pipeline)
+    calls = count_flush_calls(world, pipeline)
+    assert calls.totals["record_history"] == 1
+    session = world.open_session(pipeline)
+    assert [row["batch"] for row in session.history.read_history(session.history_table, 9)] == [3, 2, 1]
 
 
 def test_flush_without_work_reads_each_position_and_the_log(world: World) -> None:

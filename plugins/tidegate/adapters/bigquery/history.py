@@ -29,19 +29,20 @@ class BigQueryHistory(BigQueryPort, BatchHistory):
     """Batches are rows of the control table; an applied slice is a file beside the table that it was staged in."""
 
     @translate_bigquery_errors
-    def append_history(self, control: str, row: HistoryRow) -> None:
-        # an INSERT, not a load job: those are counted by the day, and several tables share this one
+    def append_history(self, control: str, *rows: HistoryRow) -> None:
+        # an INSERT for each, no load job: those are counted by the day, and several tables share this one
         from google.cloud.bigquery import ScalarQueryParameter
 
         warehouse = self._get_warehouse(control)
         rows_before = _open_control(warehouse, control)
         hit_failpoint("history.opened")
-        types = enumerate(COLUMN_TYPES.items())
-        parameters = [ScalarQueryParameter(f"c{n}", kind, row.get(column)) for n, (column, kind) in types]
         columns = ", ".join(map(quote, COLUMN_TYPES))
         places = ", ".join(f"@c{n}" for n in range(len(COLUMN_TYPES)))
         name = warehouse.quote_name(control)
-        warehouse.run_statement(f"INSERT INTO {name} ({columns}) VALUES ({places})", parameters)
+        for row in rows:
+            types = enumerate(COLUMN_TYPES.items())
+            parameters = [ScalarQueryParameter(f"c{n}", kind, row.get(column)) for n, (column, kind) in types]
+            warehouse.run_statement(f"INSERT INTO {name} ({columns}) VALUES ({places})", parameters)
         hit_failpoint("history.appended")
         if rows_before < MAX_ROWS:
             return
@@ -59,7 +60,7 @@ class BigQueryHistory(BigQueryPort, BatchHistory):
         warehouse = self._get_warehouse(control)
         if warehouse.find_table(control) is None:
             return []
-        query = f"SELECT * FROM {warehouse.quote_name(control)} ORDER BY published_at_ms DESC LIMIT {limit}"
+        query = f"SELECT * FROM {warehouse.quote_name(control)} ORDER BY published_at_ms DESC, batch DESC LIMIT {limit}"
         return cast("list[HistoryRow]", warehouse.query_rows(query))
 
     @translate_bigquery_errors

@@ -53,9 +53,9 @@ class IcebergHistory(IcebergPort, BatchHistory):
     """Batches are rows of the control table; an applied slice is a property of the table that it was staged in."""
 
     @translate_iceberg_errors
-    def append_history(self, control: str, row: HistoryRow) -> None:
+    def append_history(self, control: str, *rows: HistoryRow) -> None:
         catalog, identifier = control.split(".", 1)
-        append_row(self.catalogs.catalog(catalog), identifier, row)
+        append_rows(self.catalogs.catalog(catalog), identifier, *rows)
 
     @translate_iceberg_errors
     def read_history(self, control: str, limit: int) -> list[HistoryRow]:
@@ -109,16 +109,16 @@ class IcebergHistory(IcebergPort, BatchHistory):
             commit(loaded_table, updates)
 
 
-def append_row(catalog: Catalog, identifier: str, row: HistoryRow) -> None:
-    """Creates table and namespace if missing, and waits for other writers."""
+def append_rows(catalog: Catalog, identifier: str, *rows: HistoryRow) -> None:
+    """Append the rows by one commit. Creates table and namespace if missing, and waits for other writers."""
     table = _open_table(catalog, identifier)
     hit_failpoint("history.opened")
-    rows = pa.Table.from_pylist([row], schema=COLUMNS)
+    new_rows = pa.Table.from_pylist(list(rows), schema=COLUMNS)
     for tries_left in reversed(range(MAX_COMMIT_ATTEMPTS)):
         try:
-            table.append(rows)
+            table.append(new_rows)
             break
-        except CommitFailedException:  # PyIceberg has tried some times at once; a row is appended once or not at all
+        except CommitFailedException:  # PyIceberg has tried some times at once; rows are appended once or not at all
             if not tries_left:
                 raise
             table = catalog.load_table(identifier)
@@ -182,7 +182,7 @@ def _claim_table(table: Table) -> Table:
 def read_newest_batches(table: Table, limit: int) -> list[HistoryRow]:
     tasks = _choose_newest_files(table, list(table.scan().plan_files()), limit)
     newest = ArrowScan(table.metadata, table.io, table.schema(), AlwaysTrue()).to_table(tasks)
-    rows = newest.sort_by([(TIME_COLUMN, "descending")])
+    rows = newest.sort_by([(TIME_COLUMN, "descending"), ("batch", "descending")])
     return list(rows.slice(0, limit).to_pylist())
 
 

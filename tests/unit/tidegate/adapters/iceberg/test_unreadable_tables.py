@@ -137,7 +137,7 @@ def test_own_table_that_somebody_made_one_of_format_3_is_told_with_what_makes_it
     lake, tables = other_process.catalog("lake"), build_iceberg_destination(other_process).tables
     looks: list[Callable[[], Any]] = [lambda: tables.claim(name, own)]
     if kind is TableKind.BATCHES:
-        looks.append(lambda: history.append_row(lake, identifier, {}))
+        looks.append(lambda: history.append_rows(lake, identifier, {}))
     for look in looks:
         with pytest.raises(GiveUp) as error_info:
             look()
