@@ -9,6 +9,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parent
 NAMED_FOLDERS = ("pipelines", "publications")  # of an include folder: each file in them is named after one
 PACKAGED_FILES = PACKAGE / "files"  # only a wheel has it: what lies beside plugins/ in a checkout
+FileStamp = tuple[int, int] | None
 # what proposes the first pipeline file; topic and table are for the reader to fill in
 FIRST_COMMAND = "tidegate init --topic TOPIC --to CATALOG.NAMESPACE.TABLE"
 
@@ -100,6 +101,15 @@ def _is_new(path: str, seen_places: set[str]) -> bool:
     known_count = len(seen_places)
     seen_places.add(os.path.realpath(path))
     return len(seen_places) > known_count
+
+
+def read_file_stamp(file: Path) -> FileStamp:
+    """Return what changes with the file: its time in nanoseconds and its bytes; None if it cannot be looked at."""
+    try:
+        status = file.stat()
+    except OSError:  # missing, or a link that leads nowhere
+        return None
+    return status.st_mtime_ns, status.st_size
 
 
 def find_jars_folder() -> Path:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.listeners import hookimpl
 from tidegate.errors import ConfigurationError
-from tidegate.settings import find_include_folder
+from tidegate.settings import find_include_folder, read_file_stamp
 
 from tidegate_airflow.dag_ids import DAG_ID_PREFIX
 
@@ -42,7 +42,8 @@ def on_starting(component: Any) -> None:
 @hookimpl
 def on_dag_run_running(dag_run: Any) -> None:
     """Make the pools of catalogs that came, or became valid, since Airflow started."""
-    if dag_run.dag_id.startswith(DAG_ID_PREFIX) and _made_for != [_read_stamp()]:
+    catalogs_file = find_include_folder() / "catalogs.yaml"
+    if dag_run.dag_id.startswith(DAG_ID_PREFIX) and _made_for != [read_file_stamp(catalogs_file)]:
         # the scheduler, which calls, has not committed yet, and on SQLite nobody else writes until then
         threading.Thread(target=make_pools, daemon=True, name="tidegate-pools").start()
 
@@ -51,9 +52,10 @@ def make_pools() -> None:
     """Make the pools that are missing. A failure is logged; the next run tries again."""
     from tidegate.config.catalogs_file import read_catalogs
 
-    stamp = _read_stamp()
+    include = find_include_folder()
+    stamp = read_file_stamp(include / "catalogs.yaml")
     try:
-        for catalog in read_catalogs(find_include_folder()):
+        for catalog in read_catalogs(include):
             _make_pool(f"tidegate_{catalog}", f"Flushes into {catalog}")
             _make_pool(f"tidegate_{catalog}_stage", f"Staging for {catalog} beside the merges")
         _made_for[:] = [stamp]
@@ -73,14 +75,6 @@ def _make_pool(name: str, description: str) -> None:
         if session.query(Pool).filter(Pool.pool == name).first() is None:
             session.add(Pool(pool=name, slots=POOL_SLOTS, description=description, include_deferred=False))
             log.info("pool created: pool=%s slots=%s", name, POOL_SLOTS)
-
-
-def _read_stamp() -> object:
-    try:
-        status = (find_include_folder() / "catalogs.yaml").stat()
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_size
 
 
 @hookimpl

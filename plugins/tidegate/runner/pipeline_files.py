@@ -9,13 +9,13 @@ from typing import Generic, TypeVar
 from tidegate.config.pipeline_file import load_all_pipelines
 from tidegate.config.publication_file import load_publications
 from tidegate.errors import ConfigurationError
+from tidegate.settings import FileStamp, read_file_stamp
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.publication import Publication
 from tidegate.wiring.pipeline import find_file
 
 LOOK_SECONDS = 1.0  # seconds for which the files of others are believed: hundreds ask for theirs one after the other
 Described = TypeVar("Described")
-FileStamp = tuple[int, int] | None  # time in nanoseconds and bytes, None for a file that cannot be looked at
 
 
 class FilesReadTogether(Generic[Described]):
@@ -56,10 +56,10 @@ class FilesReadTogether(Generic[Described]):
         shared_files = [*self._include.glob("*.yaml")]
         is_young = now - self._looked_at < LOOK_SECONDS
         looked_at = [own_folder / f"{name}.yaml", *shared_files]
-        if known is not None and is_young and all(_read_stamp(file) == known.get(file) for file in looked_at):
+        if known is not None and is_young and all(read_file_stamp(file) == known.get(file) for file in looked_at):
             return
         files = [*shared_files, *own_folder.glob("*.y*ml"), *(self._include / "pipelines").glob("publish_*.yaml")]
-        stamps = {file: _read_stamp(file) for file in files}
+        stamps = {file: read_file_stamp(file) for file in files}
         self._looked_at = now
         if stamps != known:
             self._loaded = dict(self._load_all(self._include))
@@ -78,11 +78,3 @@ class PublicationFiles(FilesReadTogether[Publication]):
 
     def __init__(self, include: Path) -> None:
         super().__init__(include, "publication", load_publications)
-
-
-def _read_stamp(file: Path) -> FileStamp:
-    try:
-        status = file.stat()
-    except OSError:  # missing, or a link that leads nowhere
-        return None
-    return status.st_mtime_ns, status.st_size

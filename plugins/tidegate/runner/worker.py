@@ -6,7 +6,6 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 from tidegate.errors import (
@@ -29,6 +28,7 @@ from tidegate.monitoring.failure_streak import (
 from tidegate.redaction import mask_addresses
 from tidegate.runner.schedule import Schedule
 from tidegate.runner.work import RunOutcome, Work
+from tidegate.settings import FileStamp, read_file_stamp
 
 
 class Slots:
@@ -69,9 +69,6 @@ log = logging.getLogger(__name__)
 LOOK_SECONDS = 1.0  # seconds between two looks at the file, and at whether to stop
 REREAD_SECONDS = 10.0  # seconds after which a file that was wrong is read again: another file may be the reason
 RUN = "run"  # the one kind of failure here
-# in place of the time at which a file was changed
-UNREAD = -2
-MISSING = -1
 
 
 class Reporter(Protocol):
@@ -105,8 +102,7 @@ class Worker:
         self._called = threading.Event()
         self._schedule: Schedule | None = None
         self._cron: str | None = None  # that of the last file that was right
-        self._changed_at = UNREAD
-        self._shared_at = tuple[int, ...]()
+        self._stamps = tuple[FileStamp, ...]()  # of its own file, and of shared ones
         self._read_at = self._last = 0.0
         self._began = shared.now()
         self._has_run = False
@@ -183,16 +179,14 @@ class Worker:
 
     def _reread_schedule(self) -> None:
         now = self._shared.now()
-        changed_at = _read_mtime(self.work.file)
-        shared_at = tuple(map(_read_mtime, self.work.shared_files))
+        stamps = tuple(map(read_file_stamp, (self.work.file, *self.work.shared_files)))
         was_wrong = self._schedule is None
         is_old = was_wrong and not 0 <= now - self._read_at < REREAD_SECONDS
-        is_own = changed_at != self._changed_at or was_wrong
-        if (changed_at, shared_at) == (self._changed_at, self._shared_at) and not is_old:
+        is_own = stamps[:1] != self._stamps[:1] or was_wrong
+        if stamps == self._stamps and not is_old:
             return
         self._read_at = now
-        self._changed_at = changed_at
-        self._shared_at = shared_at
+        self._stamps = stamps
         try:
             self._schedule = self.work.read_schedule()
             if self._schedule.cron is None:
@@ -270,10 +264,3 @@ class Worker:
         except Exception as fault:  # a file that cannot be read, a catalog that does not answer: it is tried again
             log.info("%s: what a person may change is not known: %s", self.work.name, type(fault).__name__)
             return ""
-
-
-def _read_mtime(file: Path) -> int:
-    try:
-        return file.stat().st_mtime_ns
-    except OSError:
-        return MISSING

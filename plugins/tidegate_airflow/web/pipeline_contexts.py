@@ -16,14 +16,14 @@ from tidegate.errors import TidegateError
 from tidegate.ports.broker import Broker
 from tidegate.ports.session import Session
 from tidegate.runner.pipeline_files import PipelineFiles
-from tidegate.settings import list_named_files
+from tidegate.settings import FileStamp, list_named_files, read_file_stamp
 from tidegate.spec.pipeline import Pipeline
 
 CONTEXT_TTL_SECONDS = 300.0  # after that a changed connection is noticed
 FAILED_TTL_SECONDS = 5.0  # where it may be the connection that somebody is correcting
 Group = tuple[object, ...]
 Place = tuple[object, ...]  # the connection of the brokers, or their settings, and the catalogs' names
-Stamp = tuple[object, ...]  # how files stood
+Stamp = tuple[FileStamp, ...]
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class PipelineContexts:
 
     def _read_stamp(self, name: str) -> Stamp:
         words = ("catalogs.yaml", f"pipelines/{name}.yaml", "defaults.yaml")
-        return read_file_stamp(*(self._include / word for word in words))
+        return tuple(read_file_stamp(self._include / word) for word in words)
 
     def _open_context(self, pipeline: Pipeline) -> PipelineContext | TidegateError:
         from tidegate.adapters.kafka.settings import describe_kafka_place, resolve_kafka_settings
@@ -146,15 +146,3 @@ class PipelineContexts:
             return problem
         catalogs: Group = (self._read_stamp("")[0], *sorted({table.catalog for table in pipeline.entries}))
         return PipelineContext((cluster, catalogs), session)
-
-
-def read_file_stamp(*files: Path) -> Stamp:
-    """Return a value that changes when one of the files does: time in nanoseconds and bytes, None for a missing one."""
-    stamps: list[tuple[int, int] | None] = []
-    for file in files:
-        try:
-            status = file.stat()
-            stamps.append((status.st_mtime_ns, status.st_size))
-        except OSError:
-            stamps.append(None)
-    return tuple(stamps)

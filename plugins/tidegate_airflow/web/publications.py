@@ -20,13 +20,13 @@ from tidegate.publications.status import (
     read_publication_status,
 )
 from tidegate.runner.pipeline_files import PublicationFiles
-from tidegate.settings import list_named_files
+from tidegate.settings import list_named_files, read_file_stamp
 
 from tidegate_airflow.dag_ids import format_publish_dag_id
 from tidegate_airflow.web import airflow_runs
 from tidegate_airflow.web.airflow_runs import DagStatus, describe_dag
 from tidegate_airflow.web.messages import describe_problem
-from tidegate_airflow.web.pipeline_contexts import CONTEXT_TTL_SECONDS, read_file_stamp
+from tidegate_airflow.web.pipeline_contexts import CONTEXT_TTL_SECONDS
 from tidegate_airflow.web.pipelines import PartReader
 from tidegate_airflow.web.task_errors import group_causes, read_errors
 
@@ -71,7 +71,7 @@ class PublicationsView:
         from tidegate.wiring.publication import assemble_loaded_publication
 
         files = (self._include / "catalogs.yaml", self._include / "publications" / f"{name}.yaml")
-        stamp = read_file_stamp(*files)
+        stamp = tuple(map(read_file_stamp, files))
         entry = self._cached_sessions.get(name)
         if entry is None or entry[0] != stamp or time.monotonic() - entry[1] > CONTEXT_TTL_SECONDS:
             publication = self._files.load(name)  # all are read once, not for each that is opened

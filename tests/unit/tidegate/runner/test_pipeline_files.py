@@ -65,10 +65,10 @@ def test_many_that_ask_one_after_the_other_have_each_file_read_once_and_hardly_l
     for name in names:
         (tmp_path / kind / f"{name}.yaml").write_text(text.format(name=name))
     clock, read_files, stamps = SteppedTime(), list[Path](), list[Path]()
-    load_one, stamp = getattr(module, load), pipeline_files._read_stamp
+    load_one, stamp = getattr(module, load), pipeline_files.read_file_stamp
     monkeypatch.setattr(pipeline_files, "time", clock)
     monkeypatch.setattr(module, load, lambda file, *arguments: read_files.append(file) or load_one(file, *arguments))
-    monkeypatch.setattr(pipeline_files, "_read_stamp", lambda file: stamps.append(file) or stamp(file))
+    monkeypatch.setattr(pipeline_files, "read_file_stamp", lambda file: stamps.append(file) or stamp(file))
     files = make(tmp_path)
     assert [files.load(name).name for name in names] == names
     assert len(read_files) == FILE_COUNT
