@@ -146,7 +146,8 @@ def bring_older_airflow() -> list[str]:
 
 
 def bring_flink() -> list[str]:
-    reason = flink.bring()
+    with setup.MAVEN:
+        reason = flink.bring()
     return [f"Flink, which reads a publication's change events: {reason}"] if reason else []
 
 
