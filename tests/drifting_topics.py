@@ -8,6 +8,7 @@ from typing import Any
 
 RECORDS = 24
 IDS = 9
+ONLY_NEW = (10, 20)  # records whose objects have none of the fields that they had at first
 Record = tuple[int, dict[str, Any] | None]  # the key, and the row; None for a delete
 TEXTS = ["", "a", "1.50", "x.y:z", '"{', "{}", "[]", "null", '[{"a": null}]', "\\", "ß\u2028"]
 HOLLOW = [None, {}, [], [{}], [None], {"a": None, "b": []}, {"a": {"b": [None, {}]}}]
@@ -37,7 +38,8 @@ def make_value(source: random.Random, kind: str, step: int) -> Any:
 def _make_object(source: random.Random, step: int) -> dict[str, Any]:
     grown = {"Z": f"{step}"} if step > 8 else {}
     late = {"more": {"c": source.choice([None, step])}} if step > 16 else {}
-    return {"a": source.choice([None, step]), "empty": source.choice(HOLLOW), **grown, **late}
+    known = {"a": source.choice([None, step]), "empty": source.choice(HOLLOW)}
+    return {**({} if step in ONLY_NEW else known), **grown, **late}
 
 
 def _make_line(source: random.Random, number: int, step: int) -> Any:
