@@ -101,7 +101,12 @@ def describe_shape(table: TableSession) -> str:
 
 def _compute_file_shape(table: Table, metadata: dict[str, str]) -> str:
     if table.value.adds_columns:
-        return compute_shape(replace(table, value=replace(table.value, added=())), metadata)
+        key_columns = table.key.columns or ()
+        typed_names = {column.name for column in (*(table.value.columns or ()), *key_columns)}
+        # a key that the file gives no type has the table's
+        untyped_columns = (Column(name, "STRING") for name in table.key.fields if name not in typed_names)
+        key = replace(table.key, columns=(*key_columns, *untyped_columns))
+        return compute_shape(replace(table, key=key, value=replace(table.value, added=())), metadata)
     if table.value.columns is not None or table.select is not None:
         return ""
     key_alone = tuple(Column(name, "STRING") for name in table.key.fields)

@@ -94,6 +94,23 @@ def test_declared_columns_stay_as_they_are_declared(world: World) -> None:
     assert list_columns(world) == [*COLUMNS[:2], "n INT", *COLUMNS[3:]]
 
 
+def test_key_has_the_types_of_a_table_that_is_there(world: World) -> None:
+    """Two batches without `key.schema`, the first with a new column; and two queued ones."""
+    produce(world, [("a", {"Name": "old"}), ("b", {"Name": "gone"})])
+    flush(world.open_session(build_growing()))
+    session = world.open_session(build_growing(key_columns=None))
+    for records in ([("a", {"Name": "x", "n": 1}), ("b", None)], [("c", {"n": 2})]):
+        produce(world, records)
+        flush(session)
+    queueing = world.open_session(replace(build_growing(key_columns=None), stage=Stage(10)))
+    for records in ([("d", {"n": 3})], [("a", {"Name": "y"})]):
+        produce(world, records)
+        stage_new(queueing)
+    merge_staged_batches(queueing)
+    rows = [("a", "y", None), ("c", None, 2), ("d", None, 3)]
+    assert [(row["id"], row["Name"], row["n"]) for row in read_rows(world)] == rows
+
+
 def list_calls(world: World) -> list[tuple[str, str]]:
     calls: list[tuple[str, str]] = []
     flush(world.open_session(build_growing(), lambda *call: calls.append(call)))
