@@ -80,9 +80,12 @@ def _get_key_side(table: Table) -> str:
 
 
 def _name_part(table: Table, side: str, name: str) -> Part:
-    format_spec = get_format(table.value.format if side == VALUE else table.key.format)
+    return Part(_name(side, table.value.format if side == VALUE else table.key.format, name))
+
+
+def _name(side: str, format_name: str, field: str) -> str:
     # a format without fields: the whole key or value
-    return Part(side if format_spec.only_column is not None else f"{side}.{name}")
+    return side if get_format(format_name).only_column is not None else f"{side}.{field}"
 
 
 @dataclass(frozen=True)
@@ -229,10 +232,6 @@ def _list_parts(published_topic: PublishedTopic) -> dict[str, tuple[Read, ...]]:
         if column is not None:
             parts[part] = _get_reads(published_topic, column)
     return parts
-
-
-def _name(side: str, format_name: str, field: str) -> str:
-    return side if get_format(format_name).only_column is not None else f"{side}.{field}"
 
 
 def _get_reads(published_topic: PublishedTopic, column: str) -> tuple[Read, ...]:
