@@ -8,6 +8,7 @@ from tidegate.model.offsets import get_offset, iterate_offsets
 from tidegate.model.position import Position
 from tidegate.ports.session import Session
 from tidegate.spec.runtime import Period
+from tidegate.spec.time_text import to_utc_datetime
 from tidegate.table.pipeline_progress import measure_progress
 from tidegate.table.progress import observe_tables
 from tidegate.table.session import check_table_is_known
@@ -68,10 +69,10 @@ def list_complete_periods(period: Period, last: str | None, begun_ms: int, throu
     """
     pattern = KEY_FORMATS[period]
     length = LENGTHS[period]
-    before = last or _to_time(begun_ms).strftime(pattern)  # the period in which it has begun is not whole
+    before = last or to_utc_datetime(begun_ms).strftime(pattern)  # the period in which it has begun is not whole
     start = datetime.strptime(before, pattern).replace(tzinfo=UTC) + length
     keys = list[str]()
-    while start + length <= _to_time(through_ms):
+    while start + length <= to_utc_datetime(through_ms):
         keys.append(start.strftime(pattern))
         start += length
         if len(keys) == MAX_PERIODS:
@@ -84,7 +85,3 @@ def is_key(period: Period, text: str | None) -> bool:
         return text is not None and datetime.strptime(text, KEY_FORMATS[period]).strftime(KEY_FORMATS[period]) == text
     except ValueError:
         return False
-
-
-def _to_time(milliseconds: int) -> datetime:
-    return datetime.fromtimestamp(milliseconds // 1000, UTC)

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
-from datetime import UTC, datetime
 from typing import Any
 
 from tidegate.errors import GiveUp, RetryLater, TidegateError, join_tables
@@ -14,6 +13,7 @@ from tidegate.model.ownership import KIND_PROPERTY, TableKind
 from tidegate.model.table_state import TableFiles
 from tidegate.ports.session import Session
 from tidegate.spec.runtime import Maintenance, UseWhen
+from tidegate.spec.time_text import to_utc_datetime
 from tidegate.table.template import expand_template
 
 # Iceberg's rewrite takes fewer small files of a partition for not worth it.
@@ -167,7 +167,7 @@ def _render_maintenance(session: Session, table: str, files: TableFiles) -> dict
     def format_time_before(seconds: int, at_most_ms: int | None = None) -> str:
         ms = session.now_ms() - seconds * 1000
         ms = ms if at_most_ms is None else min(ms, at_most_ms)
-        return datetime.fromtimestamp(ms // 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+        return to_utc_datetime(ms).strftime("%Y-%m-%d %H:%M:%S")
 
     older_than = format_time_before(settings.orphans_older_than_seconds)
     orphans = {ORPHANS: render(ORPHANS, older_than=older_than, prefix_listing=not files.is_local)}

@@ -14,7 +14,6 @@ import json
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -33,6 +32,7 @@ from tidegate.model.table_state import NO_TOPIC_ID, DeadLetter, Head, WaitingLet
 from tidegate.ports.destination import HistoryRow
 from tidegate.ports.session import Session
 from tidegate.spec.table import Table
+from tidegate.spec.time_text import to_utc_datetime
 from tidegate.table.columns import list_deletes_columns
 from tidegate.table.compatibility import check_same_fields
 from tidegate.table.session import TableSession
@@ -146,7 +146,7 @@ class LetterFilter:
 
     def matches(self, letter: WaitingLetter) -> bool:
         place = (letter.topic, letter.partition, letter.offset)
-        since = None if self.since_ms is None else datetime.fromtimestamp(self.since_ms / 1000, UTC)
+        since = None if self.since_ms is None else to_utc_datetime(self.since_ms)
         return (
             (self.topic is None or letter.topic == self.topic)
             and (self.reason is None or self.reason.casefold() in letter.message.casefold())

@@ -47,8 +47,8 @@ def test_periods_that_are_complete(
 @pytest.mark.guard(
     "an hour is reported only after the valid-through time",
     file="plugins/tidegate/flush/complete.py",
-    text="    while start + length <= _to_time(through_ms):\n",
-    off="    while start <= _to_time(through_ms):\n",
+    text="    while start + length <= to_utc_datetime(through_ms):\n",
+    off="    while start <= to_utc_datetime(through_ms):\n",
 )
 def test_millisecond_before_the_end_of_an_hour_is_too_early() -> None:
     assert list_complete_periods(Period.HOUR, "2026-01-01T00", compute_time(0), compute_time(2) - 1) == []
