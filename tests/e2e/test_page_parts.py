@@ -1,5 +1,6 @@
 """One pipeline's page, drawn from an answer, in a browser without Airflow: what comes first, and what is told once."""
 
+import re
 from typing import Any
 
 import pytest
@@ -189,3 +190,17 @@ def test_lists_and_links_of_the_runbook_are_lists_and_links(page: Page) -> None:
     expect(page.locator("article ul li")).to_have_text(["a page that goes on", "b"])
     expect(page.locator("article ol li")).to_have_text(["first", "more (docs/operations.md)"])
     expect(page.get_by_role("link", name="page", exact=True)).to_have_attribute("href", "runbook/bad-record")
+
+
+def test_last_verification_of_a_table_stands_below_its_name(page: Page) -> None:
+    counts = {"at": "2026-01-01T11:00:00Z", "position": {}, "sample_per_million": 1_000_000, "equal": 39}
+    counts |= {"missing": 1, "surplus": 2, "different": 6, "unknowable": 1}
+    wrong = {"table": "lake.app.Users", "open_batches": 0, "verified": counts}
+    right = {**wrong, "table": "lake.app.Others", "verified": {**counts, "missing": 0, "surplus": 0, "different": 0}}
+    draw(page, {"state": "current", "tables": [wrong, right, {**wrong, "table": "lake.app.New", "verified": None}]})
+    cells = page.get_by_role("rowheader").filter(has_text="lake.app.")
+    expect(cells.nth(0)).to_contain_text("1 missing, 2 too many, 6 different, 1 unknown")
+    expect(cells.nth(0).get_by_role("link")).to_have_attribute("href", re.compile("rows-differ"))
+    expect(cells.nth(1)).to_contain_text("equal to the log; 1 key unknown")
+    expect(cells.nth(2)).to_have_text("lake.app.New")
+    keep(page, "verified-tables")
