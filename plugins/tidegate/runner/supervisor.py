@@ -10,12 +10,12 @@ from tidegate.errors import ConfigurationError, TidegateError
 from tidegate.monitoring.backlog import MonitoredPipeline
 from tidegate.monitoring.failure_streak import FailureStreak
 from tidegate.runner.backlog_watch import BacklogWatch
-from tidegate.runner.work import Beat, Flush, Maintain, Place, Publish, RunOutcome, StageWork, Verify, Work
+from tidegate.runner.work import Beat, Flush, Maintain, Place, Publish, RunOutcome, StageWork, VerifyWork, Work
 from tidegate.runner.worker import Shared, Slots, Worker
 from tidegate.settings import list_named_files
 from tidegate.wiring.pipeline import find_file
 
-PipelineWork = Flush | StageWork | Beat | Maintain | Verify
+PipelineWork = Flush | StageWork | Beat | Maintain | VerifyWork
 LOOK_SECONDS = 2.0  # seconds between two looks for new files
 JOIN_SECONDS = 0.5
 BEATS_AT_ONCE = 4
@@ -33,7 +33,7 @@ class Supervisor:
             Beat: BEATS_AT_ONCE,  # long flushes keep no heartbeat waiting
             StageWork: shared.slots.count,  # nor does a merge keep the staging of its own pipeline waiting
             Maintain: max(1, shared.slots.count // 2),  # it takes long, and shares Spark with flushes
-            Verify: 1,  # so does this, and nobody waits for it
+            VerifyWork: 1,  # so does this, and nobody waits for it
         }
         self._shared_by_kind: dict[type, Shared] = {
             kind: replace(self._shared, slots=Slots(count)) for kind, count in own_slots.items()
@@ -90,7 +90,7 @@ class Supervisor:
         is_publication = (include / "publications" / f"{name}.yaml").exists()
         if not is_publication or (include / "pipelines" / f"{name}.yaml").exists():
             find_file(include, "pipeline", name)  # raises where there is none
-            return [Flush, StageWork, Beat, Maintain, Verify, *([Publish] if is_publication else [])]
+            return [Flush, StageWork, Beat, Maintain, VerifyWork, *([Publish] if is_publication else [])]
         return [Publish]
 
     def _start_workers(self) -> None:

@@ -216,7 +216,7 @@ class Maintain(_PipelineWork):
         return RunOutcome(maintenance_reports=tuple(maintained))
 
 
-class Verify(_PipelineWork):
+class VerifyWork(_PipelineWork):
     """The verification of a pipeline's tables, one after the other; rows that differ are a failure of the run."""
 
     kind = "verify"
