@@ -48,7 +48,7 @@ class TableStore(Protocol):
         """Where the rows lie that a merge with `values` can touch; in the snapshot that `at` names, if any."""
 
     def claim(self, table: str, owner: Ownership) -> Mapping[str, str] | None:
-        """Properties of one of the product's tables, None without a table. Marks one that 0.1 made; else `GiveUp`."""
+        """Properties of one of the product's tables, None without a table; `GiveUp` for a table of somebody else."""
 
     def list_pipelines(self, table: str) -> tuple[str, ...]:
         """Every pipeline that may have published into the written branch, this one among them."""
