@@ -51,7 +51,9 @@ def read_records(spark: SparkSession, job: StageJob) -> DataFrame:
 
 
 def choose_tasks(ranges: Ranges) -> int | None:
-    """Return how many tasks read these ranges, if they are fewer than the partitions that have records; else None."""
+    """Return how many tasks read these ranges, if fewer than the partitions that have records suffice; else None."""
+    if ranges.span > RECORDS_PER_TASK:
+        return None  # Spark would bring parts of a large partition together as well
     busy_partitions = sum(end > start for _, _, start, end in ranges)
     by_records = ranges.span // MIN_RECORDS_PER_TASK
     by_partitions = math.ceil(busy_partitions / MAX_PARTITIONS_PER_TASK)

@@ -40,7 +40,8 @@ def test_fetch_at_the_end_of_the_log_keeps_nobody_waiting_unless_the_connection_
         (4, 200_000, None),  # each partition has enough for a task
         (9, 10, 2),
         (64, 640, 8),
-        (64, 1_000_000, 20),
+        (64, 250_000, 8),
+        (64, 250_001, None),
     ],
 )
 def test_a_task_reads_as_many_partitions_as_give_it_enough_to_do(
