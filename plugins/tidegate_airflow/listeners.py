@@ -58,6 +58,7 @@ def make_pools() -> None:
         for catalog in read_catalogs(include):
             _make_pool(f"tidegate_{catalog}", f"Flushes into {catalog}")
             _make_pool(f"tidegate_{catalog}_stage", f"Staging for {catalog} beside the merges")
+            _make_pool(f"tidegate_{catalog}_verify", f"Verifications of {catalog}, one at a time", slots=1)
         _made_for[:] = [stamp]
     except ConfigurationError as problem:
         log.warning("no pools are made: %s; correct catalogs.yaml, and the next run that starts makes them", problem)
@@ -65,7 +66,7 @@ def make_pools() -> None:
         log.exception("the pools of the catalogs are not made; the next run of a pipeline that starts tries again")
 
 
-def _make_pool(name: str, description: str) -> None:
+def _make_pool(name: str, description: str, slots: int = POOL_SLOTS) -> None:
     from airflow.models.pool import Pool
     from airflow.utils.session import create_session
     from sqlalchemy.exc import IntegrityError
@@ -73,8 +74,8 @@ def _make_pool(name: str, description: str) -> None:
     # another service made it at the same moment; a session of its own: that of the thread is in use
     with suppress(IntegrityError), create_session(scoped=False) as session:
         if session.query(Pool).filter(Pool.pool == name).first() is None:
-            session.add(Pool(pool=name, slots=POOL_SLOTS, description=description, include_deferred=False))
-            log.info("pool created: pool=%s slots=%s", name, POOL_SLOTS)
+            session.add(Pool(pool=name, slots=slots, description=description, include_deferred=False))
+            log.info("pool created: pool=%s slots=%s", name, slots)
 
 
 @hookimpl

@@ -139,6 +139,13 @@ def test_repair_asks_the_audits_and_goes_around_no_other_writer(workbench: Any) 
     with pytest.raises(RetryLater, match="the table has changed since its differences were shown"):
         repair_table(session, shown, "somebody")
     assert count(verify(workbench, "audited")[0]) == {"equal": 8, "missing": 1, "surplus": 1, "different": 1}
+    # a condition is asked of the rows that are written, the missing and the changed one, and of no other
+    for condition, code in (("n < 6", 1), ("n < 8", 0)):
+        workbench.pipeline("audited", [topic], key=KEY, value=VALUE, table={"audits": [condition]})
+        done = workbench.run_cli("verify", "audited", "--repair", "--yes")
+        assert done.returncode == code, done.stderr
+        assert ("audit=n < 6 does not hold: rows=1; nothing was written" in done.stderr) == (code == 1)
+    assert set(workbench.load_iceberg("shop.audited").metadata.refs) == {"main", "tidegate_audited"}
 
 
 def test_what_the_log_cannot_tell_is_never_called_wrong(workbench: Any) -> None:

@@ -12,6 +12,8 @@ USING (
 ON {% for leaf in leaves %}t.{{ leaf | path }} <=> s.{{ ("key_" ~ loop.index) | ours }}{{ " AND " if not loop.last }}{% endfor %}
 WHEN MATCHED AND s.{{ "kind" | ours }} = 'surplus' THEN DELETE
 {%- with values = written %}
+{%- if written %}
 WHEN MATCHED THEN {% include "_update.sql" %}
+{%- endif %}
 WHEN NOT MATCHED THEN {% include "_insert.sql" %}
 {%- endwith %}

@@ -38,7 +38,8 @@ Loaded = list[tuple[str, Pipeline | ConfigurationError]]
 SharedFiles = tuple[Mapping[str, Catalog | str], Mapping[str, Any]]  # catalogs and defaults
 DESTINATION_OWNERSHIP = Ownership(TableKind.DESTINATION)
 PIPELINE_NAME_PATTERN = re.compile(r"[a-z][a-z0-9_-]{0,59}")
-BACKFILL_NAME_PATTERN = re.compile(r"_backfill(_([0-9a-f]+|replay))?$")  # the latter stands where a backfill has its id
+# the words stand where a backfill has its id
+BACKFILL_NAME_PATTERN = re.compile(r"_backfill(_([0-9a-f]+|replay|verify))?$")
 # a pipeline `user_actions` would have the DAG of the actions of a pipeline `user`
 DAG_NAME_PATTERN = re.compile(r"(.+)_(actions|maintenance|replay|stage|verify)")
 

@@ -1,5 +1,6 @@
 """Audits: what must hold on the branch before a batch is published; asked by the merge job, judged by the worker."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tidegate.errors import AuditFailed, RetryLater
@@ -32,22 +33,18 @@ class BatchAudits:
     texts: tuple[str, ...]
     request: Audits
     staged_attempt: str
+    advice: str  # what to do about one that does not hold
 
 
-def prepare_audits(
-    table: TableSession, staged_batch: StagedBatch, branch: str, attempt: str, source: str | None = None
-) -> BatchAudits | None:
+def prepare_audits(table: TableSession, staged_batch: StagedBatch, branch: str, attempt: str) -> BatchAudits | None:
     """Return one question for each audit; None for a table without audits, or for a batch without rows.
 
-    `attempt` is the merge's: an answer that another attempt left does not count. `source` holds the staged rows, if
-    the table's intermediate table does not.
+    `attempt` is the merge's: an answer that another attempt left does not count.
     """
     audits = table.spec.audits
     if not audits or not staged_batch.counts.staged:
         return None
     values = build_merge_input(table, staged_batch, branch)
-    if source is not None:
-        values["source"] = source
     spec = table.resolved
     # among the staged rows, unless these may be changed on their way
     is_changed = spec.sequence_by or spec.history or spec.deletes == DeleteMode.SOFT or is_folded(spec, staged_batch)
@@ -58,10 +55,22 @@ def prepare_audits(
         else table.sql.render("audit_rows", condition=audit, rows=rows, **values)
         for audit in audits
     )
-    audit_property = resource_names.name_audit_property(staged_batch.attempt)
+    advice = (
+        "nothing was published and the batch stays staged; correct the audit in the pipeline file, or what the audit "
+        "looks at; the next flush tries again"
+    )
+    return ask_audits(table, questions, values["source"], staged_batch.attempt, attempt=attempt, advice=advice)
+
+
+def ask_audits(  # noqa: PLR0913 - one argument per fact, two of them by name
+    table: TableSession, questions: Sequence[str], source: str, staged_attempt: str, *, attempt: str, advice: str
+) -> BatchAudits:
+    """Return a request for answers to a question for each audit, to be left beside the staged rows in `source`."""
+    audits = table.spec.audits
+    audit_property = resource_names.name_audit_property(staged_attempt)
     texts = tuple(map(_shorten, audits))
-    request = Audits(questions, table=values["source"], property=audit_property, attempt=attempt, texts=texts)
-    return BatchAudits(audits, request, staged_batch.attempt)
+    request = Audits(tuple(questions), table=source, property=audit_property, attempt=attempt, texts=texts)
+    return BatchAudits(audits, request, staged_attempt, advice)
 
 
 def is_query(audit: str) -> bool:
@@ -85,10 +94,7 @@ def check_audits(staging: StagingStore, place: str, audited: BatchAudits) -> Non
         if rows
     ]
     if broken:
-        raise AuditFailed(
-            f"{place}: {'; '.join(broken)}; nothing was published and the batch stays staged; correct the audit in the "
-            "pipeline file, or what the audit looks at; the next flush tries again"
-        )
+        raise AuditFailed(f"{place}: {'; '.join(broken)}; {audited.advice}")
 
 
 def _shorten(audit: str) -> str:

@@ -10,7 +10,9 @@ from tidegate.spec.table import Table
 CREATED_BY_PROPERTY = "tidegate.created-by"  # of a destination that a pipeline created: the pipeline
 SLICE_PROPERTY = "tidegate.backfill-slice"  # of a snapshot that a backfill wrote: which slice of which backfill
 REPLAY_PROPERTY = "tidegate.replay"  # of a snapshot that a replay wrote: the staged attempt that it holds
-REPLAY_ID = "replay"  # stands where a backfill has its id
+# these stand where a backfill has its id
+REPLAY_ID = "replay"
+VERIFY_ID = "verify"
 BACKFILL_PROPERTY = "tidegate.backfill"  # an intermediate table's property: the backfill that it was made for
 
 
@@ -124,9 +126,9 @@ def parse_branch_batch(pipeline: str, name: str) -> int | None:
 
 
 def parse_branch_backfill(pipeline: str, name: str) -> str | None:
-    """Return the backfill's id in a branch name of this pipeline, `REPLAY_ID` of a replay, else None."""
+    """Return the backfill's id, or the word in its place, in a branch name of this pipeline; else None."""
     prefix = re.escape(f"tidegate_{pipeline}_backfill_")
-    match = re.fullmatch(rf"{prefix}([0-9a-f]+|{REPLAY_ID})_\d+_[A-Za-z0-9]+", name)
+    match = re.fullmatch(rf"{prefix}([0-9a-f]+|{REPLAY_ID}|{VERIFY_ID})_\d+_[A-Za-z0-9]+", name)
     return match[1] if match else None
 
 

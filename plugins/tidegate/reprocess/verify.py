@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from tidegate.errors import CommitRefused, GiveUp, RetryLater, TidegateError, join_tables
+from tidegate.errors import CommitRefused, GiveUp, NothingToDo, RetryLater, TidegateError, join_tables
 from tidegate.flush.stage_request import build_stage_table
 from tidegate.flush.staged import find_lacking_columns, read_staged_batch, run_or_take_over
 from tidegate.jobs.merge_job import Audits, MergeJob
 from tidegate.jobs.stage_job import StageJob
 from tidegate.merge.attempt import begin_attempt_beside, publish_attempt
-from tidegate.merge.audits import prepare_audits
+from tidegate.merge.audits import BatchAudits, ask_audits, is_query
 from tidegate.merge.scd2_statements import refuse_history, refuse_truncates
 from tidegate.merge.statements import build_merge_input
 from tidegate.merge.write_mode import is_folded, name_fold
@@ -28,6 +28,7 @@ from tidegate.model.kafka_log import Log
 from tidegate.model.offsets import Offsets, Ranges, get_offset, iterate_offsets
 from tidegate.model.ownership import describe_dead_letters, describe_intermediate
 from tidegate.model.position import Position
+from tidegate.model.table_state import Head
 from tidegate.ports.session import Session
 from tidegate.schema.data_types import DataType, Primitive, drop_forms
 from tidegate.spec.source import Errors
@@ -40,7 +41,6 @@ from tidegate.table.session import TableSession, open_table
 from tidegate.table.template import refuse_template
 
 log = logging.getLogger(__name__)
-VERIFY_ID = "verify"  # stands where a backfill has its id
 VERIFIED_PROPERTY = "verified"
 BUCKETS = 1024  # of keys, whose checksums are compared first
 MAX_DIFFERENCES = 100
@@ -126,15 +126,19 @@ class _Verify:
 
     @property
     def intermediate(self) -> str:
-        return resource_names.name_backfill_table(self.table.pipeline, self.table.spec, VERIFY_ID)
+        return resource_names.name_backfill_table(self.table.pipeline, self.table.spec, resource_names.VERIFY_ID)
 
     @property
     def letters(self) -> str:
         return self.table.session.letters_table
 
 
+class Unverifiable(GiveUp):
+    """A table whose rows its log cannot tell, now or ever."""
+
+
 def verify_table(session: Session, name: str, sample_per_million: int = WHOLE) -> Verification:
-    """Compare one table with the log, and keep the result. `GiveUp` for a table that cannot be verified.
+    """Compare one table with the log, and keep the result; or raise `Unverifiable`.
 
     1. Stage what the log holds of the offsets that the table follows, with the pipeline's own job.
     2. Fold it with the merge's own SQL, and compare checksums by buckets of keys with the table at one snapshot.
@@ -149,28 +153,26 @@ def verify_table(session: Session, name: str, sample_per_million: int = WHOLE) -
 def verify_all(session: Session, name: str | None = None) -> list[Verification]:
     """Verify the table of that name, or each of the pipeline that can be verified; a warning names the others.
 
-    If a table differs or fails, the others are verified, and `SomeTables` is raised at the end. `GiveUp` if there is
-    none that can be verified.
+    If a table differs or fails, the others are verified, and `SomeTables` is raised at the end. `NothingToDo` if none
+    can be verified.
     """
+    refuse_template(session.pipeline, "verify")
     verifications = list[Verification]()
     failures = list[TidegateError]()
     refusals = list[str]()
     for spec in select_tables(session, name):
         try:
-            _refuse_modes(open_table(session, spec.name))
-        except GiveUp as refusal:
-            log.warning("%s", refusal)
-            refusals.append(str(refusal))
-            continue
-        try:
             verifications.append(verify_table(session, spec.name))
             _check_equal(session, verifications[-1])
+        except Unverifiable as refusal:
+            log.warning("%s", refusal)
+            refusals.append(str(refusal))
         except TidegateError as problem:
             failures.append(problem)
     if failures:
         raise join_tables("\n".join(map(str, failures)), map(type, failures))
     if not verifications:
-        raise GiveUp("\n".join(refusals))
+        raise NothingToDo("\n".join(refusals))
     return verifications
 
 
@@ -193,14 +195,17 @@ def repair_table(session: Session, shown: Verification, by: str) -> None:
         found = _compare(work, staged, tail)
         if found.differences != shown.differences or count_differences(found) != count_differences(shown):
             raise RetryLater(f"{work.prefix}: the table has changed since its differences were shown; verify it again")
-        _publish_repair(work, staged, tail, found, by)
-        repaired = replace(work, table=work.table.refresh())
+        head = _publish_repair(work, staged, tail, found, by)
+        table = work.table.refresh()
+        # later snapshots hold rows of later records
+        own_state = replace(table.require_state(), snapshot_id=head.snapshot_id)
+        repaired = replace(work, table=replace(table, state=own_state))
         verification = _compare(repaired, staged, tail)
     _keep(repaired, verification)
     if verification.wrong:
         raise GiveUp(
-            f"{work.prefix}: keys={verification.wrong} still differ from the log: another writer changes the table, "
-            "or it has a rule of its own; look at the differences again"
+            f"{work.prefix}: keys={verification.wrong} still differ from the log: the table has a rule of its own; "
+            "look at the differences again"
         )
 
 
@@ -219,6 +224,8 @@ def _read_log_again(
         # 1.
         staged = _stage(work, 1, Ranges.between(work.start, work.position.offsets))
         tail = _stage_tail(work)
+        if tail is not None and not session.staging.holds_rows(work.intermediate, [staged, tail]):
+            raise RetryLater(f"{work.prefix}: another verification of it runs; verify it again when that has ended")
         yield _add_limits(work, staged, tail), staged, tail
     finally:
         session.staging.drop(work.intermediate)
@@ -228,9 +235,15 @@ def _open(session: Session, name: str, sample_per_million: int) -> _Verify:
     refuse_template(session.pipeline, "verify")
     # what is bad today is staged beside the rows, and compared with the dead letters
     table = open_table(session.tolerate(SET_ALL_ASIDE), name)
-    _refuse_modes(table)
-    table = table.refresh()
-    position = require_position(table)
+    if reason := _find_refusal(table):
+        raise Unverifiable(f"{table.prefix}: verify does not know {reason}; compare it by hand")
+    try:
+        refuse_history(table.pipeline, (table.spec,), "verify")
+        refuse_truncates(table.pipeline, "verify")
+        table = table.refresh()
+        position = require_position(table)
+    except GiveUp as refusal:
+        raise Unverifiable(str(refusal)) from refusal
     topic_log = filter_table_log(read_log(session), table.spec)
     check_read_log(table, position, topic_log)
     start, limits = _find_start(table, position, topic_log)
@@ -242,13 +255,6 @@ def _open(session: Session, name: str, sample_per_million: int) -> _Verify:
         limits=limits,
         sample_per_million=sample_per_million,
     )
-
-
-def _refuse_modes(table: TableSession) -> None:
-    refuse_history(table.pipeline, (table.spec,), "verify")
-    refuse_truncates(table.pipeline, "verify")
-    if reason := _find_refusal(table):
-        raise GiveUp(f"{table.prefix}: verify does not know {reason}; compare it by hand")
 
 
 def _find_refusal(table: TableSession) -> str:
@@ -269,18 +275,18 @@ def _find_refusal(table: TableSession) -> str:
 def _find_start(table: TableSession, position: Position, topic_log: Log) -> tuple[Offsets, tuple[str, ...]]:
     coverage = read_coverage(table.pipeline.name, table.state)
     if coverage is None or coverage.end != position.offsets:
-        raise GiveUp(
+        raise Unverifiable(
             f"{table.prefix}: the position was moved by hand, or by another version, and nothing was merged since, so "
             f"nobody can tell which records the table has; run: tidegate flush {table.pipeline.name}"
         )
     if coverage.rules != compute_rules(table, position):
-        raise GiveUp(
+        raise Unverifiable(
             f"{table.prefix}: the pipeline file or a schema has changed since the last merge, so records are read "
             f"otherwise than the table's rows were; run: tidegate flush {table.pipeline.name}"
         )
     other_pipelines = table.list_other_pipelines()
     if other_pipelines:
-        raise GiveUp(
+        raise Unverifiable(
             f"{table.prefix}: pipeline={', '.join(other_pipelines)} writes it too, and one log cannot tell its rows; "
             "compare it by hand"
         )
@@ -290,7 +296,7 @@ def _find_start(table: TableSession, position: Position, topic_log: Log) -> tupl
         begun = get_offset(coverage.start, topic, partition) or 0
         begin = get_offset(topic_log.begin, topic, partition)
         if begin is None:
-            raise GiveUp(
+            raise Unverifiable(
                 f"{table.prefix} topic={topic} partition={partition}: the log has no such partition any more; "
                 "look at the status"
             )
@@ -301,7 +307,7 @@ def _find_start(table: TableSession, position: Position, topic_log: Log) -> tupl
             limits.append(f"{place}: records are read as today from offset={begun} on")
         start.setdefault(topic, {})[partition] = min(max(begun, begin), end)
     if start == position.offsets:
-        raise GiveUp(
+        raise Unverifiable(
             f"{table.prefix}: the log holds no record that tells its rows: {', '.join(limits) or 'it is new'}; "
             "verify it after the next flush"
         )
@@ -321,7 +327,9 @@ def _stage(work: _Verify, number: int, ranges: Ranges, *, keys_only: bool = Fals
     log.info("staging: %s batch=%s offsets=%s", work.prefix, number, ranges.span)
     run_or_take_over(session, job, lambda: check_same_log(session, work.prefix, ranges, plan))
     if find_lacking_columns(session, planned, stage_table):
-        raise GiveUp(f"{work.prefix}: records have fields that the table has no column for; flush, or add the columns")
+        raise Unverifiable(
+            f"{work.prefix}: records have fields that the table has no column for; flush, or add the columns"
+        )
     return read_staged_batch(session, planned, stage_table)
 
 
@@ -360,7 +368,7 @@ def _compare(work: _Verify, staged: StagedBatch, tail: StagedBatch | None) -> Ve
     if staged.counts.dead_lettered:
         (unexplained,) = _ask(work, staged, (sql.render("verify_letters", **values),))
         if unexplained:
-            raise GiveUp(
+            raise Unverifiable(
                 f"{work.prefix}: records={unexplained} cannot be decoded any more, and no waiting dead letter names "
                 "them, so nobody can tell which rows they made; put format and schema back as they were"
             )
@@ -391,7 +399,7 @@ def _compare_buckets(work: _Verify, staged: StagedBatch, values: Mapping[str, An
     return checksums
 
 
-def _publish_repair(work: _Verify, staged: StagedBatch, tail: StagedBatch | None, found: Verification, by: str) -> None:
+def _publish_repair(work: _Verify, staged: StagedBatch, tail: StagedBatch | None, found: Verification, by: str) -> Head:
     table = work.table
     values = _build_values(work, staged, tail)
     written = [name for name in values["written"] if name not in values["columns"]]
@@ -414,21 +422,34 @@ def _publish_repair(work: _Verify, staged: StagedBatch, tail: StagedBatch | None
                 f"{work.prefix}: the table has changed during the repair; nothing was written; run it again"
             )
 
-    buckets = _compare_buckets(work, staged, values)["buckets"]
-    attempt = begin_attempt_beside(table, 1, check_unchanged, work.prefix, VERIFY_ID)
+    values["buckets"] = _compare_buckets(work, staged, values)["buckets"]
+    attempt = begin_attempt_beside(table, 1, check_unchanged, work.prefix, resource_names.VERIFY_ID)
     details = ", ".join(f"{kind}={count}" for kind, count in count_differences(found).items())
     attempt = replace(
         attempt,
         properties=add_action(table, "repair", by, details),
-        audits=prepare_audits(table, staged, attempt.branch, attempt.id, work.intermediate),
         conf=UTC_CONF,
     )
-    branch = f"branch_{attempt.branch}"
-    statement = table.sql.render("verify_repair", **{**values, "buckets": buckets, "branch": branch})
+    values["branch"] = f"branch_{attempt.branch}"
+    attempt = replace(attempt, audits=_prepare_audits(work, staged, values, attempt.id))
     try:
-        publish_attempt(attempt, statement)
+        return publish_attempt(attempt, table.sql.render("verify_repair", **values))
     except CommitRefused as refusal:
         raise RetryLater(f"{refusal}; nothing was written; verify it again") from refusal
+
+
+def _prepare_audits(work: _Verify, staged: StagedBatch, values: Mapping[str, Any], attempt: str) -> BatchAudits | None:
+    sql = work.table.sql
+    questions = [
+        sql.render("audit_query", query=audit, target=values["target"], branch=values["branch"])
+        if is_query(audit)
+        else sql.render("verify_audit", condition=audit, **values)
+        for audit in work.table.spec.audits
+    ]
+    if not questions:
+        return None
+    advice = "nothing was written; correct the audit in the pipeline file, or the rows by hand"
+    return ask_audits(work.table, questions, work.intermediate, staged.attempt, attempt=attempt, advice=advice)
 
 
 def _build_values(work: _Verify, staged: StagedBatch, tail: StagedBatch | None) -> dict[str, Any]:
@@ -442,12 +463,14 @@ def _build_values(work: _Verify, staged: StagedBatch, tail: StagedBatch | None) 
     shows_flag = flag is not None and flag not in METADATA_COLUMNS
     own_values = [name for name in merge_input["values"] if name in types and _is_comparable(name, types[name])]
     if other := next((name for name, _ in merge_input["keys"] if not _is_comparable(name, types[name])), None):
-        raise GiveUp(f"{work.prefix}: verify does not know the type or name of key column={other}; compare it by hand")
+        raise Unverifiable(
+            f"{work.prefix}: verify does not know the type or name of key column={other}; compare it by hand"
+        )
     columns = [*dict(merge_input["keys"]), *own_values, *([flag] if shows_flag and flag else [])]
     typed_columns = [(name, types[name]) for name in columns]
     letters = work.session.tables.claim(work.letters, describe_dead_letters(table.pipeline)) is not None
     if letters and not work.session.commits.has_branches(work.letters):
-        raise GiveUp(
+        raise Unverifiable(
             f"{work.prefix}: its dead letters={work.letters} are in BigQuery, where Spark cannot read them; "
             "compare it by hand"
         )

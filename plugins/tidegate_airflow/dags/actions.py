@@ -82,8 +82,8 @@ def build_replay_dag(pipeline: Pipeline) -> DAG:
     return dag
 
 
-def build_form_task(pipeline: Pipeline, verb: str, doc: str, step: Callable[[], Any]) -> None:
-    settings = {**build_job_task_settings(pipeline, verb, doc), "outlets": [build_own_alias(pipeline)]}
+def build_form_task(pipeline: Pipeline, verb: str, doc: str, step: Callable[[], Any], **others: Any) -> None:
+    settings = {**build_job_task_settings(pipeline, verb, doc), "outlets": [build_own_alias(pipeline)], **others}
     submit, arguments = choose_operator(pipeline, None, verb, **settings)
     if submit is not None:
         submit(given=None, **arguments)

@@ -59,6 +59,11 @@ def format_stage_pool_name(pipeline: Pipeline) -> str:
     return f"{format_pool_name(pipeline)}_stage"
 
 
+def format_verify_pool_name(pipeline: Pipeline) -> str:
+    """Name the pool of verifications, one at a time: they read whole logs, and no flush shall wait for them."""
+    return f"{format_pool_name(pipeline)}_verify"
+
+
 def choose_operator(
     subject: Pipeline | Publication, operator: Any, verb: str, **settings: Any
 ) -> tuple[Any, dict[str, Any]]:

@@ -19,6 +19,7 @@ from tidegate_airflow.dags.dag_settings import (
     build_plain_settings,
     build_text_field,
     choose_operator,
+    format_verify_pool_name,
 )
 from tidegate_airflow.dags.flush import to_params_dict
 from tidegate_airflow.errors import raise_airflow_errors
@@ -68,7 +69,7 @@ def build_verify_dag(pipeline: Pipeline) -> DAG:
         def verify() -> list[Data]:
             return run_verify_form(get_current_context(), pipeline.name)
 
-        build_form_task(pipeline, "verify", task_docs.VERIFY_TASK, verify)
+        build_form_task(pipeline, "verify", task_docs.VERIFY_TASK, verify, pool=format_verify_pool_name(pipeline))
     one_table = build_text_field("Table", "Only this one; empty for each.", "lake.shop.orders")
     dag.params = to_params_dict({"table": one_table})
     return dag

@@ -304,6 +304,7 @@ VERIFY_CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "verify_differences-odd_names": ("verify_differences", DIFFERENT_ODD),
     "verify_letters-plain": ("verify_letters", {**LETTERS_OF, "letters": "lake.shop.tidegate_shop_dead_letters"}),
     "verify_letters-none": ("verify_letters", {**LETTERS_OF, "letters": None}),
+    "verify_audit-plain": ("verify_audit", {**COMPARED, "branch": MERGE["branch"], "condition": "amount > 0"}),
     "verify_repair-soft": (
         "verify_repair",
         {**COMPARED, **SHOWN, "form": "soft_delete", "branch": MERGE["branch"], "written": ["name", "amount", "Gone"]},
@@ -316,6 +317,7 @@ VERIFY_CASES: dict[str, tuple[str, dict[str, Any]]] = {
             "written": DIFFERENT_ODD["values"],
         },
     ),
+    "verify_repair-key_alone": ("verify_repair", {**COMPARED, "values": [], "branch": MERGE["branch"], "written": []}),
     "keep_verification-plain": (
         "keep_verification",
         {"target": "lake.my shop.orders", "property": "tidegate.shop.verified", "verification": '{"it\'s": 1}'},

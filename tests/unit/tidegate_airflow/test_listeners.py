@@ -37,7 +37,7 @@ def start_run(dag_id, state="running"):
 
 def wait_for(*names):
     deadline = time.monotonic() + 120
-    while list_pools() != sorted(pool for name in names for pool in (name, f"{name}_stage")):
+    while list_pools() != sorted(pool for name in names for pool in (name, f"{name}_stage", f"{name}_verify")):
         assert time.monotonic() < deadline, list_pools()
         time.sleep(0.1)
 
@@ -60,14 +60,14 @@ with create_session() as session:
     session.query(Pool).filter(Pool.pool == "tidegate_lake").update({"slots": 9})
 catalogs.write_text(os.environ["LAKE"] + os.environ["POND"] + os.environ["SEA"])
 start_run("somebody_elses")
-assert list_pools() == ["tidegate_lake", "tidegate_lake_stage"]
+assert list_pools() == ["tidegate_lake", "tidegate_lake_stage", "tidegate_lake_verify"]
 start_run("tidegate_fleet_shop")
 wait_for("tidegate_lake", "tidegate_pond", "tidegate_sea")
 Job()
 wait_for("tidegate_lake", "tidegate_pond", "tidegate_sea")
 with create_session() as session:
     named = [pool for pool in session.query(Pool) if pool.pool.startswith("tidegate_")]
-    print({pool.pool: pool.slots for pool in named if not pool.pool.endswith("_stage")})
+    print({pool.pool: pool.slots for pool in named if not pool.pool.endswith(("_stage", "_verify"))})
 """
 
 

@@ -32,6 +32,8 @@ def check_timing_and_spark(model: PipelineModel, findings: Problems) -> None:
             ("merge", "catch_up_records"),
             f"smaller than max_records={model.merge.max_records}; raise it or leave it out",
         )
+    if model.verify.interval > 0 and any(is_template(table.name) for table in model.tables):
+        findings.add(("verify",), "verify does not know tables that records name; leave it out, or write interval: -1")
     if model.complete is not None and any(is_template(table.name) for table in model.tables):
         findings.add(("complete",), "not for tables that records name, as Airflow must know them first; leave it out")
     for key, notifiers in (("on_failure", model.on_failure), ("on_recovery", model.on_recovery)):

@@ -55,3 +55,11 @@ def test_branches_of_a_pipeline_named_like_our_batches_are_not_ours() -> None:
 
 def test_tags_of_two_pipelines_differ() -> None:
     assert resource_names.name_tag("a") != resource_names.name_tag("b")
+
+
+@pytest.mark.parametrize("backfill", ["0af3", resource_names.REPLAY_ID, resource_names.VERIFY_ID])
+def test_branch_of_work_beside_the_flushes_tells_what_it_is_of(backfill: str) -> None:
+    branch = resource_names.name_backfill_branch("shop", backfill, number=1, attempt="9f")
+    assert resource_names.parse_branch_backfill("shop", branch) == backfill
+    assert resource_names.parse_branch_backfill("other", branch) is None
+    assert resource_names.parse_branch_batch("shop", branch) is None

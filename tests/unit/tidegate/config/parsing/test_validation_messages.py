@@ -1317,6 +1317,8 @@ WRONG_TEMPLATES = {
         "lake.shop.{type}", "", ", errors: {tolerance: all}"
     ),
     "complete=hour: not for tables that records name": render_named_source("lake.shop.{type}") + "complete: hour\n",
+    "verify does not know tables that records name": render_named_source("lake.shop.{type}")
+    + "verify: {interval: 1d}\n",
     "not a table's full name": render_named_source("lake.shop.{type"),
 }
 
