@@ -61,15 +61,12 @@ def test_method_is_called_on_the_port_of_its_tables_catalog(port: str, name: str
     signature = inspect.signature(getattr(PORTS[port], name))
     first, *other_parameters = list(signature.parameters.values())[1:]
     subject = TableCommit(table, "", 0, 0, "", 0, {}) if first.name == "table_commit" else table
-    values = {parameter.name: object() for parameter in other_parameters}
-    answer = getattr(getattr(routed_destination, port), name)(subject, **values)
+    given = [subject, *(object() for parameter in other_parameters if parameter.kind is not parameter.KEYWORD_ONLY)]
+    named = {parameter.name: object() for parameter in other_parameters if parameter.kind is parameter.KEYWORD_ONLY}
+    answer = getattr(getattr(routed_destination, port), name)(*given, **named)
     ((owner, method, arguments, options),) = calls
-    bound_arguments = signature.bind(None, *arguments, **options).arguments
-    assert (owner, method, list(bound_arguments.values())[1:]) == (
-        table.split(".", 1)[0],
-        name,
-        [subject, *values.values()],
-    )
+    assert (owner, method) == (table.split(".", 1)[0], name)
+    assert signature.bind(None, *arguments, **options) == signature.bind(None, *given, **named)
     assert answer is calls[0], "what the port answers is what the caller gets"
 
 
