@@ -75,6 +75,10 @@ class AuditFailed(GiveUp):
     """A batch breaks a condition that must hold before it is published."""
 
 
+class Unverifiable(GiveUp):
+    """A table whose rows its log cannot tell, now or ever."""
+
+
 class PositionLost(GiveUp):
     """The log, the topic, the cluster or the table no longer fits the recorded position."""
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from tidegate.errors import CommitRefused, GiveUp, NothingToDo, RetryLater, TidegateError, join_tables
+from tidegate.errors import CommitRefused, GiveUp, NothingToDo, RetryLater, TidegateError, Unverifiable, join_tables
 from tidegate.flush.stage_request import build_stage_table
 from tidegate.flush.staged import find_lacking_columns, read_staged_batch, run_or_take_over
 from tidegate.jobs.merge_job import Audits, MergeJob
@@ -131,10 +131,6 @@ class _Verify:
     @property
     def letters(self) -> str:
         return self.table.session.letters_table
-
-
-class Unverifiable(GiveUp):
-    """A table whose rows its log cannot tell, now or ever."""
 
 
 def verify_table(session: Session, name: str, sample_per_million: int = WHOLE) -> Verification:
