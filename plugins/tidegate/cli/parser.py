@@ -315,6 +315,7 @@ def add_verify(commands: Commands) -> None:
     parser.add_argument("--sample", type=parse_share, default=1_000_000, metavar="SHARE", help="of its keys, like 1%%")
     parser.add_argument("--repair", action="store_true", help="write the rows that differ as the log says, after a yes")
     add_confirmation(parser)
+    parser.set_defaults(usage_error=parser.error)
 
 
 def parse_share(text: str) -> int:

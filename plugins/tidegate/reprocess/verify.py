@@ -141,7 +141,7 @@ def verify_table(session: Session, name: str, sample_per_million: int = WHOLE) -
     3. Compare the rows of buckets that differ.
     """
     with _read_log_again(session, name, sample_per_million) as (work, staged, tail):
-        verification = _compare(work, staged, tail)
+        verification = _compare(work, staged, tail).verification
     _keep(work, verification)
     return verification
 
@@ -188,15 +188,16 @@ def repair_table(session: Session, shown: Verification, by: str) -> None:
     `RetryLater` if the table has changed since; `GiveUp` if its rows cannot be written so.
     """
     with _read_log_again(session, shown.table, WHOLE) as (work, staged, tail):
-        found = _compare(work, staged, tail)
+        comparison = _compare(work, staged, tail)
+        found = comparison.verification
         if found.differences != shown.differences or count_differences(found) != count_differences(shown):
             raise RetryLater(f"{work.prefix}: the table has changed since its differences were shown; verify it again")
-        head = _publish_repair(work, staged, tail, found, by)
+        head = _publish_repair(work, staged, comparison, by)
         table = work.table.refresh()
         # later snapshots hold rows of later records
         own_state = replace(table.require_state(), snapshot_id=head.snapshot_id)
         repaired = replace(work, table=replace(table, state=own_state))
-        verification = _compare(repaired, staged, tail)
+        verification = _compare(repaired, staged, tail).verification
     _keep(repaired, verification)
     if verification.wrong:
         raise GiveUp(
@@ -358,7 +359,15 @@ def _add_limits(work: _Verify, staged: StagedBatch, tail: StagedBatch | None) ->
     return replace(work, limits=tuple(limits))
 
 
-def _compare(work: _Verify, staged: StagedBatch, tail: StagedBatch | None) -> Verification:
+@dataclass(frozen=True)
+class _Comparison:
+    """What was found, and the values of statements about the differing buckets."""
+
+    verification: Verification
+    values: dict[str, Any]
+
+
+def _compare(work: _Verify, staged: StagedBatch, tail: StagedBatch | None) -> _Comparison:
     values = _build_values(work, staged, tail)
     sql = work.table.sql
     if staged.counts.dead_lettered:
@@ -368,16 +377,17 @@ def _compare(work: _Verify, staged: StagedBatch, tail: StagedBatch | None) -> Ve
                 f"{work.prefix}: records={unexplained} cannot be decoded any more, and no waiting dead letter names "
                 "them, so nobody can tell which rows they made; put format and schema back as they were"
             )
-    checksums = _compare_buckets(work, staged, values)
+    (answer,) = _ask(work, staged, (sql.render("verify_buckets", **values),))
+    checksums = json.loads(answer)
+    values["buckets"] = checksums["buckets"]
     counts = dict.fromkeys((*KINDS, "copied"), 0)
     differences: list[Difference] = []
-    if checksums["buckets"]:
-        chosen = {**values, "buckets": checksums["buckets"]}
+    if values["buckets"]:
         names = ("verify_counts", "verify_differences")
-        counted, found = _ask(work, staged, tuple(sql.render(name, **chosen) for name in names))
+        counted, found = _ask(work, staged, tuple(sql.render(name, **values) for name in names))
         counts = json.loads(counted)
         differences = list(_parse_differences(json.loads(found)))
-    return Verification(
+    verification = Verification(
         table=work.table.name,
         at_ms=work.session.now_ms(),
         position=work.position.offsets,
@@ -387,17 +397,13 @@ def _compare(work: _Verify, staged: StagedBatch, tail: StagedBatch | None) -> Ve
         differences=tuple(differences[:MAX_DIFFERENCES]),
         **{**counts, "equal": counts["equal"] + checksums["equal"]},
     )
+    return _Comparison(verification, values)
 
 
-def _compare_buckets(work: _Verify, staged: StagedBatch, values: Mapping[str, Any]) -> dict[str, Any]:
-    (answer,) = _ask(work, staged, (work.table.sql.render("verify_buckets", **values),))
-    checksums: dict[str, Any] = json.loads(answer)
-    return checksums
-
-
-def _publish_repair(work: _Verify, staged: StagedBatch, tail: StagedBatch | None, found: Verification, by: str) -> Head:
+def _publish_repair(work: _Verify, staged: StagedBatch, comparison: _Comparison, by: str) -> Head:
     table = work.table
-    values = _build_values(work, staged, tail)
+    found = comparison.verification
+    values = comparison.values
     written = [name for name in values["written"] if name not in values["columns"]]
     if written:
         raise GiveUp(
@@ -418,16 +424,15 @@ def _publish_repair(work: _Verify, staged: StagedBatch, tail: StagedBatch | None
                 f"{work.prefix}: the table has changed during the repair; nothing was written; run it again"
             )
 
-    values["buckets"] = _compare_buckets(work, staged, values)["buckets"]
     attempt = begin_attempt_beside(table, 1, check_unchanged, work.prefix, resource_names.VERIFY_ID)
     details = ", ".join(f"{kind}={count}" for kind, count in count_differences(found).items())
+    values = {**values, "branch": f"branch_{attempt.branch}"}
     attempt = replace(
         attempt,
         properties=add_action(table, "repair", by, details),
+        audits=_prepare_audits(work, staged, values, attempt.id),
         conf=UTC_CONF,
     )
-    values["branch"] = f"branch_{attempt.branch}"
-    attempt = replace(attempt, audits=_prepare_audits(work, staged, values, attempt.id))
     try:
         return publish_attempt(attempt, table.sql.render("verify_repair", **values))
     except CommitRefused as refusal:

@@ -196,6 +196,19 @@ def test_backfill_is_not_given_up_by_words_that_ask_for_less(options, capsys) ->
     assert "--abandon gives the whole backfill up" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [(["--yes"], "--yes confirms a repair"), (["--repair", "--sample", "1%"], "--repair compares every key")],
+)
+def test_repair_is_asked_for_in_words_and_of_every_key(
+    options: list[str], problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["verify", "orders", *options])
+    assert end.value.code == 2
+    assert problem in capsys.readouterr().err
+
+
 COMMAND = [sys.executable, "-m", "tidegate"]
 
 
