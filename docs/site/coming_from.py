@@ -25,7 +25,7 @@ KEY_PATTERN = re.compile(r"(?:\b(?:source|tables\[\]|merge|value)\.[\w.\[\]-]+|\
 # names that only the examples have
 PLACEHOLDERS = (("shop.orders_eu", "TABLE"), ("shop.orders", "TABLE"), ("TABLE orders_in", "Kafka table: "),
                 ("TABLE lake.TABLE", "Iceberg table: "), ("CATALOG lake", "catalog: "), (": .", ": "))  # fmt: skip
-OUTCOME_ORDER = (SettingOutcome.MAPPED, SettingOutcome.NOT_MAPPED, SettingOutcome.NOT_NEEDED)
+OUTCOME_ORDER = tuple(SettingOutcome)
 WORKER = dict.fromkeys(worker_settings.WITHOUT_MEANING, "1") | {
     "errors.deadletterqueue.topic.name": "dlq-shop",
     "errors.tolerance": "all",

@@ -55,7 +55,8 @@ def find_position(source: PositionSource, draft: Draft, world: World) -> Connect
         return ConnectorPosition(
             state=PositionState.NOT_ASKED,
             group=source.groups[0],
-            reason="the brokers were not asked; run the command again with the connection to Kafka, or with --brokers",
+            reason="the brokers were not asked; run the command again with the connection to Kafka or with "
+            "--brokers, or go on from the sink's group: --offline",
         )
     group, group_state = _choose_group(source, world, topics)
     if group_state.members:

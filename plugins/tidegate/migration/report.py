@@ -10,6 +10,7 @@ from tidegate.migration.draft import Draft, Translation
 from tidegate.migration.position import ConnectorPosition
 from tidegate.migration.settings_ledger import SettingOutcome, SettingReport
 from tidegate.migration.yaml_text import format_yaml
+from tidegate.model.counts import format_count
 
 LINE_LENGTH = 118
 SOURCE_KEYS = ("kafka", "topics", "topic_pattern", "start", "isolation", "group", "key", "value", "metadata", "errors")
@@ -47,9 +48,14 @@ def describe_import(
         "connections": _describe_connections(draft),
         "position": asdict(position) | {"state": str(position.state), "repeats": translation.position.repeats},
         "to_fill_in": list(dict.fromkeys(draft.to_fill_in)),
-        "to_check": list(dict.fromkeys(draft.to_check)),
+        "to_check": list(dict.fromkeys([*draft.to_check, *_list_differences(translation.settings)])),
         "problems": list(problems),
     }
+
+
+def _list_differences(settings: Iterable[SettingReport]) -> list[str]:
+    changed = [each for each in settings if each.outcome == SettingOutcome.TO_CHECK]
+    return [": ".join(filter(None, (each.name, each.target, each.reason))) for each in changed]
 
 
 def _describe_connections(draft: Draft) -> list[dict[str, Any]]:
@@ -67,7 +73,7 @@ def format_translation(data: dict[str, Any], settings: tuple[SettingReport, ...]
     for outcome in (SettingOutcome.NOT_MAPPED, SettingOutcome.MAPPED, SettingOutcome.NOT_NEEDED):
         parts = [(each.name, each.target, each.reason) for each in settings if each.outcome == outcome]
         texts = (_wrap(": ".join(filter(None, texts_of_setting))) for texts_of_setting in parts)
-        lines += [f"{outcome} ({len(parts)} settings)", *texts, ""]
+        lines += [f"{outcome} ({format_count(len(parts), 'setting')})", *texts, ""]
     lines += ["connections to create, in Airflow or as a variable of the environment"]
     lines += [
         _wrap(f"{connection['connection']} ({connection['variable']}): {'; '.join(connection['holds'])}")

@@ -1,4 +1,4 @@
-"""Records what became of each setting and each option of a transform: mapped, not needed, or not mapped."""
+"""Records what became of each setting and each option of a transform: mapped, to check, not needed, or not mapped."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,8 +11,14 @@ class SettingOutcome(StrEnum):
     """What became of a setting."""
 
     MAPPED = "mapped"
-    NOT_NEEDED = "not needed"
+    TO_CHECK = "to check"
     NOT_MAPPED = "not mapped"
+    NOT_NEEDED = "not needed"
+
+
+WORST_FIRST = (
+    SettingOutcome.NOT_MAPPED, SettingOutcome.TO_CHECK, SettingOutcome.MAPPED, SettingOutcome.NOT_NEEDED,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -83,6 +89,18 @@ class SettingsLedger:
         """Note all remaining settings as mapped."""
         self.map_each(self._list_open(), target, reason)
 
+    def check(self, name: str, target: str, difference: str) -> None:
+        """Note that `target` comes closest to the setting, and what it does in another way."""
+        self._note(name, SettingOutcome.TO_CHECK, target, difference)
+
+    def check_each(self, names: Iterable[str], target: str, difference: str) -> None:
+        for name in names:
+            self.check(name, target, difference)
+
+    def check_rest(self, target: str, difference: str) -> None:
+        """Note all remaining settings as close to `target`."""
+        self.check_each(self._list_open(), target, difference)
+
     def drop(self, name: str, reason: str) -> None:
         """Note that nothing has to be set, and why."""
         self._note(name, SettingOutcome.NOT_NEEDED, reason=reason)
@@ -126,9 +144,7 @@ class SettingsLedger:
 
 def _join_reports(notes: list[SettingReport]) -> SettingReport:
     outcomes = {note.outcome for note in notes}
-    worst = next(
-        o for o in (SettingOutcome.NOT_MAPPED, SettingOutcome.MAPPED, SettingOutcome.NOT_NEEDED) if o in outcomes
-    )
+    worst = next(outcome for outcome in WORST_FIRST if outcome in outcomes)
     relevant_notes = [note for note in notes if note.outcome in (worst, SettingOutcome.MAPPED)]
     targets = dict.fromkeys(note.target for note in relevant_notes if note.target)
     reasons = dict.fromkeys(note.reason for note in relevant_notes if note.reason)

@@ -11,7 +11,7 @@ from docs.site.keys import SECTIONS, list_keys
 
 ROOT = Path(__file__).parents[3]
 SINKS = ROOT / "plugins" / "tidegate" / "migration" / "kafka_connect"
-NOTES = {"map", "drop", "refuse"}
+NOTES = {"map", "check", "drop", "refuse"}
 OPEN_KEYS = ("create.properties.", "json.envelope", "avro.", "csv.", "raw.")  # with names of their own below
 
 

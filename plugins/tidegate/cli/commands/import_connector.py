@@ -7,9 +7,10 @@ from typing import Any
 
 from tidegate.adapters.kafka.settings import resolve_kafka_settings
 from tidegate.adapters.kafka_connect.rest import fetch_connector
+from tidegate.adapters.server_probe import Patience
 from tidegate.cli.parser import KAFKA
 from tidegate.connections import read_connection_from_env
-from tidegate.errors import ConfigurationError
+from tidegate.errors import ConfigurationError, RetryLater
 from tidegate.migration.connector_config import Choices, ConnectorConfig, read_config
 from tidegate.migration.draft import Translation
 from tidegate.migration.position import PositionState, apply_position, find_position
@@ -34,10 +35,16 @@ def run_import(words: argparse.Namespace) -> int:
         key_fields=tuple(part.strip() for part in words.key.split(",") if part.strip()),
         brokers=words.brokers,
     )
-    world = UnreachableWorld() if words.offline else SinkWorld(include, read_connection_from_env, _find_kafka(choices))
-    translation = translate(_read_config(words), choices, world)
+    config = _read_config(words)
+    Patience.seconds = 0.0  # someone looks on: a broker that is down is said at once
+    try:
+        kafka = None if words.offline else _find_kafka(choices)
+        world = UnreachableWorld() if words.offline else SinkWorld(include, read_connection_from_env, kafka)
+        translation = translate(config, choices, world)
+        position = find_position(translation.position, translation.draft, world)
+    except RetryLater as fault:
+        raise RetryLater(f"{fault}; translate without brokers and catalog: --offline") from fault
     draft = translation.draft
-    position = find_position(translation.position, draft, world)
     apply_position(draft, position)
     is_in_file = is_declared(include, draft.catalog_name)
     entry = "" if is_in_file else format_catalog_entry(draft)

@@ -302,5 +302,7 @@ BIGQUERY = DestinationType(
     probe=_probe,
     describe_dataset=_describe_dataset,
     max_name_bytes=1024,
+    min_interval_seconds=MIN_INTERVAL_SECONDS,
+    min_records_threshold=MIN_THRESHOLD_RECORDS,
     partition_columns=(INGESTION_TIME_COLUMN,),
 )

@@ -56,6 +56,7 @@ class DestinationType:
     - `has_named_branches`: a table may be written on a branch of the user's.
     - `is_joinable`: `select` may join its tables, because Spark reads them.
     - `keeps_letters_of_others`: dead letters of tables in catalogs of other types may lie beside its own.
+    - `min_interval_seconds`, `min_records_threshold`: the fastest pace at which a pipeline may write its tables.
     - `max_name_bytes`: of a table's name in UTF-8; where the name makes a folder, of a folder's name.
     - `partition_columns`: columns that every table has without being declared, to be partitioned by.
     - `open`: the ports over some of its catalogs, for one pipeline. Connects at the first use only.
@@ -87,6 +88,8 @@ class DestinationType:
     has_named_branches: bool = False
     is_joinable: bool = False
     keeps_letters_of_others: bool = False
+    min_interval_seconds: int = 1
+    min_records_threshold: int = 1
     max_name_bytes: int = 255
     partition_columns: tuple[str, ...] = ()
 

@@ -18,13 +18,15 @@ from tidegate.migration.transforms.single_message_transforms import plan_transfo
 from tidegate.schema.data_types import Struct, parse_type
 from tidegate.sinks.world import World
 
-INGESTION_TIME = next(d for d in DESTINATIONS.values() if d is not SPARK_DESTINATION).partition_columns[0]
+WAREHOUSE = next(d for d in DESTINATIONS.values() if d is not SPARK_DESTINATION)
+INGESTION_TIME = WAREHOUSE.partition_columns[0]
 DAY_MS = 86_400_000
+DEFAULT_INTERVAL_MS = 60_000  # of the sink, and of a pipeline
 GROUP_REFERENCE = re.compile(r"\$(\d+|\{\w+\})")
 SINGLE_VALUE_FORMATS = ("string", "raw")
-WAREHOUSE = next(name for name in DESTINATIONS if name != SPARK_DESTINATION.name)
 CATALOG_NAME = "dwh"
 GOOGLE = "google_cloud_default"
+TOO_FAST = "each flush is a load job, and BigQuery takes 1500 of them for one table a day"
 NO_THREADS = "Spark writes files, and one load job brings in a batch: there are no writing threads and no queue"
 RETRIES = "a failed step is tried again by Airflow"
 REPEATS = (
@@ -118,7 +120,7 @@ def _find_loads(ledger: SettingsLedger, topics: list[str]) -> str:
 def _plan_project(ledger: SettingsLedger, draft: Draft) -> None:
     project = escape_variables(ledger.get("project"))
     bucket = ledger.get("gcsBucketName")
-    draft.catalog |= {"type": WAREHOUSE, "project": project or "FILL-IN", "connection": GOOGLE}
+    draft.catalog |= {"type": WAREHOUSE.name, "project": project or "FILL-IN", "connection": GOOGLE}
     ledger.map("project", f"catalogs.yaml: {draft.catalog_name}.project")
     if not project:
         draft.to_fill_in.append(f"catalogs.yaml, {draft.catalog_name}.project")
@@ -152,17 +154,25 @@ def _note_keys(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, choices: 
 
 
 def _plan_merge(ledger: SettingsLedger, draft: Draft, *, writes_keys: bool) -> None:
-    interval = ledger.read_number("mergeIntervalMs", "60000")
-    records = ledger.read_number("mergeRecordsThreshold", "-1")
+    asked_interval = ledger.read_number("mergeIntervalMs", str(DEFAULT_INTERVAL_MS))
+    asked_records = ledger.read_number("mergeRecordsThreshold", "-1")
+    interval = DEFAULT_INTERVAL_MS if 0 < asked_interval < 1000 * WAREHOUSE.min_interval_seconds else asked_interval
+    records = max(asked_records, WAREHOUSE.min_records_threshold) if asked_records > 0 else asked_records
     # a sink without keys writes as it reads: the pipeline has its own default
     if not writes_keys:
-        interval = 60_000
-        records = -1
+        asked_interval = interval = DEFAULT_INTERVAL_MS
+        asked_records = records = -1
     merge: dict[str, Any] = {"interval": -1 if interval == -1 else format_milliseconds(interval)}
     if records != -1:
         merge["records_threshold"] = records
-    ledger.map("mergeIntervalMs", f"merge.interval: {merge['interval']}")
-    ledger.map("mergeRecordsThreshold", f"merge.records_threshold: {records}")
+    for name, target, is_slower in (
+        ("mergeIntervalMs", f"merge.interval: {merge['interval']}", interval != asked_interval),
+        ("mergeRecordsThreshold", f"merge.records_threshold: {records}", records != asked_records),
+    ):
+        if is_slower:
+            ledger.check(name, target, TOO_FAST)
+        else:
+            ledger.map(name, target)
     suffix = ledger.get("intermediateTableSuffix")
     if suffix and writes_keys:
         merge["intermediate_suffix"] = _replace_letters(f"_{suffix}")
@@ -203,6 +213,11 @@ def _plan_tables(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, topics:
     for topic in topics:
         tables.setdefault(f"{draft.catalog_name}.{_name_table(ledger, plan, topic)}", []).append(topic)
     ledger.map_each(("topic2TableMap", "defaultDataset", "sanitizeTopics", "datasets"), "tables[].name")
+    renamed = {_rename_topic(plan, topic) for topic in topics}
+    unused = [pair for pair in ledger.list_items("topic2TableMap") if pair.partition(":")[0] not in renamed]
+    if unused:
+        reason = f"{', '.join(unused)}: no topic has this name behind the transforms, so that the entry names no table"
+        ledger.check("topic2TableMap", "tables[].name", reason)
     if "topic_pattern" in draft.data["source"]:
         draft.data["source"]["topics"] = sorted(topics)
         del draft.data["source"]["topic_pattern"]
@@ -223,13 +238,18 @@ def _plan_tables(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, topics:
     return entries
 
 
+def _rename_topic(plan: RecordPlan, topic: str) -> str:
+    name = topic
+    for regex, replacement in plan.topic_renames:
+        match = re.fullmatch(regex, name)
+        if match is not None:
+            name = match.expand(GROUP_REFERENCE.sub(lambda m: f"\\g<{m[1].strip('{}')}>", replacement))
+    return name
+
+
 def _name_table(ledger: SettingsLedger, plan: RecordPlan, topic: str) -> str:
     mapped = dict(pair.partition(":")[::2] for pair in ledger.list_items("topic2TableMap"))
-    table_name = topic
-    for regex, replacement in plan.topic_renames:
-        match = re.fullmatch(regex, table_name)
-        if match is not None:
-            table_name = match.expand(GROUP_REFERENCE.sub(lambda m: f"\\g<{m[1].strip('{}')}>", replacement))
+    table_name = _rename_topic(plan, topic)
     datasets = dict(pair.partition("=")[::2] for pair in ledger.list_items("datasets"))
     dataset = ledger.get("defaultDataset") or next(
         (name for pattern, name in datasets.items() if re.fullmatch(pattern, topic)), "FILL_IN"
@@ -292,10 +312,22 @@ def _plan_key(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, choices: C
         plan.key["fields"] = [column or "key"]
         ledger.map("kafkaKeyFieldName", f"source.key.fields: [{column}]", "the key is one value")
         return
-    fields = list(choices.key_fields) or plan.key.get("fields") or _read_key_fields(draft, world, column)
+    given = list(choices.key_fields) or plan.key.get("fields")
+    tables = draft.data["tables"]
+    found = [] if given else [_read_key_fields(table["name"], world, column) for table in tables]
+    fields = given or found[0]
     plan.key["fields"] = fields
     if column:
         plan.key["into"] = column
+    for table, own_fields in zip(tables, found, strict=False):
+        if own_fields and own_fields != fields:  # one that differs stands beside its own table
+            table["key"] = plan.key | {"fields": own_fields}
+    if len(tables) > 1 and fields and not all(found or [[]]):
+        draft.check(
+            ("source", "key"),
+            f"One key for the topics {', '.join(draft.data['source']['topics'])}: where the key of a topic has other "
+            "fields, write tables[].key.",
+        )
     if not fields:
         draft.fill_in(
             ("source", "key"),
@@ -304,8 +336,8 @@ def _plan_key(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, choices: C
         )
 
 
-def _read_key_fields(draft: Draft, world: World, column: str) -> list[str]:
-    shape = world.describe_table(draft.data["tables"][0]["name"]) if column else None
+def _read_key_fields(table: str, world: World, column: str) -> list[str]:
+    shape = world.describe_table(table) if column else None
     types = [parse_type(each.type) for each in (shape.columns if shape else ()) if each.name == column]
     return [name for data_type in types if isinstance(data_type, Struct) for name, *_ in data_type.fields]
 

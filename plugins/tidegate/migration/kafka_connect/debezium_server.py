@@ -18,7 +18,11 @@ from tidegate.migration.kafka_connect.table_settings import (
 from tidegate.migration.kafka_connect.worker_settings import start_draft
 from tidegate.migration.settings_ledger import SettingsLedger, Transform
 from tidegate.migration.transforms.record_plan import FILL_IN, RecordPlan, build_own_cell
-from tidegate.migration.transforms.single_message_transforms import plan_added_fields, use_change_events
+from tidegate.migration.transforms.single_message_transforms import (
+    DELETE_OPTIONS,
+    plan_added_fields,
+    use_change_events,
+)
 from tidegate.sinks.world import World
 from tidegate.spec.source import METADATA_TYPES, split_cast
 
@@ -121,6 +125,9 @@ def _plan_events(ledger: SettingsLedger, draft: Draft, plan: RecordPlan) -> None
         plan.row.put(column, build_own_cell(column, METADATA_TYPES[word]))
     if fields is not ledger:
         draft.check(("source", "metadata"), ADDED_COLUMNS)
+    for option in DELETE_OPTIONS:
+        if "rewrite" in unwrap.get(option):
+            unwrap.check(option, "tables[].deletes", "the column __deleted that it made is NULL in new rows")
     whole_events = "let Debezium produce whole events: the format reads the row, its operation and its source"
     ledger.drop_below("debezium.transforms", whole_events)
     target = f"source.value.format: {plan.value['format']}"
@@ -149,10 +156,18 @@ def _plan_table(sink: SettingsLedger, draft: Draft, topic: str, *, several: bool
         table |= {"deletes": "soft", "deleted_column": "is_deleted"}
     sink.map_each(TABLE_NAME_WORDS, "tables[].name")
     sink.map("catalog-name", f"catalogs.yaml: {draft.catalog_name}")
-    reason = "" if upserts else "it appended deletes as rows too; here they are left out of a table that is appended to"
-    sink.map("upsert", f"tables[].upsert, tables[].delete: {str(upserts).lower()}", reason)
-    sink.map("upsert-keep-deletes", "tables[].deletes: soft" if keeps else "tables[].deletes: hard",
-               "the sink wrote __deleted; the new BOOLEAN column is is_deleted" if keeps else "")  # fmt: skip
+    target = f"tables[].upsert, tables[].delete: {str(upserts).lower()}"
+    if upserts:
+        sink.map("upsert", target)
+    else:
+        sink.check("upsert", target, "it appended deletes as rows too; here a table that is appended to has none")
+    if keeps:
+        difference = (
+            "the sink wrote __deleted; here the BOOLEAN column is is_deleted, and __deleted is NULL in new rows"
+        )
+        sink.check("upsert-keep-deletes", "tables[].deletes: soft", difference)
+    else:
+        sink.map("upsert-keep-deletes", "tables[].deletes: hard")
     return {**table, **_plan_creation(sink, draft, topic)}
 
 

@@ -116,7 +116,12 @@ def _name_tables(
     names = list(choices.tables) or ledger.list_items("iceberg.tables")
     if names:
         return names
-    # records may name the tables: then the sink's notes in the catalog tell them
+    if not ledger.is_true(DYNAMIC):
+        raise ConfigurationError(
+            f"iceberg.tables: missing, and {DYNAMIC} is not true: the connector writes no table; give the tables' "
+            "names with --table namespace.table, or correct the configuration"
+        )
+    # records name the tables: then the sink's notes in the catalog tell them
     table_names = world.list_noted_tables(draft.catalog_name, control)
     if not table_names:
         raise ConfigurationError(
@@ -203,7 +208,9 @@ def _plan_tables(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, names: 
     field = ledger.get(ROUTE_FIELD)
     is_dynamic = ledger.is_true(DYNAMIC)
     ledger.map(ROUTE_FIELD, "tables[].route.field")
-    ledger.map(DYNAMIC, "tables[].route", "a record goes to the table that it names")
+    if is_dynamic:
+        ledger.map(DYNAMIC, "tables[].route", "a record goes to the table that it names")
+    ledger.drop(DYNAMIC, "the tables are those of iceberg.tables")
     entries = []
     for name in names:
         entry: dict[str, Any] = {"name": f"{draft.catalog_name}.{name}"}

@@ -1,6 +1,7 @@
 """What the sources share of a table: its row made of the record, its partitions, and durations in YAML."""
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from tidegate.formats.registry import get_format
@@ -59,7 +60,7 @@ def note_new_fields(  # noqa: PLR0913 - the two facts of a sink, by name
         ledger.map(name, target)
     elif can_add and record_format.reads_by_name and "json" not in plan.value and not is_read:
         plan.value["unknown_fields"] = "add"
-        ledger.map(name, f"source.value.unknown_fields: add, {target}", MADE_COLUMNS)
+        ledger.check(name, f"source.value.unknown_fields: add, {target}", MADE_COLUMNS)
     else:
         ledger.refuse(name, NEW_FIELDS)
 
@@ -119,6 +120,26 @@ def _check_keys(draft: Draft, plan: RecordPlan) -> None:
             )
 
 
+def _check_read_fields(draft: Draft, plan: RecordPlan, index: int, columns: Mapping[str, str]) -> None:
+    """Note the fields that transforms read and a table may lack: a select needs them, the sink passes over them."""
+    known = {name.casefold() for name in (*columns, *plan.list_made_columns())}
+    made = plan.row.list_rendered()
+    lacking = [name for name in made if name.casefold() not in known]
+    tables = draft.data["tables"]
+    if columns and lacking:
+        draft.check(
+            ("tables", index),
+            f"table={tables[index]['name']} lacks {', '.join(lacking)}: take out of its select what its records do not "
+            "have; the connector passed over it.",
+        )
+    elif not columns and made and index == len(tables) - 1 > 0:
+        draft.check(
+            ("tables",),
+            f"The transforms read the fields {', '.join(made)} of {len(tables)} topics: take out of a table's select "
+            "what its records do not have; the connector passed over it.",
+        )
+
+
 def _complete_table(draft: Draft, plan: RecordPlan, world: World, index: int) -> None:
     """Add the SELECT of a table, and the value's fields where the format lacks them: from the table's columns."""
     table = draft.data["tables"][index]
@@ -141,6 +162,7 @@ def _complete_table(draft: Draft, plan: RecordPlan, world: World, index: int) ->
     select = plan.build_select(fields)
     if select:
         table["select"] = select
+    _check_read_fields(draft, plan, index, columns)
     if not plan.row.is_changed or plan.row.is_typed:
         return
     if fields is None:

@@ -149,6 +149,10 @@ class TransformedRow:
         forced = {name.casefold(): kind for name, kind in self.field_types.items()}
         return {name: forced.get(name.casefold(), kind) for name, kind in fields.items()}
 
+    def list_rendered(self) -> list[str]:
+        """The columns that the SELECT makes of fields of the record, by name."""
+        return [name for name, cell in self.cells.items() if cell.reads and (cell.field != name or not self.has_rest)]
+
     def render(self, keys: Iterable[str], metadata: Iterable[str], fields: Collection[str] | None) -> str:
         """The SELECT that makes the row; empty where the record is the row.
 

@@ -21,6 +21,9 @@ Plan = Callable[[Transform, RecordPlan, Draft], None]
 
 HEADERS_ONLY = "headers become columns by source.metadata alone"
 STAYS_NULL = "a NULL stays NULL"
+DEFAULTS = "replace.null.with.default"
+DEFAULT_OF_SCHEMA = "the schema's default in the place of a NULL"
+READ_DEFAULTS = ("InsertField", "ReplaceField", "MaskField", "Cast", "ValueToKey")
 OF_KEY = "it changes the record's key; say in source.key what the key columns are"
 KEY_IS_NOT_READ = "the sink does not read the record's key"
 ROUTED = "name the tables in tables[], each with its topics"
@@ -69,7 +72,6 @@ def plan_insert_field(transform: Transform, plan: RecordPlan, _: Draft) -> None:
     if column:
         plan.row.put(column, compute(render_literal(transform.get("static.value")), "STRING"))
         transform.map_each(("static.field", "static.value"), f"tables[].select ... AS {column}")
-    transform.drop("replace.null.with.default", STAYS_NULL)
     transform.map("type", "source.metadata, tables[].select")
 
 
@@ -124,7 +126,6 @@ def plan_replace_field(transform: Transform, plan: RecordPlan, _: Draft) -> None
         return
     transform.map_each(("exclude", "blacklist"), "tables[].select: * EXCEPT (...)")
     transform.map_each(("include", "whitelist", "renames", "type"), "tables[].select")
-    transform.drop("replace.null.with.default", STAYS_NULL)
 
 
 def plan_mask_field(transform: Transform, plan: RecordPlan, draft: Draft) -> None:
@@ -149,8 +150,7 @@ def plan_mask_field(transform: Transform, plan: RecordPlan, draft: Draft) -> Non
             )
     for column, cell in masked.items():
         plan.row.put(column, cell)
-    transform.map_rest("tables[].select", "CAST(... AS type) for each field; NULL stays NULL")
-    transform.drop("replace.null.with.default", STAYS_NULL)
+    transform.map_rest("tables[].select", "CAST(... AS type) for each field")
 
 
 def plan_copy_value(transform: Transform, plan: RecordPlan, _: Draft) -> None:
@@ -183,7 +183,6 @@ def plan_cast(transform: Transform, plan: RecordPlan, _: Draft) -> None:
         "source.value.json.numbers" if by_schema else "tables[].select: CAST",
         "JSON is read into the column's own type; numbers in quotes too" if by_schema else "",
     )
-    transform.drop("replace.null.with.default", STAYS_NULL)
 
 
 def _leave_out(transform: Transform, plan: RecordPlan, columns: list[str], reason: str) -> None:
@@ -280,7 +279,6 @@ def plan_value_to_key(transform: Transform, plan: RecordPlan, _: Draft) -> None:
         transform.refuse_all(f"{changed[0]} is no field of the value, unchanged, where it becomes the key; {OF_KEY}")
         return
     plan.key = {"from": "value", "fields": names}
-    transform.drop("replace.null.with.default", STAYS_NULL)
     transform.map_rest("source.key.from: value, source.key.fields")
 
 
@@ -311,6 +309,7 @@ def plan_hoist_field(transform: Transform, plan: RecordPlan, _: Draft) -> None:
 
 # ---- change events
 
+DELETE_OPTIONS = ("delete.handling.mode", "delete.tombstone.handling.mode")
 SECOND_DELETE = "a delete event deletes; the tombstone behind it changes nothing more"
 WITHOUT_USE_IN_EVENTS = {
     "add.headers.prefix": HEADERS_ONLY,
@@ -330,7 +329,7 @@ def plan_unwrap(transform: Transform, plan: RecordPlan, draft: Draft) -> None:
         plan_added_fields(transform, plan, option, prefix)
     transform.map("add.fields.prefix", "source.metadata")
     transform.drop_each(WITHOUT_USE_IN_EVENTS)
-    for option in ("delete.handling.mode", "delete.tombstone.handling.mode"):
+    for option in DELETE_OPTIONS:
         _plan_delete_handling(transform, option)
     if transform.get("route.by.field"):
         transform.refuse("route.by.field", ROUTED)
@@ -527,6 +526,8 @@ def _plan_transform(transform: Transform, plan: RecordPlan, draft: Draft) -> Non
             "it is applied to some records alone (a predicate); write its effect as CASE WHEN ... in tables[].select"
         )
     elif known is not None:
+        if kind in READ_DEFAULTS:
+            _note_defaults(transform, plan, draft)
         known(transform, plan, draft)
         for option in ("predicate", "negate") if kind != "Filter" else ():
             transform.drop(option, "a tombstone has no value that could be changed")
@@ -535,6 +536,20 @@ def _plan_transform(transform: Transform, plan: RecordPlan, draft: Draft) -> Non
         transform.refuse_all(f"{kind or 'a transform without a type'}: {reason}")
     _note_missing(transform, plan, draft)
     transform.refuse_rest(f"an option of {kind} that is not mapped; see docs/transforms.md")
+
+
+def _note_defaults(transform: Transform, plan: RecordPlan, draft: Draft) -> None:
+    """Account for a transform that reads the default of a field's schema where the field is NULL."""
+    has_schema = plan.row.is_typed or plan.value.get("json", {}).get("envelope")
+    if not has_schema or not transform.is_true(DEFAULTS, default=True):
+        transform.drop(DEFAULTS, STAYS_NULL)
+    elif transform.has(DEFAULTS):
+        transform.check(DEFAULTS, "tables[].select", f"it puts {DEFAULT_OF_SCHEMA}; here {STAYS_NULL}")
+    else:
+        reason = "as Kafka Connect's transforms do by default"
+        draft.check(
+            ("tables",), f"tables[].select: {transform.alias} puts {DEFAULT_OF_SCHEMA}, {reason}; here {STAYS_NULL}."
+        )
 
 
 def _note_missing(transform: Transform, plan: RecordPlan, draft: Draft) -> None:

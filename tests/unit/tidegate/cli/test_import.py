@@ -1,6 +1,7 @@
 """`tidegate import` prints, or writes where nothing stands; what is wrong is one clear line."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -137,3 +138,15 @@ def test_converters_of_the_worker_are_used_where_the_connector_has_none(folder: 
     assert main(["import", config, "--worker", worker, "--write"]) == 0
     text = (folder / "pipelines" / "events-sink.yaml").read_text()
     assert "value: {format: json, json: {envelope: true}}" in text
+
+
+def test_brokers_that_are_down_are_said_at_once_with_the_way_without_them(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A command waits half a minute for brokers elsewhere; here the translation does not need them."""
+    config = write_connector(folder, BIGQUERY_PROPERTIES, "kcbq.properties")
+    begin_seconds = time.monotonic()
+    assert main(["import", config, "--key", "id", "--brokers", "127.0.0.1:1"]) == 1
+    assert time.monotonic() - begin_seconds < 10
+    assert capsys.readouterr().err.rstrip().endswith("; translate without brokers and catalog: --offline")
+    assert main(["import", config, "--key", "id", "--brokers", "127.0.0.1:1", "--offline"]) == 0
