@@ -11,13 +11,13 @@ from tidegate.errors import CommitRefused, GiveUp
 BRANCH = "staging"
 
 
-@pytest.fixture(params=["memory", pytest.param("iceberg", marks=pytest.mark.real)])
+@pytest.fixture(params=["memory", *(pytest.param(name, marks=pytest.mark.real) for name in ("iceberg", "iceberg_3"))])
 def kit(request: pytest.FixtureRequest, tmp_path: Path) -> Kit:
     if request.param == "memory":
         kit = build_memory_kit()
         kit.port.tables.branches[TABLE] = BRANCH
         return kit
-    kit = build_iceberg_kit(tmp_path)
+    kit = build_iceberg_kit(tmp_path, version=3 if request.param == "iceberg_3" else 2)
     kit.port = build_iceberg_destination(kit.port.tables.catalogs, {TABLE: BRANCH})
     return kit
 

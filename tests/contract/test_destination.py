@@ -24,7 +24,7 @@ from contract_words import (
     build_summary,
     render_outcome,
 )
-from fakes import MemoryDestination, build_pipeline, build_table
+from fakes import MemoryDestination, build_pipeline, build_table, format_3
 from fakes.lake import build_destination
 from lake_servers import list_files
 from tidegate.errors import CommitRefused, GiveUp, RetryLater, TidegateError
@@ -170,7 +170,7 @@ def build_memory_kit() -> Kit:
     )
 
 
-def build_iceberg_kit(folder: Path, properties: dict[str, str] | None = None) -> Kit:  # noqa: PLR0915 (one closure for each verb of the kit)
+def build_iceberg_kit(folder: Path, properties: dict[str, str] | None = None, version: int = 2) -> Kit:  # noqa: PLR0915 (one closure for each verb of the kit)
     import pyarrow as pa
     from pyiceberg.io.pyarrow import _dataframe_to_data_files
     from pyiceberg.partitioning import PartitionField, PartitionSpec
@@ -195,10 +195,11 @@ def build_iceberg_kit(folder: Path, properties: dict[str, str] | None = None) ->
 
     def create() -> None:
         catalog.create_table("shop.orders", schema, properties={"format-version": "2"})
+        if version == 3:
+            format_3.upgrade(catalogs, TABLE)
 
     def append(ref: str, rows: list, summary: dict) -> None:
-        arrow = pa.Table.from_pylist(rows, schema=schema.as_arrow())
-        load().append(arrow, snapshot_properties=summary, branch=ref)
+        format_3.append_rows(load(), ref, rows, summary)
 
     def stage(
         batch: int,
@@ -338,9 +339,13 @@ def require_branches(test: Callable[..., None]) -> Callable[..., None]:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "kit" in metafunc.fixturenames:
         # BigQuery's run in the part of a run that has its server
-        marks = {"iceberg": [pytest.mark.real], "bigquery": [pytest.mark.real, pytest.mark.xdist_group("bigquery")]}
+        marks = {
+            "iceberg": [pytest.mark.real],
+            "iceberg_3": [pytest.mark.real],
+            "bigquery": [pytest.mark.real, pytest.mark.xdist_group("bigquery")],
+        }
         real = [pytest.param(name, marks=marks[name]) for name in marks]
-        chosen = real[:1] if hasattr(metafunc.function, "needs_branches") else real
+        chosen = real[:2] if hasattr(metafunc.function, "needs_branches") else real
         metafunc.parametrize("kit", ["memory", *chosen], indirect=True)
 
 
@@ -348,7 +353,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def kit(request: pytest.FixtureRequest, tmp_path: Path) -> Kit:
     if request.param == "bigquery":
         return build_bigquery_kit(tmp_path, request.getfixturevalue("bigquery"))
-    return build_memory_kit() if request.param == "memory" else build_iceberg_kit(tmp_path)
+    version = 3 if request.param == "iceberg_3" else 2
+    return build_memory_kit() if request.param == "memory" else build_iceberg_kit(tmp_path, version=version)
 
 
 def read_ids(kit: Kit) -> list[str]:

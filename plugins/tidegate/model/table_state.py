@@ -49,6 +49,7 @@ class TableState:
     kind: str = ""  # of a table of the product's own; empty for others
     total_records: int | None = None  # the rows in its data files, deleted ones included; None if unknown
     rewrites_files: bool = False  # a merge replaces whole files
+    format_version: int | None = None  # Iceberg's
     dropped_partition: str = ""  # a partition whose column was dropped
     reserved_columns: tuple[str, ...] = ()  # names, case-folded, that no column may have in a table that is merged into
 

@@ -249,6 +249,7 @@ def _open_catalog(name: str, properties: dict[str, Any]) -> IcebergCatalog:
     pyiceberg_private.share_metadata_of_tables(opened)
     if properties.get("type") == "sql":
         pyiceberg_private.keep_metadata(cast("SqlCatalog", opened))
+        pyiceberg_private.write_documents(cast("SqlCatalog", opened))
         pyiceberg_private.keep_order_of_time(cast("SqlCatalog", opened))
     return opened
 

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, NoSuchTableError
 from pyiceberg.manifest import DataFile
-from pyiceberg.table import Table, TableProperties, Transaction
+from pyiceberg.table import Table, TableProperties
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.name_mapping import create_mapping_from_schema
 from pyiceberg.table.refs import SnapshotRefType
@@ -21,12 +21,14 @@ from pyiceberg.table.update import (
     SetSnapshotRefUpdate,
     TableRequirement,
     TableUpdate,
+    UpgradeFormatVersionUpdate,
 )
 from sqlalchemy.exc import OperationalError
 
 from tidegate.adapters.iceberg.catalog import MAIN, IcebergPort, format_name
 from tidegate.adapters.iceberg.errors import translate_iceberg_errors
 from tidegate.adapters.iceberg.files import remove_file, remove_old_metadata
+from tidegate.adapters.iceberg.format_version import ROW_ID_VERSION
 from tidegate.adapters.iceberg.lineage import read_summary
 from tidegate.adapters.iceberg.position import (
     compare_with_tag,
@@ -36,10 +38,10 @@ from tidegate.adapters.iceberg.position import (
     read_ref_head,
 )
 from tidegate.adapters.iceberg.pruning import KeyRange, find_key_ranges
-from tidegate.adapters.iceberg.pyiceberg_private import get_requirements, get_updates, write_data_files
+from tidegate.adapters.iceberg.pyiceberg_private import SnapshotWithoutRows, get_updates, write_data_files
 from tidegate.adapters.iceberg.reparent import NewParent, ReparentedSnapshot, WrittenFiles, find_written_files
 from tidegate.adapters.port_errors import format_one_line
-from tidegate.errors import CommitRefused, ConfigurationError, OutcomeUnknown, RetryLater
+from tidegate.errors import CommitRefused, ConfigurationError, OutcomeUnknown
 from tidegate.failpoints import hit_failpoint
 from tidegate.model import resource_names
 from tidegate.model.merge_input import MergeInput
@@ -152,6 +154,12 @@ class IcebergCommits(IcebergPort, BranchCommits):
         )
         updates = (_move_branch(loaded_table, target, tagged), SetPropertiesUpdate(updates=properties))
         commit(loaded_table, updates, requirements)
+
+    @translate_iceberg_errors
+    def upgrade_format(self, table: str, uuid: str, properties: dict[str, str]) -> None:
+        loaded_table = self._load_table(table)
+        updates = (UpgradeFormatVersionUpdate(format_version=ROW_ID_VERSION), SetPropertiesUpdate(updates=properties))
+        commit(loaded_table, updates, (AssertTableUUID(uuid=UUID(uuid)),))
 
     @translate_iceberg_errors
     def find_snapshots(self, table: str, attempt: str) -> list[int]:
@@ -289,31 +297,24 @@ def replace_files(table: Table, dropped_files: Iterable[DataFile], parts: Iterab
 
 
 def append_snapshot_without_rows(table: Table, branch: str, summary: dict[str, str]) -> None:
-    transaction = _stage_snapshot_without_rows(table, branch, summary)
-    commit(table, get_updates(transaction), get_requirements(transaction))
-
-
-def _stage_snapshot_without_rows(table: Table, branch: str, summary: dict[str, str]) -> Transaction:
-    transaction = table.transaction()
-    # without Arrow, which has no table for some schemas (a UUID in a list), and without merging manifests: nobody may
-    # be able to write those of an older partition spec
-    with transaction.update_snapshot(snapshot_properties=summary, branch=branch).fast_append():
-        return transaction
+    """A snapshot above a branch's head, or the first one of all; `CommitRefused` where the branch has moved."""
+    reference = table.metadata.refs.get(branch)
+    head = None if reference is None else reference.snapshot_id
+    snapshot = SnapshotWithoutRows(table, head, summary)
+    updates = (snapshot.write(), _move_branch(table, branch, snapshot.snapshot_id))
+    commit(table, updates, (AssertRefSnapshotId(ref=branch, snapshot_id=head),))
 
 
 def seed_table(table: Table, pipeline: str, properties: dict[str, str], target: str = MAIN) -> None:
     """Make a table's first snapshot, empty, with the starting position and the tag; refused if it has one."""
-    transaction = _stage_snapshot_without_rows(table, MAIN, properties)
-    first = transaction.table_metadata.current_snapshot_id
-    if first is None:
-        raise RetryLater(f"table={format_name(table)}: no first snapshot could be made; it will be tried again")
+    first = SnapshotWithoutRows(table, None, properties)
     is_empty = AssertRefSnapshotId(ref=MAIN, snapshot_id=None)
-    tag = build_tag(resource_names.name_tag(pipeline), first)
+    tag = build_tag(resource_names.name_tag(pipeline), first.snapshot_id)
     if NAME_MAPPING not in table.metadata.properties:  # with it a column may be renamed and is still found
         properties = {**properties, NAME_MAPPING: create_mapping_from_schema(table.schema()).model_dump_json()}
     # the first snapshot of all can only be main's; it holds no row
-    branch = [] if target == MAIN else [_build_reference(target, SnapshotRefType.BRANCH, first)]
-    updates = (*get_updates(transaction), *branch, tag, SetPropertiesUpdate(updates=properties))
+    branches = [_move_branch(table, name, first.snapshot_id) for name in dict.fromkeys((MAIN, target))]
+    updates = (first.write(), *branches, tag, SetPropertiesUpdate(updates=properties))
     commit(table, updates, (is_empty,))
 
 

@@ -44,8 +44,8 @@ def judge_error(catalogs: Catalogs, verb: str, table: str, error: Exception) -> 
         )
     if isinstance(error, UnknownMetadata):
         return GiveUp(
-            f"table={table}: PyIceberg cannot read its metadata: {error}; formats after 2 and their types are not "
-            "supported yet; use a table of format 2"
+            f"table={table}: PyIceberg cannot read its metadata: {error}; its format or a type in it is not "
+            "supported yet; use a table of format 2 or 3 without it"
         )
     if isinstance(error, exceptions.CommitStateUnknownException):
         return OutcomeUnknown(

@@ -3,7 +3,7 @@
 import logging
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -12,9 +12,20 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow.fs import FileSelector, FileSystem
+from pyiceberg.avro.file import AvroFile
 from pyiceberg.io import FileIO
 from pyiceberg.io.pyarrow import PyArrowFileIO
-from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestContent, ManifestEntryStatus, ManifestFile
+from pyiceberg.manifest import (
+    DATA_FILE_TYPE,
+    MANIFEST_ENTRY_SCHEMAS,
+    DataFile,
+    DataFileContent,
+    FileFormat,
+    ManifestContent,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestFile,
+)
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import SnapshotRefType
@@ -22,6 +33,7 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.utils.concurrent import ExecutorFactory
 
 from tidegate.adapters.iceberg.catalog import MAIN, format_name, is_rest
+from tidegate.adapters.iceberg.format_version import ROW_ID_VERSION
 from tidegate.adapters.iceberg.lineage import Lineage, read_summary
 from tidegate.adapters.iceberg.pyiceberg_private import read_deleted_positions
 from tidegate.errors import GiveUp
@@ -45,7 +57,10 @@ TAG_TYPE = SnapshotRefType.TAG
 GC_PROPERTY = "gc.enabled"  # false where other tables use the same files, as those that Spark's `snapshot` makes
 Line = Sequence[Snapshot]  # newest first
 LOCAL_SCHEMES = ("file:", "hdfs:", "/")
-COUNTED_FORMATS = (FileFormat.PARQUET, FileFormat.ORC)
+COUNTED_FORMATS = (FileFormat.PARQUET, FileFormat.ORC, FileFormat.PUFFIN)
+DATA_FILE_FIELDS = [field.name for field in DATA_FILE_TYPE[ROW_ID_VERSION].fields]
+REFERENCED = DATA_FILE_FIELDS.index("referenced_data_file")  # of what `read_manifest_files` reads
+CONTENT_OFFSET = DATA_FILE_FIELDS.index("content_offset")
 
 
 def find_referenced_file(delete: DataFile, data_paths: Collection[str]) -> str | None:
@@ -352,7 +367,8 @@ def count_live_rows(table: Table, branch: str) -> int | None:
     if snapshot is None:
         return 0
     manifests = snapshot.manifests(table.io)
-    deletes = read_live_files(table.io, [m for m in manifests if m.content == ManifestContent.DELETES])
+    delete_manifests = [manifest for manifest in manifests if manifest.content == ManifestContent.DELETES]
+    deletes = [file for manifest in delete_manifests for file in read_manifest_files(manifest, table.io)]
     # which rows deletes by equality take is unknown without reading rows
     if any(f.content == DataFileContent.EQUALITY_DELETES or f.file_format not in COUNTED_FORMATS for f in deletes):
         return None
@@ -361,8 +377,27 @@ def count_live_rows(table: Table, branch: str) -> int | None:
     if not deletes and None not in counts:
         return sum(count or 0 for count in counts)
     live = read_live_files(table.io, data)
-    deleted_rows = _count_deleted_rows(table.io, deletes, {file.file_path for file in live})
+    paths = {file.file_path for file in live}
+    # a data file has one vector, in which its older deletes are too
+    vectors = {file[REFERENCED]: file.record_count for file in deletes if file.file_format == FileFormat.PUFFIN}
+    deleted_rows = sum(rows for path, rows in vectors.items() if path in paths)
+    older_deletes = [file for file in deletes if file.file_format != FileFormat.PUFFIN]
+    deleted_rows += _count_deleted_rows(table.io, older_deletes, paths - vectors.keys())
     return sum(file.record_count for file in live) - deleted_rows
+
+
+def read_manifest_files(manifest: ManifestFile, io: FileIO) -> Iterator[DataFile]:
+    """The live files of a manifest, with `REFERENCED` and `CONTENT_OFFSET`, which PyIceberg's own reader leaves out."""
+    with AvroFile[ManifestEntry](
+        io.new_input(manifest.manifest_path),
+        MANIFEST_ENTRY_SCHEMAS[ROW_ID_VERSION],
+        read_types={-1: ManifestEntry, 2: DataFile},
+        read_enums={0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent},
+    ) as entries:
+        for entry in entries:
+            if entry.status != ManifestEntryStatus.DELETED:
+                entry.data_file.spec_id = manifest.partition_spec_id
+                yield entry.data_file
 
 
 def read_live_files(io: FileIO, manifests: Iterable[ManifestFile]) -> list[DataFile]:

@@ -1,15 +1,11 @@
-"""The versions of Iceberg's table format that can be written; refuses the others in a sentence."""
+"""What of Iceberg's formats PyIceberg cannot read or write; refuses it in a sentence."""
 
 import pydantic
 
 from tidegate.adapters.port_errors import format_one_line
 from tidegate.errors import GiveUp
 
-NEWEST_SUPPORTED_VERSION = 2
-UNSUPPORTED_REASON = (
-    "deletion vectors, row ids and default values are not supported yet, and PyIceberg cannot commit to such a table; "
-    "use a table of format 2"
-)
+ROW_ID_VERSION = 3  # the first format with row ids, and with one vector of deletes for a data file
 
 # Iceberg's own columns in Spark. A table with one of the first names cannot be merged into; of one with any of them
 # Spark reads no whole row, and so rewrites no file.
@@ -23,12 +19,13 @@ class UnknownMetadata(Exception):
     """PyIceberg does not know a part of a table's metadata: no pipeline can write the table."""
 
 
-def refuse_newer_format(table: str, version: int) -> None:
-    """`GiveUp` for a newer format than what is supported."""
-    if version > NEWEST_SUPPORTED_VERSION:
+def refuse_removal_of_rows(table: str, version: int, kind: str) -> None:
+    """`GiveUp` for a table of ours that somebody has upgraded: only Spark could still take rows out of it."""
+    if version >= ROW_ID_VERSION:
         raise GiveUp(
-            f"table={table} format-version={version}: {UNSUPPORTED_REASON}; one that was of format 2 before is copied, "
-            "and the pipeline goes on in the copy: see docs/operations.md#a-table-of-format-3"
+            f"table={table} format-version={version} kind={kind}: somebody has changed its format, and PyIceberg "
+            "removes no rows from it any more, so what it remembers stays for ever; copy it into a table of format 2: "
+            "see docs/operations.md#a-table-of-format-3"
         )
 
 

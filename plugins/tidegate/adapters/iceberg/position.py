@@ -12,7 +12,7 @@ from pyiceberg.transforms import VoidTransform
 
 from tidegate.adapters.iceberg.catalog import format_name
 from tidegate.adapters.iceberg.files import count_live_rows
-from tidegate.adapters.iceberg.format_version import MERGE_COLUMNS, NEWEST_SUPPORTED_VERSION, READ_COLUMNS
+from tidegate.adapters.iceberg.format_version import MERGE_COLUMNS, READ_COLUMNS, ROW_ID_VERSION
 from tidegate.adapters.iceberg.lineage import (
     Lineage,
     count_changed_rows,
@@ -48,7 +48,7 @@ def claim(table: Table, name: str, owner: Ownership) -> dict[str, str]:
     properties = table.metadata.properties
     check_mark(name, owner, owner.properties, properties)
     # somebody may have raised its Iceberg format; Spark alone could still write it
-    if owner.kind in COMMITTED_KINDS and table.metadata.format_version > NEWEST_SUPPORTED_VERSION:
+    if owner.kind in COMMITTED_KINDS and table.metadata.format_version >= ROW_ID_VERSION:
         raise GiveUp(
             f"table={name} format-version={table.metadata.format_version} kind={owner.kind}: somebody has changed its "
             "format, and PyIceberg cannot commit to it any more; drop it when no batch waits, and it is made anew: "
@@ -103,6 +103,7 @@ def build_state(table: Table, pipeline: str, branch: str = "main") -> TableState
         total_records=_read_total_records(current),
         dropped_partition=_find_lost_partition(table),
         rewrites_files=_rewrites_files(table),
+        format_version=metadata.format_version,
         reserved_columns=(*MERGE_COLUMNS, *(READ_COLUMNS if _rewrites_files(table) else ())),
     )
 

@@ -5,31 +5,45 @@ An upgrade checks each part here: whether the name is still there, and whether i
 apache/iceberg-python; "none" means that none was found.
 """
 
+import json
+import time
 import uuid
 import weakref
 from abc import abstractmethod
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, lru_cache, partial
 from traceback import clear_frames
 from types import new_class
 from typing import TYPE_CHECKING, Any, cast
 
+from pyiceberg.avro.file import AvroFile, AvroOutputFile
 from pyiceberg.catalog import Catalog as IcebergCatalog
 from pyiceberg.io import FileIO
-from pyiceberg.manifest import DataFile, ManifestContent, ManifestEntry, ManifestFile, ManifestWriter, ManifestWriterV2
+from pyiceberg.manifest import (
+    MANIFEST_LIST_FILE_SCHEMAS,
+    DataFile,
+    ManifestContent,
+    ManifestEntry,
+    ManifestFile,
+    ManifestListWriterV2,
+    ManifestWriter,
+    ManifestWriterV2,
+    PartitionFieldSummary,
+)
 from pyiceberg.schema import Schema
-from pyiceberg.serializers import FromInputFile
+from pyiceberg.serializers import Compressor, FromInputFile
 from pyiceberg.table import CommitTableResponse, StagedTable, Table, Transaction
-from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.snapshots import Operation, Summary
-from pyiceberg.table.update import TableRequirement, TableUpdate
+from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil, TableMetadataV3
+from pyiceberg.table.snapshots import Operation, Snapshot, Summary, update_snapshot_summaries
+from pyiceberg.table.update import AddSnapshotUpdate, TableRequirement, TableUpdate, UpgradeFormatVersionUpdate
 from pyiceberg.table.update.schema import UpdateSchema
 from pyiceberg.table.update.snapshot import _SnapshotProducer
 from pyiceberg.typedef import EMPTY_DICT, Identifier, Properties, TableVersion
 from pyiceberg.types import IntegerType, ListType, NestedField, StructType
 
-from tidegate.adapters.iceberg.format_version import refuse_cut_path
+from tidegate.adapters.iceberg.format_version import ROW_ID_VERSION, refuse_cut_path
+from tidegate.adapters.iceberg.metadata_document import apply_updates
 from tidegate.errors import RetryLater
 
 if TYPE_CHECKING:
@@ -58,11 +72,6 @@ EQUALITY_ID_FIELD_ID = 136
 def get_updates(transaction: Transaction) -> tuple[TableUpdate, ...]:
     """A transaction's staged updates, for a commit with other requirements than its own."""
     return transaction._updates
-
-
-def get_requirements(transaction: Transaction) -> tuple[TableRequirement, ...]:
-    """A transaction's staged requirements."""
-    return transaction._requirements
 
 
 def check_schema_update(update: UpdateSchema) -> None:
@@ -124,7 +133,7 @@ class SnapshotOfManifests(_SnapshotProducer["SnapshotOfManifests"]):
     `write` commits nothing: it writes the list of manifests and returns the update that adds the snapshot.
     """
 
-    def __init__(self, table: Table, parent_id: int, operation: Operation) -> None:
+    def __init__(self, table: Table, parent_id: int | None, operation: Operation) -> None:
         super().__init__(operation, table.transaction(), table.io, uuid.uuid4(), branch=None)
         self._parent_snapshot_id = parent_id
         self.io = table.io
@@ -140,8 +149,39 @@ class SnapshotOfManifests(_SnapshotProducer["SnapshotOfManifests"]):
         """Called after `build_manifests`."""
 
     def write(self) -> TableUpdate:
+        if self._transaction.table_metadata.format_version >= ROW_ID_VERSION:
+            return AddSnapshotUpdate(snapshot=self._write_with_row_ids())
         (update,), _ = self._commit()
         return update
+
+    def _write_with_row_ids(self) -> Snapshot:
+        metadata = self._transaction.table_metadata
+        assert isinstance(metadata, TableMetadataV3)
+        manifests = self.build_manifests()
+        name = f"snap-{self._snapshot_id}-0-{self.commit_uuid}.avro"
+        location = self._transaction._table.location_provider().new_metadata_location(name)
+        self._written_manifest_lists.append(location)
+        first_row_id = metadata.next_row_id or 0
+        number = metadata.next_sequence_number()
+        with _RowIdListWriter(
+            first_row_id,
+            output_file=self.io.new_output(location),
+            snapshot_id=self._snapshot_id,
+            parent_snapshot_id=self._parent_snapshot_id,
+            sequence_number=number,
+            compression=self._compression,
+        ) as writer:
+            writer.add_manifests(manifests)
+        return Snapshot(
+            snapshot_id=self._snapshot_id,
+            parent_snapshot_id=self._parent_snapshot_id,
+            sequence_number=number,
+            manifest_list=location,
+            summary=self.build_summary(),
+            schema_id=metadata.current_schema_id,
+            first_row_id=first_row_id,
+            added_rows=writer.next_row_id - first_row_id,
+        )
 
     @property
     def written_paths(self) -> list[str]:
@@ -170,6 +210,68 @@ class SnapshotOfManifests(_SnapshotProducer["SnapshotOfManifests"]):
 
     def _summary(self, snapshot_properties: Any = None) -> Summary:
         return self.build_summary()
+
+
+class SnapshotWithoutRows(SnapshotOfManifests):
+    """The files of its parent, and a summary of its own.
+
+    Without Arrow, which has no table for some schemas (a UUID in a list), and without merging manifests: nobody may be
+    able to write those of an older partition spec.
+    """
+
+    def __init__(self, table: Table, parent_id: int | None, summary: Mapping[str, str]) -> None:
+        super().__init__(table, parent_id, Operation.APPEND)
+        self._parent = None if parent_id is None else table.metadata.snapshot_by_id(parent_id)
+        self._properties = summary
+
+    def build_manifests(self) -> list[ManifestFile]:
+        manifests = [] if self._parent is None else read_manifests(self.io, self._parent)
+        return [manifest for manifest in manifests if manifest.has_added_files() or manifest.has_existing_files()]
+
+    def build_summary(self) -> Summary:
+        before = None if self._parent is None else self._parent.summary
+        return update_snapshot_summaries(Summary(operation=self.operation, **self._properties), before)
+
+
+# Lists of manifests with row ids: #3624. PyIceberg reads and writes those of format 2.
+
+
+def read_manifests(io: FileIO, snapshot: Snapshot) -> list[ManifestFile]:
+    """A snapshot's manifests, with the first row id of each, where it has one, as their last field."""
+    with AvroFile[ManifestFile](
+        io.new_input(snapshot.manifest_list),
+        MANIFEST_LIST_FILE_SCHEMAS[ROW_ID_VERSION],
+        read_types={-1: ManifestFile, 508: PartitionFieldSummary},
+        read_enums={517: ManifestContent},
+    ) as manifests:
+        return list(manifests)
+
+
+class _RowIdListWriter(ManifestListWriterV2):
+    """Gives a first row id to each manifest of data that has none, as Iceberg's Java library does.
+
+    That is also each one from before an upgrade to format 3.
+    """
+
+    def __init__(self, first_row_id: int, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self._meta |= {"first-row-id": str(first_row_id), "format-version": str(ROW_ID_VERSION)}
+        self.next_row_id = first_row_id
+
+    def __enter__(self) -> "_RowIdListWriter":
+        schema = MANIFEST_LIST_FILE_SCHEMAS[ROW_ID_VERSION]
+        self._writer = AvroOutputFile(self._output_file, schema, "manifest_file", schema, self._meta)
+        self._writer.__enter__()
+        return self
+
+    def prepare_manifest(self, manifest_file: ManifestFile) -> ManifestFile:
+        prepared = super().prepare_manifest(manifest_file)
+        fields = len(MANIFEST_LIST_FILE_SCHEMAS[ROW_ID_VERSION].fields)
+        first_row_id = prepared[-1] if len(prepared) == fields else None
+        if first_row_id is None and prepared.content == ManifestContent.DATA:
+            first_row_id = self.next_row_id
+            self.next_row_id += (prepared.existing_rows_count or 0) + (prepared.added_rows_count or 0)
+        return ManifestFile(*prepared._data[: fields - 1], first_row_id)
 
 
 # One client of an object store for all tables of a catalog. Upstream: none.
@@ -216,15 +318,15 @@ class _Shared:
 
 
 @cache
-def _build_shared_class(metadata_class: type) -> type:
+def _build_class(addition: type, metadata_class: type) -> type:
     if issubclass(metadata_class, _Shared):
         return metadata_class
-    return new_class(metadata_class.__name__, (_Shared, metadata_class))
+    return new_class(metadata_class.__name__, (addition, metadata_class))
 
 
 def share_metadata(metadata: TableMetadata) -> TableMetadata:
     """The metadata in a class that PyIceberg does not copy deeply."""
-    object.__setattr__(metadata, "__class__", _build_shared_class(type(metadata)))
+    object.__setattr__(metadata, "__class__", _build_class(_Shared, type(metadata)))
     return metadata
 
 
@@ -296,6 +398,54 @@ def keep_order_of_time(catalog: "SqlCatalog") -> None:
         return staged_table
 
     catalog._update_and_stage_table = stage_in_order  # type: ignore[method-assign, assignment]
+
+
+class _Documented(_Shared):
+    """Metadata that is written as the document that it was made of."""
+
+    def model_dump_json(self, **_: Any) -> str:
+        document: str = self.__dict__["document"]
+        return document
+
+
+def write_documents(catalog: "SqlCatalog") -> None:
+    """Let a catalog write metadata of format 3, and raise a table to it: #1551, #3551, #3623.
+
+    PyIceberg checks the requirements, applies the updates to its model, which finds what is wrong with them, and swaps
+    the pointer. What is written is the document that was read, with the same updates applied.
+    """
+    stage = catalog._update_and_stage_table
+
+    def stage_document(
+        current: Table | None,
+        identifier: Identifier,
+        requirements: tuple[TableRequirement, ...],
+        updates: tuple[TableUpdate, ...],
+    ) -> StagedTable:
+        known_updates = tuple(update for update in updates if not isinstance(update, UpgradeFormatVersionUpdate))
+        is_upgrade = len(known_updates) < len(updates)
+        if current is None or (current.metadata.format_version < ROW_ID_VERSION and not is_upgrade):
+            return stage(current, identifier, requirements, updates)
+        staged = stage(current, identifier, requirements, known_updates)
+        is_changed = staged.metadata != current.metadata
+        if not is_changed and not is_upgrade:
+            return staged
+        now_ms = staged.metadata.last_updated_ms if is_changed else time.time_ns() // 1_000_000
+        document = apply_updates(_read_document(current), updates, current.metadata_location, now_ms)
+        text = json.dumps(document)
+        metadata = TableMetadataUtil.parse_raw(text)
+        object.__setattr__(metadata, "__class__", _build_class(_Documented, type(metadata)))
+        object.__setattr__(metadata, "document", text)
+        return StagedTable(identifier, metadata, staged.metadata_location, staged.io, catalog)
+
+    catalog._update_and_stage_table = stage_document  # type: ignore[method-assign, assignment]
+
+
+def _read_document(table: Table) -> dict[str, Any]:
+    file = table.io.new_input(table.metadata_location)
+    with file.open() as stream, Compressor.get_compressor(file.location).stream_decompressor(stream) as text:
+        document: dict[str, Any] = json.loads(text.read())
+    return document
 
 
 def has_view(catalog: "SqlCatalog", identifier: str) -> bool:

@@ -25,7 +25,7 @@ from tidegate.adapters.iceberg.pruning import KeyRange, build_outside_test
 from tidegate.adapters.iceberg.pyiceberg_private import SnapshotOfManifests
 from tidegate.model.table_state import TableCommit
 
-FORMAT_VERSION = 2  # deletion vectors of format 3 replace each other: two writers' would have to be joined
+FORMAT_VERSION = 2  # vectors of deletes in format 3 replace each other: of two writers' only a new merge makes one
 RECOUNTED_PREFIXES = ("total-", "removed-", "deleted-", "manifests-", "entries-")
 MERGE_SETTINGS = {  # how many small manifests are worth it, and when one is full
     TableProperties.MANIFEST_MIN_MERGE_COUNT: TableProperties.MANIFEST_MIN_MERGE_COUNT_DEFAULT,

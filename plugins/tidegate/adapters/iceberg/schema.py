@@ -14,7 +14,6 @@ from pyiceberg.table.update.schema import UpdateSchema
 from pyiceberg.transforms import IdentityTransform, TruncateTransform
 from pyiceberg.types import TimeType
 
-from tidegate.adapters.iceberg.format_version import refuse_newer_format
 from tidegate.adapters.iceberg.pyiceberg_private import check_schema_update
 from tidegate.adapters.iceberg.types import list_field_ids, read_table_struct, to_iceberg_type
 from tidegate.adapters.port_errors import format_one_line
@@ -36,11 +35,10 @@ NAME_PATTERN = re.compile(r"`(?:[^`]|``)+`|[^\s`(),]+")
 
 
 def refuse_unreadable(name: str, table: Table) -> None:
-    """`GiveUp` for a newer format, or a table that Spark does not open.
+    """`GiveUp` for a table that Spark does not open.
 
-    Spark has no type for some columns, and refuses two names that differ in case alone.
+    It has no type for some columns, and refuses two names that differ in case alone.
     """
-    refuse_newer_format(name, table.metadata.format_version)
     schema = table.schema()
     columns_by_name = dict[str, str]()
     for column in schema.column_names:

@@ -1,30 +1,25 @@
 """What a table's snapshots say to a publication: which there are, which files two of them differ in, and pins."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 
-from pyiceberg.avro.file import AvroFile
 from pyiceberg.exceptions import CommitFailedException
-from pyiceberg.io import FileIO
-from pyiceberg.manifest import (
-    DATA_FILE_TYPE,
-    MANIFEST_ENTRY_SCHEMAS,
-    DataFile,
-    DataFileContent,
-    FileFormat,
-    ManifestEntry,
-    ManifestEntryStatus,
-    ManifestFile,
-)
+from pyiceberg.manifest import DataFile, DataFileContent, ManifestFile
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
 from tidegate.adapters.iceberg.catalog import Catalogs
 from tidegate.adapters.iceberg.commit import FOREVER_MS
 from tidegate.adapters.iceberg.errors import translate_iceberg_errors
-from tidegate.adapters.iceberg.files import find_whole_path, name_partition
+from tidegate.adapters.iceberg.files import (
+    CONTENT_OFFSET,
+    REFERENCED,
+    find_whole_path,
+    name_partition,
+    read_manifest_files,
+)
 from tidegate.adapters.iceberg.lineage import Lineage, count_changed_rows, has_changed_row_counts
 from tidegate.adapters.iceberg.schema import refuse_unreadable
 from tidegate.errors import GiveUp, RetryLater
@@ -32,9 +27,6 @@ from tidegate.jobs.publish_job import TouchedFiles
 from tidegate.ports.publication_session import SnapshotLag, Snapshots, TableHead, TableSnapshot
 
 MAX_LISTED_FILES = 500  # more than these are not named one by one; then all rows are compared
-DATA_FILE_FIELDS = [field.name for field in DATA_FILE_TYPE[3].fields]
-REFERENCED = DATA_FILE_FIELDS.index("referenced_data_file")
-CONTENT_OFFSET = DATA_FILE_FIELDS.index("content_offset")
 Files = dict[tuple[str, int | None], DataFile]
 MAX_COMMIT_ATTEMPTS = 5
 
@@ -218,7 +210,7 @@ def _is_delete(file: DataFile) -> bool:
 
 
 def _read_live_files(table: Table, manifests: Iterable[ManifestFile]) -> Files:
-    files = (file for manifest in manifests for file in _read_manifest_files(manifest, table.io))
+    files = (file for manifest in manifests for file in read_manifest_files(manifest, table.io))
     # one file may hold many vectors: its begin tells them apart
     return {(file.file_path, file[CONTENT_OFFSET]): file for file in files}
 
@@ -228,17 +220,3 @@ def _list_manifests(table: Table, snapshot_id: int) -> dict[str, ManifestFile]:
     if snapshot is None:
         raise GiveUp(f"snapshot={snapshot_id} has expired; see docs/publications.md on expired snapshots")
     return {manifest.manifest_path: manifest for manifest in snapshot.manifests(table.io)}
-
-
-def _read_manifest_files(manifest: ManifestFile, io: FileIO) -> Iterator[DataFile]:
-    # PyIceberg's own reader leaves out which data file a delete is of, and where in its file it begins
-    with AvroFile[ManifestEntry](
-        io.new_input(manifest.manifest_path),
-        MANIFEST_ENTRY_SCHEMAS[3],
-        read_types={-1: ManifestEntry, 2: DataFile},
-        read_enums={0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent},
-    ) as entries:
-        for entry in entries:
-            if entry.status != ManifestEntryStatus.DELETED:
-                entry.data_file.spec_id = manifest.partition_spec_id
-                yield entry.data_file

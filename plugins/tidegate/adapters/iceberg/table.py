@@ -11,10 +11,11 @@ from pyiceberg.manifest import DataFile
 from pyiceberg.table import FileScanTask, Table
 from pyiceberg.types import NestedField, TimestamptzType
 
-from tidegate.adapters.iceberg.catalog import Catalogs, IcebergPort
+from tidegate.adapters.iceberg.catalog import Catalogs, IcebergPort, format_name
 from tidegate.adapters.iceberg.commit import replace_files
 from tidegate.adapters.iceberg.errors import translate_iceberg_errors
 from tidegate.adapters.iceberg.files import count_live_rows, measure_files
+from tidegate.adapters.iceberg.format_version import refuse_removal_of_rows
 from tidegate.adapters.iceberg.history import forget_snapshots
 from tidegate.adapters.iceberg.position import build_state, claim, list_branch_pipelines
 from tidegate.adapters.iceberg.pruning import (
@@ -130,8 +131,10 @@ class IcebergTables(IcebergPort, TableStore):
 
 def forget_old_deletes(table: Table, before_ms: int) -> int:
     """Remove deletes whose record is older; returns how many. `CommitRefused` where a merge has written meanwhile."""
-    if table.metadata.properties.get(KIND_PROPERTY) not in MEMORY_KINDS:
+    kind = table.metadata.properties.get(KIND_PROPERTY, "")
+    if kind not in MEMORY_KINDS:
         return 0  # the next merge marks it, if it is ours
+    refuse_removal_of_rows(format_name(table), table.metadata.format_version, kind)
     field = table.schema().find_field(
         TIMESTAMP_COLUMN if TIMESTAMP_COLUMN in table.schema().column_names else "timestamp"
     )

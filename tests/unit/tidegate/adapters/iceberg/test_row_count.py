@@ -4,12 +4,14 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from fakes import format_3
 from fakes.delete_files import delete_equal, delete_positions
 from pyiceberg.catalog import load_catalog
 from pyiceberg.manifest import ManifestFile
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import LongType, NestedField
+from tidegate.adapters.iceberg.catalog import Catalogs
 from tidegate.adapters.iceberg.files import count_live_rows
 
 
@@ -102,3 +104,49 @@ def test_row_that_two_writers_have_deleted_is_one_row(table: Table) -> None:
     assert table.scan().count() == 10
     take_away(table, "0*")
     assert count_live_rows(table, "main") == 10
+
+
+def test_vector_of_deletes_is_counted_in_place_of_its_files_older_deletes(tmp_path: Path) -> None:
+    place = {"type": "sql", "uri": f"sqlite:///{tmp_path}/c.db", "warehouse": f"file://{tmp_path}/w"}
+    catalogs = Catalogs({"lake": place})
+    catalogs.catalog("lake").create_namespace("shop")
+    schema = Schema(NestedField(1, "id", LongType()))
+    catalogs.catalog("lake").create_table("shop.orders", schema, properties={"format-version": "2"})
+
+    def load() -> Table:
+        table = catalogs.table("lake.shop.orders")
+        assert table is not None
+        return table
+
+    for rows in (3, 5, 7):
+        load().append(pa.table({"id": list(range(rows))}))
+    paths = list_files_by_rows(load())
+    delete_positions(load(), (paths[5], 0), (paths[7], 1))
+    delete_positions(load(), (paths[3], 2))
+    format_3.upgrade(catalogs, "lake.shop.orders")
+    assert count_live_rows(load(), "main") == 12
+    format_3.delete_positions(load(), "main", {paths[5]: [0, 4], paths[7]: [1, 2, 3], "gone.parquet": [0]})
+    assert sorted(load().scan().to_arrow()["id"].to_pylist()) == sorted([0, 1, 1, 2, 3, 0, 4, 5, 6])
+    take_away(load(), "0*")
+    assert count_live_rows(load(), "main") == 9
+
+
+def test_vectors_alone_are_counted_without_a_look_into_their_file(tmp_path: Path) -> None:
+    place = {"type": "sql", "uri": f"sqlite:///{tmp_path}/c.db", "warehouse": f"file://{tmp_path}/w"}
+    catalogs = Catalogs({"lake": place})
+    catalogs.catalog("lake").create_namespace("shop")
+    catalogs.catalog("lake").create_table("shop.orders", Schema(NestedField(1, "id", LongType())))
+    format_3.upgrade(catalogs, "lake.shop.orders")
+    for rows in (3, 5):
+        table = catalogs.table("lake.shop.orders")
+        assert table is not None
+        format_3.append_rows(table, "main", [{"id": number} for number in range(rows)])
+    table = catalogs.table("lake.shop.orders")
+    assert table is not None
+    paths = list_files_by_rows(table)
+    format_3.delete_positions(table, "main", {paths[5]: [1, 2], paths[3]: [0]})
+    table = catalogs.table("lake.shop.orders")
+    assert table is not None
+    assert sorted(table.scan().to_arrow()["id"].to_pylist()) == [0, 1, 2, 3, 4]
+    take_away(table, "*")
+    assert count_live_rows(table, "main") == 5

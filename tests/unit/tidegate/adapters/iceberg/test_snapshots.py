@@ -1,10 +1,10 @@
 """Which data files two snapshots may differ in, told from manifests; and tables of a format that is not supported."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fakes import format_3
 from pyiceberg.avro.file import AvroOutputFile
 from pyiceberg.manifest import (
     MANIFEST_ENTRY_SCHEMAS,
@@ -29,7 +29,7 @@ from tidegate.adapters.iceberg.commit import FOREVER_MS
 from tidegate.adapters.iceberg.files import FILE_PATH_FIELD_ID
 from tidegate.adapters.iceberg.snapshots import IcebergSnapshots
 from tidegate.adapters.iceberg.table import IcebergTables
-from tidegate.errors import GiveUp, RetryLater
+from tidegate.errors import RetryLater
 from tidegate.jobs.publish_job import TouchedFiles
 
 NAME, REGIONS = "lake.shop.orders", ("de", "fr", "it", "pl")
@@ -143,28 +143,18 @@ def test_vector_that_stays_where_it_is_touches_nothing_beside_one_that_goes(
     assert (find_regions(table, iceberg_snapshots.old), find_regions(table, iceberg_snapshots.new)) == ({"fr"}, {"fr"})
 
 
-def upgrade_format(table: Table) -> None:
-    """As another engine would write it."""
-    path = Path(table.metadata_location.removeprefix("file://"))
-    newer = path.with_name("00099-of-another-engine.metadata.json")
-    newer.write_text(json.dumps({**json.loads(path.read_text()), "format-version": 3, "next-row-id": 0}))
-    with table.catalog.engine.begin() as database:
-        changed = database.exec_driver_sql(
-            "UPDATE iceberg_tables SET metadata_location = ? WHERE metadata_location = ?",
-            (f"file://{newer}", table.metadata_location),
-        )
-    assert changed.rowcount == 1
-
-
-def test_table_of_format_3_is_refused_in_words_by_publications_and_pipelines(catalogs: Catalogs, table: Table) -> None:
-    assert IcebergSnapshots(catalogs).read_table(NAME) is not None
-    upgrade_format(table)
-    for ask in (
-        lambda: IcebergSnapshots(catalogs).read_table(NAME),
-        lambda: IcebergTables(catalogs).read_state(NAME, "orders"),
-    ):
-        with pytest.raises(GiveUp, match=rf"table={NAME} format-version=3: .*; use a table of format 2"):
-            ask()
+def test_table_of_format_3_is_read_and_pinned_like_any_other(catalogs: Catalogs, table: Table) -> None:
+    format_3.upgrade(catalogs, NAME)
+    iceberg_snapshots = IcebergSnapshots(catalogs)
+    head = iceberg_snapshots.read_table(NAME)
+    assert head is not None
+    assert head.snapshot_id is not None
+    for _ in range(2):
+        iceberg_snapshots.pin(NAME, head.snapshot_id, "tidegate-publication-out-1")
+    assert iceberg_snapshots.list_pins(NAME, "tidegate-publication") == ["tidegate-publication-out-1"]
+    iceberg_snapshots.unpin(NAME, ["tidegate-publication-out-1"])
+    assert iceberg_snapshots.list_pins(NAME, "tidegate-publication") == []
+    assert IcebergTables(catalogs).read_state(NAME, "orders") is not None
 
 
 def test_pin_is_kept_whatever_age_the_table_gives_to_tags(catalogs: Catalogs, table: Table) -> None:
@@ -195,13 +185,13 @@ def append_file(table: Table, region: str) -> None:
 
 def note_read_manifests(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The manifests that are opened from now on."""
-    read_paths, read = list[str](), snapshots._read_manifest_files
+    read_paths, read = list[str](), snapshots.read_manifest_files
 
     def note(manifest: ManifestFile, io: Any) -> Any:
         read_paths.append(manifest.manifest_path)
         return read(manifest, io)
 
-    monkeypatch.setattr(snapshots, "_read_manifest_files", note)
+    monkeypatch.setattr(snapshots, "read_manifest_files", note)
     return read_paths
 
 
@@ -249,7 +239,7 @@ def test_deletes_whose_one_data_file_is_not_certain_touch_all_of_their_partition
         content=DataFileContent.POSITION_DELETES, file_path="d.parquet", file_format=FileFormat.PARQUET,
         partition=Record(), record_count=1, file_size_in_bytes=1, lower_bounds=bounds[0], upper_bounds=bounds[1],
     )  # fmt: skip
-    read = snapshots._read_manifest_files
+    read = snapshots.read_manifest_files
 
     def read_with_delete(manifest: ManifestFile, io: Any) -> Any:
         yield from read(manifest, io)
@@ -257,7 +247,7 @@ def test_deletes_whose_one_data_file_is_not_certain_touch_all_of_their_partition
             delete.spec_id = manifest.partition_spec_id
             yield delete
 
-    monkeypatch.setattr(snapshots, "_read_manifest_files", read_with_delete)
+    monkeypatch.setattr(snapshots, "read_manifest_files", read_with_delete)
     found = IcebergSnapshots(catalogs).find_touched_files(NAME, old, new.snapshot_id)
     assert found is not None
     assert {name for name in REGIONS if build_path(table, name) in found.old} == touched

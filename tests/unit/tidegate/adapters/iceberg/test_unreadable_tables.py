@@ -107,7 +107,7 @@ def test_table_with_what_pyiceberg_does_not_know_is_refused_once_and_for_all(sho
             look()
         assert str(error_info.value).startswith(f"table={name}: PyIceberg cannot read its metadata: ")
         assert word in str(error_info.value)
-        assert str(error_info.value).endswith("; use a table of format 2")
+        assert str(error_info.value).endswith("; use a table of format 2 or 3 without it")
         assert "\n" not in str(error_info.value)
         assert "pydantic" not in str(error_info.value)
 
