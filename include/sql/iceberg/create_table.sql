@@ -8,7 +8,7 @@ USING iceberg
 PARTITIONED BY ({{ partition_by | join(", ") }})
 {%- endif %}
 TBLPROPERTIES (
-{%- for key, value in {"format-version": "2", "write.merge.mode": "merge-on-read", "write.update.mode": "merge-on-read", "write.delete.mode": "merge-on-read", "write.metadata.delete-after-commit.enabled": "true"}.items() if key not in properties %}
+{%- for key, value in {"format-version": format_version | string, "write.merge.mode": "merge-on-read", "write.update.mode": "merge-on-read", "write.delete.mode": "merge-on-read", "write.metadata.delete-after-commit.enabled": "true"}.items() if key not in properties %}
   {{ key | text }} = {{ value | text }},
 {%- endfor %}
   'tidegate.created-by' = {{ pipeline | text }}

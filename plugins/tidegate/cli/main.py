@@ -28,6 +28,7 @@ COMMANDS = {
     "live-view": "progress:run_live_view",
     "verify": "verify:run_verify",
     "rebase": "actions:run_rebase",
+    "upgrade-format": "actions:run_upgrade_format",
     "undo-rollback": "actions:run_undo_rollback",
     "answer-rollback": "actions:run_answer_rollback",
     "record": "actions:run_record",

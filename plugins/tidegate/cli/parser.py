@@ -254,6 +254,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_live_view(commands)
     add_verify(commands)
     add_rebase(commands)
+    add_upgrade_format(commands)
     add_rollback(commands)
     add_records(commands)
     add_backfill(commands)
@@ -339,6 +340,14 @@ def add_rebase(commands: Commands) -> None:
         required=True,
         help='earliest, latest, group, remaining (what is left where records are gone), a time, {"topic": {"0": 42}}',
     )
+    parser.add_argument("--table", metavar="NAME", help="of this table only; default: of every table")
+    add_confirmation(parser)
+
+
+def add_upgrade_format(commands: Commands) -> None:
+    text = "raise tables to Iceberg's format 3; shows which engines read it, and asks; there is no way back"
+    parser = add_command(commands, "upgrade-format", text)
+    add_name(parser)
     parser.add_argument("--table", metavar="NAME", help="of this table only; default: of every table")
     add_confirmation(parser)
 

@@ -81,6 +81,7 @@ def to_pipeline(name: str, model: PipelineModel) -> Pipeline:
         spark=to_spark_target(model.spark),
         on_failure=_build_notifiers(model.on_failure),
         on_recovery=_build_notifiers(model.on_recovery),
+        readers=tuple(model.readers),
     )
 
 

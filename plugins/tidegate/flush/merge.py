@@ -159,6 +159,7 @@ def _create_table(work: BatchMerge, *statement_names: str) -> None:
         "cluster_by": create.cluster_by,
         "identifiers": _find_identifiers(table),
         "properties": create.properties,
+        "format_version": create.format_version,
         "pipeline": pipeline,
     }
     left_out = {name for name, value in FINISHING_STATEMENTS.items() if not values[value]}

@@ -142,6 +142,13 @@ class BranchCommits(Protocol):
         """
         raise GiveUp(f"table={table}: {NO_BRANCHES_REASON}")
 
+    def upgrade_format(self, table: str, uuid: str, properties: dict[str, str]) -> None:
+        """Raise the table of this `uuid` to Iceberg's format 3 and set `properties`, in one commit; no way back.
+
+        `CommitRefused` for another table, and where another writer was faster.
+        """
+        raise GiveUp(f"table={table}: only Iceberg's tables have a format; nothing was changed; leave the command out")
+
     def find_snapshots(self, table: str, attempt: str) -> list[int]:
         """The snapshots of this attempt, on any branch or on none."""
         return []

@@ -135,6 +135,7 @@ class Pipeline:
     complete: Period | None = None
     on_failure: tuple[Notifier, ...] = ()
     on_recovery: tuple[Notifier, ...] = ()
+    readers: tuple[str, ...] = ()  # engines that read the tables
     warnings: tuple[str, ...] = ()
 
     @property

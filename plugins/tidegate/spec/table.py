@@ -48,6 +48,7 @@ class Create:
     partition_by: tuple[str, ...] = ()
     cluster_by: tuple[str, ...] = ()
     properties: dict[str, str] = field(default_factory=dict)
+    format_version: int = 2  # Iceberg's
     force_optional: bool = False  # no column is required, whatever the schema says
     # the time of a row if no column has one: its record's, or its arrival's
     partition_time: str = "record"  # or wall-clock

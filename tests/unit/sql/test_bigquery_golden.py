@@ -47,7 +47,9 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     **{
         name: case
         for name, case in iceberg.CASES.items()
-        if case[0] in STATEMENTS and case[0] not in EMPTY and name != "create_table-own_modes"
+        if case[0] in STATEMENTS
+        and case[0] not in EMPTY
+        and name not in ("create_table-own_modes", "create_table-format_3")
     },
     **{
         name: (statement, {**values, **POSITIONED, "pipeline": "shop"})

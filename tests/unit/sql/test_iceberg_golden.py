@@ -152,7 +152,7 @@ STAGED: dict[str, Any] = {
 DELETES_OWN = Ownership(TableKind.DELETES, "", "shop.it's")
 LETTERS_OWN = Ownership(TableKind.DEAD_LETTERS, "shop")
 TABLE: dict[str, Any] = {"table": "lake.shop.orders", "columns": COLUMNS, "partition_by": (), "properties": {}}
-TABLE |= {"identifiers": (), "pipeline": "it's a shop"}
+TABLE |= {"identifiers": (), "pipeline": "it's a shop", "format_version": 2}
 
 UPKEEP: dict[str, Any] = {"catalog": "lake", "table": "shop.orders"}
 OLD: dict[str, Any] = {**UPKEEP, "older_than": "2026-01-01 00:00:00"}
@@ -440,6 +440,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "create_namespace-plain": ("create_namespace", {"parent": "lake.shop"}),
     "create_namespace-odd_names": ("create_namespace", {"parent": "lake.my shop.a`b"}),
     "create_table-plain": ("create_table", TABLE),
+    "create_table-format_3": ("create_table", {**TABLE, "format_version": 3}),
     "create_table-partition_by": ("create_table", {**TABLE, "partition_by": ("days(at)", "bucket(4, `order id`)")}),
     "create_table-properties": (
         "create_table",

@@ -1,4 +1,4 @@
-"""Commands that correct a position: rebase, record (skip) and rollback, each after a preview."""
+"""Commands that change a table by hand, each after a preview: rebase, skip, rollbacks, an upgrade of its format."""
 
 import argparse
 import json
@@ -8,6 +8,7 @@ from tidegate.actions.proposed_action import ProposedAction
 from tidegate.actions.rebase import propose_rebase
 from tidegate.actions.rollback import propose_answer, propose_undo
 from tidegate.actions.skip import describe_record, format_record, format_verdict, propose_skip
+from tidegate.actions.upgrade import propose_upgrade
 from tidegate.cli.output import is_yes, print_text
 from tidegate.cli.session import open_named_pipeline
 from tidegate.reprocess.record import explain_record, parse_address, read_record
@@ -63,6 +64,10 @@ def run_record(words: argparse.Namespace) -> int:
 def run_skip(words: argparse.Namespace) -> int:
     session = open_named_pipeline(words)
     return perform_action(words, propose_skip(session, parse_address(words.at), words.table))
+
+
+def run_upgrade_format(words: argparse.Namespace) -> int:
+    return perform_action(words, propose_upgrade(open_named_pipeline(words), words.table))
 
 
 def run_undo_rollback(words: argparse.Namespace) -> int:

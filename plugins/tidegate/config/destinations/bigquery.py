@@ -209,6 +209,8 @@ def _count_leaves(data_type: DataType) -> int:
 def _check_layout(entry: TableEntry, columns: list[Column] | None) -> None:
     create = entry.table.create
     findings = entry.findings
+    if create.format_version != type(create)().format_version:
+        entry.add(("create", "format_version"), "Iceberg's alone; leave it out")
     if not create.partition_by:
         for name in (name for name in PARTITION_OPTIONS if name in create.properties):
             problem = "BigQuery has it for partitioned tables alone; add partition_by"

@@ -7,13 +7,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic import Field
 
 from tidegate.adapters.catalog_routing import OpenedDestination
-from tidegate.adapters.iceberg.format_version import (
-    MERGE_COLUMNS,
-    NEWEST_SUPPORTED_VERSION,
-    PATH_ENDS,
-    READ_COLUMNS,
-    UNSUPPORTED_REASON,
-)
+from tidegate.adapters.iceberg.format_version import MERGE_COLUMNS, PATH_ENDS, READ_COLUMNS
 from tidegate.adapters.open_clients import OpenClients
 from tidegate.config.destinations.destination import CatalogModel, CatalogProbe, DestinationType
 from tidegate.config.models.settings import PropertyText
@@ -30,6 +24,7 @@ from tidegate.schema.data_types import Map, Struct, format_type, iterate_types, 
 from tidegate.schema.evolution import to_struct
 from tidegate.sinks.world import SinkNotes
 from tidegate.spec.pipeline import Catalog, Pipeline
+from tidegate.spec.readers import READERS
 from tidegate.sql.spark import STEP_REGEX, quote, split_path, unquote
 
 MAX_ARGUMENT = 2**31 - 1
@@ -118,11 +113,13 @@ def _check_clusters(entry: TableEntry, struct: Struct) -> None:
 
 MERGE_ON_READ = "merge-on-read"
 PRODUCT_PREFIX = "tidegate."
+FORMAT_PROPERTY = "format-version"
+DEFAULT_FORMAT = 2
 SPARK_PROPERTIES = ("external", "is_managed_location", "location", "owner", "provider")
 NUMBER_ENDS = ("-bytes", "-ms", "-max", "-to-keep", ".num-retries", ".compression-level", ".target-size")
 CHANGES = ("merge", "update", "delete")
 PROPERTY_WORDS: dict[str, tuple[str, ...]] = {
-    "format-version": ("1", "2"),
+    FORMAT_PROPERTY: ("1", "2"),
     **{f"write.{change}.mode": (MERGE_ON_READ, "copy-on-write") for change in CHANGES},
     **{f"write.{change}.isolation-level": ("serializable", "snapshot") for change in CHANGES},
     **{f"write.{change}.distribution-mode": ("none", "hash", "range") for change in CHANGES},
@@ -183,9 +180,20 @@ def _check_table(entry: TableEntry, catalog: Catalog | None) -> None:
     if has_folders and any(end in table.name for end in PATH_ENDS):
         problem = "names a folder, and PyIceberg takes # and ? for the end of a path; use other characters"
         entry.add("name", problem)
+    if table.create.format_version != DEFAULT_FORMAT and FORMAT_PROPERTY in table.create.properties:
+        entry.add(("create", "properties", FORMAT_PROPERTY), "create.format_version says it already; leave it out")
+    _check_readers(entry)
     for name, value in table.create.properties.items():
         if problem_of_property := _find_problem_of_property(name, value):
             entry.add(("create", "properties", name), problem_of_property)
+
+
+def _check_readers(entry: TableEntry) -> None:
+    version = entry.table.create.format_version
+    for name in entry.model.readers:
+        if version > READERS[name].newest_format:
+            problem = f"readers names {name}, which {READERS[name].words}; write 2, or leave out that reader"
+            entry.add(("create", "format_version"), problem)
 
 
 def _find_problem_of_property(name: str, value: str) -> str | None:
@@ -193,8 +201,8 @@ def _find_problem_of_property(name: str, value: str) -> str | None:
     words = PROPERTY_WORDS.get(name, ("true", "false") if name.endswith(".enabled") else ())
     if name in SPARK_PROPERTIES or name.startswith(PRODUCT_PREFIX):
         return f"kept by {'Tidegate' if name.startswith(PRODUCT_PREFIX) else 'Spark'} for itself; leave it out"
-    if name == "format-version" and value.isdecimal() and int(value) > NEWEST_SUPPORTED_VERSION:
-        return f"not supported: {UNSUPPORTED_REASON}"
+    if name == FORMAT_PROPERTY and value == "3":
+        return "write create.format_version: 3 instead, so that readers of the table are checked"
     if words and value.lower() not in words:
         return f"not a value that Iceberg takes for it; use {' or '.join(words)}"
     if name.endswith(NUMBER_ENDS) and not re.fullmatch(r"-?\d+", value):
@@ -205,7 +213,7 @@ def _find_problem_of_property(name: str, value: str) -> str | None:
 def _check_names(entry: TableEntry, columns: list[DeclaredColumn]) -> None:
     properties = entry.table.create.properties
     mode = properties.get("write.merge.mode", MERGE_ON_READ)
-    rewrites_files = properties.get("format-version") == "1" or mode != MERGE_ON_READ
+    rewrites_files = properties.get(FORMAT_PROPERTY) == "1" or mode != MERGE_ON_READ
     is_merged = entry.upserts or entry.deletes
     reserved_names = (*MERGE_COLUMNS, *(READ_COLUMNS if rewrites_files else ())) if is_merged else ()
     owners = dict[str, str]()

@@ -157,6 +157,9 @@ class CreateModel(StrictModel):
     )
     cluster_by: list[str] = Field(default=[], description="Columns to sort or cluster by.")
     properties: dict[str, PropertyText] = Field(default={}, description="Table properties.")
+    format_version: Literal[2, 3] = Field(
+        default=2, description="Iceberg's format of a table that is made; an existing one keeps its own."
+    )
     force_optional: bool = Field(default=False, description="No column is made required, whatever the schema says.")
 
 

@@ -20,6 +20,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core.core_schema import CoreSchema, no_info_after_validator_function
 
 from tidegate.config.models.formats import StrictModel
+from tidegate.spec.readers import Reader
 from tidegate.spec.time_text import parse_duration_seconds
 
 FIELD_COUNT = 5
@@ -256,6 +257,9 @@ class SharedModel(StrictModel):
     fleet: FleetName | None = Field(
         default=None,
         description="Flush together with the other pipelines of this fleet, in one DAG; default: a DAG of its own.",
+    )
+    readers: list[Reader] = Field(
+        default=[], description="Engines that read the tables: a format that one of them cannot read is refused."
     )
     heartbeat: HeartbeatModel = HeartbeatModel()
     maintenance: MaintenanceModel = MaintenanceModel()

@@ -159,8 +159,7 @@ def _plan_creation(ledger: SettingsLedger, sink: FlinkTable) -> dict[str, Any]:
         if name in ("write.upsert.enabled", "upsert-enabled"):
             ledger.map(name, "tables[].upsert")
         elif name == "format-version" and value not in ("1", "2"):
-            problem = "tables of format 3 are refused: let the pipeline make a table of format 2"
-            ledger.refuse(name, problem)
+            ledger.refuse(name, "write tables[].create.format_version: 3 for a table that is still to be made")
         elif name.startswith("sink."):
             ledger.drop(name, "how Flink's tasks write")
         elif name.startswith(TABLE_OPTIONS):

@@ -197,11 +197,13 @@ def _plan_creation(sink: SettingsLedger, draft: Draft, topic: str) -> dict[str, 
     sink.refuse("nested-as-variant", "there is no variant type before format 3; declare STRUCT, MAP or STRING")
     version = sink.get("format-version", "3")
     if version == "2":
-        sink.map("format-version", "tables[].create.properties: format 2 is the default")
+        sink.map("format-version", "tables[].create.format_version: 2 is the default")
         return entry
-    problem = "tables of format 3 are refused: let the pipeline make a new table of format 2"
-    sink.refuse("format-version", problem)
-    text = "Debezium Server makes tables of Iceberg's format 3 unless format-version=2 is set; those are refused."
+    sink.map("format-version", "tables[].create.format_version: 3")
+    entry["create"] = {**entry.get("create", {}), "format_version": 3}
+    text = (
+        "Debezium Server makes tables of Iceberg's format 3 unless format-version=2 is set; not every engine reads it."
+    )
     if text not in draft.to_check:
         draft.to_check.append(text)
     return entry

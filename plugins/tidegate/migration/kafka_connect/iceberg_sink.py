@@ -281,7 +281,7 @@ def _read_properties(ledger: SettingsLedger) -> dict[str, str]:
         given = ledger.below(prefix)
         for word in given.list_names():
             if word == "format-version" and given.get(word) not in ("1", "2"):
-                given.refuse(word, "format 3 is not supported: the table must have format 2")
+                given.refuse(word, "write tables[].create.format_version: 3 for a table that is still to be made")
                 continue
             properties[word] = given.get(word)
             given.map(word, f"tables[].create.properties.{word}", reason)

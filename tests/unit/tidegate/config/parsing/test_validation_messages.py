@@ -4,6 +4,7 @@ import json
 import re
 from contextlib import suppress
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import yaml
@@ -12,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pipeline_files import find_problems, load, render_source, render_table
 from tidegate.errors import ConfigurationError
+from tidegate.spec.readers import READERS, Reader
 
 
 def render_keyed_source(options: str, column: str = "n INT") -> str:
@@ -1403,7 +1405,7 @@ def test_no_file_however_broken_ends_in_another_error(include: Path, data: objec
 
 @pytest.mark.parametrize(
     ("version", "reason"),
-    [("3", "not supported: deletion vectors"), ("two", "not a value that Iceberg takes for it; use 1 or 2")],
+    [("3", "write create.format_version: 3 instead"), ("two", "not a value that Iceberg takes for it; use 1 or 2")],
 )
 def test_format_of_tables_that_cannot_be_written_is_refused_before_one_is_made(
     include: Path, version: str, reason: str
@@ -1479,3 +1481,33 @@ def test_audits_of_bigquery_know_its_own_functions(include: Path) -> None:
     audits = ["regexp_contains(name, 'x')", "SELECT LOGICAL_AND(n > 0) FROM {table}"]
     text = render_source("value: {schema: 'n INT, name STRING'}", f"[{{name: dwh.a.b, audits: {json.dumps(audits)}}}]")
     assert load(include, text).tables[0].audits == tuple(audits)
+
+
+@pytest.mark.parametrize("place", ["file", "defaults"])
+def test_format_that_a_reader_cannot_read_is_refused_and_another_one_is_not(include: Path, place: str) -> None:
+    def render(reader: str, version: int) -> str:
+        (include / "defaults.yaml").write_text(f"readers: [spark, {reader}]\n" if place == "defaults" else "{}\n")
+        own = "" if place == "defaults" else f"readers: [spark, {reader}]\n"
+        return render_table(f"create: {{format_version: {version}}}") + own
+
+    (problem,) = find_problems(include, render("athena", 3))
+    assert "tables[0].create.format_version=3: readers names athena, which reads no vectors of deletes" in problem
+    assert load(include, render("athena", 2)).readers == ("spark", "athena")
+    assert load(include, render("trino", 3)).tables[0].create.format_version == 3
+    (problem,) = find_problems(include, render("hive", 2))
+    assert "readers" in problem
+    assert "athena" in problem
+
+
+def test_format_is_said_once_and_for_iceberg_alone(include: Path) -> None:
+    both = render_table("create: {format_version: 3, properties: {format-version: 2}}")
+    (problem,) = find_problems(include, both)
+    assert "create.properties.format-version=2: create.format_version says it already" in problem
+    assert load(include, render_table("create: {format_version: 3}")).tables[0].create.format_version == 3
+    assert load(include, render_table("create: {properties: {format-version: 1}}")).tables[0].create.format_version == 2
+    (problem,) = find_problems(include, render_table("create: {format_version: 4}"))
+    assert "format_version" in problem
+
+
+def test_each_reader_is_one_that_a_file_may_name() -> None:
+    assert set(READERS) == set(get_args(Reader))

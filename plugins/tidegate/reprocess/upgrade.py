@@ -1,0 +1,58 @@
+"""upgrade_format: raise tables to Iceberg's format 3, after showing which engines read it."""
+
+from dataclasses import dataclass
+
+from tidegate.errors import ConfigurationError, NothingToDo
+from tidegate.merge.attempt import retry_commits
+from tidegate.ports.session import Session
+from tidegate.spec.readers import READERS
+from tidegate.spec.table import Table
+from tidegate.table.history import add_action
+from tidegate.table.position import select_tables
+from tidegate.table.session import TableSession
+
+ACTION = "upgrade-format"
+NEW_FORMAT = 3
+
+
+@dataclass(frozen=True)
+class ProposedUpgrade:
+    """One table of an older format."""
+
+    table: Table
+    uuid: str
+    format_version: int
+
+
+def propose_upgrades(session: Session, name: str | None) -> list[ProposedUpgrade]:
+    """Return the tables, or the one named, that have an older format; changes nothing.
+
+    `ConfigurationError` if `readers` names an engine that does not read the new one, `NothingToDo` without a table.
+    """
+    place = f"pipeline={session.pipeline.name}"
+    for reader in session.pipeline.readers:
+        if READERS[reader].newest_format < NEW_FORMAT:
+            raise ConfigurationError(
+                f"{place}: readers names {reader}, which {READERS[reader].words}; nothing was changed; take it out of "
+                "readers if nobody reads the tables with it"
+            )
+    upgrades = []
+    for table in (TableSession(session, spec) for spec in select_tables(session, name)):
+        state = table.state
+        if state is not None and state.format_version is not None and state.format_version < NEW_FORMAT:
+            upgrades.append(ProposedUpgrade(table.spec, state.uuid, state.format_version))
+    if not upgrades:
+        raise NothingToDo(f"{place}: no table of Iceberg has an older format than {NEW_FORMAT}")
+    return upgrades
+
+
+def upgrade_table(session: Session, upgrade: ProposedUpgrade, by: str) -> None:
+    """Upgrade it, and note `by` whom in the same commit. A repeat call changes the note alone."""
+    table = TableSession(session, upgrade.table)
+
+    def try_upgrade() -> None:
+        details = f"format {upgrade.format_version} to {NEW_FORMAT}"
+        note = add_action(table.refresh(), ACTION, by, details)
+        session.commits.upgrade_format(table.name, upgrade.uuid, note)
+
+    retry_commits(session, table.prefix, try_upgrade)

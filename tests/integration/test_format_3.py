@@ -1,0 +1,142 @@
+"""Tables of Iceberg's format 3: our commits between Spark's, row ids, and vectors of deletes."""
+
+from typing import Any
+
+import pytest
+from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.update import SetPropertiesUpdate, SetSnapshotRefUpdate, UpgradeFormatVersionUpdate
+from pyiceberg.types import IntegerType
+from tidegate.adapters.iceberg.commit import append_snapshot_without_rows, build_tag, commit, cut_branch, seed_table
+
+ON_READ = "'write.merge.mode'='merge-on-read', 'write.update.mode'='merge-on-read', 'write.delete.mode'='merge-on-read'"
+
+
+def read_lineage(workbench: Any, table: str) -> dict[int, tuple[Any, ...]]:
+    """By id: the row's own id, the number of the snapshot that changed it last, and its value."""
+    rows = workbench.run_spark_sql(f"SELECT id, _row_id, _last_updated_sequence_number, v FROM lake.{table}")
+    assert len({row[1] for row in rows}) == len(rows)
+    return {row[0]: tuple(row[1:]) for row in rows}
+
+
+def test_spark_reads_what_our_commits_leave_and_goes_on_with_the_row_ids(workbench) -> None:
+    """Its parser is that of Iceberg's Java library: it refuses metadata without row ids, or with ids that go back."""
+    for statement in (
+        "CREATE NAMESPACE lake.shop",
+        "CREATE TABLE lake.shop.made (id BIGINT, v STRING, Part STRING) USING iceberg PARTITIONED BY (Part) "
+        f"TBLPROPERTIES ('format-version'='3', {ON_READ}, 'write.metadata.previous-versions-max'='3')",
+    ):
+        workbench.run_spark_sql(statement)
+    seed_table(workbench.load_iceberg("shop.made"), "made", {"tidegate.made.position": "{}"})
+    workbench.run_spark_sql("INSERT INTO lake.shop.made SELECT id, 'a', concat('p', id % 2) FROM range(10)")
+    for round_number in (1, 2):
+        workbench.run_spark_sql(
+            f"UPDATE lake.shop.made SET v = 'b{round_number}' WHERE id IN (1, 2, {round_number + 4})"
+        )
+        workbench.run_spark_sql(f"DELETE FROM lake.shop.made WHERE id = {round_number + 6}")
+        before = read_lineage(workbench, "shop.made")
+        table = workbench.load_iceberg("shop.made")
+        number = table.metadata.next_row_id
+        head = table.metadata.current_snapshot_id
+        cut_branch(table, (str(table.metadata.table_uuid), head), f"tidegate_made_{round_number}_a")
+        append_snapshot_without_rows(
+            workbench.load_iceberg("shop.made"), f"tidegate_made_{round_number}_a", {"tidegate.made.batch": "1"}
+        )
+        table = workbench.load_iceberg("shop.made")
+        branch = table.metadata.refs[f"tidegate_made_{round_number}_a"].snapshot_id
+        unset = dict.fromkeys(("max_ref_age_ms", "max_snapshot_age_ms", "min_snapshots_to_keep"))
+        main = SetSnapshotRefUpdate(ref_name="main", type=SnapshotRefType.BRANCH, snapshot_id=branch, **unset)
+        properties = SetPropertiesUpdate(updates={"tidegate.made.position": '{"t": {"0": 5}}'})
+        commit(table, [main, properties, build_tag("tidegate_made", branch)])
+        with workbench.load_iceberg("shop.made").update_schema() as change:
+            change.add_column(f"more_{round_number}", IntegerType())
+        assert read_lineage(workbench, "shop.made") == before
+        assert workbench.load_iceberg("shop.made").metadata.next_row_id == number
+        workbench.run_spark_sql(
+            f"INSERT INTO lake.shop.made SELECT id, 'c', 'p0', 1 {', 2' * (round_number - 1)} FROM range(20, 22)"
+            if round_number == 1
+            else "UPDATE lake.shop.made SET more_2 = 5 WHERE id = 20"
+        )
+        after = read_lineage(workbench, "shop.made")
+        assert {key: after[key] for key in before if key != 20} == {key: before[key] for key in before if key != 20}
+    assert after[20][0] == before[20][0]
+    assert after[20][1] > before[20][1]
+    assert sorted(after) == [0, 1, 2, 3, 4, 5, 6, 9, 20, 21]
+    log = workbench.run_spark_sql("SELECT file FROM lake.shop.made.metadata_log_entries")
+    assert len(log) == 4  # of previous files as many as the table keeps, and the present one
+
+
+def test_table_of_format_2_that_is_upgraded_gets_row_ids_from_whoever_writes_first(workbench) -> None:
+    workbench.run_spark_sql("CREATE NAMESPACE lake.shop")
+    lineages = []
+    for name in ("ours", "sparks"):
+        workbench.run_spark_sql(
+            f"CREATE TABLE lake.shop.{name} (id BIGINT, v STRING) USING iceberg "
+            f"TBLPROPERTIES ('format-version'='2', {ON_READ})"
+        )
+        for number in (0, 10):
+            workbench.run_spark_sql(f"INSERT INTO lake.shop.{name} SELECT id + {number}, 'a' FROM range(0, 5, 1, 1)")
+        workbench.run_spark_sql(f"DELETE FROM lake.shop.{name} WHERE id = 3")
+        commit(workbench.load_iceberg(f"shop.{name}"), [UpgradeFormatVersionUpdate(format_version=3)])
+        if name == "ours":
+            append_snapshot_without_rows(workbench.load_iceberg(f"shop.{name}"), "main", {})
+        for statement in (
+            f"UPDATE lake.shop.{name} SET v = 'b' WHERE id IN (1, 11)",
+            f"INSERT INTO lake.shop.{name} VALUES (20, 'c')",
+        ):
+            workbench.run_spark_sql(statement)
+        lineages.append({key: (row[0], row[2]) for key, row in read_lineage(workbench, f"shop.{name}").items()})
+    assert sorted(lineages[0]) == sorted(lineages[1]) == [0, 1, 2, 4, 10, 11, 12, 13, 14, 20]
+    assert [{key: row[1] for key, row in lineage.items()} for lineage in lineages] == [
+        {key: {1: "b", 11: "b", 20: "c"}.get(key, "a") for key in sorted(lineages[0])}
+    ] * 2
+
+
+KEY = {"fields": ["id"], "schema": "id BIGINT"}
+VALUE = {"schema": "id BIGINT, v STRING"}
+
+
+def write_pipeline(workbench: Any, name: str, topic: str, **create: Any) -> None:
+    workbench.pipeline(name, [topic], key=KEY, value=VALUE, table={"create": {"format_version": 3, **create}})
+
+
+def change(first: int, last: int, v: str | None) -> list[tuple[Any, Any]]:
+    return [({"id": i}, None if v is None else {"id": i, "v": v}) for i in range(first, last)]
+
+
+@pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
+def test_updated_row_keeps_its_id_and_names_the_flush(workbench, mode: str) -> None:
+    """Through flushes, a compaction, a rollback and its undo, a backfill, a new column, and a merge of a queue."""
+    topic = workbench.topic()
+    name = f"kept_{mode[:4]}"
+    table = f"shop.{name}"
+    write_pipeline(workbench, name, topic, properties={"write.merge.mode": mode})
+    model: dict[int, str] = {}
+
+    def flush(first: int, last: int, v: str | None) -> dict[int, tuple[Any, ...]]:
+        before = read_lineage(workbench, table) if model else {}
+        workbench.produce(topic, *change(first, last, v))
+        workbench.flush(name)
+        for number in range(first, last):
+            model.pop(number, None) if v is None else model.update({number: v})
+        after = read_lineage(workbench, table)
+        assert {number: row[2] for number, row in after.items()} == model
+        newest = workbench.load_iceberg(table).current_snapshot().sequence_number
+        for number, (row_id, sequence, _) in after.items():
+            is_changed = first <= number < last
+            assert sequence == newest if is_changed else sequence == before[number][1]
+            if number in before:
+                assert row_id == before[number][0], number
+        known = max((row[0] for row in before.values()), default=-1)
+        assert all(row[0] > known for number, row in after.items() if number not in before)
+        return after
+
+    flush(0, 20, "a")
+    flush(5, 10, "b")
+    flush(15, 18, None)
+    lineage = flush(8, 16, "c")
+    assert workbench.load_iceberg(table).metadata.format_version == 3
+    options = "options => map('rewrite-all', 'true')"
+    workbench.run_spark_sql(f"CALL lake.system.rewrite_data_files(table => '{table}', {options})")
+    assert read_lineage(workbench, table) == lineage
+    flush(18, 22, "d")
+    assert workbench.open_session(name).tables.count_rows(f"lake.{table}") == len(model)
