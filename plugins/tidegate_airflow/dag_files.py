@@ -79,7 +79,7 @@ def _list_names(kind: str) -> list[str]:
 
 
 def build_own_dags(name: str, pipeline: Pipeline) -> Dags:
-    from tidegate_airflow.dags.actions import build_actions_dag, build_replay_dag, can_replay
+    from tidegate_airflow.dags.actions import build_actions_dag, build_replay_dag
     from tidegate_airflow.dags.backfill import build_backfill_dag
     from tidegate_airflow.dags.flush import build_flush_dag, build_stage_dag
 
@@ -88,7 +88,7 @@ def build_own_dags(name: str, pipeline: Pipeline) -> Dags:
         dags[f"tidegate_{name}_stage"] = build_stage_dag(pipeline)
     dags[f"tidegate_{name}_backfill"] = build_backfill_dag(pipeline)
     dags[f"tidegate_{name}_actions"] = build_actions_dag(pipeline)
-    if can_replay(pipeline):
+    if pipeline.template is None:  # skipped records are dead letters too
         dags[f"tidegate_{name}_replay"] = build_replay_dag(pipeline)
     return dags
 

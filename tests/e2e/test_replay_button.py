@@ -36,9 +36,9 @@ def test_nothing_that_waits_disables_the_button_for_all(page: Page) -> None:
     assert read_buttons(page, paused=False, waiting=0)[0] == [True, ""]
 
 
-def test_pipeline_without_the_dag_has_a_command_instead(page: Page) -> None:
+def test_pipeline_of_tables_that_records_name_has_a_command_instead(page: Page) -> None:
     script = "import('/replay.js').then((one) => one.replayButton('orders', 2, undefined, true, () => {}).textContent)"
-    assert "bin/tidegate dead-letters orders --replay" in page.evaluate(script)
+    assert "bin/tidegate rebase orders --to" in page.evaluate(script)
 
 
 def test_command_is_named_as_it_can_be_typed_where_the_package_is_installed(page: Page) -> None:

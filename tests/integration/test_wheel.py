@@ -82,7 +82,7 @@ def test_two_commands_bring_a_stock_airflow_to_a_flush_of_two_partitions(install
     assert installed("tidegate", "validate").stdout == "orders: ok\n"
 
     output = installed("python", "-c", FIND_DAGS, home / "dags").stdout.partition("FOUND ")[2]
-    ids = [f"tidegate_orders{kind}" for kind in ("", "_actions", "_backfill", "_maintenance")]
+    ids = [f"tidegate_orders{kind}" for kind in ("", "_actions", "_backfill", "_maintenance", "_replay")]
     assert json.loads(output) == {"dags": sorted([*ids, "tidegate-janitor"]), "errors": []}
     plugins = {
         plugin["name"]: plugin for plugin in json.loads(installed("airflow", "plugins", "--output", "json").stdout)

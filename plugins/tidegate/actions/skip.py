@@ -104,5 +104,5 @@ def propose_skip(session: Session, at: RecordAddress, table: str | None = None) 
             for skip in proposals
         ),
         question="Set it aside?",
-        success_message="the next batch sets it aside",
+        success_message="the next batch sets it aside; after a correction, Replay brings it in",
     )

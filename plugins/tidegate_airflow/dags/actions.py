@@ -1,6 +1,6 @@
 """The DAGs of one pipeline that a form starts: what helps one that stands still, and the replay of its dead letters.
 
-An action is shown first, then done. Replay is for a pipeline that sets bad records aside: it decodes them again after a
+An action is shown first, then done. Replay decodes the records that were set aside, or skipped, again after a
 correction.
 """
 
@@ -56,11 +56,6 @@ def build_actions_dag(pipeline: Pipeline) -> DAG:
         build_form_task(pipeline, TASK_ID, task_docs.ACT, run_chosen_action)
     dag.params = to_params_dict(_build_form(pipeline))
     return dag
-
-
-def can_replay(pipeline: Pipeline) -> bool:
-    """Whether the pipeline sets bad records aside, and each of its tables has a name of its own."""
-    return pipeline.template is None and any(table.errors.max_dead_letters is not None for table in pipeline.tables)
 
 
 def build_replay_dag(pipeline: Pipeline) -> DAG:

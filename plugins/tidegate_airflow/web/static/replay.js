@@ -10,7 +10,7 @@ const paused = (dag) => (dag.paused ? { disabled: true, title: `The DAG ${dag.da
 
 /** The button, or a line that says why there is none; `dag` is the DAG of replays, if there is one. */
 export function replayButton(name, waiting, dag, may, after) {
-  if (!dag) return h("span", { class: "quiet" }, "The button is there with errors.tolerance: all. Without it: ", h("code", {}, typed(`bin/tidegate dead-letters ${name} --replay`)));
+  if (!dag) return h("span", { class: "quiet" }, "Dead letters of tables that records name are not replayed. Read them again with: ", h("code", {}, typed(`bin/tidegate rebase ${name} --to TIME`)));
   if (!may) return h("span", { class: "quiet" }, "Your role in Airflow may look, but not replay.");
   const button = h("button", { type: "button", class: "primary", "data-key": "replay", disabled: !waiting, ...paused(dag), click: () => replay(name, waiting, dag.dag_id, button, after) }, "Replay all …");
   return button;

@@ -10,7 +10,7 @@ from dag_reading.process import read
 from fakes import build_pipeline
 from tidegate.actions.request import WORDS, ActionKind
 from tidegate.config import pipeline_file, publication_file
-from tidegate_airflow.dag_files import build_all_dags, build_fleet_dags
+from tidegate_airflow.dag_files import build_all_dags, build_fleet_dags, build_own_dags
 from tidegate_airflow.dags.flush import build_flush_dag
 
 PIPELINE = """
@@ -77,7 +77,9 @@ def test_task_reads_the_file_of_its_own_pipeline_alone(include: Path, dag_readin
     dag = "tidegate_p1_backfill"
     own = read(include, _AIRFLOW_PARSING_CONTEXT_DAG_ID=dag)["dags"]
     flushes = [name for name in own if name.startswith("tidegate_") and not name.startswith("tidegate_publish_")]
-    assert sorted(flushes) == [f"tidegate_p1{kind}" for kind in ("", "_actions", "_backfill", "_maintenance")]
+    assert sorted(flushes) == [
+        f"tidegate_p1{kind}" for kind in ("", "_actions", "_backfill", "_maintenance", "_replay")
+    ]
     assert own[dag]["serialized"] == dag_reading["dags"][dag]["serialized"]
 
 
@@ -104,8 +106,26 @@ def test_reading_the_dag_files_opens_no_connection_and_imports_nothing_that_is_s
 def test_every_pipeline_has_its_dags_and_no_other(dag_reading: dict[str, Any], include: Path) -> None:
     names = [file.stem for file in (include / "pipelines").glob("*.yaml")]
     assert {
-        f"tidegate_{name}{suffix}" for name in names for suffix in ("", "_actions", "_backfill", "_maintenance")
+        f"tidegate_{name}{suffix}"
+        for name in names
+        for suffix in ("", "_actions", "_backfill", "_maintenance", "_replay")
     } <= set(dag_reading["dags"])
+
+
+def test_dead_letters_can_be_replayed_by_a_dag_unless_records_name_the_tables(include: Path) -> None:
+    """Also where every bad record stops the pipeline: one that a person skipped is a dead letter."""
+    plain = pipeline_file.load_pipeline(include / "pipelines" / "p1.yaml")
+    text = PIPELINE.format(name="{name}", merge="{interval: 60s}", spark="{}", maintenance="{}")
+    path = include / "pipelines" / "named.yaml"
+    path.write_text(text.replace("topics: [{name}]", "topics: [events]").replace("team-{name}", "team"))
+    try:
+        named = pipeline_file.load_pipeline(path)
+    finally:
+        path.unlink()
+    assert {table.errors.max_dead_letters for table in plain.tables} == {None}
+    assert "tidegate_p1_replay" in build_own_dags("p1", plain)
+    assert named.template is not None
+    assert sorted(build_own_dags("named", named)) == [f"tidegate_named{kind}" for kind in ("", "_actions", "_backfill")]
 
 
 def test_every_dag_and_task_is_explained_and_has_an_owner(dag_reading: dict[str, Any]) -> None:
@@ -260,7 +280,7 @@ def test_changing_one_file_changes_the_dags_of_that_pipeline_alone(include: Path
     finally:
         write(include, "p3")
         write(include, "p4")
-    removed_dags = {f"tidegate_p4{kind}" for kind in ("", "_actions", "_backfill", "_maintenance")}
+    removed_dags = {f"tidegate_p4{kind}" for kind in ("", "_actions", "_backfill", "_maintenance", "_replay")}
     assert set(dag_reading["dags"]) - set(now) == removed_dags
     changed = {name for name, dag in now.items() if dag["serialized"] != dag_reading["dags"][name]["serialized"]}
     assert changed == {"tidegate_p3"}
@@ -317,6 +337,7 @@ def test_task_with_real_work_is_not_ended_by_a_clock_on_every_try(
         "maintain",
         "batch",
         "act",
+        "replay",
         "publish",
         "leftovers",
         "verify",

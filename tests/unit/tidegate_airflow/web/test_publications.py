@@ -111,6 +111,7 @@ def test_catalog_that_hangs_keeps_no_request_of_a_publications_page(
     monkeypatch.setattr("tidegate_airflow.web.pipelines.ANSWER_TIMEOUT_SECONDS", 0.05)
     for reader in ("airflow_runs.read_runs", "publications.read_errors", "airflow_runs.read_asset_ids"):
         monkeypatch.setattr(f"tidegate_airflow.web.{reader}", lambda *_: [])
+    monkeypatch.setattr("tidegate_airflow.web.airflow_runs.read_dag_statuses", lambda _: {})
     monkeypatch.setattr(view, "get_overview", lambda names: [{"publication": name} for name in names])
     monkeypatch.setattr(view, "get_session", lambda name: gate.wait(60))
     with ThreadPoolExecutor(1) as workers:
