@@ -333,7 +333,7 @@ def require_none(page: Page, found: str, description: str) -> None:
 
 def test_reason_leads_to_its_page_of_the_runbook(opened: Callable[..., Page]) -> None:
     page = opened(f"pipelines/{ROLLED_BACK}", role="viewer")
-    page.get_by_role("alert").get_by_role("link", name="What to do").click()
+    page.get_by_role("alert").get_by_role("link", name="Runbook").click()
     expect(page.get_by_role("heading", name="The table was rolled back")).to_be_visible()
     expect(page.get_by_role("row").filter(has_text="--rewind")).to_contain_text("Read again")
     keep(page, "runbook")

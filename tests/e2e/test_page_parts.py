@@ -101,6 +101,32 @@ def test_other_failures_have_their_advice_in_the_card(page: Page) -> None:
     expect(items).to_have_text(["correct the audit in the pipeline file", "see it with: bin/tidegate status users"])
 
 
+def test_full_queue_has_the_failure_that_filled_it_in_the_card(page: Page) -> None:
+    """Not one that is over, and not what the banner says already; what happened is no step."""
+    full = "its queue is full: open_batches=10 max_pending=10"
+    task = {
+        "dag_id": "tidegate_users",
+        "run_id": "r1",
+        "task_id": "merge",
+        "map_index": -1,
+        "at": NOW,
+        "state": "failed",
+    }
+    cause = {"error": "AuditFailed", "runbook": "audit", "tasks": [task]}
+    causes = [
+        {**cause, "fact": "brokers=b:9092 took no connection", "advice": "start them", "is_over": True},
+        {**cause, "fact": "audit no_negative does not hold: rows=3", "advice": "correct the audit", "is_over": False},
+    ]
+    advice = "nothing was merged; fix what its merge says"
+    draw(page, {"state": "stuck", "fact": full, "advice": advice, "runbook": "table-stopped"}, {"causes": causes})
+    card = page.get_by_role("region", name="What to do")
+    expect(card.locator("p").first).to_have_text("audit no_negative does not hold: rows=3")
+    expect(card).not_to_contain_text("brokers=b:9092")
+    expect(card.get_by_role("listitem")).to_have_text(["fix what its merge says"])
+    expect(card.locator("p").last).to_have_text("Nothing was merged.")
+    expect(page.get_by_role("alert").get_by_role("link")).to_have_text("Runbook")
+
+
 def test_pipeline_that_is_well_has_no_card(page: Page) -> None:
     draw(page, {"state": "current", "reason": "nothing waits", "fact": "nothing waits", "lag": 0})
     expect(page.get_by_role("heading", name="What to do")).to_have_count(0)

@@ -135,7 +135,7 @@ class Lake:
 
     def get_table(self, name: str) -> MemoryTable:
         if name not in self.tables:
-            raise GiveUp(f"table={name} does not exist any more; nothing was changed; the next flush plans anew")
+            raise GiveUp(f"table={name} does not exist any more; nothing was changed; the next flush plans again")
         return self.tables[name]
 
 

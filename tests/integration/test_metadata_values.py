@@ -209,6 +209,6 @@ def test_update_of_spanner_without_its_other_columns_is_bad_unless_updates_are_p
     values = [json.dumps(event).encode() for event in events]
     stage = decoding.build_stage_table(ValueFormat("debezium-json"), (ID,), (ID,))
     reasons = [reason and reason.partition(" (")[0] for reason in decoding.read_reasons(spark, stage, values)]
-    sparse = "the update holds only the columns that have changed"
+    sparse = "the update has only the columns that changed"
     assert reasons == [sparse, sparse, *[None] * 8, sparse, sparse, *[None] * 3]
     assert decoding.read_reasons(spark, replace(stage, is_partial=True), values) == [None] * 15

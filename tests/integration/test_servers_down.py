@@ -294,7 +294,7 @@ def test_interrupted_flush_says_in_one_line_what_stands_and_ends_with_130(workbe
         assert time.monotonic() - begun < 30
     assert (run.returncode, out) == (130, "")
     (line,) = errors.strip().splitlines()
-    assert line.startswith("pipeline=stopped: interrupted: batches that are published stand")
+    assert line.startswith("pipeline=stopped: interrupted: published batches stay")
     workbench.pipeline("stopped", [topic], key=KEY, value=VALUE)
     workbench.drain("stopped")
     assert read_ids(workbench, "stopped") == [1, 2, 11, 12]

@@ -173,7 +173,7 @@ def test_position_outlives_every_snapshot_but_the_last_and_a_history_cut_off_is_
     assert table.ids == [1, 2, 3]
     table.sql(REWRITE, "INSERT INTO lake.shop.p VALUES (-1, 'foreign')", EXPIRE)
     table.produce(4)
-    assert "nobody can tell whether the table was rolled back" in table.flush_and_refuse()
+    assert "it is not known whether the table was rolled back" in table.flush_and_refuse()
     table.write(on_rollback="keep")
     table.workbench.drain("p")
     table.write()

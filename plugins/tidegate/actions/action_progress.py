@@ -105,7 +105,7 @@ class ActionProgress:
             )
         if params.get("previewed"):
             raise GiveUp(
-                f"{done}table={table}: something else would be done now than what was shown, so it was not changed; "
+                f"{done}table={table}: the effect has changed since the preview, so it was not changed; "
                 f"look at the preview again:\n{proposed.preview}"
             )
 

@@ -115,7 +115,7 @@ def check_unchanged(action: ProposedAction, digest: str) -> None:
     """`GiveUp` if the action is no longer what a person was shown."""
     if digest and digest != action.digest:
         raise GiveUp(
-            f"previewed={digest}: something else would be done now than what was shown, so nothing was changed; "
+            f"previewed={digest}: the effect has changed since the preview, so nothing was changed; "
             f"look at the preview again:\n{action.preview}"
         )
 

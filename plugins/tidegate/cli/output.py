@@ -85,7 +85,7 @@ def format_runbook_page(problem: TidegateError) -> str | None:
 def format_interruption(words: argparse.Namespace) -> str:
     if words.command in ("flush", "stage", "merge"):
         return (
-            f"pipeline={words.pipeline}: interrupted: batches that are published stand, and nothing is half published; "
+            f"pipeline={words.pipeline}: interrupted: published batches stay, and none is half published; "
             f"the next {words.command} goes on from the table's position and takes up what is staged"
         )
     return f"{words.command}: interrupted: nothing is half published; run the command again"

@@ -107,7 +107,7 @@ def load_all_pipelines(include: Path, only: str | None = None) -> Loaded:
 def list_unread_warnings(include: Path) -> tuple[str, ...]:
     """A sentence for each pipeline or publication file in a subfolder, which nobody reads."""
     return tuple(
-        f"{format_path(file)}: lies in a folder below {file.relative_to(include).parts[0]}/, and nobody reads it; "
+        f"{format_path(file)}: lies in a folder below {file.relative_to(include).parts[0]}/, and is not read; "
         "move it up"
         for file in list_unread_files(include)
     )

@@ -195,13 +195,13 @@ def _check_same_table(work: BatchMerge, state: TableState | None) -> None:
     if staged_for is not None and staged_for != current_uuid:
         raise PositionLost(
             f"{work.prefix}: the table was dropped, or replaced by another of the same name: "
-            f"uuid={current_uuid} staged_for={staged_for}; nothing was merged; the next flush plans anew for the table "
-            "as it is then"
+            f"uuid={current_uuid} staged_for={staged_for}; nothing was merged; the next flush plans again for the "
+            "table as it is then"
         )
     if work.staged.follows and (state is None or state.recorded_position is None):
         raise PositionLost(
             f"{work.prefix}: the table has no position, and this batch follows attempt={work.staged.follows}, "
-            "which is not published there; nothing was merged; the next flush plans anew for the table as it is then"
+            "which is not published there; nothing was merged; the next flush plans again for the table as it is then"
         )
 
 

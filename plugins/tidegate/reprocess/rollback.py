@@ -120,7 +120,7 @@ def _propose_undo(table: TableSession) -> ProposedUndo:
     if rollback is None:
         state = table.refresh().state
         if state is not None and not state.is_rolled_back:
-            raise RetryLater(f"{place}: another writer was faster, it is rolled back no more; look at the status")
+            raise RetryLater(f"{place}: another writer was faster, it is no longer rolled back; look at the status")
         raise GiveUp(
             f"{place}: nothing to go back to: the tag {resource_names.name_tag(pipeline)} is gone, or "
             f"{branch} has no snapshot; {_name_other_ways(table)}"

@@ -89,7 +89,7 @@ def check_same_log(session: Session, place: str, ranges: Ranges, planned: Plan |
         )
         raise PositionLost(
             f"{place}: a topic was created again, or the brokers are another cluster's, since the batch was planned: "
-            f"topic_ids={now} planned={was}; nothing was merged; the next flush plans anew and says what to do"
+            f"topic_ids={now} planned={was}; nothing was merged; the next flush plans again and says what to do"
         )
     ends = group_by_topic({(topic, partition): end for topic, partition, start, end in ranges if end > start})
     epochs = log.find_older_epochs(planned.epochs, ends)

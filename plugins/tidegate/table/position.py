@@ -70,7 +70,7 @@ def _describe_rollback(table: TableSession, state: TableState) -> str:
     if state.is_untraceable:
         return (
             f"{table.prefix}: the snapshots between {branch} and the last published "
-            f"one have expired, so nobody can tell whether the table was rolled back behind position={recorded}; if it "
+            f"one have expired, so it is not known whether the table was rolled back behind position={recorded}; if it "
             f"was not, go on with: {keep}; if it was, move the position, e.g. with: {rebase}"
         )
     if state.cherry_picked_batch is not None:
@@ -116,7 +116,7 @@ def _describe_lost_tag(table: TableSession, state: TableState) -> str:
             f"{table_words} --rewind; or go on after them with: {keep}"
         )
     return (
-        f"{place}, and no snapshot of {branch} tells a position, so nobody can tell whether the table was rolled "
+        f"{place}, and no snapshot of {branch} tells a position, so it is not known whether the table was rolled "
         f"back behind position={_format_position(recorded)}; if it was not, go on with: {keep}; if it was, move the "
         f"position, e.g. with: tidegate rebase {name_moved(table)} --to earliest"
     )

@@ -102,7 +102,7 @@ def _plan_run(name: str, memory_name: str, known_words: Sequence[str], scope: Pl
         raise
     if words["dry_run"]:
         push(key="planned", value=flush_plan)
-        raise AirflowSkipException("a dry run: the plan stands in the result `planned`; nothing was read or written")
+        raise AirflowSkipException("a dry run: the plan is the result `planned`; nothing was read or written")
     streak = read_memory(memory_name, context).streaks.get(name, FLUSH_KEY)
     if streak is None:
         return flush_plan
@@ -186,7 +186,7 @@ def finish_staging(name: str) -> dict[str, Any]:
 
     def check(context: Context, states: Mapping[str, str]) -> dict[str, Any]:
         if messages := _describe_trouble(context, states):
-            raise_joined("SomeTablesFailed", ["what is staged stands, but " + messages[0], *messages[1:]])
+            raise_joined("SomeTablesFailed", ["what is staged stays, but " + messages[0], *messages[1:]])
         if context["ti"].xcom_pull(task_ids="stage"):  # what waits for a merge is tried again at its time
             _call_for_rest(name_stage(name), context)
         return {"left": _pull_plan(context)["left"]}

@@ -30,7 +30,7 @@ class TableReplaced(Failure):
 
     title = "the table is replaced by another with rows"
     sentence = r"replaced by another of the same name"
-    remedy = "none is needed: the next flush plans anew, and reads the log into the table that stands there"
+    remedy = "none is needed: the next flush plans again, and reads the log into the table that stands there"
     page = "table-replaced"
 
     def provoke(self, scene: Scene) -> None:

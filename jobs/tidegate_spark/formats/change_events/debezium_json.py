@@ -82,7 +82,7 @@ ROW_SCHEMA = "get(filter(e.schema.fields, f -> f.field = 'after'), 0).fields"
 # Spanner's change streams say in their events how much of a row an update holds; what it leaves out is NULL in `after`
 SPARSE_CAPTURE_TYPES = ("NEW_VALUES", "OLD_AND_NEW_VALUES")
 SPARSE_REASON = (
-    "the update holds only the columns that have changed (source.value_capture_type of Spanner), and NULL for all "
+    "the update has only the columns that changed (Spanner's source.value_capture_type), and NULL for the "
     "others: make the change stream with value_capture_type = 'NEW_ROW', or set partial_updates: true"
 )
 SOURCE_COLUMN = Column("source", "MAP<STRING, STRING>")

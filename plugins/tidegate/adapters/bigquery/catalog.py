@@ -111,7 +111,7 @@ class Warehouse:
         """`GiveUp` where there is no table."""
         table = self.find_table(name)
         if table is None:
-            raise GiveUp(f"table={name} does not exist any more; nothing was changed; the next flush plans anew")
+            raise GiveUp(f"table={name} does not exist any more; nothing was changed; the next flush plans again")
         return table
 
     def has_dataset(self, reference: str) -> bool:

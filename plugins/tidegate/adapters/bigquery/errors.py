@@ -163,7 +163,7 @@ def _explain_limit(error: JobFailed) -> str:
     if error.exceeds_billed_limit:
         return f"it would read more than max_bytes_billed, nothing was changed: {error}; {COST_ADVICE}"
     if TOO_MANY_PARTITIONS_MESSAGE in error.message.casefold():
-        return f"its rows lie in too many partitions, nothing was changed: {error}; {PARTITION_ADVICE}"
+        return f"its rows are in too many partitions, nothing was changed: {error}; {PARTITION_ADVICE}"
     if error.reason == TOO_LARGE_REASON and not error.is_retryable:
         return f"it is too large for BigQuery, nothing was changed: {error}; {SMALLER_BATCH_ADVICE}"
     return ""

@@ -143,7 +143,7 @@ def check_column_name(name: str) -> None:
     if not name or len(name) > _MAX_NAME_LENGTH or _FORBIDDEN_CHARACTERS.search(name):
         raise ConfigurationError(
             f"column={name}: BigQuery takes up to {_MAX_NAME_LENGTH} letters, digits, spaces and marks, and none of "
-            '!"$()*,./;?@[\\]^`{}~; name the field otherwise'
+            '!"$()*,./;?@[\\]^`{}~; rename the field'
         )
     if name.upper().startswith(_RESERVED_PREFIXES):
         raise ConfigurationError(f"column={name}: BigQuery reserves names that begin so; give the column another name")

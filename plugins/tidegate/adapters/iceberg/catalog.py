@@ -189,7 +189,7 @@ class IcebergPort:
     def _load_table(self, name: str) -> Table:
         loaded_table = self.catalogs.table(name)
         if loaded_table is None:
-            raise GiveUp(f"table={name} does not exist any more; nothing was changed; the next flush plans anew")
+            raise GiveUp(f"table={name} does not exist any more; nothing was changed; the next flush plans again")
         return loaded_table
 
 

@@ -147,7 +147,7 @@ def ask_topics(kafka: KafkaPlace, resolve: Resolve) -> tuple[str, ...]:
 def read_kafka(text: str) -> str | dict[str, str]:
     """A connection id, or brokers as host:port."""
     if "@" in text:
-        raise ConfigurationError("--kafka has a login in it, which would stand in the file; put it into a connection")
+        raise ConfigurationError("--kafka has a login, which the file would show; put it into a connection")
     return {"bootstrap.servers": text} if ":" in text else text
 
 
@@ -156,9 +156,7 @@ def find_registry(registry: str | None, resolve: Resolve) -> str | None:
     if registry is None:
         return DEFAULT_REGISTRY if resolve(DEFAULT_REGISTRY) is not None else None
     if "@" in registry:
-        raise ConfigurationError(
-            "--registry has a login in it, which would stand in the file; put it into a connection"
-        )
+        raise ConfigurationError("--registry has a login, which the file would show; put it into a connection")
     return registry
 
 

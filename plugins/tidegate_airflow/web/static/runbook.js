@@ -2,7 +2,7 @@
 import { h, show } from "./dom.js";
 
 /** A link to what the runbook says; nothing where no page is named. */
-export const seePage = (name, text = "What to do") => (name ? h("a", { class: "see", href: `runbook/${name}`, "data-key": `runbook-${name}` }, text) : null);
+export const seePage = (name, text = "Runbook") => (name ? h("a", { class: "see", href: `runbook/${name}`, "data-key": `runbook-${name}` }, text) : null);
 
 export function runbook(name) {
   show(document.getElementById("head"), h("nav", { "aria-label": "Where you are" }, h("a", { href: "./" }, "Pipelines"), " / ", h("a", { href: "runbook/README" }, "runbook"), " / "));

@@ -13,18 +13,33 @@ export function whatToDo(name, row, { bad_record: bad, airflow }, act) {
   const troubled = (row.tables ?? []).filter((one) => one.problem);
   const problem = troubled.find((one) => one.problem === row.reason) ?? troubled[0];
   const says = (words) => problem?.problem.includes(words);
-  const ways = aboutFile(name, row)
+  const ways = [aboutFile(name, row)
     ?? aboutRecord(name, row, airflow?.errors, act)
     ?? (says("-rollback ") ? afterRollback(me, problem, says, act) : null)
     ?? (says("tidegate rebase") ? afterLoss(me, problem, row.tables.length > 1, act) : null)
-    ?? adviceAlone(row.advice);
-  return ways && h("section", { class: "card", "aria-labelledby": "what-to-do" }, h("h2", { id: "what-to-do" }, "What to do"),
+    ?? [lastFailure(row, airflow?.causes), adviceAlone(row.advice)]].flat(2).filter(Boolean);
+  if (!ways.length) return null;
+  return h("section", { class: "card", "aria-labelledby": "what-to-do" }, h("h2", { id: "what-to-do" }, "What to do"),
     bad?.fact ? h("p", {}, h("strong", {}, bad.fact)) : null, ways);
 }
 
 const isFileWrong = (row) => row.runbook === "pipeline-file" && Boolean(row.needs_person);
 
-const adviceAlone = (advice) => (advice ? h("ul", {}, advice.split(/; |\n/).map((one) => h("li", {}, typed(one.replace(/(with: )tidegate /, "$1bin/tidegate "))))) : null);
+const commandsIn = (text) => typed(text.replaceAll(/(with: )tidegate /g, "$1bin/tidegate "));
+const EFFECT = /^(nothing (was|is) |the batch stays )/; // what is known to have happened, beside what to do
+
+function adviceAlone(advice) {
+  const clauses = advice ? advice.split(/; |\n/) : [];
+  const steps = clauses.filter((one) => !EFFECT.test(one));
+  const effects = clauses.filter((one) => EFFECT.test(one)).join("; ");
+  return clauses.length ? [h("ul", {}, steps.map((one) => h("li", {}, commandsIn(one)))), effects ? h("p", { class: "quiet" }, `${effects[0].toUpperCase()}${effects.slice(1)}.`) : null] : null;
+}
+
+/** What a queue is full of: the failure that lasts, where the state has a reason of its own. */
+function lastFailure(row, causes) {
+  const cause = row.state === "stuck" ? (causes ?? []).find((one) => !one.is_over && one.fact && one.fact !== row.fact) : null;
+  return cause ? [h("p", {}, h("strong", {}, cause.fact)), cause.advice ? h("p", {}, commandsIn(cause.advice)) : null] : null;
+}
 
 // Nothing else helps: no run begins before the file is right.
 const aboutFile = (name, row) => (isFileWrong(row) ? h("ul", {}, h("li", {}, `Correct include/pipelines/${name}.yaml; this page reads it again by itself.`),
@@ -79,6 +94,7 @@ function afterRollback(me, problem, says, act) {
 }
 
 function afterWhat(problem) {
+  if (/created again/.test(problem)) return "read the new topic from its begin; shows how many records these are, and asks";
   if (/the log was cut/.test(problem)) return "read the records after the cut; shows them first, and asks";
   if (/is not read any more/.test(problem)) return "leave that topic, and all others where they are; shows it first, and asks";
   return "go on from the oldest record that is left; it shows what is lost, and asks";

@@ -53,7 +53,7 @@ def test_position_that_has_come_back_to_the_same_offsets_is_not_the_one_that_was
     flush(session)
     second_action = propose_action(session, {**words, **action.pinned_params})
     assert second_action.data["tables"] == action.data["tables"], "the same offsets"
-    with pytest.raises(GiveUp, match="something else would be done now"):
+    with pytest.raises(GiveUp, match="the effect has changed since the preview"):
         check_unchanged(second_action, action.digest)
     assert list_actions(world, RETURNS) == [("rebase", "ann")]
 
@@ -72,7 +72,7 @@ def test_rollback_that_was_answered_and_came_again_is_not_the_one_that_was_shown
     world.destination.rollback(ORDERS, head)
     second_action = propose_action(session, words)
     assert second_action.data["tables"] == action.data["tables"], "the same offsets"
-    with pytest.raises(GiveUp, match="something else would be done now"):
+    with pytest.raises(GiveUp, match="the effect has changed since the preview"):
         check_unchanged(second_action, action.digest)
 
 

@@ -287,7 +287,7 @@ def test_flush_after_a_replacement_plans_anew_as_its_message_promises(world: Wor
     produce(world, "b", "y")
     batch = stage_batch(world)
     world.destination.replace(NAME)
-    with pytest.raises(PositionLost, match="the next flush plans anew"):
+    with pytest.raises(PositionLost, match="the next flush plans again"):
         merge(world.open_session(PIPELINE), batch)
     flush(world.open_session(PIPELINE))
     assert world.read_rows(NAME) == [A, B]

@@ -65,7 +65,7 @@ def test_every_message_about_a_lost_position_has_a_page_of_its_own() -> None:
         ("pipeline=p: 1 record cannot be decoded; the first: topic=t partition=0 offset=1", "bad-record"),
         ("table=t was rolled back: the last published snapshot of pipeline=p is no longer part of main", "rolled-back"),
         ("table=t was rolled back or replaced: no snapshot tells a position", "rolled-back"),
-        ("nobody can tell whether the table was rolled back", "rolled-back"),
+        ("it is not known whether the table was rolled back", "rolled-back"),
         ("the tag tidegate_p of its last published snapshot is gone, as somebody dropped it", "rolled-back"),
         ("the brokers are another cluster: cluster_id=a recorded=b", "log-changed"),
         ("topic=t was deleted and created again: topic_id=a recorded=b", "log-changed"),

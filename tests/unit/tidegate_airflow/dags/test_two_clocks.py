@@ -264,7 +264,7 @@ def test_table_that_staging_refuses_makes_its_run_red_and_calls_no_merge_red(
     airflow = Airflow(world, monkeypatch)
     world.broker.produce("copies", {"id": "z"}, BAD, 0)
     produce(world, "1", "a")
-    with pytest.raises(AirflowFailException, match=f"what is staged stands, but table={COPY} is refused"):
+    with pytest.raises(AirflowFailException, match=f"what is staged stays, but table={COPY} is refused"):
         airflow.run_stage()
     assert "members" in airflow.stores["tidegate_shop_stage_backlog"]
     airflow.run_merges()

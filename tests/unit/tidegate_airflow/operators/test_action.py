@@ -75,7 +75,7 @@ def test_nothing_else_is_done_than_what_was_shown(world: World) -> None:
     world.broker.produce("orders", {"id": "c"}, {"id": "c", "name": "c"}, 0)
     flush(world.open_session(PIPELINE))
     context, _ = build_context(action="rebase", to="earliest", preview=False, previewed=results["preview"]["digest"])
-    with pytest.raises(AirflowFailException, match="something else would be done now"):
+    with pytest.raises(AirflowFailException, match="the effect has changed since the preview"):
         run_action(context, "shop")
     assert read_position_and_actors(world) == ({"orders": {0: 2, 1: 1}}, [])
 
@@ -144,7 +144,7 @@ def test_run_that_is_cleared_does_what_its_preview_has_shown_once(world: World) 
             assert run_action(context, "shop")["done"] == "the position was moved"
             flush(world.open_session(PIPELINE))
             continue
-        with pytest.raises(AirflowFailException, match="something else would be done now"):
+        with pytest.raises(AirflowFailException, match="the effect has changed since the preview"):
             run_action(context, "shop")
     assert read_position_and_actors(world) == ({"orders": {0: 1, 1: 1}}, ["ann"])
 

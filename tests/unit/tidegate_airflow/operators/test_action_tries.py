@@ -295,6 +295,6 @@ def test_rest_of_an_action_that_would_do_something_else_than_was_shown_is_not_do
     end_fault()
     world.broker.produce("users", {"id": "e"}, {"id": "e", "name": "e"}, 0)
     flush(world.open_session(PIPELINE))
-    with pytest.raises(AirflowFailException, match=f"table={USERS}: something else would be done now"):
+    with pytest.raises(AirflowFailException, match=f"table={USERS}: the effect has changed since the preview"):
         run.attempt()
     assert list_actions(world) == {ORDERS: [], USERS: []}

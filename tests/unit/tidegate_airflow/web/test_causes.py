@@ -114,12 +114,14 @@ def test_tasks_that_failed_for_one_cause_are_one_and_those_that_only_follow_are_
 
 def test_a_form_that_was_filled_in_wrong_is_no_failure_of_the_pipeline() -> None:
     mistyped = fail("act", "to=soon: not a time; write one", "r1", "ConfigurationError", "tidegate_a_actions")
-    refused = fail("act", "something else would be done now; look again", "r2", "GiveUp", "tidegate_a_actions")
+    refused = fail("act", "the effect has changed since the preview; look again", "r2", "GiveUp", "tidegate_a_actions")
     wrong_file = fail("plan", "the file is wrong; correct it", "r3", "ConfigurationError")
     facts = [fact for fact, _, _ in show_causes([wrong_file, refused, mistyped])]
-    assert facts == ["the file is wrong", "something else would be done now"]
+    assert facts == ["the file is wrong", "the effect has changed since the preview"]
     newest_first = [mistyped, {**refused, "run_id": "r0"}]
-    assert show_causes(newest_first, "tidegate_a_actions") == [("something else would be done now", True, ["r0"])]
+    assert show_causes(newest_first, "tidegate_a_actions") == [
+        ("the effect has changed since the preview", True, ["r0"])
+    ]
 
 
 def test_each_bad_record_is_a_cause_of_its_own_and_tasks_without_a_reason_are_told_apart() -> None:
