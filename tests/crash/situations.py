@@ -21,7 +21,7 @@ class LaterBatch:
         self.trial = self._begin()
 
     def _begin(self) -> Trial:
-        trial = Trial(self.workbench, self.runners, f"later{self.begun}")
+        trial = Trial(self.workbench, self.runners, f"later{self.begun}", last_format=2 + self.begun % 2)
         trial.produce_batch(0)
         self.workbench.drain(trial.name)
         self.begun += 1
@@ -85,7 +85,7 @@ class Queue:
     """Three batches of each table wait, and are merged as one."""
 
     def __init__(self, workbench: Any, runners: Runners) -> None:
-        self.trial = Trial(workbench, runners, "queue")
+        self.trial = Trial(workbench, runners, "queue", last_format=3)
         self.trial.produce_batch(0)
         workbench.drain(self.trial.name)
 

@@ -21,15 +21,21 @@ LAST, ALL = {"upsert": True, "delete": True}, {"upsert": False, "delete": False}
 
 
 class Trial:
-    """A pipeline `name`, its topic and its tables ``lake.<name>.last`` and ``lake.<name>.all``."""
+    """A pipeline `name`, its topic and its tables ``lake.<name>.last`` and ``lake.<name>.all``.
 
-    def __init__(self, workbench: Any, runners: Runners, name: str, *tables: str, **sections: Any) -> None:
+    `last_format`: Iceberg's format of the former.
+    """
+
+    def __init__(
+        self, workbench: Any, runners: Runners, name: str, *tables: str, last_format: int = 2, **sections: Any
+    ) -> None:
         self.workbench, self.runners, self.name = workbench, runners, name
         self.tables = tables or ("last", "all")
         self.topic = workbench.topic(2)
         self.last: dict[int, str] = {}
         self.all: list[tuple[int, str]] = []
-        modes = {"last": LAST, "all": ALL}
+        last = LAST if last_format == 2 else {**LAST, "create": {"format_version": last_format}}
+        modes = {"last": last, "all": ALL}
         table_entries = [{"name": f"lake.{name}.{table}", **modes[table]} for table in self.tables]
         workbench.pipeline(name, [self.topic], key=KEY, value=VALUE, tables=table_entries, **sections)
 

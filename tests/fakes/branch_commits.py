@@ -144,6 +144,13 @@ class MemoryBranchCommits(MemoryTableStore):
         memory_table.refs[self.branches.get(table, "main")] = rollback.tagged_snapshot_id
         memory_table.properties |= properties
 
+    def upgrade_format(self, table: str, uuid: str, properties: dict[str, str]) -> None:
+        memory_table = self.get_table(table)
+        if memory_table.uuid != uuid:
+            raise CommitRefused(f"table={table}: another table of that name")
+        memory_table.format_version = 3
+        memory_table.properties |= properties
+
     def find_snapshots(self, table: str, attempt: str) -> list[int]:
         snapshots = self.get_table(table).snapshots.values()
         return [s.id for s in snapshots if s.summary.get("tidegate.attempt") == attempt]

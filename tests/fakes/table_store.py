@@ -67,6 +67,7 @@ class MemoryTableStore(Lake):
             is_untraceable=rolled_back and cut_off,
             is_untagged=rolled_back and tagged is None,
             kind=memory_table.properties.get(KIND_PROPERTY, ""),
+            format_version=memory_table.format_version,
             total_records=len(memory_table.read_rows(self.choose_branch(table)))
             if self.choose_branch(table) in memory_table.refs
             else 0,

@@ -56,6 +56,7 @@ class MemoryTable:
     renamed: dict[str, str] = field(default_factory=dict)
     tags: set[str] = field(default_factory=set)  # those of `refs` that are no branches
     ordered_by: tuple[str, ...] = ()
+    format_version: int = 2
 
     def read_rows(self, ref: str = "main") -> list[Row]:
         return [dict(row) for row in self.snapshots[self.refs[ref]].rows] if ref in self.refs else []

@@ -45,7 +45,7 @@ QUEUE = {
 @pytest.fixture(scope="module")
 def trials(workbenches, runners, tmp_path_factory):
     """A pipeline that meets one fault after another. After each one it is in the same state as before."""
-    trial = Trial(workbenches(tmp_path_factory.mktemp("trials")), runners, "later")
+    trial = Trial(workbenches(tmp_path_factory.mktemp("trials")), runners, "later", last_format=3)
     trial.produce_batch(1)
     trial.workbench.drain("later")
     trial.check()

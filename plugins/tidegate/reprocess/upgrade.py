@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tidegate.errors import ConfigurationError, NothingToDo
+from tidegate.errors import ConfigurationError, GiveUp, NothingToDo
 from tidegate.merge.attempt import retry_commits
 from tidegate.ports.session import Session
 from tidegate.spec.readers import READERS
@@ -37,10 +37,10 @@ def propose_upgrades(session: Session, name: str | None) -> list[ProposedUpgrade
                 "readers if nobody reads the tables with it"
             )
     upgrades = []
-    for table in (TableSession(session, spec) for spec in select_tables(session, name)):
-        state = table.state
+    for spec in select_tables(session, name):
+        state = session.tables.read_state(spec.name, session.pipeline.name)
         if state is not None and state.format_version is not None and state.format_version < NEW_FORMAT:
-            upgrades.append(ProposedUpgrade(table.spec, state.uuid, state.format_version))
+            upgrades.append(ProposedUpgrade(spec, state.uuid, state.format_version))
     if not upgrades:
         raise NothingToDo(f"{place}: no table of Iceberg has an older format than {NEW_FORMAT}")
     return upgrades
@@ -51,8 +51,12 @@ def upgrade_table(session: Session, upgrade: ProposedUpgrade, by: str) -> None:
     table = TableSession(session, upgrade.table)
 
     def try_upgrade() -> None:
-        details = f"format {upgrade.format_version} to {NEW_FORMAT}"
-        note = add_action(table.refresh(), ACTION, by, details)
+        table_now = table.refresh()
+        if table_now.state is None or table_now.state.uuid != upgrade.uuid:
+            raise GiveUp(
+                f"{table.prefix}: the table is another one than was shown; nothing was changed; run the command again"
+            )
+        note = add_action(table_now, ACTION, by, f"format {upgrade.format_version} to {NEW_FORMAT}")
         session.commits.upgrade_format(table.name, upgrade.uuid, note)
 
     retry_commits(session, table.prefix, try_upgrade)
