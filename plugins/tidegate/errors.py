@@ -14,6 +14,7 @@
     │   ├── PositionLost        the log, the topic or the table no longer fits the position
     │   └── SomeTablesFailed    the others are published; the failed ones keep what is staged, the refused ones wait
     ├── NothingToDo             no work: the step is skipped
+    │   └── HeldForApproval     a batch waits on its branch until a person approves or rejects it
     └── PublishedElsewhere      another run published first: nothing to repair
 
 Each message says what happened, names the values as ``name=value`` and ends with what to do next.
@@ -109,6 +110,14 @@ class TableRemoved(NothingToDo):
 
 class TooFewRecords(NothingToDo):
     """Too few records wait to begin: a later run has the work."""
+
+
+class HeldForApproval(NothingToDo):
+    """A rule of the table's `approve` holds a batch; `is_new`: by this very call, so that somebody should be told."""
+
+    def __init__(self, message: str, *, is_new: bool = False) -> None:
+        super().__init__(message)
+        self.is_new = is_new
 
 
 class PublishedElsewhere(TidegateError):

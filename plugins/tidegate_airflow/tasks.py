@@ -144,16 +144,19 @@ def run_stage(
         return staged, [asdict(refusal) for refusal in refused]
 
 
-def run_merge(
+def run_merge(  # noqa: PLR0913 - one argument per fact, two of them by name
     name: str,
     staged: Mapping[str, Any],
     engine: Engine | None = None,
     watcher: TaskWatcher | None = None,
+    *,
     keep_part: Keep | None = None,
+    tell_held: Callable[[Pipeline, str], None] = lambda pipeline, reason: None,
 ) -> Data:
     """Publish one table's queue as far as it goes; return the totals, or raise why the rest waits.
 
-    `keep_part` gets the totals of what was published before a failure.
+    `keep_part` gets the totals of what was published before a failure. `tell_held` is called once for each batch that
+    begins to wait for an approval.
     """
     from tidegate.flush.merge_queue import MergeCheckpoint, merge_queue
     from tidegate.monitoring.overview import to_merge_metrics
@@ -163,7 +166,10 @@ def run_merge(
         watcher.set_checkpoint_source(checkpoint.to_dict)
     with raise_airflow_errors():
         queue = [StagedBatch.from_dict(batch) for batch in staged["batches"]]
-        result = merge_queue(assemble_session(name, engine, watcher), queue, checkpoint)
+        session = assemble_session(name, engine, watcher)
+        result = merge_queue(session, queue, checkpoint)
+        if result.held is not None and result.held.is_new:
+            tell_held(session.pipeline, str(result.held))
         if keep_part is not None and result.failure is not None and result.published:
             keep_part(replace(result, failure=None).total.to_dict())
         published = result.total.to_dict()

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from fakes import Crash, FailsToMerge, World, build_pipeline, build_table
 from fakes.queueing import stage_behind
+from tidegate.actions.approve import propose_decision
 from tidegate.errors import NothingToDo, RetryLater, SomeTables
 from tidegate.flush.flush import flush
 from tidegate.flush.plan import plan
@@ -16,6 +17,7 @@ from tidegate.model.offsets import Offsets
 from tidegate.ports.session import Session
 from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Pipeline, Stage
+from tidegate.table.approval import Verdict
 from tidegate.table.template import expand_template
 
 from crash.points import Journey, Point, build_fault
@@ -58,7 +60,8 @@ def arrange_first_batch(world: World, pipeline: Pipeline) -> None:
 
 def arrange_later_batch(world: World, pipeline: Pipeline) -> None:
     arrange_first_batch(world, pipeline)
-    flush(world.open_session(pipeline))
+    # nobody had to approve the first batch
+    flush(world.open_session(replace(pipeline, tables=tuple(replace(t, approve=None) for t in pipeline.tables))))
     produce(world, ("a", "3"), ("b", None), ("c", "1"))
 
 
@@ -143,6 +146,19 @@ def arrange_rollback_ahead(world: World, pipeline: Pipeline) -> None:
         stage_new_batches(world.open_session(pipeline))
     for table, head in heads.items():
         world.destination.rollback(table, head)
+
+
+def arrange_held_batch(world: World, pipeline: Pipeline) -> None:
+    """A batch waits for an approval, and more records have come."""
+    arrange_later_batch(world, pipeline)
+    rest(world, pipeline)
+    produce(world, ("b", "2"), ("d", "1"))
+
+
+def arrange_approved_batch(world: World, pipeline: Pipeline) -> None:
+    """A batch was approved, and no run has published it yet."""
+    arrange_held_batch(world, pipeline)
+    propose_decision(world.open_session(pipeline), Verdict.APPROVE).perform("ann")
 
 
 def set_two_clocks(pipeline: Pipeline) -> Pipeline:
@@ -230,6 +246,28 @@ def drain(world: World, pipeline: Pipeline, run: Run = flush) -> None:
         except RetryLater:
             continue
     raise AssertionError("the pipeline never came to rest")
+
+
+def rest(world: World, pipeline: Pipeline, run: Run = flush) -> None:
+    """Run until nothing is left to do but what waits for an approval."""
+    for _ in range(6):
+        world.clock.tick(600_000)
+        with suppress(RetryLater):
+            try:
+                run(world.open_session(pipeline))
+            except NothingToDo:
+                return
+
+
+def approve_until_current(world: World, pipeline: Pipeline, run: Run = flush) -> None:
+    """Approve whatever waits, and run, until nothing does."""
+    for _ in range(6):
+        rest(world, pipeline, run)
+        try:
+            propose_decision(world.open_session(pipeline), Verdict.APPROVE).perform("ann")
+        except NothingToDo:
+            return
+    raise AssertionError("batches are held without an end")
 
 
 def read_outcome(world: World, pipeline: Pipeline) -> tuple[list[list[dict]], list[Offsets], Offsets]:

@@ -53,9 +53,65 @@ def _compute_written_rows(values: dict[str, Any], staged_rows: list[Row]) -> lis
     return [{**r["key"], **r["value"]} for r in changes if r["op"] != "d"]
 
 
+def compare_with_main(question: str, destination: MemoryDestination, judges: Judges) -> str:
+    """The diff of a branch: its counts, a checksum, and what the condition says of them."""
+    values = json.loads(question)
+    before, after = _read_sides(values, destination)
+    changed = _list_changed(before, after)
+    counts = {
+        "inserted": sum(key not in before for key in changed),
+        "updated": sum(key in before and key in after for key in changed),
+        "deleted": sum(key not in after for key in changed),
+        "rows": len(changed),
+        "table_rows": len(before),
+    }
+    checksum = str([[key, before.get(key), after.get(key)] for key in changed])
+    holds = values["when"] is not None and judges[values["when"]](counts)
+    return json.dumps({**counts, "checksum": checksum, "when": holds})
+
+
+def show_samples(question: str, destination: MemoryDestination, judges: Judges) -> str:
+    """The changed rows, and the columns that change in updated ones."""
+    values = json.loads(question)
+    before, after = _read_sides(values, destination)
+    pairs = [(before.get(key), after.get(key)) for key in _list_changed(before, after)]
+    updated = [(old, new) for old, new in pairs if old is not None and new is not None]
+    columns = [{"column": c, "rows": sum(old[c] != new[c] for old, new in updated)} for c in values["columns"]]
+    samples = [
+        {
+            "kind": "inserted" if old is None else "deleted" if new is None else "updated",
+            **{side: json.dumps(row) for side, row in (("before", old), ("after", new)) if row is not None},
+        }
+        for old, new in pairs
+    ]
+    return json.dumps({"columns": [entry for entry in columns if entry["rows"]], "samples": samples})
+
+
+def _list_changed(before: dict[str, Row], after: dict[str, Row]) -> list[str]:
+    return sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
+
+
+def _read_sides(values: dict[str, Any], destination: MemoryDestination) -> list[dict[str, Row]]:
+    table = destination.tables[values["target"]]
+    columns = [column for column, _ in values["keys"]]
+    return [
+        {json.dumps([row[column] for column in columns]): row for row in table.read_rows(ref) if _is_there(values, row)}
+        for ref in (values["main"].removeprefix("branch_") or "main", values["branch"].removeprefix("branch_"))
+    ]
+
+
+def _is_there(values: dict[str, Any], row: Row) -> bool:
+    current = values["current"] is None or row[values["current"]]
+    return current and not (values["flag"] and row[values["flag"]])
+
+
 def write_answers(job_audits: Any, destination: MemoryDestination, judges: Judges) -> None:
     """Leave the answers where the worker looks for them."""
-    violation_counts = [count_violations(question, destination, judges) for question in job_audits.questions]
-    text = json.dumps({"attempt": job_audits.attempt, "broken": violation_counts})
+    ask = {"diff_counts": compare_with_main, "diff_samples": show_samples}
+    answers = [
+        ask.get(json.loads(question)["statement"], count_violations)(question, destination, judges)
+        for question in job_audits.questions
+    ]
+    text = json.dumps({"attempt": job_audits.attempt, "broken": answers})
     assert job_audits.property.startswith(resource_names.name_audit_property(""))
     destination.tables[job_audits.table].properties[job_audits.property] = text

@@ -108,6 +108,13 @@ class MemoryBranchCommits(MemoryTableStore):
         del memory_table.snapshots[head_snapshot.id]
         return self.read_head(table_commit.table, table_commit.branch)
 
+    def note(self, table: str, state: TableState, properties: dict[str, str]) -> None:
+        memory_table = self.get_table(table)
+        current_refs = (memory_table.uuid, memory_table.refs.get(self.choose_branch(table)))
+        if current_refs != (state.uuid, state.snapshot_id):
+            raise CommitRefused(f"table={table}: main has moved")
+        memory_table.properties |= properties
+
     def drop_branch(self, table: str, branch: str) -> None:
         self.get_table(table).refs.pop(branch, None)
 

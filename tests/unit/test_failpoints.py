@@ -20,8 +20,11 @@ from crash.memory import (
     TOPIC,
     Run,
     Situation,
+    approve_until_current,
+    arrange_approved_batch,
     arrange_batch_without_rows,
     arrange_changed_file_ahead,
+    arrange_held_batch,
     arrange_later_batch,
     arrange_rollback_ahead,
     arrange_staged_ahead,
@@ -32,6 +35,7 @@ from crash.memory import (
     list_leftovers,
     list_passed_points,
     read_outcome,
+    rest,
     run_both_clocks,
     set_two_clocks,
 )
@@ -42,6 +46,7 @@ from tidegate.errors import TidegateError
 from tidegate.flush.flush import flush
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
 from tidegate.spec.pipeline import Pipeline, RollbackPolicy
+from tidegate.spec.table import Approve
 
 ROOT = Path(__file__).parents[2]
 
@@ -65,7 +70,7 @@ POINTS = {
         "commits.start_branch",
         "dead_letters.count_letters_of_others", "tables.evolve", "commits.has_branches",
         "commits.read_head",
-        "commits.publish",
+        "commits.publish", "commits.note",
         "commits.seed", "commits.find_snapshots", "tables.read_state", "engine.run", "job.audited",
         "job.statement",
     ],
@@ -202,6 +207,39 @@ def test_fault_at_any_point_of_either_clock_where_records_name_their_tables_is_r
     walk(situation, pipeline, record_property, "named", NAMED.index(situation), run=run_both_clocks)
 
 
+PLAIN = build_crash_pipeline("upsert_delete", 2)
+HELD = replace(PLAIN, tables=(PLAIN.tables[0], replace(PLAIN.tables[1], approve=Approve(rows_over=1), max_pending=2)))
+
+
+@pytest.mark.parametrize("two_clocks", [False, True], ids=["one clock", "two clocks"])
+@pytest.mark.parametrize("situation", [arrange_later_batch, arrange_held_batch, arrange_approved_batch])
+def test_fault_at_any_point_around_a_held_batch_publishes_nothing_unapproved(
+    situation: Situation, two_clocks: bool, record_property
+) -> None:
+    run = run_both_clocks if two_clocks else flush
+    pipeline = set_two_clocks(HELD) if two_clocks else HELD
+    copy = pipeline.tables[1].name
+    before = build_world(situation, pipeline).read_rows(copy)
+    undisturbed = build_world(situation, pipeline)
+    rest(undisturbed, pipeline, run)
+    allowed = undisturbed.read_rows(copy)
+    assert (allowed == before) == (situation is not arrange_approved_batch)
+    approve_until_current(undisturbed, pipeline, run)
+    expected, points = read_outcome(undisturbed, pipeline), list_passed_points(situation, pipeline, run)
+    assert list_leftovers(undisturbed, pipeline) == []
+    assert any(point.name == "merge/commits.note" for point in points) == (situation is not arrange_held_batch)
+    cases = choose_walk_cases(list_cases(points), situation.__name__, int(two_clocks))
+    for at, kind in cases:
+        world = interrupt_run(situation, pipeline, kind, at, run)
+        assert world.read_rows(copy) in (before, allowed), f"{kind} at {at}"
+        rest(world, pipeline, run)
+        assert world.read_rows(copy) == allowed, f"{kind} at {at}"
+        approve_until_current(world, pipeline, run)
+        assert read_outcome(world, pipeline) == expected, f"{kind} at {at}"
+        assert list_leftovers(world, pipeline) == [], f"{kind} at {at}"
+    record_property("counted", {"crash points": len(points), "crash cases": len(cases)})
+
+
 def walk(
     situation: Situation,
     pipeline: Pipeline,
@@ -269,6 +307,7 @@ def test_points_of_each_step_are_the_ones_that_are_listed() -> None:
         p for situation in SITUATIONS for p in list_passed_points(situation, build_crash_pipeline("upsert_delete", 2))
     ]
     points += list_passed_points(arrange_later_batch, build_crash_pipeline("sequenced", 1))
+    points += list_passed_points(arrange_later_batch, HELD)
     points += [p for situation in NAMED[:2] for p in list_passed_points(situation, build_crash_pipeline("named", 0))]
     world = build_world(arrange_later_batch, build_crash_pipeline("upsert_delete", 2))
     with Journey().inside() as journey:

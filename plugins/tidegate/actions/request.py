@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from tidegate.actions.approve import propose_decision, propose_reject
 from tidegate.actions.discard import propose_discard
 from tidegate.actions.proposed_action import ProposedAction
 from tidegate.actions.rebase import propose_rebase
@@ -16,6 +17,7 @@ from tidegate.model.offsets import format_names
 from tidegate.ports.session import Session
 from tidegate.reprocess.record import parse_address
 from tidegate.spec.time_text import EXAMPLE, parse_timestamp_ms
+from tidegate.table.approval import Verdict
 
 LETTER_WORDS = ("table", "topic", "reason", "since", "offsets")
 
@@ -29,6 +31,8 @@ class ActionKind(StrEnum):
     KEEP = "keep"
     REBASE = "rebase"
     DISCARD = "discard"
+    APPROVE = "approve"
+    REJECT = "reject"
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,14 @@ FORMS = {
         (*LETTER_WORDS, "because"),
         ("because",),
         lambda session, words: propose_discard(session, build_letter_filter(words), words["because"]),
+    ),
+    ActionKind.APPROVE: ActionForm(
+        ("table",), (), lambda session, words: propose_decision(session, Verdict.APPROVE, words.get("table"))
+    ),
+    ActionKind.REJECT: ActionForm(
+        ("table", "skip"),
+        (),
+        lambda session, words: propose_reject(session, words.get("table"), skip=bool(words.get("skip"))),
     ),
 }
 

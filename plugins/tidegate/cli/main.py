@@ -27,6 +27,8 @@ COMMANDS = {
     "status": "progress:run_status",
     "live-view": "progress:run_live_view",
     "verify": "verify:run_verify",
+    "approve": "actions:run_approve",
+    "reject": "actions:run_reject",
     "rebase": "actions:run_rebase",
     "upgrade-format": "actions:run_upgrade_format",
     "undo-rollback": "actions:run_undo_rollback",

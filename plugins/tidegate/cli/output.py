@@ -8,6 +8,7 @@ from typing import Any
 
 from tidegate.errors import ConfigurationError, RetryLater, TidegateError
 from tidegate.flush.maintain import MaintenanceReport
+from tidegate.flush.preview import Preview
 from tidegate.model.batch import Plan, PublishedBatch, StagedBatch
 from tidegate.monitoring.reports import (
     ActionReport,
@@ -25,8 +26,8 @@ from tidegate.settings import read_command_name
 MAX_SHOWN_BATCHES = 5
 MAX_SHOWN_ACTIONS = 5
 COMMAND_PATTERN = re.compile(
-    r"(?<![\w./=-])tidegate(?= (?:answer-rollback|backfill|dead-letters|doctor|flush|init|jars|maintain|merge|plan"
-    r"|publish|rebase|record|skip|stage|status|undo-rollback|verify)(?:[ ;,)`]|$))"
+    r"(?<![\w./=-])tidegate(?= (?:answer-rollback|approve|backfill|dead-letters|doctor|flush|init|jars|maintain|merge"
+    r"|plan|publish|rebase|record|reject|skip|stage|status|undo-rollback|verify)(?:[ ;,)`]|$))"
 )
 # what moves a terminal's cursor, changes its colours or its title, or turns the direction of writing
 CONTROL_PATTERN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
@@ -101,6 +102,20 @@ def format_published(batch: PublishedBatch) -> str:
 def format_staged(batch: StagedBatch) -> str:
     counts = f"read={batch.counts.read} staged={batch.counts.staged} bytes={batch.bytes}"
     return f"{batch.table}: batch={batch.batch} staged: {counts} seconds={batch.stage_seconds}"
+
+
+def format_preview(preview: Preview, *, shows_rows: bool) -> str:
+    """What a batch would change; its first rows only on a terminal, as logs must not hold records."""
+    counts = " ".join(f"{name}={count}" for name, count in preview.counts.items())
+    lines = [f"{preview.table}: batch={preview.batch} would change: {counts or 'unknown'}"]
+    lines += [f"  {preview.note}"] if preview.note else []
+    lines += [f"  schema: {change}" for change in preview.schema_changes]
+    lines += [f"  waits for an approval: {rule}" for rule in preview.rules]
+    lines += [f"  column {entry['column']}: rows={entry['rows']}" for entry in preview.columns]
+    for sample in preview.samples if shows_rows else ():
+        rows = (f"{side} {make_line_printable(sample[side])}" for side in ("before", "after") if sample.get(side))
+        lines.append(f"  {sample['kind']}: {' '.join(rows)}")
+    return "\n".join(lines)
 
 
 def format_plan(plan: Plan) -> str:

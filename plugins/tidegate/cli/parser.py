@@ -255,6 +255,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_verify(commands)
     add_rebase(commands)
     add_upgrade_format(commands)
+    add_approval(commands)
     add_rollback(commands)
     add_records(commands)
     add_backfill(commands)
@@ -292,6 +293,8 @@ def add_doctor(commands: Commands) -> None:
 def add_progress(commands: Commands) -> None:
     plan = add_command(commands, "plan", "show what the next batch would be; changes nothing")
     add_name(plan)
+    help_text = "stage it, and show what its merge would change: counts, columns and rows; publishes nothing"
+    plan.add_argument("--preview", action="store_true", help=help_text)
     add_json(plan)
     status = add_command(
         commands, "status", "show position, lag, last batches and dead letters, and what needs a person"
@@ -350,6 +353,20 @@ def add_upgrade_format(commands: Commands) -> None:
     add_name(parser)
     parser.add_argument("--table", metavar="NAME", help="of this table only; default: of every table")
     add_confirmation(parser)
+
+
+def add_approval(commands: Commands) -> None:
+    held_help = "the table whose batch is held; default: every held one"
+    text = "let the next flush publish a batch that is held; shows its diff, and asks"
+    approve = add_command(commands, "approve", text)
+    add_name(approve)
+    approve.add_argument("--table", metavar="NAME", help=held_help)
+    add_confirmation(approve)
+    reject = add_command(commands, "reject", "keep a held batch back; shows its diff, and asks")
+    add_name(reject)
+    reject.add_argument("--table", metavar="NAME", help=held_help)
+    reject.add_argument("--skip", action="store_true", help="leave its records out: move the position behind them")
+    add_confirmation(reject)
 
 
 def add_rollback(commands: Commands) -> None:

@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from tidegate.config.models.formats import KeyModel, ValueModel, get_options
 from tidegate.config.models.pipeline import (
+    ApproveModel,
     NotifierModel,
     PipelineModel,
     SourceModel,
@@ -24,7 +25,7 @@ from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Merge, Notifier, Pipeline, Stage
 from tidegate.spec.runtime import SparkMode, SparkTarget
 from tidegate.spec.source import Errors, KeyFormat, Source, Start, StartKind, ValueFormat, order_metadata
-from tidegate.spec.table import Create, History, Route, Table
+from tidegate.spec.table import Approve, Create, History, Route, Table
 from tidegate.spec.table_template import is_template, split_template
 from tidegate.sql.spark import unquote_path
 
@@ -193,7 +194,21 @@ def _to_table(model: PipelineModel, table: TableModel) -> Table:
         history=to_noun(History, table.history_columns) if table.history == "scd2" else None,
         select=None if table.select is None else parse_select(table.select),
         topic_column=table.find_topic_in_key(source.metadata) or "",
+        approve=_to_approve(table.approve),
         **dict(table.evolve),
+    )
+
+
+def _to_approve(model: ApproveModel | None) -> Approve | None:
+    if model is None:
+        return None
+    deletes = model.deletes_over
+    return Approve(
+        deletes_over=deletes if isinstance(deletes, int) else None,
+        deletes_over_percent=float(deletes.removesuffix("%")) if isinstance(deletes, str) else None,
+        rows_over=model.rows_over,
+        holds_schema=model.schema_ is not None,
+        when=model.when,
     )
 
 

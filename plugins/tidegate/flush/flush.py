@@ -7,7 +7,16 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
-from tidegate.errors import GiveUp, NothingToDo, PublishedElsewhere, SomeTables, TidegateError, find_kind, join_tables
+from tidegate.errors import (
+    GiveUp,
+    HeldForApproval,
+    NothingToDo,
+    PublishedElsewhere,
+    SomeTables,
+    TidegateError,
+    find_kind,
+    join_tables,
+)
 from tidegate.flush.clean_up import CleanUpReport, clean_up
 from tidegate.flush.heartbeat import commit_offsets, heartbeat
 from tidegate.flush.merge_queue import QueueResult, group_by_table, merge_queue
@@ -24,10 +33,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class FlushResult:
-    """What one flush did. `failures`: full names of the tables that stay behind, with the reason."""
+    """What one flush did. `failures`: full names of the tables that stay behind, with the reason.
+
+    `held`: what waits for a person's approval, which is no failure.
+    """
 
     published: tuple[PublishedBatch, ...]
     failures: tuple[tuple[str, TidegateError], ...] = ()
+    held: tuple[HeldForApproval, ...] = ()
     clean_up_reports: tuple[CleanUpReport, ...] = ()
     offsets_left: int = 0  # the offsets that no batch reached, of the table that is farthest behind
 
@@ -97,6 +110,8 @@ def flush_planned(
         raise of_tables
     if failure:
         raise failure
+    if flushed.held and not flushed.published:
+        raise flushed.held[0]
     return flushed
 
 
@@ -116,8 +131,11 @@ def _merge_all(session: Session, batches: list[StagedBatch], at_once: int) -> Fl
     else:
         drained = _merge_beside_each_other(session, queues, at_once)
     published_batches = tuple(batch for queue in drained for batch in queue.published)
+    failed = [queue for queue in drained if queue.held is None]
     return FlushResult(
-        published_batches, tuple((queue.table, queue.failure) for queue in drained if queue.failure is not None)
+        published_batches,
+        tuple((queue.table, queue.failure) for queue in failed if queue.failure is not None),
+        tuple(queue.held for queue in drained if queue.held is not None),
     )
 
 

@@ -8,8 +8,9 @@ from tidegate.errors import AuditFailed, GiveUp, PositionLost, RetryLater
 from tidegate.flush.staged import NOTHING_TO_MAKE
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.merge import write_mode
-from tidegate.merge.attempt import begin_attempt, publish_attempt, retry_commits
+from tidegate.merge.attempt import Attempt, begin_attempt, publish_attempt, retry_commits
 from tidegate.merge.audits import prepare_audits
+from tidegate.merge.hold import hold_schema
 from tidegate.merge.owed import account, evolve_memory
 from tidegate.merge.statements import build_merge_input, render_merge_statements
 from tidegate.model import resource_names
@@ -20,6 +21,7 @@ from tidegate.model.table_state import Head, StagedSource, TableState
 from tidegate.ports.session import Session
 from tidegate.schema.data_types import Column, format_type, parse_type
 from tidegate.schema.evolution import find_missing_path, to_struct
+from tidegate.table.approval import clear_approval
 from tidegate.table.columns import list_destination_columns, list_identifier_columns
 from tidegate.table.compatibility import build_row_properties, check_mergeable
 from tidegate.table.coverage import extend_coverage
@@ -111,6 +113,7 @@ def prepare_table(work: BatchMerge) -> TableSession:
     if table.state is None:
         raise RetryLater(f"{work.prefix}: the catalog lacks the table that was created; it will be tried again")
     check_mergeable(table)
+    hold_schema(table, work.staged)
     table = table.evolve()
     evolve_memory(work.prefix, table)
     state = table.require_state()
@@ -221,6 +224,17 @@ def _find_published(work: BatchMerge, table: TableSession) -> PublishedBatch | N
 
 
 def _cut_merge_publish(work: BatchMerge) -> PublishedBatch:
+    position = work.staged.compute_end_position(resolve_position(work.table))
+    # 2.
+    attempt, rows = build_attempt(work, position)
+    # 3. to 5.
+    head = publish_attempt(attempt, *rows)
+    log.info("published: %s position=%s", work.prefix, format_offsets(position.offsets))
+    return _build_result(work, head, position, PublishOutcome.PUBLISHED)
+
+
+def build_attempt(work: BatchMerge, position: Position) -> tuple[Attempt, tuple[str, ...]]:
+    """Return the attempt that moves the table to `position`, and the statements that write its rows."""
     table = work.table
     staged_batch = work.staged
     write_mode.check_is_sole_writer(table, staged_batch)
@@ -229,13 +243,11 @@ def _cut_merge_publish(work: BatchMerge) -> PublishedBatch:
         _check_same_table(work, table_now.state)
         _find_published(work, table_now)
 
-    # 2.
     attempt = begin_attempt(table, staged_batch.batch, check_fits, work.prefix)
     values = build_merge_input(table, staged_batch, attempt.branch)
     plan = write_mode.WritePlan(written_as="")
     if staged_batch.counts.staged:
         plan = write_mode.choose_write_mode(table, staged_batch, values)
-    position = staged_batch.compute_end_position(resolve_position(table))
     highest = max(staged_batch.batch, table.require_state().highest_batch)
     numbered = replace(position, batch=highest).to_properties(table.pipeline.name)
     attempt = replace(
@@ -244,6 +256,7 @@ def _cut_merge_publish(work: BatchMerge) -> PublishedBatch:
             **numbered,
             **build_row_properties(table),
             **extend_coverage(table, staged_batch.ranges.start, position),
+            **clear_approval(table),
         },
         summary={**numbered, **write_mode.describe_write(staged_batch, plan)},
         audits=prepare_audits(table, staged_batch, attempt.branch, attempt.id),
@@ -254,10 +267,7 @@ def _cut_merge_publish(work: BatchMerge) -> PublishedBatch:
         min_added_rows=staged_batch.counts.staged if write_mode.is_always_written(table.spec, staged_batch) else 0,
     )
     rows = render_merge_statements(table, staged_batch, attempt.branch, plan) if staged_batch.counts.staged else ()
-    # 3. to 5.
-    head = publish_attempt(attempt, *rows)
-    log.info("published: %s position=%s", work.prefix, format_offsets(position.offsets))
-    return _build_result(work, head, position, PublishOutcome.PUBLISHED)
+    return attempt, rows
 
 
 def _build_result(

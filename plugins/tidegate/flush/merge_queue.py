@@ -6,12 +6,13 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
 
-from tidegate.errors import GiveUp, PublishedElsewhere, TidegateError
+from tidegate.errors import GiveUp, HeldForApproval, PublishedElsewhere, TidegateError
 from tidegate.flush.merge import merge
 from tidegate.merge.owed import record_history
 from tidegate.model.batch import PublishedBatch, PublishOutcome, StagedBatch
 from tidegate.ports.session import Session
 from tidegate.table.position import resolve_position
+from tidegate.table.progress import observe_tables
 from tidegate.table.queue import (
     combine_batches,
     describe_full_queue,
@@ -21,18 +22,22 @@ from tidegate.table.queue import (
     select_between,
     take_group,
 )
-from tidegate.table.session import check_table_is_known, open_table
+from tidegate.table.session import check_table_is_known, find_table, open_table
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class QueueResult:
-    """What was published of one table's queue; `failure` is why the rest still waits."""
+    """What was published of one table's queue; `failure` is why the rest still waits.
+
+    `held`: the rest waits for a person's approval. That is the `failure` too, if nothing was published before.
+    """
 
     table: str
     published: tuple[PublishedBatch, ...]
     failure: TidegateError | None = None
+    held: HeldForApproval | None = None
 
     @property
     def total(self) -> PublishedBatch:
@@ -85,8 +90,9 @@ def merge_queue(
 
     1. Leave out what an earlier attempt of this task has published.
     2. Merge what remains in one snapshot, as far as `take_group` allows, and so on.
-    3. If several batches fail as one, and would again, merge them one by one.
-    4. After a failure the rest waits.
+    3. If several batches fail as one, and would again, merge them one by one. Where a person may have to approve a
+       batch, always: what is approved must not depend on what was staged behind it.
+    4. After a failure the rest waits, and behind a batch that waits for an approval.
 
     Each result is added to the checkpoint at once, because the task may be deferred. What `deferred_job` published
     counts as this run's work. `TableRemoved` if the pipeline file no longer names the table.
@@ -97,15 +103,28 @@ def merge_queue(
         staged_batches = session.staging.list_staged(open_table(session, table).intermediate, table)
         # another run may have published all of them, and cleaned up: then the last batch is the one that tells
         queue = select_between(queue[0], queue[-1], staged_batches) or queue[-1:]
+    if find_table(session, table).approve is not None:
+        (observed,) = observe_tables(session, [find_table(session, table)])
+        if observed.held is not None:
+            return _keep_waiting(table, (), HeldForApproval(observed.held.describe()))
+        if observed.error is None:  # the plan leaves out what is ahead while that waits for an approval
+            queue = observed.queue or queue[-1:]
     checkpoint = checkpoint or MergeCheckpoint()
     first = queue[0].batch
     try:
         _drain(session, queue, checkpoint)
+    except HeldForApproval as held:
+        return _keep_waiting(table, tuple(checkpoint.published), held)
     except TidegateError as error:
         log.info("not merged: pipeline=%s table=%s queue from batch=%s", session.pipeline.name, table, first)
         # 4. the ranges of the rest start where the failed batch ends
         return QueueResult(table, tuple(checkpoint.published), _explain_failure(session, queue, error))
     return QueueResult(table, tuple(checkpoint.published))
+
+
+def _keep_waiting(table: str, published: tuple[PublishedBatch, ...], held: HeldForApproval) -> QueueResult:
+    log.log(logging.WARNING if held.is_new else logging.INFO, "%s", held)
+    return QueueResult(table, published, None if published else held, held)
 
 
 def _drain(session: Session, queue: Sequence[StagedBatch], checkpoint: MergeCheckpoint) -> None:
@@ -128,10 +147,10 @@ def _merge_remaining(session: Session, queue: Sequence[StagedBatch], start: int,
         _publish_group(session, deferred, checkpoint)
     elif start == len(queue):
         _publish_group(session, queue[-1:], checkpoint)  # which says that it is published
-    takes_one = False
+    takes_one = find_table(session, queue[0].table).approve is not None
     while start < len(queue):
         # 2.
-        group = _choose_group(session, queue[start:], takes_one=takes_one)
+        group = choose_group(session, queue[start:], takes_one=takes_one)
         try:
             _publish_group(session, group, checkpoint)
         except GiveUp as error:
@@ -144,7 +163,8 @@ def _merge_remaining(session: Session, queue: Sequence[StagedBatch], start: int,
             start += len(group)
 
 
-def _choose_group(session: Session, queue: Sequence[StagedBatch], *, takes_one: bool) -> Sequence[StagedBatch]:
+def choose_group(session: Session, queue: Sequence[StagedBatch], *, takes_one: bool) -> Sequence[StagedBatch]:
+    """Return the batches at the head of the queue that one merge publishes."""
     group = take_group(queue, session.pipeline.merge, takes_one=takes_one)
     intermediate = open_table(session, queue[0].table).intermediate
     # all of them are read at the snapshot of the last one, so it must hold them

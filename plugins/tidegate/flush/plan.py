@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 
-from tidegate.errors import GiveUp, NothingToDo, TidegateError, TooFewRecords
+from tidegate.errors import GiveUp, HeldForApproval, NothingToDo, TidegateError, TooFewRecords
 from tidegate.flush.batch_size import BatchSizer, cap_at
 from tidegate.flush.key_deduplication import (
     SAMPLED_MIN_RECORDS,
@@ -77,6 +77,7 @@ def plan(
     2. Read the log's ends once; check that the log still has the end of each queue.
     3. Resume the staged batches that continue exactly from the position.
     4. Cut a new batch up to the end of the log or a cap; tables at equal offsets share it. None while a queue is full.
+       A queue that waits for a person's approval is not resumed, and holds no other table back when it is full.
 
     `stop_offsets` cap the end of the log; partitions that it does not name are not read. With `PlanScope.STAGED`
     nothing is cut, and `at_least` counts staged rows; a full queue is always enough. A table that cannot go on is
@@ -112,6 +113,8 @@ def plan_observed(
     if too_few:
         raise TooFewRecords(f"pipeline={session.pipeline.name}: {too_few}")
     if not batches:
+        if held := [table.held.describe() for table in tables if table.held is not None]:
+            raise HeldForApproval("\n".join(held))
         raise NothingToDo(_explain_no_work(session, kafka_log, scope, wait_reason, stop_offsets))
     if wait_reason:
         log.warning(wait_reason)
@@ -142,7 +145,7 @@ def _explain_no_work(
 
 
 def _describe_full_queues(session: Session, tables: Sequence[TableWithLog]) -> str:
-    full = [t for t in tables if t.error is None and is_queue_full(t, t.queue)]
+    full = [t for t in tables if t.error is None and t.held is None and is_queue_full(t, t.queue)]
     if session.pipeline.stage.has_clock:
         return "; ".join(
             f"{observed.prefix}: its queue is full: waiting={count_mergeable(observed.queue)} "
@@ -159,7 +162,7 @@ def _may_cut(session: Session, tables: Sequence[TableWithLog], scope: PlanScope)
     if session.pipeline.has_several or session.pipeline.stage.has_clock:
         return True
     # with one clock and one table a further batch would only wait behind the first one
-    return not any(count_mergeable(t.queue) for t in tables if t.error is None)
+    return not any(count_mergeable(t.queue) for t in tables if t.error is None and t.held is None)
 
 
 def _collect_batches(
@@ -181,7 +184,8 @@ def _collect_batches(
         fresh = None
         error = logged_table.error
         try:
-            fresh = _plan_new_batch(session, logged_table, new) if cuts_new and error is None else None
+            is_cut = cuts_new and error is None and not _is_held_and_full(logged_table)
+            fresh = _plan_new_batch(session, logged_table, new) if is_cut else None
         except GiveUp as refusal:
             error = refusal
         table_batches = _list_table_batches(logged_table, fresh, scope)
@@ -190,6 +194,10 @@ def _collect_batches(
         if error is not None and not table_batches:
             refused.append((logged_table.spec.name, error))
     return batches, refused
+
+
+def _is_held_and_full(table: TableWithLog) -> bool:
+    return table.held is not None and is_queue_full(table, table.queue)
 
 
 def _count_remaining(batches: Sequence[PlannedBatch], tables: Sequence[TableWithLog]) -> int:
@@ -207,8 +215,9 @@ def _explain_too_few(
     tables: Sequence[TableWithLog], batches: Sequence[PlannedBatch], remaining: int, at_least: int, scope: PlanScope
 ) -> str:
     if scope == PlanScope.STAGED:
-        most = max((count_staged_rows(table.queue) for table in tables), default=0)
-        if not batches or most >= at_least or any(is_queue_full(table, table.queue) for table in tables):
+        resumed = [table for table in tables if table.held is None]
+        most = max((count_staged_rows(table.queue) for table in resumed), default=0)
+        if not batches or most >= at_least or any(is_queue_full(table, table.queue) for table in resumed):
             return ""
         return f"staged={most} records_threshold={at_least}: fewer than start a merge"
     waiting = max((batch.ranges.span for batch in batches), default=0) + remaining
@@ -237,7 +246,7 @@ def _find_highest_staged(session: Session, observed: TableWithLog) -> int:
 def _list_table_batches(observed: TableWithLog, fresh: PlannedBatch | None, scope: PlanScope) -> list[PlannedBatch]:
     # empty if no batch has rows and the position need not move yet
     new = [fresh] if fresh else []
-    if scope == PlanScope.NEW:
+    if scope == PlanScope.NEW or observed.held is not None:
         return new
     queue = observed.queue
     idle = fresh is None and not count_mergeable(queue)

@@ -92,9 +92,12 @@ def is_merge_called(session: Session, staged_tables: Set[str], waiting_tables: S
         session, [table for table in session.pipeline.tables if table.name in concerned_tables]
     )
     return any(
-        0 < threshold <= count_staged_rows(observed.queue)
-        or is_queue_full(observed, observed.queue)
-        or (observed.name in waiting_tables and count_mergeable(observed.queue) > 0)
+        observed.held is None
+        and (
+            0 < threshold <= count_staged_rows(observed.queue)
+            or is_queue_full(observed, observed.queue)
+            or (observed.name in waiting_tables and count_mergeable(observed.queue) > 0)
+        )
         for observed in observed_tables
     )
 

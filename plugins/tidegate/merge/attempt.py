@@ -7,11 +7,13 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import TypeGuard, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
-from tidegate.errors import CommitRefused, GiveUp, OutcomeUnknown, RetryLater
+from tidegate.errors import CommitRefused, GiveUp, OutcomeUnknown, RetryLater, TidegateError
 from tidegate.jobs.merge_job import MergeJob
-from tidegate.merge.audits import BatchAudits, check_audits
+from tidegate.merge.audits import BatchAudits, check_audits, read_answers
+from tidegate.merge.diff import Diff
+from tidegate.merge.hold import build_hold_of_rows, find_equal_hold, keep_hold, raise_held
 from tidegate.merge.owed import render_dead_letter_statements
 from tidegate.merge.write_mode import WRITTEN_AS_PROPERTY
 from tidegate.model import resource_names
@@ -117,7 +119,8 @@ def publish_attempt(attempt: Attempt, *statements: str) -> Head:
 
     1. Dead letters of a batch in turn are written, or marked as read again, with its rows.
     2. The rows are written and checked, and audits hold.
-    3. The branch becomes main. Its snapshot counts rows and bytes: `account` reads them.
+    3. `HeldForApproval` if a rule of `approve` holds the batch: the branch stays.
+    4. The branch becomes main. Its snapshot counts rows and bytes: `account` reads them.
     """
     staged_batch = attempt.batch_in_turn
     # 1.
@@ -129,7 +132,41 @@ def publish_attempt(attempt: Attempt, *statements: str) -> Head:
         rows = staged_batch.counts.staged
         log.info("%s: %s snapshot=%s rows=%s", written_as, attempt.prefix, head.snapshot_id, rows)
     # 3.
+    if attempt.audits and attempt.audits.asks_diff and staged_batch:
+        _hold_unapproved(attempt, attempt.audits, staged_batch)
+    # 4.
     return _swap(attempt, head)
+
+
+def try_attempt(attempt: Attempt, *statements: str) -> tuple[Any, ...]:
+    """Run the statements on a branch and return the answers to the attempt's questions; publish nothing."""
+    assert attempt.audits is not None
+    try:
+        _write_on_branch(attempt, *statements)
+        return read_answers(attempt.session.staging, attempt.prefix, attempt.audits)
+    finally:
+        with suppress(TidegateError):  # clean_up drops it behind the publish of its batch
+            attempt.session.commits.drop_branch(attempt.table.name, attempt.branch)
+
+
+def _hold_unapproved(attempt: Attempt, asked: BatchAudits, staged_batch: StagedBatch) -> None:
+    with _drop_branch_on_failure(attempt):
+        diff = Diff.from_json(str(read_answers(attempt.session.staging, attempt.prefix, asked)[-1]))
+        table = attempt.table.refresh()
+        attempt.guard(table)
+        state = table.require_state()
+        # the diff was made against main, which is the cut only if it has not moved since
+        if (state.uuid, state.snapshot_id) != (attempt.state.uuid, attempt.state.snapshot_id):
+            raise CommitRefused(f"{attempt.prefix}: main moved to snapshot={state.snapshot_id}")
+        hold = build_hold_of_rows(table, staged_batch, diff, attempt.branch)
+        if hold is None:
+            return
+        kept = find_equal_hold(table, hold)
+        if kept is None:
+            keep_hold(table, hold)
+    if kept is not None:  # another run holds it already, or a person has not answered yet
+        attempt.session.commits.drop_branch(table.name, attempt.branch)
+    raise_held(table, kept or hold, is_new=kept is None)
 
 
 def _write_on_branch(attempt: Attempt, *statements: str) -> Head:

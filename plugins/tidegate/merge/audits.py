@@ -1,10 +1,12 @@
 """Audits: what must hold on the branch before a batch is published; asked by the merge job, judged by the worker."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from tidegate.errors import AuditFailed, RetryLater
 from tidegate.jobs.merge_job import Audits
+from tidegate.merge.diff import render_diff_question
 from tidegate.merge.statements import build_merge_input
 from tidegate.merge.write_mode import is_folded
 from tidegate.model import resource_names
@@ -34,6 +36,7 @@ class BatchAudits:
     request: Audits
     staged_attempt: str
     advice: str  # what to do about one that does not hold
+    asks_diff: bool = False  # the last question is that of the diff, see `merge/hold.py`
 
 
 def prepare_audits(table: TableSession, staged_batch: StagedBatch, branch: str, attempt: str) -> BatchAudits | None:
@@ -42,7 +45,8 @@ def prepare_audits(table: TableSession, staged_batch: StagedBatch, branch: str, 
     `attempt` is the merge's: an answer that another attempt left does not count.
     """
     audits = table.spec.audits
-    if not audits or not staged_batch.counts.staged:
+    asks_diff = table.spec.approve is not None
+    if not (audits or asks_diff) or not staged_batch.counts.staged:
         return None
     values = build_merge_input(table, staged_batch, branch)
     spec = table.resolved
@@ -59,7 +63,10 @@ def prepare_audits(table: TableSession, staged_batch: StagedBatch, branch: str, 
         "nothing was published and the batch stays staged; correct the audit in the pipeline file, or what the audit "
         "looks at; the next flush tries again"
     )
-    return ask_audits(table, questions, values["source"], staged_batch.attempt, attempt=attempt, advice=advice)
+    if asks_diff:
+        questions += (render_diff_question(table, staged_batch, branch),)
+    asked = ask_audits(table, questions, values["source"], staged_batch.attempt, attempt=attempt, advice=advice)
+    return replace(asked, asks_diff=asks_diff)
 
 
 def ask_audits(  # noqa: PLR0913 - one argument per fact, two of them by name
@@ -68,7 +75,7 @@ def ask_audits(  # noqa: PLR0913 - one argument per fact, two of them by name
     """Return a request for answers to a question for each audit, to be left beside the staged rows in `source`."""
     audits = table.spec.audits
     audit_property = resource_names.name_audit_property(staged_attempt)
-    texts = tuple(map(_shorten, audits))
+    texts = (*map(_shorten, audits), *(["approve"] * (len(questions) - len(audits))))
     request = Audits(tuple(questions), table=source, property=audit_property, attempt=attempt, texts=texts)
     return BatchAudits(audits, request, staged_attempt, advice)
 
@@ -83,18 +90,24 @@ def check_audits(staging: StagingStore, place: str, audited: BatchAudits) -> Non
 
     `RetryLater` if this attempt left no answer. Changes nothing; the batch stays staged.
     """
+    answers = read_answers(staging, place, audited)
+    broken = [
+        f"audit={_shorten(audit)} does not hold{QUERY_PROBLEMS.get(rows, '') if is_query(audit) else f': rows={rows}'}"
+        for audit, rows in zip(audited.texts, answers[: len(audited.texts)], strict=True)
+        if rows
+    ]
+    if broken:
+        raise AuditFailed(f"{place}: {'; '.join(broken)}; {audited.advice}")
+
+
+def read_answers(staging: StagingStore, place: str, audited: BatchAudits) -> tuple[Any, ...]:
+    """Return the answer to each question; `RetryLater` if this attempt left none."""
     answers = staging.read_audit_answers(audited.request.table, audited.staged_attempt)
     if answers is None or answers.attempt != audited.request.attempt:
         raise RetryLater(
             f"{place}: the audits have no answer: attempt={audited.request.attempt}; it will be merged again"
         )
-    broken = [
-        f"audit={_shorten(audit)} does not hold{QUERY_PROBLEMS.get(rows, '') if is_query(audit) else f': rows={rows}'}"
-        for audit, rows in zip(audited.texts, answers.broken, strict=True)
-        if rows
-    ]
-    if broken:
-        raise AuditFailed(f"{place}: {'; '.join(broken)}; {audited.advice}")
+    return answers.broken
 
 
 def _shorten(audit: str) -> str:

@@ -15,7 +15,7 @@ from tidegate.model.batch import StagedBatch
 from tidegate.model.merge_input import KeyPaths, MergeInput
 from tidegate.model.ownership import describe_memory
 from tidegate.ports.session import Sql
-from tidegate.schema.data_types import Primitive, Struct
+from tidegate.schema.data_types import DataType, Primitive, Struct
 from tidegate.schema.evolution import find_own_path, render_aligned, render_aligned_field, to_struct
 from tidegate.spec.table import DeleteMode, Table, TableMode
 from tidegate.sql.pruning import UNBOUNDED, Bounds
@@ -235,6 +235,14 @@ def build_merge_input(table_session: TableSession, staged_batch: StagedBatch, br
         values["kept"] = stages_kept_columns(table)
         values["given"] = _list_given_conditions(table, metadata, values["values"])
     return values
+
+
+def render_hashed(table_session: TableSession, name: str, kind: DataType, *, of: str) -> tuple[str, ...]:
+    """Return what is hashed so that two values of a column of `of` are told apart."""
+    # a hash passes over NULL, also inside of a struct, where JSON shows it; JSON has no microseconds
+    value = table_session.sql.render("_comparable", column=(name, kind), of=of)
+    shape = () if isinstance(kind, Primitive) else (f"to_json(struct({value} AS v))",)
+    return value, *shape, f"{value} IS NULL"
 
 
 def _cast_to_destination(values: MergeInput, staged_schema: Struct, target: Struct) -> MergeInput:

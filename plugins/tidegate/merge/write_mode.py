@@ -111,8 +111,8 @@ def is_always_written(table: Table, staged_batch: StagedBatch) -> bool:
 
 def plan_reparenting(table: Table, staged_batch: StagedBatch, values: MergeInput) -> Reparenting | None:
     """Return how files of a newer main prove that the merge would write equal rows there; None if rows must be read."""
-    # audits read the whole branch, and a truncate removes whatever main has
-    if table.audits or staged_batch.truncated_at is not None:
+    # audits read the whole branch, a diff what main has, and a truncate removes that
+    if table.audits or table.approve or staged_batch.truncated_at is not None:
         return None
     if table.mode == TableMode.APPEND or not staged_batch.counts.staged:
         return Reparenting()

@@ -67,7 +67,7 @@ def _describe_table(session: Session, progress: TableProgress, times: Times) -> 
         "template": template.name if progress.spec.naming is not None and template is not None else None,
         "open_batches": len(progress.queue),
         "max_pending": progress.spec.max_pending,
-        "needs_person": isinstance(progress.error, GiveUp),
+        "needs_person": isinstance(progress.error, GiveUp) or progress.held is not None,
     }
 
 

@@ -61,6 +61,25 @@ class VerificationReport(TypedDict):
     unknowable: int
 
 
+class HeldReport(TypedDict):
+    """A batch that waits for a person: the `rules` that hold it, and the counts of its diff, None for the schema's.
+
+    `rejected_by` is None until somebody has rejected it.
+    """
+
+    batch: int
+    rules: list[str]
+    inserted: int | None
+    updated: int | None
+    deleted: int | None
+    rows: int | None
+    table_rows: int | None
+    schema_changes: list[str]
+    branch: str | None
+    digest: str
+    rejected_by: str | None
+
+
 class TableLine(TypedDict):
     """A table in a line; `problem` says why it cannot go on, and the way out, `runbook` names the page about it."""
 
@@ -73,6 +92,7 @@ class TableLine(TypedDict):
     problem: str | None
     runbook: str | None
     verified: VerificationReport | None
+    held: HeldReport | None
 
 
 class TableOverview(TableLine):

@@ -13,6 +13,7 @@ PAGE_PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (page, re.compile(pattern))
     for page, pattern in (
         ("publication-refused", r"(^|failed: )publication="),
+        ("held", r"held for approval"),
         ("pipeline-file", r"(^|: )\S+\.yaml(:\d+)?: |(^|: )connection=\S+: not found"),
         ("bad-record", r"cannot be decoded|records name no table|records do not add up|timestamp that Spark's Kafka"),
         ("rolled-back", r"was rolled back|rolled back or replaced|of its last published snapshot is gone"),

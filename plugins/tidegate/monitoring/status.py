@@ -15,6 +15,7 @@ from tidegate.monitoring.reports import (
     BackfillStatus,
     BatchReport,
     DeadLetterStatus,
+    HeldReport,
     PartitionOverview,
     PartitionStatus,
     PipelineStatus,
@@ -155,6 +156,26 @@ def describe_table_line(progress: TableProgress, times: Times) -> TableLine:
         "problem": progress.problem,
         "runbook": find_page_of_problem(progress.problem),
         "verified": read_verification(progress.session.pipeline.name, progress.state),
+        "held": _describe_held(progress),
+    }
+
+
+def _describe_held(progress: TableProgress) -> HeldReport | None:
+    if progress.held is None:
+        return None
+    hold = progress.held.hold
+    return {
+        "batch": hold.batch,
+        "rules": list(hold.rules),
+        "inserted": hold.counts.get("inserted"),
+        "updated": hold.counts.get("updated"),
+        "deleted": hold.counts.get("deleted"),
+        "rows": hold.counts.get("rows"),
+        "table_rows": hold.counts.get("table_rows"),
+        "schema_changes": list(hold.changes),
+        "branch": hold.branch or None,
+        "digest": hold.digest,
+        "rejected_by": progress.held.rejected_by or None,
     }
 
 

@@ -120,6 +120,10 @@ class BranchCommits(Protocol):
         """
         return None
 
+    def note(self, table: str, state: TableState, properties: dict[str, str]) -> None:
+        """Set properties of the table, if main still stands as in `state`; `CommitRefused` if it has moved."""
+        raise GiveUp(f"table={table}: {NO_BRANCHES_REASON}")
+
     def drop_branch(self, table: str, branch: str) -> None:
         """A missing branch is no error."""
         return

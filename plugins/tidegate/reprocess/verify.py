@@ -19,8 +19,9 @@ from tidegate.jobs.merge_job import Audits, MergeJob
 from tidegate.jobs.stage_job import StageJob
 from tidegate.merge.attempt import begin_attempt_beside, publish_attempt
 from tidegate.merge.audits import BatchAudits, ask_audits, is_query
+from tidegate.merge.diff import UNREADABLE_COLUMNS
 from tidegate.merge.scd2_statements import refuse_history, refuse_truncates
-from tidegate.merge.statements import build_merge_input
+from tidegate.merge.statements import build_merge_input, render_hashed
 from tidegate.merge.write_mode import is_folded, name_fold
 from tidegate.model import resource_names
 from tidegate.model.batch import Plan, PlannedBatch, StagedBatch
@@ -49,7 +50,6 @@ WHOLE = 1_000_000  # rows of a million that a sample looks at
 SET_ALL_ASIDE = Errors("all", 2**31 - 1)  # what is bad is compared with the dead letters
 KINDS = ("equal", "missing", "surplus", "different", "unknowable")
 UTC_CONF = {"spark.sql.session.timeZone": "UTC"}
-METADATA_COLUMNS = ("_deleted", "_file", "_partition", "_pos", "_spec_id")  # Spark reads no column of these names
 # what gives another value when a record is read again: also by another session, or on another machine
 CHANGING_CALLS = (NONDETERMINISTIC_FUNCTIONS - {"unix_timestamp"}) | {
     "spark_partition_id", r"input_file\w*", "session_user", "user", "reflect", "try_reflect", "java_method",
@@ -461,7 +461,7 @@ def _build_values(work: _Verify, staged: StagedBatch, tail: StagedBatch | None) 
     form = name_fold(spec, is_folded=is_folded(spec, staged))
     types = dict(state.struct.fields)
     flag = merge_input.get("flag")
-    shows_flag = flag is not None and flag not in METADATA_COLUMNS
+    shows_flag = flag is not None and flag not in UNREADABLE_COLUMNS
     own_values = [name for name in merge_input["values"] if name in types and _is_comparable(name, types[name])]
     if other := next((name for name, _ in merge_input["keys"] if not _is_comparable(name, types[name])), None):
         raise Unverifiable(
@@ -487,7 +487,7 @@ def _build_values(work: _Verify, staged: StagedBatch, tail: StagedBatch | None) 
         "groups": bool(spec.sequence_groups),
         "columns": columns,
         "typed_columns": typed_columns,
-        "hashed_columns": [text for name, kind in typed_columns for text in _render_hashed(table, name, kind)],
+        "hashed_columns": [text for name, kind in typed_columns for text in render_hashed(table, name, kind, of="s")],
         "binary_columns": [name for name, kind in typed_columns if kind == Primitive("BINARY")],
         "table_snapshot_id": state.snapshot_id,
         "last_snapshot_id": (tail or staged).snapshot_id,
@@ -506,14 +506,7 @@ def _build_values(work: _Verify, staged: StagedBatch, tail: StagedBatch | None) 
 
 def _is_comparable(name: str, kind: DataType) -> bool:
     # a UUID is spelled otherwise in the table than in the record
-    return name not in METADATA_COLUMNS and drop_forms(kind) == kind
-
-
-def _render_hashed(table: TableSession, name: str, kind: DataType) -> tuple[str, ...]:
-    # a hash passes over NULL, also inside of a struct, where JSON shows it; JSON has no microseconds
-    value = table.sql.render("_comparable", column=(name, kind), of="s")
-    shape = () if isinstance(kind, Primitive) else (f"to_json(struct({value} AS v))",)
-    return value, *shape, f"{value} IS NULL"
+    return name not in UNREADABLE_COLUMNS and drop_forms(kind) == kind
 
 
 def _ask(work: _Verify, staged: StagedBatch, questions: tuple[str, ...]) -> tuple[Any, ...]:

@@ -72,6 +72,17 @@ class Route:
 
 
 @dataclass(frozen=True)
+class Approve:
+    """Which batches a person must approve: those for which any of these rules holds."""
+
+    deletes_over: int | None = None  # deleted rows
+    deletes_over_percent: float | None = None  # of the table's rows
+    rows_over: int | None = None  # inserted, updated and deleted rows
+    holds_schema: bool = False  # any change of the table's schema
+    when: str | None = None  # a condition on the counts of the diff
+
+
+@dataclass(frozen=True)
 class Table:
     """One destination: an entry of `tables` in the pipeline file, with the source's settings filled in."""
 
@@ -105,6 +116,7 @@ class Table:
     errors: Errors = field(default_factory=Errors)
     target_schema: Struct | None = None  # the destination's columns, once they were read
     audits: tuple[str, ...] = ()
+    approve: Approve | None = None
     select: Select | None = None
     history: History | None = None
     branch: str = "main"

@@ -6,6 +6,7 @@ that lost its end.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from tidegate.errors import GiveUp, RetryLater, TopicsUnavailable
 from tidegate.model.batch import StagedBatch
@@ -14,6 +15,7 @@ from tidegate.model.position import Position, WatermarkSide
 from tidegate.model.table_state import TableState
 from tidegate.ports.session import Session
 from tidegate.spec.table import Table
+from tidegate.table.approval import HeldTable, find_held
 from tidegate.table.log import Unreadable, filter_table_log, find_missing_topic
 from tidegate.table.position import check_home, check_log, check_not_cut, resolve_position
 from tidegate.table.queue import select_queue
@@ -32,8 +34,15 @@ class ObservedTable(TableSession):
     error: GiveUp | RetryLater | None = None
     is_read: bool = True  # False if the table could not be read, and only `error` is known
 
+    @cached_property
+    def held(self) -> HeldTable | None:
+        """The batch at the head of the queue that waits for a person's approval; None if none does."""
+        return find_held(self, self.queue)
+
     @property
     def problem(self) -> str | None:
+        if self.error is None and self.held is not None:
+            return self.held.describe()
         return None if self.error is None else str(self.error)
 
     @property

@@ -33,6 +33,8 @@ KIND_TITLES = {
     ActionKind.KEEP: "After a rollback: go on after its records",
     ActionKind.REBASE: "Move the position",
     ActionKind.DISCARD: "Discard dead letters",
+    ActionKind.APPROVE: "Approve a held batch: the next flush publishes it",
+    ActionKind.REJECT: "Reject a held batch: it stays staged",
 }
 
 
@@ -117,6 +119,9 @@ def _build_form(pipeline: Pipeline) -> dict[str, Param]:
         ),
         "discard_foreign": build_switch(
             "Discard foreign", "Undo the rollback: also lose what others wrote to the table since."
+        ),
+        "skip": build_switch(
+            "Skip", "Reject: leave the records of the batch out of the table, by moving the position behind them."
         ),
         **build_letter_words(topic),
         "because": build_text_field("Because", "Discard: why these dead letters will never be needed.", "a load test"),

@@ -7,12 +7,14 @@ import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from airflow.sdk import Context, Variable
 from airflow.sdk.bases.notifier import BaseNotifier
 from tidegate.errors import ConfigurationError
 from tidegate.spec.pipeline import Notifier, Pipeline
+from tidegate.spec.time_text import format_utc
 
 from tidegate_airflow.dag_ids import DAG_ID_PREFIX
 
@@ -149,6 +151,15 @@ def notify_of_recovery(notifiers: tuple[Notifier, ...], context: Context, failur
             _call_notifier("on_recovery", notifier, context, failure)
         except Exception:
             log.exception("on_recovery.notifier=%s was not called", notifier.path)
+
+
+def notify_of_hold(context: Context, pipeline: Pipeline, reason: str) -> None:
+    """Tell everybody of `on_failure` that a batch waits for an approval. A failed call is only logged."""
+    since = format_utc(datetime.now(UTC), "seconds")
+    failure = {"pipeline": pipeline.name, "reason": reason, "since": since, "runs": 1, "is_new": True}
+    for notifier in pipeline.on_failure:
+        with _log_failed_call(notifier):
+            _call_notifier("on_failure", notifier, context, failure)
 
 
 def _call_notifier(key: str, notifier: Notifier, context: Context, failure: dict[str, Any] | None) -> None:

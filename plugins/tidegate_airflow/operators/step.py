@@ -17,7 +17,7 @@ from airflow.sdk import BaseOperator, BaseOperatorLink, Context
 from airflow.sdk.bases.xcom import BaseXCom
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException, TaskDeferred
 from tidegate.adapters.open_clients import SentJob
-from tidegate.errors import PublishedElsewhere, SomeTablesDelayed, SomeTablesFailed, TableRemoved
+from tidegate.errors import HeldForApproval, PublishedElsewhere, SomeTablesDelayed, SomeTablesFailed, TableRemoved
 from tidegate.lineage.dataset import TaskLineage
 from tidegate.ports.session import Engine
 
@@ -25,6 +25,7 @@ from tidegate_airflow import tasks
 from tidegate_airflow.assets import emit_asset_event, emit_backlog_event
 from tidegate_airflow.errors import push_failure_reason, raise_joined, require_result
 from tidegate_airflow.failures.keeper import FLUSH_KEY, read_memory
+from tidegate_airflow.failures.notifiers import notify_of_hold
 from tidegate_airflow.operators import lineage
 from tidegate_airflow.operators.job import trace_job
 from tidegate_airflow.operators.lineage import ReportsLineage
@@ -38,7 +39,7 @@ REFUSED_TABLES_KEY = "refused"  # the result of stage beside its queues
 # of a merge that failed: what it published all the same; Airflow drops the events of such a task
 UNREPORTED_KEY = "untold"
 MEMBER_PLAN_KEY = "planned"  # the result of a stage that had to plan by itself
-HARMLESS_ERRORS = {PublishedElsewhere.__name__, TableRemoved.__name__}  # no failures
+HARMLESS_ERRORS = {PublishedElsewhere.__name__, TableRemoved.__name__, HeldForApproval.__name__}  # no failures
 MERGED_KEY = "merged"  # of a deferred merge: the tables that are done, and those that failed
 
 
@@ -151,7 +152,12 @@ def run_merge_step(
         )
     context["table"] = queue["table"]
     published_batch = tasks.run_merge(
-        pipeline, queue, engine, DeferringWatcher(context, memory), partial(_keep_unreported, context)
+        pipeline,
+        queue,
+        engine,
+        DeferringWatcher(context, memory),
+        keep_part=partial(_keep_unreported, context),
+        tell_held=partial(notify_of_hold, context),
     )
     emit_asset_event(context, published_batch, pipeline)
     return published_batch
@@ -218,7 +224,11 @@ def run_member_merge(context: Context, fleet: str, stage_result: Data, memory: M
         other_memory = {}
         try:
             published_batch = tasks.run_merge(
-                stage_result["pipeline"], queue, watcher=watcher, keep_part=merge_report["parts"].append
+                stage_result["pipeline"],
+                queue,
+                watcher=watcher,
+                keep_part=merge_report["parts"].append,
+                tell_held=partial(notify_of_hold, context),
             )
             merge_report["published"].append(published_batch)
         except AirflowException as problem:

@@ -26,6 +26,7 @@ FAMILIES = (
     ("tidegate_oldest_unstaged_seconds", "seconds", "age of a table's first record that is not staged"),
     ("tidegate_valid_through_timestamp_seconds", "seconds", "record time up to which a table is complete"),
     ("tidegate_open_batches", "", "batches of a table that are staged and not published"),
+    ("tidegate_held_batches", "", "1 where a batch of the table waits for an approval"),
     ("tidegate_verified_differences", "", "keys that the last verification found wrong in a table"),
     ("tidegate_last_batch_seconds", "seconds", "how long the merges of the last batch took"),
     ("tidegate_last_batch_stage_seconds", "seconds", "how long the stage job of the last batch took"),
@@ -101,6 +102,7 @@ def _sample_table(labels: dict[str, Any], table: TableOverview) -> Iterable[Samp
     yield "tidegate_open_batches", labels, table["open_batches"]
     yield from _sample_known("tidegate_oldest_unpublished_seconds", labels, table["lag_seconds"])
     yield from _sample_known("tidegate_valid_through_timestamp_seconds", labels, _to_seconds(table["valid_through"]))
+    yield "tidegate_held_batches", labels, float(table.get("held") is not None)
     if verified := table.get("verified"):
         yield "tidegate_verified_differences", labels, float(count_wrong(verified))
     if staging := table.get("staging"):

@@ -114,6 +114,12 @@ CASES: dict[str, tuple[World, int, int, dict[str, str]]] = {
         10,
         {"pipeline": "bad", "table": "lake.bad"},
     ),
+    "TidegateBatchHeld": (
+        build_world(lambda minute: build_pipeline_row("bad", table={"held": {"batch": 7} if minute >= 10 else None})),
+        9,
+        10,
+        {"pipeline": "bad", "table": "lake.bad"},
+    ),
     "TidegateSlowBatches": (
         build_world(lambda minute: build_pipeline_row("bad", seconds=100.0 if minute >= DAY else 10.0)),
         DAY + 29,

@@ -324,8 +324,28 @@ VERIFY_CASES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
 }
 
+CHANGED: dict[str, Any] = {
+    **{name: value for name, value in MERGE.items() if name != "batch"},
+    "main": "",
+    "truncates": False,
+    "flag": None,
+    "current": None,
+    "hashed_columns": ["t.`id`", "t.`id` IS NULL"],
+}
+SAMPLED = {**CHANGED, **SHAPES["odd_names"], "columns": list(ODD), "max_samples": 20, "max_characters": 200}
+DIFF_CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "diff_counts-plain": ("diff_counts", {**CHANGED, "when": None}),
+    "diff_counts-when": ("diff_counts", {**CHANGED, **SHAPES["nested_key"], "when": "deleted > 9 -- or so"}),
+    "diff_counts-soft": ("diff_counts", {**CHANGED, "flag": "Gone", "when": None}),
+    "diff_counts-history": ("diff_counts", {**CHANGED, "current": "is_current", "when": None}),
+    "diff_counts-truncated": ("diff_counts", {**CHANGED, "truncates": True, "when": None}),
+    "diff_counts-named_branch": ("diff_counts", {**CHANGED, "main": "branch_staging", "when": None}),
+    "diff_samples-odd_names": ("diff_samples", {**SAMPLED, "typed_columns": DIFFERENT_ODD["typed_columns"]}),
+}
+
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     **LIVE_CASES,
+    **DIFF_CASES,
     **VERIFY_CASES,
     "maintain_compact-plain": ("maintain_compact", {**UPKEEP, "delete_files": 10, "deleted_share": 0.1}),
     "maintain_deletes-odd_names": ("maintain_deletes", {**UPKEEP, "catalog": "my-lake", "table": "my shop.it's a`b"}),

@@ -125,6 +125,14 @@ class IcebergCommits(IcebergPort, BranchCommits):
         return self.read_head(table_commit.table, table_commit.branch)
 
     @translate_iceberg_errors
+    def note(self, table: str, state: TableState, properties: dict[str, str]) -> None:
+        loaded_table = self._load_table(table)
+        requirements: list[TableRequirement] = [AssertTableUUID(uuid=UUID(state.uuid))]
+        if state.snapshot_id is not None:
+            requirements += _require_branch_at(loaded_table, self._branch(table), state.snapshot_id)
+        commit(loaded_table, [SetPropertiesUpdate(updates=properties)], requirements)
+
+    @translate_iceberg_errors
     def drop_branch(self, table: str, branch: str) -> None:
         loaded_table = self._load_table(table)
         if branch in loaded_table.metadata.refs:

@@ -1,9 +1,10 @@
-"""Commands that change a table by hand, each after a preview: rebase, skip, rollbacks, an upgrade of its format."""
+"""Commands that change a table by hand or decide about a batch, each after a preview: rebase, approve, rollbacks."""
 
 import argparse
 import json
 import sys
 
+from tidegate.actions.approve import propose_decision, propose_reject
 from tidegate.actions.proposed_action import ProposedAction
 from tidegate.actions.rebase import propose_rebase
 from tidegate.actions.rollback import propose_answer, propose_undo
@@ -13,6 +14,7 @@ from tidegate.cli.output import is_yes, print_text
 from tidegate.cli.session import open_named_pipeline
 from tidegate.reprocess.record import explain_record, parse_address, read_record
 from tidegate.settings import find_user
+from tidegate.table.approval import Verdict
 
 
 def perform_action(words: argparse.Namespace, action: ProposedAction) -> int:
@@ -68,6 +70,14 @@ def run_skip(words: argparse.Namespace) -> int:
 
 def run_upgrade_format(words: argparse.Namespace) -> int:
     return perform_action(words, propose_upgrade(open_named_pipeline(words), words.table))
+
+
+def run_approve(words: argparse.Namespace) -> int:
+    return perform_action(words, propose_decision(open_named_pipeline(words), Verdict.APPROVE, words.table))
+
+
+def run_reject(words: argparse.Namespace) -> int:
+    return perform_action(words, propose_reject(open_named_pipeline(words), words.table, skip=words.skip))
 
 
 def run_undo_rollback(words: argparse.Namespace) -> int:

@@ -29,6 +29,7 @@ from tidegate.config.pipeline_file import load_all_pipelines
 from tidegate.connections import read_connection_from_env
 from tidegate.errors import ConfigurationError, TidegateError
 from tidegate.flush.plan import plan
+from tidegate.flush.preview import preview_batches
 from tidegate.merge.live_view import create_live_view, render_live_view
 from tidegate.model.batch import Plan
 from tidegate.monitoring.reports import PipelineStatus, UnknownStatus
@@ -46,12 +47,23 @@ BAD = "red"
 
 def run_plan(words: argparse.Namespace) -> int:
     """Exit code 1 where a batch is refused."""
+    if words.preview:
+        return _run_preview(words)
     flush_plan = plan(open_named_pipeline(words))
     if is_terminal() and not words.json:
         print_plan(flush_plan)
     else:
         output.print_result(words, output.format_plan(flush_plan), flush_plan.to_dict())
     return 1 if flush_plan.refusals else 0
+
+
+def _run_preview(words: argparse.Namespace) -> int:
+    previews = preview_batches(open_named_pipeline(words))
+    if words.json:
+        print(json.dumps({"pipeline": words.pipeline, "tables": [preview.to_dict() for preview in previews]}))
+    else:
+        output.print_text("\n".join(output.format_preview(preview, shows_rows=is_terminal()) for preview in previews))
+    return 0
 
 
 def run_status(words: argparse.Namespace) -> int:

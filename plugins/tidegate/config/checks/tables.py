@@ -8,9 +8,10 @@ from tidegate.config.checks.source import check_java_pattern, explain_unread_top
 from tidegate.config.destinations.registry import DESTINATIONS, SPARK_DESTINATION, get_destination, list_titles
 from tidegate.config.models.pipeline import BY_TOPIC, PipelineModel
 from tidegate.config.models.table_entry import TableEntry
-from tidegate.config.parsing.ddl import check_audit, check_condition
+from tidegate.config.parsing.ddl import check_audit, check_condition, find_condition_paths
 from tidegate.config.parsing.problems import Problems, refuse_secrets, suggest_closest
 from tidegate.config.parsing.yaml_document import KeyPath
+from tidegate.merge.diff import DIFF_COUNTS, UNREADABLE_COLUMNS
 from tidegate.model.backfill import ID_DIGITS
 from tidegate.model.resource_names import get_branch_suffix
 from tidegate.spec.pipeline import Catalog
@@ -51,6 +52,7 @@ def check_tables(
         in_spark = get_destination(catalogs.get(entry.catalog_name)) is SPARK_DESTINATION
         for number, audit in enumerate(table.audits):
             findings.run_check((*entry.path, "audits", number), check_audit, audit, in_spark)
+        _check_approve(entry)
     _check_templates(entries)
     _check_collisions(pipeline, entries)
     _check_every_topic_is_used(model, findings)
@@ -162,6 +164,30 @@ def _check_modes(entry: TableEntry) -> None:
         entry.add("delete_when", "needs a key to find the row by; give source.key.fields, or leave it out")
 
 
+def _check_approve(entry: TableEntry) -> None:
+    table = entry.table
+    approve = table.approve
+    if approve is None:
+        return
+    if not any(value is not None for value in approve.model_dump().values()):
+        entry.add("approve", "holds no batch; give deletes_over, rows_over, schema or when")
+    if not entry.upserts and not entry.deletes:
+        entry.add("approve", "counts the rows of keys, and this table is only appended to; use audits")
+    if is_template(table.name):
+        entry.add("approve", "not for tables that records name; nobody would look at each of them")
+    if table.deletes == "soft" and table.deleted_column in UNREADABLE_COLUMNS:
+        problem = f"Spark reads no column {table.deleted_column}, so soft deletes would be overlooked"
+        entry.add("deleted_column", f"{problem}; give another name beside approve, e.g. is_deleted")
+    if approve.when is None:
+        return
+    path = (*entry.path, "approve", "when")
+    findings = entry.findings
+    findings.run_check(path, check_condition, approve.when)
+    strange = [".".join(part) for part in find_condition_paths(approve.when) if part[-1].casefold() not in DIFF_COUNTS]
+    if strange:
+        findings.add(path, f"{strange[0]} is no count of a diff; there are: {', '.join(DIFF_COUNTS)}")
+
+
 def _check_when_false(entry: TableEntry) -> None:
     if entry.table.when_false == "ignore":
         return
@@ -263,6 +289,10 @@ def check_destinations(
         if isinstance(catalog, Catalog) and entry.table.branch != "main" and not destination.has_named_branches:
             titles = list_titles(lambda destination: destination.has_named_branches)
             entry.add("branch", f"not available for a {catalog.type} catalog; write to an {titles} table")
+        if isinstance(catalog, Catalog) and entry.table.approve and not destination.has_named_branches:
+            titles = list_titles(lambda destination: destination.has_named_branches)
+            problem = f"no batch can wait on a branch in a {catalog.type} catalog"
+            entry.add("approve", f"{problem}; write to an {titles} table")
         for other in DESTINATIONS.values():
             for index, text in enumerate(entry.table.create.partition_by if other is not destination else ()):
                 if any(column in text.upper() for column in other.partition_columns):

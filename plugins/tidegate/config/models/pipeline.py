@@ -179,6 +179,40 @@ class HistoryModel(StrictModel):
     is_current: str = Field(default="is_current", min_length=1, description="Whether it holds now.")
 
 
+def _parse_deletes(value: object) -> object:
+    if isinstance(value, str):
+        number = value.strip().removesuffix("%")
+        try:
+            share = float(number)
+        except ValueError:
+            share = -1.0
+        if value.strip() == number or not 0 <= share <= 100:
+            raise ValueError("neither a number of rows nor a share of the table's; write e.g. 1000 or 10%")
+        return value.strip()
+    return value
+
+
+class ApproveModel(StrictModel):
+    """Which batches wait until a person approves them: those for which any of these holds."""
+
+    deletes_over: Annotated[
+        Annotated[int, Field(ge=0)] | str | None,
+        BeforeValidator(_parse_deletes),
+        WithJsonSchema({"type": ["integer", "string"], "examples": [1000, "10%"]}),
+    ] = Field(default=None, description="More rows are deleted than this: a number, or a share of the table's rows.")
+    rows_over: Annotated[int, Field(ge=0)] | None = Field(
+        default=None, description="More rows are inserted, updated and deleted than this."
+    )
+    schema_: Literal["any"] | None = Field(
+        default=None, alias="schema", description="any: the batch would change the table's schema."
+    )
+    when: str | None = Field(
+        default=None,
+        description="SQL condition on the counts inserted, updated, deleted, rows (their sum) and table_rows (the "
+        "table's before).",
+    )
+
+
 class GroupsModel(StrictModel):
     """Partial updates in which groups of columns have sequences of their own."""
 
@@ -266,6 +300,9 @@ class TableModel(StrictModel):
     audits: list[str] = Field(
         default=[],
         description="What must hold before a batch is published: conditions on its rows, or queries over {table}.",
+    )
+    approve: ApproveModel | None = Field(
+        default=None, description="Which batches a person must approve before they are published."
     )
 
     @property

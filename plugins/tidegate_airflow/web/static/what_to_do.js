@@ -15,6 +15,7 @@ export function whatToDo(name, row, { bad_record: bad, airflow }, act) {
   const says = (words) => problem?.problem.includes(words);
   const ways = [aboutFile(name, row)
     ?? aboutRecord(name, row, airflow?.errors, act)
+    ?? (says("held for approval") ? whileHeld(me, problem, act) : null)
     ?? (says("-rollback ") ? afterRollback(me, problem, says, act) : null)
     ?? (says("tidegate rebase") ? afterLoss(me, problem, row.tables.length > 1, act) : null)
     ?? [lastFailure(row, airflow?.causes), adviceAlone(row.advice)]].flat(2).filter(Boolean);
@@ -91,6 +92,14 @@ function afterRollback(me, problem, says, act) {
     says("--rewind") && command(`bin/tidegate answer-rollback ${table} --rewind`, "its records shall be read again; shows which, and asks", button("Read again", "The records that the rollback took away are read again.", "rewind")),
     says("--keep") && command(`bin/tidegate answer-rollback ${table} --keep`, "they shall stay out of the table: go on after the recorded position; asks", button("Leave out", "The records that the rollback took away stay out of the table.", "keep")),
     says("tidegate rebase") && rebase(me, "move the position of this table; shows what that skips or reads again, and asks", act, findTarget(problem), problem.table));
+}
+
+// Nothing is published by a decision: the next flush makes the diff again, and compares it with the one that was shown.
+function whileHeld(me, problem, act) {
+  const table = `${me} --table ${quoted(problem.table)}`;
+  return h("ol", {},
+    command(`bin/tidegate approve ${table}`, "the next flush publishes exactly this diff; shows it first, and asks", act("Approve", "The next flush publishes the batch, if its diff is still the one that is shown.", { action: "approve", table: problem.table })),
+    command(`bin/tidegate reject ${table}`, "it stays staged, and nothing of the table is published; --skip leaves its records out", act("Reject", "The batch stays staged, and nothing of the table is published.", { action: "reject", table: problem.table })));
 }
 
 function afterWhat(problem) {

@@ -1,0 +1,76 @@
+"""The actions approve and reject: the diff of a held batch is shown, and what a person decides is noted."""
+
+from functools import partial
+from typing import Any
+
+from tidegate.actions.proposed_action import ActionPart, ProposedAction
+from tidegate.actions.rebase import propose_rebase
+from tidegate.errors import ConfigurationError, GiveUp
+from tidegate.model.offsets import format_names
+from tidegate.ports.session import Session
+from tidegate.reprocess.approve import decide, find_end_of_held_batch, list_held_tables
+from tidegate.table.approval import HeldTable, Verdict
+
+EFFECTS = {
+    Verdict.APPROVE: ("Approve?", "the next flush publishes the batch, if its diff is still this one"),
+    Verdict.REJECT: ("Reject?", "the batch stays staged, and nothing of the table is published"),
+}
+
+
+def propose_decision(session: Session, verdict: Verdict, table: str | None = None) -> ProposedAction:
+    """For every table whose batch is held, or the one named."""
+    held_tables = list_held_tables(session, table)
+    question, effect = EFFECTS[verdict]
+    return ProposedAction(
+        preview="\n".join([*map(_format_held, held_tables), effect]),
+        subject={"pipeline": session.pipeline.name, "verdict": str(verdict)},
+        parts=tuple(
+            ActionPart(held.table.name, _describe_held(held), partial(decide, held, verdict)) for held in held_tables
+        ),
+        question=question,
+        success_message=effect,
+    )
+
+
+def propose_reject(session: Session, table: str | None = None, *, skip: bool = False) -> ProposedAction:
+    """Reject; with `skip` the position moves behind the held batch of one table, and its records stay out."""
+    if not skip:
+        return propose_decision(session, Verdict.REJECT, table)
+    held_tables = list_held_tables(session, table)
+    if len(held_tables) > 1:
+        names = format_names([held.table.name for held in held_tables])
+        raise ConfigurationError(f"skip leaves out the batch of one table, and these are held: {names}; name one")
+    (held,) = held_tables
+    if held.table.spec.remembers:
+        raise GiveUp(
+            f"{held.table.prefix} batch={held.hold.batch}: what the batch deletes or changes is remembered already, "
+            "and would come back with later records of its keys, so it cannot be left out; correct the source, and "
+            "approve the batch together with what corrects it"
+        )
+    return propose_rebase(session, find_end_of_held_batch(held), held.table.name)
+
+
+def _describe_held(held: HeldTable) -> dict[str, Any]:
+    hold = held.hold
+    return {
+        "table": held.table.name,
+        "batch": hold.batch,
+        "rules": list(hold.rules),
+        **hold.counts,
+        "schema_changes": list(hold.changes),
+        "digest": hold.digest,
+        "rejected_by": held.rejected_by or None,
+    }
+
+
+def _format_held(held: HeldTable) -> str:
+    hold = held.hold
+    lines = [f"{held.table.name}: batch={hold.batch} held by {', '.join(hold.rules)}"]
+    if hold.counts:
+        lines.append("  " + " ".join(f"{name}={count}" for name, count in hold.counts.items()))
+    lines += [f"  {change}" for change in hold.changes]
+    if hold.branch:
+        lines.append(f"  read it with: SELECT * FROM {held.table.name} VERSION AS OF '{hold.branch}'")
+    if held.rejected_by:
+        lines.append(f"  rejected by {held.rejected_by}")
+    return "\n".join(lines)

@@ -1,0 +1,66 @@
+"""approve and reject: what a person decides about a batch that a rule of `approve` holds. Nothing is published here.
+
+The next merge makes the diff again, and publishes it if its digest is the approved one. Else it asks again.
+"""
+
+import json
+from functools import partial
+
+from tidegate.errors import GiveUp, NothingToDo, RetryLater
+from tidegate.merge.attempt import retry_commits
+from tidegate.model.batch import StagedBatch
+from tidegate.model.offsets import format_names
+from tidegate.ports.session import Session
+from tidegate.table.approval import Decision, HeldTable, Verdict, build_decision_property
+from tidegate.table.history import add_action
+from tidegate.table.position import select_tables
+from tidegate.table.progress import ObservedTable, observe_tables
+
+
+def list_held_tables(session: Session, name: str | None = None) -> list[HeldTable]:
+    """Return each table that waits, or the one named; `NothingToDo` if none does."""
+    observed_tables = observe_tables(session, select_tables(session, name))
+    held_tables = [observed.held for observed in observed_tables if observed.held is not None]
+    if not held_tables:
+        names = format_names([observed.name for observed in observed_tables])
+        raise NothingToDo(
+            f"pipeline={session.pipeline.name} tables={names}: no batch waits for an approval; nothing was changed"
+        )
+    return held_tables
+
+
+def decide(held: HeldTable, verdict: Verdict, by: str) -> None:
+    """Note the verdict about the diff that was shown, and `by` whom. `GiveUp` if the table waits for another by now."""
+    retry_commits(held.table.session, held.table.prefix, partial(_note_decision, held, verdict, by))
+
+
+def _note_decision(shown: HeldTable, verdict: Verdict, by: str) -> None:
+    session = shown.table.session
+    observed = _observe(shown)
+    if observed.held is None or observed.held.hold.digest != shown.hold.digest:
+        raise GiveUp(
+            f"{shown.table.prefix} batch={shown.hold.batch}: the table does not wait for this diff any more, so "
+            "nothing was decided; look at the status"
+        )
+    decision = Decision(digest=shown.hold.digest, verdict=verdict, by=by, at_ms=session.now_ms())
+    counts = " ".join(f"{name}={count}" for name, count in shown.hold.counts.items())
+    details = ", ".join([f"batch={shown.hold.batch}", *shown.hold.rules, counts or "; ".join(shown.hold.changes)])
+    properties = {**build_decision_property(observed, decision), **add_action(observed, verdict, by, details)}
+    session.commits.note(observed.name, observed.require_state(), properties)
+
+
+def find_end_of_held_batch(held: HeldTable) -> str:
+    """Return where `rebase` moves the position to so that the batch's records stay out of the table."""
+    batch = next((b for b in _observe(held).queue if b.attempt == held.hold.staged_attempt), None)
+    if batch is None:
+        raise RetryLater(f"{held.table.prefix}: the batch is staged no more; look at the status")
+    return _format_end(batch)
+
+
+def _format_end(batch: StagedBatch) -> str:
+    return json.dumps(batch.ranges.end)
+
+
+def _observe(held: HeldTable) -> ObservedTable:
+    (observed,) = observe_tables(held.table.session, [held.table.spec])
+    return observed

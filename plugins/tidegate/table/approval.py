@@ -1,0 +1,168 @@
+"""What holds a table back: a batch that a rule of `approve` holds, and what a person has decided about it.
+
+Two properties of the table: `held` is written by the merge that found the rule to hold, `decision` by a person. Both
+name the digest of a diff. Nothing of them is needed to be right: a merge makes the diff again, and publishes it only if
+its digest is the approved one.
+"""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from tidegate.model import resource_names
+from tidegate.model.batch import StagedBatch
+from tidegate.model.resource_names import quote_word
+from tidegate.table.session import TableSession
+
+HELD_PROPERTY = "held"
+DECISION_PROPERTY = "decision"
+DIGEST_CHARACTERS = 16
+
+
+class Verdict(StrEnum):
+    """What a person says of a held batch; also the word of the action."""
+
+    APPROVE = "approve"
+    REJECT = "reject"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hold:
+    """A batch that waits. `digest` tells its diff from any other, `stands_on` the place where it was made.
+
+    `rules` says in words which rules hold, `counts` how many rows change by what happens to them, `changes` what would
+    be changed of the schema; one of these two is empty. `branch` can be read, empty for a change of the schema.
+    """
+
+    batch: int
+    staged_attempt: str
+    stands_on: str
+    digest: str
+    rules: tuple[str, ...]
+    counts: dict[str, int] = field(default_factory=dict)
+    changes: tuple[str, ...] = ()
+    branch: str = ""
+    at_ms: int = 0
+
+    @classmethod
+    def from_json(cls, text: str) -> "Hold":
+        data = json.loads(text)
+        return cls(**{**data, "rules": tuple(data["rules"]), "changes": tuple(data["changes"])})
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """What `by` has decided about the diff of this digest."""
+
+    digest: str
+    verdict: str
+    by: str
+    at_ms: int
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+
+@dataclass(frozen=True)
+class HeldTable:
+    """A table that waits for a person: `rejected_by` is empty until somebody has rejected the batch."""
+
+    table: TableSession
+    hold: Hold
+    rejected_by: str = ""
+
+    def describe(self) -> str:
+        """Say in one sentence what waits, and which commands go on."""
+        hold = self.hold
+        words = f"{self.table.pipeline.name} --table {quote_word(self.table.name)}"
+        counts = " ".join(f"{name}={count}" for name, count in hold.counts.items())
+        found = ", ".join([*hold.rules, *([counts] if counts else hold.changes)])
+        place = f"{self.table.prefix} batch={hold.batch}"
+        if self.rejected_by:
+            return (
+                f"{place}: rejected by {self.rejected_by}, held for approval: {found}; it stays staged; publish it "
+                f"after all with: tidegate approve {words}; or leave its records out with: tidegate reject {words} "
+                "--skip"
+            )
+        look = f"read branch={hold.branch}, then " if hold.branch else ""
+        return (
+            f"{place}: held for approval: {found}; {look}publish it with: tidegate approve {words}; or keep it back "
+            f"with: tidegate reject {words}"
+        )
+
+
+def find_held(table: TableSession, queue: Sequence[StagedBatch]) -> HeldTable | None:
+    """Return what waits for a person; None if nothing does, or it is approved and the next merge publishes it.
+
+    `queue` is that of the table as it was read. A hold of another position, file, table or staged attempt counts no
+    more: the next merge asks again.
+    """
+    hold = read_hold(table)
+    first = next((batch for batch in queue if batch.counts.to_write), None)
+    if hold is None or first is None or first.attempt != hold.staged_attempt:
+        return None
+    decision = read_decision(table)
+    if decision is None or decision.digest != hold.digest:
+        return HeldTable(table, hold)
+    return None if decision.verdict == Verdict.APPROVE else HeldTable(table, hold, decision.by)
+
+
+def read_hold(table: TableSession) -> Hold | None:
+    """Return the hold of the table as it is read, whatever is staged by now; None if it does not fit any more."""
+    if table.spec.approve is None or table.state is None:
+        return None
+    text = table.state.marks.get(_name(table, HELD_PROPERTY))
+    hold = Hold.from_json(text) if text else None
+    return hold if hold is not None and hold.stands_on == describe_place(table) else None
+
+
+def read_decision(table: TableSession) -> Decision | None:
+    text = table.state.marks.get(_name(table, DECISION_PROPERTY)) if table.state else None
+    return Decision(**json.loads(text)) if text else None
+
+
+def is_approved(table: TableSession, digest: str) -> bool:
+    decision = read_decision(table)
+    return decision is not None and (decision.digest, decision.verdict) == (digest, Verdict.APPROVE)
+
+
+def describe_place(table: TableSession) -> str:
+    """Return a digest of what a hold stands on: the table, its position, and the rules."""
+    state = table.require_state()
+    # after a rollback these are two positions
+    positions = [[it.batch, it.offsets] for it in (state.recorded_position, state.position) if it is not None]
+    return compute_diff_digest(state.uuid, positions, asdict(table.spec.approve) if table.spec.approve else None)
+
+
+def compute_diff_digest(*facts: Any) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:DIGEST_CHARACTERS]
+
+
+def build_hold_property(table: TableSession, hold: Hold) -> dict[str, str]:
+    return {_name(table, HELD_PROPERTY): hold.to_json()}
+
+
+def build_decision_property(table: TableSession, decision: Decision) -> dict[str, str]:
+    return {_name(table, DECISION_PROPERTY): decision.to_json()}
+
+
+def clear_approval(table: TableSession) -> dict[str, str]:
+    """Return the properties that a publish sets, so that nothing is held any more."""
+    names = (_name(table, HELD_PROPERTY), _name(table, DECISION_PROPERTY))
+    return {name: "" for name in names if table.state and table.state.marks.get(name)}
+
+
+def find_held_branch(table: TableSession) -> str:
+    """Return the branch of the last hold, whether or not that still counts; empty without one."""
+    text = table.state.marks.get(_name(table, HELD_PROPERTY)) if table.state else None
+    return Hold.from_json(text).branch if text else ""
+
+
+def _name(table: TableSession, subject: str) -> str:
+    return resource_names.name_pipeline_property(table.pipeline.name, subject)

@@ -1,0 +1,485 @@
+"""A batch that a rule of `approve` holds waits on its branch until a person decides, and is published no sooner."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from fakes import World, build_pipeline, build_table
+from tidegate.actions.approve import propose_decision, propose_reject
+from tidegate.errors import ConfigurationError, GiveUp, HeldForApproval, NothingToDo
+from tidegate.flush.clean_up import clean_up
+from tidegate.flush.flush import flush
+from tidegate.flush.heartbeat import heartbeat
+from tidegate.flush.merge_queue import merge_queue
+from tidegate.flush.plan import plan
+from tidegate.flush.preview import preview_batches
+from tidegate.flush.stage import stage, stage_tables
+from tidegate.flush.two_clocks import merge_staged_batches, stage_new_batches
+from tidegate.monitoring.status import read_status
+from tidegate.reprocess.approve import decide, list_held_tables
+from tidegate.reprocess.rebase import propose_moves, rebase_positions
+from tidegate.reprocess.rollback import answer_rollbacks, propose_answers, propose_undos, undo_rollbacks
+from tidegate.schema.data_types import Column
+from tidegate.spec.pipeline import Pipeline, RollbackPolicy, Stage
+from tidegate.spec.table import Approve, History
+from tidegate.table.approval import Verdict
+
+ORDERS, COPY = "lake.shop.Orders", "lake.shop.copy"
+BEFORE = ("a", "b", "c", "d")
+DELETES = Approve(deletes_over=1)
+
+
+def build(approve: Approve | None = DELETES, *others: Any, **options: Any) -> Pipeline:
+    return build_pipeline(build_table(ORDERS, approve=approve, **options), *others, source={"topics": ("orders",)})
+
+
+@pytest.fixture
+def world() -> World:
+    """Two partitions, and four rows that were published."""
+    world = World()
+    world.broker.create("orders", 2)
+    produce(world, **dict.fromkeys(BEFORE, "old"))
+    flush(world.open_session(build(None)))
+    return world
+
+
+def produce(world: World, **names: str | None) -> None:
+    for key, name in names.items():
+        value = None if name is None else {"id": key, "name": name}
+        world.broker.produce("orders", {"id": key}, value, ord(key[0]) % 2)
+
+
+def flood(world: World) -> None:
+    """Three of four rows are deleted, and one comes."""
+    produce(world, a=None, b=None, c=None, e="new")
+
+
+def read(world: World, table: str = ORDERS) -> dict[str, str]:
+    return {row["id"]: row["name"] for row in world.read_rows(table)}
+
+
+def list_branches(world: World, table: str = ORDERS) -> list[str]:
+    memory_table = world.destination.tables[table]
+    return sorted(set(memory_table.refs) - memory_table.tags - {"main"})
+
+
+def hold(world: World, pipeline: Pipeline) -> str:
+    with pytest.raises(HeldForApproval) as caught:
+        flush(world.open_session(pipeline))
+    return str(caught.value)
+
+
+def approve(world: World, pipeline: Pipeline, by: str = "ann") -> None:
+    propose_decision(world.open_session(pipeline), Verdict.APPROVE).perform(by)
+
+
+def reject(world: World, pipeline: Pipeline) -> None:
+    propose_reject(world.open_session(pipeline)).perform("bob")
+
+
+def read_actions(world: World, pipeline: Pipeline) -> list[tuple[str, str]]:
+    return [(a["action"], a["by"]) for a in read_status(world.open_session(pipeline))["tables"][0]["actions"]]
+
+
+OLD = dict.fromkeys(BEFORE, "old")
+NEW = {"d": "old", "e": "new"}
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        (Approve(deletes_over=2), "deletes_over=2"),
+        (Approve(deletes_over_percent=50), "deletes_over=50%"),
+        (Approve(rows_over=3), "rows_over=3"),
+        (Approve(when="deleted > inserted"), "when=deleted > inserted"),
+    ],
+)
+def test_batch_that_a_rule_holds_waits_until_it_is_approved(world: World, rule: Approve, words: str) -> None:
+    world.engine.conditions["deleted > inserted"] = lambda counts: counts["deleted"] > counts["inserted"]
+    pipeline = build(rule)
+    flood(world)
+    message = hold(world, pipeline)
+    assert f"held for approval: {words}, inserted=1 updated=0 deleted=3 rows=4 table_rows=4" in message
+    assert read(world) == OLD
+    (branch,) = list_branches(world)
+    assert {row["id"] for row in world.destination.tables[ORDERS].read_rows(branch)} == set(NEW)
+    assert branch in message
+    approve(world, pipeline)
+    assert read(world) == OLD  # an approval publishes nothing by itself
+    flush(world.open_session(pipeline))
+    assert read(world) == NEW
+    assert list_branches(world) == []
+    properties = world.destination.tables[ORDERS].properties
+    assert [properties[f"tidegate.shop.{name}"] for name in ("held", "decision")] == ["", ""]
+    assert read_actions(world, pipeline) == [("approve", "ann")]
+    with pytest.raises(NothingToDo, match="every table stands at the end"):
+        flush(world.open_session(pipeline))
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        Approve(deletes_over=3),
+        Approve(deletes_over_percent=75),
+        Approve(rows_over=4),
+        Approve(holds_schema=True),
+        Approve(when="deleted > inserted"),
+    ],
+)
+def test_batch_that_no_rule_holds_is_published_at_once(world: World, rule: Approve) -> None:
+    world.engine.conditions["deleted > inserted"] = lambda counts: False
+    flood(world)
+    flush(world.open_session(build(rule)))
+    assert read(world) == NEW
+
+
+def test_later_flushes_ask_nobody_again_and_merge_nothing(world: World) -> None:
+    pipeline = build()
+    flood(world)
+    hold(world, pipeline)
+    merges, branches = len(world.engine.merges), list_branches(world)
+    for _ in range(3):
+        assert "held for approval" in hold(world, pipeline)
+        heartbeat(world.open_session(pipeline))
+        clean_up(world.open_session(pipeline))
+    assert (len(world.engine.merges), list_branches(world), read(world)) == (merges, branches, OLD)
+
+
+def test_rejected_batch_stays_staged_and_can_be_approved_after_all(world: World) -> None:
+    pipeline = build()
+    flood(world)
+    hold(world, pipeline)
+    reject(world, pipeline)
+    assert "rejected by bob" in hold(world, pipeline)
+    assert read(world) == OLD
+    approve(world, pipeline)
+    flush(world.open_session(pipeline))
+    assert read(world) == NEW
+    assert read_actions(world, pipeline) == [("approve", "ann"), ("reject", "bob")]
+
+
+def test_rejected_batch_is_skipped_by_a_move_of_the_position(world: World) -> None:
+    pipeline = build()
+    flood(world)
+    hold(world, pipeline)
+    produce(world, f="later")
+    proposed = propose_reject(world.open_session(pipeline), skip=True)
+    assert "nothing of it will be" in proposed.preview
+    proposed.perform("bob")
+    flush(world.open_session(pipeline))
+    assert read(world) == {**OLD, "f": "later"}
+    assert list_branches(world) == []
+    assert read_actions(world, pipeline) == [("rebase", "bob")]
+
+
+def test_diff_that_main_has_changed_meanwhile_is_asked_again(world: World) -> None:
+    pipeline = build()
+    flood(world)
+    hold(world, pipeline)
+    approve(world, pipeline)
+    table = world.destination.tables[ORDERS]
+    rows = tuple({**row, "name": "other"} if row["id"] == "a" else row for row in table.read_rows())
+    world.destination.add_snapshot(ORDERS, "main", rows, {})
+    hold(world, pipeline)
+    assert read(world) == {**OLD, "a": "other"}
+    assert len(list_branches(world)) == 1
+    approve(world, pipeline, "eve")
+    flush(world.open_session(pipeline))
+    assert read(world) == NEW
+
+
+def test_diff_that_main_has_not_changed_is_published_although_main_moved(world: World) -> None:
+    pipeline = build()
+    flood(world)
+    hold(world, pipeline)
+    approve(world, pipeline)
+    rows = (*world.destination.tables[ORDERS].read_rows(), {"id": "z", "name": "another writer's"})
+    world.destination.add_snapshot(ORDERS, "main", rows, {})
+    flush(world.open_session(pipeline))
+    assert read(world) == {**NEW, "z": "another writer's"}
+
+
+def test_main_that_moves_while_the_diff_is_made_lets_it_be_made_again(world: World) -> None:
+    pipeline = build()
+    flood(world)
+    moved = []
+
+    def move(call: str, moment: str) -> None:
+        if (call, moment) == ("staging.read_audit_answers", "before") and not moved:
+            moved.append(world.destination.add_snapshot(ORDERS, "main", ({"id": "d", "name": "old"},), {}))
+
+    flush(world.open_session(pipeline, move))  # nothing is deleted any more
+    assert read(world) == NEW
+
+
+def test_two_runs_hold_a_batch_once(world: World) -> None:
+    pipeline = build()
+    flood(world)
+    session = world.open_session(pipeline)
+    stage(session, plan(session))
+    first, second = plan(session), plan(session)
+    news = []
+    queues = [stage_tables(session, one)[0] for one in (first, second)]
+
+    def run_other(call: str, moment: str) -> None:
+        if (call, moment) == ("commits.start_branch", "before") and not news:
+            news.append(True)
+            news.append(merge_queue(session, queues[1]).held.is_new)
+
+    held = merge_queue(world.open_session(pipeline, run_other), queues[0]).held
+    assert (news, held.is_new) == ([True, True], False)
+    assert len(list_branches(world)) == 1
+    approve(world, pipeline)
+    flush(session)
+    assert read(world) == NEW
+
+
+def test_held_table_holds_only_itself_even_when_its_queue_is_full(world: World) -> None:
+    pipeline = build(DELETES, build_table(COPY), max_pending=2)
+    flush(world.open_session(pipeline))
+    flood(world)
+    flush(world.open_session(pipeline))
+    for name in ("1", "2", "3"):
+        produce(world, d=name)
+        flush(world.open_session(pipeline))
+        assert read(world, COPY) == {"d": name, "e": "new"}
+        assert read(world) == OLD
+    assert "held for approval" in hold(world, pipeline)
+    approve(world, pipeline)
+    while read(world) != read(world, COPY):
+        flush(world.open_session(pipeline))
+    assert list_branches(world) == []
+
+
+def test_single_table_is_staged_on_up_to_its_limit_while_a_batch_is_held(world: World) -> None:
+    pipeline = build(max_pending=2)
+    flood(world)
+    hold(world, pipeline)
+    for name in ("1", "2", "3"):
+        produce(world, d=name)
+        hold(world, pipeline)
+    staged = world.destination.list_staged(f"{ORDERS}_shop_tmp", ORDERS)
+    assert len(staged) == 2
+    approve(world, pipeline)
+    for _ in range(2):
+        flush(world.open_session(pipeline))
+    assert read(world) == {"d": "3", "e": "new"}
+
+
+def test_each_batch_of_a_queue_is_asked_by_itself(world: World) -> None:
+    pipeline = build(rule := Approve(deletes_over=1))
+    session = world.open_session(replace(pipeline, stage=Stage(10)))
+    for changes in ({"a": "1"}, {"b": None}, {"a": None, "c": None}, {"d": "4"}):
+        produce(world, **changes)
+        stage_new_batches(session)
+    result = merge_staged_batches(session)
+    assert [batch.batch for batch in result.published] == [2, 3]
+    assert len(result.held) == 1
+    assert read(world) == {"a": "1", "c": "old", "d": "old"}
+    with pytest.raises(HeldForApproval):
+        merge_staged_batches(session)
+    approve(world, pipeline)
+    merge_staged_batches(session)
+    assert read(world) == {"d": "4"}
+    assert rule.deletes_over == 1
+
+
+def test_staging_goes_on_beside_a_held_batch_and_calls_for_no_merge(world: World) -> None:
+    pipeline = replace(build(max_pending=2), stage=Stage(10))
+    session = world.open_session(pipeline)
+    flood(world)
+    stage_new_batches(session)
+    with pytest.raises(HeldForApproval):
+        merge_staged_batches(session)
+    produce(world, d="1")
+    assert not stage_new_batches(session).calls_merge
+    produce(world, d="2")
+    with pytest.raises(NothingToDo):
+        stage_new_batches(session)
+
+
+def test_change_of_the_schema_is_held_before_the_table_has_it(world: World) -> None:
+    columns = (Column("id", "STRING"), Column("name", "STRING"), Column("more", "STRING"))
+    pipeline = build(Approve(holds_schema=True, deletes_over=1), columns=columns)
+    flood(world)
+    assert "held for approval: schema=any" in hold(world, pipeline)
+    assert [column.name for column in world.destination.tables[ORDERS].columns] == ["id", "name"]
+    hold(world, pipeline)
+    approve(world, pipeline)
+    assert "held for approval: deletes_over=1" in hold(world, pipeline)  # now the rows
+    assert [column.name for column in world.destination.tables[ORDERS].columns] == ["id", "name", "more"]
+    approve(world, pipeline)
+    flush(world.open_session(pipeline))
+    assert read(world) == NEW
+
+
+def test_rules_that_are_taken_out_of_the_file_hold_nothing_any_more(world: World) -> None:
+    flood(world)
+    hold(world, build())
+    flush(world.open_session(build(Approve(deletes_over=5))))
+    assert read(world) == NEW
+    assert list_branches(world) == []
+
+
+def test_rules_that_change_are_asked_anew(world: World) -> None:
+    flood(world)
+    hold(world, build())
+    stricter = build(Approve(deletes_over=0))
+    assert "deletes_over=0" in hold(world, stricter)
+    assert len(list_branches(world)) == 1
+
+
+def test_decision_about_a_diff_that_was_replaced_changes_nothing(world: World) -> None:
+    pipeline = build()
+    flood(world)
+    hold(world, pipeline)
+    (shown,) = list_held_tables(world.open_session(pipeline))
+    approve(world, pipeline)
+    with pytest.raises(GiveUp, match="does not wait for this diff any more"):
+        decide(shown, Verdict.REJECT, "bob")
+    flush(world.open_session(pipeline))
+    assert read(world) == NEW
+
+
+def test_nothing_to_decide_is_said(world: World) -> None:
+    with pytest.raises(NothingToDo, match="no batch waits for an approval"):
+        propose_decision(world.open_session(build()), Verdict.APPROVE)
+
+
+def test_skip_of_several_held_tables_must_name_one(world: World) -> None:
+    pipeline = build(DELETES, build_table(COPY, approve=Approve(rows_over=0)))
+    with pytest.raises(HeldForApproval):
+        flush(world.open_session(pipeline))
+    flood(world)
+    flush_quietly(world, pipeline)
+    with pytest.raises(ConfigurationError, match=f"{ORDERS}.*name one"):
+        propose_reject(world.open_session(pipeline), skip=True)
+
+
+def flush_quietly(world: World, pipeline: Pipeline) -> None:
+    try:
+        flush(world.open_session(pipeline))
+    except NothingToDo:
+        return
+
+
+def test_first_batch_of_a_new_table_can_be_held(world: World) -> None:
+    pipeline = build_pipeline(build_table(COPY, approve=Approve(rows_over=3)), source={"topics": ("orders",)})
+    hold(world, pipeline)
+    assert read(world, COPY) == {}
+    approve(world, pipeline)
+    flush(world.open_session(pipeline))
+    assert read(world, COPY) == OLD
+
+
+@pytest.mark.parametrize("answer", ["undo", "rewind", "keep"])
+def test_hold_counts_no_more_after_a_rollback(world: World, answer: str) -> None:
+    pipeline = build()
+    before = world.destination.tables[ORDERS].refs["main"]
+    produce(world, f="1")
+    flush(world.open_session(pipeline))
+    flood(world)
+    hold(world, pipeline)
+    world.destination.rollback(ORDERS, before)
+    session = world.open_session(pipeline)
+    with pytest.raises(GiveUp, match="was rolled back"):
+        flush(session)
+    if answer == "undo":
+        undo_rollbacks(session, propose_undos(session, None), "ann")
+    else:
+        answer_rollbacks(session, propose_answers(session, answer, None), answer, "ann")
+    assert read(world) == ({**OLD, "f": "1"} if answer == "undo" else OLD)
+    hold(world, pipeline)
+    approve(world, pipeline)
+    flush(session)
+    assert read(world) == (NEW if answer == "keep" else {**NEW, "f": "1"})
+    assert list_branches(world) == []
+
+
+def test_hold_counts_no_more_after_a_rebase(world: World) -> None:
+    pipeline = build()
+    flood(world)
+    hold(world, pipeline)
+    session = world.open_session(pipeline)
+    rebase_positions(session, propose_moves(session, "{}"), "ann")
+    with pytest.raises(NothingToDo):
+        propose_decision(session, Verdict.APPROVE)
+    hold(world, pipeline)
+    approve(world, pipeline)
+    flush(session)
+    assert read(world) == NEW
+    assert list_branches(world) == []
+
+
+def test_rewind_by_the_file_asks_for_the_batch_as_it_is_then(world: World) -> None:
+    pipeline = replace(build(), on_rollback=RollbackPolicy.REWIND)
+    before = world.destination.tables[ORDERS].refs["main"]
+    produce(world, f="1")
+    flush(world.open_session(pipeline))
+    flood(world)
+    hold(world, pipeline)
+    world.destination.rollback(ORDERS, before)
+    hold(world, pipeline)
+    approve(world, pipeline)
+    flush(world.open_session(pipeline))
+    assert read(world) == {**NEW, "f": "1"}
+
+
+def test_status_says_what_waits_and_where_to_read_about_it(world: World) -> None:
+    pipeline = build()
+    flood(world)
+    hold(world, pipeline)
+    (table,) = read_status(world.open_session(pipeline))["tables"]
+    assert table["problem"].startswith(f"pipeline=shop table={ORDERS} batch=2: held for approval: deletes_over=1")
+    assert table["runbook"] == "held"
+    assert (table["held"]["deleted"], table["held"]["inserted"]) == (3, 1)
+
+
+def test_preview_shows_the_diff_and_publishes_nothing(world: World) -> None:
+    pipeline = build(DELETES, build_table(COPY))
+    produce(world, d="newer")
+    flood(world)
+    session = world.open_session(pipeline)
+    found = {preview.table: preview for preview in preview_batches(session)}
+    assert found[ORDERS].counts == {"inserted": 1, "updated": 1, "deleted": 3, "rows": 5, "table_rows": 4}
+    assert found[ORDERS].rules == ("deletes_over=1",)
+    assert found[ORDERS].columns == ({"column": "name", "rows": 1},)
+    assert [sample["kind"] for sample in found[ORDERS].samples] == ["deleted"] * 3 + ["updated", "inserted"]
+    assert "the table is made by its first batch, of staged=" in found[COPY].note
+    assert (read(world), list_branches(world)) == (OLD, [])
+    stages = len(world.engine.stages)
+    flush(session)
+    assert len(world.engine.stages) == stages, "the flush takes over what was staged"
+    assert read(world, COPY) == {"d": "newer", "e": "new"}
+
+
+def test_preview_of_a_held_batch_shows_it_again_and_keeps_its_branch(world: World) -> None:
+    pipeline = build()
+    flood(world)
+    hold(world, pipeline)
+    (found,) = preview_batches(world.open_session(pipeline))
+    assert (found.counts["deleted"], len(list_branches(world))) == (3, 1)
+    assert list_held_tables(world.open_session(pipeline))[0].hold.branch == list_branches(world)[0]
+
+
+def test_preview_names_changes_of_the_schema_and_makes_none(world: World) -> None:
+    columns = (Column("id", "STRING"), Column("name", "STRING"), Column("more", "STRING"))
+    flood(world)
+    (found,) = preview_batches(world.open_session(build(None, columns=columns)))
+    assert (found.counts, len(found.schema_changes)) == ({}, 1)
+    assert [column.name for column in world.destination.tables[ORDERS].columns] == ["id", "name"]
+
+
+def test_preview_without_work_says_so(world: World) -> None:
+    with pytest.raises(NothingToDo, match="every table stands at the end"):
+        preview_batches(world.open_session(build()))
+
+
+@pytest.mark.parametrize("options", [{"sequence_by": ("name",)}, {"history": History()}])
+def test_batch_whose_deletes_are_remembered_cannot_be_skipped(world: World, options: dict[str, Any]) -> None:
+    pipeline = build_pipeline(
+        build_table(COPY, approve=Approve(rows_over=3), **options), source={"topics": ("orders",)}
+    )
+    hold(world, pipeline)
+    with pytest.raises(GiveUp, match="remembered already"):
+        propose_reject(world.open_session(pipeline), skip=True)
