@@ -15,9 +15,10 @@ from tidegate.flush.stage import stage
 from tidegate.flush.two_clocks import merge_staged_batches, stage_new_batches
 from tidegate.model.offsets import Offsets
 from tidegate.ports.session import Session
+from tidegate.reprocess.approve import list_held_tables
 from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Pipeline, Stage
-from tidegate.table.approval import Verdict
+from tidegate.table.approval import DecisionKind
 from tidegate.table.template import expand_template
 
 from crash.points import Journey, Point, build_fault
@@ -158,7 +159,7 @@ def arrange_held_batch(world: World, pipeline: Pipeline) -> None:
 def arrange_approved_batch(world: World, pipeline: Pipeline) -> None:
     """A batch was approved, and no run has published it yet."""
     arrange_held_batch(world, pipeline)
-    propose_decision(world.open_session(pipeline), Verdict.APPROVE).perform("ann")
+    propose_decision(world.open_session(pipeline), DecisionKind.APPROVE).perform("ann")
 
 
 def set_two_clocks(pipeline: Pipeline) -> Pipeline:
@@ -256,7 +257,15 @@ def rest(world: World, pipeline: Pipeline, run: Run = flush) -> None:
             try:
                 run(world.open_session(pipeline))
             except NothingToDo:
+                check_held_branches(world, pipeline)
                 return
+
+
+def check_held_branches(world: World, pipeline: Pipeline) -> None:
+    """What a person is to decide about can be read."""
+    with suppress(NothingToDo):
+        for held in list_held_tables(world.open_session(pipeline)):
+            assert held.hold.branch in world.destination.tables[held.table.name].refs
 
 
 def approve_until_current(world: World, pipeline: Pipeline, run: Run = flush) -> None:
@@ -264,7 +273,7 @@ def approve_until_current(world: World, pipeline: Pipeline, run: Run = flush) ->
     for _ in range(6):
         rest(world, pipeline, run)
         try:
-            propose_decision(world.open_session(pipeline), Verdict.APPROVE).perform("ann")
+            propose_decision(world.open_session(pipeline), DecisionKind.APPROVE).perform("ann")
         except NothingToDo:
             return
     raise AssertionError("batches are held without an end")

@@ -9,15 +9,15 @@ from tidegate.errors import ConfigurationError, GiveUp
 from tidegate.model.offsets import format_names
 from tidegate.ports.session import Session
 from tidegate.reprocess.approve import decide, find_end_of_held_batch, list_held_tables
-from tidegate.table.approval import HeldTable, Verdict
+from tidegate.table.approval import DecisionKind, HeldTable
 
 EFFECTS = {
-    Verdict.APPROVE: ("Approve?", "the next flush publishes the batch, if its diff is still this one"),
-    Verdict.REJECT: ("Reject?", "the batch stays staged, and nothing of the table is published"),
+    DecisionKind.APPROVE: ("Approve?", "the next flush publishes the batch, if its diff is still this one"),
+    DecisionKind.REJECT: ("Reject?", "the batch stays staged, and nothing of the table is published"),
 }
 
 
-def propose_decision(session: Session, verdict: Verdict, table: str | None = None) -> ProposedAction:
+def propose_decision(session: Session, verdict: DecisionKind, table: str | None = None) -> ProposedAction:
     """For every table whose batch is held, or the one named."""
     held_tables = list_held_tables(session, table)
     question, effect = EFFECTS[verdict]
@@ -35,7 +35,7 @@ def propose_decision(session: Session, verdict: Verdict, table: str | None = Non
 def propose_reject(session: Session, table: str | None = None, *, skip: bool = False) -> ProposedAction:
     """Reject; with `skip` the position moves behind the held batch of one table, and its records stay out."""
     if not skip:
-        return propose_decision(session, Verdict.REJECT, table)
+        return propose_decision(session, DecisionKind.REJECT, table)
     held_tables = list_held_tables(session, table)
     if len(held_tables) > 1:
         names = format_names([held.table.name for held in held_tables])

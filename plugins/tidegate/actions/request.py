@@ -17,7 +17,7 @@ from tidegate.model.offsets import format_names
 from tidegate.ports.session import Session
 from tidegate.reprocess.record import parse_address
 from tidegate.spec.time_text import EXAMPLE, parse_timestamp_ms
-from tidegate.table.approval import Verdict
+from tidegate.table.approval import DecisionKind
 
 LETTER_WORDS = ("table", "topic", "reason", "since", "offsets")
 
@@ -72,7 +72,7 @@ FORMS = {
         lambda session, words: propose_discard(session, build_letter_filter(words), words["because"]),
     ),
     ActionKind.APPROVE: ActionForm(
-        ("table",), (), lambda session, words: propose_decision(session, Verdict.APPROVE, words.get("table"))
+        ("table",), (), lambda session, words: propose_decision(session, DecisionKind.APPROVE, words.get("table"))
     ),
     ActionKind.REJECT: ActionForm(
         ("table", "skip"),

@@ -11,7 +11,7 @@ from typing import Any, TypeGuard, TypeVar
 
 from tidegate.errors import CommitRefused, GiveUp, OutcomeUnknown, RetryLater, TidegateError
 from tidegate.jobs.merge_job import MergeJob
-from tidegate.merge.audits import BatchAudits, check_audits, read_answers
+from tidegate.merge.audits import BatchAudits, check_audits, require_answers
 from tidegate.merge.diff import Diff
 from tidegate.merge.hold import build_hold_of_rows, find_equal_hold, keep_hold, raise_held
 from tidegate.merge.owed import render_dead_letter_statements
@@ -143,7 +143,7 @@ def try_attempt(attempt: Attempt, *statements: str) -> tuple[Any, ...]:
     assert attempt.audits is not None
     try:
         _write_on_branch(attempt, *statements)
-        return read_answers(attempt.session.staging, attempt.prefix, attempt.audits)
+        return require_answers(attempt.session.staging, attempt.prefix, attempt.audits)
     finally:
         with suppress(TidegateError):  # clean_up drops it behind the publish of its batch
             attempt.session.commits.drop_branch(attempt.table.name, attempt.branch)
@@ -151,7 +151,7 @@ def try_attempt(attempt: Attempt, *statements: str) -> tuple[Any, ...]:
 
 def _hold_unapproved(attempt: Attempt, asked: BatchAudits, staged_batch: StagedBatch) -> None:
     with _drop_branch_on_failure(attempt):
-        diff = Diff.from_json(str(read_answers(attempt.session.staging, attempt.prefix, asked)[-1]))
+        diff = Diff.from_json(str(require_answers(attempt.session.staging, attempt.prefix, asked)[-1]))
         table = attempt.table.refresh()
         attempt.guard(table)
         state = table.require_state()
@@ -162,9 +162,10 @@ def _hold_unapproved(attempt: Attempt, asked: BatchAudits, staged_batch: StagedB
         if hold is None:
             return
         kept = find_equal_hold(table, hold)
-        if kept is None:
-            keep_hold(table, hold)
-    if kept is not None:  # another run holds it already, or a person has not answered yet
+    if kept is None:
+        # without an answer the branch stays: the table may wait for it
+        keep_hold(table, hold)
+    else:  # another run holds it already, or a person has not answered yet
         attempt.session.commits.drop_branch(table.name, attempt.branch)
     raise_held(table, kept or hold, is_new=kept is None)
 

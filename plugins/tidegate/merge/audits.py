@@ -90,7 +90,7 @@ def check_audits(staging: StagingStore, place: str, audited: BatchAudits) -> Non
 
     `RetryLater` if this attempt left no answer. Changes nothing; the batch stays staged.
     """
-    answers = read_answers(staging, place, audited)
+    answers = require_answers(staging, place, audited)
     broken = [
         f"audit={_shorten(audit)} does not hold{QUERY_PROBLEMS.get(rows, '') if is_query(audit) else f': rows={rows}'}"
         for audit, rows in zip(audited.texts, answers[: len(audited.texts)], strict=True)
@@ -100,7 +100,7 @@ def check_audits(staging: StagingStore, place: str, audited: BatchAudits) -> Non
         raise AuditFailed(f"{place}: {'; '.join(broken)}; {audited.advice}")
 
 
-def read_answers(staging: StagingStore, place: str, audited: BatchAudits) -> tuple[Any, ...]:
+def require_answers(staging: StagingStore, place: str, audited: BatchAudits) -> tuple[Any, ...]:
     """Return the answer to each question; `RetryLater` if this attempt left none."""
     answers = staging.read_audit_answers(audited.request.table, audited.staged_attempt)
     if answers is None or answers.attempt != audited.request.attempt:

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import NoReturn
 
-from tidegate.errors import HeldForApproval, TidegateError
+from tidegate.errors import CommitRefused, HeldForApproval, TidegateError
 from tidegate.merge.diff import Diff
 from tidegate.model.batch import StagedBatch
 from tidegate.schema.evolution import EvolutionRules, find_schema_changes
@@ -80,12 +80,23 @@ def find_equal_hold(table: TableSession, hold: Hold) -> Hold | None:
 
 
 def keep_hold(table: TableSession, hold: Hold) -> None:
-    """Let the table wait, in place of what it waited for before. `CommitRefused` if main has moved."""
+    """Let the table wait, in place of what it waited for before. `CommitRefused` if main has moved.
+
+    Of a former hold, and of one that was refused, the branch is dropped. Not where no answer came.
+    """
     former = find_held_branch(table)
-    table.session.commits.note(table.name, table.require_state(), build_hold_property(table, hold))
-    if former:
+    try:
+        table.session.commits.note(table.name, table.require_state(), build_hold_property(table, hold))
+    except CommitRefused:
+        _drop_branch(table, hold.branch)
+        raise
+    _drop_branch(table, former)
+
+
+def _drop_branch(table: TableSession, branch: str) -> None:
+    if branch:
         with suppress(TidegateError):  # clean_up drops it behind the publish of its batch
-            table.session.commits.drop_branch(table.name, former)
+            table.session.commits.drop_branch(table.name, branch)
 
 
 def raise_held(table: TableSession, hold: Hold, *, is_new: bool) -> NoReturn:

@@ -11,7 +11,7 @@ from tidegate.merge.attempt import retry_commits
 from tidegate.model.batch import StagedBatch
 from tidegate.model.offsets import format_names
 from tidegate.ports.session import Session
-from tidegate.table.approval import Decision, HeldTable, Verdict, build_decision_property
+from tidegate.table.approval import Decision, DecisionKind, HeldTable, build_decision_property
 from tidegate.table.history import add_action
 from tidegate.table.position import select_tables
 from tidegate.table.progress import ObservedTable, observe_tables
@@ -29,12 +29,12 @@ def list_held_tables(session: Session, name: str | None = None) -> list[HeldTabl
     return held_tables
 
 
-def decide(held: HeldTable, verdict: Verdict, by: str) -> None:
+def decide(held: HeldTable, verdict: DecisionKind, by: str) -> None:
     """Note the verdict about the diff that was shown, and `by` whom. `GiveUp` if the table waits for another by now."""
     retry_commits(held.table.session, held.table.prefix, partial(_note_decision, held, verdict, by))
 
 
-def _note_decision(shown: HeldTable, verdict: Verdict, by: str) -> None:
+def _note_decision(shown: HeldTable, verdict: DecisionKind, by: str) -> None:
     session = shown.table.session
     observed = _observe(shown)
     if observed.held is None or observed.held.hold.digest != shown.hold.digest:

@@ -22,7 +22,7 @@ DECISION_PROPERTY = "decision"
 DIGEST_CHARACTERS = 16
 
 
-class Verdict(StrEnum):
+class DecisionKind(StrEnum):
     """What a person says of a held batch; also the word of the action."""
 
     APPROVE = "approve"
@@ -110,7 +110,7 @@ def find_held(table: TableSession, queue: Sequence[StagedBatch]) -> HeldTable | 
     decision = read_decision(table)
     if decision is None or decision.digest != hold.digest:
         return HeldTable(table, hold)
-    return None if decision.verdict == Verdict.APPROVE else HeldTable(table, hold, decision.by)
+    return None if decision.verdict == DecisionKind.APPROVE else HeldTable(table, hold, decision.by)
 
 
 def read_hold(table: TableSession) -> Hold | None:
@@ -129,7 +129,7 @@ def read_decision(table: TableSession) -> Decision | None:
 
 def is_approved(table: TableSession, digest: str) -> bool:
     decision = read_decision(table)
-    return decision is not None and (decision.digest, decision.verdict) == (digest, Verdict.APPROVE)
+    return decision is not None and (decision.digest, decision.verdict) == (digest, DecisionKind.APPROVE)
 
 
 def describe_place(table: TableSession) -> str:

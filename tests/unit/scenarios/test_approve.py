@@ -22,7 +22,7 @@ from tidegate.reprocess.rollback import answer_rollbacks, propose_answers, propo
 from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Pipeline, RollbackPolicy, Stage
 from tidegate.spec.table import Approve, History
-from tidegate.table.approval import Verdict
+from tidegate.table.approval import DecisionKind
 
 ORDERS, COPY = "lake.shop.Orders", "lake.shop.copy"
 BEFORE = ("a", "b", "c", "d")
@@ -70,7 +70,7 @@ def hold(world: World, pipeline: Pipeline) -> str:
 
 
 def approve(world: World, pipeline: Pipeline, by: str = "ann") -> None:
-    propose_decision(world.open_session(pipeline), Verdict.APPROVE).perform(by)
+    propose_decision(world.open_session(pipeline), DecisionKind.APPROVE).perform(by)
 
 
 def reject(world: World, pipeline: Pipeline) -> None:
@@ -336,14 +336,14 @@ def test_decision_about_a_diff_that_was_replaced_changes_nothing(world: World) -
     (shown,) = list_held_tables(world.open_session(pipeline))
     approve(world, pipeline)
     with pytest.raises(GiveUp, match="does not wait for this diff any more"):
-        decide(shown, Verdict.REJECT, "bob")
+        decide(shown, DecisionKind.REJECT, "bob")
     flush(world.open_session(pipeline))
     assert read(world) == NEW
 
 
 def test_nothing_to_decide_is_said(world: World) -> None:
     with pytest.raises(NothingToDo, match="no batch waits for an approval"):
-        propose_decision(world.open_session(build()), Verdict.APPROVE)
+        propose_decision(world.open_session(build()), DecisionKind.APPROVE)
 
 
 def test_skip_of_several_held_tables_must_name_one(world: World) -> None:
@@ -403,7 +403,7 @@ def test_hold_counts_no_more_after_a_rebase(world: World) -> None:
     session = world.open_session(pipeline)
     rebase_positions(session, propose_moves(session, "{}"), "ann")
     with pytest.raises(NothingToDo):
-        propose_decision(session, Verdict.APPROVE)
+        propose_decision(session, DecisionKind.APPROVE)
     hold(world, pipeline)
     approve(world, pipeline)
     flush(session)

@@ -14,7 +14,7 @@ from tidegate.cli.output import is_yes, print_text
 from tidegate.cli.session import open_named_pipeline
 from tidegate.reprocess.record import explain_record, parse_address, read_record
 from tidegate.settings import find_user
-from tidegate.table.approval import Verdict
+from tidegate.table.approval import DecisionKind
 
 
 def perform_action(words: argparse.Namespace, action: ProposedAction) -> int:
@@ -73,7 +73,7 @@ def run_upgrade_format(words: argparse.Namespace) -> int:
 
 
 def run_approve(words: argparse.Namespace) -> int:
-    return perform_action(words, propose_decision(open_named_pipeline(words), Verdict.APPROVE, words.table))
+    return perform_action(words, propose_decision(open_named_pipeline(words), DecisionKind.APPROVE, words.table))
 
 
 def run_reject(words: argparse.Namespace) -> int:

@@ -80,6 +80,7 @@ def test_tables_that_records_name_are_one_with_the_worst_of_each_number() -> Non
         "tidegate_table_lag_records": 7,
         "tidegate_valid_through_timestamp_seconds": 1767225600 + 60,
         "tidegate_open_batches": 2,
+        "tidegate_held_batches": 0,
     }
     assert {label for name in of_tables for label in name[1:] if label.startswith("table=")} == {f"table={template}"}
     assert samples["tidegate_table_lag_records", "pipeline=shop", "table=lake.shop.orders"] == 7
