@@ -483,3 +483,21 @@ def test_batch_whose_deletes_are_remembered_cannot_be_skipped(world: World, opti
     hold(world, pipeline)
     with pytest.raises(GiveUp, match="remembered already"):
         propose_reject(world.open_session(pipeline), skip=True)
+
+
+def test_rule_that_holds_only_on_a_newer_main_holds_too(world: World) -> None:
+    rule = "inserted > table_rows"
+    world.engine.conditions[rule] = lambda counts: counts["inserted"] > counts["table_rows"]
+    pipeline = build(Approve(when=rule))
+    produce(world, **dict.fromkeys("wxyz", "new"))
+    moved = []
+
+    def shrink(call: str, moment: str) -> None:
+        if (call, moment) == ("commits.publish", "before") and not moved:
+            rows = tuple(row for row in world.destination.tables[ORDERS].read_rows() if row["id"] != "a")
+            moved.append(world.destination.add_snapshot(ORDERS, "main", rows, {}))
+
+    with pytest.raises(HeldForApproval, match="inserted=4 updated=0 deleted=0 rows=4 table_rows=3"):
+        flush(world.open_session(pipeline, shrink))
+    assert moved
+    assert len(read(world)) == 3
