@@ -18,6 +18,7 @@ READERS = {
     "bigquery": ReaderSupport(2, "reads format 3 in a preview only"),
     "clickhouse": _READS,
     "databricks": _READS,
+    "duckdb": _READS,
     "pyiceberg": _READS,
     "redshift": _READS,
     "snowflake": _READS,
@@ -25,7 +26,7 @@ READERS = {
     "trino": _READS,
 }
 Reader = Literal[
-    "athena", "bigquery", "clickhouse", "databricks", "pyiceberg", "redshift", "snowflake", "spark", "trino"
+    "athena", "bigquery", "clickhouse", "databricks", "duckdb", "pyiceberg", "redshift", "snowflake", "spark", "trino"
 ]
 
 

@@ -5,12 +5,14 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from fakes import format_3
 from pyiceberg.catalog import load_catalog
 from pyiceberg.table import Table
 from tidegate.adapters.iceberg import commit as iceberg_commit
 from tidegate.adapters.iceberg import table as iceberg_table
+from tidegate.adapters.iceberg.catalog import Catalogs
 from tidegate.adapters.iceberg.table import forget_old_deletes
-from tidegate.errors import CommitRefused
+from tidegate.errors import CommitRefused, GiveUp
 from tidegate.model.ownership import KIND_PROPERTY
 
 COLUMNS = pa.schema([("id", pa.int64()), ("timestamp", pa.timestamp("us", tz="UTC"))])
@@ -113,3 +115,21 @@ def test_merge_that_remembers_more_meanwhile_is_not_undone(table: Table, monkeyp
     with pytest.raises(CommitRefused):
         forget_old_deletes(table, 300)
     assert read_ids(table.refresh()) == [1, 2]
+
+
+def test_memory_that_somebody_made_one_of_format_3_is_refused_and_keeps_its_deletes(tmp_path: Path) -> None:
+    place = {"type": "sql", "uri": f"sqlite:///{tmp_path}/c.db", "warehouse": f"file://{tmp_path}/w"}
+    catalogs = Catalogs({"lake": place})
+    catalogs.catalog("lake").create_namespace("shop")
+    catalogs.catalog("lake").create_table("shop.deletes", COLUMNS, properties={KIND_PROPERTY: "deletes"})
+    table = catalogs.table("lake.shop.deletes")
+    assert table is not None
+    remember(table, {1: 1, 2: 2})
+    format_3.upgrade(catalogs, "lake.shop.deletes")
+    upgraded = catalogs.table("lake.shop.deletes")
+    assert upgraded is not None
+    with pytest.raises(
+        GiveUp, match=r"table=lake\.shop\.deletes format-version=3 kind=deletes: .*#a-table-of-format-3"
+    ):
+        forget_old_deletes(upgraded, 40)
+    assert read_ids(upgraded) == [1, 2]
