@@ -27,6 +27,7 @@ VIEW = statement(
     "VALUES (:catalog, :namespace, :name, 's3://lake/view.metadata.json', 'VIEW')"
 )
 PLACES.append(f"postgres-{OTHER_STORE}")
+PLACES += [f"{tables}-file-3" for tables in ("postgres", "rest")]  # tables of format 3
 
 
 def list_behaviours(module: Any) -> list[Any]:
@@ -38,8 +39,9 @@ def list_behaviours(module: Any) -> list[Any]:
 
 @pytest.fixture(params=PLACES)
 def kit(request: pytest.FixtureRequest, lake_servers: LakeServers, tmp_path: Path) -> Kit:
-    tables, _, files = request.param.partition("-")
-    return build_iceberg_kit(tmp_path, lake_servers.make_catalog(tables, files, tmp_path).properties)
+    tables, files, *version = request.param.split("-")
+    properties = lake_servers.make_catalog(tables, files, tmp_path).properties
+    return build_iceberg_kit(tmp_path, properties, version=int(version[0]) if version else 2)
 
 
 # the same behaviour of the same code, by way of other servers
