@@ -13,6 +13,7 @@ from tidegate.table.session import TableSession
 
 ACTION = "upgrade-format"
 NEW_FORMAT = 3
+OLDEST_FORMAT = 1  # its metadata lacks what the other formats have
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,8 @@ class ProposedUpgrade:
 def propose_upgrades(session: Session, name: str | None) -> list[ProposedUpgrade]:
     """Return the tables, or the one named, that have an older format; changes nothing.
 
-    `ConfigurationError` if `readers` names an engine that does not read the new one, `NothingToDo` without a table.
+    `ConfigurationError` if `readers` names an engine that does not read the new one, `NothingToDo` without a table,
+    `GiveUp` for a table of format 1.
     """
     place = f"pipeline={session.pipeline.name}"
     for reader in session.pipeline.readers:
@@ -39,6 +41,11 @@ def propose_upgrades(session: Session, name: str | None) -> list[ProposedUpgrade
     upgrades = []
     for spec in select_tables(session, name):
         state = session.tables.read_state(spec.name, session.pipeline.name)
+        if state is not None and state.format_version == OLDEST_FORMAT:
+            raise GiveUp(
+                f"{place} table={spec.name} format-version={OLDEST_FORMAT}: only Spark raises this format; nothing was "
+                f"changed; run ALTER TABLE {spec.name} SET TBLPROPERTIES ('format-version' = '2'), then try again"
+            )
         if state is not None and state.format_version is not None and state.format_version < NEW_FORMAT:
             upgrades.append(ProposedUpgrade(spec, state.uuid, state.format_version))
     if not upgrades:

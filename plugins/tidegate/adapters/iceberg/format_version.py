@@ -8,11 +8,19 @@ from tidegate.errors import GiveUp
 ROW_ID_VERSION = 3  # the first format with row ids, and with one vector of deletes for a data file
 
 # Iceberg's own columns in Spark. A table with one of the first names cannot be merged into; of one with any of them
-# Spark reads no whole row, and so rewrites no file.
+# Spark reads no whole row, and so rewrites no file. A merge into a table with row ids reads the last one too.
 MERGE_COLUMNS = ("_file", "_partition", "_pos", "_row_id", "_spec_id")
-READ_COLUMNS = ("_deleted", "_last_updated_sequence_number")
+UPDATED_COLUMN = "_last_updated_sequence_number"
+READ_COLUMNS = ("_deleted", UPDATED_COLUMN)
 PATH_ENDS = ("#", "?")  # what PyIceberg reads as the end of a location's path, as in an address of the web
 DAMAGED = ("json_invalid", "missing")  # of an answer that is no table's metadata: it may be another one next time
+
+
+def list_reserved_columns(version: int, *, rewrites_files: bool) -> tuple[str, ...]:
+    """Names that no column of a table of that format may have, if rows are merged into it."""
+    if rewrites_files:
+        return (*MERGE_COLUMNS, *READ_COLUMNS)
+    return (*MERGE_COLUMNS, UPDATED_COLUMN) if version >= ROW_ID_VERSION else MERGE_COLUMNS
 
 
 class UnknownMetadata(Exception):

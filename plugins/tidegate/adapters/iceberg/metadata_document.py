@@ -37,9 +37,13 @@ RETENTION_FIELDS = ("max_ref_age_ms", "max_snapshot_age_ms", "min_snapshots_to_k
 def apply_updates(document: Document, updates: Iterable[TableUpdate], location: str, now_ms: int) -> Document:
     """The next document after the one read from `location`; nothing of `document` is changed.
 
-    Trusts that the updates can be applied: PyIceberg has applied them to its own model before.
+    Trusts that the updates can be applied: PyIceberg has applied them to its own model before. It overlooks one thing,
+    which is a `ValueError`: a snapshot whose sequence number another one has taken.
     """
     changed = {**document}
+    head = document.get("current-snapshot-id", -1)
+    if "refs" not in document and head not in (None, -1):  # of a writer that knew no branches
+        changed["refs"] = {MAIN: {"snapshot-id": head, "type": "branch"}}
     for update in updates:
         _apply(update, changed, now_ms)
     changed["last-updated-ms"] = now_ms
@@ -90,6 +94,10 @@ def _(update: SetCurrentSchemaUpdate, document: Document, now_ms: int) -> None:
 @_apply.register
 def _(update: AddSnapshotUpdate, document: Document, now_ms: int) -> None:
     snapshot = update.snapshot
+    taken = document["last-sequence-number"]
+    # as Iceberg's Java library checks it; PyIceberg does so for format 2 alone
+    if snapshot.parent_snapshot_id is not None and (snapshot.sequence_number or 0) <= taken:
+        raise ValueError(f"sequence number {snapshot.sequence_number} is taken: the last one is {taken}")
     document["snapshots"] = [*document.get("snapshots", []), json.loads(snapshot.model_dump_json())]
     document["last-sequence-number"] = snapshot.sequence_number
     if snapshot.added_rows is not None:

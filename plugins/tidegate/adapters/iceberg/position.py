@@ -12,7 +12,7 @@ from pyiceberg.transforms import VoidTransform
 
 from tidegate.adapters.iceberg.catalog import format_name
 from tidegate.adapters.iceberg.files import count_live_rows
-from tidegate.adapters.iceberg.format_version import MERGE_COLUMNS, READ_COLUMNS, ROW_ID_VERSION
+from tidegate.adapters.iceberg.format_version import ROW_ID_VERSION, list_reserved_columns
 from tidegate.adapters.iceberg.lineage import (
     Lineage,
     count_changed_rows,
@@ -104,7 +104,7 @@ def build_state(table: Table, pipeline: str, branch: str = "main") -> TableState
         dropped_partition=_find_lost_partition(table),
         rewrites_files=_rewrites_files(table),
         format_version=metadata.format_version,
-        reserved_columns=(*MERGE_COLUMNS, *(READ_COLUMNS if _rewrites_files(table) else ())),
+        reserved_columns=list_reserved_columns(metadata.format_version, rewrites_files=_rewrites_files(table)),
     )
 
 

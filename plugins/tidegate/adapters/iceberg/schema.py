@@ -12,10 +12,9 @@ from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 from pyiceberg.table import Table
 from pyiceberg.table.update.schema import UpdateSchema
 from pyiceberg.transforms import IdentityTransform, TruncateTransform
-from pyiceberg.types import TimeType
 
 from tidegate.adapters.iceberg.pyiceberg_private import check_schema_update
-from tidegate.adapters.iceberg.types import list_field_ids, read_table_struct, to_iceberg_type
+from tidegate.adapters.iceberg.types import is_known_to_spark, list_field_ids, read_table_struct, to_iceberg_type
 from tidegate.adapters.port_errors import format_one_line
 from tidegate.errors import CommitRefused, GiveUp, IncompatibleSchema
 from tidegate.model.table_state import FolderLimit
@@ -48,9 +47,10 @@ def refuse_unreadable(name: str, table: Table) -> None:
                 f"table={name} columns={other_column}, {column}: Spark compares names without case, and opens no "
                 "table with both; nothing was written; rename or drop one of the two, or use another table"
             )
-        if isinstance(schema.find_type(column), TimeType):
+        column_type = schema.find_type(column)
+        if not is_known_to_spark(column_type):
             raise GiveUp(
-                f"table={name} column={column} type=time: Spark opens no table with a column of this type; "
+                f"table={name} column={column} type={column_type}: Spark opens no table with a column of this type; "
                 "nothing was written; drop the column, or use another table"
             )
 

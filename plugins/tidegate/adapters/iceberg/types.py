@@ -63,6 +63,12 @@ _SIMPLE: dict[str, IcebergType] = {
 _SPARK = {str(iceberg): spark for spark, iceberg in _SIMPLE.items() if spark not in ("TINYINT", "SMALLINT")}
 
 
+def is_known_to_spark(iceberg: IcebergType) -> bool:
+    """Whether Spark opens a table with a column of this type, apart from what is nested in it."""
+    known = (StructType, ListType, MapType, DecimalType, UUIDType, FixedType)
+    return isinstance(iceberg, known) or str(iceberg) in _SPARK
+
+
 def to_iceberg_type(text: str) -> IcebergType:
     """As Spark maps it; field ids are placeholders."""
     return _convert_to_iceberg(parse_type(text), count(1000))

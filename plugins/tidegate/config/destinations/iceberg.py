@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic import Field
 
 from tidegate.adapters.catalog_routing import OpenedDestination
-from tidegate.adapters.iceberg.format_version import MERGE_COLUMNS, PATH_ENDS, READ_COLUMNS
+from tidegate.adapters.iceberg.format_version import PATH_ENDS, list_reserved_columns
 from tidegate.adapters.open_clients import OpenClients
 from tidegate.config.destinations.destination import CatalogModel, CatalogProbe, DestinationType
 from tidegate.config.models.settings import PropertyText
@@ -215,7 +215,8 @@ def _check_names(entry: TableEntry, columns: list[DeclaredColumn]) -> None:
     mode = properties.get("write.merge.mode", MERGE_ON_READ)
     rewrites_files = properties.get(FORMAT_PROPERTY) == "1" or mode != MERGE_ON_READ
     is_merged = entry.upserts or entry.deletes
-    reserved_names = (*MERGE_COLUMNS, *(READ_COLUMNS if rewrites_files else ())) if is_merged else ()
+    version = entry.table.create.format_version
+    reserved_names = list_reserved_columns(version, rewrites_files=rewrites_files) if is_merged else ()
     owners = dict[str, str]()
     for named_by, column in columns:
         if column.name.casefold() in reserved_names:

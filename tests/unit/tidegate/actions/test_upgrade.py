@@ -59,6 +59,14 @@ def test_reader_that_cannot_read_it_forbids_it(world: World) -> None:
     assert list_formats(world) == [2, 2]
 
 
+def test_table_of_format_1_is_left_to_spark(world: World) -> None:
+    session = world.open_session(PIPELINE)
+    world.destination.tables[RETURNS].format_version = 1
+    with pytest.raises(GiveUp, match="format-version=1: only Spark raises this format"):
+        propose_upgrade(session)
+    assert list_formats(world) == [2, 1]
+
+
 def test_other_table_of_the_same_name_is_not_upgraded(world: World) -> None:
     session = world.open_session(PIPELINE)
     action = propose_upgrade(session, ORDERS)

@@ -21,9 +21,9 @@ from pyiceberg.table.update import (
 )
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType
 from tidegate.adapters.iceberg.catalog import Catalogs
-from tidegate.adapters.iceberg.commit import append_snapshot_without_rows, build_tag, commit, seed_table
+from tidegate.adapters.iceberg.commit import append_snapshot_without_rows, build_tag, commit, cut_branch, seed_table
 from tidegate.adapters.iceberg.metadata_document import apply_updates
-from tidegate.adapters.iceberg.pyiceberg_private import read_manifests
+from tidegate.adapters.iceberg.pyiceberg_private import SnapshotWithoutRows, read_manifests
 from tidegate.errors import CommitRefused
 
 NAME = "lake.shop.Orders"
@@ -202,3 +202,40 @@ def test_commit_that_changes_nothing_writes_no_file_and_another_tables_commit_is
     catalogs.catalog("lake").create_table("shop.Orders", SCHEMA)
     with pytest.raises(CommitRefused, match="UUID"):
         commit(table, [SetPropertiesUpdate(updates={"a": "c"})])
+
+
+def test_snapshot_whose_number_two_others_have_taken_is_refused_and_the_next_try_gets_another(
+    catalogs: Catalogs,
+) -> None:
+    """As in format 2, where PyIceberg finds it: Java's library opens no table whose last number went back."""
+    upgrade(catalogs, NAME)
+    seed_table(load(catalogs), "shop", {})
+    table = load(catalogs)
+    head = table.metadata.current_snapshot_id or 0
+    for name in "abc":
+        cut_branch(load(catalogs), (str(table.metadata.table_uuid), head), name)
+    for _ in range(2):
+        slow = load(catalogs)
+        snapshot = SnapshotWithoutRows(slow, slow.metadata.refs["a"].snapshot_id, {"n": "slow"})
+        updates = [snapshot.write(), branch("a", snapshot.snapshot_id)]
+        append_snapshot_without_rows(load(catalogs), "b", {})
+        append_snapshot_without_rows(load(catalogs), "c", {})
+        with pytest.raises(CommitRefused, match="sequence number"):
+            commit(slow, updates)
+        append_snapshot_without_rows(load(catalogs), "a", {"n": "again"})
+    document = read_document(load(catalogs))
+    assert [snapshot["sequence-number"] for snapshot in document["snapshots"]] == [1, 2, 3, 4, 5, 6, 7]
+    assert document["last-sequence-number"] == 7
+
+
+def test_table_of_a_writer_that_knew_no_branches_keeps_main(catalogs: Catalogs) -> None:
+    seed_table(load(catalogs), "shop", {})
+    upgrade(catalogs, NAME)
+    table = load(catalogs)
+    document = {name: value for name, value in read_document(table).items() if name != "refs"}
+    Path(table.metadata_location.removeprefix("file://")).write_text(json.dumps(document))
+    head = table.metadata.current_snapshot_id
+    other = Catalogs({"lake": dict(catalogs._properties["lake"])})
+    commit(load(other), [build_tag("tidegate_shop", head or 0)])
+    references = read_document(load(other))["refs"]
+    assert {name: ref["snapshot-id"] for name, ref in references.items()} == {"main": head, "tidegate_shop": head}

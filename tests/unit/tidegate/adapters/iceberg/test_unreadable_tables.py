@@ -8,8 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fakes.format_3 import upgrade
 from pyiceberg.schema import Schema
-from pyiceberg.types import ListType, LongType, NestedField, StringType, StructType, TimeType
+from pyiceberg.types import (
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestampNanoType,
+    TimestamptzNanoType,
+    TimeType,
+    UnknownType,
+)
 from tidegate.adapters.iceberg import history
 from tidegate.adapters.iceberg.catalog import Catalogs
 from tidegate.adapters.iceberg.destination import build_iceberg_destination
@@ -21,11 +33,16 @@ from tidegate.sinks.world import ControlTopic
 
 OPENS = ListType(4, StructType(NestedField(5, "at", TimeType())), element_required=False)
 ALIKE = StructType(NestedField(4, "city", StringType()), NestedField(5, "City", StringType()))
-TIME = "type=time: Spark opens no table with a column of this type"
+NANOS = MapType(4, StringType(), 5, TimestampNanoType(), value_required=False)
+UNKNOWN_TYPE = "Spark opens no table with a column of this type"
+TIME = f"type=time: {UNKNOWN_TYPE}"
 CASES = "Spark compares names without case"
 COLUMNS = {
     f"column=closes {TIME}": NestedField(2, "closes", TimeType()),
     f"column=opens.element.at {TIME}": NestedField(3, "opens", OPENS),
+    f"column=paid type=timestamptz_ns: {UNKNOWN_TYPE}": NestedField(2, "paid", TimestamptzNanoType()),
+    f"column=paid.value type=timestamp_ns: {UNKNOWN_TYPE}": NestedField(3, "paid", NANOS),
+    f"column=what type=unknown: {UNKNOWN_TYPE}": NestedField(2, "what", UnknownType()),
     f"columns=id, ID: {CASES}": NestedField(2, "ID", StringType()),
     f"columns=at.city, at.City: {CASES}": NestedField(3, "at", ALIKE),
 }
@@ -37,7 +54,12 @@ def test_table_that_spark_does_not_open_is_refused_until_the_column_is_dropped(t
     catalogs = Catalogs({"lake": {"type": "sql", **place}})
     lake = catalogs.catalog("lake")
     lake.create_namespace("shop")
-    iceberg_table = lake.create_table("shop.hours", Schema(NestedField(1, "id", LongType()), COLUMNS[reason]))
+    iceberg_table = lake.create_table("shop.hours", Schema(NestedField(1, "id", LongType())))
+    if "_ns" in reason or "unknown" in reason:
+        upgrade(catalogs, "lake.shop.hours")
+        iceberg_table = lake.load_table("shop.hours")
+    with iceberg_table.update_schema() as change:
+        change.add_column(COLUMNS[reason].name, COLUMNS[reason].field_type)
     tables, snapshots = build_iceberg_destination(catalogs).tables, IcebergSnapshots(catalogs)
     for look in (lambda: tables.read_state("lake.shop.hours", "p"), lambda: snapshots.read_table("lake.shop.hours")):
         with pytest.raises(GiveUp) as error_info:

@@ -127,6 +127,10 @@ REFUSED = {
         render_keyed_source("deletes: soft, create: {properties: {write.merge.mode: copy-on-write}}"),
         "tables[0].deleted_column: Iceberg reserves _deleted in Spark",
     ),
+    "a name that Iceberg keeps where rows have ids": (
+        render_keyed_source("create: {format_version: 3}", "_last_updated_sequence_number INT"),
+        "Iceberg reserves _last_updated_sequence_number in Spark; give the column another name",
+    ),
     "a struct of the key by a name that Iceberg keeps": (
         render_source("key: {fields: [id], schema: id INT, into: _pos}, value: {schema: n INT}"),
         "source.key.into=_pos: Iceberg reserves _pos in Spark",
