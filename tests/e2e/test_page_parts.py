@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from e2e.browser import keep
 from playwright.sync_api import Page, expect
+from tidegate.monitoring.health import split_reason
 
 NOW = "2026-01-01T12:00:00Z"
 HEAD = '<meta name="airflow-root" content="/"><link rel="stylesheet" href="/page.css">'
@@ -230,3 +231,59 @@ def test_last_verification_of_a_table_stands_below_its_name(page: Page) -> None:
     expect(cells.nth(1)).to_contain_text("equal to the log; 1 key unknown")
     expect(cells.nth(2)).to_have_text("lake.app.New")
     keep(page, "verified-tables")
+
+
+PARTS = [
+    {"topic": "app.users", "partition": p, "published": 40, "end": 60, "lag": 20, "lag_seconds": 61.0} for p in (0, 1)
+]
+TABLE = {
+    "table": "lake.app.Users", "problem": None, "needs_person": False, "runbook": None, "batch": 7, "lag": 20,
+    "lag_seconds": 61.0, "valid_through": NOW, "open_batches": 1, "max_pending": 10, "verified": None,
+}  # fmt: skip
+AGAIN = (
+    "table=lake.app.Users: topic=app.users was deleted and created again: topic_id=b recorded=a; its offsets mean "
+    "other records now; move the position, e.g. with: tidegate rebase users --to earliest"
+)
+DOWN = (
+    "Kafka connection=kafka_default address=b:9092 took no connection: Connection refused; check that the server runs"
+)
+AUDIT = (
+    "merge failed: pipeline=users table=lake.app.Users batch=8: audit=low does not hold; correct the audit or the data"
+)
+FULL = "table=lake.app.Users: its queue is full: open_batches=10 max_pending=10; fix what its merge says"
+STATES = {  # by what is wrong: state, reason, what the remedy begins with
+    "bad-record": ("failing", BAD["reason"], "Skip this record …"),
+    "rolled-back": ("stuck", ROLLED_BACK, "Undo the rollback …"),
+    "topic-again": ("stuck", AGAIN, "Move the position …"),
+    "wrong-file": ("stuck", FILE, "Correct include/pipelines/users.yaml"),
+    "queue-full": ("stuck", FULL, "fix what its merge says"),
+    "brokers-down": ("unknown", DOWN, "check that the server runs"),
+    "audit": ("failing", AUDIT, "correct the audit or the data"),
+}
+
+
+@pytest.mark.parametrize("width", [1440, 400])
+@pytest.mark.parametrize("name", STATES)
+def test_remedy_is_seen_without_scrolling_in_every_state_that_needs_a_person(page: Page, name: str, width: int) -> None:
+    """Below twenty runs it once lay 3,100 pixels down, and 10,366 in a narrow window."""
+    state, reason, remedy = STATES[name]
+    fact, advice = split_reason(reason)
+    is_file = name == "wrong-file"
+    table = {**TABLE, "problem": reason if name in {"rolled-back", "topic-again"} else None}
+    row = {"state": state, "reason": reason, "fact": fact, "advice": advice, "partitions": PARTS, "tables": [table]}
+    row |= {"runbook": "pipeline-file", "needs_person": True, "error": reason} if is_file else {"runbook": name}
+    runs = [{"dag_id": "tidegate_users", "run_id": f"r{n}", "state": "failed", "started": NOW} for n in range(20)]
+    page.set_viewport_size({"width": width, "height": 900})
+    for theme in ("light", "dark"):
+        page.evaluate("(theme) => { document.documentElement.dataset.theme = theme; }", theme)
+        draw(
+            page,
+            row,
+            {"runs": runs, "errors": [{"message": reason}]},
+            bad_record={"fact": FACT} if name == "bad-record" else None,
+        )
+        keep(page, f"state-{name}-{width}-{theme}")
+    box = page.get_by_role("region", name="What to do").get_by_text(remedy).first.bounding_box()
+    assert box is not None
+    assert box["y"] + box["height"] < 400
+    assert page.evaluate("document.documentElement.scrollWidth") == width
