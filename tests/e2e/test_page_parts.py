@@ -255,7 +255,7 @@ STATES = {  # by what is wrong: state, reason, what the remedy begins with
     "bad-record": ("failing", BAD["reason"], "Skip this record …"),
     "rolled-back": ("stuck", ROLLED_BACK, "Undo the rollback …"),
     "topic-again": ("stuck", AGAIN, "Move the position …"),
-    "wrong-file": ("stuck", FILE, "Correct include/pipelines/users.yaml"),
+    "wrong-file": ("stuck", FILE, "Correct /in/users.yaml; this page reads it again by itself."),
     "queue-full": ("stuck", FULL, "fix what its merge says"),
     "brokers-down": ("unknown", DOWN, "check that the server runs"),
     "audit": ("failing", AUDIT, "correct the audit or the data"),

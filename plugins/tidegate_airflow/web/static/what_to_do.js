@@ -43,7 +43,8 @@ function lastFailure(row, causes) {
 }
 
 // Nothing else helps: no run begins before the file is right.
-const aboutFile = (name, row) => (isFileWrong(row) ? h("ul", {}, h("li", {}, `Correct include/pipelines/${name}.yaml; this page reads it again by itself.`),
+const findFile = (name, row) => /^(\S+\.ya?ml)(:\d+)?: /.exec(row.fact)?.[1] ?? `include/pipelines/${name}.yaml`;
+const aboutFile = (name, row) => (isFileWrong(row) ? h("ul", {}, h("li", {}, `Correct ${findFile(name, row)}; this page reads it again by itself.`),
   command("bin/tidegate validate", "every problem of every file, each with its line")) : null);
 
 export function commands(name, row, act) {
