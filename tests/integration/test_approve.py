@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from crash.points import Point
 from tidegate.errors import AuditFailed, HeldForApproval, NothingToDo
 from tidegate.flush.flush import flush
 
@@ -199,3 +200,83 @@ def test_rejected_batch_is_left_out(workbench: Any) -> None:
     workbench.drain("left")
     assert {row[0] for row in read_keys(workbench, "shop.Left")} == {*NUMBERS, 9}
     assert set(workbench.load_iceberg("shop.Left").metadata.refs) == {"main", "tidegate_left"}
+
+
+@pytest.mark.parametrize("shape", ["plain", "soft", "versions"])
+def test_preview_shows_rows_and_columns_and_publishes_nothing(workbench: Any, shape: str) -> None:
+    topic = workbench.topic(partitions=2)
+    name, table = f"seen{shape}", f"shop.Seen{shape}"
+    workbench.pipeline(name, [topic], key=KEY, value=VALUE, table={**SHAPES[shape], "name": f"lake.{table}"})
+    workbench.produce(topic, *map(change, NUMBERS))
+    workbench.drain(name)
+    before = read_keys(workbench, table)
+    workbench.produce(
+        topic, delete(0), change(1, note='it\'s "new"', seq=9), change(2, tags={"a": 2, "b": 1}), change(9)
+    )
+    done = workbench.run_cli("plan", name, "--preview", "--json")
+    assert done.returncode == 0, done.stderr
+    (found,) = json.loads(done.stdout)["tables"]
+    assert found["counts"] == {"inserted": 1, "updated": 1, "deleted": 1, "rows": 3, "table_rows": 6}
+    columns = {entry["column"]: entry["rows"] for entry in found["columns"]}
+    assert columns.items() >= {"note": 1, "seq": 1}.items()
+    assert "tags" not in columns
+    samples = {sample["kind"]: sample for sample in found["samples"]}
+    assert json.loads(samples["updated"]["after"])["note"] == 'it\'s "new"'
+    assert json.loads(samples["deleted"]["before"])["Id"] == 0
+    assert "before" not in samples["inserted"]
+    assert read_keys(workbench, table) == before
+    assert list_branches(workbench, table, name) == []
+    text = workbench.run_cli("plan", name, "--preview")
+    assert f"lake.{table}: batch=2 would change: inserted=1 updated=1 deleted=1 rows=3" in text.stdout
+    assert "new" not in text.stdout, "rows are shown on a terminal, or to a program that asks"
+    workbench.drain(name)
+    assert len(read_keys(workbench, table)) == 6
+
+
+# (point, fault) of a flush that comes to hold a batch, then of one that publishes it; each in a process of its own
+HOLDING = {
+    "the branch is written and nobody knows": ("merge/engine.run:after:1", "killed"),
+    "what waits was noted and no answer came": ("merge/commits.note:after:1", "lost"),
+    "what waits was not noted": ("merge/commits.note:before:1", "killed"),
+    "what waits was noted": ("merge/commits.note:after:1", "killed"),
+}
+PUBLISHING = {
+    "the publish was not sent": ("merge/commits.publish:before:1", "killed"),
+    "the publish took place and no answer came": ("merge/commits.publish:after:1", "lost"),
+    "the publish took place": ("merge/commits.publish:after:1", "killed"),
+}
+
+
+def test_kills_around_a_held_batch_publish_nothing_unapproved(workbench: Any, runners: Any) -> None:
+    topic = workbench.topic()
+    table = {"name": "lake.shop.Killed", "approve": {"deletes_over": 0}}
+    workbench.pipeline("killed", [topic], key=KEY, value=VALUE, table=table)
+    workbench.produce(topic, *map(change, range(20)))
+    workbench.drain("killed")
+    kept = set(range(20))
+
+    def flush_with(at: str, kind: str) -> None:
+        ended = runners.run(workbench.build_environment(), "flush", "killed", at=Point.parse(at), kind=kind)
+        assert ended.fault_happened, f"{at} was not reached: {ended.output}"
+
+    def read_ids() -> set[int]:
+        return {row[0] for row in read_keys(workbench, "shop.Killed")}
+
+    for number, (at, kind) in enumerate([*HOLDING.values(), *PUBLISHING.values()]):
+        workbench.produce(topic, delete(number))
+        if at.startswith("merge/commits.publish"):
+            hold(workbench, "killed")
+        else:
+            flush_with(at, kind)
+            assert read_ids() == kept
+            assert "deleted=1" in hold(workbench, "killed")
+        assert read_ids() == kept
+        held_branch = json.loads(workbench.load_iceberg("shop.Killed").properties["tidegate.killed.held"])["branch"]
+        assert held_branch in workbench.load_iceberg("shop.Killed").metadata.refs
+        assert workbench.run_cli("approve", "killed", "--yes").returncode == 0
+        if at.startswith("merge/commits.publish"):
+            flush_with(at, kind)
+        workbench.drain("killed")
+        kept -= {number}
+        assert read_ids() == kept
+        assert set(workbench.load_iceberg("shop.Killed").metadata.refs) == {"main", "tidegate_killed"}
