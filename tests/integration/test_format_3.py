@@ -1,5 +1,6 @@
 """Tables of Iceberg's format 3: our commits between Spark's, row ids, and vectors of deletes."""
 
+import json
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.update import SetPropertiesUpdate, SetSnapshotRefUpdate, UpgradeFormatVersionUpdate
 from pyiceberg.types import IntegerType
 from tidegate.adapters.iceberg.commit import append_snapshot_without_rows, build_tag, commit, cut_branch, seed_table
+from tidegate.table.history import list_actions
 
 ON_READ = "'write.merge.mode'='merge-on-read', 'write.update.mode'='merge-on-read', 'write.delete.mode'='merge-on-read'"
 
@@ -140,3 +142,87 @@ def test_updated_row_keeps_its_id_and_names_the_flush(workbench, mode: str) -> N
     assert read_lineage(workbench, table) == lineage
     flush(18, 22, "d")
     assert workbench.open_session(name).tables.count_rows(f"lake.{table}") == len(model)
+
+
+def test_row_ids_last_through_rollbacks_backfills_replays_and_new_columns(workbench) -> None:
+    topic = workbench.topic()
+    write_pipeline(workbench, "lasting", topic, partition_by=["bucket(2, id)"])
+    workbench.produce(topic, *change(0, 10, "a"))
+    first = workbench.flush("lasting").published[0].snapshot_id
+    before = read_lineage(workbench, "shop.lasting")
+    workbench.produce(topic, *change(3, 6, "b"), *change(8, 9, None))
+    workbench.flush("lasting")
+    after = read_lineage(workbench, "shop.lasting")
+    assert {number: row[0] for number, row in after.items()} == {n: before[n][0] for n in before if n != 8}
+
+    # a rollback, undone by its command; then one that is answered by reading the records again
+    rollback = f"CALL lake.system.rollback_to_snapshot('shop.lasting', {first})"
+    workbench.run_spark_sql(rollback)
+    assert read_lineage(workbench, "shop.lasting") == before
+    assert workbench.run_cli("undo-rollback", "lasting", "--yes").returncode == 0
+    assert read_lineage(workbench, "shop.lasting") == after
+    workbench.run_spark_sql(rollback)
+    assert workbench.run_cli("answer-rollback", "lasting", "--rewind", "--yes").returncode == 0
+    workbench.flush("lasting")
+    rewound = read_lineage(workbench, "shop.lasting")
+    assert {number: (row[0], row[2]) for number, row in rewound.items()} == {n: (r[0], r[2]) for n, r in after.items()}
+
+    # a column that the file gains, and a backfill of rows that somebody deleted
+    workbench.run_spark_sql("DELETE FROM lake.shop.lasting WHERE id IN (1, 2)")
+    workbench.pipeline(
+        "lasting", [topic], key=KEY, value={"schema": "id BIGINT, v STRING, more INT"},
+        table={"create": {"format_version": 3, "partition_by": ["bucket(2, id)"]}},
+    )  # fmt: skip
+    workbench.produce(topic, *[({"id": 9}, {"id": 9, "v": "c", "more": 1})])
+    workbench.flush("lasting")
+    grown = read_lineage(workbench, "shop.lasting")
+    assert {number: row[0] for number, row in grown.items()} == {n: r[0] for n, r in rewound.items() if n not in (1, 2)}
+    ranges = json.dumps({topic: {number: [0, end] for number, end in workbench.read_ends(topic)[topic].items()}})
+    assert workbench.run_cli("backfill", "lasting", "--range", ranges).returncode == 0
+    restored = read_lineage(workbench, "shop.lasting")
+    assert sorted(restored) == [0, 1, 2, 3, 4, 5, 6, 7, 9]
+    assert {restored[number][2] for number in (1, 2)} == {"a"}
+    # rows that came back are new ones; of the others the backfill may have written a row again, with the same id
+    assert {number: row[0] for number, row in restored.items() if number not in (1, 2)} == {
+        number: row[0] for number, row in grown.items()
+    }
+    assert min(restored[1][0], restored[2][0]) > max(row[0] for row in grown.values())
+    assert workbench.run_cli("verify", "lasting").returncode == 0
+
+
+def test_upgrade_shows_readers_asks_and_keeps_position_rows_and_history(workbench) -> None:
+    topic = workbench.topic()
+
+    def write(**sections: Any) -> None:
+        workbench.pipeline("older", [topic], key=KEY, value=VALUE, **sections)
+
+    write(readers=["athena"])
+    workbench.produce(topic, *change(0, 10, "a"))
+    workbench.flush("older")
+    workbench.produce(topic, *change(2, 5, "b"))
+    workbench.flush("older")
+    refused = workbench.run_cli("upgrade-format", "older", "--yes")
+    assert (refused.returncode, "readers names athena, which reads no vectors of deletes" in refused.stderr) == (
+        1,
+        True,
+    )
+    write(readers=["spark"])
+    shown = workbench.run_cli("upgrade-format", "older")
+    assert (shown.returncode, "nothing was changed" in shown.stderr) == (1, True)
+    assert "lake.shop.older: format 2 -> 3" in shown.stdout
+    assert "not by: athena" in shown.stdout
+    assert workbench.load_iceberg("shop.older").metadata.format_version == 2
+    position = workbench.open_session("older").tables.read_state("lake.shop.older", "older").position
+    done = workbench.run_cli("upgrade-format", "older", "--yes", "--json")
+    assert (done.returncode, json.loads(done.stdout)["done"]) == (0, True)
+    state = workbench.open_session("older").tables.read_state("lake.shop.older", "older")
+    assert (state.position, state.format_version) == (position, 3)
+    assert [action.action for action in list_actions("older", state)] == ["upgrade-format"]
+    assert workbench.run_cli("upgrade-format", "older", "--yes").returncode == 0  # there is nothing left to do
+    workbench.produce(topic, *change(3, 8, "c"), *change(0, 1, None))
+    workbench.flush("older")
+    rows = {number: "c" if 3 <= number < 8 else "b" if number == 2 else "a" for number in range(1, 10)}
+    assert {number: row[2] for number, row in read_lineage(workbench, "shop.older").items()} == rows
+    assert workbench.open_session("older").tables.count_rows("lake.shop.older") == 9
+    assert {row["id"]: row["v"] for row in workbench.read_rows("shop.older")} == rows
+    assert workbench.run_cli("verify", "older").returncode == 0

@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-import pyarrow
 import pytest
+from fakes import format_3
 from tidegate.errors import PublishedElsewhere, RetryLater
 from tidegate.flush.clean_up import CompactionReport, clean_up, compact
 from tidegate.flush.flush import flush
@@ -72,10 +72,8 @@ def assert_files_are_those_that_spark_finds(workbench, table_files: TableFiles) 
 
 def append_foreign_rows(workbench, *numbers: int) -> None:
     """Rows of another writer, each in a data file of its own."""
-    table = workbench.load_iceberg("shop.m")
     for number in numbers:
-        rows = [{"id": number, "name": "foreign"}]
-        table.append(pyarrow.Table.from_pylist(rows, table.schema().as_arrow()))
+        format_3.append_rows(workbench.load_iceberg("shop.m"), "main", [{"id": number, "name": "foreign"}])
 
 
 def test_maintenance_makes_a_table_small_and_loses_neither_position_nor_tag_nor_young_file(workbench, topic) -> None:
