@@ -30,10 +30,10 @@ from lake_servers import list_files
 from tidegate.errors import CommitRefused, GiveUp, RetryLater, TidegateError
 from tidegate.model import resource_names
 from tidegate.model.batch import COST_COUNTS, RECORD_COUNTS, Counts
-from tidegate.model.offsets import Ranges
+from tidegate.model.offsets import Offsets, Ranges
 from tidegate.model.ownership import SHAPE_PROPERTY, Ownership, TableKind
 from tidegate.model.position import Position
-from tidegate.model.table_state import TableCommit, TableState
+from tidegate.model.table_state import SnapshotLine, TableCommit, TableState
 from tidegate.ports.destination import Destination
 from tidegate.schema.data_types import Column
 
@@ -800,6 +800,24 @@ def test_snapshot_that_the_table_has_left_is_told_from_one_that_it_stands_on_or_
     kit.rollback(before)
     assert kit.port.commits.list_rolled_back(TABLE, attribute) == {"m2"}
     assert kit.port.commits.list_rolled_back(f"{TABLE}_that_is_not_there", attribute) == frozenset()
+
+
+@require_branches
+def test_positions_are_told_of_the_snapshots_that_the_table_stands_on_and_others_are_gone(kit: Kit) -> None:
+    def read_line() -> tuple[list[Offsets], frozenset[int]]:
+        line = kit.port.commits.read_snapshot_line(TABLE, PIPELINE)
+        assert not any(carried.is_batch for carried in line.positions), "no merge has counted what it wrote"
+        return [carried.offsets for carried in line.positions], line.gone
+
+    kit.seed_table()
+    kit.port.commits.publish(kit.merge_branch(FIRST, attempt="m1"))
+    before = kit.state().snapshot_id
+    kit.port.commits.publish(kit.merge_branch(SECOND, attempt="m2"))
+    last = kit.state().snapshot_id
+    assert read_line() == ([START.offsets, FIRST.offsets, SECOND.offsets], frozenset())
+    kit.rollback(before)
+    assert read_line() == ([START.offsets, FIRST.offsets], frozenset({last}))
+    assert kit.port.commits.read_snapshot_line(f"{TABLE}_that_is_not_there", PIPELINE) == SnapshotLine()
 
 
 @pytest.mark.guard(

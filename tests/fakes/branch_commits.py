@@ -8,9 +8,11 @@ from tidegate.errors import CommitRefused
 from tidegate.model import resource_names
 from tidegate.model.position import Position
 from tidegate.model.table_state import (
+    CarriedPosition,
     Head,
     PastSnapshot,
     Rollback,
+    SnapshotLine,
     TableCommit,
     TableState,
 )
@@ -170,6 +172,24 @@ class MemoryBranchCommits(MemoryTableStore):
         named_snapshots = [s for s in self.tables[table].snapshots.values() if name in s.summary]
         current_values = {s.summary[name] for s in named_snapshots if s in line or s.sequence <= cut_sequence}
         return frozenset(s.summary[name] for s in named_snapshots) - current_values
+
+    def read_snapshot_line(self, table: str, pipeline: str) -> SnapshotLine:
+        if table not in self.tables:
+            return SnapshotLine()
+        line = self.tables[table].ancestors(self.choose_branch(table))
+        positions = []
+        for snapshot in reversed(line):
+            if position := Position.from_properties(pipeline, snapshot.summary):
+                carried = CarriedPosition(
+                    snapshot_id=snapshot.id,
+                    at_ms=snapshot.ms,
+                    batch=position.batch,
+                    staged_attempt=position.staged_attempt,
+                    offsets=position.offsets,
+                    is_batch="tidegate.written-as" in snapshot.summary,
+                )
+                positions.append(carried)
+        return SnapshotLine(tuple(positions), frozenset(set(self.tables[table].snapshots) - {s.id for s in line}))
 
     def drop_branches(self, table: str, pipeline: str, up_to_batch: int, is_gone: Callable[[str], bool]) -> int:
         memory_table = self.get_table(table)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from tidegate.model.batch import StagedBatch, StagedPart
 from tidegate.model.merge_input import MergeInput
-from tidegate.model.offsets import Ranges
+from tidegate.model.offsets import Offsets, Ranges
 from tidegate.model.position import Position
 from tidegate.schema.data_types import Column, Struct
 from tidegate.schema.evolution import to_struct
@@ -186,6 +186,28 @@ class Rollback:
     def discarded_changes(self) -> tuple[PastSnapshot, ...]:
         """Those of `discarded_snapshots` that may have changed rows. A compaction changes none."""
         return tuple(snapshot for snapshot in self.discarded_snapshots if snapshot.rows != 0)
+
+
+class CarriedPosition(NamedTuple):
+    """A snapshot that carries a pipeline's position; `is_batch` if a batch brought it there, and not a move alone."""
+
+    snapshot_id: int
+    at_ms: int
+    batch: int
+    staged_attempt: str
+    offsets: Offsets
+    is_batch: bool
+
+
+@dataclass(frozen=True)
+class SnapshotLine:
+    """The snapshots that a table stands on: the `positions` that they carry, oldest first.
+
+    `gone`: those that it does not stand on, by a rollback or because they were never published.
+    """
+
+    positions: tuple[CarriedPosition, ...] = ()
+    gone: frozenset[int] = frozenset()
 
 
 class WaitingLetter(NamedTuple):

@@ -19,6 +19,7 @@ from tidegate.model.table_state import (
     Head,
     Rollback,
     SignedAttempt,
+    SnapshotLine,
     Staging,
     TableCommit,
     TableFiles,
@@ -163,6 +164,10 @@ class BranchCommits(Protocol):
         Except for a snapshot that it may still stand on, behind expired ones.
         """
         return frozenset()
+
+    def read_snapshot_line(self, table: str, pipeline: str) -> SnapshotLine:
+        """Which of the snapshots that have not expired the table stands on."""
+        return SnapshotLine()
 
 
 class StagingStore(Protocol):

@@ -36,6 +36,7 @@ from tidegate.adapters.iceberg.position import (
     list_attempt_branches,
     list_gone_backfill_branches,
     read_ref_head,
+    read_snapshot_line,
 )
 from tidegate.adapters.iceberg.pruning import KeyRange, find_key_ranges
 from tidegate.adapters.iceberg.pyiceberg_private import SnapshotWithoutRows, get_updates, write_data_files
@@ -46,7 +47,7 @@ from tidegate.failpoints import hit_failpoint
 from tidegate.model import resource_names
 from tidegate.model.merge_input import MergeInput
 from tidegate.model.position import Position
-from tidegate.model.table_state import Head, Rollback, TableCommit, TableState
+from tidegate.model.table_state import Head, Rollback, SnapshotLine, TableCommit, TableState
 from tidegate.ports.destination import BranchCommits
 
 if TYPE_CHECKING:
@@ -179,6 +180,11 @@ class IcebergCommits(IcebergPort, BranchCommits):
     def list_rolled_back(self, table: str, name: str) -> frozenset[str]:
         branch = self._branch(table)
         return self._read(table, lambda loaded: find_values_rolled_back(loaded, branch, name), frozenset[str]())
+
+    @translate_iceberg_errors
+    def read_snapshot_line(self, table: str, pipeline: str) -> SnapshotLine:
+        branch = self._branch(table)
+        return self._read(table, lambda loaded: read_snapshot_line(loaded, branch, pipeline), SnapshotLine())
 
 
 def commit(table: Table, updates: Iterable[TableUpdate], requirements: Iterable[TableRequirement] = ()) -> None:

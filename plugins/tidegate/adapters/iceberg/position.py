@@ -22,6 +22,7 @@ from tidegate.adapters.iceberg.lineage import (
 )
 from tidegate.adapters.iceberg.types import read_table_struct, to_columns
 from tidegate.errors import GiveUp
+from tidegate.merge.write_mode import WRITTEN_AS_PROPERTY
 from tidegate.model import resource_names
 from tidegate.model.ownership import (
     KIND_PROPERTY,
@@ -33,7 +34,7 @@ from tidegate.model.ownership import (
     check_mark,
 )
 from tidegate.model.position import Position
-from tidegate.model.table_state import Head, PastSnapshot, Rollback, TableState
+from tidegate.model.table_state import CarriedPosition, Head, PastSnapshot, Rollback, SnapshotLine, TableState
 from tidegate.sql.spark import quote_name
 
 COMMITTED_KINDS = (*STAGING_KINDS, TableKind.BATCHES)  # tables that PyIceberg must commit to in each flush
@@ -209,12 +210,35 @@ def find_values_rolled_back(table: Table, branch: str, name: str) -> frozenset[s
     values = {s.snapshot_id: value for s in table.metadata.snapshots if (value := read_summary(s).get(name))}
     if not values:
         return frozenset()
+    stays = _list_staying(table, list(Lineage(table.metadata).iterate_ancestors(_find_head(table, branch))))
+    return frozenset(values.values()) - {value for number, value in values.items() if number in stays}
+
+
+def read_snapshot_line(table: Table, branch: str, pipeline: str) -> SnapshotLine:
     line = list(Lineage(table.metadata).iterate_ancestors(_find_head(table, branch)))
+    positions = []
+    for snapshot in reversed(line):
+        summary = read_summary(snapshot)
+        position = Position.from_properties(pipeline, summary, format_name(table))
+        if position is not None:
+            carried = CarriedPosition(
+                snapshot_id=snapshot.snapshot_id,
+                at_ms=snapshot.timestamp_ms,
+                batch=position.batch,
+                staged_attempt=position.staged_attempt,
+                offsets=position.offsets,
+                is_batch=WRITTEN_AS_PROPERTY in summary,
+            )
+            positions.append(carried)
+    known = {snapshot.snapshot_id for snapshot in table.metadata.snapshots}
+    return SnapshotLine(tuple(positions), frozenset(known - _list_staying(table, line)))
+
+
+def _list_staying(table: Table, line: Sequence[Snapshot]) -> set[int]:
     # cherrypick_snapshot puts a snapshot's rows onto the branch, too
     stays = {s.snapshot_id for s in line} | {int(read_summary(s).get(PICKED_PROPERTY, "0")) for s in line}
     # expiry may have cut the line: an older snapshot may lie behind the cut
-    stays |= _list_behind_cut(table.metadata.snapshots, line[-1]) if line else set()
-    return frozenset(values.values()) - {value for number, value in values.items() if number in stays}
+    return stays | (_list_behind_cut(table.metadata.snapshots, line[-1]) if line else set())
 
 
 def _list_behind_cut(snapshots: Sequence[Snapshot], oldest: Snapshot) -> set[int]:
