@@ -11,6 +11,7 @@ from tidegate.failpoints import hit_failpoint
 from tidegate.jobs.evaluation import DECODING_CONF, choose_evaluation
 from tidegate.jobs.stage_job import UNUSUAL_BATCH_PROPERTY, StageJob, StageTable
 from tidegate.jobs.stage_outcome import MAX_PASSES, DiscoveredNames, FirstBadRecord
+from tidegate.schema.inferred_types import GrownColumns
 from tidegate.sql.spark import quote_name, render_literal
 
 from tidegate_spark.fields.avro import guard_lengths
@@ -20,7 +21,9 @@ from tidegate_spark.session import configure, execute, set_table_properties
 from tidegate_spark.stage.bigquery_limits import replace_map_values
 from tidegate_spark.stage.kafka_source import read_records
 from tidegate_spark.stage.key import keep_every_record
+from tidegate_spark.stage.one_key import KeyCounts, add_fate_column, build_key_pass
 from tidegate_spark.stage.record_pass import (
+    PassCounts,
     add_bad_column,
     add_texts,
     build_outcome,
@@ -90,9 +93,10 @@ def _stage_table(spark: SparkSession, job: StageJob, table: StageTable, records:
     is_unusual = is_plain and observed[UNUSUAL] > 0
     if is_unusual:
         observed = _write_until_counted(job, table, records, is_plain=False)
-    lacking = infer_lacking_columns(observed, records, table)
-    # of rows that are staged again with more columns nobody asks what they had beside the first ones
-    unknown_fields = None if lacking.fields else count_unknown_fields(observed, records, table)
+    lacking = GrownColumns() if table.of_key else infer_lacking_columns(observed, records, table)
+    # of rows that are staged again with more columns, or of one key, nobody asks what they had beside the first ones
+    is_asked = not lacking.fields and not table.of_key
+    unknown_fields = count_unknown_fields(observed, records, table) if is_asked else None
     outcome = build_outcome(observed, job.ranges, table, unknown_fields, lacking)
     if outcome.bad and outcome.first_bad is not None and table.value.adds_columns:
         refused_columns = _find_refused_columns(table, records, outcome.first_bad)
@@ -133,8 +137,14 @@ def _leave_outcome(
 
 
 def _write_batch(job: StageJob, table: StageTable, records: DataFrame, *, is_plain: bool) -> dict[str, Any]:
-    counts, written_rows = build_pass(job.ranges, table, records, is_plain=is_plain)
-    rows = written_rows.selectExpr(*add_bad_column(_list_columns(job, table), table))
+    counts: PassCounts | KeyCounts
+    if table.of_key:
+        counts, written_rows = build_key_pass(job.ranges, table, records, is_plain=is_plain)
+        columns = add_fate_column(_list_columns(job, table))
+    else:
+        counts, written_rows = build_pass(job.ranges, table, records, is_plain=is_plain)
+        columns = add_bad_column(_list_columns(job, table), table)
+    rows = written_rows.selectExpr(*columns)
     hit_failpoint("job.decoded")
     if table.folder:
         return counts.read(write_rows(rows, table))

@@ -105,11 +105,15 @@ def build_pass(
     A plain pass also counts the records that it cannot decode, as `UNUSUAL`.
     """
     counts = PassCounts()
-    aggregates = _list_aggregates(ranges, table)
+    aggregates = list_aggregates(ranges, table)
     if is_plain:
-        aggregates.append(F.expr(f"count_if(reason = '{UNUSUAL}')").alias(UNUSUAL))
+        aggregates.append(count_unusual())
     decoded = counts.observe(decode(_count_records(records, table), table, is_plain=is_plain), aggregates)
     return counts, decoded.where(WRITTEN_CONDITION)
+
+
+def count_unusual() -> Column:
+    return F.expr(f"count_if(reason = '{UNUSUAL}')").alias(UNUSUAL)
 
 
 def count_unknown_fields(observed: dict[str, Any], records: DataFrame, table: StageTable) -> UnknownFields | None:
@@ -269,7 +273,7 @@ def _render_record_disposition(decoded_value: DecodedValue) -> str:
 def list_row_columns(table: StageTable) -> list[str]:
     """Return a decoded row's columns in the order of an intermediate table; `i` numbers the rows of one record."""
     return [
-        f"{_render_key(table)} AS key", f"{_render_value(table)} AS value", *(["sequence"] if table.sequence else []),
+        f"{render_key(table)} AS key", f"{_render_value(table)} AS value", *(["sequence"] if table.sequence else []),
         *([KEPT_COLUMN] if table.stages_kept else []),
         "op", "topic", "partition", "offset", *_list_times(table),
         "row_number AS i",
@@ -299,7 +303,8 @@ def add_bad_column(columns: Sequence[str], table: StageTable) -> list[str]:
     return expressions
 
 
-def _render_key(table: StageTable) -> str:
+def render_key(table: StageTable) -> str:
+    """Return the SQL of the staged key, over `key_struct` and `topic`."""
     if not table.topic_column:
         return "key_struct"
     names = [quote(c.name.removeprefix(table.key.prefix)) for c in table.key_columns]
@@ -329,7 +334,7 @@ def _render_value(table: StageTable) -> str:
     return f"CAST(NULL AS STRUCT<{fields}>)"
 
 
-def _list_aggregates(ranges: Ranges, table: StageTable) -> list[Column]:
+def list_aggregates(ranges: Ranges, table: StageTable) -> list[Column]:
     failing = "reason IS NOT NULL" if table.skips is None else "fate = 'bad'"
     bad_place = f"CASE WHEN {failing} THEN struct(topic, partition, offset) END"
     fates = {fate: f"count_if(record_fate = '{fate}' AND row_number = 0)" for fate in (*DISPOSITIONS, "bad")}

@@ -69,6 +69,8 @@ class StageTable:
     - `set_aside`: how many may be staged as dead letters; None stages none. `skips`: the only places (topic, partition,
       offset) where they may be; None for any place.
     - `explains`: stages nothing, and explains the one record of the ranges, field by field.
+    - `of_key`: SQL that holds of one `key`: only its records are staged, and also those that make no row, as `bad` ones
+      whose stage says why.
     """
 
     intermediate: str
@@ -109,6 +111,7 @@ class StageTable:
     is_partial: bool = False
     topic_column: str = ""
     fixed: tuple[str, ...] = ()
+    of_key: str = ""
 
 
 @dataclass(frozen=True)
