@@ -20,7 +20,9 @@ NOT coalesce(f.{{ "seen" | ours }}, false) OR (SELECT coalesce(bool_or({{ "sprea
     first(struct({% for column in columns %}{{ column | quoted }}{{ ", " if not loop.last }}{% endfor %})) FILTER (WHERE {{ side }} = {{ number }}) AS {{ name | ours }}{{ "," if loop.first }}
     {%- endfor %}
   FROM {{ "sides" | ours }}
+  {%- if buckets %}
   WHERE {{ "bucket" | ours }} IN ({{ buckets | join(", ") }})
+  {%- endif %}
   GROUP BY {% for leaf in leaves %}{{ leaf | path }}{{ ", " if not loop.last }}{% endfor %}
 ),
 {{ "facts" | ours }} AS (

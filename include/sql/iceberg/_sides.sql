@@ -10,6 +10,8 @@
     UNION ALL
 {% include "_expected.sql" %}
   )
-{%- if sample_per_million < 1000000 %}
+{%- if of_row is defined %}
+  WHERE {{ of_row }}
+{%- elif sample_per_million < 1000000 %}
   WHERE pmod({{ key_hash }}, 1000000) < {{ sample_per_million }}
 {%- endif %}

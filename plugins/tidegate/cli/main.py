@@ -29,6 +29,7 @@ COMMANDS = {
     "verify": "verify:run_verify",
     "approve": "actions:run_approve",
     "reject": "actions:run_reject",
+    "explain": "explain:run_explain",
     "rebase": "actions:run_rebase",
     "upgrade-format": "actions:run_upgrade_format",
     "undo-rollback": "actions:run_undo_rollback",

@@ -253,6 +253,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_progress(commands)
     add_live_view(commands)
     add_verify(commands)
+    add_explain(commands)
     add_rebase(commands)
     add_upgrade_format(commands)
     add_approval(commands)
@@ -320,6 +321,20 @@ def add_verify(commands: Commands) -> None:
     parser.add_argument("--repair", action="store_true", help="write the rows that differ as the log says, after a yes")
     add_confirmation(parser)
     parser.set_defaults(usage_error=parser.error)
+
+
+def add_explain(commands: Commands) -> None:
+    text = "say why a table has the row of one key, or has none: the records, and what became of each"
+    parser = add_command(commands, "explain", text)
+    add_name(parser)
+    key_help = (
+        'JSON object with the key columns, as verify shows it, like \'{"id": 7, "part": "a"}\'; of one column the value'
+    )
+    parser.add_argument("key", metavar="KEY", help=key_help)
+    parser.add_argument("--table", metavar="NAME", help="in this table only; default: in every table")
+    range_help = 'read only this part of the log, half-open: {"topic": {"0": [100, 900]}}; default: all of it'
+    parser.add_argument("--range", metavar="JSON", help=range_help)
+    add_json(parser)
 
 
 def parse_share(text: str) -> int:

@@ -106,7 +106,7 @@ class Verification:
 
 
 @dataclass(frozen=True)
-class _Verify:
+class LogComparison:
     """One table at one snapshot, and the log that it is compared with."""
 
     table: TableSession
@@ -114,7 +114,8 @@ class _Verify:
     log: Log
     start: Offsets
     limits: tuple[str, ...]
-    sample_per_million: int
+    sample_per_million: int = WHOLE
+    scratch_id: str = resource_names.VERIFY_ID
 
     @property
     def session(self) -> Session:
@@ -122,11 +123,11 @@ class _Verify:
 
     @property
     def prefix(self) -> str:
-        return f"{self.table.prefix} verify"
+        return f"{self.table.prefix} {self.scratch_id}"
 
     @property
     def intermediate(self) -> str:
-        return resource_names.name_backfill_table(self.table.pipeline, self.table.spec, resource_names.VERIFY_ID)
+        return resource_names.name_backfill_table(self.table.pipeline, self.table.spec, self.scratch_id)
 
     @property
     def letters(self) -> str:
@@ -214,12 +215,12 @@ def count_differences(verification: Verification) -> dict[str, int]:
 @contextmanager
 def _read_log_again(
     session: Session, name: str, sample_per_million: int
-) -> Iterator[tuple[_Verify, StagedBatch, StagedBatch | None]]:
+) -> Iterator[tuple[LogComparison, StagedBatch, StagedBatch | None]]:
     work = _open(session, name, sample_per_million)
     session.tables.claim(work.intermediate, describe_intermediate(work.table.pipeline, work.table.spec))
     try:
         # 1.
-        staged = _stage(work, 1, Ranges.between(work.start, work.position.offsets))
+        staged = stage_again(work, 1, Ranges.between(work.start, work.position.offsets))
         tail = _stage_tail(work)
         if tail is not None and not session.staging.holds_rows(work.intermediate, [staged, tail]):
             raise RetryLater(f"{work.prefix}: another verification of it runs; verify it again when that has ended")
@@ -228,11 +229,11 @@ def _read_log_again(
         session.staging.drop(work.intermediate)
 
 
-def _open(session: Session, name: str, sample_per_million: int) -> _Verify:
+def _open(session: Session, name: str, sample_per_million: int) -> LogComparison:
     refuse_template(session.pipeline, "verify")
     # what is bad today is staged beside the rows, and compared with the dead letters
     table = open_table(session.tolerate(SET_ALL_ASIDE), name)
-    if reason := _find_refusal(table):
+    if reason := find_refusal(table):
         raise Unverifiable(f"{table.prefix}: verify does not know {reason}; compare it by hand")
     try:
         refuse_history(table.pipeline, (table.spec,), "verify")
@@ -243,8 +244,8 @@ def _open(session: Session, name: str, sample_per_million: int) -> _Verify:
         raise Unverifiable(str(refusal)) from refusal
     topic_log = filter_table_log(read_log(session), table.spec)
     check_read_log(table, position, topic_log)
-    start, limits = _find_start(table, position, topic_log)
-    return _Verify(
+    start, limits = find_start(table, position, topic_log)
+    return LogComparison(
         table=table,
         position=position,
         log=topic_log,
@@ -254,7 +255,8 @@ def _open(session: Session, name: str, sample_per_million: int) -> _Verify:
     )
 
 
-def _find_refusal(table: TableSession) -> str:
+def find_refusal(table: TableSession) -> str:
+    """Return what the log alone does not tell of such a table; empty for one that can be compared with it."""
     spec = table.spec
     texts = (spec.when, spec.delete_when, spec.select.text if spec.select else None)
     changing = next((match[0].strip() for text in texts if text and (match := CHANGING.search(text))), "")
@@ -269,7 +271,8 @@ def _find_refusal(table: TableSession) -> str:
     return next((reason for reason, holds in reasons.items() if holds), "")
 
 
-def _find_start(table: TableSession, position: Position, topic_log: Log) -> tuple[Offsets, tuple[str, ...]]:
+def find_start(table: TableSession, position: Position, topic_log: Log) -> tuple[Offsets, tuple[str, ...]]:
+    """Return since where the log tells the table's rows, and what it does not tell; or raise `Unverifiable`."""
     coverage = read_coverage(table.pipeline.name, table.state)
     if coverage is None or coverage.end != position.offsets:
         raise Unverifiable(
@@ -311,12 +314,15 @@ def _find_start(table: TableSession, position: Position, topic_log: Log) -> tupl
     return start, tuple(limits)
 
 
-def _stage(work: _Verify, number: int, ranges: Ranges, *, keys_only: bool = False) -> StagedBatch:
+def stage_again(
+    work: LogComparison, number: int, ranges: Ranges, *, keys_only: bool = False, of_key: str = ""
+) -> StagedBatch:
+    """Stage these ranges in the scratch table, with the job of a flush; see `StageTable.of_key`."""
     session = work.session
     plan = Plan((), work.log.cluster_id, work.log.topic_ids, epochs=work.log.epochs)
     planned = PlannedBatch(work.table.name, number, ranges)
     stage_table = build_stage_table(session, plan, planned, intermediate=work.intermediate)
-    stage_table = replace(stage_table, keys_only=keys_only)
+    stage_table = replace(stage_table, keys_only=keys_only, of_key=of_key)
     isolation = session.pipeline.source.isolation
     job = StageJob(
         pipeline=session.pipeline.name, batch=number, ranges=ranges, isolation=isolation, tables=(stage_table,)
@@ -330,7 +336,7 @@ def _stage(work: _Verify, number: int, ranges: Ranges, *, keys_only: bool = Fals
     return read_staged_batch(session, planned, stage_table)
 
 
-def _stage_tail(work: _Verify) -> StagedBatch | None:
+def _stage_tail(work: LogComparison) -> StagedBatch | None:
     """Stage the keys behind the position whose later records may tell already.
 
     Compaction may have taken an earlier record meanwhile. Deletes are remembered before they are published, and beyond
@@ -347,10 +353,10 @@ def _stage_tail(work: _Verify) -> StagedBatch | None:
         for topic, parts in begin.items()
     }
     ranges = Ranges.between(begin, known_end)
-    return _stage(work, 2, ranges, keys_only=True) if ranges.span else None
+    return stage_again(work, 2, ranges, keys_only=True) if ranges.span else None
 
 
-def _add_limits(work: _Verify, staged: StagedBatch, tail: StagedBatch | None) -> _Verify:
+def _add_limits(work: LogComparison, staged: StagedBatch, tail: StagedBatch | None) -> LogComparison:
     limits = list(work.limits)
     if staged.counts.gaps:
         limits.append(f"offsets={staged.counts.gaps} without a record: compacted, aborted, or of transactions")
@@ -367,26 +373,26 @@ class _Comparison:
     values: dict[str, Any]
 
 
-def _compare(work: _Verify, staged: StagedBatch, tail: StagedBatch | None) -> _Comparison:
-    values = _build_values(work, staged, tail)
+def _compare(work: LogComparison, staged: StagedBatch, tail: StagedBatch | None) -> _Comparison:
+    values = build_values(work, staged, tail)
     sql = work.table.sql
     if staged.counts.dead_lettered:
-        (unexplained,) = _ask(work, staged, (sql.render("verify_letters", **values),))
+        (unexplained,) = ask_spark(work, staged, (sql.render("verify_letters", **values),))
         if unexplained:
             raise Unverifiable(
                 f"{work.prefix}: records={unexplained} cannot be decoded any more, and no waiting dead letter names "
                 "them, so nobody can tell which rows they made; put format and schema back as they were"
             )
-    (answer,) = _ask(work, staged, (sql.render("verify_buckets", **values),))
+    (answer,) = ask_spark(work, staged, (sql.render("verify_buckets", **values),))
     checksums = json.loads(answer)
     values["buckets"] = checksums["buckets"]
     counts = dict.fromkeys((*KINDS, "copied"), 0)
     differences: list[Difference] = []
     if values["buckets"]:
         names = ("verify_counts", "verify_differences")
-        counted, found = _ask(work, staged, tuple(sql.render(name, **values) for name in names))
+        counted, found = ask_spark(work, staged, tuple(sql.render(name, **values) for name in names))
         counts = json.loads(counted)
-        differences = list(_parse_differences(json.loads(found)))
+        differences = list(parse_differences(json.loads(found)))
     verification = Verification(
         table=work.table.name,
         at_ms=work.session.now_ms(),
@@ -400,7 +406,7 @@ def _compare(work: _Verify, staged: StagedBatch, tail: StagedBatch | None) -> _C
     return _Comparison(verification, values)
 
 
-def _publish_repair(work: _Verify, staged: StagedBatch, comparison: _Comparison, by: str) -> Head:
+def _publish_repair(work: LogComparison, staged: StagedBatch, comparison: _Comparison, by: str) -> Head:
     table = work.table
     found = comparison.verification
     values = comparison.values
@@ -439,7 +445,9 @@ def _publish_repair(work: _Verify, staged: StagedBatch, comparison: _Comparison,
         raise RetryLater(f"{refusal}; nothing was written; verify it again") from refusal
 
 
-def _prepare_audits(work: _Verify, staged: StagedBatch, values: Mapping[str, Any], attempt: str) -> BatchAudits | None:
+def _prepare_audits(
+    work: LogComparison, staged: StagedBatch, values: Mapping[str, Any], attempt: str
+) -> BatchAudits | None:
     sql = work.table.sql
     questions = [
         sql.render("audit_query", query=audit, target=values["target"], branch=values["branch"])
@@ -453,7 +461,8 @@ def _prepare_audits(work: _Verify, staged: StagedBatch, values: Mapping[str, Any
     return ask_audits(work.table, questions, work.intermediate, staged.attempt, attempt=attempt, advice=advice)
 
 
-def _build_values(work: _Verify, staged: StagedBatch, tail: StagedBatch | None) -> dict[str, Any]:
+def build_values(work: LogComparison, staged: StagedBatch, tail: StagedBatch | None) -> dict[str, Any]:
+    """Return the values of the statements that compare; `Unverifiable` if Spark cannot compare such a key."""
     table = work.table
     spec = table.resolved
     state = table.require_state()
@@ -509,11 +518,12 @@ def _is_comparable(name: str, kind: DataType) -> bool:
     return name not in UNREADABLE_COLUMNS and drop_forms(kind) == kind
 
 
-def _ask(work: _Verify, staged: StagedBatch, questions: tuple[str, ...]) -> tuple[Any, ...]:
+def ask_spark(work: LogComparison, staged: StagedBatch, questions: tuple[str, ...]) -> tuple[Any, ...]:
+    """Return the one value that answers each query; they look at one snapshot of the scratch table."""
     session = work.session
     attempt = session.new_attempt()
     audit_property = resource_names.name_audit_property(staged.attempt)
-    texts = ("verify",) * len(questions)
+    texts = (work.scratch_id,) * len(questions)
     audits = Audits(questions, table=work.intermediate, property=audit_property, attempt=attempt, texts=texts)
     pipeline = session.pipeline.name
     session.engine.run(MergeJob(pipeline, staged.batch, (), conf=UTC_CONF, audits=audits, table=work.table.name))
@@ -523,7 +533,8 @@ def _ask(work: _Verify, staged: StagedBatch, questions: tuple[str, ...]) -> tupl
     return answers.broken
 
 
-def _parse_differences(entries: Iterable[dict[str, Any]]) -> Iterator[Difference]:
+def parse_differences(entries: Iterable[dict[str, Any]]) -> Iterator[Difference]:
+    """Read the answer of `verify_differences`."""
     for entry in entries:
         kind, key = entry["kind"], entry["key"]
         if kind == "different":
@@ -536,7 +547,7 @@ def _parse_differences(entries: Iterable[dict[str, Any]]) -> Iterator[Difference
             yield Difference(kind=kind, key=key, column=None, table=several, log=entry.get("log"))
 
 
-def _keep(work: _Verify, verification: Verification) -> None:
+def _keep(work: LogComparison, verification: Verification) -> None:
     facts = {key: value for key, value in verification.counts.items() if key != "table"}
     name = resource_names.name_pipeline_property(work.session.pipeline.name, VERIFIED_PROPERTY)
     statement = work.table.sql.render(

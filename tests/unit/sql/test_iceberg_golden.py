@@ -194,7 +194,7 @@ OF_SEVERAL: dict[str, tuple[str, dict[str, Any]]] = {
     ),
 }
 
-OPTIONAL = ("guarded", "by_offset", "bounds", "batch", "in_turn")  # what a statement can do without
+OPTIONAL = ("of_row", "guarded", "by_offset", "bounds", "batch", "in_turn")  # what a statement can do without
 
 LIVE: dict[str, Any] = {
     **{name: MERGE[name] for name in ("target", "source", "keys", "leaves", "values")},
@@ -342,11 +342,39 @@ DIFF_CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "diff_counts-named_branch": ("diff_counts", {**CHANGED, "main": "branch_staging", "when": None}),
     "diff_samples-odd_names": ("diff_samples", {**SAMPLED, "typed_columns": DIFFERENT_ODD["typed_columns"]}),
 }
+KEY_TEXT = {"key_text": '{"order id": "it\'s", "select": null}', "key_type": "`order id` STRING, `select` BIGINT"}
+OF_ROW = {"of_row": "`id` <=> from_json('{\"id\": 7}', '`id` BIGINT', map('mode', 'FAILFAST')).`id`"}
+OF_RECORDS: dict[str, Any] = {
+    **{name: COMPARED[name] for name in ("source", "last_snapshot_id", "seen_parts")}, "max_characters": 200,
+}  # fmt: skip
+FOLD_SEQUENCED = {
+    name: SIDES_SEQUENCED[name]
+    for name in ("source", "snapshot_id", "parts", "keys", "leaves", "values", "sequence", "deletes")
+}
+EXPLAIN_CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "explain_of_key-odd_names": (
+        "explain_of_key",
+        {**KEY_TEXT, "paths": [(("key", ODD[0]), (ODD[0],)), (("key", ODD[1], "a`b"), (ODD[1], "a`b"))]},
+    ),
+    "explain_records-plain": ("explain_records", {**OF_RECORDS, "batch": 1, "max_records": 100}),
+    "explain_letters-plain": (
+        "explain_letters",
+        {**OF_RECORDS, "target": "lake.shop.orders", "letters": "lake.my shop.l`s"},
+    ),
+    "explain_row-odd_names": (
+        "explain_row",
+        {**OF_ROW, "target": "lake.my shop.or`ders", "table_snapshot_id": 42, "columns": list(ODD), "max_rows": 10,
+         "max_characters": 200},
+    ),
+    "explain_winner-sequenced": ("explain_winner", FOLD_SEQUENCED),
+    "verify_counts-of_one_key": ("verify_counts", {**COUNTED, **OF_ROW, "buckets": None, "is_plain": False}),
+}  # fmt: skip
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     **LIVE_CASES,
     **DIFF_CASES,
     **VERIFY_CASES,
+    **EXPLAIN_CASES,
     "maintain_compact-plain": ("maintain_compact", {**UPKEEP, "delete_files": 10, "deleted_share": 0.1}),
     "maintain_deletes-odd_names": ("maintain_deletes", {**UPKEEP, "catalog": "my-lake", "table": "my shop.it's a`b"}),
     "maintain_expire-plain": ("maintain_expire", {**OLD, "retain_last": 30}),
@@ -593,7 +621,10 @@ def test_no_statement_without_a_case() -> None:
 
 @pytest.mark.parametrize(
     ("statement", "name"),
-    sorted({(statement, name) for statement, values in CASES.values() for name in values if name not in OPTIONAL}),
+    sorted(
+        {(statement, name) for statement, values in CASES.values() for name in values if name not in OPTIONAL}
+        - {("explain_winner", "sequence")}  # rows of other tables have none
+    ),
 )
 def test_missing_value_is_an_error_instead_of_an_empty_text(statement: str, name: str) -> None:
     values = next(values for known, values in CASES.values() if known == statement)

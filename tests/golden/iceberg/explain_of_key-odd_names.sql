@@ -1,0 +1,1 @@
+`key`.`order id` <=> from_json('{"order id": "it\'s", "select": null}', '`order id` STRING, `select` BIGINT', map('mode', 'FAILFAST')).`order id` AND `key`.`select`.`a``b` <=> from_json('{"order id": "it\'s", "select": null}', '`order id` STRING, `select` BIGINT', map('mode', 'FAILFAST')).`select`.`a``b`
