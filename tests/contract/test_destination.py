@@ -460,6 +460,44 @@ def test_empty_snapshot_on_a_branch_has_the_cut_as_parent_and_the_summary(kit: K
     assert kit.state().snapshot_id == state.snapshot_id
 
 
+# note
+
+
+@require_branches
+def test_note_sets_properties_of_the_pipeline_and_moves_nothing(kit: Kit) -> None:
+    state = kit.seed_table().state()
+    kit.port.commits.note(TABLE, state, {f"tidegate.{PIPELINE}.held": "{}"})
+    after = kit.state()
+    assert after.marks[f"tidegate.{PIPELINE}.held"] == "{}"
+    assert (after.snapshot_id, after.position) == (state.snapshot_id, state.position)
+    kit.port.commits.note(TABLE, after, {f"tidegate.{PIPELINE}.held": ""})
+    assert kit.state().marks[f"tidegate.{PIPELINE}.held"] == ""
+
+
+@pytest.mark.guard(
+    "what waits for an approval is noted of the main that it was compared with",
+    file="plugins/tidegate/adapters/iceberg/commit.py",
+    text="            requirements += _require_branch_at(loaded_table, self._branch(table), state.snapshot_id)\n",
+    off="            pass\n",
+    case="iceberg",
+)
+@require_branches
+def test_note_is_refused_when_main_moved(kit: Kit) -> None:
+    state = kit.seed_table().state()
+    kit.append("main", [{"id": "foreign", "n": 0}], {})
+    with pytest.raises(CommitRefused):
+        kit.port.commits.note(TABLE, state, {f"tidegate.{PIPELINE}.held": "{}"})
+    assert f"tidegate.{PIPELINE}.held" not in kit.state().marks
+
+
+@require_branches
+def test_note_is_refused_in_a_table_that_was_replaced(kit: Kit) -> None:
+    state = kit.seed_table().state()
+    kit.replace_table()
+    with pytest.raises(CommitRefused):
+        kit.port.commits.note(TABLE, state, {f"tidegate.{PIPELINE}.held": "{}"})
+
+
 # publish
 
 
