@@ -1189,7 +1189,7 @@ def test_counts_that_arrive_after_the_clean_up_of_their_batch_go_with_the_next_o
 @pytest.mark.guard(
     "deletes are forgotten in memories of ours only",
     file="plugins/tidegate/adapters/iceberg/table.py",
-    text="    if table.metadata.properties.get(KIND_PROPERTY) not in MEMORY_KINDS:\n",
+    text="    if kind not in MEMORY_KINDS:\n",
     off="    if False:\n",
     case="iceberg",
 )
