@@ -105,6 +105,10 @@ def change(first: int, last: int, v: str | None) -> list[tuple[Any, Any]]:
     return [({"id": i}, None if v is None else {"id": i, "v": v}) for i in range(first, last)]
 
 
+# the other mode's merges, with the same steps
+@pytest.mark.repeats(
+    "integration/test_format_3.py::test_updated_row_keeps_its_id_and_names_the_flush[merge-on-read]", "copy-on-write"
+)
 @pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
 def test_updated_row_keeps_its_id_and_names_the_flush(workbench, mode: str) -> None:
     """Through flushes, a compaction, a rollback and its undo, a backfill, a new column, and a merge of a queue."""
