@@ -264,3 +264,18 @@ def test_keys_are_a_sample_of_those_within_the_ranges(kit: Kit, monkeypatch: pyt
     assert len(sample) == len(set(sample))
     assert samples[topic, 1] == [None]
     assert kit.broker.sample_keys(Ranges({topic: {0: (50, 50)}})) == {}
+
+
+def test_records_of_a_range_are_those_that_a_reader_finds_there(kit: Kit) -> None:
+    """Without aborted ones, markers, and what lies behind the end; of the partition that is named."""
+    topic = kit.topic(2)
+    kit.produce(topic, A, (*B, {"partition": 1}), B)
+    kit.transaction(topic, A, B, commit=False)
+    kit.produce(topic, A)
+    records = kit.broker.read_records(topic, 0, range(1, 20), "read_committed")
+    assert [(record.topic, record.partition, record.offset) for record in records] == [(topic, 0, 1), (topic, 0, 5)]
+    assert records[1].value != records[0].value
+    uncommitted = kit.broker.read_records(topic, 0, range(1, 5), "read_uncommitted")
+    assert [record.offset for record in uncommitted] == [1, 2, 3]
+    assert [record.offset for record in kit.broker.read_records(topic, 1, range(1), "read_committed")] == [0]
+    assert kit.broker.read_records(topic, 1, range(1, 3), "read_committed") == ()

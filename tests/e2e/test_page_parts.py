@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from e2e.browser import keep
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 from tidegate.monitoring.health import split_reason
 
 NOW = "2026-01-01T12:00:00Z"
@@ -231,6 +231,68 @@ def test_last_verification_of_a_table_stands_below_its_name(page: Page) -> None:
     expect(cells.nth(1)).to_contain_text("equal to the log; 1 key unknown")
     expect(cells.nth(2)).to_have_text("lake.app.New")
     keep(page, "verified-tables")
+
+
+PLACE = {"topic": "app.users", "partition": 1, "timestamp": NOW}
+RECORDS = [
+    {**PLACE, "offset": 39, "key": '{"id": 1}', "value": '{"id": 1, "score": 7}'},
+    {**PLACE, "offset": 40, "key": '{"id": 2}', "value": '{"id": 2, "score": "many"}'},
+    {**PLACE, "offset": 41, "key": None, "key_hex": "00ff", "value": None},
+]
+FATES = (
+    "app.users:1:39 lake.app.Users row\napp.users:1:39 lake.app.low filtered\n"
+    "app.users:1:40 lake.app.Users bad: the value does not fit value.schema, fields: score\n"
+    "app.users:1:41 lake.app.Users delete"
+)
+
+
+def test_records_of_a_partition_stand_beside_what_becomes_of_them(page: Page) -> None:
+    """Raw ones come from the log, their fates from a run that changes nothing, each once somebody asks."""
+    asked: list[tuple[str, Any]] = []
+
+    def answer(route: Route) -> None:
+        url = route.request.url
+        asked.append((url.partition("page.test")[2], route.request.post_data_json))
+        if "/records?" in url:
+            route.fulfill(json={"now": NOW, "records": RECORDS})
+        elif "/xcomEntries/preview" in url:
+            route.fulfill(json={"value": {"text": FATES, "digest": None, "pins": {}}})
+        else:
+            route.fulfill(json={"dag_id": "tidegate_users_actions", "dag_run_id": "r1", "state": "success"})
+
+    page.route("**/api/**", answer)
+    part = {"topic": "app.users", "partition": 1, "published": 39, "end": 42, "lag": 3, "lag_seconds": 5.0}
+    row = {"state": "current", "reason": "", "fact": "", "partitions": [{**part, "partition": 0}, part]}
+    draw(page, row)
+    assert asked == []
+    page.get_by_role("button", name="Records of app.users, partition 1").click()
+    dialog = page.get_by_role("dialog")
+    rows = dialog.locator("tbody tr")
+    expect(rows).to_have_count(3)
+    expect(rows.first).to_contain_text("hex 00ff")
+    expect(rows.nth(1)).to_contain_text('"score": "many"')
+    expect(rows.nth(1)).to_contain_text("not asked")
+    dialog.get_by_role("button", name="What becomes of them").click()
+    expect(rows.nth(1)).to_contain_text("bad: the value does not fit value.schema, fields: score")
+    expect(rows.nth(2)).to_contain_text("filtered")
+    expect(rows.first).to_contain_text("delete")
+    assert asked[0] == ("/api/pipelines/users/records?around=app.users%3A1", None)
+    assert asked[1][1]["conf"] == {"action": "look", "around": "app.users:1:41", "preview": True}
+    keep(page, "records")
+    page.set_viewport_size({"width": 400, "height": 900})
+    keep(page, "records-narrow")
+    dialog.get_by_role("button", name="Older").click()
+    expect(rows.first).to_contain_text("not asked")
+    assert asked[-1][0] == "/api/pipelines/users/records?around=app.users%3A1%3A29"
+    dialog.get_by_role("button", name="Close").click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    page.unroute("**/api/**")
+
+
+def test_records_are_offered_to_nobody_who_may_start_no_action(page: Page) -> None:
+    part = {"topic": "app.users", "partition": 0, "published": 39, "end": 42, "lag": 3, "lag_seconds": 5.0}
+    draw(page, {"state": "current", "partitions": [part]}, may={**MAY, "actions": False})
+    expect(page.get_by_role("button", name="Records of app.users, partition 0")).to_have_count(0)
 
 
 PARTS = [

@@ -161,14 +161,16 @@ class MemoryBroker:
                 times[topic, partition, offset] = records[0].timestamp
         return times
 
-    def read_record(self, topic: str, partition: int, offset: int, isolation: str) -> KafkaRecord | None:
+    def read_records(self, topic: str, partition: int, offsets: range, isolation: str) -> tuple[KafkaRecord, ...]:
         """Keys and values as JSON; what is a text here stands there as it is, being none."""
         log = self.partitions[topic][partition]
-        records = log.read(max(offset, log.begin), offset + 1, isolation)
-        if not records:
-            return None
-        key, value = (None if content is None else _to_bytes(content) for content in (records[0].key, records[0].value))
-        return KafkaRecord(topic, partition, offset, records[0].timestamp, key, value)
+        found = log.read(max(offsets.start, log.begin), offsets.stop, isolation)
+        parts = [
+            (each, *(None if part is None else _to_bytes(part) for part in (each.key, each.value))) for each in found
+        ]
+        return tuple(
+            KafkaRecord(topic, partition, each.offset, each.timestamp, key, value) for each, key, value in parts
+        )
 
     def read_newest_timestamps(self, ends: Offsets) -> Offsets:
         timestamps: Offsets = {}

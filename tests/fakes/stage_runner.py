@@ -26,8 +26,8 @@ class StageRunner(RecordDecoder):
         self.fixed_values: dict[int, Any] = {}  # by offset: a dead letter's value since its pipeline file was fixed
 
     def stage_table(self, job: StageJob, table: StageTable) -> None:
-        if table.explains:
-            text = json.dumps(self._explain_record(job, table))
+        if table.explains or table.outlines:
+            text = json.dumps(self._explain_record(job, table) if table.explains else self._outline_records(job, table))
             self.destination.tables[table.intermediate].properties[table.property] = text
             return
         rows, outcome = self.decode_records(job, table)
@@ -136,7 +136,24 @@ class StageRunner(RecordDecoder):
             "operation": row.get("op"),
             "row": decoded_text,
             "fields": [{**f, "reason": reason} for f in fields],
+            "outlines": [],
         }
+
+    def _outline_records(self, job: StageJob, table: StageTable) -> dict[str, Any]:
+        outlines = []
+        for topic, partition, start, end in job.ranges:
+            for record in self._read_records(job, (topic, partition, start, end)):
+                if (topic, partition, record.offset) not in table.outlines:
+                    continue
+                fate, row = self.decode_record(table, topic, partition, record)
+                reason = row.get("reason") if fate == "bad" else None
+                place = {"topic": topic, "partition": partition, "offset": record.offset}
+                made = None if reason else json.dumps(row.get("value"))
+                outlines.append(
+                    {**place, "rows": 1, "fate": fate, "reason": reason, "operation": row.get("op"), "row": made}
+                )
+        verdict = dict.fromkeys(("reason", "stage", "operation", "row"))
+        return {"found": True, "rows": 0, "fate": "", **verdict, "fields": [], "outlines": outlines}
 
 
 def _is_superseded(table: StageTable, record: Record, last_offset: int) -> bool:

@@ -216,3 +216,35 @@ def test_dead_letters_are_chosen_exported_replayed_and_discarded(workbench, tmp_
     assert (replayed.returncode, "tried=2 replayed=2 still_bad=0" in replayed.stdout) == (0, True), replayed.stderr
     assert sorted(row["id"] for row in workbench.read_rows("shop.chosen")) == [0, 3, 9]
     assert "2 dead letters wait, 2 were replayed, 1 were discarded" in workbench.run_cli(*letters).stdout
+
+
+def test_records_of_a_partition_are_shown_beside_what_becomes_of_each_in_every_table(workbench) -> None:
+    """Rows, a delete, one that a condition leaves out and a bad one; of the last 20, and of those around a place."""
+    topic = workbench.topic(2)
+    tables = [{"name": "lake.shop.Seen"}, {"name": "lake.shop.seen_low", "when": "score < 5 OR score IS NULL"}]
+    value = {"schema": "id BIGINT, score INT"}
+    workbench.pipeline("seen", [topic], key=KEY, value=value, tables=tables)
+    early = [({"id": n}, {"id": n, "score": 1}) for n in range(18)]
+    bad = ({"id": 2}, {"id": 2, "score": "many"})
+    workbench.produce(topic, *early, ({"id": 1}, {"id": 1, "score": 9}), bad, ({"id": 1}, None))
+    workbench.produce(topic, (*({"id": 7}, {"id": 7, "score": 2}), SECOND))
+    process = workbench.run_cli("record", "seen", "--around", f"{topic}:0", "--json")
+    assert process.returncode == 0, process.stderr
+    shown = json.loads(process.stdout)["records"]
+    assert [record["offset"] for record in shown] == list(range(1, 21))
+    becomes = [[(part["table"], part["becomes"]) for part in record["tables"]] for record in shown[-4:]]
+    assert becomes == [
+        [("lake.shop.Seen", "row"), ("lake.shop.seen_low", "row")],
+        [("lake.shop.Seen", "row"), ("lake.shop.seen_low", "filtered")],
+        [("lake.shop.Seen", "bad"), ("lake.shop.seen_low", "bad")],
+        [("lake.shop.Seen", "delete"), ("lake.shop.seen_low", "delete")],
+    ]
+    assert json.loads(shown[-3]["tables"][0]["row"])["value"] == {"id": 1, "score": 9}
+    assert "score" in shown[-2]["tables"][0]["reason"]
+    assert "many" not in shown[-2]["tables"][0]["reason"]
+    text = workbench.run_cli("record", "seen", "--around", f"{topic}:1:0", "--table", "lake.shop.Seen").stdout
+    assert f'{topic}:1:0 lake.shop.Seen row {{"key"' in text
+    assert "seen_low" not in text
+    assert not workbench.exists("shop.Seen"), "nothing is changed"
+    refused = workbench.run_cli("record", "seen", "--around", f"{topic}:5")
+    assert (refused.returncode, "no such partition" in refused.stderr) == (1, True)

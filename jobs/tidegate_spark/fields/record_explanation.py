@@ -10,13 +10,15 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row
 from tidegate.jobs.stage_job import StageTable
-from tidegate.jobs.stage_outcome import FieldExplanation, RecordExplanation
+from tidegate.jobs.stage_outcome import FieldExplanation, RecordExplanation, RecordOutline
 from tidegate.schema.data_types import Column
 
 Decode = Callable[[DataFrame, StageTable], DataFrame]
 MAX_ROWS = 100  # of one record: an event may hold many, and the first bad one is explained
 MAX_TEXT_CHARACTERS = 200
 MAX_ROW_CHARACTERS = 4000  # the explanation travels as a property of a table
+MAX_OUTLINE_CHARACTERS = 500  # of each of several records
+MADE = "to_json(struct(key_struct AS key, value_struct AS value), map('ignoreNullFields', 'false')) AS made"
 
 
 def build_explanation(records: DataFrame, table: StageTable, decode: Decode) -> RecordExplanation:
@@ -25,12 +27,11 @@ def build_explanation(records: DataFrame, table: StageTable, decode: Decode) -> 
     The verdicts are those of `decode`: for the whole record, and for columns that it can be asked about one by one.
     """
     rows = decode(records, table).selectExpr(
-        "row_number", "fate", "reason", "failed_stage", "op", "key_reason",
-        "to_json(struct(key_struct AS key, value_struct AS value), map('ignoreNullFields', 'false')) AS made",
+        "row_number", "fate", "reason", "failed_stage", "op", "key_reason", MADE
     ).limit(MAX_ROWS).collect()  # fmt: skip
     if not rows:
         return RecordExplanation(is_found=False)
-    row = min(rows, key=lambda row: (row.reason is None, row.row_number))
+    row = _choose_row(rows)
     fields = _FieldExplanation(records, _strip_rules(table), decode, row.row_number)
     made_values = json.loads(row.made)
     return RecordExplanation(
@@ -50,6 +51,36 @@ def build_explanation(records: DataFrame, table: StageTable, decode: Decode) -> 
             ),
         ),
     )
+
+
+def build_outlines(records: DataFrame, table: StageTable, decode: Decode) -> RecordExplanation:
+    """Say of each record what becomes of it, in the order of the log; one decoding for all of them."""
+    decoded = decode(records, table)
+    rows = decoded.selectExpr("topic", "partition", "offset", "row_number", "fate", "reason", "op", MADE).collect()
+    by_place: dict[tuple[str, int, int], list[Row]] = {}
+    for row in rows:
+        by_place.setdefault((row.topic, row.partition, row.offset), []).append(row)
+    outlines = []
+    for (topic, partition, offset), own_rows in sorted(by_place.items()):
+        first = _choose_row(own_rows)
+        outlines.append(
+            RecordOutline(
+                topic=topic,
+                partition=partition,
+                offset=offset,
+                rows=len(own_rows),
+                fate=first.fate,
+                reason=first.reason,
+                operation=first.op,
+                row=None if first.reason else first.made[:MAX_OUTLINE_CHARACTERS],
+            )
+        )
+    return RecordExplanation(is_found=True, outlines=tuple(outlines))
+
+
+def _choose_row(rows: Sequence[Row]) -> Row:
+    """The first bad one, else the first."""
+    return min(rows, key=lambda row: (row.reason is None, row.row_number))
 
 
 def find_refused_columns(

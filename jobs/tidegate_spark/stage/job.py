@@ -15,7 +15,7 @@ from tidegate.schema.inferred_types import GrownColumns
 from tidegate.sql.spark import quote_name, render_literal
 
 from tidegate_spark.fields.avro import guard_lengths
-from tidegate_spark.fields.record_explanation import build_explanation, find_refused_columns
+from tidegate_spark.fields.record_explanation import build_explanation, build_outlines, find_refused_columns
 from tidegate_spark.formats.plain_json import UNUSUAL, can_read_plainly
 from tidegate_spark.session import configure, execute, set_table_properties
 from tidegate_spark.stage.bigquery_limits import replace_map_values
@@ -88,6 +88,10 @@ def _stage_table(spark: SparkSession, job: StageJob, table: StageTable, records:
         explanation = build_explanation(add_texts(keep_every_record(records)).persist(), table, decode)
         _leave_outcome(spark, table, explanation.to_json())
         return
+    if table.outlines:
+        chosen = records.where(" OR ".join(f"({_render_place(*place)})" for place in table.outlines))
+        _leave_outcome(spark, table, build_outlines(add_texts(keep_every_record(chosen)), table, decode).to_json())
+        return
     is_plain = table.tries_plain and job.letters is None and can_read_plainly(table)
     observed = _write_until_counted(job, table, records, is_plain=is_plain)
     is_unusual = is_plain and observed[UNUSUAL] > 0
@@ -105,9 +109,13 @@ def _stage_table(spark: SparkSession, job: StageJob, table: StageTable, records:
     _leave_outcome(spark, table, outcome.to_json(), unusual)
 
 
+def _render_place(topic: str, partition: int, offset: int) -> str:
+    return f"topic = {render_literal(topic)} AND partition = {partition} AND offset = {offset}"
+
+
 def _find_refused_columns(table: StageTable, records: DataFrame, first: FirstBadRecord) -> tuple[str, ...]:
     made = [column for column in table.value_columns if column.name.casefold() not in table.fixed]
-    place = f"topic = {render_literal(first.topic)} AND partition = {first.partition} AND offset = {first.offset}"
+    place = _render_place(first.topic, first.partition, first.offset)
     record = add_texts(keep_every_record(records.where(place))).persist()
     try:
         return find_refused_columns(record, table, made, decode)

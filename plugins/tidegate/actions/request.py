@@ -7,6 +7,7 @@ from typing import Any
 
 from tidegate.actions.approve import propose_decision, propose_reject
 from tidegate.actions.discard import propose_discard
+from tidegate.actions.look import propose_look
 from tidegate.actions.proposed_action import ProposedAction
 from tidegate.actions.rebase import propose_rebase
 from tidegate.actions.rollback import propose_answer, propose_undo
@@ -33,6 +34,7 @@ class ActionKind(StrEnum):
     DISCARD = "discard"
     APPROVE = "approve"
     REJECT = "reject"
+    LOOK = "look"
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,11 @@ FORMS = {
         ("table", "skip"),
         (),
         lambda session, words: propose_reject(session, words.get("table"), skip=bool(words.get("skip"))),
+    ),
+    ActionKind.LOOK: ActionForm(
+        ("around", "table"),
+        ("around",),
+        lambda session, words: propose_look(session, words["around"], words.get("table")),
     ),
 }
 

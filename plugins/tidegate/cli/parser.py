@@ -404,10 +404,15 @@ def add_rollback(commands: Commands) -> None:
 
 def add_records(commands: Commands) -> None:
     record = add_command(
-        commands, "record", "show one record of the log: its bytes, and each field as the decoder reads it"
+        commands,
+        "record",
+        "show one record of the log, with each field as the decoder reads it; or several, with what becomes of each",
     )
     add_name(record)
-    record.add_argument("--at", required=True, metavar="PLACE", help=AT_HELP)
+    place = record.add_mutually_exclusive_group(required=True)
+    place.add_argument("--at", metavar="PLACE", help=AT_HELP)
+    text = "20 records around topic:partition:offset, or the last 20 of topic:partition, each with what becomes of it"
+    place.add_argument("--around", metavar="PLACE", help=text)
     record.add_argument("--table", metavar="NAME", help="for this table only; default: each that the topic feeds")
     add_json(record)
     skip = add_command(commands, "skip", "set one bad record aside as a dead letter; shows it first, and asks")

@@ -68,7 +68,8 @@ class StageTable:
 
     - `set_aside`: how many may be staged as dead letters; None stages none. `skips`: the only places (topic, partition,
       offset) where they may be; None for any place.
-    - `explains`: stages nothing, and explains the one record of the ranges, field by field.
+    - `explains`: stages nothing, and explains the one record of the ranges, field by field. `outlines`: stages nothing,
+      and says of each of these places (topic, partition, offset) what becomes of its record.
     - `of_key`: SQL that holds of one `key`: only its records are staged, and also those that make no row, as `bad` ones
       whose stage says why.
     """
@@ -104,6 +105,7 @@ class StageTable:
     retracts: tuple[str, ...] = ()
     grouped: tuple[str, ...] = ()
     explains: bool = False
+    outlines: tuple[tuple[str, int, int], ...] = ()
     skips: tuple[tuple[str, int, int], ...] | None = None
     tries_plain: bool = False
     key_limits: tuple[tuple[str, str], ...] = ()
@@ -204,6 +206,7 @@ def _parse_stage_table(data: dict[str, Any]) -> StageTable:
         for name in ("create", "sequence", "verified", "unchanged", "retracts", "grouped", "fixed")
     }
     ready["select"] = None if data["select"] is None else parse_projection(data["select"])
+    ready["outlines"] = tuple((t, p, o) for t, p, o in data["outlines"])
     ready["skips"] = None if data["skips"] is None else tuple((t, p, o) for t, p, o in data["skips"])
     ready |= {name: tuple((reason, sql) for reason, sql in data[name]) for name in ("key_limits", "value_limits")}
     naming = data["naming"]

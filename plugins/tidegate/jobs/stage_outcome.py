@@ -207,11 +207,26 @@ class FieldExplanation:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RecordOutline:
+    """What becomes of the record at one place, with the words of `RecordExplanation`."""
+
+    topic: str
+    partition: int
+    offset: int
+    rows: int
+    fate: str
+    reason: str | None
+    operation: str | None
+    row: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class RecordExplanation:
     """How one record is read. Without a record (`is_found`) the other fields are empty.
 
     `fate` is bad, staged, filtered or ignored; `reason` and `stage` say why and where it cannot be read. `row` is the
-    result as JSON: of several `rows` the first, or the first bad one.
+    result as JSON: of several `rows` the first, or the first bad one. `outlines`: of a job that was asked for several
+    places, and then nothing else.
     """
 
     is_found: bool
@@ -222,6 +237,7 @@ class RecordExplanation:
     operation: str | None = None
     row: str | None = None
     fields: tuple[FieldExplanation, ...] = ()
+    outlines: tuple[RecordOutline, ...] = ()
 
     def to_json(self) -> str:
         data = asdict(self)
@@ -239,4 +255,12 @@ class RecordExplanation:
             return cls(is_found=False)
         verdict = {name: data[name] for name in ("reason", "stage", "operation", "row")}
         fields = tuple(FieldExplanation(**field) for field in read_list(data, "fields"))
-        return cls(is_found=True, rows=read_count(data, "rows"), fate=read_text(data, "fate"), fields=fields, **verdict)
+        outlines = tuple(RecordOutline(**outline) for outline in read_list(data, "outlines"))
+        return cls(
+            is_found=True,
+            rows=read_count(data, "rows"),
+            fate=read_text(data, "fate"),
+            fields=fields,
+            outlines=outlines,
+            **verdict,
+        )

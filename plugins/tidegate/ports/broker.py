@@ -44,8 +44,8 @@ class Broker(Protocol):
         Absent where none comes within a look's time limit.
         """
 
-    def read_record(self, topic: str, partition: int, offset: int, isolation: str) -> KafkaRecord | None:
-        """The record at exactly this offset; None where a reader of that isolation finds none."""
+    def read_records(self, topic: str, partition: int, offsets: range, isolation: str) -> tuple[KafkaRecord, ...]:
+        """The records at these offsets, in order; those that a reader of that isolation does not find are left out."""
 
     def read_newest_timestamps(self, ends: Offsets) -> Offsets:
         """Time of the last record before each partition's end, in the shape of offsets; absent where there is none."""

@@ -1,12 +1,13 @@
-"""record: one record of the log as it lies there, and what the decoder makes of it for each table. Changes nothing."""
+"""record: records of the log as they lie there, and what the decoder makes of them for each table. Changes nothing."""
 
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 from tidegate.errors import ConfigurationError, GiveUp, RetryLater
 from tidegate.flush.stage_request import build_stage_table
 from tidegate.jobs.stage_job import StageJob
-from tidegate.jobs.stage_outcome import FieldExplanation
+from tidegate.jobs.stage_outcome import FieldExplanation, RecordExplanation
 from tidegate.model import resource_names
 from tidegate.model.batch import Plan, PlannedBatch
 from tidegate.model.kafka_log import KafkaRecord, Log
@@ -18,6 +19,7 @@ from tidegate.table.log import list_row_topics
 from tidegate.table.position import select_tables
 
 RECORD_ID = "record"  # stands where a backfill has its id
+MAX_RECORDS = 20  # of those around a place
 
 
 class RecordAddress(NamedTuple):
@@ -34,6 +36,13 @@ class RecordAddress(NamedTuple):
     @property
     def ranges(self) -> Ranges:
         return Ranges({self.topic: {self.partition: (self.offset, self.offset + 1)}})
+
+
+class LastRecords(NamedTuple):
+    """The end of a topic's partition."""
+
+    topic: str
+    partition: int
 
 
 @dataclass(frozen=True)
@@ -57,6 +66,15 @@ class Verdict:
     def is_bad(self) -> bool:
         return self.reason is not None
 
+    @property
+    def becomes(self) -> str:
+        """What the record becomes in the table, in one word: bad, delete, row, filtered or ignored."""
+        if self.is_bad:
+            return "bad"
+        if self.fate != "staged":
+            return self.fate or "nothing"
+        return {"d": "delete", None: "nothing"}.get(self.operation, "row")
+
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
@@ -74,29 +92,52 @@ def parse_address(text: str, option: str = "--at") -> RecordAddress:
     return RecordAddress(parts[0], int(parts[1]), int(parts[2]))
 
 
+def parse_neighbourhood(text: str) -> RecordAddress | LastRecords:
+    """``topic:partition:offset`` for the records around it, ``topic:partition`` for the last ones."""
+    topic, _, partition = text.rpartition(":")
+    if topic and ":" not in topic and partition.isdecimal() and len(partition) <= len(str(MAX_PARTITION)):
+        return LastRecords(topic, int(partition))
+    return parse_address(text, "--around")
+
+
 def read_record(session: Session, at: RecordAddress) -> KafkaRecord:
     """Read the record; `GiveUp` if the pipeline does not read it, or the log has none there."""
-    log = _read_log(session, at)
+    log = _read_log(session, at.topic)
     begin = get_offset(log.begin, at.topic, at.partition)
     end = get_offset(log.end, at.topic, at.partition)
     if begin is None or end is None or not begin <= at.offset < end:
         raise GiveUp(f"{at.words}: the log holds [{begin}, {end}) there; name an offset inside it with --at")
-    record = session.broker.read_record(*at, session.pipeline.source.isolation)
-    if record is None:
+    offsets = range(at.offset, at.offset + 1)
+    found = session.broker.read_records(at.topic, at.partition, offsets, session.pipeline.source.isolation)
+    if not found:
         raise GiveUp(
             f"{at.words}: no record there for isolation={session.pipeline.source.isolation}: it is the marker of a "
             "transaction, a record that was aborted, or one that compaction took"
         )
-    return record
+    return found[0]
 
 
-def _read_log(session: Session, at: RecordAddress) -> Log:
+def read_records_around(session: Session, at: RecordAddress | LastRecords) -> tuple[KafkaRecord, ...]:
+    """Read at most `MAX_RECORDS` records: those around a place, or the last ones of a partition."""
+    topic, partition = at.topic, at.partition
+    log = _read_log(session, topic)
+    begin = get_offset(log.begin, topic, partition)
+    end = get_offset(log.end, topic, partition)
+    if begin is None or end is None:
+        raise GiveUp(f"topic={topic} partition={partition}: no such partition; name one of the topic's partitions")
+    middle = at.offset if isinstance(at, RecordAddress) else end
+    first = max(begin, min(middle - MAX_RECORDS // 2, end - MAX_RECORDS))
+    offsets = range(first, min(end, first + MAX_RECORDS))
+    return session.broker.read_records(topic, partition, offsets, session.pipeline.source.isolation) if offsets else ()
+
+
+def _read_log(session: Session, topic: str) -> Log:
     topics = list_row_topics(session)
-    if at.topic not in topics:
+    if topic not in topics:
         raise ConfigurationError(
-            f"pipeline={session.pipeline.name} does not read topic={at.topic}; it reads: {format_names(topics)}"
+            f"pipeline={session.pipeline.name} does not read topic={topic}; it reads: {format_names(topics)}"
         )
-    return session.broker.read_log((at.topic,), session.pipeline.source.isolation)
+    return session.broker.read_log((topic,), session.pipeline.source.isolation)
 
 
 def explain_record(session: Session, at: RecordAddress, name: str | None = None) -> list[Verdict]:
@@ -104,28 +145,68 @@ def explain_record(session: Session, at: RecordAddress, name: str | None = None)
 
     Runs the stage job with its decoder, into an intermediate table of its own, which is dropped again.
     """
-    log = _read_log(session, at)
-    tables = [table for table in select_tables(session, name) if not table.topics or at.topic in table.topics]
+    log = _read_log(session, at.topic)
+    verdicts = []
+    for table in _select_fed_tables(session, at.topic, name):
+        answer = _ask_decoder(session, table, log, at.ranges, explains=True)
+        known = {word: value for word, value in vars(answer).items() if word not in ("is_found", "outlines")}
+        verdicts.append(Verdict(table.name, **known))
+    return verdicts
+
+
+def outline_records(
+    session: Session, places: Collection[RecordAddress], name: str | None = None
+) -> dict[RecordAddress, list[Verdict]]:
+    """Say what becomes of each of these records of one topic, as `explain_record` does without fields; by place.
+
+    One job for each table that the topic feeds, or for the one named.
+    """
+    verdicts: dict[RecordAddress, list[Verdict]] = {place: [] for place in places}
+    if not verdicts:
+        return verdicts
+    (topic,) = {place.topic for place in verdicts}
+    log = _read_log(session, topic)
+    offsets: dict[int, list[int]] = {}
+    for place in verdicts:
+        offsets.setdefault(place.partition, []).append(place.offset)
+    ranges = Ranges({topic: {partition: (min(own), max(own) + 1) for partition, own in offsets.items()}})
+    for table in _select_fed_tables(session, topic, name):
+        answer = _ask_decoder(session, table, log, ranges, outlines=tuple(verdicts))
+        for outline in answer.outlines:
+            verdict = Verdict(
+                table=table.name,
+                fate=outline.fate,
+                reason=outline.reason,
+                operation=outline.operation,
+                row=outline.row,
+                rows=outline.rows,
+            )
+            verdicts[RecordAddress(outline.topic, outline.partition, outline.offset)].append(verdict)
+    return verdicts
+
+
+def _select_fed_tables(session: Session, topic: str, name: str | None) -> list[Table]:
+    tables = [table for table in select_tables(session, name) if not table.topics or topic in table.topics]
     if not tables:
-        raise ConfigurationError(f"pipeline={session.pipeline.name} table={name}: topic={at.topic} does not feed it")
-    return [_explain_for_table(session, table, at, log) for table in tables]
+        raise ConfigurationError(f"pipeline={session.pipeline.name} table={name}: topic={topic} does not feed it")
+    return tables
 
 
-def _explain_for_table(session: Session, table: Table, at: RecordAddress, log: Log) -> Verdict:
+def _ask_decoder(session: Session, table: Table, log: Log, ranges: Ranges, **asked: Any) -> RecordExplanation:
     pipeline = session.pipeline
     intermediate = resource_names.name_backfill_table(pipeline, table, RECORD_ID)
     session.tables.claim(intermediate, describe_intermediate(pipeline, table))
-    planned_batch = PlannedBatch(table.name, 1, at.ranges)
     plan = Plan((), log.cluster_id, log.topic_ids)
     try:
-        stage_table = replace(build_stage_table(session, plan, planned_batch, intermediate=intermediate), explains=True)
+        planned_batch = PlannedBatch(table.name, 1, ranges)
+        stage_table = replace(build_stage_table(session, plan, planned_batch, intermediate=intermediate), **asked)
         isolation = pipeline.source.isolation
         session.engine.run(
-            StageJob(pipeline=pipeline.name, batch=1, ranges=at.ranges, isolation=isolation, tables=(stage_table,))
+            StageJob(pipeline=pipeline.name, batch=1, ranges=ranges, isolation=isolation, tables=(stage_table,))
         )
         answer = session.staging.read_explanation(intermediate, 1, stage_table.attempt)
     finally:
         session.staging.drop(intermediate)
     if answer is None:
-        raise RetryLater(f"pipeline={pipeline.name} table={table.name} {at.words}: no answer was left; run it again")
-    return Verdict(table.name, **{name: value for name, value in vars(answer).items() if name != "is_found"})
+        raise RetryLater(f"pipeline={pipeline.name} table={table.name} {ranges}: no answer was left; run it again")
+    return answer

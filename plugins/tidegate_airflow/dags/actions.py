@@ -35,6 +35,7 @@ KIND_TITLES = {
     ActionKind.DISCARD: "Discard dead letters",
     ActionKind.APPROVE: "Approve a held batch: the next flush publishes it",
     ActionKind.REJECT: "Reject a held batch: it stays staged",
+    ActionKind.LOOK: "Look at records: what becomes of each; changes nothing",
 }
 
 
@@ -110,6 +111,11 @@ def _build_form(pipeline: Pipeline) -> dict[str, Param]:
             "Skip: the record's place, topic:partition:offset, as the message of the failed task has it.",
             f"{topic}:0:42",
             pattern=PLACE_PATTERN,
+        ),
+        "around": build_text_field(
+            "Around",
+            "Look: topic:partition for its last 20 records, or topic:partition:offset for those around it.",
+            f"{topic}:0",
         ),
         "to": build_text_field(
             "To",

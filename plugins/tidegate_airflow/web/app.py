@@ -193,6 +193,18 @@ def get_dead_letters(name: str, pipelines: PipelinesDep, user: GetUserDep, page:
     return {"now": format_now(), **letters}
 
 
+@api.get("/pipelines/{name}/records")
+def get_records(name: str, around: str, pipelines: PipelinesDep, user: GetUserDep) -> dict[str, Any]:
+    """Return records of the log, for those who may start the pipeline's actions."""
+    _check_visible(pipelines, user, name)
+    if not can_trigger(user, pipelines.list_dag_ids(name)["actions"]):
+        raise HTTPException(403, f"pipeline={name}: your role may not see records; it needs the right to start actions")
+    records = pipelines.get_records(name, around)
+    if "error" in records:
+        raise HTTPException(503, records["error"])
+    return {"now": format_now(), **records}
+
+
 @api.get("/runbook/{page}")
 def get_runbook_page(page: str, user: GetUserDep) -> dict[str, str]:
     text = read_page(page)

@@ -7,6 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
+from tidegate.actions.skip import describe_record
 from tidegate.monitoring import details
 from tidegate.monitoring.details import format_dead_letter
 from tidegate.monitoring.health import (
@@ -20,6 +21,7 @@ from tidegate.monitoring.reports import PipelineRow
 from tidegate.monitoring.runbook import describe_state
 from tidegate.monitoring.status import format_moment
 from tidegate.ports.session import Session
+from tidegate.reprocess.record import parse_neighbourhood, read_records_around
 
 from tidegate_airflow.dag_ids import format_fleet_dag_id, list_dag_ids
 from tidegate_airflow.web import airflow_runs
@@ -36,6 +38,7 @@ CLOCKS = ("flush", "stage")  # the DAGs that bring rows in
 MAX_RUNS = 20
 MAX_ERRORS = 8
 MAX_GROUPED_ERRORS = 40
+MAX_TEXT_CHARACTERS = 1_000  # of a record's key and value
 FORMS = ("actions", "backfill", "replay")  # the DAGs that a person starts from a form
 MAX_RESULTS = 200
 PAGE_SIZE = 25
@@ -199,6 +202,16 @@ class PipelinesView:
         answer: Data = self._parts.read_parts(name, {part: lambda: self._read_dead_letters(name, page)})[part]
         return answer
 
+    def get_records(self, name: str, around: str) -> Data:
+        """Return records of the log, or `error`: those around ``topic:partition:offset``, or the last of one."""
+        part = f"records, {around}"
+        answer: Data = self._parts.read_parts(name, {part: lambda: self._read_records(name, around)})[part]
+        return answer
+
+    def _read_records(self, name: str, around: str) -> Data:
+        records = read_records_around(self._get_session(name), parse_neighbourhood(around))
+        return {"pipeline": name, "records": [_shorten_texts(describe_record(record)) for record in records]}
+
     def _read_dead_letters(self, name: str, page: int) -> Data:
         session = self._get_session(name)
         table = session.letters_table
@@ -212,6 +225,12 @@ class PipelinesView:
             "pages": max(1, min(MAX_PAGES, -(-dead_letters.waiting // PAGE_SIZE))),
             "dead_letters": [format_dead_letter(letter) for letter in dead_letters.newest[(page - 1) * PAGE_SIZE :]],
         }
+
+
+def _shorten_texts(record: Data) -> Data:
+    """Cut what people read of a record: keys and values may have megabytes."""
+    texts = {name: text for name, text in record.items() if isinstance(text, str) and len(text) > MAX_TEXT_CHARACTERS}
+    return {**record, **{name: f"{text[:MAX_TEXT_CHARACTERS]}…" for name, text in texts.items()}}
 
 
 def list_worst_parts(row: PipelineRow) -> PipelineRow:

@@ -2,9 +2,18 @@
 
 import pytest
 from fakes import BAD, World, build_pipeline, build_table
-from tidegate.errors import BadRecord, ConfigurationError, GiveUp, RetryLater
+from tidegate.actions.request import propose_action
+from tidegate.errors import BadRecord, ConfigurationError, GiveUp, NothingToDo, RetryLater
 from tidegate.flush.flush import flush
-from tidegate.reprocess.record import explain_record, parse_address, read_record
+from tidegate.reprocess.record import (
+    RecordAddress,
+    explain_record,
+    outline_records,
+    parse_address,
+    parse_neighbourhood,
+    read_record,
+    read_records_around,
+)
 
 ORDERS, COPY = "lake.shop.orders", "lake.shop.copy"
 PIPELINE = build_pipeline(build_table(ORDERS), build_table(COPY), build_table("lake.shop.other", topics=("others",)))
@@ -54,6 +63,53 @@ def test_a_look_at_a_record_leaves_what_is_staged_and_published(world: World) ->
     before = {name: (table.refs, table.properties) for name, table in world.destination.tables.items()}
     explain_record(world.open_session(pipeline), parse_address("orders:1:1"))
     assert {name: (table.refs, table.properties) for name, table in world.destination.tables.items()} == before
+
+
+def test_neighbours_of_a_place_are_twenty_at_most_and_those_of_an_end_lie_before_it(world: World) -> None:
+    session = world.open_session(PIPELINE)
+    for number in range(40):
+        world.broker.produce("orders", {"id": f"r{number}"}, {"id": f"r{number}", "name": "x"}, 0)
+    for text, offsets in (
+        ("orders:0", range(21, 41)),
+        ("orders:0:40", range(21, 41)),
+        ("orders:0:25", range(15, 35)),
+        ("orders:0:0", range(20)),
+        ("orders:0:999", range(21, 41)),
+        ("orders:1", range(2)),
+        ("others:0", range(0)),
+    ):
+        records = read_records_around(session, parse_neighbourhood(text))
+        assert [record.offset for record in records] == list(offsets), text
+    with pytest.raises(GiveUp, match="topic=orders partition=7: no such partition"):
+        read_records_around(session, parse_neighbourhood("orders:7"))
+    with pytest.raises(ConfigurationError, match="write topic:partition:offset"):
+        parse_neighbourhood("orders")
+
+
+def test_what_becomes_of_records_is_said_for_each_place_and_table_and_without_their_content_to_airflow(
+    world: World,
+) -> None:
+    """The bad record's topic feeds two tables; what lies between the places that are named is left out."""
+    session = world.open_session(PIPELINE)
+    world.broker.produce("orders", {"id": "b"}, None, 1)
+    world.broker.produce("orders", {"id": "d"}, {"id": "d", "name": "secret"}, 1)
+    places = [RecordAddress("orders", 0, 0), RecordAddress("orders", 1, 1), RecordAddress("orders", 1, 2)]
+    verdicts = outline_records(session, places)
+    assert {at: [(v.table, v.becomes) for v in found] for at, found in verdicts.items()} == {
+        places[0]: [(ORDERS, "row"), (COPY, "row")],
+        places[1]: [(ORDERS, "bad"), (COPY, "bad")],
+        places[2]: [(ORDERS, "delete"), (COPY, "delete")],
+    }
+    assert verdicts[places[0]][0].row == '{"id": "a", "name": "1"}'
+    with pytest.raises(NothingToDo) as told:
+        propose_action(session, {"action": "look", "around": "orders:1", "table": COPY})
+    assert str(told.value).split("\n") == [
+        f"orders:1:0 {COPY} row",
+        f"orders:1:1 {COPY} bad: not readable",
+        f"orders:1:2 {COPY} delete",
+        f"orders:1:3 {COPY} row",
+    ]
+    assert list_tables(world) == []
 
 
 @pytest.mark.parametrize("place", ["orders", "orders:1", "orders:a:1", ":1:2", "orders:1:-1"])

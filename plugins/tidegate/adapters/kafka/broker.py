@@ -28,7 +28,7 @@ from tidegate.adapters.kafka.errors import (
     translate_kafka_errors,
 )
 from tidegate.adapters.kafka.settings import describe_kafka_place, resolve_kafka_settings
-from tidegate.adapters.kafka.single_record import find_cuts, find_epochs, read_first_timestamps, read_record_at
+from tidegate.adapters.kafka.single_record import find_cuts, find_epochs, read_first_timestamps, read_records_at
 from tidegate.adapters.kafka.topics import sample_keys
 from tidegate.adapters.server_probe import Server, require_server
 from tidegate.connections import Resolve
@@ -161,9 +161,9 @@ class KafkaBroker:
         return read_first_timestamps(settings, places, PEEK_TIMEOUT_SECONDS + PEEK_PARTITION_SECONDS * len(places))
 
     @translate_kafka_errors
-    def read_record(self, topic: str, partition: int, offset: int, isolation: str) -> KafkaRecord | None:
+    def read_records(self, topic: str, partition: int, offsets: range, isolation: str) -> tuple[KafkaRecord, ...]:
         with self._open_consumer(READER_GROUP, isolation) as reader:
-            return read_record_at(reader, topic, partition, offset)
+            return tuple(read_records_at(reader, topic, partition, offsets))
 
     @translate_kafka_errors
     def read_newest_timestamps(self, ends: Offsets) -> Offsets:

@@ -5,7 +5,7 @@ Spark's source does not tell a record's leader epoch. With epochs the brokers sa
 
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from functools import partial
 
@@ -75,11 +75,15 @@ def _read_one_each(
     return timestamps
 
 
-def read_record_at(consumer: Consumer, topic: str, partition: int, offset: int) -> KafkaRecord | None:
-    """The record at exactly this offset; None where the log has none there."""
-    place = TopicPartition(topic, partition, offset)
-    message = _poll_from(consumer, place, RECORD_TIMEOUT_SECONDS, advice="; run it again")
-    return None if message is None or message.offset() != offset else to_record(message)
+def read_records_at(consumer: Consumer, topic: str, partition: int, offsets: range) -> Iterator[KafkaRecord]:
+    """The records at these offsets, as far as the log has them."""
+    consumer.assign([TopicPartition(topic, partition, offsets.start)])
+    for next_offset in offsets:
+        place = TopicPartition(topic, partition, next_offset)
+        message = _poll_next(consumer, place, RECORD_TIMEOUT_SECONDS, advice="; run it again")
+        if message is None or (message.offset() or 0) >= offsets.stop:
+            return
+        yield to_record(message)
 
 
 def to_record(message: Message) -> KafkaRecord:
@@ -101,6 +105,10 @@ def _poll_from(consumer: Consumer, place: TopicPartition, timeout_seconds: float
     `RetryLater`, with `advice`, where none comes in time.
     """
     consumer.assign([place])
+    return _poll_next(consumer, place, timeout_seconds, advice)
+
+
+def _poll_next(consumer: Consumer, place: TopicPartition, timeout_seconds: float, advice: str = "") -> Message | None:
     deadline = time.monotonic() + timeout_seconds
     record_place = f"topic={place.topic} partition={place.partition} offset={place.offset}"
     while time.monotonic() < deadline:

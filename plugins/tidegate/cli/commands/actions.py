@@ -5,6 +5,7 @@ import json
 import sys
 
 from tidegate.actions.approve import propose_decision, propose_reject
+from tidegate.actions.look import format_outline
 from tidegate.actions.proposed_action import ProposedAction
 from tidegate.actions.rebase import propose_rebase
 from tidegate.actions.rollback import propose_answer, propose_undo
@@ -12,7 +13,16 @@ from tidegate.actions.skip import describe_record, format_record, format_verdict
 from tidegate.actions.upgrade import propose_upgrade
 from tidegate.cli.output import is_yes, print_text
 from tidegate.cli.session import open_named_pipeline
-from tidegate.reprocess.record import explain_record, parse_address, read_record
+from tidegate.ports.session import Session
+from tidegate.reprocess.record import (
+    RecordAddress,
+    explain_record,
+    outline_records,
+    parse_address,
+    parse_neighbourhood,
+    read_record,
+    read_records_around,
+)
 from tidegate.settings import find_user
 from tidegate.table.approval import DecisionKind
 
@@ -51,6 +61,8 @@ def run_rebase(words: argparse.Namespace) -> int:
 def run_record(words: argparse.Namespace) -> int:
     """Exit code 0, also for a bad record."""
     session = open_named_pipeline(words)
+    if words.around:
+        return _show_neighbours(words, session)
     at = parse_address(words.at)
     record = read_record(session, at)
     if not words.json:
@@ -60,6 +72,21 @@ def run_record(words: argparse.Namespace) -> int:
         print(json.dumps({**describe_record(record), "tables": [verdict.to_dict() for verdict in verdicts]}))
     else:
         print_text("\n".join(format_verdict(verdict) for verdict in verdicts))
+    return 0
+
+
+def _show_neighbours(words: argparse.Namespace, session: Session) -> int:
+    records = read_records_around(session, parse_neighbourhood(words.around))
+    if not words.json:
+        print_text("\n".join(map(format_record, records)) or "no record is there")
+    places = [RecordAddress(record.topic, record.partition, record.offset) for record in records]
+    verdicts = outline_records(session, places, words.table)
+    if words.json:
+        tables = [[verdict.to_dict() | {"becomes": verdict.becomes} for verdict in verdicts[at]] for at in places]
+        parts = zip(records, tables, strict=True)
+        print(json.dumps({"records": [{**describe_record(record), "tables": own} for record, own in parts]}))
+    else:
+        print_text("\n".join(format_outline(at, verdict) for at in places for verdict in verdicts[at]))
     return 0
 
 

@@ -27,7 +27,7 @@ from tidegate.connections import Resolve, read_connection_from_env
 from tidegate.errors import ConfigurationError
 from tidegate.model.counts import format_count
 from tidegate.model.kafka_log import KafkaRecord
-from tidegate.reprocess.record import RecordAddress, explain_record
+from tidegate.reprocess.record import RecordAddress, outline_records
 from tidegate.sampling.columns import Proposal
 from tidegate.sampling.pipeline_text import ProposedPipeline, render_pipeline
 from tidegate.sampling.proposal import ProposedTable, propose_tables
@@ -279,16 +279,17 @@ def decode_newest_records(
 ) -> list[dict[str, Any]]:
     """What a flush would make of the newest records: place, table, fate, row and reason of each."""
     share = max(1, ROWS // len(proposal.tables))
-    chosen_records = [(table.name, record) for table in proposal.tables for record in choose_records(table, share)]
     rows = list[dict[str, Any]]()
     with open_trial(include, proposal.name, text) as trial:
         session = assemble_pipeline(trial, proposal.name, resolve)
-        for number, (table, record) in enumerate(chosen_records, 1):
-            report(f"decoding record {number} of {len(chosen_records)} with Spark")
-            at = RecordAddress(record.topic, record.partition, record.offset)
-            for verdict in explain_record(session, at, table):
-                outcome = {"operation": verdict.operation, "row": verdict.row, "reason": verdict.reason}
-                rows.append({**at._asdict(), "table": verdict.table, **outcome})
+        for table in proposal.tables:
+            chosen_records = choose_records(table, share)
+            report(f"decoding {format_count(len(chosen_records), 'record')} for table={table.name} with Spark")
+            places = [RecordAddress(record.topic, record.partition, record.offset) for record in chosen_records]
+            for at, verdicts in outline_records(session, places, table.name).items():
+                for verdict in verdicts:
+                    outcome = {"operation": verdict.operation, "row": verdict.row, "reason": verdict.reason}
+                    rows.append({**at._asdict(), "table": verdict.table, **outcome})
     return rows
 
 

@@ -32,6 +32,14 @@ export function remedies(dag, may, again) {
   return (label, title, asked, fields = []) => button(dag, ACTION, { label, title, asked, fields }, again);
 }
 
+/** What becomes of the records around a place: lines of a preview, which changes nothing. */
+export async function lookAt(dag, around, tell) {
+  const { run, state } = await follow(dag, ACTION.ask({ action: "look", around }, null), "Decoding", tell);
+  const found = state === "success" ? await ACTION.preview(run).catch(() => null) : null;
+  if (!found) tell(...await failure(run, ACTION.task));
+  return found?.text.split("\n") ?? null;
+}
+
 /** The button of a backfill; null as above. */
 export function backfillButton(dag, may, again) {
   const fields = [

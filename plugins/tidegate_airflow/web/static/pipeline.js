@@ -6,6 +6,7 @@ import { commands, whatToDo } from "./what_to_do.js";
 import { h, quiet, say, section, show, table, trouble, typed } from "./dom.js";
 import { ago, asOf, bytes, due, moment, number, plural, span } from "./format.js";
 import { backfillButton, remedies } from "./action_buttons.js";
+import { recordsButton } from "./records.js";
 import { replayButton } from "./replay.js";
 import { seePage } from "./runbook.js";
 import { badge } from "./state.js";
@@ -109,13 +110,13 @@ function history(found) {
   return section("What people did", table("What people did", columns, found));
 }
 
-function partitions({ pipeline: row, offsets, past, airflow }) {
+function partitions({ pipeline: row, offsets, past, airflow, may }) {
   if (!row.partitions) return null;
   const more = new Map((Array.isArray(offsets) ? offsets : []).map((one) => [key(one), one]));
   const moved = new Map((past?.advances ?? []).map((one) => [key(one), one.at]));
   const columns = [
     { title: "Topic", head: true, cell: (one) => one.topic },
-    { title: "Partition", number: true, cell: (one) => one.partition },
+    { title: "Partition", number: true, cell: (one) => [one.partition, " ", recordsButton(row.pipeline, one, airflow?.dags?.actions, may.actions)] },
     { title: "Begin", hint: "First offset that the log still holds", number: true, cell: (one) => number(more.get(key(one))?.begin) },
     ...(row.staging ? [{ title: "Staged", hint: "Next offset: all before it are staged, or in the tables", number: true, cell: (one) => number(one.staging?.staged) }] : []),
     { title: row.staging ? "Merged" : "Published", hint: "Next offset: all before it are in the tables", number: true, cell: (one) => number(one.published) },

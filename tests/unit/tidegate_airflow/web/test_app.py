@@ -269,14 +269,38 @@ def test_bad_record_that_stops_a_pipeline_is_read_once_and_shown_with_its_value(
     why = "reason=the value does not fit value.schema, fields: name"
     reason = f"stage failed: pipeline=shop table=lake.shop.orders batch=2: {problem} {why}; nothing was merged; skip it"
     reads: list[Any] = []
-    read_record = world.broker.read_record
-    monkeypatch.setattr(world.broker, "read_record", lambda *place: reads.append(place) or read_record(*place))
+    read_records = world.broker.read_records
+    monkeypatch.setattr(world.broker, "read_records", lambda *place: reads.append(place) or read_records(*place))
     to_row = desk._to_row
     monkeypatch.setattr(desk, "_to_row", lambda *options: {**to_row(*options), "reason": reason})
     for _ in range(2):
         shown = client.get("/api/pipelines/shop", headers=build_login(airflow, "viewer")).json()["bad_record"]
         assert shown["fact"] == "field name is 7, not STRING · orders, partition 1, offset 0"
-    assert [place[:3] for place in reads] == [("orders", 1, 0)]
+    assert [place[:3] for place in reads] == [("orders", 1, range(1))]
+
+
+def test_records_of_the_log_are_for_those_who_may_act_on_the_pipeline(
+    client: Any, airflow: Any, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At most twenty, long ones cut; whoever may only look reads none."""
+    long = "x" * 5000
+    for number in range(30):
+        world.broker.produce("orders", {"id": f"r{number}"}, {"id": f"r{number}", "name": long}, partition=1)
+    address = "/api/pipelines/shop/records?around=orders:1"
+    assert client.get(address).status_code == 401
+    refused = client.get(address, headers=build_login(airflow, "viewer"))
+    assert (refused.status_code, "it needs the right to start actions" in refused.text) == (403, True)
+    assert long[:100] not in refused.text
+    login = build_login(airflow, "admin")
+    records = client.get(address, headers=login).json()["records"]
+    assert [record["offset"] for record in records] == list(range(10, 30))
+    assert records[-1]["key"] == '{"id": "r29"}'
+    assert len(records[-1]["value"]) == 1001
+    around = client.get(f"{address}:3", headers=login).json()["records"]
+    assert [record["offset"] for record in around] == list(range(20))
+    assert client.get("/api/pipelines/strange/records?around=orders:1", headers=login).status_code == 404
+    wrong = client.get("/api/pipelines/shop/records?around=others:1", headers=login)
+    assert (wrong.status_code, "does not read topic=others" in wrong.text) == (503, True)
 
 
 def test_list_of_all_pipelines_carries_the_worst_partitions_of_each_and_its_own_page_carries_all(
