@@ -1,6 +1,7 @@
 """The operator's page as a person uses it, in a browser inside the real Airflow. The tests are one story, in order."""
 
 import json
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -248,11 +249,13 @@ def test_poison_record_is_looked_at_and_skipped_in_two_clicks_and_the_table_has_
         expect(window.get_by_text("bin/tidegate skip poisoned --at poisoned:")).to_be_visible()
         expect(window.get_by_role("button", name="Skip this record")).to_have_count(0)
         expect(window.get_by_role("button", name="Pause")).to_have_count(0)
+        expect(window.get_by_role("button", name="Records of")).to_have_count(0)
 
     page = admin
     page.goto(address)
-    page.get_by_role("button", name="Skip this record").click()
+    look_at_records(page)
     dialog = page.get_by_role("dialog")
+    page.get_by_role("button", name="Skip this record").click()
     expect(dialog.get_by_label("Preview")).to_contain_text("score: expected INT (refused")
     expect(dialog.get_by_label("Preview")).to_contain_text("sets this record aside as a dead letter, and no other")
     keep(admin, "skip-preview")
@@ -267,6 +270,7 @@ def test_poison_record_is_looked_at_and_skipped_in_two_clicks_and_the_table_has_
     action_row = page.get_by_role("table", name="What people did").get_by_role("row").filter(has_text="skip")
     expect(action_row).to_contain_text("admin")
     expect(page.get_by_role("link", name="1 wait")).to_be_visible()
+    expect(page.get_by_role("button", name="Replay all")).to_be_enabled()
     page.get_by_role("button", name="Pause").click()
     expect(page.get_by_role("button", name="Resume")).to_be_visible()
     assert scene.airflow.get("dags/tidegate_poisoned")["is_paused"]
@@ -280,6 +284,20 @@ def test_poison_record_is_looked_at_and_skipped_in_two_clicks_and_the_table_has_
     expect(dialog).to_contain_text("Done: they were discarded")
     dialog.get_by_role("button", name="Close").click()
     expect(page.get_by_text("No record waits here.")).to_be_visible()
+
+
+def look_at_records(page: Page) -> None:
+    """The bad record among its neighbours, beside what becomes of each."""
+    place = re.search(r"poisoned:(\d+):\d+", page.get_by_role("region", name="What to do").inner_text())
+    assert place is not None
+    page.get_by_role("button", name=f"Records of poisoned, partition {place[1]}").click()
+    dialog = page.get_by_role("dialog")
+    bad_row = dialog.get_by_role("row").filter(has_text="1.5")
+    expect(bad_row).to_contain_text("not asked")
+    dialog.get_by_role("button", name="What becomes of them").click()
+    expect(bad_row).to_contain_text("bad: ")
+    keep(page, "records")
+    dialog.get_by_role("button", name="Close").click()
 
 
 def test_flush_now_tries_at_once_what_waits_for_its_next_try(admin: Page, scene: Scene, waiting_run: str) -> None:
