@@ -242,6 +242,8 @@ class RecordExplanation:
     def to_json(self) -> str:
         data = asdict(self)
         is_found = data.pop("is_found")
+        if not self.outlines:
+            del data["outlines"]
         return json.dumps({"found": is_found, **data} if is_found else {"found": is_found})
 
     @classmethod
@@ -255,7 +257,7 @@ class RecordExplanation:
             return cls(is_found=False)
         verdict = {name: data[name] for name in ("reason", "stage", "operation", "row")}
         fields = tuple(FieldExplanation(**field) for field in read_list(data, "fields"))
-        outlines = tuple(RecordOutline(**outline) for outline in read_list(data, "outlines"))
+        outlines = tuple(RecordOutline(**outline) for outline in data.get("outlines", ()))
         return cls(
             is_found=True,
             rows=read_count(data, "rows"),
