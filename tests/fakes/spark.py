@@ -126,4 +126,6 @@ class MemoryEngine(StageRunner, MergeRunner):
             memory_table.properties |= {**statement.get("properties", {}), **build_mark(statement["own"])}
         elif statement["statement"] == "drop_intermediate":
             self.destination.tables.pop(statement["table"], None)
-        return statement["statement"].startswith(("create_", "drop_", "order_", "identify_"))
+        elif statement["statement"] == "forget_answers":
+            self.destination.tables[statement["target"]].properties.pop(statement["property"], None)
+        return statement["statement"].startswith(("create_", "drop_", "order_", "identify_", "forget_answers"))

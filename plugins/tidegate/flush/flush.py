@@ -93,7 +93,9 @@ def flush_planned(
     staged_tables = {batch.table for batch in staged_batches}
     # staging may have found names of new tables in the records
     session = expanded_session if staged_tables <= known_tables else expand_template(session)
-    flushed = replace(_merge_all(session, staged_batches, merges_at_once), offsets_left=flush_plan.offsets_left)
+    # where nothing could be staged, another flush at once could not either
+    left = flush_plan.offsets_left if staged_batches else 0
+    flushed = replace(_merge_all(session, staged_batches, merges_at_once), offsets_left=left)
     failure: TidegateError | None = None
     try:
         if flushed.published:

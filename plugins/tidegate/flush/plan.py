@@ -77,7 +77,8 @@ def plan(
     2. Read the log's ends once; check that the log still has the end of each queue.
     3. Resume the staged batches that continue exactly from the position.
     4. Cut a new batch up to the end of the log or a cap; tables at equal offsets share it. None while a queue is full.
-       A queue that waits for a person's approval is not resumed, and holds no other table back when it is full.
+       A queue that waits for a person's approval is not resumed, and holds no other table back when it is full; where
+       records make columns, nothing is cut behind it.
 
     `stop_offsets` cap the end of the log; partitions that it does not name are not read. With `PlanScope.STAGED`
     nothing is cut, and `at_least` counts staged rows; a full queue is always enough. A table that cannot go on is
@@ -184,7 +185,7 @@ def _collect_batches(
         fresh = None
         error = logged_table.error
         try:
-            is_cut = cuts_new and error is None and not _is_held_and_full(logged_table)
+            is_cut = cuts_new and error is None and not _is_held_back(logged_table)
             fresh = _plan_new_batch(session, logged_table, new) if is_cut else None
         except GiveUp as refusal:
             error = refusal
@@ -196,8 +197,11 @@ def _collect_batches(
     return batches, refused
 
 
-def _is_held_and_full(table: TableWithLog) -> bool:
-    return table.held is not None and is_queue_full(table, table.queue)
+def _is_held_back(table: TableWithLog) -> bool:
+    if table.held is None:
+        return False
+    # a new column needs a new intermediate table, and the present one has the rows of the held batch
+    return table.spec.value.adds_columns or is_queue_full(table, table.queue)
 
 
 def _count_remaining(batches: Sequence[PlannedBatch], tables: Sequence[TableWithLog]) -> int:

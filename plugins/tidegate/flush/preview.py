@@ -5,15 +5,16 @@ The batch is staged as a flush does it, and the next flush takes it over. Nothin
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from tidegate.errors import CommitRefused, GiveUp, NothingToDo, RetryLater
+from tidegate.errors import CommitRefused, GiveUp, NothingToDo, RetryLater, TidegateError
 from tidegate.flush.merge import BatchMerge, build_attempt
 from tidegate.flush.merge_queue import choose_group
 from tidegate.flush.plan import plan
 from tidegate.flush.stage import stage_tables
-from tidegate.jobs.merge_job import Audits
+from tidegate.jobs.merge_job import Audits, MergeJob
 from tidegate.merge.attempt import try_attempt
 from tidegate.merge.audits import BatchAudits
 from tidegate.merge.diff import Diff, render_diff_question, render_sample_question
@@ -89,6 +90,10 @@ def _preview_table(session: Session, observed: ObservedTable) -> Preview:
     found = replace(found, schema_changes=changes)
     if table.spec.mode == TableMode.APPEND:
         return replace(found, counts=inserted)
+    if table.spec.remembers:
+        return replace(
+            found, note="its merge remembers deletes or changes before it publishes, so rows are not compared"
+        )
     if changes or not staged:
         note = "the schema is changed first, which readers would see, so rows are not compared" if changes else ""
         return replace(found, note=note or "it has no rows")
@@ -109,16 +114,26 @@ def _compare(table: TableSession, staged_batch: StagedBatch) -> tuple[Diff, dict
     questions = tuple(
         render(table, staged_batch, attempt.branch) for render in (render_diff_question, render_sample_question)
     )
-    asked = _ask(questions, table.intermediate, staged_batch, attempt.id)
+    asked = _ask(questions, table.intermediate, attempt.id)
     try:
         answers = try_attempt(replace(attempt, audits=asked), *rows)
     except CommitRefused as refusal:
         raise RetryLater(f"{work.prefix}: main moved meanwhile: {refusal}; preview it again") from refusal
+    finally:
+        _forget_answers(table, asked)
     return Diff.from_json(answers[0]), json.loads(answers[1])
 
 
-def _ask(questions: Sequence[str], intermediate: str, staged_batch: StagedBatch, attempt: str) -> BatchAudits:
-    audit_property = resource_names.name_audit_property(staged_batch.attempt)
+def _ask(questions: Sequence[str], intermediate: str, attempt: str) -> BatchAudits:
+    # of this attempt, and not of the staged one, whose answers a merge beside it waits for
+    audit_property = resource_names.name_audit_property(attempt)
     texts = ("preview",) * len(questions)
     request = Audits(tuple(questions), table=intermediate, property=audit_property, attempt=attempt, texts=texts)
-    return BatchAudits((), request, staged_batch.attempt, advice="")
+    return BatchAudits((), request, attempt, advice="")
+
+
+def _forget_answers(table: TableSession, asked: BatchAudits) -> None:
+    # they hold rows; clean_up removes what is left of a killed preview
+    statement = table.sql.render("forget_answers", target=table.intermediate, property=asked.request.property)
+    with suppress(TidegateError):
+        table.session.engine.run(MergeJob(table.pipeline.name, 0, (statement,), table=table.name))

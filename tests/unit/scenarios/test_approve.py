@@ -1,5 +1,6 @@
 """A batch that a rule of `approve` holds waits on its branch until a person decides, and is published no sooner."""
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -25,6 +26,7 @@ from tidegate.spec.table import Approve, History
 from tidegate.table.approval import DecisionKind
 
 ORDERS, COPY = "lake.shop.Orders", "lake.shop.copy"
+KEY_COLUMNS = (Column("id", "STRING"),)
 BEFORE = ("a", "b", "c", "d")
 DELETES = Approve(deletes_over=1)
 
@@ -468,6 +470,53 @@ def test_preview_names_changes_of_the_schema_and_makes_none(world: World) -> Non
     (found,) = preview_batches(world.open_session(build(None, columns=columns)))
     assert (found.counts, len(found.schema_changes)) == ({}, 1)
     assert [column.name for column in world.destination.tables[ORDERS].columns] == ["id", "name"]
+
+
+def test_preview_leaves_no_rows_behind_and_remembers_nothing(world: World) -> None:
+    """Its answers hold rows, and a merge of a table with memory writes that before it publishes."""
+    pipeline = build(None, build_table(COPY, sequence_by=("name",)))
+    flush(world.open_session(pipeline))
+    flood(world)
+    before = {name: table.read_rows() for name, table in world.destination.tables.items() if "tmp" not in name}
+    for _ in range(2):
+        found = {preview.table: preview for preview in preview_batches(world.open_session(pipeline))}
+        assert (found[ORDERS].counts["deleted"], found[COPY].counts) == (3, {})
+        assert "remembers deletes or changes" in found[COPY].note
+        tables = world.destination.tables
+        assert {name: table.read_rows() for name, table in tables.items() if "tmp" not in name} == before
+        assert [word for table in tables.values() for word in table.properties if "audit" in word] == []
+
+
+@pytest.mark.parametrize("rule", [Approve(rows_over=1), Approve(holds_schema=True)])
+def test_nothing_is_staged_in_vain_behind_a_held_batch_where_records_make_columns(world: World, rule: Approve) -> None:
+    growing = build_table(COPY, columns=None, key_columns=KEY_COLUMNS, unknown_fields="add", approve=rule)
+    pipeline = build_pipeline(growing, source={"topics": ("orders",)}, max_records=2)
+
+    def produce_fields(key: str, **fields: str) -> None:
+        world.broker.produce("orders", {"id": key}, {"id": key, **fields}, 0)
+
+    while True:
+        try:
+            flush(world.open_session(pipeline))
+        except HeldForApproval:
+            break
+        except NothingToDo:
+            produce_fields("x", more="1")
+            produce_fields("y", more="1")
+    for number in range(6):
+        produce_fields(f"n{number}", other="2")
+    stages = len(world.engine.stages)
+    for _ in range(3):
+        with pytest.raises(HeldForApproval):
+            flush(world.open_session(pipeline))
+    assert len(world.engine.stages) == stages
+    for _ in range(20):
+        with suppress(NothingToDo):
+            try:
+                flush(world.open_session(pipeline))
+            except HeldForApproval:
+                approve(world, pipeline)
+    assert "n5" in {row["id"] for row in world.destination.tables[COPY].read_rows()}
 
 
 def test_preview_without_work_says_so(world: World) -> None:

@@ -318,6 +318,10 @@ VERIFY_CASES: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
     "verify_repair-key_alone": ("verify_repair", {**COMPARED, "values": [], "branch": MERGE["branch"], "written": []}),
+    "forget_answers-plain": (
+        "forget_answers",
+        {"target": "lake.my shop.orders_tmp", "property": "tidegate.audit.it's"},
+    ),
     "keep_verification-plain": (
         "keep_verification",
         {"target": "lake.my shop.orders", "property": "tidegate.shop.verified", "verification": '{"it\'s": 1}'},

@@ -1,0 +1,1 @@
+ALTER TABLE {{ target | name }} UNSET TBLPROPERTIES IF EXISTS ({{ property | text }})
