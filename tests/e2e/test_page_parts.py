@@ -254,7 +254,7 @@ def test_records_of_a_partition_stand_beside_what_becomes_of_them(page: Page) ->
         url = route.request.url
         asked.append((url.partition("page.test")[2], route.request.post_data_json))
         if "/records?" in url:
-            route.fulfill(json={"now": NOW, "records": RECORDS})
+            route.fulfill(json={"now": NOW, "begin": 22, "end": 42, "records": RECORDS})
         elif "/xcomEntries/preview" in url:
             route.fulfill(json={"value": {"text": FATES, "digest": None, "pins": {}}})
         else:
@@ -277,13 +277,13 @@ def test_records_of_a_partition_stand_beside_what_becomes_of_them(page: Page) ->
     expect(rows.nth(2)).to_contain_text("filtered")
     expect(rows.first).to_contain_text("delete")
     assert asked[0] == ("/api/pipelines/users/records?around=app.users%3A1", None)
-    assert asked[1][1]["conf"] == {"action": "look", "around": "app.users:1:41", "preview": True}
+    assert asked[1][1]["conf"] == {"action": "look", "around": "app.users:1:32", "preview": True}
     keep(page, "records")
     page.set_viewport_size({"width": 400, "height": 900})
     keep(page, "records-narrow")
     dialog.get_by_role("button", name="Older").click()
     expect(rows.first).to_contain_text("not asked")
-    assert asked[-1][0] == "/api/pipelines/users/records?around=app.users%3A1%3A29"
+    assert asked[-1][0] == "/api/pipelines/users/records?around=app.users%3A1%3A12"
     dialog.get_by_role("button", name="Close").click()
     expect(page.get_by_role("dialog")).to_have_count(0)
     page.unroute("**/api/**")

@@ -14,8 +14,8 @@ from tidegate.reprocess.record import (
 
 def propose_look(session: Session, around: str, table: str | None = None) -> ProposedAction:
     """`NothingToDo` with a line for each record and table, without a record's content: it is kept by Airflow."""
-    records = read_records_around(session, parse_neighbourhood(around))
-    places = [RecordAddress(record.topic, record.partition, record.offset) for record in records]
+    found = read_records_around(session, parse_neighbourhood(around))
+    places = [RecordAddress(record.topic, record.partition, record.offset) for record in found.records]
     verdicts = outline_records(session, places, table)
     lines = [outline_fate(at, verdict) for at in places for verdict in verdicts[at]]
     raise NothingToDo("\n".join(lines) or "no record is there")

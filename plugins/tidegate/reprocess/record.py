@@ -20,6 +20,7 @@ from tidegate.table.position import select_tables
 
 RECORD_ID = "record"  # stands where a backfill has its id
 MAX_RECORDS = 20  # of those around a place
+MAX_SPAN = 10_000  # offsets of a partition that one job reads for the places in them
 
 
 class RecordAddress(NamedTuple):
@@ -43,6 +44,13 @@ class LastRecords(NamedTuple):
 
     topic: str
     partition: int
+
+
+class Neighbourhood(NamedTuple):
+    """The offsets around a place, and the records that the log still has of them."""
+
+    offsets: range
+    records: tuple[KafkaRecord, ...]
 
 
 @dataclass(frozen=True)
@@ -117,8 +125,8 @@ def read_record(session: Session, at: RecordAddress) -> KafkaRecord:
     return found[0]
 
 
-def read_records_around(session: Session, at: RecordAddress | LastRecords) -> tuple[KafkaRecord, ...]:
-    """Read at most `MAX_RECORDS` records: those around a place, or the last ones of a partition."""
+def read_records_around(session: Session, at: RecordAddress | LastRecords) -> Neighbourhood:
+    """Read the records of at most `MAX_RECORDS` offsets: those around a place, or the last ones of a partition."""
     topic, partition = at.topic, at.partition
     log = _read_log(session, topic)
     begin = get_offset(log.begin, topic, partition)
@@ -128,7 +136,9 @@ def read_records_around(session: Session, at: RecordAddress | LastRecords) -> tu
     middle = at.offset if isinstance(at, RecordAddress) else end
     first = max(begin, min(middle - MAX_RECORDS // 2, end - MAX_RECORDS))
     offsets = range(first, min(end, first + MAX_RECORDS))
-    return session.broker.read_records(topic, partition, offsets, session.pipeline.source.isolation) if offsets else ()
+    isolation = session.pipeline.source.isolation
+    records = session.broker.read_records(topic, partition, offsets, isolation) if offsets else ()
+    return Neighbourhood(offsets, records)
 
 
 def _read_log(session: Session, topic: str) -> Log:
@@ -159,18 +169,15 @@ def outline_records(
 ) -> dict[RecordAddress, list[Verdict]]:
     """Say what becomes of each of these records of one topic, as `explain_record` does without fields; by place.
 
-    One job for each table that the topic feeds, or for the one named.
+    One job for each table that the topic feeds, or for the one named; more where places lie far apart.
     """
     verdicts: dict[RecordAddress, list[Verdict]] = {place: [] for place in places}
     if not verdicts:
         return verdicts
     (topic,) = {place.topic for place in verdicts}
     log = _read_log(session, topic)
-    offsets: dict[int, list[int]] = {}
-    for place in verdicts:
-        offsets.setdefault(place.partition, []).append(place.offset)
-    ranges = Ranges({topic: {partition: (min(own), max(own) + 1) for partition, own in offsets.items()}})
-    for table in _select_fed_tables(session, topic, name):
+    jobs = [(table, it) for table in _select_fed_tables(session, topic, name) for it in _list_ranges(topic, verdicts)]
+    for table, ranges in jobs:
         answer = _ask_decoder(session, table, log, ranges, outlines=tuple(verdicts))
         for outline in answer.outlines:
             verdict = Verdict(
@@ -183,6 +190,22 @@ def outline_records(
             )
             verdicts[RecordAddress(outline.topic, outline.partition, outline.offset)].append(verdict)
     return verdicts
+
+
+def _list_ranges(topic: str, places: Collection[RecordAddress]) -> list[Ranges]:
+    """Ranges that hold all places, so that nobody reads a whole partition for the records at its two ends."""
+    rounds: list[dict[int, tuple[int, int]]] = []
+    for partition in {place.partition for place in places}:
+        clusters: list[tuple[int, int]] = []
+        for offset in sorted(place.offset for place in places if place.partition == partition):
+            if clusters and offset - clusters[-1][0] < MAX_SPAN:
+                clusters[-1] = (clusters[-1][0], offset + 1)
+            else:
+                clusters.append((offset, offset + 1))
+        rounds += [{} for _ in clusters[len(rounds) :]]
+        for number, cluster in enumerate(clusters):
+            rounds[number][partition] = cluster
+    return [Ranges({topic: by_partition}) for by_partition in rounds]
 
 
 def _select_fed_tables(session: Session, topic: str, name: str | None) -> list[Table]:

@@ -209,8 +209,9 @@ class PipelinesView:
         return answer
 
     def _read_records(self, name: str, around: str) -> Data:
-        records = read_records_around(self._get_session(name), parse_neighbourhood(around))
-        return {"pipeline": name, "records": [_shorten_texts(describe_record(record)) for record in records]}
+        offsets, records = read_records_around(self._get_session(name), parse_neighbourhood(around))
+        texts = [_shorten_texts(describe_record(record) | {"headers": None}) for record in records]
+        return {"pipeline": name, "begin": offsets.start, "end": offsets.stop, "records": texts}
 
     def _read_dead_letters(self, name: str, page: int) -> Data:
         session = self._get_session(name)

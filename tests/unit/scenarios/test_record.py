@@ -78,8 +78,9 @@ def test_neighbours_of_a_place_are_twenty_at_most_and_those_of_an_end_lie_before
         ("orders:1", range(2)),
         ("others:0", range(0)),
     ):
-        records = read_records_around(session, parse_neighbourhood(text))
+        shown, records = read_records_around(session, parse_neighbourhood(text))
         assert [record.offset for record in records] == list(offsets), text
+        assert shown == offsets
     with pytest.raises(GiveUp, match="topic=orders partition=7: no such partition"):
         read_records_around(session, parse_neighbourhood("orders:7"))
     with pytest.raises(ConfigurationError, match="write topic:partition:offset"):
@@ -110,6 +111,23 @@ def test_what_becomes_of_records_is_said_for_each_place_and_table_and_without_th
         f"orders:1:3 {COPY} row",
     ]
     assert list_tables(world) == []
+
+
+def test_records_at_both_ends_of_a_partition_are_read_without_what_lies_between(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidegate.reprocess.record.MAX_SPAN", 5)
+    for number in range(20):
+        for partition in (0, 1):
+            world.broker.produce("orders", {"id": f"{number}"}, {"id": f"{number}", "name": "x"}, partition)
+    offsets = {0: (0, 4, 5, 19), 1: (2,)}
+    places = [RecordAddress("orders", partition, offset) for partition, own in offsets.items() for offset in own]
+    verdicts = outline_records(world.open_session(PIPELINE), places, COPY)
+    assert {at: [verdict.becomes for verdict in found] for at, found in verdicts.items()} == {
+        at: ["row"] for at in places
+    }
+    ranges = [job.ranges.to_dict()["orders"] for job in world.engine.stages]
+    assert ranges == [{"0": [0, 5], "1": [2, 3]}, {"0": [5, 6]}, {"0": [19, 20]}]
 
 
 @pytest.mark.parametrize("place", ["orders", "orders:1", "orders:a:1", ":1:2", "orders:1:-1"])

@@ -76,9 +76,10 @@ def run_record(words: argparse.Namespace) -> int:
 
 
 def _show_neighbours(words: argparse.Namespace, session: Session) -> int:
-    records = read_records_around(session, parse_neighbourhood(words.around))
+    offsets, records = read_records_around(session, parse_neighbourhood(words.around))
     if not words.json:
-        print_text("\n".join(map(format_record, records)) or "no record is there")
+        none = f"no record lies in [{offsets.start}, {offsets.stop})"
+        print_text("\n".join(map(format_record, records)) or none)
     places = [RecordAddress(record.topic, record.partition, record.offset) for record in records]
     verdicts = outline_records(session, places, words.table)
     if words.json:

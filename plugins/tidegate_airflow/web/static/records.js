@@ -5,7 +5,7 @@ import { h, quiet, table } from "./dom.js";
 import { moment, number } from "./format.js";
 import { indentJson } from "./json_text.js";
 
-const STEP = 10; // records that two neighbouring views share
+const STEP = 10; // offsets of a view before the place that it is asked for
 
 /** The button of a partition; null where the role may start no action. */
 export function recordsButton(name, { topic, partition }, dag, may) {
@@ -17,12 +17,14 @@ function open(name, topic, partition, dag) {
   const last = `${topic}:${partition}`;
   let around = last;
   let records = [];
+  let begin = 0; // the offsets that are shown: behind a gap none may have a record
+  let end = 0;
   const place = h("div", {});
   const report = h("div", { class: "report", role: "status", "aria-live": "polite" });
   const button = (text, click) => h("button", { type: "button", click }, text);
   const go = (where) => async () => { around = where(); await show(); };
-  const older = button("Older", go(() => `${last}:${Math.max(0, records[0].offset - STEP)}`));
-  const newer = button("Newer", go(() => `${last}:${records.at(-1).offset + STEP}`));
+  const older = button("Older", go(() => `${last}:${Math.max(0, begin - STEP)}`));
+  const newer = button("Newer", go(() => `${last}:${end + STEP}`));
   const newest = button("Newest", go(() => last));
   const decode = h("button", { type: "button", class: "primary", disabled: dag.paused, title: dag.paused ? `The DAG ${dag.dag_id} is paused: unpause it first` : null, click: () => judge() }, "What becomes of them");
   const dialog = h("dialog", { class: "wide records", "aria-labelledby": "records-title" }, h("h2", { id: "records-title" }, `Records of ${topic}, partition ${partition}`),
@@ -33,25 +35,25 @@ function open(name, topic, partition, dag) {
     for (const one of [older, newer, newest, decode]) one.disabled = true;
     report.replaceChildren();
     try {
-      ({ records } = await read(`pipelines/${encodeURIComponent(name)}/records?around=${encodeURIComponent(around)}`));
+      ({ records, begin, end } = await read(`pipelines/${encodeURIComponent(name)}/records?around=${encodeURIComponent(around)}`));
       draw(new Map());
     } catch (problem) {
       report.replaceChildren(h("p", { class: "trouble" }, problem.message));
     }
     newest.disabled = false;
-    for (const one of [older, newer]) one.disabled = !records.length;
+    for (const one of [older, newer]) one.disabled = false;
     decode.disabled = dag.paused || !records.length;
   }
 
   function draw(fates) {
     const shown = records.map((record) => ({ ...record, fates: fates.get(`${topic}:${partition}:${record.offset}`) ?? [] })).reverse();
-    place.replaceChildren(shown.length ? table("Records", COLUMNS, shown) : quiet("No record is there."));
+    place.replaceChildren(shown.length ? table("Records", COLUMNS, shown) : quiet(`No record lies in [${number(begin)}, ${number(end)}).`));
   }
 
   async function judge() {
     decode.disabled = true;
     try {
-      const lines = await lookAt(dag.dag_id, around === last ? `${last}:${records.at(-1).offset}` : around, (...what) => report.replaceChildren(...what));
+      const lines = await lookAt(dag.dag_id, `${last}:${begin + STEP}`, (...what) => report.replaceChildren(...what));
       if (lines) {
         draw(sortLines(lines));
         report.replaceChildren();

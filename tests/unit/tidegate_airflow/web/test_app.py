@@ -292,7 +292,10 @@ def test_records_of_the_log_are_for_those_who_may_act_on_the_pipeline(
     assert (refused.status_code, "it needs the right to start actions" in refused.text) == (403, True)
     assert long[:100] not in refused.text
     login = build_login(airflow, "admin")
-    records = client.get(address, headers=login).json()["records"]
+    answer = client.get(address, headers=login).json()
+    assert (answer["begin"], answer["end"]) == (10, 30)
+    records = answer["records"]
+    assert {record["headers"] for record in records} == {None}
     assert [record["offset"] for record in records] == list(range(10, 30))
     assert records[-1]["key"] == '{"id": "r29"}'
     assert len(records[-1]["value"]) == 1001
