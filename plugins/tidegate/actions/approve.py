@@ -1,5 +1,6 @@
 """The actions approve and reject: the diff of a held batch is shown, and what a person decides is noted."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -41,13 +42,15 @@ def propose_reject(session: Session, table: str | None = None, *, skip: bool = F
         names = format_names([held.table.name for held in held_tables])
         raise ConfigurationError(f"skip leaves out the batch of one table, and these are held: {names}; name one")
     (held,) = held_tables
-    if held.table.spec.remembers:
+    # a change of the schema is held before anything is written
+    if held.hold.branch and held.table.spec.remembers:
         raise GiveUp(
             f"{held.table.prefix} batch={held.hold.batch}: what the batch deletes or changes is remembered already, "
             "and would come back with later records of its keys, so it cannot be left out; correct the source, and "
             "approve the batch together with what corrects it"
         )
-    return propose_rebase(session, find_end_of_held_batch(held), held.table.name)
+    proposed = propose_rebase(session, find_end_of_held_batch(held), held.table.name)
+    return replace(proposed, pinned_params={})  # of a rebase; the held batch itself is what is left out
 
 
 def _describe_held(held: HeldTable) -> dict[str, Any]:

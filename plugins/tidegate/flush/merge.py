@@ -10,7 +10,7 @@ from tidegate.jobs.merge_job import MergeJob
 from tidegate.merge import write_mode
 from tidegate.merge.attempt import Attempt, begin_attempt, publish_attempt, retry_commits
 from tidegate.merge.audits import prepare_audits
-from tidegate.merge.hold import hold_schema
+from tidegate.merge.hold import hold_schema, leaves_schema
 from tidegate.merge.owed import account, evolve_memory
 from tidegate.merge.statements import build_merge_input, render_merge_statements
 from tidegate.model import resource_names
@@ -113,9 +113,12 @@ def prepare_table(work: BatchMerge) -> TableSession:
     if table.state is None:
         raise RetryLater(f"{work.prefix}: the catalog lacks the table that was created; it will be tried again")
     check_mergeable(table)
-    hold_schema(table, work.staged)
-    table = table.evolve()
-    evolve_memory(work.prefix, table)
+    if table.spec.approve is not None and _find_published(work, table):
+        return table  # nobody is asked about it any more
+    if not leaves_schema(table, work.staged):
+        hold_schema(table, work.staged)
+        table = table.evolve()
+        evolve_memory(work.prefix, table)
     state = table.require_state()
     missing = find_missing_path(state.struct, to_struct(work.staged.added))
     if missing:  # a merge would leave it out without a word

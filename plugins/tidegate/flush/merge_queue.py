@@ -103,15 +103,11 @@ def merge_queue(
         staged_batches = session.staging.list_staged(open_table(session, table).intermediate, table)
         # another run may have published all of them, and cleaned up: then the last batch is the one that tells
         queue = select_between(queue[0], queue[-1], staged_batches) or queue[-1:]
-    if find_table(session, table).approve is not None:
-        (observed,) = observe_tables(session, [find_table(session, table)])
-        if observed.held is not None:
-            return _keep_waiting(table, (), HeldForApproval(observed.held.describe()))
-        if observed.error is None:  # the plan leaves out what is ahead while that waits for an approval
-            queue = observed.queue or queue[-1:]
     checkpoint = checkpoint or MergeCheckpoint()
     first = queue[0].batch
     try:
+        if find_table(session, table).approve is not None:
+            queue = _add_approved(session, queue, checkpoint)
         _drain(session, queue, checkpoint)
     except HeldForApproval as held:
         return _keep_waiting(table, tuple(checkpoint.published), held)
@@ -125,6 +121,18 @@ def merge_queue(
 def _keep_waiting(table: str, published: tuple[PublishedBatch, ...], held: HeldForApproval) -> QueueResult:
     log.log(logging.WARNING if held.is_new else logging.INFO, "%s", held)
     return QueueResult(table, published, None if published else held, held)
+
+
+def _add_approved(session: Session, queue: Sequence[StagedBatch], checkpoint: MergeCheckpoint) -> Sequence[StagedBatch]:
+    """Return the queue with what is ahead of it: the plan leaves that out while it waits for an approval.
+
+    `HeldForApproval` if it waits still.
+    """
+    (observed,) = observe_tables(session, [find_table(session, queue[0].table)])
+    if observed.held is not None:
+        _add_deferred(session, queue[: _count_published(session, queue)], checkpoint)
+        raise HeldForApproval(observed.held.describe())
+    return [*(batch for batch in observed.queue if batch.batch < queue[0].batch), *queue]
 
 
 def _drain(session: Session, queue: Sequence[StagedBatch], checkpoint: MergeCheckpoint) -> None:
@@ -142,10 +150,8 @@ def _drain(session: Session, queue: Sequence[StagedBatch], checkpoint: MergeChec
 
 
 def _merge_remaining(session: Session, queue: Sequence[StagedBatch], start: int, checkpoint: MergeCheckpoint) -> None:
-    first_deferred = checkpoint.first_under_way if checkpoint.deferred_job else None
-    if first_deferred is not None and (deferred := [b for b in queue[:start] if b.batch >= first_deferred]):
-        _publish_group(session, deferred, checkpoint)
-    elif start == len(queue):
+    is_added = _add_deferred(session, queue[:start], checkpoint)
+    if not is_added and start == len(queue):
         _publish_group(session, queue[-1:], checkpoint)  # which says that it is published
     takes_one = find_table(session, queue[0].table).approve is not None
     while start < len(queue):
@@ -161,6 +167,15 @@ def _merge_remaining(session: Session, queue: Sequence[StagedBatch], start: int,
             takes_one = True
         else:
             start += len(group)
+
+
+def _add_deferred(session: Session, published: Sequence[StagedBatch], checkpoint: MergeCheckpoint) -> bool:
+    """Add what the deferred job has published of these batches to the checkpoint; False if that is nothing."""
+    first = checkpoint.first_under_way if checkpoint.deferred_job else None
+    deferred = [] if first is None else [batch for batch in published if batch.batch >= first]
+    if deferred:
+        _publish_group(session, deferred, checkpoint)
+    return bool(deferred)
 
 
 def choose_group(session: Session, queue: Sequence[StagedBatch], *, takes_one: bool) -> Sequence[StagedBatch]:

@@ -15,9 +15,9 @@ from tidegate.table.approval import (
     build_hold_property,
     compute_diff_digest,
     describe_place,
+    find_decision,
     find_held_branch,
     is_approved,
-    read_decision,
     read_hold,
 )
 from tidegate.table.session import TableSession
@@ -34,14 +34,20 @@ def hold_schema(table: TableSession, staged_batch: StagedBatch) -> None:
     if approve is None or not approve.holds_schema:
         return
     changes = list_schema_changes(table)
-    digest = compute_diff_digest("schema", changes)
-    if not changes or is_approved(table, digest):
+    hold = _build_hold(table, staged_batch, compute_diff_digest("schema", changes))
+    if not changes or is_approved(table, hold):
         return
-    hold = replace(_build_hold(table, staged_batch, digest), rules=("schema=any",), changes=changes)
+    hold = replace(hold, rules=("schema=any",), changes=changes)
     kept = find_equal_hold(table, hold)
     if kept is None:
         keep_hold(table, hold)
     raise_held(table, kept or hold, is_new=kept is None)
+
+
+def leaves_schema(table: TableSession, staged_batch: StagedBatch) -> bool:
+    """Whether a change of the schema has to wait for a batch with rows: this one has none, and it must be approved."""
+    approve = table.spec.approve
+    return approve is not None and approve.holds_schema and not staged_batch.counts.to_write
 
 
 def list_schema_changes(table: TableSession) -> tuple[str, ...]:
@@ -54,9 +60,10 @@ def list_schema_changes(table: TableSession) -> tuple[str, ...]:
 def build_hold_of_rows(table: TableSession, staged_batch: StagedBatch, diff: Diff, branch: str) -> Hold | None:
     """Return what is to wait of the diff that was made on `branch`; None if no rule holds it, or it is approved."""
     rules = diff.list_rules(table.spec.approve) if table.spec.approve else ()
-    if not rules or is_approved(table, diff.digest):
+    hold = _build_hold(table, staged_batch, diff.digest)
+    if not rules or is_approved(table, hold):
         return None
-    return replace(_build_hold(table, staged_batch, diff.digest), rules=rules, counts=diff.counts, branch=branch)
+    return replace(hold, rules=rules, counts=diff.counts, branch=branch)
 
 
 def _build_hold(table: TableSession, staged_batch: StagedBatch, digest: str) -> Hold:
@@ -100,6 +107,6 @@ def _drop_branch(table: TableSession, branch: str) -> None:
 
 
 def raise_held(table: TableSession, hold: Hold, *, is_new: bool) -> NoReturn:
-    decision = read_decision(table)
-    by = decision.by if decision is not None and decision.digest == hold.digest else ""
+    decision = find_decision(table, hold)
+    by = decision.by if decision is not None else ""
     raise HeldForApproval(HeldTable(table, hold, by).describe(), is_new=is_new)

@@ -42,7 +42,14 @@ def _note_decision(shown: HeldTable, verdict: DecisionKind, by: str) -> None:
             f"{shown.table.prefix} batch={shown.hold.batch}: the table does not wait for this diff any more, so "
             "nothing was decided; look at the status"
         )
-    decision = Decision(digest=shown.hold.digest, verdict=verdict, by=by, at_ms=session.now_ms())
+    decision = Decision(
+        digest=shown.hold.digest,
+        stands_on=shown.hold.stands_on,
+        staged_attempt=shown.hold.staged_attempt,
+        verdict=verdict,
+        by=by,
+        at_ms=session.now_ms(),
+    )
     counts = " ".join(f"{name}={count}" for name, count in shown.hold.counts.items())
     details = ", ".join([f"batch={shown.hold.batch}", *shown.hold.rules, counts or "; ".join(shown.hold.changes)])
     properties = {**build_decision_property(observed, decision), **add_action(observed, verdict, by, details)}

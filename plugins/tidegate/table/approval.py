@@ -8,9 +8,9 @@ its digest is the approved one.
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
@@ -20,6 +20,11 @@ from tidegate.table.session import TableSession
 HELD_PROPERTY = "held"
 DECISION_PROPERTY = "decision"
 DIGEST_CHARACTERS = 16
+# of the facts of a hold and a decision; the others are text
+JSON_TYPES: dict[str, type] = {"batch": int, "at_ms": int, "rules": list, "changes": list, "counts": dict}
+
+
+Noted = TypeVar("Noted")
 
 
 class DecisionKind(StrEnum):
@@ -48,9 +53,10 @@ class Hold:
     at_ms: int = 0
 
     @classmethod
-    def from_json(cls, text: str) -> "Hold":
-        data = json.loads(text)
-        return cls(**{**data, "rules": tuple(data["rules"]), "changes": tuple(data["changes"])})
+    def from_json(cls, text: str) -> "Hold | None":
+        """None for a text that `to_json` has not written."""
+        hold = _parse(cls, text)
+        return hold and replace(hold, rules=tuple(map(str, hold.rules)), changes=tuple(map(str, hold.changes)))
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), separators=(",", ":"))
@@ -58,12 +64,24 @@ class Hold:
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """What `by` has decided about the diff of this digest."""
+    """What `by` has decided about the diff of this digest, of that staged attempt and at that place."""
 
     digest: str
+    stands_on: str
+    staged_attempt: str
     verdict: str
     by: str
     at_ms: int
+
+    def is_about(self, hold: Hold) -> bool:
+        """Whether it decides this hold. One about an equal diff elsewhere, or of another batch, decides nothing."""
+        mine = (self.digest, self.stands_on, self.staged_attempt)
+        return mine == (hold.digest, hold.stands_on, hold.staged_attempt)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Decision | None":
+        """None for a text that `to_json` has not written."""
+        return _parse(cls, text)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), separators=(",", ":"))
@@ -107,8 +125,8 @@ def find_held(table: TableSession, queue: Sequence[StagedBatch]) -> HeldTable | 
     first = next((batch for batch in queue if batch.counts.to_write), None)
     if hold is None or first is None or first.attempt != hold.staged_attempt:
         return None
-    decision = read_decision(table)
-    if decision is None or decision.digest != hold.digest:
+    decision = find_decision(table, hold)
+    if decision is None:
         return HeldTable(table, hold)
     return None if decision.verdict == DecisionKind.APPROVE else HeldTable(table, hold, decision.by)
 
@@ -117,19 +135,23 @@ def read_hold(table: TableSession) -> Hold | None:
     """Return the hold of the table as it is read, whatever is staged by now; None if it does not fit any more."""
     if table.spec.approve is None or table.state is None:
         return None
-    text = table.state.marks.get(_name(table, HELD_PROPERTY))
-    hold = Hold.from_json(text) if text else None
+    hold = Hold.from_json(_get_mark(table, HELD_PROPERTY))
     return hold if hold is not None and hold.stands_on == describe_place(table) else None
 
 
 def read_decision(table: TableSession) -> Decision | None:
-    text = table.state.marks.get(_name(table, DECISION_PROPERTY)) if table.state else None
-    return Decision(**json.loads(text)) if text else None
+    return Decision.from_json(_get_mark(table, DECISION_PROPERTY))
 
 
-def is_approved(table: TableSession, digest: str) -> bool:
+def find_decision(table: TableSession, hold: Hold) -> Decision | None:
+    """Return what a person has decided about this hold; None if nobody has."""
     decision = read_decision(table)
-    return decision is not None and (decision.digest, decision.verdict) == (digest, DecisionKind.APPROVE)
+    return decision if decision is not None and decision.is_about(hold) else None
+
+
+def is_approved(table: TableSession, hold: Hold) -> bool:
+    decision = find_decision(table, hold)
+    return decision is not None and decision.verdict == DecisionKind.APPROVE
 
 
 def describe_place(table: TableSession) -> str:
@@ -153,15 +175,33 @@ def build_decision_property(table: TableSession, decision: Decision) -> dict[str
 
 
 def clear_approval(table: TableSession) -> dict[str, str]:
-    """Return the properties that a publish sets, so that nothing is held any more."""
+    """Return the properties that a publish sets, so that nothing is held any more.
+
+    Also where nothing is held yet: another run may hold the batch, and a person approve it, before this one publishes.
+    """
     names = (_name(table, HELD_PROPERTY), _name(table, DECISION_PROPERTY))
-    return {name: "" for name in names if table.state and table.state.marks.get(name)}
+    marks = table.state.marks if table.state else {}
+    return {name: "" for name in names if table.spec.approve is not None or marks.get(name)}
 
 
 def find_held_branch(table: TableSession) -> str:
     """Return the branch of the last hold, whether or not that still counts; empty without one."""
-    text = table.state.marks.get(_name(table, HELD_PROPERTY)) if table.state else None
-    return Hold.from_json(text).branch if text else ""
+    hold = Hold.from_json(_get_mark(table, HELD_PROPERTY))
+    return hold.branch if hold is not None else ""
+
+
+def _get_mark(table: TableSession, subject: str) -> str:
+    return table.state.marks.get(_name(table, subject), "") if table.state else ""
+
+
+def _parse(kind: type[Noted], text: str) -> Noted | None:
+    # an older or a newer version, or another program, may have written something else: then nothing is held or decided
+    try:
+        data = json.loads(text)
+        noted = kind(**data)
+    except (TypeError, ValueError):
+        return None
+    return noted if all(isinstance(value, JSON_TYPES.get(name, str)) for name, value in data.items()) else None
 
 
 def _name(table: TableSession, subject: str) -> str:

@@ -1,21 +1,26 @@
 """A batch that a rule of `approve` holds waits on its branch until a person decides, and is published no sooner."""
 
+import json
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from fakes import World, build_pipeline, build_table
+from tidegate.actions.action_progress import ActionProgress
 from tidegate.actions.approve import propose_decision, propose_reject
+from tidegate.actions.request import propose_action
 from tidegate.errors import ConfigurationError, GiveUp, HeldForApproval, NothingToDo
 from tidegate.flush.clean_up import clean_up
 from tidegate.flush.flush import flush
 from tidegate.flush.heartbeat import heartbeat
-from tidegate.flush.merge_queue import merge_queue
-from tidegate.flush.plan import plan
+from tidegate.flush.merge import merge
+from tidegate.flush.merge_queue import DeferredJob, MergeCheckpoint, merge_queue
+from tidegate.flush.plan import PlanScope, plan
 from tidegate.flush.preview import preview_batches
 from tidegate.flush.stage import stage, stage_tables
 from tidegate.flush.two_clocks import merge_staged_batches, stage_new_batches
+from tidegate.model.batch import PublishOutcome, StagedBatch
 from tidegate.monitoring.status import read_status
 from tidegate.reprocess.approve import decide, list_held_tables
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
@@ -550,3 +555,229 @@ def test_rule_that_holds_only_on_a_newer_main_holds_too(world: World) -> None:
         flush(world.open_session(pipeline, shrink))
     assert moved
     assert len(read(world)) == 3
+
+
+def expect_hold_of(world: World, pipeline: Pipeline, rows: dict[str, str]) -> None:
+    """The next flush asks anew, and an approval of that is used."""
+    hold(world, pipeline)
+    assert read(world) == rows
+    approve(world, pipeline, "eve")
+    flush(world.open_session(pipeline))
+    assert read(world) == NEW
+    assert list_branches(world) == []
+
+
+@pytest.mark.parametrize("to", ['{"orders": {"0": 2, "1": 2}}', "latest"])
+def test_approval_counts_no_more_after_a_rebase(world: World, to: str) -> None:
+    pipeline = build()
+    flood(world)
+    hold(world, pipeline)
+    approve(world, pipeline)
+    session = world.open_session(pipeline)
+    rebase_positions(session, propose_moves(session, to), "ann")
+    if to == "latest":
+        flush_quietly(world, pipeline)
+        assert read(world) == OLD
+        flood(world)  # the same diff, of other records
+    expect_hold_of(world, pipeline, OLD)
+
+
+def test_approval_of_a_batch_that_was_left_out_does_not_publish_an_equal_one(world: World) -> None:
+    pipeline = build()
+    flood(world)
+    hold(world, pipeline)
+    proposed = propose_reject(world.open_session(pipeline), skip=True)
+    approve(world, pipeline)
+    proposed.perform("bob")
+    flush_quietly(world, pipeline)
+    assert read(world) == OLD
+    flood(world)
+    expect_hold_of(world, pipeline, OLD)
+
+
+def test_approval_under_other_rules_counts_no_more(world: World) -> None:
+    flood(world)
+    hold(world, build())
+    approve(world, build())
+    expect_hold_of(world, build(Approve(deletes_over=0)), OLD)
+
+
+def test_approval_while_another_run_publishes_is_used_up(world: World) -> None:
+    pipeline = build()
+    flood(world)
+    session = world.open_session(pipeline)
+    stage(session, plan(session))
+    first, second = (stage_tables(session, plan(session))[0] for _ in range(2))
+    done = []
+
+    def decide_meanwhile(call: str, moment: str) -> None:
+        if (call, moment) == ("commits.start_branch", "before") and not done:
+            done.append(merge_queue(session, second).held)
+            approve(world, pipeline)
+
+    assert [b.batch for b in merge_queue(world.open_session(pipeline, decide_meanwhile), first).published] == [2]
+    properties = world.destination.tables[ORDERS].properties
+    assert [properties[f"tidegate.shop.{name}"] for name in ("held", "decision")] == ["", ""]
+    world.destination.add_snapshot(ORDERS, "main", tuple({"id": key, "name": "old"} for key in BEFORE), {})
+    flood(world)  # the same diff once more
+    expect_hold_of(world, pipeline, OLD)
+
+
+def test_decision_about_another_staged_attempt_approves_nothing(world: World) -> None:
+    pipeline = build()
+    flood(world)
+    hold(world, pipeline)
+    approve(world, pipeline)
+    name, properties = "tidegate.shop.decision", world.destination.tables[ORDERS].properties
+    for fact in ("staged_attempt", "stands_on", "digest"):
+        properties[name] = json.dumps({**json.loads(good := properties[name]), fact: "another"})
+        hold(world, pipeline)
+        properties[name] = good
+    flush(world.open_session(pipeline))
+    assert read(world) == NEW
+
+
+def stage_each(world: World, pipeline: Pipeline, *changes: dict[str, str | None]) -> list[StagedBatch]:
+    session = world.open_session(pipeline)
+    for change in changes:
+        produce(world, **change)
+        stage_new_batches(session)
+    return list(stage_tables(session, plan(session, scope=PlanScope.STAGED))[0])
+
+
+def test_batch_that_is_approved_after_the_plan_left_it_out_comes_first(world: World) -> None:
+    pipeline = build()
+    flood(world)
+    hold(world, pipeline)
+    produce(world, d="later")
+    session = world.open_session(pipeline)
+    queue = stage_tables(session, plan(session))[0]
+    assert [batch.batch for batch in queue] == [3]
+    approve(world, pipeline)
+    assert [batch.batch for batch in merge_queue(session, queue).published] == [2, 3]
+    assert read(world) == {**NEW, "d": "later"}
+
+
+@pytest.mark.parametrize("rule", [None, Approve(deletes_over=100)])
+def test_batch_of_a_deferred_job_counts_once_where_a_rule_may_hold_too(world: World, rule: Approve | None) -> None:
+    pipeline = replace(build(rule), stage=Stage(10))
+    session = world.open_session(pipeline)
+    queue = stage_each(world, pipeline, {"d": "1"}, {"d": "2"})
+    published = merge(session, queue[0])  # the task ended before it could say so
+    checkpoint = MergeCheckpoint(deferred_job=DeferredJob(published.job, 1.0), first_under_way=queue[0].batch)
+    result = merge_queue(session, queue, checkpoint)
+    assert [(b.batch, b.outcome) for b in result.published] == [(b, PublishOutcome.PUBLISHED) for b in (2, 3)]
+    assert read(world) == {**OLD, "d": "2"}
+
+
+def test_batch_of_a_deferred_job_counts_also_while_the_next_one_is_held(world: World) -> None:
+    pipeline = replace(build(), stage=Stage(10))
+    queue = stage_each(world, pipeline, {"d": "1"}, {"a": None, "b": None, "c": None})
+    check_deferred_batch_counts(world, pipeline, queue)
+
+
+def test_batch_of_a_deferred_job_counts_also_while_a_change_of_the_schema_is_held(world: World) -> None:
+    columns = (Column("id", "STRING"), Column("name", "STRING"), Column("more", "STRING"))
+    queue = stage_each(world, replace(build(None, columns=columns), stage=Stage(10)), {"d": "1"}, {"d": "2"})
+    merge(world.open_session(build(None, columns=columns)), queue[0])
+    world.destination.tables[ORDERS].columns = columns[:2]  # somebody has taken it out
+    pipeline = replace(build(Approve(holds_schema=True), columns=columns), stage=Stage(10))
+    check_deferred_batch_counts(world, pipeline, queue)
+
+
+def check_deferred_batch_counts(world: World, pipeline: Pipeline, queue: list[StagedBatch]) -> None:
+    session = world.open_session(pipeline)
+    published = merge(session, queue[0])
+    for is_new in (True, False):
+        deferred = DeferredJob(published.job, 1.0)
+        result = merge_queue(session, queue, MergeCheckpoint(deferred_job=deferred, first_under_way=queue[0].batch))
+        assert ([b.batch for b in result.published], result.failure) == ([2], None)
+        assert result.held is not None
+        assert f"batch={queue[1].batch}: held" in str(result.held)
+        assert result.held.is_new is is_new
+
+
+def test_result_that_was_lost_is_the_same_for_the_next_try(world: World) -> None:
+    pipeline = replace(build(), stage=Stage(10))
+    queue = stage_each(world, pipeline, {"d": "1"}, {"a": None, "b": None, "c": None})
+    checkpoint = MergeCheckpoint()
+    for _ in range(2):
+        result = merge_queue(world.open_session(pipeline), queue, checkpoint)
+        assert ([b.batch for b in result.published], result.failure) == ([2], None)
+        assert result.held is not None
+
+
+def test_batch_without_rows_leaves_a_schema_alone_that_must_be_approved(world: World) -> None:
+    world.engine.conditions["name <> 'x'"] = lambda row: row["name"] != "x"
+    columns = (Column("id", "STRING"), Column("name", "STRING"), Column("more", "STRING"))
+    pipeline = build(Approve(holds_schema=True), columns=columns, when="name <> 'x'")
+    table = world.destination.tables[ORDERS]
+    produce(world, a="x")
+    world.clock.tick(86_400_000)  # so that the batch publishes its position
+    assert flush(world.open_session(pipeline)).held == ()
+    position = world.destination.read_state(ORDERS, "shop").position
+    assert position.offsets == {"orders": {0: 2, 1: 3}}
+    assert [column.name for column in table.columns] == ["id", "name"]
+    assert read_status(world.open_session(pipeline))["tables"][0]["problem"] is None
+    produce(world, a="y")
+    assert "schema=any" in hold(world, pipeline)
+    approve(world, pipeline)
+    flush(world.open_session(pipeline))
+    assert [column.name for column in table.columns] == ["id", "name", "more"]
+    assert {row["id"]: row["name"] for row in world.read_rows(ORDERS)} == {**OLD, "a": "y"}
+
+
+@pytest.mark.parametrize("subject", ["held", "decision"])
+@pytest.mark.parametrize(
+    "text", ["{", "null", "[]", '{"batch":2,"new":1}', "RULES", "COUNTS", "MORE", '{"digest":"1"}', "7"]
+)
+def test_note_of_another_shape_holds_and_decides_nothing(world: World, subject: str, text: str) -> None:
+    pipeline = build()
+    flood(world)
+    hold(world, pipeline)
+    approve(world, pipeline)
+    properties = world.destination.tables[ORDERS].properties
+    name = f"tidegate.shop.{subject}"
+    good = json.loads(properties[name])
+    other = {"RULES": {**good, "rules": 1, "by": 1}, "COUNTS": {**good, "counts": [], "at_ms": ""}}
+    changed = {**other, "MORE": {**good, "more": 1}}.get(text)
+    properties[name] = text if changed is None else json.dumps(changed)
+    if subject == "decision":
+        expect_hold_of(world, pipeline, OLD)
+        return
+    assert read_status(world.open_session(pipeline))["tables"][0]["problem"] is None
+    clean_up(world.open_session(pipeline))
+    flush(world.open_session(pipeline))  # the decision names all that it is about
+    assert read(world) == NEW
+
+
+def test_skip_of_a_held_batch_can_be_tried_again_by_a_form(world: World) -> None:
+    pipeline = build()
+    flood(world)
+    hold(world, pipeline)
+    produce(world, f="later")
+    params = {"action": "reject", "skip": True, "table": ORDERS}
+    session = world.open_session(pipeline)
+    progress = ActionProgress.start(proposed := propose_action(session, params))
+    progress.begun = ORDERS
+    rest = progress.propose_rest(session, params)
+    assert rest is not None
+    assert rest.digest == proposed.digest
+    rest.perform("bob")
+    assert progress.propose_rest(session, params) is None
+    assert progress.done == [ORDERS]
+    flush(session)
+    assert read(world) == {**OLD, "f": "later"}
+
+
+def test_held_change_of_the_schema_can_be_skipped_where_deletes_are_remembered(world: World) -> None:
+    options: dict[str, Any] = {"sequence_by": ("name",), "approve": Approve(holds_schema=True)}
+    source = {"topics": ("orders",)}
+    flush(world.open_session(build_pipeline(build_table(COPY, **options), source=source)))
+    columns = (Column("id", "STRING"), Column("name", "STRING"), Column("more", "STRING"))
+    pipeline = build_pipeline(build_table(COPY, columns=columns, **options), source=source)
+    produce(world, a=None)
+    hold(world, pipeline)
+    propose_reject(world.open_session(pipeline), skip=True).perform("bob")
+    flush_quietly(world, pipeline)
+    assert read(world, COPY) == OLD

@@ -186,8 +186,8 @@ def _parse_deletes(value: object) -> object:
             share = float(number)
         except ValueError:
             share = -1.0
-        if value.strip() == number or not 0 <= share <= 100:
-            raise ValueError("neither a number of rows nor a share of the table's; write e.g. 1000 or 10%")
+        if value.strip() == number or not 0 <= share < 100:
+            raise ValueError("neither a number of rows nor a share of the table's below 100%; write e.g. 1000 or 10%")
         return value.strip()
     return value
 

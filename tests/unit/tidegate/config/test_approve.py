@@ -37,6 +37,7 @@ def test_rules_are_read(include: Path, text: str, rules: Approve | None) -> None
         (render("{}"), "holds no batch; give deletes_over, rows_over, schema or when"),
         (render("{deletes_over: 10 percent}"), "neither a number of rows nor a share of the table's"),
         (render("{deletes_over: 101%}"), "neither a number of rows nor a share of the table's"),
+        (render("{deletes_over: 100%}"), "neither a number of rows nor a share of the table's below 100%"),
         (render("{deletes_over: -1}"), "tables[0].approve.deletes_over"),
         (render("{schema: all}"), "tables[0].approve.schema"),
         (render("{when: 'name = 1'}"), "name is no count of a diff; there are: inserted, updated, deleted, rows"),
