@@ -63,7 +63,7 @@ def compare_with_main(question: str, destination: MemoryDestination, judges: Jud
         "updated": sum(key in before and key in after for key in changed),
         "deleted": sum(key not in after for key in changed),
         "rows": len(changed),
-        "table_rows": len(before),
+        "table_rows": sum(map(len, before.values())),
     }
     checksum = str([[key, before.get(key), after.get(key)] for key in changed])
     holds = values["when"] is not None and judges[values["when"]](counts)
@@ -74,7 +74,8 @@ def show_samples(question: str, destination: MemoryDestination, judges: Judges) 
     """The changed rows, and the columns that change in updated ones."""
     values = json.loads(question)
     before, after = _read_sides(values, destination)
-    pairs = [(before.get(key), after.get(key)) for key in _list_changed(before, after)]
+    # a key's last row; the query shows one of them too
+    pairs = [tuple(rows.get(key, [None])[-1] for rows in (before, after)) for key in _list_changed(before, after)]
     updated = [(old, new) for old, new in pairs if old is not None and new is not None]
     columns = [{"column": c, "rows": sum(old[c] != new[c] for old, new in updated)} for c in values["columns"]]
     samples = [
@@ -87,17 +88,22 @@ def show_samples(question: str, destination: MemoryDestination, judges: Judges) 
     return json.dumps({"columns": [entry for entry in columns if entry["rows"]], "samples": samples})
 
 
-def _list_changed(before: dict[str, Row], after: dict[str, Row]) -> list[str]:
+def _list_changed(before: dict[str, list[Row]], after: dict[str, list[Row]]) -> list[str]:
     return sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
 
 
-def _read_sides(values: dict[str, Any], destination: MemoryDestination) -> list[dict[str, Row]]:
+def _read_sides(values: dict[str, Any], destination: MemoryDestination) -> list[dict[str, list[Row]]]:
+    """By key the rows on main, and those on the branch. A key has several where the table is not upserted into."""
     table = destination.tables[values["target"]]
     columns = [column for column, _ in values["keys"]]
-    return [
-        {json.dumps([row[column] for column in columns]): row for row in table.read_rows(ref) if _is_there(values, row)}
-        for ref in (values["main"].removeprefix("branch_") or "main", values["branch"].removeprefix("branch_"))
-    ]
+    sides = []
+    for ref in (values["main"].removeprefix("branch_") or "main", values["branch"].removeprefix("branch_")):
+        rows_by_key: dict[str, list[Row]] = {}
+        for row in table.read_rows(ref):
+            if _is_there(values, row):
+                rows_by_key.setdefault(json.dumps([row[column] for column in columns]), []).append(row)
+        sides.append(rows_by_key)
+    return sides
 
 
 def _is_there(values: dict[str, Any], row: Row) -> bool:

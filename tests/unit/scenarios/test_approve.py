@@ -781,3 +781,16 @@ def test_held_change_of_the_schema_can_be_skipped_where_deletes_are_remembered(w
     propose_reject(world.open_session(pipeline), skip=True).perform("bob")
     flush_quietly(world, pipeline)
     assert read(world, COPY) == OLD
+
+
+def test_keys_with_several_rows_are_counted_once_and_the_rows_of_the_table_all(world: World) -> None:
+    source = {"topics": ("orders",)}
+    produce(world, a="newer", b="newer")
+    flush(world.open_session(build_pipeline(build_table(COPY, mode="delete"), source=source)))
+    assert len(world.read_rows(COPY)) == 6
+    produce(world, a=None)
+    pipeline = build_pipeline(build_table(COPY, mode="delete", approve=Approve(deletes_over=0)), source=source)
+    assert "inserted=0 updated=0 deleted=1 rows=1 table_rows=6" in hold(world, pipeline)
+    approve(world, pipeline)
+    flush(world.open_session(pipeline))
+    assert sorted(row["id"] for row in world.read_rows(COPY)) == ["b", "b", "c", "d"]

@@ -173,6 +173,9 @@ def _check_approve(entry: TableEntry) -> None:
         entry.add("approve", "holds no batch; give deletes_over, rows_over, schema or when")
     if not entry.upserts and not entry.deletes:
         entry.add("approve", "counts the rows of keys, and this table is only appended to; use audits")
+    elif isinstance(approve.deletes_over, str) and not entry.upserts:
+        problem = "deletes are counted by key, and without upsert a key may have any number of the table's rows"
+        entry.add(("approve", "deletes_over"), f"{problem}, so it has no share of them; give a number of keys")
     if is_template(table.name):
         entry.add("approve", "not for tables that records name; nobody would look at each of them")
     if table.deletes == "soft" and table.deleted_column in UNREADABLE_COLUMNS:

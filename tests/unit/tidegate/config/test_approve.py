@@ -43,6 +43,10 @@ def test_rules_are_read(include: Path, text: str, rules: Approve | None) -> None
         (render("{when: 'name = 1'}"), "name is no count of a diff; there are: inserted, updated, deleted, rows"),
         (render("{when: 'deleted >'}"), "tables[0].approve.when"),
         (render("{when: 'max(deleted) > 1'}"), "aggregates and windows have no meaning"),
+        (
+            render("{deletes_over: 10%}", "upsert: false"),
+            "tables[0].approve.deletes_over=10%: deletes are counted by key",
+        ),
         (render("{rows_over: 1}", key=""), "this table is only appended to; use audits"),
         (
             render("{rows_over: 1}", "deletes: soft"),
@@ -53,6 +57,11 @@ def test_rules_are_read(include: Path, text: str, rules: Approve | None) -> None
 )
 def test_what_cannot_be_held_is_refused(include: Path, text: str, problem: str) -> None:
     assert any(problem in line for line in find_problems(include, text)), find_problems(include, text)
+
+
+def test_deletes_of_a_table_without_upsert_are_held_by_their_number(include: Path) -> None:
+    (table,) = load(include, render("{deletes_over: 10}", "upsert: false")).tables
+    assert table.approve == Approve(deletes_over=10)
 
 
 def test_soft_deletes_with_another_name_can_be_held(include: Path) -> None:
