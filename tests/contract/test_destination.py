@@ -498,6 +498,26 @@ def test_note_is_refused_in_a_table_that_was_replaced(kit: Kit) -> None:
         kit.port.commits.note(TABLE, state, {f"tidegate.{PIPELINE}.held": "{}"})
 
 
+@pytest.mark.guard(
+    "of two people who decide at once, the second is told of the first",
+    file="plugins/tidegate/adapters/iceberg/commit.py",
+    text="if loaded_table.properties.get(name) != state.marks.get(name)]",
+    off="if False]",
+    case="iceberg",
+)
+@require_branches
+def test_note_is_refused_when_another_one_was_faster(kit: Kit) -> None:
+    state = kit.seed_table().state()
+    name = f"tidegate.{PIPELINE}.held"
+    kit.port.commits.note(TABLE, state, {f"tidegate.{PIPELINE}.decision": "{}"})
+    kit.port.commits.note(TABLE, state, {name: "first"})  # each is compared with itself
+    with pytest.raises(CommitRefused):
+        kit.port.commits.note(TABLE, state, {name: "second"})
+    assert kit.state().marks[name] == "first"
+    kit.port.commits.note(TABLE, kit.state(), {name: "second"})
+    assert kit.state().marks[name] == "second"
+
+
 # publish
 
 

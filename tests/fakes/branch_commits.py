@@ -115,6 +115,8 @@ class MemoryBranchCommits(MemoryTableStore):
         current_refs = (memory_table.uuid, memory_table.refs.get(self.choose_branch(table)))
         if current_refs != (state.uuid, state.snapshot_id):
             raise CommitRefused(f"table={table}: main has moved")
+        if any(memory_table.properties.get(name) != state.marks.get(name) for name in properties):
+            raise CommitRefused(f"table={table}: a property has changed")
         memory_table.properties |= properties
 
     def drop_branch(self, table: str, branch: str) -> None:

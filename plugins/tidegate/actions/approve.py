@@ -19,8 +19,8 @@ EFFECTS = {
 
 
 def propose_decision(session: Session, verdict: DecisionKind, table: str | None = None) -> ProposedAction:
-    """For every table whose batch is held, or the one named."""
-    held_tables = list_held_tables(session, table)
+    """For every table whose batch is held, or the one named. A reject also takes back an approval not used yet."""
+    held_tables = list_held_tables(session, table, with_approved=verdict == DecisionKind.REJECT)
     question, effect = EFFECTS[verdict]
     return ProposedAction(
         preview="\n".join([*map(_format_held, held_tables), effect]),
@@ -37,7 +37,7 @@ def propose_reject(session: Session, table: str | None = None, *, skip: bool = F
     """Reject; with `skip` the position moves behind the held batch of one table, and its records stay out."""
     if not skip:
         return propose_decision(session, DecisionKind.REJECT, table)
-    held_tables = list_held_tables(session, table)
+    held_tables = list_held_tables(session, table, with_approved=True)
     if len(held_tables) > 1:
         names = format_names([held.table.name for held in held_tables])
         raise ConfigurationError(f"skip leaves out the batch of one table, and these are held: {names}; name one")
@@ -63,6 +63,7 @@ def _describe_held(held: HeldTable) -> dict[str, Any]:
         "schema_changes": list(hold.changes),
         "digest": hold.digest,
         "rejected_by": held.rejected_by or None,
+        "approved_by": held.approved_by or None,
     }
 
 
@@ -76,4 +77,6 @@ def _format_held(held: HeldTable) -> str:
         lines.append(f"  read it with: SELECT * FROM {held.table.name} VERSION AS OF '{hold.branch}'")
     if held.rejected_by:
         lines.append(f"  rejected by {held.rejected_by}")
+    if held.approved_by:
+        lines.append(f"  approved by {held.approved_by}: that is taken back, unless a flush publishes it just now")
     return "\n".join(lines)

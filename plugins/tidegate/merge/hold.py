@@ -87,7 +87,7 @@ def find_equal_hold(table: TableSession, hold: Hold) -> Hold | None:
 
 
 def keep_hold(table: TableSession, hold: Hold) -> None:
-    """Let the table wait, in place of what it waited for before. `CommitRefused` if main has moved.
+    """Let the table wait, in place of what it waited for before. `CommitRefused` if main or that has changed.
 
     Of a former hold, and of one that was refused, the branch is dropped. Not where no answer came.
     """
@@ -107,6 +107,4 @@ def _drop_branch(table: TableSession, branch: str) -> None:
 
 
 def raise_held(table: TableSession, hold: Hold, *, is_new: bool) -> NoReturn:
-    decision = find_decision(table, hold)
-    by = decision.by if decision is not None else ""
-    raise HeldForApproval(HeldTable(table, hold, by).describe(), is_new=is_new)
+    raise HeldForApproval(HeldTable(table, hold, find_decision(table, hold)).describe(), is_new=is_new)

@@ -122,7 +122,10 @@ class BranchCommits(Protocol):
         return None
 
     def note(self, table: str, state: TableState, properties: dict[str, str]) -> None:
-        """Set properties of the table, if main still stands as in `state`; `CommitRefused` if it has moved."""
+        """Set properties of the pipeline, if main and they still stand as in `state`; else `CommitRefused`.
+
+        Where only the catalog's own server compares, of two notes within milliseconds the last one stays.
+        """
         raise GiveUp(f"table={table}: {NO_BRANCHES_REASON}")
 
     def drop_branch(self, table: str, branch: str) -> None:

@@ -11,16 +11,27 @@ from tidegate.merge.attempt import retry_commits
 from tidegate.model.batch import StagedBatch
 from tidegate.model.offsets import format_names
 from tidegate.ports.session import Session
-from tidegate.table.approval import Decision, DecisionKind, HeldTable, build_decision_property
+from tidegate.table.approval import (
+    Decision,
+    DecisionKind,
+    HeldTable,
+    build_decision_property,
+    find_asked,
+    find_decision,
+)
 from tidegate.table.history import add_action
 from tidegate.table.position import select_tables
 from tidegate.table.progress import ObservedTable, observe_tables
 
 
-def list_held_tables(session: Session, name: str | None = None) -> list[HeldTable]:
-    """Return each table that waits, or the one named; `NothingToDo` if none does."""
+def list_held_tables(session: Session, name: str | None = None, *, with_approved: bool = False) -> list[HeldTable]:
+    """Return each table that waits, or the one named; `NothingToDo` if none does.
+
+    `with_approved`: if none does, those that are approved and not published yet.
+    """
     observed_tables = observe_tables(session, select_tables(session, name))
-    held_tables = [observed.held for observed in observed_tables if observed.held is not None]
+    asked_tables = [asked for observed in observed_tables if (asked := find_asked(observed, observed.queue))]
+    held_tables = [asked for asked in asked_tables if not asked.approved_by] or (asked_tables if with_approved else [])
     if not held_tables:
         names = format_names([observed.name for observed in observed_tables])
         raise NothingToDo(
@@ -30,18 +41,33 @@ def list_held_tables(session: Session, name: str | None = None) -> list[HeldTabl
 
 
 def decide(held: HeldTable, verdict: DecisionKind, by: str) -> None:
-    """Note the verdict about the diff that was shown, and `by` whom. `GiveUp` if the table waits for another by now."""
-    retry_commits(held.table.session, held.table.prefix, partial(_note_decision, held, verdict, by))
+    """Note the verdict about the diff that was shown, and `by` whom.
+
+    `GiveUp` if the table waits for another diff by now, or somebody else decides about it at the same time.
+    """
+    decision = retry_commits(held.table.session, held.table.prefix, partial(_note_decision, held, verdict, by))
+    # a catalog compares the properties only when it is read, so of two decisions within milliseconds the last one stays
+    _check_not_decided(held, find_decision(_observe(held), held.hold), decision)
 
 
-def _note_decision(shown: HeldTable, verdict: DecisionKind, by: str) -> None:
+def _check_not_decided(held: HeldTable, found: Decision | None, expected: Decision | None) -> None:
+    if found is not None and found != expected:
+        raise GiveUp(
+            f"{held.table.prefix} batch={held.hold.batch}: somebody else has decided meanwhile, and that counts: "
+            f"verdict={found.verdict} by={found.by}; look at the status, and decide again if that is wrong"
+        )
+
+
+def _note_decision(shown: HeldTable, verdict: DecisionKind, by: str) -> Decision:
     session = shown.table.session
     observed = _observe(shown)
-    if observed.held is None or observed.held.hold.digest != shown.hold.digest:
+    asked = find_asked(observed, observed.queue)
+    if asked is None or asked.hold.digest != shown.hold.digest:
         raise GiveUp(
             f"{shown.table.prefix} batch={shown.hold.batch}: the table does not wait for this diff any more, so "
             "nothing was decided; look at the status"
         )
+    _check_not_decided(shown, asked.decision, shown.decision)
     decision = Decision(
         digest=shown.hold.digest,
         stands_on=shown.hold.stands_on,
@@ -54,6 +80,7 @@ def _note_decision(shown: HeldTable, verdict: DecisionKind, by: str) -> None:
     details = ", ".join([f"batch={shown.hold.batch}", *shown.hold.rules, counts or "; ".join(shown.hold.changes)])
     properties = {**build_decision_property(observed, decision), **add_action(observed, verdict, by, details)}
     session.commits.note(observed.name, observed.require_state(), properties)
+    return decision
 
 
 def find_end_of_held_batch(held: HeldTable) -> str:

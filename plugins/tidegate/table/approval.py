@@ -89,11 +89,22 @@ class Decision:
 
 @dataclass(frozen=True)
 class HeldTable:
-    """A table that waits for a person: `rejected_by` is empty until somebody has rejected the batch."""
+    """A table whose batch a rule holds, and what a person has decided about that; None until somebody has."""
 
     table: TableSession
     hold: Hold
-    rejected_by: str = ""
+    decision: Decision | None = None
+
+    @property
+    def rejected_by(self) -> str:
+        return self._get_author(DecisionKind.REJECT)
+
+    @property
+    def approved_by(self) -> str:
+        return self._get_author(DecisionKind.APPROVE)
+
+    def _get_author(self, verdict: DecisionKind) -> str:
+        return self.decision.by if self.decision is not None and self.decision.verdict == verdict else ""
 
     def describe(self) -> str:
         """Say in one sentence what waits, and which commands go on."""
@@ -116,7 +127,13 @@ class HeldTable:
 
 
 def find_held(table: TableSession, queue: Sequence[StagedBatch]) -> HeldTable | None:
-    """Return what waits for a person; None if nothing does, or it is approved and the next merge publishes it.
+    """Return what waits for a person; None if nothing does, or it is approved and the next merge publishes it."""
+    asked = find_asked(table, queue)
+    return None if asked is not None and asked.approved_by else asked
+
+
+def find_asked(table: TableSession, queue: Sequence[StagedBatch]) -> HeldTable | None:
+    """Return the batch that a rule holds and that is not published yet, whatever a person has decided about it.
 
     `queue` is that of the table as it was read. A hold of another position, file, table or staged attempt counts no
     more: the next merge asks again.
@@ -125,10 +142,7 @@ def find_held(table: TableSession, queue: Sequence[StagedBatch]) -> HeldTable | 
     first = next((batch for batch in queue if batch.counts.to_write), None)
     if hold is None or first is None or first.attempt != hold.staged_attempt:
         return None
-    decision = find_decision(table, hold)
-    if decision is None:
-        return HeldTable(table, hold)
-    return None if decision.verdict == DecisionKind.APPROVE else HeldTable(table, hold, decision.by)
+    return HeldTable(table, hold, find_decision(table, hold))
 
 
 def read_hold(table: TableSession) -> Hold | None:

@@ -342,10 +342,12 @@ def test_decision_about_a_diff_that_was_replaced_changes_nothing(world: World) -
     hold(world, pipeline)
     (shown,) = list_held_tables(world.open_session(pipeline))
     approve(world, pipeline)
-    with pytest.raises(GiveUp, match="does not wait for this diff any more"):
+    with pytest.raises(GiveUp, match=r"somebody else has decided meanwhile.*verdict=approve by=ann"):
         decide(shown, DecisionKind.REJECT, "bob")
     flush(world.open_session(pipeline))
     assert read(world) == NEW
+    with pytest.raises(GiveUp, match="does not wait for this diff any more"):
+        decide(shown, DecisionKind.REJECT, "bob")
 
 
 def test_nothing_to_decide_is_said(world: World) -> None:
@@ -794,3 +796,104 @@ def test_keys_with_several_rows_are_counted_once_and_the_rows_of_the_table_all(w
     approve(world, pipeline)
     flush(world.open_session(pipeline))
     assert sorted(row["id"] for row in world.read_rows(COPY)) == ["b", "b", "c", "d"]
+
+
+@pytest.mark.parametrize("verdicts", [("approve", "reject"), ("reject", "approve")])
+def test_of_two_decisions_at_once_the_second_is_told_of_the_first(world: World, verdicts: tuple[str, str]) -> None:
+    pipeline = build()
+    flood(world)
+    hold(world, pipeline)
+    mine, theirs = map(DecisionKind, verdicts)
+    done = []
+
+    def decide_first(call: str, moment: str) -> None:
+        if (call, moment) == ("commits.note", "before") and not done:
+            done.append(theirs)
+            propose_decision(world.open_session(pipeline), theirs).perform("bob")
+
+    with pytest.raises(GiveUp, match=f"somebody else has decided meanwhile.*verdict={theirs} by=bob"):
+        propose_decision(world.open_session(pipeline, decide_first), mine).perform("ann")
+    assert read_actions(world, pipeline) == [(theirs, "bob")]
+    flush_quietly(world, pipeline)
+    assert read(world) == (NEW if theirs == DecisionKind.APPROVE else OLD)
+
+
+def test_decision_that_another_one_replaced_unseen_is_told(world: World) -> None:
+    pipeline = build()
+    flood(world)
+    hold(world, pipeline)
+    name, properties = "tidegate.shop.decision", world.destination.tables[ORDERS].properties
+
+    def replace_it(call: str, moment: str) -> None:
+        # a catalog that compares only what its client has read
+        if (call, moment) == ("commits.note", "after"):
+            properties[name] = json.dumps({**json.loads(properties[name]), "verdict": "reject", "by": "bob"})
+
+    with pytest.raises(GiveUp, match="verdict=reject by=bob"):
+        propose_decision(world.open_session(pipeline, replace_it), DecisionKind.APPROVE).perform("ann")
+    assert "rejected by bob" in hold(world, pipeline)
+
+
+def test_decision_that_a_flush_used_at_once_is_a_success(world: World) -> None:
+    pipeline = build()
+    flood(world)
+    hold(world, pipeline)
+
+    def publish_at_once(call: str, moment: str) -> None:
+        if (call, moment) == ("commits.note", "after"):
+            flush(world.open_session(pipeline))
+
+    propose_decision(world.open_session(pipeline, publish_at_once), DecisionKind.APPROVE).perform("ann")
+    assert read(world) == NEW
+
+
+@pytest.mark.parametrize("skip", [False, True])
+def test_approval_that_no_flush_has_used_can_be_taken_back(world: World, *, skip: bool) -> None:
+    pipeline = build()
+    flood(world)
+    hold(world, pipeline)
+    approve(world, pipeline)
+    with pytest.raises(NothingToDo, match="no batch waits for an approval"):
+        propose_decision(world.open_session(pipeline), DecisionKind.APPROVE)
+    proposed = propose_reject(world.open_session(pipeline), skip=skip)
+    assert skip or "approved by ann: that is taken back" in proposed.preview
+    proposed.perform("bob")
+    if not skip:
+        assert "rejected by bob" in hold(world, pipeline)
+    flush_quietly(world, pipeline)
+    assert read(world) == OLD
+    if not skip:
+        approve(world, pipeline)
+        flush(world.open_session(pipeline))
+        assert read(world) == NEW
+
+
+def test_reject_of_what_waits_leaves_the_approval_of_another_table_alone(world: World) -> None:
+    pipeline = build(DELETES, build_table(COPY, approve=Approve(rows_over=0)))
+    with suppress(HeldForApproval):
+        flush(world.open_session(pipeline))
+    propose_decision(world.open_session(pipeline), DecisionKind.APPROVE).perform("ann")
+    flush(world.open_session(pipeline))
+    flood(world)
+    hold(world, pipeline)
+    propose_decision(world.open_session(pipeline), DecisionKind.APPROVE, COPY).perform("ann")
+    assert [part.table for part in propose_reject(world.open_session(pipeline)).parts] == [ORDERS]
+    assert [part.table for part in propose_reject(world.open_session(pipeline), COPY).parts] == [COPY]
+
+
+def test_two_runs_that_hold_a_batch_at_once_tell_of_it_once(world: World) -> None:
+    pipeline = build()
+    flood(world)
+    session = world.open_session(pipeline)
+    stage(session, plan(session))
+    first, second = (stage_tables(session, plan(session))[0] for _ in range(2))
+    news = []
+
+    def hold_first(call: str, moment: str) -> None:
+        if (call, moment) == ("commits.note", "before") and not news:
+            news.append(True)
+            news[0] = merge_queue(session, second).held.is_new
+
+    assert (merge_queue(world.open_session(pipeline, hold_first), first).held.is_new, news) == (False, [True])
+    assert len(list_branches(world)) == 1
+    assert read_status(session)["tables"][0]["held"]["branch"] == list_branches(world)[0]

@@ -128,6 +128,9 @@ class IcebergCommits(IcebergPort, BranchCommits):
     @translate_iceberg_errors
     def note(self, table: str, state: TableState, properties: dict[str, str]) -> None:
         loaded_table = self._load_table(table)
+        changed = [name for name in properties if loaded_table.properties.get(name) != state.marks.get(name)]
+        if changed:
+            raise CommitRefused(f"table={table}: property={changed[0]} has changed since the table was read")
         requirements: list[TableRequirement] = [AssertTableUUID(uuid=UUID(state.uuid))]
         if state.snapshot_id is not None:
             requirements += _require_branch_at(loaded_table, self._branch(table), state.snapshot_id)
