@@ -3,10 +3,15 @@
 import json
 import os
 import random
+from dataclasses import replace
 from typing import Any
 
+import decoding
 import pytest
 from random_pipelines import LIMIT, PARTITIONS, Placed, Shape
+from tidegate.model.offsets import Ranges
+from tidegate.schema.data_types import Column
+from tidegate.spec.source import KeyFormat, ValueFormat
 
 WALK_SEED = int(os.environ.get("WALK_SEED", "1"))
 KEY = {"fields": ["Id", "part"], "schema": "Id BIGINT, part STRING"}
@@ -193,9 +198,52 @@ def test_range_reads_no_other_record_and_says_so(workbench: Any) -> None:
     assert (refused.returncode, "the fields are id" in refused.stderr) == (1, True), refused.stderr
 
 
+def test_record_that_was_merged_and_cannot_be_read_today_accuses_nobody(workbench: Any) -> None:
+    topic = workbench.topic(1)
+    key = {"fields": ["id"], "schema": "id BIGINT"}
+    value = {"schema": "id BIGINT, n INT"}
+    workbench.pipeline("lost", [topic], key=key, value=value, source=TOLERANT)
+    merged = [({"id": n}, {"id": n, "n": n, **more}) for n, more in ((1, {"other": 1}), (2, {}), (2, {"other": 1}))]
+    workbench.produce(topic, *merged)
+    workbench.drain("lost")
+    workbench.pipeline("lost", [topic], key=key, value={**value, "unknown_fields": "refuse"}, source=TOLERANT)
+    workbench.produce(topic, ({"id": 3}, {"id": 3, "n": 3}), ({"id": 4}, {"id": 4, "n": 4, "other": 1}))
+    workbench.drain("lost")
+    for number, cause, rows in ((1, "unknown", 1), (2, "unknown", 1), (3, "record", 1), (4, "bad", 0)):
+        done = workbench.run_cli("explain", "lost", str(number), "--json")
+        (answer,) = json.loads(done.stdout)["tables"]
+        assert (answer["cause"], answer["row_count"]) == (cause, rows), answer
+
+
+@pytest.mark.parametrize(
+    ("word", "broken", "own"),
+    [
+        ("json", b"{", b'{"id": 7, "n": "x"}'),
+    ],
+)
+def test_value_that_holds_the_key_and_cannot_be_read_may_be_of_any_key(
+    spark: Any, word: str, broken: bytes, own: bytes
+) -> None:
+    from tidegate_spark.stage.one_key import add_fate_column, build_key_pass
+
+    columns = (Column("id", "BIGINT"), Column("n", "INT"))
+    table = decoding.build_stage_table(ValueFormat(word, columns), columns, columns[:1])
+    of_key = "`key`.`id` <=> 7L"
+    table = replace(table, key=KeyFormat(fields=("id",), from_value=True), set_aside=9, of_key=of_key)
+    values = [broken, own, own.replace(b"7", b"8")]
+    records = spark.createDataFrame(
+        [(None, value, "t", 0, n, None) for n, value in enumerate(values)],
+        "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, headers ARRAY<STRUCT<key: STRING, "
+        "value: BINARY>>",
+    ).selectExpr("*", "current_timestamp() AS timestamp", "0 AS timestampType")
+    _, kept = build_key_pass(Ranges({"t": {0: (0, 3)}}), table, records, is_plain=False)
+    rows = kept.selectExpr("offset", *add_fate_column(["op"])).selectExpr("offset", "bad.stage").orderBy("offset")
+    assert [tuple(row) for row in rows.collect()] == [(0, "key"), (1, "value")]
+
+
 def expect_causes(shape: Shape, table: str, changes: list[Placed]) -> tuple[str, int | None]:
     """The cause and the deciding offset for one key, by its changes in the order of the log."""
-    rowless: tuple[str, int | None] = ("never", None)
+    rowless: dict[str, int] = {}
     ended: tuple[str, int | None] | None = None
     highest = -1
     for placed in changes:
@@ -204,20 +252,24 @@ def expect_causes(shape: Shape, table: str, changes: list[Placed]) -> tuple[str,
         deletes = change.kind in ("tombstone", "event", "flagged")
         over = shape.when_false is not None and (change.row["n"] or 0) >= LIMIT and not deletes and change.kind != "bad"
         if shape.routed and not is_for_all and not table.endswith(change.row["type"]):
-            rowless = ("filtered", placed.offset)
+            rowless["filtered"] = placed.offset
         elif change.kind == "bad":
-            rowless = ("bad", placed.offset)
+            rowless["bad"] = placed.offset
         elif over and shape.when_false == "ignore":
-            rowless = ("filtered", placed.offset)
+            rowless["filtered"] = placed.offset
         elif (deletes or over) and (not shape.delete or (is_for_all and not shape.takes_tombstones)):
-            rowless = ("ignored", placed.offset)
+            rowless["ignored"] = placed.offset
         elif shape.sequence and change.row["seq"] < highest:
             continue
         else:
             highest = change.row["seq"] if shape.sequence else -1
             is_folded = shape.partial or shape.keeps_first
             ended = ("deleted" if deletes or over else "folded" if is_folded else "record", placed.offset)
-    return ended or rowless
+    if ended is not None:
+        return ended
+    if "bad" in rowless:
+        return "bad", rowless["bad"]
+    return next(iter(rowless.items()), ("never", None)) if len(rowless) < 2 else ("unknown", None)
 
 
 def choose_explained_shapes(count: int, first: int) -> list[int]:

@@ -4,6 +4,7 @@ WITH records AS (
 )
 SELECT to_json(named_struct(
   'count', count_if(fate <> 'key'),
+  'count_ahead', count_if(fate <> 'key' AND batch_number <> {{ batch }}),
   'partitions', count(DISTINCT CASE WHEN fate = 'staged' AND batch_number = {{ batch }} THEN struct(topic, partition) END),
   'unreadable', count_if(fate = 'key'),
   'unreadable_at', min(CASE WHEN fate = 'key' THEN concat_ws(':', topic, partition, offset) END),

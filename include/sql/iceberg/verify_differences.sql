@@ -1,6 +1,10 @@
 -- The first keys that differ: of a row on one side alone the whole row, else the columns that differ.
 {%- set in_table = "table" | ours %}
 {%- set in_log = "log" | ours %}
+{#- as to_json alone would cut times to milliseconds, and explain takes the key as it is shown -#}
+{%- set key_options -%}
+map('timestampFormat', {{ "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX" | text }}, 'timestampNTZFormat', {{ "yyyy-MM-dd'T'HH:mm:ss.SSSSSS" | text }})
+{%- endset -%}
 {%- macro show(of, name) -%}
 {%- set text = of ~ "." ~ (name | quoted) -%}
 left({{ "hex(" ~ text ~ ")" if name in binary_columns else "CAST(" ~ text ~ " AS STRING)" }}, {{ max_characters }})
@@ -9,7 +13,7 @@ WITH {% include "_compared.sql" %}
 SELECT to_json(collect_list(difference)) FROM (
   SELECT named_struct(
     'kind', {{ "kind" | ours }},
-    'key', to_json(struct({% for column, _ in keys %}coalesce({{ in_table }}, {{ in_log }}).{{ column | quoted }}{{ ", " if not loop.last }}{% endfor %})),
+    'key', to_json(struct({% for column, _ in keys %}coalesce({{ in_table }}, {{ in_log }}).{{ column | quoted }}{{ ", " if not loop.last }}{% endfor %}), {{ key_options }}),
     'rows', {{ "rows" | ours }},
     'table', left(to_json({{ in_table }}), {{ max_characters }}), 'log', left(to_json({{ in_log }}), {{ max_characters }}),
     'columns', filter(array(

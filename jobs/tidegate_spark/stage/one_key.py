@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from tidegate.formats.registry import get_format
 from tidegate.jobs.stage_job import StageTable
 from tidegate.model.offsets import Ranges
-from tidegate.sql.spark import render_literal
+from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.fields.json.keys import PLAIN_KEY_COLUMN, render_plain_key
 from tidegate_spark.formats.decoded import DecodedKey, add_key_object, get_key_decoder, get_value_decoder
@@ -57,9 +57,23 @@ def build_key_pass(
     candidates = _leave_other_keys(counts, texts, table, is_plain=is_plain)
     # Spark pushes no condition through an observation, and would not end to plan one inside of the decoding
     decoded = counts.read_ones.observe(decode(candidates, table, is_plain=is_plain), [count_unusual()])
-    is_unreadable = "key_reason IS NOT NULL AND fate IN ('bad', 'dead_lettered')"
+    # the reason is that of the value alone, if it holds the key and cannot be read at all
+    has_no_key = f"(key_reason IS NOT NULL OR ({_render_lacks_key(table)}))"
+    is_unreadable = f"{has_no_key} AND fate IN ('bad', 'dead_lettered')"
     own_records = _mark_own(decoded, table).where(f"(key_reason IS NULL AND is_own) OR ({is_unreadable})")
-    return counts, counts.own.observe(own_records, list_aggregates(ranges, table))
+    staged_by = F.expr(f"CASE WHEN {is_unreadable} THEN 'key' ELSE failed_stage END")
+    return counts, counts.own.observe(own_records.withColumn("failed_stage", staged_by), list_aggregates(ranges, table))
+
+
+def _render_lacks_key(table: StageTable) -> str:
+    """Return the condition that no column of the key is known of a record whose key comes from its value."""
+    names = (quote(column.name.removeprefix(table.key.prefix)) for column in table.key_columns)
+    lacking = " AND ".join(f"key_struct.{name} IS NULL" for name in names)
+    return lacking if _is_key_of_value(table) else f"key IS NULL AND {lacking}"
+
+
+def _is_key_of_value(table: StageTable) -> bool:
+    return table.key.from_value or get_format(table.value.format).holds_several_rows
 
 
 def _leave_other_keys(counts: KeyCounts, records: DataFrame, table: StageTable, *, is_plain: bool) -> DataFrame:
@@ -74,7 +88,7 @@ def _leave_other_keys(counts: KeyCounts, records: DataFrame, table: StageTable, 
 
 def _has_own_key(records: DataFrame, table: StageTable) -> bool:
     """Whether the key's bytes alone tell which rows a record is for."""
-    if table.key.from_value or get_format(table.value.format).holds_several_rows:
+    if _is_key_of_value(table):
         return False
     parsed_records = add_key_object(normalize_wire_format(records, table), table)
     # an event that changes the key also deletes the former one

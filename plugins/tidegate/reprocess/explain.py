@@ -57,6 +57,7 @@ class _Question:
     before: Ranges
     ahead: Ranges
     is_log_whole: bool
+    reaches_position: bool
 
     @property
     def table(self) -> TableSession:
@@ -108,10 +109,10 @@ def _open(session: Session, name: str, text: str, within: Ranges | None) -> _Que
     key = parse_row_key(table.resolved, text)
     limits, refusal = _find_limits(table, position, topic_log)
     before, ahead = _list_ranges(position.offsets, topic_log, within)
-    is_log_whole = all(
-        before.by_topic.get(topic, {}).get(partition) == (0, end)
+    spans = [
+        (before.by_topic.get(topic, {}).get(partition, (0, 0)), end)
         for topic, partition, end in iterate_offsets(position.offsets)
-    )
+    ]
     begins = (
         f"topic={t} partition={p}: the log begins at offset={o}" for t, p, o in iterate_offsets(topic_log.begin) if o
     )
@@ -137,7 +138,8 @@ def _open(session: Session, name: str, text: str, within: Ranges | None) -> _Que
         refusal=refusal,
         before=before,
         ahead=ahead,
-        is_log_whole=is_log_whole,
+        is_log_whole=all(span == (0, end) for span, end in spans),
+        reaches_position=all(stop == end for (_, stop), end in spans),
     )
 
 
@@ -206,8 +208,10 @@ def _ask(question: _Question, staged: StagedBatch, tail: StagedBatch | None) -> 
         "records": sql.render("explain_records", **values),
         "row": sql.render("explain_row", **values),
         **({"letters": sql.render("explain_letters", **{**values, "letters": letters})} if letters else {}),
-        **({} if refusal else {"kind": sql.render("verify_counts", **values)}),
     }
+    if not refusal:
+        statements["kind"] = sql.render("verify_counts", **values)
+        statements["unlettered"] = sql.render("verify_letters", **values)
     if not refusal and values["form"] == "sequenced":
         statements["winner"] = sql.render("explain_winner", **values)
     answers = _ask_by_name(work, staged, statements)
@@ -218,13 +222,15 @@ def _ask(question: _Question, staged: StagedBatch, tail: StagedBatch | None) -> 
     more = _ask_by_name(work, staged, others) if others else {}
     differences = more.pop("differences", [])
     tables = tuple(name for name, answer in more.items() if answer["count"])
-    known = {"letters": [], "winner": {}, "refusal": refusal, "form": values["form"]}
+    known = {"letters": [], "winner": {}, "unlettered": 0, "refusal": refusal, "form": values["form"]}
     return {**known, **answers, "differences": differences, "others": tables}
 
 
 def _ask_by_name(work: LogComparison, staged: StagedBatch, statements: Mapping[str, str]) -> dict[str, Any]:
     texts = ask_spark(work, staged, tuple(statements.values()))
-    return {name: json.loads(text or "null") for name, text in zip(statements, texts, strict=True)}
+    # a count comes as a number
+    answers = (text if isinstance(text, int) else json.loads(text or "null") for text in texts)
+    return dict(zip(statements, answers, strict=True))
 
 
 def _build_values(question: _Question, staged: StagedBatch, tail: StagedBatch | None) -> tuple[dict[str, Any], str]:
@@ -304,13 +310,16 @@ def _gather(question: _Question, staged: StagedBatch, answers: Mapping[str, Any]
         refusal=answers["refusal"],
         records=tuple(read_key_records(work, found["records"], answers["letters"])),
         count=found["count"],
+        count_ahead=found["count_ahead"],
         partitions=found["partitions"],
         unreadable=found["unreadable"],
         unreadable_at=found.get("unreadable_at"),
+        unlettered=answers["unlettered"],
         form=answers["form"],
         winner=(winner["topic"], winner["offset"]) if winner else None,
         deleted_at=(deleted_at["topic"], deleted_at["offset"]) if deleted_at else None,
         is_log_whole=question.is_log_whole,
+        reaches_position=question.reaches_position,
         followed_from=coverage.start if coverage else None,
         limits=work.limits,
         differences=tuple(parse_differences(answers["differences"])),

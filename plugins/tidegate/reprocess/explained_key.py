@@ -9,6 +9,7 @@ from tidegate.model.offsets import Offsets, get_offset
 from tidegate.reprocess.verify import Difference
 from tidegate.spec.time_text import format_utc, to_utc_datetime
 
+NOT_REACHED = "--range does not reach the position in each partition, so later records were not read"
 TODAY = ", as the file reads the log today; how it was read before is not known"
 
 
@@ -92,6 +93,11 @@ class ExplainedRecord:
         return self.op == "d"
 
     @property
+    def is_bad(self) -> bool:
+        """Whether it cannot be read, or stands in a record of which another row could not be."""
+        return self.fate == "value" or (self.fate != "staged" and self.letter is not None)
+
+    @property
     def order(self) -> tuple[int, int]:
         return self.offset, self.i
 
@@ -107,11 +113,15 @@ class Evidence:
 
     - `rows`: how many the table has. `kind`: what comparing them with the log gives, one of verify's, or empty if
       neither has a row; None if they were not compared, for the `refusal`.
-    - `records`: the newest, oldest first. `count` and `partitions` are of all of them.
+    - `records`: the newest, oldest first. `count` and `partitions` are of all of them, `count_ahead` of those behind
+      the position.
     - `unreadable`: bad records whose key cannot be read; `unreadable_at` is one of them.
+    - `unlettered`: bad records up to the position, of this key or one that cannot be read, which no open dead letter
+      names: the table may have their rows.
     - `form`: by what records become one row; see `name_fold`.
     - `winner`, `deleted_at`: with sequences, (topic, offset) of the record that the row is from, and of its delete.
     - `is_log_whole`: no record of the log is gone up to the position, and none was left out.
+    - `reaches_position`: what was read ends at the position in each partition.
     - `followed_from`: since where the table follows the log, read as today; None if not known.
     - `limits`: what the log does not tell.
     """
@@ -121,13 +131,16 @@ class Evidence:
     refusal: str
     records: tuple[ExplainedRecord, ...]
     count: int
+    count_ahead: int
     partitions: int
     unreadable: int
     unreadable_at: str | None
+    unlettered: int
     form: str
     winner: tuple[str, int] | None
     deleted_at: tuple[str, int] | None
     is_log_whole: bool
+    reaches_position: bool
     followed_from: Offsets | None
     limits: tuple[str, ...]
     differences: tuple[Difference, ...] = ()
@@ -143,6 +156,15 @@ class Evidence:
     @property
     def ahead(self) -> list[ExplainedRecord]:
         return [record for record in self.records if record.is_ahead]
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether older records up to the position are not listed."""
+        return len(self.records) - len(self.ahead) < self.count - self.count_ahead
+
+    @property
+    def is_cut_ahead(self) -> bool:
+        return len(self.ahead) < self.count_ahead
 
     def is_followed(self, record: ExplainedRecord) -> bool:
         """Whether the table has followed the log since before the record, by the rules of today."""
@@ -234,9 +256,8 @@ def _judge_row(evidence: Evidence) -> Judgement:
     if writer is None:
         return Judgement(Cause.UNKNOWN, "the record that wrote the row is older than those that are listed")
     deleter = evidence.find_deleter()
-    for record in (writer, *([deleter] if deleter else [])):
-        if doubt := _find_doubt(evidence, record):
-            return Judgement(Cause.UNKNOWN, f"the row is what {record.words} says, but {doubt}")
+    if doubt := _find_doubt(evidence, writer) or _find_end_doubt(evidence, deleter or writer):
+        return Judgement(Cause.UNKNOWN, f"the row is what {(deleter or writer).words} says, but {doubt}")
     if deleter is not None:
         return Judgement(Cause.DELETED, f"{deleter.words} deleted it{_describe_passage(deleter)}", deleter)
     if evidence.form == "folded":
@@ -247,6 +268,8 @@ def _judge_row(evidence: Evidence) -> Judgement:
 def _judge_absence(evidence: Evidence) -> Judgement:
     if evidence.staged:
         return _judge_deleted(evidence)
+    if evidence.is_cut:
+        return Judgement(Cause.UNKNOWN, "none of the listed records made a row, and older ones are not listed")
     if evidence.unreadable:
         return Judgement(
             Cause.UNKNOWN,
@@ -255,28 +278,66 @@ def _judge_absence(evidence: Evidence) -> Judgement:
         )
     if not evidence.is_log_whole:
         return Judgement(Cause.UNKNOWN, f"the log has no row of it any more{_describe_rowless(evidence)}")
-    if evidence.rowless:
-        last = max(evidence.rowless, key=lambda record: record.order)
-        causes = {"filtered": Cause.FILTERED, "ignored": Cause.IGNORED}
-        because = f"no record of it made a row{_describe_rowless(evidence)}{_qualify(evidence, last)}"
-        return Judgement(causes.get(last.fate, Cause.BAD), because, last)
-    if evidence.ahead:
-        first = min(evidence.ahead, key=lambda record: record.order)
+    return _judge_rowless(evidence) if evidence.rowless else _judge_ahead(evidence)
+
+
+def _judge_rowless(evidence: Evidence) -> Judgement:
+    records = evidence.rowless
+    if lost := _find_lost_row(evidence, None):
+        return Judgement(Cause.UNKNOWN, f"the table has no row of it, but {lost}")
+    if len({(record.topic, record.partition) for record in records}) > 1:
+        return Judgement(Cause.UNKNOWN, "no record of it made a row, but these come by several partitions")
+    # a record that is filtered or ignored takes no row away: it is a bad one that is missing
+    causes = {Cause.BAD if record.is_bad else Cause(record.fate) for record in records}
+    if len(causes) > 1 and Cause.BAD not in causes:
+        return Judgement(Cause.UNKNOWN, "no record of it made a row: some are for other tables, some change nothing")
+    cause = Cause.BAD if Cause.BAD in causes else causes.pop()
+    last = max((r for r in records if r.is_bad or cause != Cause.BAD), key=lambda record: record.order)
+    because = f"no record of it made a row: {last.words} {describe_fate(last)}{_qualify(evidence, last)}"
+    return Judgement(cause, because, last)
+
+
+def _judge_ahead(evidence: Evidence) -> Judgement:
+    rows = [record for record in evidence.ahead if record.fate == "staged" and not record.is_delete]
+    first = min(rows, key=lambda record: record.order, default=None)
+    if first is not None and evidence.is_cut_ahead:
+        return Judgement(Cause.AHEAD, f"records lie behind the position, like {first.words}, and were not flushed")
+    if first is not None:
         return Judgement(Cause.AHEAD, f"{first.words} lies behind the position, and has not been flushed", first)
-    return Judgement(Cause.NEVER, f"the log has no record of it{TODAY if evidence.limits else ''}")
+    if evidence.is_cut_ahead:
+        return Judgement(Cause.UNKNOWN, "its records lie behind the position, and those that are listed make no row")
+    none_yet = " up to the position, and those behind it make no row" if evidence.ahead else ""
+    return Judgement(Cause.NEVER, f"the log has no record of it{none_yet}{TODAY if evidence.limits else ''}")
 
 
 def _judge_deleted(evidence: Evidence) -> Judgement:
     deleter = evidence.find_deleter()
     if evidence.partitions > 1 or deleter is None:
         return Judgement(Cause.UNKNOWN, "its records end without a row, and which of them ended it is not known")
-    if doubt := _find_doubt(evidence, deleter):
+    if doubt := _find_end_doubt(evidence, deleter):
         return Judgement(Cause.UNKNOWN, f"{deleter.words} would delete it, but {doubt}")
-    because = f"{deleter.words} deleted it{_describe_passage(deleter)}{_qualify(evidence, deleter)}"
+    is_only_deletes = all(record.is_delete for record in evidence.staged)
+    if not is_only_deletes:
+        says = f"{deleter.words} deleted it"
+    elif evidence.is_cut:
+        says = f"the listed records are only deletes of it, the last one {deleter.place}"
+    else:
+        says = f"the log has only deletes of it, the last one {deleter.place}"
+    later = _find_last(r for r in evidence.rowless if r.is_bad and _may_come_after(evidence, r, deleter))
+    bad = f", but {later.words} {describe_fate(later)}" if later else ""
+    because = f"{says}{_describe_passage(deleter)}{_qualify(evidence, deleter)}{bad}"
     return Judgement(Cause.DELETED, because, deleter)
 
 
 def _judge_difference(evidence: Evidence) -> Judgement:
+    if evidence.unlettered:
+        return Judgement(
+            Cause.UNKNOWN,
+            f"table and log differ, but records={evidence.unlettered}, of this key or of one that cannot be read, are "
+            "bad today, and no open dead letter names them: the table may have what they said",
+        )
+    if lost := _find_lost_row(evidence, None):
+        return Judgement(Cause.UNKNOWN, f"table and log differ, but {lost}")
     writer = evidence.find_writer()
     says = "no row" if evidence.kind == "surplus" else f"what {writer.words} says" if writer else "another row"
     return Judgement(
@@ -289,7 +350,8 @@ def _judge_difference(evidence: Evidence) -> Judgement:
 def _judge_unknowable(evidence: Evidence) -> Judgement:
     staged = evidence.staged
     rows = [record for record in staged if not record.is_delete]
-    if evidence.rows == 0 and rows and len(evidence.records) == evidence.count:
+    is_all = evidence.is_log_whole and not evidence.is_cut and not _find_lost_row(evidence, None)
+    if evidence.rows == 0 and rows and is_all:
         last = max(rows, key=lambda record: record.order)
         without = {_find_way_around(record) for record in rows}
         if "" not in without:
@@ -303,8 +365,23 @@ def _judge_unknowable(evidence: Evidence) -> Judgement:
     return Judgement(Cause.UNKNOWN, "table and log differ, and the log alone cannot tell why")
 
 
+def _find_lost_row(evidence: Evidence, decided: ExplainedRecord | None) -> str:
+    """Return which bad record may have made a row, after the `decided` one; empty if none."""
+    records = [record for record in evidence.rowless if record.is_bad and not _find_way_around(record)]
+    lost = _find_last(r for r in records if decided is None or _may_come_after(evidence, r, decided))
+    if lost is None:
+        return ""
+    state = "its dead letter was replayed" if lost.letter else "no dead letter names it"
+    return f"{lost.words} makes no row today, and {state}: it may have made one"
+
+
+def _may_come_after(evidence: Evidence, record: ExplainedRecord, other: ExplainedRecord) -> bool:
+    is_ordered = evidence.form != "sequenced" and (record.topic, record.partition) == (other.topic, other.partition)
+    return not is_ordered or record.order > other.order
+
+
 def _find_way_around(record: ExplainedRecord) -> str:
-    """Return for what reason the table has not got a record that can be read today; empty if it may have."""
+    """Return for what reason the table has not got what a record says; empty if it may have."""
     if record.letter is not None:
         return "" if record.letter.state == "replayed" else Cause.BAD
     if not record.passed or any(passed.backfill for passed in record.passed):
@@ -313,6 +390,13 @@ def _find_way_around(record: ExplainedRecord) -> str:
     if Passage.PUBLISHED in ways:
         return ""
     return Cause.ROLLED_BACK if Passage.ROLLED_BACK in ways else Cause.SKIPPED
+
+
+def _find_end_doubt(evidence: Evidence, decided: ExplainedRecord) -> str:
+    """Return why the record may not be the one that the row ends with."""
+    if not evidence.reaches_position:
+        return NOT_REACHED
+    return _find_doubt(evidence, decided) or _find_lost_row(evidence, decided)
 
 
 def _find_doubt(evidence: Evidence, record: ExplainedRecord) -> str:
@@ -353,12 +437,12 @@ def _describe_rowless(evidence: Evidence) -> str:
 
 def describe_fate(record: ExplainedRecord) -> str:
     """Say why a record made no row."""
-    if record.fate == "filtered":
-        return "is not for this table"
-    if record.fate == "ignored":
-        return "changes nothing here"
+    if record.fate != "staged" and not record.is_bad:
+        return "is not for this table" if record.fate == "filtered" else "changes nothing here"
     state = "" if record.letter is None else f", {record.letter.state} as a dead letter"
     by_person = ", skipped by a person" if record.by_person else ""
+    if record.fate != "value":
+        return f"could not be read as a whole{state}{by_person}"
     return f"cannot be read: {record.reason}{state}{by_person}"
 
 
@@ -371,7 +455,7 @@ def _name_effect(evidence: Evidence, judgement: Judgement, record: ExplainedReco
     if record.is_ahead:
         return "not flushed"
     if record.fate != "staged":
-        return "bad" if record.fate == "value" else record.fate
+        return "bad" if record.is_bad else record.fate
     if way := _find_way_around(record):
         return "dead letter" if way == Cause.BAD else str(way).replace("_", " ")
     decided = judgement.record

@@ -6,6 +6,7 @@ SELECT *, CASE WHEN op = 'bad' THEN bad.stage ELSE 'staged' END AS fate
 )
 SELECT to_json(named_struct(
   'count', count_if(fate <> 'key'),
+  'count_ahead', count_if(fate <> 'key' AND batch_number <> 1),
   'partitions', count(DISTINCT CASE WHEN fate = 'staged' AND batch_number = 1 THEN struct(topic, partition) END),
   'unreadable', count_if(fate = 'key'),
   'unreadable_at', min(CASE WHEN fate = 'key' THEN concat_ws(':', topic, partition, offset) END),

@@ -84,7 +84,7 @@ SELECT s.`order id`, s.`select`, s.`a``b`, s.`c.d`, s.`größe`, s.`it's`, s.`�
 SELECT to_json(collect_list(difference)) FROM (
   SELECT named_struct(
     'kind', `_tidegate_kind`,
-    'key', to_json(struct(coalesce(`_tidegate_table`, `_tidegate_log`).`order id`, coalesce(`_tidegate_table`, `_tidegate_log`).`select`)),
+    'key', to_json(struct(coalesce(`_tidegate_table`, `_tidegate_log`).`order id`, coalesce(`_tidegate_table`, `_tidegate_log`).`select`), map('timestampFormat', 'yyyy-MM-dd\'T\'HH:mm:ss.SSSSSSXXX', 'timestampNTZFormat', 'yyyy-MM-dd\'T\'HH:mm:ss.SSSSSS')),
     'rows', `_tidegate_rows`,
     'table', left(to_json(`_tidegate_table`), 200), 'log', left(to_json(`_tidegate_log`), 200),
     'columns', filter(array(

@@ -76,7 +76,7 @@ SELECT s.`id`, s.`name`, s.`amount`,
 SELECT to_json(collect_list(difference)) FROM (
   SELECT named_struct(
     'kind', `_tidegate_kind`,
-    'key', to_json(struct(coalesce(`_tidegate_table`, `_tidegate_log`).`id`)),
+    'key', to_json(struct(coalesce(`_tidegate_table`, `_tidegate_log`).`id`), map('timestampFormat', 'yyyy-MM-dd\'T\'HH:mm:ss.SSSSSSXXX', 'timestampNTZFormat', 'yyyy-MM-dd\'T\'HH:mm:ss.SSSSSS')),
     'rows', `_tidegate_rows`,
     'table', left(to_json(`_tidegate_table`), 200), 'log', left(to_json(`_tidegate_log`), 200),
     'columns', filter(array(

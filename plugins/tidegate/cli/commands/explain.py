@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tidegate.cli.output import make_line_printable, print_text
 from tidegate.cli.session import open_named_pipeline
+from tidegate.errors import TidegateError, join_tables
 from tidegate.reprocess.backfill_plan import parse_request
 from tidegate.reprocess.explain import explain_key
 from tidegate.reprocess.explained_key import Cause, ExplainedRecord, Explanation, Passage, Passed, describe_fate
@@ -14,16 +15,28 @@ from tidegate.table.position import select_tables
 
 
 def run_explain(words: argparse.Namespace) -> int:
-    """Exit code 0, also for a row that nobody can explain."""
+    """Exit code 0, also for a row whose cause is not known, and where some tables are refused; 1 if all are."""
     session = open_named_pipeline(words)
     within = parse_request(words.range, None, None).ranges if words.range else None
-    explanations = [
-        explain_key(session, table.name, words.key, within) for table in select_tables(session, words.table)
-    ]
+    explanations: list[Explanation] = []
+    refusals: dict[str, TidegateError] = {}
+    for table in select_tables(session, words.table):
+        try:
+            explanations.append(explain_key(session, table.name, words.key, within))
+        except TidegateError as refusal:
+            refusals[table.name] = refusal
+    if len(refusals) == 1 and not explanations:
+        raise next(iter(refusals.values()))
+    if refusals and not explanations:
+        raise join_tables("\n".join(dict.fromkeys(map(str, refusals.values()))), map(type, refusals.values()))
     if words.json:
-        print(json.dumps({"pipeline": words.pipeline, "tables": [entry.to_dict() for entry in explanations]}))
+        refused = [{"table": name, "because": str(reason)} for name, reason in refusals.items()]
+        tables = [entry.to_dict() for entry in explanations]
+        print(json.dumps({"pipeline": words.pipeline, "tables": tables, "refused": refused}))
     else:
         print_text("\n".join(line for entry in explanations for line in _format_explanation(entry)))
+        for name, reason in refusals.items():
+            print_text(f"{name}: not explained: {make_line_printable(str(reason))}")
     return 0
 
 

@@ -20,6 +20,7 @@ ROLLED_BACK = (Passed(Passage.ROLLED_BACK, at_ms=9, snapshot_id=70, batch=7, att
 MOVED = (Passed(Passage.MOVED, at_ms=9, snapshot_id=71),)
 BACKFILLED = (*MOVED, Passed(Passage.PUBLISHED, at_ms=11, snapshot_id=72, batch=8, attempt="b", backfill="f00 1/1"))
 WAITING = Letter("waiting", "bad", written_at_ms=9, over_at_ms=None, replayed_by=None)
+DISCARDED = replace(WAITING, state="discarded", over_at_ms=10)
 REPLAYED = replace(WAITING, state="replayed", over_at_ms=10, replayed_by="c")
 
 
@@ -31,10 +32,20 @@ def record(offset: int, op: str = "u", fate: str = "staged", **facts: Any) -> Ex
     return ExplainedRecord(offset=offset, op=op, fate=fate, **{**known, **facts})
 
 
+def bad(offset: int, letter: Letter | None = WAITING, fate: str = "value", **facts: Any) -> ExplainedRecord:
+    return record(offset, "bad", fate, letter=letter, reason="n", **facts)
+
+
+def rowless(offset: int, fate: str, **facts: Any) -> ExplainedRecord:
+    return record(offset, "bad", fate, **facts)
+
+
 def gather(*records: ExplainedRecord, rows: int = 1, kind: str | None = "equal", **facts: Any) -> Evidence:
     known: dict[str, Any] = {
-        "refusal": "", "count": len(records), "partitions": 1, "unreadable": 0, "unreadable_at": None, "form": "last",
-        "winner": None, "deleted_at": None, "is_log_whole": True, "followed_from": {"t": {0: 0}}, "limits": (),
+        "refusal": "", "count": len(records), "count_ahead": sum(record.is_ahead for record in records),
+        "partitions": 1, "unreadable": 0, "unreadable_at": None, "unlettered": 0, "form": "last", "winner": None,
+        "deleted_at": None, "is_log_whole": True, "reaches_position": True, "followed_from": {"t": {0: 0}},
+        "limits": (),
     }  # fmt: skip
     return Evidence(rows=rows, kind=kind, records=records, **{**known, **facts})
 
@@ -43,7 +54,14 @@ ABSENT: dict[str, Any] = {"rows": 0, "kind": ""}
 DIFFERENT: dict[str, Any] = {"rows": 0, "kind": "unknowable"}
 CASES: dict[str, tuple[Evidence, Cause, int | None]] = {
     "the last record": (gather(record(1), record(2)), Cause.RECORD, 2),
-    "not a later one that is bad": (gather(record(1), record(2, "bad", "value")), Cause.RECORD, 1),
+    "not a later one that is bad": (gather(record(1), bad(2)), Cause.RECORD, 1),
+    "not a later one that may have been merged": (gather(record(1), bad(2, None)), Cause.UNKNOWN, None),
+    "a later one than was replayed": (gather(bad(1, REPLAYED), record(2)), Cause.RECORD, 2),
+    "one before a replayed one": (gather(record(1), bad(2, REPLAYED)), Cause.UNKNOWN, None),
+    "one beside a replayed one of any sequence": (
+        gather(bad(1, REPLAYED), record(2), form="sequenced", winner=("t", 2)), Cause.UNKNOWN, None,
+    ),
+    "one in a range that ends before the position": (gather(record(1), reaches_position=False), Cause.UNKNOWN, None),
     "not a later one that is not flushed": (gather(record(1), record(2, is_ahead=True)), Cause.RECORD, 1),
     "the one of the highest sequence": (
         gather(record(1), record(2), form="sequenced", winner=("t", 1)), Cause.RECORD, 1,
@@ -72,14 +90,55 @@ CASES: dict[str, tuple[Evidence, Cause, int | None]] = {
     "no record in a part of the log": (gather(is_log_whole=False, **ABSENT), Cause.UNKNOWN, None),
     "no record, but an unreadable key": (gather(unreadable=1, unreadable_at="t:0:5", **ABSENT), Cause.UNKNOWN, None),
     "a record behind the position": (gather(record(1, is_ahead=True), **ABSENT), Cause.AHEAD, 1),
-    "a bad record": (gather(record(1, "bad", "value", reason="n"), **ABSENT), Cause.BAD, 1),
-    "a filtered one after a bad one": (
-        gather(record(1, "bad", "value"), record(2, "bad", "filtered"), **ABSENT), Cause.FILTERED, 2,
+    "two deletes": (gather(record(1, "d"), record(2, "d"), **ABSENT), Cause.DELETED, 2),
+    "a delete in a range that ends before the position": (
+        gather(record(1), record(2, "d"), reaches_position=False, **ABSENT), Cause.UNKNOWN, None,
     ),
-    "a delete that is not taken": (gather(record(1, "bad", "ignored"), **ABSENT), Cause.IGNORED, 1),
-    "a bad record in a part of the log": (
-        gather(record(1, "bad", "value"), is_log_whole=False, **ABSENT), Cause.UNKNOWN, None,
+    "a delete, and a bad record after it": (gather(record(1), record(2, "d"), bad(3), **ABSENT), Cause.DELETED, 2),
+    "a delete, and a replayed record after it": (
+        gather(record(1), record(2, "d"), bad(3, REPLAYED), **ABSENT), Cause.UNKNOWN, None,
     ),
+    "a delete after a replayed record": (
+        gather(record(1), bad(2, REPLAYED), record(3, "d"), **ABSENT), Cause.DELETED, 3,
+    ),
+    "filtered ones, and older records that are not listed": (
+        gather(*(rowless(n, "filtered") for n in range(2, 102)), count=102, **ABSENT), Cause.UNKNOWN, None,
+    ),
+    "none of a long tail": (
+        gather(rowless(1, "filtered"), record(2, is_ahead=True), count=9, count_ahead=8, **ABSENT), Cause.FILTERED, 1,
+    ),
+    "a tail with rows": (gather(record(1, is_ahead=True), count=9, count_ahead=9, **ABSENT), Cause.AHEAD, None),
+    "the first row behind the position": (
+        gather(
+            rowless(1, "filtered", is_ahead=True), record(2, "d", is_ahead=True), record(3, is_ahead=True), **ABSENT,
+        ),
+        Cause.AHEAD, 3,
+    ),
+    "no row behind the position either": (
+        gather(rowless(1, "filtered", is_ahead=True), record(2, "d", is_ahead=True), **ABSENT), Cause.NEVER, None,
+    ),
+    "no row in what is listed of the tail": (
+        gather(rowless(1, "filtered", is_ahead=True), count=9, count_ahead=9, **ABSENT), Cause.UNKNOWN, None,
+    ),
+    "a bad record": (gather(bad(1), **ABSENT), Cause.BAD, 1),
+    "a discarded record": (gather(bad(1, DISCARDED), **ABSENT), Cause.BAD, 1),
+    "a bad record that may have been merged": (gather(bad(1, None), **ABSENT), Cause.UNKNOWN, None),
+    "a bad record that the position was moved past": (gather(bad(1, None, passed=MOVED), **ABSENT), Cause.BAD, 1),
+    "a replayed record": (gather(bad(1, REPLAYED), **ABSENT), Cause.UNKNOWN, None),
+    "a filtered one after a bad one": (gather(bad(1), rowless(2, "filtered"), **ABSENT), Cause.BAD, 1),
+    "a filtered one after a replayed one": (
+        gather(bad(1, REPLAYED), rowless(2, "filtered"), **ABSENT), Cause.UNKNOWN, None,
+    ),
+    "one for another table, and one that changes nothing": (
+        gather(rowless(1, "filtered"), rowless(2, "ignored"), **ABSENT), Cause.UNKNOWN, None,
+    ),
+    "filtered ones in two partitions": (
+        gather(rowless(1, "filtered"), rowless(2, "filtered", partition=1), **ABSENT), Cause.UNKNOWN, None,
+    ),
+    "a row whose record waits for another row's sake": (gather(bad(1, fate="ignored"), **ABSENT), Cause.BAD, 1),
+    "a row whose record was replayed": (gather(bad(1, REPLAYED, fate="ignored"), **ABSENT), Cause.UNKNOWN, None),
+    "a delete that is not taken": (gather(rowless(1, "ignored"), **ABSENT), Cause.IGNORED, 1),
+    "a bad record in a part of the log": (gather(bad(1), is_log_whole=False, **ABSENT), Cause.UNKNOWN, None),
     "a missing row whose letter waits": (gather(record(1, letter=WAITING), **DIFFERENT), Cause.BAD, 1),
     "a missing row whose letter was replayed": (gather(record(1, letter=REPLAYED), **DIFFERENT), Cause.UNKNOWN, None),
     "a missing row that was rolled back": (
@@ -91,9 +150,28 @@ CASES: dict[str, tuple[Evidence, Cause, int | None]] = {
     ),
     "a missing row of which nothing is known": (gather(record(1, passed=()), **DIFFERENT), Cause.UNKNOWN, None),
     "a missing row with older records": (gather(record(1, passed=MOVED), count=2, **DIFFERENT), Cause.UNKNOWN, None),
+    "a missing row in a part of the log": (
+        gather(record(1, passed=MOVED), is_log_whole=False, **DIFFERENT), Cause.UNKNOWN, None,
+    ),
+    "a missing row beside a replayed record": (
+        gather(record(1, passed=MOVED), bad(2, REPLAYED), **DIFFERENT), Cause.UNKNOWN, None,
+    ),
     "a row that differs for no known reason": (gather(record(1, passed=MOVED), kind="unknowable"), Cause.UNKNOWN, None),
     "another writer's row": (gather(kind="surplus"), Cause.OTHER_WRITER, None),
     "another writer's value": (gather(record(1), kind="different"), Cause.OTHER_WRITER, None),
+    "another value where a letter waits": (gather(record(1), bad(2), kind="different"), Cause.OTHER_WRITER, None),
+    "another value where a bad record has no letter": (
+        gather(record(1), bad(2, None), kind="different"), Cause.UNKNOWN, None,
+    ),
+    "another value where a letter was replayed": (
+        gather(record(1), bad(2, REPLAYED), kind="different"), Cause.UNKNOWN, None,
+    ),
+    "a row where an unreadable record has no letter": (
+        gather(rows=1, kind="surplus", unreadable=1, unreadable_at="t:0:5", unlettered=1), Cause.UNKNOWN, None,
+    ),
+    "a row where an unreadable record waits": (
+        gather(rows=1, kind="surplus", unreadable=1, unreadable_at="t:0:5"), Cause.OTHER_WRITER, None,
+    ),
     "what is not compared": (gather(record(1), kind=None, refusal="history"), Cause.UNKNOWN, None),
 }  # fmt: skip
 
@@ -108,9 +186,8 @@ def test_cause_is_told_only_where_no_other_is_possible(case: str) -> None:
 
 def test_each_record_shows_what_it_did() -> None:
     evidence = gather(
-        record(1), record(2, passed=ROLLED_BACK), record(3, "bad", "value"), record(4, "bad", "filtered"), record(5),
-        record(6, is_ahead=True),
-    )  # fmt: skip
+        record(1), record(2, passed=ROLLED_BACK), bad(3), rowless(4, "filtered"), record(5), record(6, is_ahead=True)
+    )
     effects = [entry.effect for entry in name_effects(evidence, judge(evidence))]
     assert effects == ["superseded", "rolled back", "bad", "filtered", "wrote the row", "not flushed"]
     unknown = replace(evidence, partitions=2)
@@ -123,3 +200,14 @@ def test_absence_before_the_table_followed_the_log_is_told_as_the_file_reads_it_
     followed: dict[str, Any] = {"followed_from": {"t": {0: start}}, **ABSENT}
     for entry in (record(1, "d"), record(1, "bad", "filtered")):
         assert ("as the file reads the log today" in judge(gather(entry, **followed)).because) == (start == 2)
+
+
+def test_log_with_deletes_alone_claims_no_row() -> None:
+    only = judge(gather(record(1, "d"), record(2, "d"), bad(3), **ABSENT)).because
+    assert only.startswith(
+        "the log has only deletes of it, the last one t:0:2, in batch=7 snapshot=70, but the record t:0:3 "
+    )
+    assert only.endswith("cannot be read: n, waiting as a dead letter")
+    cut = judge(gather(record(2, "d"), count=2, **ABSENT)).because
+    assert cut.startswith("the listed records are only deletes of it, the last one t:0:2")
+    assert "deleted it" in judge(gather(record(1), record(2, "d"), **ABSENT)).because

@@ -1,0 +1,58 @@
+"""`tidegate explain` of several tables: one that is refused takes no other's answer away."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from fakes import World, build_pipeline, build_table
+from tidegate.cli.commands import explain
+from tidegate.cli.parser import build_parser
+from tidegate.errors import ConfigurationError, RetryLater, SomeTables, TidegateError, Unverifiable
+from tidegate.reprocess.explained_key import Cause, Explanation
+
+FIRST, SECOND = "lake.shop.First", "lake.shop.second"
+ANSWER = Explanation(
+    table="", key={"Id": 7}, position={"t": {0: 3, 1: 4}}, snapshot_id=42, row_count=0, rows=(), cause=Cause.NEVER,
+    because="the log has no record of it", decided_by=None, records=(), record_count=0, limits=(), differences=(),
+    other_tables=(),
+)  # fmt: skip
+
+
+def run(monkeypatch: pytest.MonkeyPatch, refusals: dict[str, TidegateError], *words: str) -> int:
+    def explain_key(session: Any, name: str, *_: Any) -> Explanation:
+        if name in refusals:
+            raise refusals[name]
+        return replace(ANSWER, table=name)
+
+    session = World().open_session(build_pipeline(build_table(FIRST), build_table(SECOND)))
+    monkeypatch.setattr(explain, "open_named_pipeline", lambda words: session)
+    monkeypatch.setattr(explain, "explain_key", explain_key)
+    return explain.run_explain(build_parser().parse_args(["explain", "orders", "7", *words]))
+
+
+@pytest.mark.parametrize("refused", [FIRST, SECOND])
+def test_refused_table_takes_no_other_answer_away(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], refused: str
+) -> None:
+    other = SECOND if refused == FIRST else FIRST
+    refusals: dict[str, TidegateError] = {refused: Unverifiable("no\x1b row")}
+    assert run(monkeypatch, refusals) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert (lines[0], lines[-1].startswith(f"{refused}: not explained: no")) == (
+        f'{other}: no row of key={{"Id": 7}}',
+        True,
+    )
+    assert "\x1b" not in lines[-1]
+    assert run(monkeypatch, refusals, "--json") == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert [entry["table"] for entry in answer["tables"]] == [other]
+    assert answer["refused"] == [{"table": refused, "because": "no\x1b row"}]
+
+
+def test_where_none_is_explained_the_command_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    both: dict[str, TidegateError] = {FIRST: ConfigurationError("one"), SECOND: RetryLater("two")}
+    with pytest.raises(SomeTables, match="one\ntwo"):
+        run(monkeypatch, both)
+    with pytest.raises(ConfigurationError, match="one"):
+        run(monkeypatch, {FIRST: both[FIRST]}, "--table", FIRST)
