@@ -862,19 +862,21 @@ def test_snapshot_that_the_table_has_left_is_told_from_one_that_it_stands_on_or_
 
 @require_branches
 def test_positions_are_told_of_the_snapshots_that_the_table_stands_on_and_others_are_gone(kit: Kit) -> None:
-    def read_line() -> tuple[list[Offsets], frozenset[int]]:
+    def read_line() -> tuple[list[Offsets], frozenset[int], bool]:
         line = kit.port.commits.read_snapshot_line(TABLE, PIPELINE)
         assert not any(carried.is_batch for carried in line.positions), "no merge has counted what it wrote"
-        return [carried.offsets for carried in line.positions], line.gone
+        is_staying = {carried.snapshot_id for carried in line.positions} <= line.staying
+        return [carried.offsets for carried in line.positions], line.gone, is_staying
 
     kit.seed_table()
     kit.port.commits.publish(kit.merge_branch(FIRST, attempt="m1"))
     before = kit.state().snapshot_id
     kit.port.commits.publish(kit.merge_branch(SECOND, attempt="m2"))
     last = kit.state().snapshot_id
-    assert read_line() == ([START.offsets, FIRST.offsets, SECOND.offsets], frozenset())
+    assert read_line() == ([START.offsets, FIRST.offsets, SECOND.offsets], frozenset(), True)
     kit.rollback(before)
-    assert read_line() == ([START.offsets, FIRST.offsets], frozenset({last}))
+    assert read_line() == ([START.offsets, FIRST.offsets], frozenset({last}), True)
+    assert last not in kit.port.commits.read_snapshot_line(TABLE, PIPELINE).staying
     assert kit.port.commits.read_snapshot_line(f"{TABLE}_that_is_not_there", PIPELINE) == SnapshotLine()
 
 

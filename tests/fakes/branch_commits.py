@@ -191,7 +191,8 @@ class MemoryBranchCommits(MemoryTableStore):
                     is_batch="tidegate.written-as" in snapshot.summary,
                 )
                 positions.append(carried)
-        return SnapshotLine(tuple(positions), frozenset(set(self.tables[table].snapshots) - {s.id for s in line}))
+        staying = frozenset(s.id for s in line)
+        return SnapshotLine(tuple(positions), frozenset(self.tables[table].snapshots) - staying, staying)
 
     def drop_branches(self, table: str, pipeline: str, up_to_batch: int, is_gone: Callable[[str], bool]) -> int:
         memory_table = self.get_table(table)

@@ -203,11 +203,13 @@ class CarriedPosition(NamedTuple):
 class SnapshotLine:
     """The snapshots that a table stands on: the `positions` that they carry, oldest first.
 
-    `gone`: those that it does not stand on, by a rollback or because they were never published.
+    `gone`: those that it does not stand on, by a rollback or because they were never published. `staying`: those that
+    it stands on, or has picked. Of one in neither, as it has expired, it is not known.
     """
 
     positions: tuple[CarriedPosition, ...] = ()
     gone: frozenset[int] = frozenset()
+    staying: frozenset[int] = frozenset()
 
 
 class WaitingLetter(NamedTuple):

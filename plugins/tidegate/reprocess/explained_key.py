@@ -31,9 +31,13 @@ class Cause(StrEnum):
 
 
 class Passage(StrEnum):
-    """How the table came past a record: in a batch, in one that was rolled back, or by a position without a batch."""
+    """How the table came past a record: in a batch, in one that was rolled back, or by a position without a batch.
+
+    `EXPIRED`: in a batch whose snapshot is gone, so that it is not known whether it was rolled back.
+    """
 
     PUBLISHED = "published"
+    EXPIRED = "expired"
     ROLLED_BACK = "rolled_back"
     MOVED = "moved"
 
@@ -387,7 +391,7 @@ def _find_way_around(record: ExplainedRecord) -> str:
     if not record.passed or any(passed.backfill for passed in record.passed):
         return ""
     ways = {passed.how for passed in record.passed}
-    if Passage.PUBLISHED in ways:
+    if ways & {Passage.PUBLISHED, Passage.EXPIRED}:
         return ""
     return Cause.ROLLED_BACK if Passage.ROLLED_BACK in ways else Cause.SKIPPED
 
@@ -403,9 +407,14 @@ def _find_doubt(evidence: Evidence, record: ExplainedRecord) -> str:
     """Return why a record that fits the row may not have written it."""
     if record.letter is not None and record.letter.state != "replayed":
         return f"it is a dead letter that is {record.letter.state}"
-    if record.letter is not None or any(passed.how == Passage.PUBLISHED for passed in record.passed):
+    ways = {passed.how for passed in record.passed}
+    if record.letter is not None or Passage.PUBLISHED in ways:
         return ""
-    if record.passed:
+    if Passage.EXPIRED in ways and Passage.MOVED in ways:
+        return "the position was moved past it, and the snapshot of its batch has expired: it may have been rolled back"
+    if Passage.EXPIRED in ways:
+        return ""
+    if ways:
         return "its batch was rolled back, or the position was moved past it"
     is_followed = evidence.is_followed(record)
     return "" if is_followed else "no batch of history has it, and the table does not follow the log from there on"
@@ -419,7 +428,7 @@ def _qualify(evidence: Evidence, record: ExplainedRecord) -> str:
 def _describe_passage(record: ExplainedRecord) -> str:
     if record.letter is not None and record.letter.state == "replayed":
         return f", as a dead letter that was replayed in attempt={record.letter.replayed_by}"
-    published = [passed for passed in record.passed if passed.how == Passage.PUBLISHED]
+    published = [passed for passed in record.passed if passed.how in (Passage.PUBLISHED, Passage.EXPIRED)]
     if not published:
         return ", in a batch that history does not have any more"
     # a backfill of a record that its batch has brought in changes nothing

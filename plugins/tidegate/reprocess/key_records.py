@@ -76,9 +76,8 @@ def _find_passed(
     for row, ranges in history:
         start, end = ranges.by_topic.get(topic, {}).get(partition, (0, 0))
         if start <= offset < end:
-            how = Passage.ROLLED_BACK if row["snapshot_id"] in line.gone else Passage.PUBLISHED
             found[row["attempt"], row["backfill"]] = Passed(
-                how=how,
+                how=_find_passage(line, row["snapshot_id"]),
                 at_ms=row["published_at_ms"],
                 snapshot_id=row["snapshot_id"],
                 batch=row["batch"],
@@ -89,9 +88,10 @@ def _find_passed(
         reached, passed = (get_offset(position.offsets, topic, partition) for position in (before, after))
         if reached is None or passed is None or not reached <= offset < passed:
             continue
+        known = found.get((after.staged_attempt, None))
         if not after.is_batch:
             found["", str(after.snapshot_id)] = Passed(Passage.MOVED, after.at_ms, after.snapshot_id)
-        elif (after.staged_attempt, None) not in found:
+        elif known is None or known.how == Passage.EXPIRED:
             found[after.staged_attempt, None] = Passed(
                 how=Passage.PUBLISHED,
                 at_ms=after.at_ms,
@@ -100,3 +100,9 @@ def _find_passed(
                 attempt=after.staged_attempt,
             )
     return sorted(found.values(), key=lambda passed: passed.at_ms)
+
+
+def _find_passage(line: SnapshotLine, snapshot_id: int | None) -> Passage:
+    if snapshot_id in line.gone:
+        return Passage.ROLLED_BACK
+    return Passage.PUBLISHED if snapshot_id in line.staying else Passage.EXPIRED

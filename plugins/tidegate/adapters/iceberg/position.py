@@ -231,7 +231,8 @@ def read_snapshot_line(table: Table, branch: str, pipeline: str) -> SnapshotLine
             )
             positions.append(carried)
     known = {snapshot.snapshot_id for snapshot in table.metadata.snapshots}
-    return SnapshotLine(tuple(positions), frozenset(known - _list_staying(table, line)))
+    staying = _list_staying(table, line)
+    return SnapshotLine(tuple(positions), frozenset(known - staying), frozenset(staying))
 
 
 def _list_staying(table: Table, line: Sequence[Snapshot]) -> set[int]:

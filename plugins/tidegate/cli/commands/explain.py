@@ -77,5 +77,5 @@ def _format_passed(passed: Passed) -> str:
     if passed.how == Passage.MOVED:
         return f"{at} the position was moved past it, snapshot={passed.snapshot_id}"
     of = f"backfill={passed.backfill}" if passed.backfill else f"batch={passed.batch}"
-    gone = ", rolled back" if passed.how == Passage.ROLLED_BACK else ""
+    gone = {Passage.ROLLED_BACK: ", rolled back", Passage.EXPIRED: ", which has expired"}.get(passed.how, "")
     return f"{at} {of} attempt={passed.attempt} snapshot={passed.snapshot_id}{gone}"

@@ -17,6 +17,7 @@ from tidegate.reprocess.explained_key import (
 
 PUBLISHED = (Passed(Passage.PUBLISHED, at_ms=9, snapshot_id=70, batch=7, attempt="a"),)
 ROLLED_BACK = (Passed(Passage.ROLLED_BACK, at_ms=9, snapshot_id=70, batch=7, attempt="a"),)
+EXPIRED = (replace(PUBLISHED[0], how=Passage.EXPIRED),)
 MOVED = (Passed(Passage.MOVED, at_ms=9, snapshot_id=71),)
 BACKFILLED = (*MOVED, Passed(Passage.PUBLISHED, at_ms=11, snapshot_id=72, batch=8, attempt="b", backfill="f00 1/1"))
 WAITING = Letter("waiting", "bad", written_at_ms=9, over_at_ms=None, replayed_by=None)
@@ -75,6 +76,11 @@ CASES: dict[str, tuple[Evidence, Cause, int | None]] = {
     ),
     "one whose batch was rolled back": (gather(record(1, passed=ROLLED_BACK)), Cause.UNKNOWN, None),
     "one that was rolled back and read again": (gather(record(1, passed=ROLLED_BACK + PUBLISHED)), Cause.RECORD, 1),
+    "one whose snapshot has expired": (gather(record(1, passed=EXPIRED)), Cause.RECORD, 1),
+    "one whose snapshot has expired, and that the position was moved past": (
+        gather(record(1, passed=EXPIRED + MOVED)), Cause.UNKNOWN, None,
+    ),
+    "one that was read again after that": (gather(record(1, passed=EXPIRED + MOVED + PUBLISHED)), Cause.RECORD, 1),
     "one that a backfill brought in": (gather(record(1, passed=BACKFILLED)), Cause.RECORD, 1),
     "a dead letter that waits": (gather(record(1, letter=WAITING)), Cause.UNKNOWN, None),
     "a dead letter that was replayed": (gather(record(1, letter=REPLAYED)), Cause.RECORD, 1),
@@ -84,6 +90,9 @@ CASES: dict[str, tuple[Evidence, Cause, int | None]] = {
     "a delete by sequence": (
         gather(record(1, "d"), record(2), form="sequenced", winner=("t", 2), deleted_at=("t", 1), **ABSENT),
         Cause.DELETED, 1,
+    ),
+    "a delete whose snapshot has expired, and that the position was moved past": (
+        gather(record(1), record(2, "d", passed=EXPIRED + MOVED), **ABSENT), Cause.UNKNOWN, None,
     ),
     "deletes in two partitions": (gather(record(1, "d"), partitions=2, **ABSENT), Cause.UNKNOWN, None),
     "no record": (gather(**ABSENT), Cause.NEVER, None),
@@ -126,6 +135,10 @@ CASES: dict[str, tuple[Evidence, Cause, int | None]] = {
     "a bad record that the position was moved past": (gather(bad(1, None, passed=MOVED), **ABSENT), Cause.BAD, 1),
     "a replayed record": (gather(bad(1, REPLAYED), **ABSENT), Cause.UNKNOWN, None),
     "a filtered one after a bad one": (gather(bad(1), rowless(2, "filtered"), **ABSENT), Cause.BAD, 1),
+    "ones of each fate": (
+        gather(rowless(1, "filtered"), bad(2), rowless(3, "ignored"), **ABSENT), Cause.BAD, 2,
+    ),
+    "an ignored one after a bad one": (gather(bad(1), rowless(2, "ignored"), **ABSENT), Cause.BAD, 1),
     "a filtered one after a replayed one": (
         gather(bad(1, REPLAYED), rowless(2, "filtered"), **ABSENT), Cause.UNKNOWN, None,
     ),
@@ -145,6 +158,9 @@ CASES: dict[str, tuple[Evidence, Cause, int | None]] = {
         gather(record(1, passed=ROLLED_BACK + MOVED), **DIFFERENT), Cause.ROLLED_BACK, 1,
     ),
     "a missing row that was skipped": (gather(record(1, passed=MOVED), **DIFFERENT), Cause.SKIPPED, 1),
+    "a missing row whose snapshot has expired": (
+        gather(record(1, passed=EXPIRED + MOVED), **DIFFERENT), Cause.UNKNOWN, None,
+    ),
     "a missing row of which a batch is known": (
         gather(record(1), record(2, passed=MOVED), **DIFFERENT), Cause.UNKNOWN, None,
     ),

@@ -72,6 +72,7 @@ def test_key_is_read_by_column(table: Table, text: str, key: dict[str, Any]) -> 
         (build(Column("at", "TIMESTAMP")), "20260102T030405", "takes a TIMESTAMP"),
         (build(Column("at", "TIMESTAMP_NTZ")), "2026-01-02T03:04:05Z", "takes a TIMESTAMP_NTZ"),
         (build(Column("b", "BINARY")), "0xg", "takes a BINARY"),
+        (build(Column("b", "BINARY")), "AP8=!", "takes a BINARY"),
         (ONE, '{"ID": 1, "id": 2}', "one of them twice"), (ONE, '{"Id": 1, "Id": 2}', "one of them twice"),
         (build(), "7", "its rows have no key"),
     ],
