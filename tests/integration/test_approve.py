@@ -49,6 +49,9 @@ def list_branches(workbench: Any, table: str, name: str) -> list[str]:
     return [ref for ref in workbench.load_iceberg(table).metadata.refs if ref.startswith(f"tidegate_{name}_")]
 
 
+@pytest.mark.repeats(
+    "test_flood_of_deletes_waits_until_it_is_approved[plain]", "soft", "ordered", "partial", "named"
+)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_flood_of_deletes_waits_until_it_is_approved(workbench: Any, shape: str) -> None:
     topic = workbench.topic(partitions=2)
@@ -202,6 +205,7 @@ def test_rejected_batch_is_left_out(workbench: Any) -> None:
     assert set(workbench.load_iceberg("shop.Left").metadata.refs) == {"main", "tidegate_left"}
 
 
+@pytest.mark.repeats("test_preview_shows_rows_and_columns_and_publishes_nothing[plain]", "soft")
 @pytest.mark.parametrize("shape", ["plain", "soft"])
 def test_preview_shows_rows_and_columns_and_publishes_nothing(workbench: Any, shape: str) -> None:
     topic = workbench.topic(partitions=2)

@@ -271,6 +271,7 @@ def choose_explained_shapes(count: int, first: int) -> list[int]:
     return fit[:count]
 
 
+@pytest.mark.repeats("test_each_key_of_two_tables_is_told_its_cause")
 @pytest.mark.parametrize("seed", choose_explained_shapes(int(os.environ.get("WALKS", "1")), first=WALK_SEED))
 def test_any_key_of_any_pipeline_is_told_what_the_log_says(workbench: Any, seed: int) -> None:
     chance = random.Random(seed)

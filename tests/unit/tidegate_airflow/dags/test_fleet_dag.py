@@ -48,9 +48,8 @@ def dag_reading(include: Path) -> dict[str, Any]:
 
 def test_members_flush_in_the_dag_of_their_fleet_and_keep_their_other_dags(dag_reading: dict[str, Any]) -> None:
     dags = {name for name in dag_reading["dags"] if name.startswith("tidegate_")}
-    other_dags = {
-        f"tidegate_{name}_{kind}" for name in (*MEMBERS, "nightly") for kind in ("actions", "backfill", "maintenance", "replay")
-    }
+    kinds = ("actions", "backfill", "maintenance", "replay")
+    other_dags = {f"tidegate_{name}_{kind}" for name in (*MEMBERS, "nightly") for kind in kinds}
     alone = {f"tidegate_alone{kind}" for kind in ("", "_actions", "_backfill", "_maintenance", "_replay")}
     assert dags == {FLEET, "tidegate_fleet_night", *other_dags, *alone}
     assert dag_reading["opened"] == []
