@@ -49,9 +49,7 @@ def list_branches(workbench: Any, table: str, name: str) -> list[str]:
     return [ref for ref in workbench.load_iceberg(table).metadata.refs if ref.startswith(f"tidegate_{name}_")]
 
 
-@pytest.mark.repeats(
-    "test_flood_of_deletes_waits_until_it_is_approved[plain]", "soft", "ordered", "partial", "named"
-)
+@pytest.mark.repeats("test_flood_of_deletes_waits_until_it_is_approved[plain]", "soft", "ordered", "partial", "named")
 @pytest.mark.parametrize("shape", SHAPES)
 def test_flood_of_deletes_waits_until_it_is_approved(workbench: Any, shape: str) -> None:
     topic = workbench.topic(partitions=2)
