@@ -229,7 +229,7 @@ def test_last_verification_of_a_table_stands_below_its_name(page: Page) -> None:
     expect(cells.nth(0)).to_contain_text("1 missing, 2 too many, 6 different, 1 unknown")
     expect(cells.nth(0).get_by_role("link")).to_have_attribute("href", re.compile("rows-differ"))
     expect(cells.nth(1)).to_contain_text("equal to the log; 1 key unknown")
-    expect(cells.nth(2)).to_have_text("lake.app.New")
+    expect(cells.nth(2)).to_have_text("lake.app.NewExplain a row …")
     keep(page, "verified-tables")
 
 
@@ -293,6 +293,55 @@ def test_records_are_offered_to_nobody_who_may_start_no_action(page: Page) -> No
     part = {"topic": "app.users", "partition": 0, "published": 39, "end": 42, "lag": 3, "lag_seconds": 5.0}
     draw(page, {"state": "current", "partitions": [part]}, may={**MAY, "actions": False})
     expect(page.get_by_role("button", name="Records of app.users, partition 0")).to_have_count(0)
+
+
+ANSWER = """lake.app.Users: a row of key={"Id": 2}
+  record: the record app.users:1:40 of 2026-01-01T00:00:00Z wrote it, in batch=7 snapshot=5
+  app.users:1:39 2026-01-01T00:00:00Z row superseded
+    2026-01-01T00:00:01Z batch=6 attempt=a1 snapshot=4
+  app.users:1:40 2026-01-01T00:00:00Z row wrote the row"""
+
+
+def test_row_is_explained_by_a_run_and_its_records_are_read_from_the_log(page: Page) -> None:
+    asked: list[tuple[str, Any]] = []
+
+    def answer(route: Route) -> None:
+        url = route.request.url
+        asked.append((url.partition("page.test")[2], route.request.post_data_json))
+        if "/records?" in url:
+            route.fulfill(json={"now": NOW, "begin": 30, "end": 42, "records": RECORDS})
+        elif "/xcomEntries/preview" in url:
+            route.fulfill(json={"value": {"text": ANSWER, "digest": None, "pins": {}}})
+        else:
+            route.fulfill(json={"dag_id": "tidegate_users_actions", "dag_run_id": "r1", "state": "success"})
+
+    page.route("**/api/**", answer)
+    draw(page, {"state": "current", "tables": [TABLE]})
+    page.get_by_role("button", name="Explain a row of lake.app.Users").click()
+    dialog = page.get_by_role("dialog", name="Explain a row")
+    dialog.get_by_role("button", name="Explain").click()
+    assert asked == [], "no key was given"
+    dialog.get_by_label("Key").fill(' {"Id": 2} ')
+    dialog.get_by_role("button", name="Explain").click()
+    lines = dialog.get_by_label("Explanation").get_by_role("listitem")
+    expect(lines).to_have_count(5)
+    expect(lines.nth(1)).to_have_text(ANSWER.splitlines()[1], use_inner_text=True)
+    words = {"action": "explain", "key": '{"Id": 2}', "table": "lake.app.Users", "preview": True}
+    assert asked[0][1]["conf"] == words
+    keep(page, "explain")
+    expect(dialog.get_by_role("button", name="Record app.users")).to_have_count(2)
+    dialog.get_by_role("button", name="Record app.users:1:40").click()
+    expect(page.get_by_role("dialog", name="Records of app.users, partition 1")).to_contain_text('"score": "many"')
+    assert asked[-1][0] == "/api/pipelines/users/records?around=app.users%3A1%3A40"
+    page.get_by_role("dialog", name="Records of app.users").get_by_role("button", name="Close").click()
+    dialog.get_by_role("button", name="Close").click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    page.unroute("**/api/**")
+
+
+def test_explanations_are_offered_to_nobody_who_may_start_no_action(page: Page) -> None:
+    draw(page, {"state": "current", "tables": [TABLE]}, may={**MAY, "actions": False})
+    expect(page.get_by_role("button", name="Explain a row")).to_have_count(0)
 
 
 PARTS = [

@@ -7,6 +7,7 @@ from typing import Any
 
 from tidegate.actions.approve import propose_decision, propose_reject
 from tidegate.actions.discard import propose_discard
+from tidegate.actions.explain import propose_explain
 from tidegate.actions.look import propose_look
 from tidegate.actions.proposed_action import ProposedAction
 from tidegate.actions.rebase import propose_rebase
@@ -35,6 +36,7 @@ class ActionKind(StrEnum):
     APPROVE = "approve"
     REJECT = "reject"
     LOOK = "look"
+    EXPLAIN = "explain"
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,11 @@ FORMS = {
         ("around", "table"),
         ("around",),
         lambda session, words: propose_look(session, words["around"], words.get("table")),
+    ),
+    ActionKind.EXPLAIN: ActionForm(
+        ("key", "table"),
+        ("key",),
+        lambda session, words: propose_explain(session, words["key"], words.get("table")),
     ),
 }
 

@@ -36,6 +36,7 @@ KIND_TITLES = {
     ActionKind.APPROVE: "Approve a held batch: the next flush publishes it",
     ActionKind.REJECT: "Reject a held batch: it stays staged",
     ActionKind.LOOK: "Look at records: what becomes of each; changes nothing",
+    ActionKind.EXPLAIN: "Explain a row: which record made it, or why there is none; changes nothing",
 }
 
 
@@ -116,6 +117,11 @@ def _build_form(pipeline: Pipeline) -> dict[str, Param]:
             "Around",
             "Look: topic:partition for its last 20 records, or topic:partition:offset for those around it.",
             f"{topic}:0",
+        ),
+        "key": build_text_field(
+            "Key",
+            "Explain: the row's key, a JSON object with its columns; of one column the value will do.",
+            "4711",
         ),
         "to": build_text_field(
             "To",

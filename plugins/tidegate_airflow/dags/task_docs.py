@@ -120,7 +120,8 @@ ACTIONS = """
 What helps **{pipeline}** when it stands still, as the command line has it: skip one record, undo or answer a rollback,
 move the position, discard dead letters. *Trigger* opens a form. It begins with a preview: the result `preview` of the
 task **act** shows what would be done to rows, offsets and dead letters, and nothing is changed. Start the same without
-*Preview* to do it; with the preview's digest as *As previewed* nothing else can be done than what was shown.
+*Preview* to do it; with the preview's digest as *As previewed* nothing else can be done than what was shown. *Look* and
+*Explain* change nothing: their preview is the answer.
 
 Who did what and when stands in the table beside its position, on the pipeline's page and in `bin/tidegate status`.
 """

@@ -32,9 +32,9 @@ export function remedies(dag, may, again) {
   return (label, title, asked, fields = []) => button(dag, ACTION, { label, title, asked, fields }, again);
 }
 
-/** What becomes of the records around a place: lines of a preview, which changes nothing. */
-export async function lookAt(dag, around, tell) {
-  const { run, state } = await follow(dag, ACTION.ask({ action: "look", around }, null), "Decoding", tell);
+/** The lines of a preview that changes nothing, by the parameters of the DAG; null if it failed, which `tell` has said. */
+export async function ask(dag, words, doing, tell) {
+  const { run, state } = await follow(dag, ACTION.ask(words, null), doing, tell);
   const found = state === "success" ? await ACTION.preview(run).catch(() => null) : null;
   if (!found) tell(...await failure(run, ACTION.task));
   return found?.text.split("\n") ?? null;

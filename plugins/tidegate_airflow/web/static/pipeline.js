@@ -4,6 +4,7 @@ import { causesTable, runsTable } from "./airflow_tables.js";
 import { chart } from "./chart.js";
 import { commands, whatToDo } from "./what_to_do.js";
 import { h, quiet, say, section, show, table, trouble, typed } from "./dom.js";
+import { explainButton } from "./explain.js";
 import { ago, asOf, bytes, due, moment, number, plural, span } from "./format.js";
 import { backfillButton, remedies } from "./action_buttons.js";
 import { recordsButton } from "./records.js";
@@ -142,10 +143,10 @@ function verified(found) {
   return h("div", { class: wrong ? "reason" : "quiet" }, "Verified ", moment(found.at), ": ", ...what);
 }
 
-function tables({ pipeline: row, airflow }) {
+function tables({ pipeline: row, airflow, may }) {
   if (!row.tables) return null;
   const columns = [
-    { title: "Table", head: true, cell: (one) => [airflow?.assets?.[one.table] ? link(`assets/${airflow.assets[one.table]}`, one.table) : one.table, one.problem && one.problem !== row.reason ? h("div", { class: "reason" }, one.problem, " ", seePage(one.runbook)) : null, verified(one.verified)] },
+    { title: "Table", head: true, cell: (one) => [airflow?.assets?.[one.table] ? link(`assets/${airflow.assets[one.table]}`, one.table) : one.table, one.problem && one.problem !== row.reason ? h("div", { class: "reason" }, one.problem, " ", seePage(one.runbook)) : null, verified(one.verified), explainButton(row.pipeline, one.table, airflow?.dags?.actions, may.actions)] },
     { title: "Batch", number: true, cell: (one) => number(one.batch) },
     ...(row.staging ? [
       { title: "Staging lag", hint: "Offsets that are not staged", number: true, cell: (one) => number(one.staging?.lag) },

@@ -1,6 +1,6 @@
 // The last records of a partition, as they lie in the log, beside what the pipeline makes of them.
 import { read } from "./airflow.js";
-import { lookAt } from "./action_buttons.js";
+import { ask } from "./action_buttons.js";
 import { h, quiet, table } from "./dom.js";
 import { moment, number } from "./format.js";
 import { indentJson } from "./json_text.js";
@@ -10,12 +10,13 @@ const STEP = 10; // offsets of a view before the place that it is asked for
 /** The button of a partition; null where the role may start no action. */
 export function recordsButton(name, { topic, partition }, dag, may) {
   if (!dag || !may) return null;
-  return h("button", { type: "button", class: "small", "data-key": `records-${topic}-${partition}`, "aria-label": `Records of ${topic}, partition ${partition}`, click: () => open(name, topic, partition, dag) }, "Records …");
+  return h("button", { type: "button", class: "small", "data-key": `records-${topic}-${partition}`, "aria-label": `Records of ${topic}, partition ${partition}`, click: () => openRecords(name, topic, partition, dag) }, "Records …");
 }
 
-function open(name, topic, partition, dag) {
+/** The dialog; it begins with the records around an offset, or with the last ones. */
+export function openRecords(name, topic, partition, dag, offset = null) {
   const last = `${topic}:${partition}`;
-  let around = last;
+  let around = offset === null ? last : `${last}:${offset}`;
   let records = [];
   let begin = 0; // the offsets that are shown: behind a gap none may have a record
   let end = 0;
@@ -53,7 +54,7 @@ function open(name, topic, partition, dag) {
   async function judge() {
     decode.disabled = true;
     try {
-      const lines = await lookAt(dag.dag_id, `${last}:${begin + STEP}`, (...what) => report.replaceChildren(...what));
+      const lines = await ask(dag.dag_id, { action: "look", around: `${last}:${begin + STEP}` }, "Decoding", (...what) => report.replaceChildren(...what));
       if (lines) {
         draw(sortLines(lines));
         report.replaceChildren();

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 from fakes import World, build_pipeline, build_table
+from tidegate.actions.request import propose_action
 from tidegate.cli.commands import explain
 from tidegate.cli.parser import build_parser
-from tidegate.errors import ConfigurationError, RetryLater, SomeTables, TidegateError, Unverifiable
-from tidegate.reprocess.explained_key import Cause, Explanation
+from tidegate.errors import ConfigurationError, NothingToDo, RetryLater, SomeTables, TidegateError, Unverifiable
+from tidegate.reprocess.explained_key import Cause, ExplainedRecord, Explanation
+from tidegate.reprocess.verify import Difference
 
 FIRST, SECOND = "lake.shop.First", "lake.shop.second"
 ANSWER = Explanation(
@@ -27,7 +29,7 @@ def run(monkeypatch: pytest.MonkeyPatch, refusals: dict[str, TidegateError], *wo
 
     session = World().open_session(build_pipeline(build_table(FIRST), build_table(SECOND)))
     monkeypatch.setattr(explain, "open_named_pipeline", lambda words: session)
-    monkeypatch.setattr(explain, "explain_key", explain_key)
+    monkeypatch.setattr("tidegate.actions.explain.explain_key", explain_key)
     return explain.run_explain(build_parser().parse_args(["explain", "orders", "7", *words]))
 
 
@@ -56,3 +58,30 @@ def test_where_none_is_explained_the_command_fails(monkeypatch: pytest.MonkeyPat
         run(monkeypatch, both)
     with pytest.raises(ConfigurationError, match="one"):
         run(monkeypatch, {FIRST: both[FIRST]}, "--table", FIRST)
+
+
+def test_form_gets_the_answer_without_a_value_of_row_or_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    record = ExplainedRecord(
+        topic="t", partition=0, offset=2, i=0, at_ms=0, fate="staged", op="u", reason=None, value="secret",
+        is_ahead=False, effect="wrote the row",
+    )  # fmt: skip
+    known = replace(
+        ANSWER,
+        row_count=1,
+        rows=("secret",),
+        records=(record,),
+        record_count=1,
+        differences=(Difference("different", "7", "Name", "secret", "secret"),),
+    )
+    monkeypatch.setattr("tidegate.actions.explain.explain_key", lambda session, name, *_: replace(known, table=name))
+    session = World().open_session(build_pipeline(build_table(FIRST), build_table(SECOND)))
+    with pytest.raises(NothingToDo) as found:
+        propose_action(session, {"action": "explain", "key": "7", "table": SECOND, "preview": True})
+    assert str(found.value).splitlines() == [
+        f'{SECOND}: a row of key={{"Id": 7}}',
+        "  never: the log has no record of it",
+        "  differs: Name",
+        "  t:0:2 1970-01-01T00:00:00.000Z row wrote the row",
+    ]
+    with pytest.raises(ConfigurationError, match="action=explain: missing parameter: key"):
+        propose_action(session, {"action": "explain"})
