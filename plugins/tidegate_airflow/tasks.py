@@ -23,6 +23,7 @@ from tidegate_airflow.errors import raise_airflow_errors, require_result
 
 if TYPE_CHECKING:
     from tidegate.monitoring.overview import RunMetrics
+    from tidegate.table.approval import Hold
 
 Data = dict[str, Any]
 Keep = Callable[[Data], None]
@@ -32,6 +33,14 @@ METRIC_PREFIX = "tidegate"
 UNKNOWN_LETTER = re.compile(r"[^A-Za-z0-9_/-]")
 MAX_PLACE_LETTERS = 180
 BACKEND_OPTIONS = ("statsd_on", "statsd_datadog_enabled", "otel_on")
+
+
+class HoldListener(Protocol):
+    """Hears of batches that wait for an approval."""
+
+    def tell_begin(self, pipeline: Pipeline, reason: str) -> None: ...
+
+    def tell_end(self, pipeline: Pipeline, table: str, hold: "Hold") -> None: ...
 
 
 class TaskWatcher(Watcher, Protocol):
@@ -151,12 +160,12 @@ def run_merge(  # noqa: PLR0913 - one argument per fact, two of them by name
     watcher: TaskWatcher | None = None,
     *,
     keep_part: Keep | None = None,
-    tell_held: Callable[[Pipeline, str], None] = lambda pipeline, reason: None,
+    holds: HoldListener | None = None,
 ) -> Data:
     """Publish one table's queue as far as it goes; return the totals, or raise why the rest waits.
 
-    `keep_part` gets the totals of what was published before a failure. `tell_held` is called once for each batch that
-    begins to wait for an approval.
+    `keep_part` gets the totals of what was published before a failure. `holds` hears once of each batch that begins to
+    wait for an approval, and of its end.
     """
     from tidegate.flush.merge_queue import MergeCheckpoint, merge_queue
     from tidegate.monitoring.overview import to_merge_metrics
@@ -168,8 +177,10 @@ def run_merge(  # noqa: PLR0913 - one argument per fact, two of them by name
         queue = [StagedBatch.from_dict(batch) for batch in staged["batches"]]
         session = assemble_session(name, engine, watcher)
         result = merge_queue(session, queue, checkpoint)
-        if result.held is not None and result.held.is_new:
-            tell_held(session.pipeline, str(result.held))
+        if holds is not None and result.ended is not None:
+            holds.tell_end(session.pipeline, result.table, result.ended)
+        if holds is not None and result.held is not None and result.held.is_new:
+            holds.tell_begin(session.pipeline, str(result.held))
         if keep_part is not None and result.failure is not None and result.published:
             keep_part(replace(result, failure=None).total.to_dict())
         published = result.total.to_dict()

@@ -43,11 +43,11 @@ def propose_reject(session: Session, table: str | None = None, *, skip: bool = F
         raise ConfigurationError(f"skip leaves out the batch of one table, and these are held: {names}; name one")
     (held,) = held_tables
     # a change of the schema is held before anything is written
-    if held.hold.branch and held.table.spec.remembers:
+    if held.may_have_begun and held.table.spec.remembers:
         raise GiveUp(
-            f"{held.table.prefix} batch={held.hold.batch}: what the batch deletes or changes is remembered already, "
-            "and would come back with later records of its keys, so it cannot be left out; correct the source, and "
-            "approve the batch together with what corrects it"
+            f"{held.table.prefix} batch={held.hold.batch}: what the batch deletes or changes may be remembered "
+            "already, and would come back with later records of its keys, so it cannot be left out; correct the "
+            "source, and approve the batch together with what corrects it"
         )
     proposed = propose_rebase(session, find_end_of_held_batch(held), held.table.name)
     return replace(proposed, pinned_params={})  # of a rebase; the held batch itself is what is left out

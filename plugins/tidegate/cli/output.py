@@ -188,6 +188,14 @@ def _format_table(table: TableStatus) -> str:
     return f"{text} behind={merged} staged: lag={staging['lag']} behind={staged}"
 
 
+def format_approved(table: TableStatus) -> str:
+    """Say which batch is approved and not published yet; empty for none."""
+    if (approved := table["approved"]) is None:
+        return ""
+    waits = f"batch={approved['batch']} is approved by {approved['by']}, and waits for the next flush"
+    return f"{table['table']}: {waits}"
+
+
 def format_status(status: PipelineStatus | UnknownStatus) -> str:
     if "error" in status:
         return f"{status['pipeline']}: {status['error']}"
@@ -195,6 +203,7 @@ def format_status(status: PipelineStatus | UnknownStatus) -> str:
     lines += [f"  {_format_table(table)}" for table in status["tables"]]
     for problem, page in ((t["problem"], t["runbook"]) for t in status["tables"] if t["problem"]):
         lines += [f"    {problem}", f"    see docs/runbook/{page}.md"]
+    lines += [f"    {text}" for text in map(format_approved, status["tables"]) if text]
     lines += [
         format_action(t["table"], action) for t in status["tables"] for action in t["actions"][:MAX_SHOWN_ACTIONS]
     ]

@@ -11,8 +11,9 @@ from tidegate.flush.merge import merge
 from tidegate.merge.owed import record_history
 from tidegate.model.batch import PublishedBatch, PublishOutcome, StagedBatch
 from tidegate.ports.session import Session
+from tidegate.table.approval import Hold, find_last_hold
 from tidegate.table.position import resolve_position
-from tidegate.table.progress import observe_tables
+from tidegate.table.progress import ObservedTable, observe_tables
 from tidegate.table.queue import (
     combine_batches,
     describe_full_queue,
@@ -32,12 +33,14 @@ class QueueResult:
     """What was published of one table's queue; `failure` is why the rest still waits.
 
     `held`: the rest waits for a person's approval. That is the `failure` too, if nothing was published before.
+    `ended`: what the table waited for until this run published.
     """
 
     table: str
     published: tuple[PublishedBatch, ...]
     failure: TidegateError | None = None
     held: HeldForApproval | None = None
+    ended: Hold | None = None
 
     @property
     def total(self) -> PublishedBatch:
@@ -105,31 +108,45 @@ def merge_queue(
         queue = select_between(queue[0], queue[-1], staged_batches) or queue[-1:]
     checkpoint = checkpoint or MergeCheckpoint()
     first = queue[0].batch
+    last_hold: Hold | None = None
     try:
         if find_table(session, table).approve is not None:
-            queue = _add_approved(session, queue, checkpoint)
+            (observed,) = observe_tables(session, [find_table(session, table)])
+            last_hold = find_last_hold(observed)
+            queue = _add_approved(observed, queue, checkpoint)
         _drain(session, queue, checkpoint)
     except HeldForApproval as held:
-        return _keep_waiting(table, tuple(checkpoint.published), held)
+        return _keep_waiting(table, tuple(checkpoint.published), held, _find_ended(last_hold, checkpoint))
     except TidegateError as error:
         log.info("not merged: pipeline=%s table=%s queue from batch=%s", session.pipeline.name, table, first)
         # 4. the ranges of the rest start where the failed batch ends
-        return QueueResult(table, tuple(checkpoint.published), _explain_failure(session, queue, error))
-    return QueueResult(table, tuple(checkpoint.published))
+        failure = _explain_failure(session, queue, error)
+        return QueueResult(table, tuple(checkpoint.published), failure, ended=_find_ended(last_hold, checkpoint))
+    return QueueResult(table, tuple(checkpoint.published), ended=_find_ended(last_hold, checkpoint))
 
 
-def _keep_waiting(table: str, published: tuple[PublishedBatch, ...], held: HeldForApproval) -> QueueResult:
+def _keep_waiting(
+    table: str, published: tuple[PublishedBatch, ...], held: HeldForApproval, ended: Hold | None
+) -> QueueResult:
     log.log(logging.WARNING if held.is_new else logging.INFO, "%s", held)
-    return QueueResult(table, published, None if published else held, held)
+    return QueueResult(table, published, None if published else held, held, ended)
 
 
-def _add_approved(session: Session, queue: Sequence[StagedBatch], checkpoint: MergeCheckpoint) -> Sequence[StagedBatch]:
+def _find_ended(last_hold: Hold | None, checkpoint: MergeCheckpoint) -> Hold | None:
+    """Return the hold that this run has ended: each publish clears it, whichever batch that is."""
+    has_published = any(batch.outcome == PublishOutcome.PUBLISHED for batch in checkpoint.published)
+    return last_hold if has_published else None
+
+
+def _add_approved(
+    observed: ObservedTable, queue: Sequence[StagedBatch], checkpoint: MergeCheckpoint
+) -> Sequence[StagedBatch]:
     """Return the queue with what is ahead of it: the plan leaves that out while it waits for an approval.
 
     `HeldForApproval` if it waits still.
     """
-    (observed,) = observe_tables(session, [find_table(session, queue[0].table)])
     if observed.held is not None:
+        session = observed.session
         _add_deferred(session, queue[: _count_published(session, queue)], checkpoint)
         raise HeldForApproval(observed.held.describe())
     return [*(batch for batch in observed.queue if batch.batch < queue[0].batch), *queue]

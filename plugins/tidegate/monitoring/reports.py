@@ -80,6 +80,14 @@ class HeldReport(TypedDict):
     rejected_by: str | None
 
 
+class ApprovedReport(TypedDict):
+    """A held batch that `by` has approved, and that no flush has published yet."""
+
+    batch: int
+    by: str
+    at: str | None
+
+
 class TableLine(TypedDict):
     """A table in a line; `problem` says why it cannot go on, and the way out, `runbook` names the page about it."""
 
@@ -93,6 +101,7 @@ class TableLine(TypedDict):
     runbook: str | None
     verified: VerificationReport | None
     held: HeldReport | None
+    approved: ApprovedReport | None
 
 
 class TableOverview(TableLine):

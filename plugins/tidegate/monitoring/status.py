@@ -12,6 +12,7 @@ from tidegate.model.table_state import TableState
 from tidegate.model.unknown_fields import UnknownFields
 from tidegate.monitoring.reports import (
     ActionReport,
+    ApprovedReport,
     BackfillStatus,
     BatchReport,
     DeadLetterStatus,
@@ -157,6 +158,7 @@ def describe_table_line(progress: TableProgress, times: Times) -> TableLine:
         "runbook": find_page_of_problem(progress.problem),
         "verified": read_verification(progress.session.pipeline.name, progress.state),
         "held": _describe_held(progress),
+        "approved": _describe_approved(progress),
     }
 
 
@@ -177,6 +179,13 @@ def _describe_held(progress: TableProgress) -> HeldReport | None:
         "digest": hold.digest,
         "rejected_by": progress.held.rejected_by or None,
     }
+
+
+def _describe_approved(progress: TableProgress) -> ApprovedReport | None:
+    asked = progress.asked
+    if asked is None or asked.decision is None or not asked.approved_by:
+        return None
+    return {"batch": asked.hold.batch, "by": asked.approved_by, "at": format_time_ms(asked.decision.at_ms)}
 
 
 def describe_actions(session: Session, state: TableState | None) -> list[ActionReport]:

@@ -68,6 +68,7 @@ def _note_decision(shown: HeldTable, verdict: DecisionKind, by: str) -> Decision
             "nothing was decided; look at the status"
         )
     _check_not_decided(shown, asked.decision, shown.decision)
+    former = asked.decision
     decision = Decision(
         digest=shown.hold.digest,
         stands_on=shown.hold.stands_on,
@@ -75,6 +76,7 @@ def _note_decision(shown: HeldTable, verdict: DecisionKind, by: str) -> Decision
         verdict=verdict,
         by=by,
         at_ms=session.now_ms(),
+        was_approved=former is not None and (former.was_approved or former.verdict == DecisionKind.APPROVE),
     )
     counts = " ".join(f"{name}={count}" for name, count in shown.hold.counts.items())
     details = ", ".join([f"batch={shown.hold.batch}", *shown.hold.rules, counts or "; ".join(shown.hold.changes)])

@@ -21,7 +21,9 @@ HELD_PROPERTY = "held"
 DECISION_PROPERTY = "decision"
 DIGEST_CHARACTERS = 16
 # of the facts of a hold and a decision; the others are text
-JSON_TYPES: dict[str, type] = {"batch": int, "at_ms": int, "rules": list, "changes": list, "counts": dict}
+JSON_TYPES: dict[str, type] = {
+    "batch": int, "at_ms": int, "rules": list, "changes": list, "counts": dict, "was_approved": bool,
+}  # fmt: skip
 
 
 Noted = TypeVar("Noted")
@@ -61,10 +63,19 @@ class Hold:
     def to_json(self) -> str:
         return json.dumps(asdict(self), separators=(",", ":"))
 
+    @property
+    def found(self) -> str:
+        """What holds it, in words."""
+        counts = " ".join(f"{name}={count}" for name, count in self.counts.items())
+        return ", ".join([*self.rules, *([counts] if counts else self.changes)])
+
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """What `by` has decided about the diff of this digest, of that staged attempt and at that place."""
+    """What `by` has decided about the diff of this digest, of that staged attempt and at that place.
+
+    `was_approved`: somebody had approved it before, so a merge of it may have begun.
+    """
 
     digest: str
     stands_on: str
@@ -72,6 +83,7 @@ class Decision:
     verdict: str
     by: str
     at_ms: int
+    was_approved: bool = False
 
     def is_about(self, hold: Hold) -> bool:
         """Whether it decides this hold. One about an equal diff elsewhere, or of another batch, decides nothing."""
@@ -103,6 +115,13 @@ class HeldTable:
     def approved_by(self) -> str:
         return self._get_author(DecisionKind.APPROVE)
 
+    @property
+    def may_have_begun(self) -> bool:
+        """Whether a merge of the batch may have written what it remembers: of one whose rows are held, or approved."""
+        decision = self.decision
+        was_approved = decision is not None and (decision.was_approved or decision.verdict == DecisionKind.APPROVE)
+        return bool(self.hold.branch) or was_approved
+
     def _get_author(self, verdict: DecisionKind) -> str:
         return self.decision.by if self.decision is not None and self.decision.verdict == verdict else ""
 
@@ -110,26 +129,18 @@ class HeldTable:
         """Say in one sentence what waits, and which commands go on."""
         hold = self.hold
         words = f"{self.table.pipeline.name} --table {quote_word(self.table.name)}"
-        counts = " ".join(f"{name}={count}" for name, count in hold.counts.items())
-        found = ", ".join([*hold.rules, *([counts] if counts else hold.changes)])
         place = f"{self.table.prefix} batch={hold.batch}"
         if self.rejected_by:
             return (
-                f"{place}: rejected by {self.rejected_by}, held for approval: {found}; it stays staged; publish it "
-                f"after all with: tidegate approve {words}; or leave its records out with: tidegate reject {words} "
+                f"{place}: rejected by {self.rejected_by}, held for approval: {hold.found}; it stays staged; publish "
+                f"it after all with: tidegate approve {words}; or leave its records out with: tidegate reject {words} "
                 "--skip"
             )
         look = f"read branch={hold.branch}, then " if hold.branch else ""
         return (
-            f"{place}: held for approval: {found}; {look}publish it with: tidegate approve {words}; or keep it back "
-            f"with: tidegate reject {words}"
+            f"{place}: held for approval: {hold.found}; {look}publish it with: tidegate approve {words}; or keep it "
+            f"back with: tidegate reject {words}"
         )
-
-
-def find_held(table: TableSession, queue: Sequence[StagedBatch]) -> HeldTable | None:
-    """Return what waits for a person; None if nothing does, or it is approved and the next merge publishes it."""
-    asked = find_asked(table, queue)
-    return None if asked is not None and asked.approved_by else asked
 
 
 def find_asked(table: TableSession, queue: Sequence[StagedBatch]) -> HeldTable | None:
@@ -198,9 +209,14 @@ def clear_approval(table: TableSession) -> dict[str, str]:
     return {name: "" for name in names if table.spec.approve is not None or marks.get(name)}
 
 
+def find_last_hold(table: TableSession) -> Hold | None:
+    """Return what the table began to wait for since its last publish, whether or not that still counts."""
+    return Hold.from_json(_get_mark(table, HELD_PROPERTY))
+
+
 def find_held_branch(table: TableSession) -> str:
     """Return the branch of the last hold, whether or not that still counts; empty without one."""
-    hold = Hold.from_json(_get_mark(table, HELD_PROPERTY))
+    hold = find_last_hold(table)
     return hold.branch if hold is not None else ""
 
 

@@ -15,7 +15,7 @@ from tidegate.model.position import Position, WatermarkSide
 from tidegate.model.table_state import TableState
 from tidegate.ports.session import Session
 from tidegate.spec.table import Table
-from tidegate.table.approval import HeldTable, find_held
+from tidegate.table.approval import HeldTable, find_asked
 from tidegate.table.log import Unreadable, filter_table_log, find_missing_topic
 from tidegate.table.position import check_home, check_log, check_not_cut, resolve_position
 from tidegate.table.queue import select_queue
@@ -35,9 +35,14 @@ class ObservedTable(TableSession):
     is_read: bool = True  # False if the table could not be read, and only `error` is known
 
     @cached_property
+    def asked(self) -> HeldTable | None:
+        """The batch that a rule holds and that is not published yet, whatever a person has decided about it."""
+        return find_asked(self, self.queue)
+
+    @property
     def held(self) -> HeldTable | None:
-        """The batch at the head of the queue that waits for a person's approval; None if none does."""
-        return find_held(self, self.queue)
+        """The batch that waits for a person; None if none does, or it is approved and the next merge publishes it."""
+        return None if self.asked is not None and self.asked.approved_by else self.asked
 
     @property
     def problem(self) -> str | None:

@@ -8,15 +8,18 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Context, Variable
 from airflow.sdk.bases.notifier import BaseNotifier
 from tidegate.errors import ConfigurationError
 from tidegate.spec.pipeline import Notifier, Pipeline
-from tidegate.spec.time_text import format_utc
+from tidegate.spec.time_text import format_utc, to_utc_datetime
 
 from tidegate_airflow.dag_ids import DAG_ID_PREFIX
+
+if TYPE_CHECKING:
+    from tidegate.table.approval import Hold
 
 log = logging.getLogger(__name__)
 FAILURE_KEY = "failure"  # a result of the tasks that colour a pipeline's run, and what templates call it
@@ -153,13 +156,26 @@ def notify_of_recovery(notifiers: tuple[Notifier, ...], context: Context, failur
             log.exception("on_recovery.notifier=%s was not called", notifier.path)
 
 
-def notify_of_hold(context: Context, pipeline: Pipeline, reason: str) -> None:
-    """Tell everybody of `on_failure` that a batch waits for an approval. A failed call is only logged."""
-    since = format_utc(datetime.now(UTC), "seconds")
-    failure = {"pipeline": pipeline.name, "reason": reason, "since": since, "runs": 1, "is_new": True}
-    for notifier in pipeline.on_failure:
-        with _log_failed_call(notifier):
-            _call_notifier("on_failure", notifier, context, failure)
+@dataclass(frozen=True)
+class HoldNotifications:
+    """Tells of batches that wait for an approval. A failed call is only logged."""
+
+    context: Context
+
+    def tell_begin(self, pipeline: Pipeline, reason: str) -> None:
+        """Tell everybody of `on_failure` that a batch begins to wait."""
+        since = format_utc(datetime.now(UTC), "seconds")
+        failure = {"pipeline": pipeline.name, "reason": reason, "since": since, "runs": 1, "is_new": True}
+        for notifier in pipeline.on_failure:
+            with _log_failed_call(notifier):
+                _call_notifier("on_failure", notifier, self.context, failure)
+
+    def tell_end(self, pipeline: Pipeline, table: str, hold: "Hold") -> None:
+        """Tell everybody of `on_recovery` that the table waits no more."""
+        reason = f"pipeline={pipeline.name} table={table} batch={hold.batch}: held for approval: {hold.found}"
+        since = format_utc(to_utc_datetime(hold.at_ms), "seconds")
+        failure = {"pipeline": pipeline.name, "reason": reason, "since": since, "runs": 1, "is_new": False}
+        notify_of_recovery(pipeline.on_recovery, self.context, failure)
 
 
 def _call_notifier(key: str, notifier: Notifier, context: Context, failure: dict[str, Any] | None) -> None:

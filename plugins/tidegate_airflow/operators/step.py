@@ -25,7 +25,7 @@ from tidegate_airflow import tasks
 from tidegate_airflow.assets import emit_asset_event, emit_backlog_event
 from tidegate_airflow.errors import push_failure_reason, raise_joined, require_result
 from tidegate_airflow.failures.keeper import FLUSH_KEY, read_memory
-from tidegate_airflow.failures.notifiers import notify_of_hold
+from tidegate_airflow.failures.notifiers import HoldNotifications
 from tidegate_airflow.operators import lineage
 from tidegate_airflow.operators.job import trace_job
 from tidegate_airflow.operators.lineage import ReportsLineage
@@ -157,7 +157,7 @@ def run_merge_step(
         engine,
         DeferringWatcher(context, memory),
         keep_part=partial(_keep_unreported, context),
-        tell_held=partial(notify_of_hold, context),
+        holds=HoldNotifications(context),
     )
     emit_asset_event(context, published_batch, pipeline)
     return published_batch
@@ -228,7 +228,7 @@ def run_member_merge(context: Context, fleet: str, stage_result: Data, memory: M
                 queue,
                 watcher=watcher,
                 keep_part=merge_report["parts"].append,
-                tell_held=partial(notify_of_hold, context),
+                holds=HoldNotifications(context),
             )
             merge_report["published"].append(published_batch)
         except AirflowException as problem:

@@ -10,6 +10,7 @@ from fakes import World, build_pipeline, build_table
 from tidegate.actions.action_progress import ActionProgress
 from tidegate.actions.approve import propose_decision, propose_reject
 from tidegate.actions.request import propose_action
+from tidegate.cli.output import format_status
 from tidegate.errors import ConfigurationError, GiveUp, HeldForApproval, NothingToDo
 from tidegate.flush.clean_up import clean_up
 from tidegate.flush.flush import flush
@@ -442,6 +443,15 @@ def test_status_says_what_waits_and_where_to_read_about_it(world: World) -> None
     assert table["problem"].startswith(f"pipeline=shop table={ORDERS} batch=2: held for approval: deletes_over=1")
     assert table["runbook"] == "held"
     assert (table["held"]["deleted"], table["held"]["inserted"]) == (3, 1)
+    assert table["approved"] is None
+    approve(world, pipeline)
+    status = read_status(world.open_session(pipeline))
+    (table,) = status["tables"]
+    assert (table["held"], table["problem"]) == (None, None)
+    assert table["approved"] == {"batch": 2, "by": "ann", "at": table["actions"][0]["at"]}
+    assert f"{ORDERS}: batch=2 is approved by ann, and waits for the next flush" in format_status(status)
+    flush(world.open_session(pipeline))
+    assert read_status(world.open_session(pipeline))["tables"][0]["approved"] is None
 
 
 def test_preview_shows_the_diff_and_publishes_nothing(world: World) -> None:
@@ -537,7 +547,7 @@ def test_batch_whose_deletes_are_remembered_cannot_be_skipped(world: World, opti
         build_table(COPY, approve=Approve(rows_over=3), **options), source={"topics": ("orders",)}
     )
     hold(world, pipeline)
-    with pytest.raises(GiveUp, match="remembered already"):
+    with pytest.raises(GiveUp, match="may be remembered already"):
         propose_reject(world.open_session(pipeline), skip=True)
 
 
@@ -780,9 +790,30 @@ def test_held_change_of_the_schema_can_be_skipped_where_deletes_are_remembered(w
     pipeline = build_pipeline(build_table(COPY, columns=columns, **options), source=source)
     produce(world, a=None)
     hold(world, pipeline)
+    reject(world, pipeline)
     propose_reject(world.open_session(pipeline), skip=True).perform("bob")
     flush_quietly(world, pipeline)
     assert read(world, COPY) == OLD
+
+
+def test_change_of_the_schema_that_was_approved_once_cannot_be_skipped_where_deletes_are_remembered(
+    world: World,
+) -> None:
+    """A merge that was killed behind the approval has noted the deletes, and the table is as if it had not begun."""
+    options: dict[str, Any] = {"sequence_by": ("name",), "approve": Approve(holds_schema=True)}
+    source = {"topics": ("orders",)}
+    flush(world.open_session(build_pipeline(build_table(COPY, **options), source=source)))
+    columns = (Column("id", "STRING"), Column("name", "STRING"), Column("more", "STRING"))
+    pipeline = build_pipeline(build_table(COPY, columns=columns, **options), source=source)
+    produce(world, a=None)
+    hold(world, pipeline)
+    approve(world, pipeline)
+    for _ in range(2):
+        with pytest.raises(GiveUp, match="may be remembered already"):
+            propose_reject(world.open_session(pipeline), skip=True)
+        reject(world, pipeline)
+    with pytest.raises(GiveUp, match="may be remembered already"):
+        propose_reject(world.open_session(pipeline), skip=True)
 
 
 def test_keys_with_several_rows_are_counted_once_and_the_rows_of_the_table_all(world: World) -> None:

@@ -19,6 +19,7 @@ from tidegate.cli.output import (
     MAX_SHOWN_ACTIONS,
     MAX_SHOWN_BATCHES,
     format_action,
+    format_approved,
     format_newest_dead_letter,
     format_open_backfill,
     make_printable,
@@ -187,6 +188,8 @@ def _print_notes(console: Console, status: PipelineStatus) -> None:
         if table["problem"]:
             console.print(make_printable(name_command(f"{table['table']}: {table['problem']}")), style=BAD)
             console.print(f"see docs/runbook/{table['runbook']}.md")
+        if text := format_approved(table):
+            console.print(make_printable(text), style=WARNING)
     for table in status["tables"]:
         if verified := table["verified"]:
             console.print(format_verification(table["table"], verified), style=BAD if count_wrong(verified) else GOOD)

@@ -143,10 +143,12 @@ function verified(found) {
   return h("div", { class: wrong ? "reason" : "quiet" }, "Verified ", moment(found.at), ": ", ...what);
 }
 
+const approved = (found) => (found ? h("div", { class: "quiet" }, `Batch ${number(found.batch)} is approved by ${found.by}, and waits for the next flush`) : null);
+
 function tables({ pipeline: row, airflow, may }) {
   if (!row.tables) return null;
   const columns = [
-    { title: "Table", head: true, cell: (one) => [airflow?.assets?.[one.table] ? link(`assets/${airflow.assets[one.table]}`, one.table) : one.table, one.problem && one.problem !== row.reason ? h("div", { class: "reason" }, one.problem, " ", seePage(one.runbook)) : null, verified(one.verified), explainButton(row.pipeline, one.table, airflow?.dags?.actions, may.actions)] },
+    { title: "Table", head: true, cell: (one) => [airflow?.assets?.[one.table] ? link(`assets/${airflow.assets[one.table]}`, one.table) : one.table, one.problem && one.problem !== row.reason ? h("div", { class: "reason" }, one.problem, " ", seePage(one.runbook)) : null, approved(one.approved), verified(one.verified), explainButton(row.pipeline, one.table, airflow?.dags?.actions, may.actions)] },
     { title: "Batch", number: true, cell: (one) => number(one.batch) },
     ...(row.staging ? [
       { title: "Staging lag", hint: "Offsets that are not staged", number: true, cell: (one) => number(one.staging?.lag) },

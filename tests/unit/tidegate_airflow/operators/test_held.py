@@ -24,7 +24,10 @@ ORDERS, COPY = "lake.shop.Orders", "lake.shop.copy"
 FREE = build_pipeline(build_table(ORDERS), build_table(COPY), source={"topics": ("orders",)})
 TOLD = Notifier("fakes.notifier.KeepingNotifier", {"text": "{{ failure.reason }} {{ failure.is_new }}"})
 HELD = replace(
-    FREE, tables=(replace(FREE.tables[0], approve=Approve(deletes_over=1)), FREE.tables[1]), on_failure=(TOLD,)
+    FREE,
+    tables=(replace(FREE.tables[0], approve=Approve(deletes_over=1)), FREE.tables[1]),
+    on_failure=(TOLD,),
+    on_recovery=(TOLD,),
 )
 
 
@@ -98,5 +101,10 @@ def test_form_shows_the_diff_and_approves_exactly_that(world: World) -> None:
     assert "inserted=0 updated=0 deleted=2 rows=2 table_rows=3" in preview["text"]
     done = run_action(build_context(preview=False, previewed=preview["digest"]), "shop")
     assert done["by"] == "ann"
-    assert merge(queues[ORDERS])["deleted"] == 2
+    assert len(KeepingNotifier.notifications) == 1
+    for _ in range(2):  # a repeat tells nobody again
+        assert merge(queues[ORDERS])["deleted"] == 2
+    (_, (text, run)) = KeepingNotifier.notifications
+    assert f"table={ORDERS} batch=2: held for approval: deletes_over=1, inserted=0 updated=0 deleted=2" in text
+    assert (text.endswith("False"), run) == (True, "r1")
     assert [row["id"] for row in world.read_rows(ORDERS)] == ["c"]

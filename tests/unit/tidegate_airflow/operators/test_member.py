@@ -43,7 +43,7 @@ class Merges:
         self.parts: list[str] = []  # tables of which a first batch is published before that
         self.payloads: dict[str, Mapping[str, Any]] = {}
 
-    def __call__(self, name: str, queue: Any, watcher: Any, keep_part: Any, tell_held: Any) -> dict[str, Any]:
+    def __call__(self, name: str, queue: Any, watcher: Any, keep_part: Any, holds: Any) -> dict[str, Any]:
         table = queue["table"]
         self.payloads[table] = dict(watcher.payload)
         watcher.set_checkpoint_source(lambda: {"checkpoint": table})
