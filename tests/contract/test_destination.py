@@ -1331,6 +1331,17 @@ def test_dropped_intermediate_table_is_gone_with_its_files(kit: Kit) -> None:
     assert kit.files_below is None or kit.files_below(place) == []
 
 
+def test_intermediate_table_that_has_changed_since_stays(kit: Kit) -> None:
+    kit.stage(1, "a1", 2)
+    assert not kit.port.staging.drop_unused(STAGED, 0)
+    assert kit.port.staging.read_staging(STAGED, TABLE) is not None
+    # where Spark does not write it, staged rows expire by themselves
+    is_dropped = kit.insert is None
+    assert kit.port.staging.drop_unused(STAGED, 4_000_000_000_000) == is_dropped
+    assert (kit.port.staging.read_staging(STAGED, TABLE) is None) == is_dropped
+    assert not kit.port.staging.drop_unused(STAGED, 4_000_000_000_000)
+
+
 def test_backfills_of_a_table_are_found_by_the_names_of_their_tables(kit: Kit) -> None:
     assert kit.port.history.list_backfills(TABLE, PIPELINE) == []
     kit.create()

@@ -93,6 +93,14 @@ class MemoryStagingStore(MemoryTableStore):
             self.check_removable(intermediate, ("intermediate",))
         self.tables.pop(intermediate, None)
 
+    def drop_unused(self, intermediate: str, before_ms: int) -> bool:
+        table = self.tables.get(intermediate)
+        changed_ms = max((snapshot.ms for snapshot in table.snapshots.values()), default=0) if table else 0
+        is_unused = table is not None and changed_ms < before_ms
+        if is_unused:
+            self.drop(intermediate)
+        return is_unused
+
     def read_audit_answers(self, intermediate: str, attempt: str) -> AuditAnswers | None:
         text = self.read_property(intermediate, resource_names.name_audit_property(attempt))
         return None if text is None else AuditAnswers.from_json(text, f"intermediate={intermediate} attempt={attempt}")

@@ -20,6 +20,7 @@ from tidegate.model import resource_names
 from tidegate.model.table_state import TableFiles, TableState
 from tidegate.ports.session import Session
 from tidegate.spec.runtime import Maintenance
+from tidegate.table.scratch import drop_unused_scratch_tables
 from tidegate.table.session import TableSession
 from tidegate.table.template import expand_template
 
@@ -97,6 +98,7 @@ def _render_compaction(session: Session, table: str, files: TableFiles) -> dict[
 
 
 COMPACTION_KEY = "measure"  # of `needs_compaction`, in the results that Airflow stores
+SCRATCH_EVERY = 20  # batches: to list the tables of a namespace costs a call to its catalog
 FORGET_SHARE = 7  # a seventh of tombstone_retention (a day by default) lies between two DELETEs that are billed
 
 
@@ -110,6 +112,7 @@ class CleanUpReport:
     removed: dict[str, int] = field(default_factory=dict)  # from the intermediate table, counted by kind
     needs_compaction: bool | None = None  # compact should measure the table's files
     branches: int | None = None
+    scratch_tables: int | None = None
     forgotten_deletes: int | None = None
     # pipelines whose time is unknown, so no remembered delete was forgotten
     unknown_valid_through: list[str] | None = None
@@ -133,6 +136,7 @@ def clean_up(session: Session) -> list[CleanUpReport]:
     2. Remove published batches, and attempts that failed for a bad record, from the intermediate table.
     3. Drop this pipeline's branches of published batches, and those of backfills and replays that have ended.
     4. Forget deletes that have been remembered long enough.
+    5. Now and then drop what killed verifications and explanations have left.
 
     Idempotent, except that dead letters may be sent again after a failure. A failure is reported, and never fails the
     flush: the next run does the rest.
@@ -187,6 +191,9 @@ class _TableCleaning:
         # 4.
         if table.spec.remembers:
             self._note(**_forget_old_deletes(table, state))
+        # 5.
+        if batch // SCRATCH_EVERY > (batch - removed_counts.get("batches", 0)) // SCRATCH_EVERY:
+            self._note(scratch_tables=drop_unused_scratch_tables(session, table.spec))
 
     def _note(self, **report_fields: Any) -> None:
         self.report = replace(self.report, **report_fields)

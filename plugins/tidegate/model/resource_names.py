@@ -13,7 +13,6 @@ REPLAY_PROPERTY = "tidegate.replay"  # of a snapshot that a replay wrote: the st
 # these stand where a backfill has its id
 REPLAY_ID = "replay"
 VERIFY_ID = "verify"
-EXPLAIN_ID = "explain"
 BACKFILL_PROPERTY = "tidegate.backfill"  # an intermediate table's property: the backfill that it was made for
 
 

@@ -248,6 +248,13 @@ class StagingStore(Protocol):
     def drop(self, intermediate: str) -> None:
         """With all its files, also of killed attempts; `GiveUp` for another product's table."""
 
+    def drop_unused(self, intermediate: str, before_ms: int) -> bool:
+        """Drop it as `drop` does, unless it has changed since `before_ms`; return whether it was dropped.
+
+        Nothing to do where staged rows expire by themselves.
+        """
+        return False
+
 
 class DeadLetterStore(Protocol):
     """Dead-letter tables: bad records, with their bytes, until they are replayed."""

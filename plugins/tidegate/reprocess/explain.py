@@ -15,11 +15,10 @@ from tidegate.merge.diff import UNREADABLE_COLUMNS
 from tidegate.merge.scd2_statements import refuse_history, refuse_truncates
 from tidegate.merge.statements import build_merge_input
 from tidegate.merge.write_mode import is_folded, name_fold
-from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
 from tidegate.model.kafka_log import Log
 from tidegate.model.offsets import Offsets, Ranges, get_offset, iterate_offsets
-from tidegate.model.ownership import describe_dead_letters, describe_intermediate
+from tidegate.model.ownership import describe_dead_letters
 from tidegate.model.position import Position
 from tidegate.ports.session import Session
 from tidegate.reprocess.explained_key import Evidence, Explanation, judge, list_unknowns, name_effects
@@ -38,6 +37,7 @@ from tidegate.reprocess.verify import (
 from tidegate.table.coverage import read_coverage
 from tidegate.table.log import filter_table_log, read_log
 from tidegate.table.position import check_read_log, require_position, select_tables
+from tidegate.table.scratch import ScratchKind, open_scratch_table
 from tidegate.table.session import TableSession, open_table
 from tidegate.table.template import refuse_template
 
@@ -130,7 +130,7 @@ def _open(session: Session, name: str, text: str, within: Ranges | None) -> _Que
         log=topic_log,
         start=before.start,
         limits=limits,
-        scratch_id=resource_names.EXPLAIN_ID,
+        scratch=ScratchKind.EXPLAIN,
     )
     return _Question(
         work=work,
@@ -176,8 +176,7 @@ def _stage(question: _Question) -> Iterator[tuple[_Question, StagedBatch, Staged
     work = question.work
     session = work.session
     of_key = render_of_staged_key(work.table.sql, work.table.resolved, question.key)
-    session.tables.claim(work.intermediate, describe_intermediate(work.table.pipeline, work.table.spec))
-    try:
+    with open_scratch_table(session, work.table.spec, work.scratch):
         # a job reads something: without a record before the position those behind it stand alone
         staged = [
             stage_again(work, number, ranges, of_key=of_key)
@@ -194,8 +193,6 @@ def _stage(question: _Question) -> Iterator[tuple[_Question, StagedBatch, Staged
             work = replace(work, limits=(*work.limits, gaps))
             question = replace(question, work=work, is_log_whole=False)
         yield question, first, staged[1] if len(staged) > 1 else None
-    finally:
-        session.staging.drop(work.intermediate)
 
 
 def _ask(question: _Question, staged: StagedBatch, tail: StagedBatch | None) -> dict[str, Any]:

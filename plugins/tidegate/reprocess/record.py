@@ -8,17 +8,15 @@ from tidegate.errors import ConfigurationError, GiveUp, RetryLater
 from tidegate.flush.stage_request import build_stage_table
 from tidegate.jobs.stage_job import StageJob
 from tidegate.jobs.stage_outcome import FieldExplanation, RecordExplanation
-from tidegate.model import resource_names
 from tidegate.model.batch import Plan, PlannedBatch
 from tidegate.model.kafka_log import KafkaRecord, Log
 from tidegate.model.offsets import MAX_OFFSET, MAX_PARTITION, Ranges, format_names, get_offset
-from tidegate.model.ownership import describe_intermediate
 from tidegate.ports.session import Session
 from tidegate.spec.table import Table
 from tidegate.table.log import list_row_topics
 from tidegate.table.position import select_tables
+from tidegate.table.scratch import ScratchKind, open_scratch_table
 
-RECORD_ID = "record"  # stands where a backfill has its id
 MAX_RECORDS = 20  # of those around a place
 MAX_SPAN = 10_000  # offsets of a partition that one job reads for the places in them
 
@@ -217,10 +215,8 @@ def _select_fed_tables(session: Session, topic: str, name: str | None) -> list[T
 
 def _ask_decoder(session: Session, table: Table, log: Log, ranges: Ranges, **asked: Any) -> RecordExplanation:
     pipeline = session.pipeline
-    intermediate = resource_names.name_backfill_table(pipeline, table, RECORD_ID)
-    session.tables.claim(intermediate, describe_intermediate(pipeline, table))
     plan = Plan((), log.cluster_id, log.topic_ids)
-    try:
+    with open_scratch_table(session, table, ScratchKind.RECORD) as intermediate:
         planned_batch = PlannedBatch(table.name, 1, ranges)
         stage_table = replace(build_stage_table(session, plan, planned_batch, intermediate=intermediate), **asked)
         isolation = pipeline.source.isolation
@@ -228,8 +224,6 @@ def _ask_decoder(session: Session, table: Table, log: Log, ranges: Ranges, **ask
             StageJob(pipeline=pipeline.name, batch=1, ranges=ranges, isolation=isolation, tables=(stage_table,))
         )
         answer = session.staging.read_explanation(intermediate, 1, stage_table.attempt)
-    finally:
-        session.staging.drop(intermediate)
     if answer is None:
         raise RetryLater(f"pipeline={pipeline.name} table={table.name} {ranges}: no answer was left; run it again")
     return answer

@@ -27,7 +27,7 @@ from tidegate.model import resource_names
 from tidegate.model.batch import Plan, PlannedBatch, StagedBatch
 from tidegate.model.kafka_log import Log
 from tidegate.model.offsets import Offsets, Ranges, get_offset, iterate_offsets
-from tidegate.model.ownership import describe_dead_letters, describe_intermediate
+from tidegate.model.ownership import describe_dead_letters
 from tidegate.model.position import Position
 from tidegate.model.table_state import Head
 from tidegate.ports.session import Session
@@ -38,6 +38,7 @@ from tidegate.table.coverage import compute_rules, read_coverage
 from tidegate.table.history import add_action
 from tidegate.table.log import check_same_log, filter_table_log, read_log
 from tidegate.table.position import check_read_log, require_position, select_tables
+from tidegate.table.scratch import ScratchKind, name_scratch_table, open_scratch_table
 from tidegate.table.session import TableSession, open_table
 from tidegate.table.template import refuse_template
 
@@ -115,7 +116,7 @@ class LogComparison:
     start: Offsets
     limits: tuple[str, ...]
     sample_per_million: int = WHOLE
-    scratch_id: str = resource_names.VERIFY_ID
+    scratch: ScratchKind = ScratchKind.VERIFY
 
     @property
     def session(self) -> Session:
@@ -123,11 +124,11 @@ class LogComparison:
 
     @property
     def prefix(self) -> str:
-        return f"{self.table.prefix} {self.scratch_id}"
+        return f"{self.table.prefix} {self.scratch}"
 
     @property
     def intermediate(self) -> str:
-        return resource_names.name_backfill_table(self.table.pipeline, self.table.spec, self.scratch_id)
+        return name_scratch_table(self.session, self.table.spec, self.scratch)
 
     @property
     def letters(self) -> str:
@@ -217,16 +218,13 @@ def _read_log_again(
     session: Session, name: str, sample_per_million: int
 ) -> Iterator[tuple[LogComparison, StagedBatch, StagedBatch | None]]:
     work = _open(session, name, sample_per_million)
-    session.tables.claim(work.intermediate, describe_intermediate(work.table.pipeline, work.table.spec))
-    try:
+    with open_scratch_table(session, work.table.spec, work.scratch):
         # 1.
         staged = stage_again(work, 1, Ranges.between(work.start, work.position.offsets))
         tail = _stage_tail(work)
         if tail is not None and not session.staging.holds_rows(work.intermediate, [staged, tail]):
             raise RetryLater(f"{work.prefix}: another verification of it runs; verify it again when that has ended")
         yield _add_limits(work, staged, tail), staged, tail
-    finally:
-        session.staging.drop(work.intermediate)
 
 
 def _open(session: Session, name: str, sample_per_million: int) -> LogComparison:
@@ -523,7 +521,7 @@ def ask_spark(work: LogComparison, staged: StagedBatch, questions: tuple[str, ..
     session = work.session
     attempt = session.new_attempt()
     audit_property = resource_names.name_audit_property(staged.attempt)
-    texts = (work.scratch_id,) * len(questions)
+    texts = (work.scratch,) * len(questions)
     audits = Audits(questions, table=work.intermediate, property=audit_property, attempt=attempt, texts=texts)
     pipeline = session.pipeline.name
     session.engine.run(MergeJob(pipeline, staged.batch, (), conf=UTC_CONF, audits=audits, table=work.table.name))

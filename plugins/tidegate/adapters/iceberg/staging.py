@@ -169,6 +169,14 @@ class IcebergStaging(IcebergPort, StagingStore):
         list(ExecutorFactory.get_or_create().map(partial(remove_file, table), files))
         drop_empty_folders(table, list_folders(table.location()))
 
+    @translate_iceberg_errors
+    def drop_unused(self, intermediate: str, before_ms: int) -> bool:
+        table = self.catalogs.table(intermediate)
+        if table is None or table.metadata.last_updated_ms >= before_ms:
+            return False
+        self.drop(intermediate)
+        return True
+
     def _change(self, intermediate: str, change: Callable[[Table], Result], refusal: str) -> Result | None:
         """Call `change` for the table as it is, again where other commits to it are faster; None without a table.
 
