@@ -128,6 +128,56 @@ def test_full_queue_has_the_failure_that_filled_it_in_the_card(page: Page) -> No
     expect(page.get_by_role("alert").get_by_role("link")).to_have_text("Runbook")
 
 
+def test_message_without_a_step_leads_to_the_runbook_in_the_card(page: Page) -> None:
+    draw(page, {"fact": "BigQuery refused it: quota", "advice": "", "runbook": "failed-task"})
+    card = page.get_by_role("region", name="What to do")
+    expect(card.get_by_role("link", name="failed task")).to_have_attribute("href", "runbook/failed-task")
+
+
+PUBLICATION = {
+    "publication": "out", "description": "", "state": "stuck", "error": None, "needs_person": False, "read_at": None,
+    "table": "lake.app.users", "topics": ["out"], "delivery": "at_least_once", "snapshots_behind": 1, "rows_behind": 1,
+    "behind_seconds": 61.0, "published_snapshot_id": None, "published_at_ms": None, "last_run": None, "paused": False,
+    "next_run": None, "last_dag_run": None, "dag_id": "tidegate_publish_out", "runbook": "publication-refused",
+}  # fmt: skip
+
+
+def draw_publication(page: Page, row: dict[str, Any], *, may: bool = True) -> None:
+    """Draw the page of a publication."""
+    answer = {"now": NOW, "publication": {**PUBLICATION, **row}, "snapshots": [], "may": {"publish": may}}
+    answer["airflow"] = {"runs": [], "errors": [], "causes": [], "assets": {}}
+    script = """async (answer) => {
+      const [{ publication }, { setNow }] = await Promise.all([import('/publication.js'), import('/format.js')]);
+      setNow(answer.now);
+      publication('out').show(answer, () => {});
+    }"""
+    page.evaluate(script, answer)
+
+
+def test_card_of_a_publication_has_its_steps_and_the_banner_the_fact_alone(page: Page) -> None:
+    reason = "publication=out topic=out: cleanup.policy=delete would let it go; set it to compact, or allow it"
+    fact, advice = split_reason(reason)
+    draw_publication(page, {"reason": reason, "fact": fact, "advice": advice})
+    banner, card = page.get_by_role("alert"), page.get_by_role("region", name="What to do")
+    expect(banner).to_contain_text("stuck: topic=out: cleanup.policy=delete would let it go")
+    expect(banner).not_to_contain_text("set it to compact")
+    expect(card.get_by_role("listitem")).to_have_text(["set it to compact, or allow it"])
+    keep(page, "card-publication")
+    draw_publication(page, {"state": "current", "reason": "nothing waits", "fact": "nothing waits", "advice": ""})
+    expect(card).to_have_count(0)
+
+
+def test_publication_whose_file_is_wrong_says_so_to_whoever_may_start_everything(page: Page) -> None:
+    text = "/in/publications/out.yaml:3: colour=red: unknown key; allowed: table"
+    row = {"reason": text, "fact": text, "advice": "", "needs_person": True, "runbook": "pipeline-file", "dag_id": None}
+    draw_publication(page, row, may=False)
+    expect(page.get_by_role("region", name="What to do")).to_contain_text("Correct /in/publications/out.yaml")
+    expect(page.get_by_text("This publication has no DAG yet")).to_be_visible()
+    expect(page.get_by_text("Your role in Airflow")).to_have_count(0)
+    draw_publication(page, {"state": "current", "reason": "", "fact": "", "advice": ""}, may=False)
+    expect(page.get_by_text("Your role in Airflow may look, but start nothing")).to_be_visible()
+
+
 def test_pipeline_that_is_well_has_no_card(page: Page) -> None:
     draw(page, {"state": "current", "reason": "nothing waits", "fact": "nothing waits", "lag": 0})
     expect(page.get_by_role("heading", name="What to do")).to_have_count(0)

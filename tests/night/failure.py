@@ -22,6 +22,8 @@ class Failure:
     """A pattern of what the page must say; empty where there is nothing to be told."""
     remedy: ClassVar[str]
     """The way out, for the table."""
+    step: ClassVar[str]
+    """A pattern of the remedy as the page says it, or of its button; empty where nobody has to do anything."""
     page: ClassVar[str] = ""
     """The runbook's page that the line must lead to."""
     states: ClassVar[tuple[str, ...]] = ("stuck", "failing", "unknown")
@@ -34,6 +36,11 @@ class Failure:
         self.topic = f"night.{name}"
         self.table = f"{self.catalog}.night.{name}"
         self.rows: dict[int, Any] = {}
+
+    @property
+    def line(self) -> str:
+        """The name of its line on the page."""
+        return self.name
 
     @property
     def dag(self) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from e2e.airflow_client import wait_until
 
 from night.failure import Failure
+from night.operator_hand import Sight
 from night.scene import Scene
 
 GOAL_SECONDS, GOAL_CLICKS = 15, 2
@@ -28,6 +29,7 @@ class Observation:
     reaction_seconds: float | None = None
     remedy: str = ""
     clicks: int | None = None
+    pixels: int | None = None
     recovery_seconds: float | None = None
     leftovers: tuple[str, ...] = ()
     problem: str = ""
@@ -55,8 +57,10 @@ def observe(failure: Failure, scene: Scene) -> Observation:
         failure.provoke(scene)
         start_seconds, since = time.monotonic(), datetime.now(UTC)
         row, reaction_seconds = await_sentence(failure, scene, start_seconds)
-        wrong_page = find_wrong_page(failure, row)
-        clicks = failure.fix(scene)
+        problem = find_wrong_page(failure, row)
+        sight = scene.hand.find_remedy(failure.line, failure.step) if failure.step else None
+        clicks = max(failure.fix(scene), sight.clicks if sight else 0)
+        problem = problem or find_far_remedy(clicks, sight)
         well = await_well(failure, scene)
         print_tasks(failure, scene, since)
         leftovers = find_leftovers(failure, scene)
@@ -64,7 +68,16 @@ def observe(failure: Failure, scene: Scene) -> Observation:
         failure.pause_dags(scene)
     sentence = shorten(str(row.get("reason") or "").replace(str(scene.bench.folder), "…"))
     return Observation(
-        failure.name, failure.title, sentence, reaction_seconds, failure.remedy, clicks, well, leftovers, wrong_page
+        name=failure.name,
+        title=failure.title,
+        sentence=sentence,
+        reaction_seconds=reaction_seconds,
+        remedy=failure.remedy,
+        clicks=clicks if sight else None,
+        pixels=sight.pixels if sight else None,
+        recovery_seconds=well,
+        leftovers=leftovers,
+        problem=problem,
     )
 
 
@@ -101,6 +114,13 @@ def find_wrong_page(failure: Failure, row: dict[str, Any]) -> str:
     """Where the line leads to another page of the runbook than it should."""
     is_right = not failure.page or row["runbook"] == failure.page
     return "" if is_right else f"leads to {row['runbook']} and not to {failure.page}: {shorten(str(row['reason']))}"
+
+
+def find_far_remedy(clicks: int, sight: Sight | None) -> str:
+    """Where the remedy needs more clicks than the goal, or has to be looked for by scrolling."""
+    if sight is not None and not sight.is_whole:
+        return f"the remedy lies {sight.pixels} pixels down, and is not whole in the window"
+    return f"the remedy takes {clicks} clicks" if clicks > GOAL_CLICKS else ""
 
 
 def await_well(failure: Failure, scene: Scene) -> float:

@@ -1,11 +1,22 @@
 """The operator at the browser: from the page of all pipelines to a way out, each click counted."""
 
 import re
+from dataclasses import dataclass
 
 from e2e.browser import find_frame, keep
 from playwright.sync_api import Locator, Page, expect
 
 FRAME = "/plugin/tidegate"
+WINDOW = {"width": 1440, "height": 900}
+
+
+@dataclass(frozen=True)
+class Sight:
+    """Where a remedy stands: so many clicks from the page of all pipelines, its top so many pixels down the window."""
+
+    clicks: int
+    pixels: int
+    is_whole: bool  # seen without scrolling
 
 
 class OperatorHand:
@@ -13,6 +24,7 @@ class OperatorHand:
 
     def __init__(self, window: Page, url: str) -> None:
         self._window, self._url, self.clicks = window, url, 0
+        window.set_viewport_size(WINDOW)  # a common one; Airflow's own frame takes a part of it
         expect.set_options(timeout=60_000)
 
     def open_pipeline(self, name: str) -> None:
@@ -22,6 +34,19 @@ class OperatorHand:
         page = find_frame(self._window)
         self._click(page.get_by_role("link", name=name, exact=True))
         expect(page.get_by_role("heading", name=name, exact=True)).to_be_visible()
+
+    def find_remedy(self, name: str, words: str) -> Sight:
+        """Look for these words, or the button of this name, in what the line's page says to do."""
+        self.open_pipeline(name)
+        card = find_frame(self._window).get_by_role("region", name="What to do")
+        found = card.get_by_text(re.compile(words)).first
+        expect(found).to_be_visible()
+        keep(self._window, f"{name}-remedy")
+        box = found.bounding_box()
+        assert box is not None
+        top, bottom = box["y"], box["y"] + box["height"]
+        self.leave()
+        return Sight(self.clicks, round(top), is_whole=top >= 0 and bottom <= WINDOW["height"])
 
     def press(self, name: str, button: str, **fields: str) -> str:
         """Do what the pipeline's button offers, after its preview; what the preview said."""

@@ -9,8 +9,10 @@ from night.observation import Observation
 
 DOCUMENT = ROOT / "benchmarks" / "results" / "failures.md"
 BEGIN, END = "<!-- table: written by python -m night -->", "<!-- end of the table -->"
-HEAD = "| failure | seconds until reported | message | way out | clicks | seconds until recovered | left behind |"
-RULE = "| --- | ---: | --- | --- | ---: | ---: | --- |"
+HEAD = (
+    "| failure | seconds until reported | message | way out | clicks | pixels | seconds until recovered | left behind |"
+)
+RULE = "| --- | ---: | --- | --- | ---: | ---: | ---: | --- |"
 NAMES = re.compile(r"^(?:\w+ failed[^:]*: )?(?:\w+=\S+ )*\w+=\S+: ")
 MAX_CHARACTERS = 110  # of a message: enough to recognise it
 
@@ -40,6 +42,7 @@ def format_row(observation: Observation) -> str:
         sentence,
         escape(observation.remedy),
         "" if observation.clicks is None else str(observation.clicks),
+        "" if observation.pixels is None else str(observation.pixels),
         format_seconds(observation.recovery_seconds),
         "nothing"
         if observation.recovery_seconds is not None and not observation.leftovers

@@ -7,7 +7,8 @@ import pytest
 from conftest import Workbench
 from night import report
 from night.catalogue import FAILURES
-from night.observation import Observation
+from night.observation import Observation, find_far_remedy
+from night.operator_hand import Sight
 from night.scene import write_catalogs
 from tidegate.config.pipeline_file import load_pipeline
 
@@ -35,18 +36,29 @@ def test_rows_of_other_failures_stay_and_all_stand_in_their_order(document: Path
         sentence="colour: a | b",
         reaction_seconds=3.4,
         remedy="correct it",
-        clicks=0,
+        clicks=1,
+        pixels=240,
         recovery_seconds=16.0,
     )
     report.write_rows([first, see("poison_record", problem="never says it")])
     report.write_rows(
-        [see("poison_record", sentence="bad", reaction_seconds=21.0, remedy="*Skip*", clicks=2, recovery_seconds=4.0)]
+        [
+            see(
+                "poison_record",
+                sentence="bad",
+                reaction_seconds=21.0,
+                remedy="*Skip*",
+                clicks=2,
+                pixels=0,
+                recovery_seconds=4.0,
+            )
+        ]
     )
     rows = list_rows(document)
     assert [row[0] for row in rows] == [FAILURES["poison_record"].title, FAILURES["wrong_file"].title]
-    assert [row[1:7] for row in rows] == [
-        ["21", "`bad`", "*Skip*", "2", "4", "nothing"],
-        ["3", "`colour: a  b`", "correct it", "0", "16", "nothing"],
+    assert [row[1:8] for row in rows] == [
+        ["21", "`bad`", "*Skip*", "2", "0", "4", "nothing"],
+        ["3", "`colour: a  b`", "correct it", "1", "240", "16", "nothing"],
     ]
     text = document.read_text()
     assert text.startswith("# Failures\n\nBefore.\n\n")
@@ -64,8 +76,15 @@ def test_what_was_not_told_or_was_left_behind_is_no_success(document: Path) -> N
         True,
     ]
     report.write_rows([leftover_observation, never])
-    assert [row[6] for row in list_rows(document)] == ["branch tidegate_x_1_a", ""]
+    assert [row[7] for row in list_rows(document)] == ["branch tidegate_x_1_a", ""]
     assert "never says No space" in list_rows(document)[1][2]
+
+
+def test_remedy_that_has_to_be_looked_for_is_no_success() -> None:
+    assert find_far_remedy(2, Sight(1, 880, is_whole=True)) == ""
+    assert find_far_remedy(3, Sight(1, 300, is_whole=True)) == "the remedy takes 3 clicks"
+    assert "3100 pixels down" in find_far_remedy(2, Sight(1, 3100, is_whole=False))
+    assert find_far_remedy(0, None) == ""
 
 
 def test_every_failure_of_the_catalogue_is_documented(document: Path) -> None:

@@ -8,7 +8,7 @@ pipeline file, or a record's NULL, can cause its class.
 import re
 from collections.abc import Collection
 
-from tidegate.errors import BadRecord, ConfigurationError, IncompatibleSchema, TidegateError
+from tidegate.errors import BadRecord, ConfigurationError, IncompatibleSchema, RetryLater, TidegateError
 
 LASTING_SQL_STATES = ("42", "22")  # beginnings: of the statement itself, and of the data that it computes with
 ACCESS_SQL_STATE = "42501"  # the right may be granted meanwhile
@@ -26,6 +26,9 @@ FIRST_FAR_MILLISECOND = 2**63 // 1000 + 1
 MEMORY_PATTERN = re.compile(
     r"\bOutOfMemoryError\b|\[UNABLE_TO_ACQUIRE_MEMORY\]|\bOOMKilled\b|exceeding (?:physical )?memory limits"
 )
+
+MAX_WORDS_CHARACTERS = 500
+SPACE_PATTERN = re.compile(r"\b[Nn]o space left on device\b")
 
 
 def is_lasting_sql_state(sql_state: str | None) -> bool:
@@ -60,17 +63,27 @@ def find_lasting_failure(place: str, verbs: Collection[str], text: str) -> Tideg
     return None
 
 
-def describe_memory_failure(verbs: Collection[str], text: str) -> str:
-    """What to add to a message where Spark ran out of memory; empty for another failure."""
-    if not MEMORY_PATTERN.search(text):
-        return ""
+def build_passing_failure(place: str, verb: str, text: str, *, failed: str) -> RetryLater:
+    """The error of a job that may succeed in the next try: the cause in plain words, if it is known, and a way out.
+
+    `failed` follows the place where the cause is not known, and `text` are Spark's own words.
+    """
+    words = text[:MAX_WORDS_CHARACTERS]
+    if MEMORY_PATTERN.search(text):
+        return RetryLater(f"{place}: Spark ran out of memory: {words}; give it more{_name_smaller_batch(verb)}")
+    if SPACE_PATTERN.search(text):
+        return RetryLater(f"{place}: no space is left on a disk: {words}; make space there; it will be tried again")
+    return RetryLater(f"{place}{failed}: {words}; it will be tried again; if it fails again, read Spark's log")
+
+
+def _name_smaller_batch(verb: str) -> str:
     smaller = "set merge.max_records lower"
     # what is staged keeps its size: a merge alone is as large in each try
-    if set(verbs) == {"merge"}:
+    if verb == "merge":
         smaller += ", and drop the intermediate table: what is staged keeps its size"
-    elif "stage" not in verbs:
-        return "; Spark ran out of memory: give it more"
-    return f"; Spark ran out of memory: give it more, or {smaller} (docs/operations.md#a-batch-that-is-too-large)"
+    elif verb != "stage":
+        return ""
+    return f", or {smaller} (docs/operations.md#a-batch-that-is-too-large)"
 
 
 # PostgreSQL's words, behind a SQL catalog of Iceberg

@@ -7,10 +7,10 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from tidegate.errors import RetryLater, TidegateError, find_kind
+from tidegate.errors import TidegateError, find_kind
 from tidegate.jobs.lasting_failures import (
+    build_passing_failure,
     build_refused_right_error,
-    describe_memory_failure,
     find_lasting_failure,
     find_refused_right,
     summarize_failure,
@@ -179,8 +179,7 @@ class JobFailure:
         if refusal:
             return build_refused_right_error(place, refusal)
         lasting = find_lasting_failure(place, (verb,), self.message)
-        advice = describe_memory_failure((verb,), f"{self.kind}: {self.message}")
-        return lasting or RetryLater(f"{place} failed: {self.kind}: {self.message}{advice}")
+        return lasting or build_passing_failure(place, verb, f"{self.kind}: {self.message}", failed=" failed")
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

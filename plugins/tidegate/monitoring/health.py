@@ -30,6 +30,7 @@ TASK_PATTERN = re.compile(r"[\w.]+(\[\d+\])? failed( and will be tried again)?: 
 PLACE_PATTERN = re.compile(
     r"(?=pipeline=|table=|batch=)(pipeline=[^\s:]+ ?)?(table=(?P<table>[^\s:]+) ?)?(batch=[^\s:]+)?: "
 )
+PUBLICATION_PATTERN = re.compile(r"publication=[^\s:]+:? ")
 BAD_RECORD_PATTERN = re.compile(
     r"(?P<count>\d+) records? [^;]*; the first: topic=(?P<topic>\S+) partition=(?P<partition>\d+) "
     r"offset=(?P<offset>\d+) reason=(?P<reason>.*?); nothing was merged; (?P<advice>.*)"
@@ -86,7 +87,7 @@ def split_reason(reason: str, *, names_table: bool = False) -> tuple[str, str]:
 
 def _split_line(line: str, *, names_table: bool) -> tuple[str, str]:
     table = ""
-    while prefix := TASK_PATTERN.match(line) or PLACE_PATTERN.match(line):
+    while prefix := TASK_PATTERN.match(line) or PLACE_PATTERN.match(line) or PUBLICATION_PATTERN.match(line):
         table = prefix.groupdict().get("table") or table
         line = line[prefix.end() :]
     beginning = f"{table}: " if names_table and table else ""
@@ -135,8 +136,9 @@ def _describe_progress(
     idle = None if row["published_ms"] is None else (now_ms - row["published_ms"]) / 1000
     is_idle = not schedule.running or schedule.stalled is not None
     if lag_seconds > patience and (idle is None or idle > patience) and is_idle:
-        reason = schedule.stalled or "is the scheduler running?"
-        return Health.STUCK, f"{_describe_lag(row)}, and nothing was published meanwhile: {reason}"
+        idle_text = f"{_describe_lag(row)}, and nothing was published meanwhile"
+        remedy = f": {schedule.stalled}" if schedule.stalled else "; check that the scheduler runs, then flush now"
+        return Health.STUCK, idle_text + remedy
     if lag_seconds > (2 * interval_seconds or UNTIMED_PATIENCE_SECONDS) or _has_long_queue(row):
         return Health.CATCHING_UP, _describe_lag(row)
     if row["lag_seconds"] is None:

@@ -10,7 +10,7 @@ from tidegate.jobs.stage_job import StageJob
 from tidegate.jobs.stage_outcome import FieldExplanation, RecordExplanation
 from tidegate.model.batch import Plan, PlannedBatch
 from tidegate.model.kafka_log import KafkaRecord, Log
-from tidegate.model.offsets import MAX_OFFSET, MAX_PARTITION, Ranges, format_names, get_offset
+from tidegate.model.offsets import MAX_OFFSET, MAX_PARTITION, Ranges, format_names, format_partitions, get_offset
 from tidegate.ports.session import Session
 from tidegate.spec.table import Table
 from tidegate.table.log import list_row_topics
@@ -130,7 +130,10 @@ def read_records_around(session: Session, at: RecordAddress | LastRecords) -> Ne
     begin = get_offset(log.begin, topic, partition)
     end = get_offset(log.end, topic, partition)
     if begin is None or end is None:
-        raise GiveUp(f"topic={topic} partition={partition}: no such partition; name one of the topic's partitions")
+        raise ConfigurationError(
+            f"topic={topic} partition={partition}: the topic has no such partition; it has "
+            f"{format_partitions(log.begin.get(topic, {}))}"
+        )
     middle = at.offset if isinstance(at, RecordAddress) else end
     first = max(begin, min(middle - MAX_RECORDS // 2, end - MAX_RECORDS))
     offsets = range(first, min(end, first + MAX_RECORDS))

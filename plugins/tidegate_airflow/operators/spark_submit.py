@@ -92,7 +92,10 @@ class SubmitOperator(ReportsLineage, SparkSubmitOperator):
             except AirflowException as failure:
                 place = f"pipeline={job.pipeline} batch={job.batch}: spark-submit of {self.verb}"
                 # Airflow's own text is the whole command line; what happened stands in the log above it
-                raise files.read_failure(place, get_verb(job)) or RetryLater(f"{place} failed: see above") from failure
+                told = files.read_failure(place, get_verb(job))
+                raise told or RetryLater(
+                    f"{place} failed; read the task's log, where it says why; it will be tried again"
+                ) from failure
 
     def trace_lineage(self) -> TaskLineage:
         return trace_job(self.verb, self.pipeline, self.given, self.backfill)

@@ -200,6 +200,8 @@ def get_records(name: str, around: str, pipelines: PipelinesDep, user: GetUserDe
     if not can_trigger(user, pipelines.list_dag_ids(name)["actions"]):
         raise HTTPException(403, f"pipeline={name}: your role may not see records; it needs the right to start actions")
     records = pipelines.get_records(name, around)
+    if "refused" in records:
+        raise HTTPException(400, records["refused"])
     if "error" in records:
         raise HTTPException(503, records["error"])
     return {"now": format_now(), **records}

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 from tidegate.actions.skip import describe_record
+from tidegate.errors import ConfigurationError
 from tidegate.monitoring import details
 from tidegate.monitoring.details import format_dead_letter
 from tidegate.monitoring.health import (
@@ -203,13 +204,20 @@ class PipelinesView:
         return answer
 
     def get_records(self, name: str, around: str) -> Data:
-        """Return records of the log, or `error`: those around ``topic:partition:offset``, or the last of one."""
+        """Return records of the log: those around ``topic:partition:offset``, or the last of one.
+
+        `refused` says what is wrong with a place that the pipeline does not read, `error` why nothing answered.
+        """
         part = f"records, {around}"
         answer: Data = self._parts.read_parts(name, {part: lambda: self._read_records(name, around)})[part]
         return answer
 
     def _read_records(self, name: str, around: str) -> Data:
-        offsets, records = read_records_around(self._get_session(name), parse_neighbourhood(around))
+        session = self._get_session(name)
+        try:
+            offsets, records = read_records_around(session, parse_neighbourhood(around))
+        except ConfigurationError as problem:
+            return {"refused": describe_problem(problem)}
         texts = [_shorten_texts(describe_record(record) | {"headers": None}) for record in records]
         return {"pipeline": name, "begin": offsets.start, "end": offsets.stop, "records": texts}
 

@@ -156,13 +156,12 @@ def _find_wait(run: Data, tasks: Collection[Any], now: datetime, triggerer_at: d
 def _describe_wait(wait: _Wait, slots: Mapping[str, int]) -> str:
     if not wait.task:
         words = f"no task of the run {wait.run} has begun for {wait.seconds:.0f} s"
-        return f"{words}: are the scheduler and the DAG processor running?"
+        return f"{words}; check that the scheduler and the DAG processor run"
     if not wait.pool:
         words = f"task={wait.task} of the run {wait.run} waits for a job of BigQuery"
-        return f"{words}, and no triggerer has looked after it for {wait.seconds:.0f} s: start `airflow triggerer`"
+        return f"{words}, and no triggerer has looked after it for {wait.seconds:.0f} s; start `airflow triggerer`"
     slot_count = slots.get(wait.pool)
     place = f"pool={wait.pool} slots={'none' if slot_count is None else slot_count}"
     words = f"task={wait.task} of the run {wait.run} has waited for a worker for {wait.seconds:.0f} s"
-    return (
-        f"{words}: {place}: {'give the pool slots' if not slot_count else 'are its slots held, or the workers gone?'}"
-    )
+    remedy = "wait for the tasks that hold its slots, enlarge it, or start workers" if slot_count else "give it slots"
+    return f"{words}: {place}; {remedy}"

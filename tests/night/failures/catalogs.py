@@ -12,6 +12,7 @@ class CatalogAway(Failure):
     title = "the catalog (PostgreSQL) is away"
     sentence = r"took no connection|did not answer|no answer"
     remedy = "the server back; nothing with Tidegate"
+    step = "check that the server runs"
     page = "server-down"
     catalog = "remote"
 
@@ -36,6 +37,7 @@ class CatalogLocked(Failure):
     title = "the catalog (SQLite) is locked"
     sentence = r"another program has kept its lock"
     remedy = "end the other program; nothing with Tidegate"
+    step = "end that program"
     page = "server-down"
     catalog = "shut"
 
@@ -56,6 +58,7 @@ class CredentialsRotated(Failure):
     title = "the catalog's password is rotated"
     sentence = r"refuse"
     remedy = "the password in the connection; *Flush now*"
+    step = "the password or the rights"
     page = "login-refused"
     catalog = "rotated"
 

@@ -17,6 +17,7 @@ class DiskFull(Failure):
     title = "the tables' disk is full"
     sentence = r"[Nn]o space"
     remedy = "make space; nothing with Tidegate"
+    step = r"make space"
     page = "failed-task"
     catalog = "small"
 
@@ -45,6 +46,7 @@ class ClockSkew(Failure):
     title = "a producer's clock is an hour ahead"
     sentence = r""
     remedy = "the table is right as the log orders it; `bin/tidegate doctor` says that a clock is ahead"
+    step = r""
 
     def provoke(self, scene: Scene) -> None:
         ahead = {"timestamp": int(time.time() * 1000) + HOUR_MS}
@@ -64,6 +66,7 @@ class WrongFile(Failure):
     title = "a wrong pipeline file"
     sentence = r"colour"
     remedy = "correct the key that the sentence names"
+    step = r"Correct \S+/wrong_file\.yaml"
     page = "pipeline-file"
 
     def provoke(self, scene: Scene) -> None:
@@ -80,6 +83,7 @@ class TwoRunners(Failure):
     title = "two runners at once"
     sentence = r""
     remedy = "none is needed: one publishes, the other is told so"
+    step = r""
 
     def provoke(self, scene: Scene) -> None:
         command = scene.bench.build_command("flush", self.name)

@@ -20,6 +20,10 @@ class _Publication(Failure):
         return f"{self.name}_out"
 
     @property
+    def line(self) -> str:
+        return self.out
+
+    @property
     def dag(self) -> str:
         return f"tidegate_publish_{self.out}"
 
@@ -57,6 +61,7 @@ class TopicNotCompacted(_Publication):
     title = "a publication's topic is not compacted"
     sentence = r"cleanup\.policy=delete"
     remedy = "`cleanup.policy=compact` for the topic; nothing with Tidegate"
+    step = r"set it to compact"
     page = "publication-refused"
 
     def provoke(self, scene: Scene) -> None:
@@ -74,6 +79,7 @@ class RecordTooLarge(_Publication):
     title = "too large a record for a publication's topic"
     sentence = r"refuse its record of bytes="
     remedy = "`max.message.bytes` of the topic; nothing with Tidegate"
+    step = r"max\.message\.bytes"
     page = "publication-refused"
 
     def write_files(self, bench: Workbench, doors: Doors) -> None:

@@ -14,6 +14,7 @@ class PoisonRecord(Failure):
     title = "a poison record"
     sentence = r"cannot be decoded.* --at night\.poison_record:\d+:\d+"
     remedy = "*Skip this record*"
+    step = "Skip this record"
     page = "bad-record"
 
     def provoke(self, scene: Scene) -> None:
@@ -33,6 +34,7 @@ class DeadLetterFlood(Failure):
     title = "a flood of dead letters"
     sentence = r"max_per_batch"
     remedy = "`score BIGINT` in the pipeline file"
+    step = "correct format or schema in the pipeline file"
     page = "bad-record"
 
     def describe(self, doors: Doors) -> dict[str, Any]:

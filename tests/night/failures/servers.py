@@ -21,6 +21,7 @@ class SparkDeadMidMerge(Failure):
     title = "the Spark server dies in the middle of a merge"
     sentence = r"Spark"
     remedy = "the server back; *Flush now* does not wait for the next try"
+    step = "start the server|check that the server runs"
     page = "server-down"
 
     def provoke(self, scene: Scene) -> None:
@@ -55,6 +56,7 @@ class SparkOutOfMemory(Failure):
     title = "Spark runs out of memory"
     sentence = r"[mM]emory|heap"
     remedy = "`spark.driver.memory: 3g` in the pipeline file"
+    step = "give it more"
     page = "failed-task"
     patience_seconds = 400
 
@@ -90,6 +92,7 @@ class KafkaDead(Failure):
     title = "the Kafka broker is dead"
     sentence = r"Kafka .*(took no connection|no answer)"
     remedy = "the broker back; nothing with Tidegate"
+    step = "check that the server runs"
     page = "server-down"
 
     def describe(self, doors: Doors) -> dict[str, Any]:
@@ -123,6 +126,7 @@ class RegistryDead(Failure):
     title = "the schema registry is dead"
     sentence = r"registry"
     remedy = "the registry back; nothing with Tidegate"
+    step = "check that the server runs"
     page = "server-down"
     schema = build_record(("id", "long"), ("score", "int"))
 

@@ -13,6 +13,7 @@ class TableRolledBack(Failure):
     title = "the table is rolled back"
     sentence = r"was rolled back"
     remedy = "*Undo the rollback*"
+    step = "Undo the rollback"
     page = "rolled-back"
 
     def provoke(self, scene: Scene) -> None:
@@ -31,6 +32,7 @@ class TableReplaced(Failure):
     title = "the table is replaced by another with rows"
     sentence = r"replaced by another of the same name"
     remedy = "none is needed: the next flush plans again, and reads the log into the table that stands there"
+    step = ""
     page = "table-replaced"
 
     def provoke(self, scene: Scene) -> None:
@@ -59,6 +61,7 @@ class BranchProtected(Failure):
     title = "the branch is protected: the catalog refuses commits to it"
     sentence = r"403|refused"
     remedy = "give the right back; *Flush now*"
+    step = "the rights there"
     page = "login-refused"
     catalog = "guarded_rest"
 

@@ -15,6 +15,7 @@ class TopicDeleted(Failure):
     title = "the topic is deleted"
     sentence = r"do not exist"
     remedy = "create the topic; then *Move the position*"
+    step = "create them"
     page = "topic-missing"
 
     def provoke(self, scene: Scene) -> None:
@@ -33,6 +34,7 @@ class TopicRecreated(Failure):
     title = "the topic is deleted and made again"
     sentence = r"was deleted and created again"
     remedy = "the printed `bin/tidegate rebase NAME --to earliest`"
+    step = "tidegate rebase"
     page = "log-changed"
 
     def provoke(self, scene: Scene) -> None:
@@ -51,6 +53,7 @@ class PartitionsGrown(Failure):
     title = "the topic's partitions grow"
     sentence = r"has a new partition="
     remedy = "`on_partition_growth: accept` in the pipeline file"
+    step = "on_partition_growth: accept"
     page = "partitions-grown"
 
     def provoke(self, scene: Scene) -> None:
@@ -71,6 +74,7 @@ class RetentionPassed(Failure):
     title = "retention has passed before records were read"
     sentence = r"gone before they were read"
     remedy = "*Move the position*"
+    step = "Move the position"
     page = "records-gone"
 
     def provoke(self, scene: Scene) -> None:

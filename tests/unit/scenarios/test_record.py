@@ -81,7 +81,7 @@ def test_neighbours_of_a_place_are_twenty_at_most_and_those_of_an_end_lie_before
         shown, records = read_records_around(session, parse_neighbourhood(text))
         assert [record.offset for record in records] == list(offsets), text
         assert shown == offsets
-    with pytest.raises(GiveUp, match="topic=orders partition=7: no such partition"):
+    with pytest.raises(ConfigurationError, match=r"partition=7: the topic has no such partition; it has \[0, 1\]"):
         read_records_around(session, parse_neighbourhood("orders:7"))
     with pytest.raises(ConfigurationError, match="write topic:partition:offset"):
         parse_neighbourhood("orders")

@@ -90,7 +90,7 @@ class SharedBroker(KafkaBroker):
     def _read_shared_log(self, topics: tuple[str, ...], isolation: str) -> Log:
         missing = sorted(set(topics) - set(self._list_all_topics()))
         if missing:
-            raise PositionLost(f"topics={format_names(missing)} do not exist: create them, or correct source.topics")
+            raise PositionLost(f"topics={format_names(missing)} do not exist; create them, or correct source.topics")
         requested_topics = self._requested_topics.setdefault(isolation, {})
         requested_topics.update(dict.fromkeys(topics, self._reading))
         if isolation not in self._logs:

@@ -7,8 +7,8 @@ from tidegate.adapters.server_probe import Server, find_connection_failure, requ
 from tidegate.adapters.spark.entry_points import MODULES, get_verb, import_spark_side, require_free_catalogs
 from tidegate.errors import ConfigurationError, RetryLater, TidegateError
 from tidegate.jobs.lasting_failures import (
+    build_passing_failure,
     build_refused_right_error,
-    describe_memory_failure,
     find_lasting_failure,
     find_refused_right,
 )
@@ -89,9 +89,9 @@ class ConnectEngine:
                 f"{place}: Spark was restarted during {get_verb(job)}, or ended its session: {self._server}; no "
                 "incomplete batch was published; the batch will be tried again"
             )
-        lasting = find_lasting_failure(place, (get_verb(job),), text)
-        advice = describe_memory_failure((get_verb(job),), text)
-        return lasting or RetryLater(f"{place}: Spark failed in {get_verb(job)}: {text[:500]}{advice}")
+        verb = get_verb(job)
+        lasting = find_lasting_failure(place, (verb,), text)
+        return lasting or build_passing_failure(place, verb, text, failed=f": Spark failed in {verb}")
 
 
 def find_login_refusal(error: BaseException) -> str | None:

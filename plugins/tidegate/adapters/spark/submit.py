@@ -17,8 +17,8 @@ from pathlib import Path
 from tidegate.adapters.server_probe import Server, require_server
 from tidegate.adapters.spark.entry_points import JOBS_FOLDER, get_verb, require_free_catalogs
 from tidegate.adapters.spark.target import SubmitTarget
-from tidegate.errors import ConfigurationError, RetryLater, TidegateError
-from tidegate.jobs.lasting_failures import describe_memory_failure
+from tidegate.errors import ConfigurationError, TidegateError
+from tidegate.jobs.lasting_failures import build_passing_failure
 from tidegate.jobs.stage_job import FAILURE_CONF, JOB_CONF, JobFailure
 from tidegate.ports.session import Job
 from tidegate.redaction import mask_addresses, redact_in_application
@@ -74,8 +74,9 @@ class SubmitEngine:
                 last_line = LOG_PREFIX_PATTERN.sub("", (errors or output or ["no output"])[-1])
                 reason = mask_addresses(last_line)[:500]
                 place = f"pipeline={job.pipeline} batch={job.batch}: {get_verb(job)}"
-                advice = describe_memory_failure((get_verb(job),), reason)
-                raise files.read_failure(place, get_verb(job)) or RetryLater(f"{place} failed: {reason}{advice}")
+                verb = get_verb(job)
+                told = files.read_failure(place, verb)
+                raise told or build_passing_failure(place, verb, reason, failed=" failed")
 
 
 def require_master(master: str) -> None:

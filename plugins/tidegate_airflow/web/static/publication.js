@@ -5,6 +5,7 @@ import { command, h, quiet, say, section, show, table, trouble } from "./dom.js"
 import { ago, asOf, due, moment, number, plural, span } from "./format.js";
 import { seePage } from "./runbook.js";
 import { badge } from "./state.js";
+import { whatToDoForPublication } from "./what_to_do.js";
 
 const statesWithReason = new Set(["stuck", "failing", "unknown"]);
 const time = (ms) => (ms ? new Date(ms).toISOString() : null);
@@ -45,14 +46,14 @@ export function publication(me) {
       const row = answer.publication;
       document.title = `${me}: ${row.state}`;
       show(state, badge(row.state));
-      show(document.getElementById("main"), banner(row), facts(row, answer.airflow), actions(answer, again), errors(answer.airflow.causes), snapshots(answer), runs(answer.airflow.runs), commands(quoted(me)));
+      show(document.getElementById("main"), banner(row), whatToDoForPublication(me, row), facts(row, answer.airflow), actions(answer, again), errors(answer.airflow.causes), snapshots(answer), runs(answer.airflow.runs), commands(quoted(me)));
     },
   };
 }
 
 function banner(row) {
   if (!statesWithReason.has(row.state)) return row.error ? trouble(row.error) : null;
-  return h("div", { class: `banner ${row.state}`, role: "alert" }, h("strong", {}, `${row.state}: `), row.reason, " ", seePage(row.runbook));
+  return h("div", { class: `banner ${row.state}`, role: "alert" }, h("strong", {}, `${row.state}: `), h("span", { class: "message" }, row.fact), " ", seePage(row.runbook));
 }
 
 function facts(row, airflow) {
@@ -72,6 +73,7 @@ function facts(row, airflow) {
 }
 
 function actions({ publication: row, may }, again) {
+  if (!row.dag_id) return quiet("This publication has no DAG yet: its file is wrong, or Airflow has not read it. Nothing can be started.");
   if (!may.publish) return quiet("Your role in Airflow may look, but start nothing.");
   const start = async () => {
     try {

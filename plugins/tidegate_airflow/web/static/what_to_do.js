@@ -19,10 +19,17 @@ export function whatToDo(name, row, { bad_record: bad, airflow }, act) {
     ?? (says("-rollback ") ? afterRollback(me, problem, says, act) : null)
     ?? (says("tidegate rebase") ? afterLoss(me, problem, row.tables.length > 1, act) : null)
     ?? [lastFailure(row, airflow?.causes), adviceAlone(row.advice)]].flat(2).filter(Boolean);
-  if (!ways.length) return null;
-  return h("section", { class: "card", "aria-labelledby": "what-to-do" }, h("h2", { id: "what-to-do" }, "What to do"),
-    bad?.fact ? h("p", {}, h("strong", {}, bad.fact)) : null, ways);
+  return card(row, bad?.fact ? h("p", {}, h("strong", {}, bad.fact)) : null, ways);
 }
+
+/** The same of a publication. */
+export function whatToDoForPublication(name, row) {
+  return STATES.includes(row.state) ? card(row, null, [aboutFile(name, row, "publications") ?? adviceAlone(row.advice)].flat().filter(Boolean)) : null;
+}
+
+// A message of another product's may name no step: the runbook has some for each.
+const card = (row, fact, ways) => h("section", { class: "card", "aria-labelledby": "what-to-do" }, h("h2", { id: "what-to-do" }, "What to do"), fact,
+  ways.length ? ways : row.runbook ? h("p", {}, "Read in the runbook how such a failure is found and mended: ", seePage(row.runbook, row.runbook.replaceAll("-", " "))) : null);
 
 const isFileWrong = (row) => row.runbook === "pipeline-file" && Boolean(row.needs_person);
 
@@ -43,8 +50,8 @@ function lastFailure(row, causes) {
 }
 
 // Nothing else helps: no run begins before the file is right.
-const findFile = (name, row) => /^(\S+\.ya?ml)(:\d+)?: /.exec(row.fact)?.[1] ?? `include/pipelines/${name}.yaml`;
-const aboutFile = (name, row) => (isFileWrong(row) ? h("ul", {}, h("li", {}, `Correct ${findFile(name, row)}; this page reads it again by itself.`),
+const findFile = (name, row, folder) => /^(\S+\.ya?ml)(:\d+)?: /.exec(row.fact)?.[1] ?? `include/${folder}/${name}.yaml`;
+const aboutFile = (name, row, folder = "pipelines") => (isFileWrong(row) ? h("ul", {}, h("li", {}, `Correct ${findFile(name, row, folder)}; this page reads it again by itself.`),
   command("bin/tidegate validate", "every problem of every file, each with its line")) : null);
 
 export function commands(name, row, act) {

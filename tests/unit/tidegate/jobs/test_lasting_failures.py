@@ -106,7 +106,8 @@ def test_job_for_which_spark_has_too_little_memory_names_the_ways_out_and_is_tri
     of_submitted = JobFailure.from_json(JobFailure.from_error(AnalysisException(text)).to_json()).to_error("p", verb)
     for error in (of_server, of_submitted):
         assert type(error) is RetryLater
-        assert str(error).endswith(f"; Spark ran out of memory: {way}")
+        assert ": Spark ran out of memory: " in str(error)
+        assert str(error).endswith(f"; {way}")
 
 
 @pytest.mark.parametrize(

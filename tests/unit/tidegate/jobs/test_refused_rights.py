@@ -50,7 +50,8 @@ def test_right_that_a_job_on_a_server_lacked_is_for_a_person_and_another_failure
     assert (type(error), str(error)) == (ConfigurationError, SENTENCE)
     assert (type(other_error), str(other_error)) == (
         RetryLater,
-        "pipeline=p batch=7: Spark failed in merge: no space left on device",
+        "pipeline=p batch=7: no space is left on a disk: no space left on device; make space there; it will be tried "
+        "again",
     )
 
 

@@ -54,6 +54,11 @@ BAD = (
             "",
         ),
         ("5 records wait, the oldest for 61 s", "5 records wait, the oldest for 61 s", ""),
+        (
+            "publish failed: publication=out topic=t: cleanup.policy=delete would let it go; set it to compact",
+            "topic=t: cleanup.policy=delete would let it go",
+            "set it to compact",
+        ),
     ],
 )  # fmt: skip
 def test_fact_comes_first_without_what_the_row_says_already(reason: str, fact: str, advice: str) -> None:

@@ -302,8 +302,35 @@ def test_records_of_the_log_are_for_those_who_may_act_on_the_pipeline(
     around = client.get(f"{address}:3", headers=login).json()["records"]
     assert [record["offset"] for record in around] == list(range(20))
     assert client.get("/api/pipelines/strange/records?around=orders:1", headers=login).status_code == 404
-    wrong = client.get("/api/pipelines/shop/records?around=others:1", headers=login)
-    assert (wrong.status_code, "does not read topic=others" in wrong.text) == (503, True)
+
+
+@pytest.mark.parametrize(
+    ("place", "sentence"),
+    [
+        ("others:1", "does not read topic=others"),
+        ("orders:7", "topic=orders partition=7: the topic has no such partition; it has [0, 1]"),
+        ("orders:one:3", "--around=orders:one:3: not a place in the log"),
+        ("", "not a place in the log; write topic:partition:offset"),
+    ],
+)
+def test_place_that_no_record_can_have_is_a_wrong_question_and_no_failure_of_a_server(
+    client: Any, airflow: Any, place: str, sentence: str
+) -> None:
+    wrong = client.get("/api/pipelines/shop/records", params={"around": place}, headers=build_login(airflow, "admin"))
+    assert wrong.status_code == 400
+    assert sentence in wrong.json()["detail"]
+
+
+def test_brokers_that_do_not_answer_are_no_wrong_question(
+    client: Any, airflow: Any, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer(*_: Any) -> Any:
+        raise RetryLater("brokers=b:9092 gave no answer")
+
+    monkeypatch.setattr(world.broker, "read_log", answer)
+    login = build_login(airflow, "admin")
+    down = client.get("/api/pipelines/shop/records?around=orders:1", headers=login)
+    assert (down.status_code, down.json()["detail"]) == (503, "brokers=b:9092 gave no answer")
 
 
 def test_list_of_all_pipelines_carries_the_worst_partitions_of_each_and_its_own_page_carries_all(

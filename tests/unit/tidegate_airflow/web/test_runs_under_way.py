@@ -72,11 +72,11 @@ def statuses_with_triggerer(statuses: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("dag", "parts"),
     [
-        ("tidegate_empty_pool", ("task=stage of the run r", "pool=tidegate_pond slots=0: give the pool slots")),
-        ("tidegate_lost_pool", ("task=stage of the run r", "pool=tidegate_gone slots=none: give the pool slots")),
-        ("tidegate_no_worker", ("task=stage of the run r", "pool=tidegate_lake slots=4: are its slots held")),
+        ("tidegate_empty_pool", ("task=stage of the run r", "pool=tidegate_pond slots=0; give it slots")),
+        ("tidegate_lost_pool", ("task=stage of the run r", "pool=tidegate_gone slots=none; give it slots")),
+        ("tidegate_no_worker", ("task=stage of the run r", "pool=tidegate_lake slots=4; wait for the tasks")),
         ("tidegate_no_triggerer", ("task=merge of the run r", "no triggerer has looked after it for 12", "triggerer`")),
-        ("tidegate_no_scheduler", ("no task of the run r has begun for 12", "are the scheduler and the DAG processor")),
+        ("tidegate_no_scheduler", ("no task of the run r has begun for 12", "check that the scheduler and the DAG")),
     ],
 )
 def test_run_in_which_nothing_moves_makes_its_pipeline_stuck_and_says_what_it_waits_for(

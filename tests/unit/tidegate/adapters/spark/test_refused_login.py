@@ -62,7 +62,10 @@ def test_refused_token_is_an_error_that_names_the_connection_and_is_not_tried_ag
 def test_other_status_of_the_server_is_told_by_its_words_and_tried_again() -> None:
     with (
         run_refusing_server(grpc.StatusCode.INTERNAL, "disk full") as remote,
-        pytest.raises(RetryLater, match=r"^pipeline=shop batch=3: Spark failed in merge: INTERNAL: disk full$"),
+        pytest.raises(
+            RetryLater,
+            match=r"^pipeline=shop batch=3: Spark failed in merge: INTERNAL: disk full; it will be tried again; ",
+        ),
     ):
         ConnectEngine(remote, {}).run(MergeJob("shop", 3, ()))
 

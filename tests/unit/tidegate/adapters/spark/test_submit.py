@@ -53,7 +53,8 @@ def test_error_of_a_library_in_a_submitted_job_is_tried_again_and_names_its_firs
     )
     assert (type(error), str(error)) == (
         RetryLater,
-        "pipeline=p batch=7: stage failed: OSError: no space left on device",
+        "pipeline=p batch=7: stage: no space is left on a disk: OSError: no space left on device; make space there; "
+        "it will be tried again",
     )
 
 
@@ -92,7 +93,6 @@ def test_driver_that_left_no_failure_is_told_by_its_last_error_without_the_logs_
     program.write_text(f"#!/bin/sh\necho '26/11/23 17:11:34 WARN TaskSetManager: {failure_text}' >&2\nexit 1\n")
     program.chmod(0o755)
     monkeypatch.setattr("tidegate.adapters.spark.submit.find_spark_submit", lambda: program)
-    with pytest.raises(
-        RetryLater, match=r"merge failed: TaskSetManager: Lost task 1\.0 .*Java heap space; Spark ran out of memory"
-    ):
+    words = r"merge: Spark ran out of memory: TaskSetManager: Lost task 1\.0 .*Java heap space; give it more"
+    with pytest.raises(RetryLater, match=words):
         SubmitEngine(SubmitTarget("local[1]"), "", {}).run(build_job(10))
