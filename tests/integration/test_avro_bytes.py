@@ -72,6 +72,7 @@ def test_length_that_no_record_has_is_a_bad_record_and_the_server_lives(spark: A
     assert spark.range(3).count() == 3
 
 
+@pytest.mark.repeats("test_length_that_no_record_has_is_a_bad_record_and_the_server_lives[server with limits]")
 def test_bytes_behind_a_record_are_not_left_out_in_silence(spark: Any) -> None:
     schema = build_record(a="int", b=["null", "string"])
     good = encode_avro(schema, a=7, b="x")
@@ -108,6 +109,9 @@ def test_fixed_schema_that_is_narrower_than_what_producers_write_makes_bad_recor
     ]
 
 
+@pytest.mark.repeats(
+    "test_fixed_schema_that_is_narrower_than_what_producers_write_makes_bad_records_and_no_other_numbers"
+)
 def test_text_that_is_none_as_a_key_of_a_map_is_bad(spark) -> None:
     schema = build_record(
         m={"type": "map", "values": "string"}, l={"type": "array", "items": {"type": "map", "values": "int"}}
@@ -121,6 +125,7 @@ def test_text_that_is_none_as_a_key_of_a_map_is_bad(spark) -> None:
     ]
 
 
+@pytest.mark.repeats("integration/test_values.py::test_avro_is_what_was_written_or_its_record_is_bad[timestamp-nanos]")
 def test_members_of_a_union_are_converted_as_fields_are(spark: Any) -> None:
     nanos = {"type": "long", "logicalType": "timestamp-nanos"}
     clock = {"type": "int", "logicalType": "time-millis"}
@@ -138,6 +143,7 @@ def test_members_of_a_union_are_converted_as_fields_are(spark: Any) -> None:
     assert results[2][1].asDict(recursive=True) == {"x": None, "y": {"member0": None, "member1": "z"}}
 
 
+@pytest.mark.repeats("integration/test_values.py::test_avro_is_what_was_written_or_its_record_is_bad[timestamp-nanos]")
 def test_nanoseconds_are_cut_where_that_is_asked_for_and_the_key_is_strict(spark: Any) -> None:
     nanos = {"type": "long", "logicalType": "timestamp-nanos"}
     zoned = {"type": "string", "connect.name": "io.debezium.time.ZonedTimestamp"}
@@ -165,6 +171,7 @@ def test_nanoseconds_are_cut_where_that_is_asked_for_and_the_key_is_strict(spark
     ]
 
 
+@pytest.mark.repeats("integration/test_values.py::test_avro_is_what_was_written_or_its_record_is_bad[decimal(64,2)]")
 def test_decimal_of_connects_default_precision_fits_where_the_number_does(spark: Any) -> None:
     wide = {"type": "bytes", "logicalType": "decimal", "precision": 64, "scale": 2}
     schema = build_record(x=wide)
@@ -251,6 +258,7 @@ def _strip_logical_type(kind: Any) -> Any:
     return {**kind, "items": kind["items"]["type"]} if kind["type"] == "array" else kind["type"]
 
 
+@pytest.mark.repeats("test_source_of_a_change_event_is_told_field_by_field_with_its_type")
 def test_truncate_of_the_source_table_is_applied_where_that_is_asked_for(spark: Any) -> None:
     row = {"type": "record", "name": "Row", "fields": [{"name": "id", "type": "int"}]}
     schema = build_record(before=["null", row], after=["null", "Row"], op="string")
@@ -265,6 +273,7 @@ def test_truncate_of_the_source_table_is_applied_where_that_is_asked_for(spark: 
     assert "value.truncate: apply" in reason
 
 
+@pytest.mark.repeats("integration/test_values.py::test_avro_is_what_was_written_or_its_record_is_bad[decimal(64,2)]")
 def test_number_of_its_own_scale_is_a_decimal_or_its_text_where_that_is_declared(spark: Any) -> None:
     number = {"type": "record", "name": "VariableScaleDecimal", "namespace": "io.debezium.data", "fields": [
         {"name": "scale", "type": "int"}, {"name": "value", "type": "bytes"}]}  # fmt: skip
@@ -301,6 +310,7 @@ def test_number_of_its_own_scale_is_a_decimal_or_its_text_where_that_is_declared
         RegistrySchemas(lambda _: None).describe_table(wrong)
 
 
+@pytest.mark.repeats("test_field_that_no_table_holds_is_read_over_where_no_column_is_made_of_it[True]")
 @pytest.mark.parametrize("is_checked_here", [False, True], ids=["server with limits", "server without limits"])
 def test_types_of_one_name_in_two_namespaces_are_told_apart(spark: Any, is_checked_here: bool) -> None:
     own = {"type": "record", "name": "Item", "fields": [{"name": "n", "type": "int"}]}
@@ -314,6 +324,7 @@ def test_types_of_one_name_in_two_namespaces_are_told_apart(spark: Any, is_check
     assert (reason, decoded_row.asDict(recursive=True)) == (None, row)
 
 
+@pytest.mark.repeats("test_field_that_no_table_holds_is_read_over_where_no_column_is_made_of_it[True]", "False")
 @pytest.mark.parametrize("is_registered", [False, True])
 def test_field_that_no_table_holds_is_read_over_where_no_column_is_made_of_it(spark: Any, is_registered: bool) -> None:
     marker = {"type": "record", "name": "Marker", "fields": []}
@@ -341,6 +352,7 @@ def test_field_that_no_table_holds_is_read_over_where_no_column_is_made_of_it(sp
         assert [row.asDict() for _, row in results[:2]] == [{"z": "a", "Id": 1}, {"z": "b", "Id": 2}]
 
 
+@pytest.mark.repeats("test_field_that_no_table_holds_is_read_over_where_no_column_is_made_of_it[True]")
 def test_row_of_a_change_event_that_holds_itself_is_read_without_that_field(spark: Any) -> None:
     row = {"type": "record", "name": "Row", "fields": [
         {"name": "id", "type": "int"}, {"name": "parent", "type": ["null", "Row"]}]}  # fmt: skip

@@ -17,14 +17,13 @@ MIN_SHARE = 50  # at least one record of so many is a row, and one is bad: the s
 # the same decoder, below another envelope or in the key
 @pytest.mark.repeats(
     "test_corrupt_record_is_a_row_or_bad_and_takes_no_other_down[json]",
+    "json-schema",
     "json envelope",
     "json-schema logical",
     "json lenient",
     "json hex",
     "json extended",
-)
-@pytest.mark.repeats(
-    "test_corrupt_record_is_a_row_or_bad_and_takes_no_other_down[debezium-json]",
+    "debezium-json",
     "mongodb",
     "canal-json",
     "maxwell-json",
@@ -33,8 +32,6 @@ MIN_SHARE = 50  # at least one record of so many is a row, and one is bad: the s
 )
 @pytest.mark.repeats("test_corrupt_record_is_a_row_or_bad_and_takes_no_other_down[avro]", "debezium-avro", "key avro")
 @pytest.mark.repeats("test_corrupt_record_is_a_row_or_bad_and_takes_no_other_down[protobuf]", "key protobuf")
-@pytest.mark.repeats("test_corrupt_record_is_a_row_or_bad_and_takes_no_other_down[msgpack]", "key msgpack")
-@pytest.mark.repeats("test_corrupt_record_is_a_row_or_bad_and_takes_no_other_down[csv]", "csv hex", "key csv")
 @pytest.mark.repeats(
     "test_corrupt_record_is_a_row_or_bad_and_takes_no_other_down[key json]",
     "key json bare",
@@ -42,6 +39,27 @@ MIN_SHARE = 50  # at least one record of so many is a row, and one is bad: the s
     "key json lenient",
     "key json-schema",
     "key extended",
+)
+@pytest.mark.repeats(
+    "integration/test_values.py::test_value_is_what_was_written_or_its_record_is_bad[csv]", "csv", "csv hex", "key csv"
+)
+@pytest.mark.repeats(
+    "integration/test_values.py::test_value_is_what_was_written_or_its_record_is_bad[msgpack]",
+    "msgpack",
+    "msgpack as json",
+    "key msgpack",
+)
+@pytest.mark.repeats(
+    "integration/test_values.py::test_whole_key_or_value_is_what_was_written_or_its_record_is_bad[string-value]",
+    "string",
+    "string number",
+    "key string",
+)
+@pytest.mark.repeats(
+    "integration/test_values.py::test_whole_key_or_value_is_what_was_written_or_its_record_is_bad[raw-key]",
+    "raw",
+    "raw double",
+    "key raw",
 )
 @pytest.mark.parametrize("name", FORMATS)
 def test_corrupt_record_is_a_row_or_bad_and_takes_no_other_down(

@@ -43,6 +43,9 @@ FAILING = [
 ]  # fmt: skip
 
 
+@pytest.mark.repeats(
+    "test_record_for_which_select_fails_is_bad_and_takes_no_other_down[of the record]", "of chance too"
+)
 @pytest.mark.parametrize("chance", ["", ", CAST(rand() < 2 AS BOOLEAN) AS y"], ids=["of the record", "of chance too"])
 def test_record_for_which_select_fails_is_bad_and_takes_no_other_down(spark, chance: str) -> None:
     kinds = {"n": "INT", "v": "STRING"}
@@ -104,6 +107,7 @@ def test_time_beyond_the_years_that_readers_have_is_bad_whatever_select_makes_it
         assert results == [*[(FAR_REASON, "bad")] * 2, *[(None, "staged")] * 3], each
 
 
+@pytest.mark.repeats("test_time_beyond_the_years_that_readers_have_is_bad_whatever_select_makes_it_of")
 def test_text_that_is_no_utf8_is_bad_whatever_select_makes_it_of(spark) -> None:
     """Readers of tables fail on it, or read other text."""
     text = "CAST(unhex(v) AS STRING)"
@@ -119,12 +123,14 @@ def test_text_that_is_no_utf8_is_bad_whatever_select_makes_it_of(spark) -> None:
         assert results == [("select: x is not valid UTF-8", "bad"), *[(None, "staged")] * 4], each
 
 
+@pytest.mark.repeats("test_time_beyond_the_years_that_readers_have_is_bad_whatever_select_makes_it_of")
 def test_far_time_of_a_record_is_bad_where_select_takes_it(spark) -> None:
     stage, at = build_stage_table("SELECT id, timestamp AS x FROM record"), f"timestamp_millis({FAR} - offset)"
     results = decoding.decode(spark, stage, build_records("{}", "{}", None), "reason", "fate", at=at)
     assert results == [(FAR_REASON, "bad"), (None, "staged"), (None, "staged")]
 
 
+@pytest.mark.repeats("test_part_that_its_type_cannot_hold_makes_the_record_bad_and_no_null")
 def test_star_takes_a_struct_whose_parts_must_be_there(spark) -> None:
     """Each flush failed, as Spark casts nothing to what is NOT NULL inside."""
     columns = (*ID, Column("s", "STRUCT<`a`: INT NOT NULL>"), Column("l", "ARRAY<STRUCT<`a`: INT NOT NULL>>"))
@@ -135,6 +141,7 @@ def test_star_takes_a_struct_whose_parts_must_be_there(spark) -> None:
         assert results == [("staged", 1, 2), ("bad", None, None), ("staged", None, None), ("staged", None, None)]
 
 
+@pytest.mark.repeats("test_record_for_which_select_fails_is_bad_and_takes_no_other_down[of the record]")
 def test_record_whose_offset_is_too_large_for_select_is_bad_and_takes_no_other_down(spark) -> None:
     stage = build_stage_table("SELECT id, CAST(offset + 9223372036854775806 AS BIGINT) AS x FROM record")
     results = decoding.decode(spark, stage, build_records("{}", None, "{}", "{}"), "reason", "fate", "value_struct.x")
@@ -142,6 +149,7 @@ def test_record_whose_offset_is_too_large_for_select_is_bad_and_takes_no_other_d
     assert results == [(None, "staged", 2**63 - 2), (None, "staged", None), bad, bad]
 
 
+@pytest.mark.repeats("test_record_for_which_select_fails_is_bad_and_takes_no_other_down[of the record]")
 def test_condition_may_depend_on_chance_and_on_the_time(spark) -> None:
     condition = "rand() < 2 AND length(uuid()) > 0 AND current_timestamp() IS NOT NULL"
     decoded = decoding.decode(
@@ -150,6 +158,11 @@ def test_condition_may_depend_on_chance_and_on_the_time(spark) -> None:
     assert decoded == [(None, "staged")] * 2
 
 
+@pytest.mark.repeats(
+    "test_record_whose_condition_does_not_hold_is_a_delete_where_that_is_asked[retracts2-staged]",
+    "retracts0-filtered",
+    "retracts1-filtered",
+)
 @pytest.mark.parametrize(
     ("retracts", "without_answer"), [((), "filtered"), (("false",), "filtered"), (("false", "null"), "staged")]
 )
@@ -174,6 +187,7 @@ def test_record_whose_condition_does_not_hold_is_a_delete_where_that_is_asked(
     ]
 
 
+@pytest.mark.repeats("test_deletes_are_ordered_by_what_select_makes_of_the_row_that_they_show")
 def test_delete_by_when_carries_its_sequence_and_route_decides_first(spark) -> None:
     """Route chooses records with a number below 3, of which the condition makes one a delete."""
     stage = build_stage_table(when="v = 'open'", retracts=("false", "null"), sequence=("n",), route=Route("n", "[12]"))
@@ -183,6 +197,7 @@ def test_delete_by_when_carries_its_sequence_and_route_decides_first(spark) -> N
     assert results[2][2] == "filtered"
 
 
+@pytest.mark.repeats("test_record_whose_condition_does_not_hold_is_a_delete_where_that_is_asked[retracts2-staged]")
 def test_table_without_deletes_ignores_them(spark) -> None:
     stage = build_stage_table(when="n > 0", retracts=("false", "null"), ignore_deletes=True)
     assert decoding.decode(spark, stage, build_records('{"n": 1}', '{"n": 0}'), "fate") == [("staged",), ("ignored",)]
@@ -214,25 +229,9 @@ CHOOSE = {
 
 
 @pytest.mark.repeats(
-    "test_change_event_of_another_source_table_deletes_no_row_of_the_same_key[debezium-json-route]",
-    "maxwell-json-route",
-    "canal-json-route",
-    "ogg-json-route",
-)
-@pytest.mark.repeats(
-    "test_change_event_of_another_source_table_deletes_no_row_of_the_same_key[debezium-json-name]",
-    "maxwell-json-name",
-    "canal-json-name",
-    "ogg-json-name",
+    "integration/test_shared_topics.py::test_change_event_of_another_table_or_of_none_is_not_bad_here[name-True]"
 )
 # the longer condition has the shorter one as a part of it
-@pytest.mark.repeats(
-    "test_change_event_of_another_source_table_deletes_no_row_of_the_same_key[debezium-json-when of the row too]",
-    "debezium-json-when",
-    "maxwell-json-when of the row too",
-    "canal-json-when of the row too",
-    "ogg-json-when of the row too",
-)
 @pytest.mark.parametrize("choice", CHOOSE.values(), ids=CHOOSE)
 @pytest.mark.parametrize("word", ["debezium-json", "maxwell-json", "canal-json", "ogg-json"])
 def test_change_event_of_another_source_table_deletes_no_row_of_the_same_key(
@@ -253,6 +252,7 @@ def test_change_event_of_another_source_table_deletes_no_row_of_the_same_key(
     assert {fate for _, _, fate in results} == {"staged", "filtered"}
 
 
+@pytest.mark.repeats("test_record_whose_condition_does_not_hold_is_a_delete_where_that_is_asked[retracts2-staged]")
 @pytest.mark.parametrize("condition", ["coalesce(v, '') = 'open'", "n > 0 AND v <=> 'open' AND true"])
 def test_delete_passes_a_condition_on_its_row_that_no_row_of_nulls_meets(spark, condition: str) -> None:
     results = decoding.decode(
@@ -261,6 +261,9 @@ def test_delete_passes_a_condition_on_its_row_that_no_row_of_nulls_meets(spark, 
     assert results == [("u", "staged"), ("u", "filtered"), ("d", "staged")]
 
 
+@pytest.mark.repeats(
+    "integration/test_shared_topics.py::test_tombstone_deletes_only_where_key_and_kafkas_metadata_say_whose_it_is[settings1-ignored]"
+)
 def test_condition_on_kafkas_metadata_is_asked_of_a_tombstone_and_one_on_its_row_is_not(spark) -> None:
     stage = build_stage_table(when="kind['k'] = X'61' AND n > 0", metadata={"kind": "headers"})
     headers: list[list[tuple[str, bytes]]] = [[("k", b"a")], [("k", b"b")], []]
@@ -271,6 +274,7 @@ def test_condition_on_kafkas_metadata_is_asked_of_a_tombstone_and_one_on_its_row
 NAMES = {"flat": ("", None, "id"), "prefix": ("k_", None, "k_id"), "struct": ("", "the key", "`the key`.id")}
 
 
+@pytest.mark.repeats("test_rows_are_chosen_by_a_column_of_the_key_that_the_value_does_not_repeat")
 @pytest.mark.parametrize(("prefix", "into", "name"), NAMES.values(), ids=NAMES)
 def test_conditions_see_a_column_that_stands_in_the_key_alone_and_of_a_delete_too(
     spark, prefix: str, into: str | None, name: str
@@ -287,6 +291,7 @@ def test_conditions_see_a_column_that_stands_in_the_key_alone_and_of_a_delete_to
     assert bad[1:] == ("bad", "the key is not a JSON object that fits the key columns")
 
 
+@pytest.mark.repeats("test_rows_are_chosen_by_a_column_of_the_key_that_the_value_does_not_repeat")
 def test_key_that_is_called_like_a_part_of_the_records_place_is_what_a_condition_sees(spark) -> None:
     """Each flush failed, as Spark did not know which of the two `partition`s was meant."""
     stage = build_stage_table(columns=COLUMNS[1:], when="partition = 'eu' AND offset < 2")
@@ -300,6 +305,7 @@ def test_key_that_is_called_like_a_part_of_the_records_place_is_what_a_condition
     ]  # fmt: skip
 
 
+@pytest.mark.repeats("test_rows_are_chosen_by_a_column_of_the_key_that_the_value_does_not_repeat")
 def test_condition_sees_the_keys_column_where_the_value_leaves_it_out(spark) -> None:
     """The row has the key's value there; a delete has no row, and passes the condition on it."""
     sent = build_records('{"v": "a"}', '{"id": 1, "v": "b"}', '{"v": "c"}', None)
@@ -308,6 +314,9 @@ def test_condition_sees_the_keys_column_where_the_value_leaves_it_out(spark) -> 
     assert results == [("u", "filtered"), ("u", "staged"), ("u", "filtered"), ("d", "staged")]
 
 
+@pytest.mark.repeats(
+    "integration/test_presence.py::test_update_without_a_key_that_changes_a_key_field_deletes_the_old_row"
+)
 def test_old_row_of_an_event_that_changes_the_key_is_deleted_whatever_is_asked_of_the_key(spark) -> None:
     columns = (Column("v", "STRING"),)
     stage = decoding.build_stage_table(ValueFormat("debezium-json", columns), columns, (Column("id", "STRING"),))
@@ -395,7 +404,7 @@ def test_deletes_are_ordered_by_what_select_makes_of_the_row_that_they_show(spar
     ]
 
 
-@pytest.mark.repeats("test_delete_whose_sequence_cannot_be_made_is_bad[True]", "False")
+@pytest.mark.repeats("test_record_for_which_select_fails_is_bad_and_takes_no_other_down[of the record]")
 @pytest.mark.parametrize("keys_only", [True, False])
 def test_delete_whose_sequence_cannot_be_made_is_bad(spark, keys_only: bool) -> None:
     select = "SELECT *, CAST(v AS INT) AS at, CAST(10 / n AS INT) AS part FROM record"

@@ -243,6 +243,9 @@ def test_flush_of_the_file_that_init_wrote_equals_what_was_sent(workbench, name)
     check(workbench, name, workbench.topic(2), PLAIN[name]())
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/sampling/test_proposal.py::test_topic_of_a_database_is_a_table_for_each_source_table_with_its_own_columns_and_key"
+)
 def test_file_for_a_topic_of_a_whole_database_flushes_past_every_other_table(workbench) -> None:
     """Maxwell's default: columns of one name and two types, another key, its own rows; and a table that came later."""
     topic = workbench.topic(2)
@@ -403,6 +406,7 @@ def test_sampling_leaves_no_group_no_topic_and_no_file_behind(workbench) -> None
     assert not list((workbench.include / "pipelines").iterdir())
 
 
+@pytest.mark.repeats("unit/tidegate/cli/test_init.py::test_no_answer_writes_nothing_and_says_so_to_programs_too")
 def test_file_that_is_there_is_kept_unless_force_is_given(workbench) -> None:
     topic = workbench.topic(2)
     workbench.produce(topic, ({"id": 1}, {"id": 1}))
@@ -416,6 +420,7 @@ def test_file_that_is_there_is_kept_unless_force_is_given(workbench) -> None:
     assert report["tables"][0]["columns"] == [{"name": "id", "type": "BIGINT"}]
 
 
+@pytest.mark.repeats("unit/tidegate/cli/test_init.py::test_missing_topic_and_broken_words_are_refused")
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -438,6 +443,7 @@ def test_what_cannot_be_is_said_before_anything_is_read(workbench, words, messag
     assert "secret" not in process.stderr
 
 
+@pytest.mark.repeats("unit/tidegate/cli/test_init.py::test_missing_topic_and_broken_words_are_refused")
 def test_brokers_that_are_down_are_said_in_seconds(workbench) -> None:
     import time
 
@@ -450,6 +456,7 @@ def test_brokers_that_are_down_are_said_in_seconds(workbench) -> None:
     assert time.monotonic() - begun < 10
 
 
+@pytest.mark.repeats("unit/tidegate/sampling/test_proposal.py::test_nothing_but_tombstones_gives_up_with_a_way_out")
 def test_topic_without_records_says_what_to_do(workbench) -> None:
     empty, aborted, deleted = workbench.topic(2), workbench.topic(2), workbench.topic(2)
     workbench.transaction(aborted, ({"id": 1}, {"id": 1}), commit=False)
@@ -463,6 +470,7 @@ def test_topic_without_records_says_what_to_do(workbench) -> None:
         assert (process.returncode, message in process.stderr) == (1, True), process.stderr
 
 
+@pytest.mark.repeats("test_transactions_compaction_and_large_records_are_read")
 def test_records_of_both_ends_are_read_and_limits_hold(workbench) -> None:
     topic = workbench.topic(2)
     middle = [({"id": n}, {"id": n, "middle": "x" * 1000}, {"partition": n % 2}) for n in range(200)]
@@ -523,6 +531,7 @@ def test_several_topics_get_a_table_each_and_land(workbench) -> None:
     assert workbench.read_rows(f"shop.{names[1]}") == [{"c1": "a", "c2": 1}, {"c1": "b", "c2": 2}]
 
 
+@pytest.mark.repeats("unit/tidegate/sampling/test_proposal.py::test_id_of_a_schema_is_found_wherever_it_lies")
 def test_values_behind_a_schema_id_without_a_registry_say_what_to_name(workbench, registry) -> None:
     topic = workbench.topic(2)
     workbench.produce(topic, ("k", b"\x00\x00\x00\x00\x07abc"))
@@ -535,6 +544,7 @@ def test_values_behind_a_schema_id_without_a_registry_say_what_to_name(workbench
         assert (process.returncode, message in process.stderr) == (1, True), process.stderr
 
 
+@pytest.mark.repeats("unit/tidegate/cli/test_init.py::test_no_answer_writes_nothing_and_says_so_to_programs_too")
 def test_questions_are_asked_at_a_terminal(workbench, monkeypatch) -> None:
     import io
     import sys

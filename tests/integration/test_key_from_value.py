@@ -64,6 +64,7 @@ def test_json_value_has_the_key_whatever_the_records_key_is(spark) -> None:
         assert broken[3] == "the value is not a JSON object"
 
 
+@pytest.mark.repeats("test_json_value_has_the_key_whatever_the_records_key_is")
 def test_delete_that_is_not_taken_is_ignored_before_its_key_is_judged(spark) -> None:
     """An upsert table with `delete: false` goes on behind a tombstone, which has no value to show the key."""
     stage = replace(build_stage_table("json", envelope=True), ignore_deletes=True)
@@ -80,6 +81,7 @@ def test_delete_that_is_not_taken_is_ignored_before_its_key_is_judged(spark) -> 
     ]
 
 
+@pytest.mark.repeats("test_json_value_has_the_key_whatever_the_records_key_is")
 def test_payload_of_connects_envelope_has_the_key(spark) -> None:
     stage = build_stage_table("json", envelope=True)
     value = encode_json({"schema": {}, "payload": build_row(1, "a", 1)})
@@ -90,6 +92,7 @@ def test_payload_of_connects_envelope_has_the_key(spark) -> None:
     assert second[1:] == ("d", "bad", NOT_SHOWN)
 
 
+@pytest.mark.repeats("test_change_event_deletes_and_moves_by_the_row_before_it[debezium-avro]", "debezium-json")
 @pytest.mark.parametrize("word", ["debezium-json", "debezium-avro"])
 def test_change_event_deletes_and_moves_by_the_row_before_it(spark, word: str) -> None:
     events = [
@@ -122,6 +125,7 @@ def test_change_event_deletes_and_moves_by_the_row_before_it(spark, word: str) -
     assert len(every) == len(BAD_KEYS) * (len(values) + 2)
 
 
+@pytest.mark.repeats("test_change_event_deletes_and_moves_by_the_row_before_it[debezium-avro]")
 @pytest.mark.parametrize("word", ["debezium-json", "canal-json", "maxwell-json", "ogg-json"])
 def test_column_whose_name_reads_like_an_alias_moves_its_row_and_orders_it(spark, word: str) -> None:
     key, version = "sold AS `sku", "n AS y"
@@ -146,6 +150,7 @@ def test_column_whose_name_reads_like_an_alias_moves_its_row_and_orders_it(spark
     assert {op: sequence[version] for _, op, _, sequence in rows}["u"] == 8
 
 
+@pytest.mark.repeats("test_change_event_deletes_and_moves_by_the_row_before_it[debezium-avro]")
 def test_avro_record_has_the_key(spark) -> None:
     options = avro_options(AVRO_ROW, {})
     stage = build_stage_table("avro", to_columns(AVRO_ROW), reader=options.reader, writers={})
@@ -155,6 +160,7 @@ def test_avro_record_has_the_key(spark) -> None:
     assert delete[1:] == ("d", "bad", NOT_SHOWN)
 
 
+@pytest.mark.repeats("test_json_value_has_the_key_whatever_the_records_key_is")
 def test_protobuf_message_has_the_key(spark) -> None:
     from fuzz_seeds import build_protobuf_seeds
 
@@ -168,12 +174,14 @@ def test_protobuf_message_has_the_key(spark) -> None:
     ]
 
 
+@pytest.mark.repeats("test_json_value_has_the_key_whatever_the_records_key_is")
 def test_line_of_csv_has_the_key(spark) -> None:
     good, wrong = decode_keys(spark, build_stage_table("csv"), (b"other", b"1,a,7"), (b"other", b"x,a,7"))
     assert good == ((1, "a"), "u", "staged", None)
     assert wrong[2:] == ("bad", "the value column id is not a BIGINT without loss")
 
 
+@pytest.mark.repeats("test_change_event_deletes_and_moves_by_the_row_before_it[debezium-avro]")
 @pytest.mark.parametrize("word", ["canal-json", "maxwell-json", "ogg-json"])
 def test_rows_of_a_message_have_their_keys_either_way(spark, word: str) -> None:
     data = {"id": "1" if word == "canal-json" else 1, "part": "a", "n": None}

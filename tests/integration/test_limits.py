@@ -36,6 +36,15 @@ def write(**fields: str) -> str:
     return "{" + ", ".join(f'"{name}": {text}' for name, text in fields.items()) + "}"
 
 
+@pytest.mark.repeats(
+    "test_json_beyond_a_limit_of_its_parser_is_bad_and_the_reason_names_the_limit[json]",
+    "json in an envelope",
+    "debezium-json",
+    "debezium-json in an envelope",
+    "maxwell-json",
+    "ogg-json",
+    "canal-json",
+)
 @pytest.mark.parametrize("word", EVENTS)
 def test_json_beyond_a_limit_of_its_parser_is_bad_and_the_reason_names_the_limit(spark, word: str) -> None:
     name, options, before, behind, around = EVENTS[word]
@@ -64,6 +73,7 @@ def test_json_beyond_a_limit_of_its_parser_is_bad_and_the_reason_names_the_limit
     assert [reason for reason, _ in results[len(good) :]] == [reason.format("value") for _, reason in bad]
 
 
+@pytest.mark.repeats("test_json_beyond_a_limit_of_its_parser_is_bad_and_the_reason_names_the_limit[json]")
 def test_long_text_within_the_limits_keeps_its_own_reason(spark) -> None:
     texts = [write(id='"x"', v=f'"{DIGITS * 2}"'), write(id="1", v=f'"{"[" * 1500}"') + "}", f'["{DIGITS * 2}"]']
     stage = decoding.build_stage_table(ValueFormat("json"), COLUMNS)
@@ -73,6 +83,7 @@ def test_long_text_within_the_limits_keeps_its_own_reason(spark) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.repeats("test_json_beyond_a_limit_of_its_parser_is_bad_and_the_reason_names_the_limit[json]")
 def test_text_of_more_characters_than_the_parser_reads_is_bad_and_the_reason_names_the_limit(spark) -> None:
     values = [(None, write(id="1", v=f'"{"x" * length}"').encode()) for length in (20_000_000, 20_000_001)]
     stage = decoding.build_stage_table(ValueFormat("json"), COLUMNS)
@@ -80,6 +91,9 @@ def test_text_of_more_characters_than_the_parser_reads_is_bad_and_the_reason_nam
     assert (good, bad[0]) == ((None, 20_000_000), TEXT.format("value"))
 
 
+@pytest.mark.repeats(
+    "test_key_beyond_a_limit_of_its_parser_is_bad_and_the_reason_names_the_limit[json]", "debezium-json"
+)
 @pytest.mark.parametrize("word", ["json", "debezium-json"])
 def test_key_beyond_a_limit_of_its_parser_is_bad_and_the_reason_names_the_limit(spark, word: str) -> None:
     stage = decoding.build_stage_table(ValueFormat(word), (Column("x", "INT"),), keys=(Column("id", "STRING"),))
@@ -94,6 +108,7 @@ def test_key_beyond_a_limit_of_its_parser_is_bad_and_the_reason_names_the_limit(
     assert [reason for _, reason in results[len(good) :]] == [reason.format("key") for _, reason in bad]
 
 
+@pytest.mark.repeats("test_json_beyond_a_limit_of_its_parser_is_bad_and_the_reason_names_the_limit[json]")
 def test_record_beyond_a_limit_is_set_aside_alone_with_its_offset(workbench) -> None:
     topic = workbench.topic(2)
     key, value = {"fields": ["id"], "schema": "id BIGINT"}, {"schema": "id BIGINT, v STRING"}
@@ -112,6 +127,7 @@ def test_record_beyond_a_limit_is_set_aside_alone_with_its_offset(workbench) -> 
     assert messages == {place: reason.format("value") for place, (_, reason) in beyond.items()}
 
 
+@pytest.mark.repeats("unit/tidegate_spark/formats/test_msgpack.py::test_bytes_that_are_no_row_say_why")
 def test_messagepack_is_read_as_deep_as_its_library_reads_it_and_the_reason_names_the_limit(spark) -> None:
     def pack(levels: int) -> bytes:
         return b"\x82" + msgpack.packb("id") + b"\x07" + msgpack.packb("other") + b"\x91" * levels + b"\x01"
@@ -142,6 +158,9 @@ def test_broker_holds_what_a_batch_expands_to_only_where_the_topic_is_uncompress
     assert [(row["id"], len(row["v"])) for row in workbench.read_rows("shop.expanded")] == [(0, 900_000), (1, 900_000)]
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/flush/test_type_limits.py::test_text_that_names_a_folder_is_limited_in_key_and_value_also_of_a_new_table"
+)
 def test_value_too_long_for_its_partitions_folder_is_bad_before_anything_is_written(workbench: Any) -> None:
     """In the batch that makes the table, and in a later one; a write would fail with `Mkdirs failed`, for ever."""
     topic = workbench.topic()

@@ -112,6 +112,20 @@ def build_message(word: str, place: str, text: str, envelope: bool) -> bytes:
     return (f'{{"payload": {message}}}' if envelope else message).encode()
 
 
+@pytest.mark.repeats(
+    "test_metadata_is_what_was_written_or_its_record_is_bad[ogg-json-event-timestamp]",
+    "ogg-json-ingestion-timestamp",
+    "ogg-json-pos",
+    "canal-json-ingestion-timestamp",
+    "canal-json-event-timestamp",
+    "maxwell-json-ingestion-timestamp",
+    "debezium-json-ingestion-timestamp",
+    "debezium-json-source.timestamp",
+    "debezium-json-source.ts_ns",
+    "debezium-json-source.scn",
+    "debezium-json-source.txId",
+    "debezium-json-source.properties",
+)
 @pytest.mark.parametrize(("word", "about"), CASES)
 def test_metadata_is_what_was_written_or_its_record_is_bad(spark, word: str, about: str) -> None:
     cases = CASES[word, about]
@@ -125,6 +139,7 @@ def test_metadata_is_what_was_written_or_its_record_is_bad(spark, word: str, abo
     assert list(zip(texts, decoded, strict=True)) == list(cases) * len(envelopes)
 
 
+@pytest.mark.repeats("test_metadata_is_what_was_written_or_its_record_is_bad[ogg-json-event-timestamp]")
 def test_record_whose_time_no_table_can_hold_is_bad_where_a_column_has_it(spark) -> None:
     """A producer that gives microseconds for Kafka's milliseconds: a year beyond 50,000."""
     last = 253_402_300_799_999_999
@@ -142,6 +157,7 @@ def test_record_whose_time_no_table_can_hold_is_bad_where_a_column_has_it(spark)
         assert (good, (reason or "").partition(",")[0]) == (None, FAR)
 
 
+@pytest.mark.repeats("test_metadata_is_what_was_written_or_its_record_is_bad[ogg-json-event-timestamp]")
 @pytest.mark.parametrize("nanoseconds", ["truncate", {"M": "truncate"}])
 def test_parts_of_a_microsecond_are_cut_where_that_is_asked_for(spark, nanoseconds: Any) -> None:
     fmt = ValueFormat("ogg-json", nanoseconds=nanoseconds)
@@ -151,6 +167,9 @@ def test_parts_of_a_microsecond_are_cut_where_that_is_asked_for(spark, nanosecon
     assert [BAD if reason else row.m.astimezone(UTC) for reason, row in results] == [AT, BAD, BAD]
 
 
+@pytest.mark.repeats(
+    "unit/tidegate_spark/formats/test_ordering_metadata.py::test_delete_needs_metadata_of_which_its_sequence_is_made"
+)
 def test_delete_needs_only_the_metadata_that_order_it(spark) -> None:
     event = b'{"op_type": "D", "before": {"id": 1}, "op_ts": "2026-01-02 03:04:05.678901234", "pos": "1"}'
     stage = replace(
@@ -163,6 +182,7 @@ def test_delete_needs_only_the_metadata_that_order_it(spark) -> None:
     ]
 
 
+@pytest.mark.repeats("unit/tidegate_spark/formats/test_ordering_metadata.py::test_file_under_another_name_is_looked_at")
 def test_binlog_with_a_number_that_text_does_not_order_is_bad_where_it_orders(spark) -> None:
     """As text `mysql-bin.1000000` comes before `mysql-bin.999999`: its changes would be taken for late ones."""
     rows = ['"op": "u", "before": {"id": 1}, "after": {"id": 1}', '"op": "d", "before": {"id": 1}, "after": null']
@@ -183,6 +203,9 @@ def test_binlog_with_a_number_that_text_does_not_order_is_bad_where_it_orders(sp
     assert decoding.decode(spark, renamed, keyed, "reason") == [(reason,) for reason, _ in ordered]
 
 
+@pytest.mark.repeats(
+    "integration/test_expressions.py::test_time_beyond_the_years_that_readers_have_is_bad_whatever_select_makes_it_of"
+)
 def test_delete_whose_sequence_select_makes_of_a_time_beyond_the_year_9999_is_bad(spark) -> None:
     """It would be remembered, in a file that is not written anew without its bounds."""
     columns = (ID, Column("ms", "BIGINT"))

@@ -81,6 +81,7 @@ def test_each_wrapper_is_the_value_in_it_or_its_record_is_bad(spark) -> None:
     assert wrong == []
 
 
+@pytest.mark.repeats("test_each_wrapper_is_the_value_in_it_or_its_record_is_bad")
 def test_extended_json_is_read_in_plain_json_too(spark) -> None:
     columns = (Column("_id", "STRING"), Column("n", "BIGINT"), Column("at", "TIMESTAMP_NTZ"))
     stage = decoding.build_stage_table(ValueFormat("json", options={"extended": True}), columns)
@@ -100,6 +101,7 @@ def decode_keys(spark: Any, kind: str, *texts: str) -> list[tuple[Any, str | Non
     return decoded[: len(texts)]
 
 
+@pytest.mark.repeats("test_keys_of_two_types_are_two_rows_or_bad[STRING]")
 def test_key_is_the_value_in_its_text(spark) -> None:
     """In an envelope and without; that of a document is flushed under the name `_id` below."""
     struct = '{"a" : 1, "b" : "x"}'
@@ -123,6 +125,18 @@ NUMBERS = {0, 2, 3}
 DOCUMENTS = {16, 25}
 
 
+@pytest.mark.repeats(
+    "test_keys_of_two_types_are_two_rows_or_bad[STRING]",
+    "BIGINT",
+    "DECIMAL(12,2)",
+    "DOUBLE",
+    "BOOLEAN",
+    "TIMESTAMP",
+    "DATE",
+    "BINARY",
+    "STRUCT<a: STRING>",
+    "STRUCT<a: INT>",
+)
 @pytest.mark.parametrize(
     "kind",
     ["STRING", "BIGINT", "DECIMAL(12,2)", "DOUBLE", "BOOLEAN", "TIMESTAMP", "DATE", "BINARY", "STRUCT<a: STRING>",
@@ -138,6 +152,7 @@ def test_keys_of_two_types_are_two_rows_or_bad(spark, kind: str) -> None:
     assert numbers or kind == "DATE"
 
 
+@pytest.mark.repeats("test_keys_of_two_types_are_two_rows_or_bad[STRING]")
 @pytest.mark.parametrize("options", [{"numbers": "lenient"}, {}])
 def test_text_is_no_number_among_keys_and_the_reason_names_both(spark, options: dict[str, str]) -> None:
     columns = (Column("Id", "BIGINT"),)
@@ -149,6 +164,7 @@ def test_text_is_no_number_among_keys_and_the_reason_names_both(spark, options: 
     assert "the key field Id holds a text, which a column BIGINT does not keep apart" in str(text[1])
 
 
+@pytest.mark.repeats("test_keys_of_two_types_are_two_rows_or_bad[STRING]")
 @pytest.mark.parametrize("word", ["json", "debezium-json"])
 def test_keys_of_two_types_that_are_taken_from_the_document_are_not_one_row(spark, word: str) -> None:
     columns = (Column("_id", "STRING"), Column("n", "INT"))
@@ -164,6 +180,7 @@ def test_keys_of_two_types_that_are_taken_from_the_document_are_not_one_row(spar
     assert "the key field _id holds a number, which a column STRING does not keep apart" in results[0][2]
 
 
+@pytest.mark.repeats("test_keys_of_two_types_are_two_rows_or_bad[STRING]")
 def test_ids_of_several_types_are_rows_of_their_own_where_the_key_is_left_as_it_is(workbench) -> None:
     """The text of the key keeps its type; read as a value, the first number among texts stops the flush."""
     topic = workbench.topic()
@@ -188,7 +205,7 @@ def test_ids_of_several_types_are_rows_of_their_own_where_the_key_is_left_as_it_
 
 
 # the text becomes plain JSON whatever the column's type is; keys of plain JSON of all types are read in their tests
-@pytest.mark.repeats("test_key_is_the_value_in_its_text")
+@pytest.mark.repeats("test_keys_of_two_types_are_two_rows_or_bad[STRING]")
 @pytest.mark.parametrize(
     ("kind", "texts", "values"),
     [

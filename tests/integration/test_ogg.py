@@ -62,7 +62,7 @@ def test_operations_insert_update_in_part_move_and_delete(workbench) -> None:
 
 
 @pytest.mark.repeats(
-    "integration/test_metadata_values.py::test_metadata_is_what_was_written_or_its_record_is_bad[ogg-json-pos]"
+    "integration/test_metadata_values.py::test_metadata_is_what_was_written_or_its_record_is_bad[ogg-json-event-timestamp]"
 )
 def test_place_in_the_trail_orders_records_and_times_are_metadata(workbench) -> None:
     topic = workbench.topic()

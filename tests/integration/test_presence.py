@@ -145,6 +145,7 @@ ROWS = {
 # the same structs behind other words of a change event
 @pytest.mark.repeats(
     "test_struct_in_other_letters_is_bad_with_its_path_and_no_struct_of_nulls[debezium-json]",
+    "json",
     "envelope",
     "maxwell-json",
     "ogg-json",
@@ -158,6 +159,7 @@ def test_struct_in_other_letters_is_bad_with_its_path_and_no_struct_of_nulls(spa
     assert reasons == [reason and reason.replace("PART", "the value") for _, reason in INNER]
 
 
+@pytest.mark.repeats("test_struct_in_other_letters_is_bad_with_its_path_and_no_struct_of_nulls[debezium-json]")
 def test_struct_of_a_key_in_other_letters_is_bad(spark) -> None:
     columns = (Column("k", "STRUCT<id: INT, n: DOUBLE>"),)
     stage = decoding.build_stage_table(ValueFormat("json"), (Column("x", "INT"),), columns)
@@ -172,13 +174,25 @@ def test_struct_of_a_key_in_other_letters_is_bad(spark) -> None:
     ]
 
 
+def describe_columns(columns: tuple[Column, ...]) -> str:
+    return ", ".join(f"{c.name} {c.type}{'' if c.nullable else ' NOT NULL'}" for c in columns)
+
+
+@pytest.mark.repeats(
+    "test_key_is_what_its_fields_say_and_never_null_for_a_field_that_is_not_there[user_id BIGINT]",
+    "d DECIMAL(20,2)",
+    "part STRING",
+    "user_id BIGINT NOT NULL",
+    "user_id BIGINT, part STRING NOT NULL",
+    "user_id BIGINT, part STRING",
+)
 @pytest.mark.guard(
     "a key that lacks a field is not a key with NULLs",
     file="jobs/tidegate_spark/formats/json.py",
     text="{render_missing_cases(text, 'kf', fields, 'the key')} ELSE",
     off="ELSE",
 )
-@pytest.mark.parametrize("columns", sorted({columns for columns, _, _ in KEYS}, key=repr), ids=str)
+@pytest.mark.parametrize("columns", sorted({columns for columns, _, _ in KEYS}, key=repr), ids=describe_columns)
 def test_key_is_what_its_fields_say_and_never_null_for_a_field_that_is_not_there(spark, columns: Any) -> None:
     cases = [(text, expected) for known, text, expected in KEYS if known == columns]
     stage = decoding.build_stage_table(ValueFormat("json"), (Column("x", "INT"),), columns)
@@ -187,6 +201,14 @@ def test_key_is_what_its_fields_say_and_never_null_for_a_field_that_is_not_there
     assert wrong == []
 
 
+@pytest.mark.repeats(
+    "test_value_with_none_of_the_columns_is_bad[json]",
+    "canal-json",
+    "debezium-json",
+    "envelope",
+    "maxwell-json",
+    "ogg-json",
+)
 @pytest.mark.parametrize("word", sorted({word for word, _, _ in VALUES}))
 def test_value_with_none_of_the_columns_is_bad(spark, word: str) -> None:
     cases = [(text, expected) for known, text, expected in VALUES if known == word]
@@ -208,6 +230,7 @@ def is_expected(expected: Any, row: Any, reason: str | None, op: str | None = No
     return reason is None and values == expected
 
 
+@pytest.mark.repeats("integration/test_key_from_value.py::test_json_value_has_the_key_whatever_the_records_key_is")
 def test_key_that_the_value_has_to_hold_and_does_not_is_bad(spark) -> None:
     columns = (Column("name", "STRING"),)
     for word, text in [
@@ -283,6 +306,7 @@ def test_lone_tombstone_has_no_sequence_of_the_event_that_it_lacks(spark) -> Non
     ]
 
 
+@pytest.mark.repeats("test_record_for_which_a_condition_fails_is_bad_and_takes_no_other_down[when]", "delete_when")
 @pytest.mark.parametrize("word", ["when", "delete_when"])
 def test_record_for_which_a_condition_fails_is_bad_and_takes_no_other_down(spark, word: str) -> None:
     stage = replace(
@@ -319,6 +343,7 @@ OTHER_LETTERS = [
 ]
 
 
+@pytest.mark.repeats("test_value_with_none_of_the_columns_is_bad[json]")
 def test_value_in_other_letters_is_a_row_or_bad_and_never_a_delete(spark) -> None:
     columns = (Column("id", "INT"), Column("name", "STRING"))
     values = [(None, text.encode()) for text, _ in OTHER_LETTERS]
@@ -329,6 +354,7 @@ def test_value_in_other_letters_is_a_row_or_bad_and_never_a_delete(spark) -> Non
         assert [reason or tuple(row) for reason, _, row in results] == [expected for _, expected in OTHER_LETTERS]
 
 
+@pytest.mark.repeats("test_key_is_what_its_fields_say_and_never_null_for_a_field_that_is_not_there[user_id BIGINT]")
 def test_key_in_other_letters_is_the_key_or_bad(spark) -> None:
     stage = decoding.build_stage_table(
         ValueFormat("json"), (Column("x", "INT"),), keys=(Column("id", "INT"), Column("n", "INT"))
@@ -345,6 +371,9 @@ def test_key_in_other_letters_is_the_key_or_bad(spark) -> None:
     assert [reason or tuple(key) for reason, key in results] == [(1, 2), bad, bad, (1, 2)]
 
 
+@pytest.mark.repeats(
+    "integration/test_required_fields.py::test_row_that_a_condition_deletes_may_lack_what_a_row_must_have[json-values0]"
+)
 def test_null_where_a_part_must_not_be_is_bad(spark) -> None:
     columns = (Column("s", "STRUCT<a: INT NOT NULL, b: DECIMAL(3,1)>"), Column("l", "ARRAY<STRUCT<a: INT NOT NULL>>"))
     texts = [
@@ -361,6 +390,9 @@ def test_null_where_a_part_must_not_be_is_bad(spark) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.repeats(
+    "integration/test_shared_topics.py::test_table_of_a_database_topic_is_stopped_by_its_own_bad_records_alone[route]"
+)
 def test_route_on_a_text_is_judged_record_by_record(spark) -> None:
     stage = decoding.build_stage_table(ValueFormat("json"), (Column("v", "STRING"),))
     stage = replace(stage, route=Route("v", "a.*", ()))
@@ -374,6 +406,9 @@ def render_event(struct: str, payload: str) -> bytes:
     return f'{{"schema": {{"fields": {fields}}}, "payload": {payload}}}'.encode()
 
 
+@pytest.mark.repeats(
+    "integration/test_values.py::test_value_is_what_was_written_or_its_record_is_bad[json with its schema]"
+)
 @pytest.mark.parametrize("units", ["seconds", {"day": "seconds"}])
 def test_number_is_a_date_in_days_in_change_events_alone_whatever_times_count(spark, units: Any) -> None:
     columns = (Column("day", "DATE"), Column("at", "TIMESTAMP_NTZ"))
@@ -388,6 +423,9 @@ def test_number_is_a_date_in_days_in_change_events_alone_whatever_times_count(sp
         assert (row.day if day else reason) == (day or "the value field day is not a DATE without loss"), word
 
 
+@pytest.mark.repeats(
+    "integration/test_values.py::test_value_is_what_was_written_or_its_record_is_bad[json with its schema]"
+)
 def test_number_inside_of_a_struct_is_the_time_that_its_schema_names_else_the_files_unit(spark) -> None:
     """As in a column of its own: millis by the name in the schema, micros by the file, bad where neither says it."""
     columns = (Column("s", "STRUCT<at: TIMESTAMP_NTZ, day: DATE>"),)

@@ -17,6 +17,9 @@ ID = Column("id", "BIGINT")
 LACKS = "the key has schema id={}, whose {} has no field {} of key.fields"
 
 
+@pytest.mark.repeats(
+    "test_avro_key_of_a_version_without_the_keys_field_is_bad_and_not_null[id->user_id]", "user_id->id"
+)
 @pytest.mark.parametrize("names", [("id", "user_id"), ("user_id", "id")], ids="->".join)
 def test_avro_key_of_a_version_without_the_keys_field_is_bad_and_not_null(spark, registry, names: Any) -> None:
     first = build_record((names[0], "long"), name="Key")
@@ -30,6 +33,7 @@ def test_avro_key_of_a_version_without_the_keys_field_is_bad_and_not_null(spark,
     assert results == [(1,), (2,), lacking[2], lacking[2]]
 
 
+@pytest.mark.repeats("test_avro_key_of_a_version_without_the_keys_field_is_bad_and_not_null[id->user_id]")
 def test_avro_key_field_that_was_renamed_by_an_alias_is_read(spark, registry) -> None:
     old, new = build_record(("id", "long"), name="Key"), build_record(("user_id", ["null", "long"]), name="Key")
     new["fields"][0]["aliases"] = ["id"]
@@ -37,6 +41,7 @@ def test_avro_key_field_that_was_renamed_by_an_alias_is_read(spark, registry) ->
     assert decode_keys(spark, registry, keys, KeyFormat("avro", fields=("user_id",))) == [(1,), (2,)]
 
 
+@pytest.mark.repeats("test_avro_value_that_is_null_where_its_schema_says_not_null_is_bad_and_a_delete_is_not")
 def test_avro_key_that_is_null_where_its_schema_says_not_null_is_bad(spark, registry) -> None:
     schema = build_record(("id", ["null", "long"]), ("part", ["null", "string"]), name="Key")
     rows = [{"id": 1, "part": "a"}, {"id": None, "part": "a"}, {"id": 2, "part": None}]
@@ -50,6 +55,9 @@ def test_avro_key_that_is_null_where_its_schema_says_not_null_is_bad(spark, regi
     assert results == [(7,), "the key field id is required and missing"]
 
 
+@pytest.mark.repeats(
+    "integration/test_avro_bytes.py::test_fixed_schema_that_is_narrower_than_what_producers_write_makes_bad_records_and_no_other_numbers"
+)
 def test_bare_avro_key_that_its_declared_type_cannot_hold_is_bad_and_ends_no_job(spark, registry) -> None:
     """As a key of Oracle's NUMBER comes: Connect says nothing of its digits."""
     number = {"type": "bytes", "logicalType": "decimal", "precision": 64, "scale": 0}
@@ -58,6 +66,7 @@ def test_bare_avro_key_that_its_declared_type_cannot_hold_is_bad_and_ends_no_job
     assert results == [(1234,), "the key field id does not fit its column without loss", (-9999,)]
 
 
+@pytest.mark.repeats("test_avro_key_of_a_version_without_the_keys_field_is_bad_and_not_null[id->user_id]")
 @pytest.mark.parametrize("names", [("id", "user_id"), ("user_id", "id")], ids="->".join)
 def test_message_as_key_of_a_version_without_the_keys_field_is_bad_and_not_null(spark, registry, names: Any) -> None:
     first = build_classes(build_file(build_message("Key", build_field(names[0], 1, "int64"))))["shop.Key"]
@@ -73,6 +82,7 @@ def test_message_as_key_of_a_version_without_the_keys_field_is_bad_and_not_null(
     assert results == [(1,), (0,), lacking[2], lacking[2]]
 
 
+@pytest.mark.repeats("test_avro_value_that_is_null_where_its_schema_says_not_null_is_bad_and_a_delete_is_not")
 def test_message_as_key_that_is_not_set_where_its_schema_says_not_null_is_bad(spark, registry) -> None:
     message_class = build_classes(
         build_file(build_message("Key", build_field("id", 1, "int64", optional=True), build_field("n", 2, "int32")))
@@ -86,6 +96,7 @@ def test_message_as_key_that_is_not_set_where_its_schema_says_not_null_is_bad(sp
     assert results == [(1, 2), "the key field id is required and missing", (3, 0)]
 
 
+@pytest.mark.repeats("test_avro_key_of_a_version_without_the_keys_field_is_bad_and_not_null[id->user_id]")
 def test_csv_key_of_no_bytes_is_no_key(spark) -> None:
     for columns, text, good in (((ID,), b"5", (5,)), ((ID, Column("n", "INT")), b"5,6", (5, 6))):
         key = KeyFormat("csv", fields=tuple(c.name for c in columns))
@@ -143,6 +154,7 @@ def test_change_event_is_bad_for_a_null_in_after_and_not_for_one_in_before(spark
     ]  # fmt: skip
 
 
+@pytest.mark.repeats("test_avro_value_that_is_null_where_its_schema_says_not_null_is_bad_and_a_delete_is_not")
 def test_message_that_is_not_set_where_its_schema_says_not_null_is_bad_and_a_delete_is_not(spark, registry) -> None:
     fields = (build_field("id", 1, "int64", optional=True), build_field("name", 2, "string", optional=True))
     message_class = build_classes(
@@ -164,6 +176,7 @@ def test_message_that_is_not_set_where_its_schema_says_not_null_is_bad_and_a_del
 VALUE_LACKS = "the value has schema id=1, whose {} has no field id of key.fields"
 
 
+@pytest.mark.repeats("test_avro_key_of_a_version_without_the_keys_field_is_bad_and_not_null[id->user_id]")
 def test_key_is_not_taken_from_a_value_whose_version_lacks_its_field(spark, registry) -> None:
     old, new = build_record(("name", "string")), build_record(("name", "string"), ("id", ["null", "long"]))
     values = [
@@ -191,6 +204,7 @@ def test_key_is_not_taken_from_a_value_whose_version_lacks_its_field(spark, regi
     assert decode_values(spark, table, values) == [(lacks.replace("id=1", "id=3"),), (("c", 3),)]
 
 
+@pytest.mark.repeats("test_avro_key_of_a_version_without_the_keys_field_is_bad_and_not_null[id->user_id]")
 def test_key_is_not_taken_from_a_message_whose_version_lacks_its_field(spark, registry) -> None:
     name = build_field("name", 1, "string")
     old = build_classes(build_file(build_message("Order", name)))["shop.Order"]
@@ -204,6 +218,9 @@ def test_key_is_not_taken_from_a_message_whose_version_lacks_its_field(spark, re
     assert results == [(lacks,), (lacks,), (("c", 3),)]
 
 
+@pytest.mark.repeats(
+    "test_row_that_a_condition_deletes_may_lack_what_a_row_must_have[json-values0]", "csv-values1", "msgpack-values2"
+)
 @pytest.mark.parametrize(
     ("word", "values"),
     [

@@ -100,6 +100,7 @@ WRONG = [
 ]
 
 
+@pytest.mark.repeats("test_row_that_is_bad_for_its_table_makes_its_message_bad_as_a_whole[9-when]")
 def test_canal_message_with_anything_wrong_in_it_is_bad_as_a_whole(workbench) -> None:
     topic = workbench.topic()
     source = {"errors": {"tolerance": "all"}}
@@ -146,6 +147,7 @@ TELLING_NO_ROW = [
 ]
 
 
+@pytest.mark.repeats("test_canal_messages_of_several_rows_upsert_delete_and_move_keys_and_count_as_one_record")
 def test_canal_message_that_tells_of_no_row_is_ignored_and_of_a_row_is_not(spark: Any) -> None:
     columns = (Column("id", "BIGINT"), Column("name", "STRING"))
     stage = decoding.build_stage_table(ValueFormat("canal-json"), columns, columns[:1])
@@ -176,6 +178,9 @@ SPOILT: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.repeats(
     "test_row_that_is_bad_for_its_table_makes_its_message_bad_as_a_whole[9-when]",
     "None-when",
+    "None-route",
+    "None-name",
+    "None-sequence",
     "9-route",
     "9-name",
     "9-sequence",
@@ -206,6 +211,9 @@ def test_row_that_is_bad_for_its_table_makes_its_message_bad_as_a_whole(
         assert [row for row in row_results if row[2] is None] == [("ignored", word, None)] * (len(rows) - 1)
 
 
+@pytest.mark.repeats(
+    "integration/test_required_fields.py::test_avro_value_that_is_null_where_its_schema_says_not_null_is_bad_and_a_delete_is_not"
+)
 @pytest.mark.parametrize(
     ("word", "message"),
     [
@@ -249,6 +257,9 @@ def test_maxwell_messages_upsert_delete_and_move_keys_and_schema_changes_are_ign
         workbench.flush("max")
 
 
+@pytest.mark.repeats(
+    "integration/test_metadata_values.py::test_metadata_is_what_was_written_or_its_record_is_bad[ogg-json-event-timestamp]"
+)
 def test_messages_tell_their_database_table_and_times(workbench) -> None:
     topic, other = workbench.topic(), workbench.topic()
     words = ["database", "table", "pk-names", "sql-type", "ingestion-timestamp", "event-timestamp"]
@@ -286,6 +297,9 @@ MOVES: list[tuple[Any, Any, list[Any]]] = [
 ]
 
 
+@pytest.mark.repeats(
+    "test_key_field_that_becomes_null_or_was_null_moves_the_row[canal-json]", "maxwell-json", "ogg-json"
+)
 @pytest.mark.parametrize("word", ["canal-json", "maxwell-json", "ogg-json"])
 def test_key_field_that_becomes_null_or_was_null_moves_the_row(spark: Any, word: str) -> None:
     """NULL in the row before counts only where the field is present: a missing field did not change."""
@@ -311,6 +325,9 @@ def test_key_field_that_becomes_null_or_was_null_moves_the_row(spark: Any, word:
     assert len(messages) == len(MOVES) or rows[len(MOVES)] == [row for *_, wanted in MOVES for row in wanted]
 
 
+@pytest.mark.repeats(
+    "unit/tidegate_spark/fields/test_record_explanation.py::test_typed_values_of_a_key_from_rows_are_described_as_text"
+)
 def test_fields_of_a_maxwell_record_whose_key_is_in_its_row_are_shown_as_text(workbench) -> None:
     """The key has its own types, whatever the decoder is asked for: the command ended with a TypeError."""
     topic = workbench.topic(2)

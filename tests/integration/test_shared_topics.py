@@ -57,6 +57,7 @@ WAYS = {
 }
 
 
+@pytest.mark.repeats("test_tombstone_deletes_only_where_key_and_kafkas_metadata_say_whose_it_is[settings1-ignored]")
 @pytest.mark.parametrize("way", [*WAYS, "template"])
 def test_tombstone_behind_a_delete_takes_no_row_of_another_source_table(workbench: Any, way: str) -> None:
     """Twice, in two partitions: order 1 and order 2 are gone, customers of the same keys are not."""
@@ -80,6 +81,21 @@ def test_tombstone_behind_a_delete_takes_no_row_of_another_source_table(workbenc
 TOMBSTONE = ({"id": 1}, None)
 
 
+@pytest.mark.repeats(
+    "test_tombstone_deletes_only_where_key_and_kafkas_metadata_say_whose_it_is[settings1-ignored]",
+    "settings0-staged",
+    "settings2-ignored",
+    "settings3-ignored",
+    "settings4-ignored",
+    "settings5-ignored",
+    "settings6-ignored",
+    "settings7-staged",
+    "settings8-filtered",
+    "settings9-staged",
+    "settings10-staged",
+    "settings11-filtered",
+    "settings12-filtered",
+)
 @pytest.mark.guard(
     "a tombstone that does not say whose it is deletes nothing",
     file="jobs/tidegate_spark/formats/change_events/debezium_json.py",
@@ -113,6 +129,9 @@ def test_tombstone_deletes_only_where_key_and_kafkas_metadata_say_whose_it_is(
     assert decode(spark, stage, TOMBSTONE, ({"id": 1}, empty), expressions=("fate",)) == [(fate,), (fate,)]
 
 
+@pytest.mark.repeats(
+    "integration/test_expressions.py::test_record_whose_condition_does_not_hold_is_a_delete_where_that_is_asked[retracts2-staged]"
+)
 def test_tombstone_of_a_plain_format_is_the_only_delete_there_is(spark: Any) -> None:
     stage = build_stage_table("json", when="status = 1")
     assert decode(spark, stage, TOMBSTONE) == [OWN]
@@ -127,6 +146,7 @@ def build_maxwell_message(table: str, kind: str, data: Any, database: str = "sho
     return {"database": database, "table": table, "pk.id": 1}, message
 
 
+@pytest.mark.repeats("test_table_of_a_database_topic_is_stopped_by_its_own_bad_records_alone[route]", "when", "name")
 @pytest.mark.parametrize("choice", CHOICES.values(), ids=CHOICES)
 def test_table_of_a_database_topic_is_stopped_by_its_own_bad_records_alone(spark: Any, choice: dict[str, Any]) -> None:
     stage = build_stage_table("maxwell-json", metadata={**TABLE, "db": "value.database"}, **choice)
@@ -152,6 +172,14 @@ def test_table_of_a_database_topic_is_stopped_by_its_own_bad_records_alone(spark
     assert all(results[-n][1] for n in (1, 2, 3))
 
 
+@pytest.mark.repeats(
+    "test_change_event_of_another_table_or_of_none_is_not_bad_here[name-True]",
+    "when-False",
+    "when-True",
+    "route-False",
+    "route-True",
+    "name-False",
+)
 @pytest.mark.parametrize("is_wrapped", [False, True])
 @pytest.mark.parametrize("choice", CHOICES.values(), ids=CHOICES)
 def test_change_event_of_another_table_or_of_none_is_not_bad_here(
@@ -186,6 +214,7 @@ def test_change_event_of_another_table_or_of_none_is_not_bad_here(
     assert [fate for fate, _ in results[len(others) :]] == ["staged", BAD, BAD, BAD, BAD]
 
 
+@pytest.mark.repeats("test_tombstone_deletes_only_where_key_and_kafkas_metadata_say_whose_it_is[settings1-ignored]")
 def test_key_of_another_table_on_a_tombstone_that_says_no_table_is_not_bad(spark: Any) -> None:
     stage = build_stage_table(metadata=SOURCE, when="src = 'orders'")
     assert decode(spark, stage, ({"sku": "a"}, None), (None, None)) == [("ignored", None)] * 2
@@ -193,6 +222,7 @@ def test_key_of_another_table_on_a_tombstone_that_says_no_table_is_not_bad(spark
     assert [fate for fate, _ in decode(spark, by_key, ({"id": 9}, None), ({"sku": "a"}, None))] == ["filtered", BAD]
 
 
+@pytest.mark.repeats("test_fields_that_conditions_name_say_whose_a_record_is_though_others_cannot_be_read[when]")
 @pytest.mark.parametrize("is_plain", [False, True])
 def test_control_messages_without_a_key_are_left_out_by_their_own_field(spark: Any, is_plain: bool) -> None:
     """CockroachDB's resolved timestamps, and a schema in which they are the only odd ones."""
@@ -233,6 +263,13 @@ ROW_CHOICES = {
 }
 
 
+@pytest.mark.repeats(
+    "test_fields_that_conditions_name_say_whose_a_record_is_though_others_cannot_be_read[when]",
+    "route",
+    "both",
+    "and",
+    "name",
+)
 @pytest.mark.guard(
     "a field that could not be read says nothing of whose a record is",
     file="jobs/tidegate_spark/stage/foreign_records.py",
@@ -258,6 +295,7 @@ def test_fields_that_conditions_name_say_whose_a_record_is_though_others_cannot_
 UNREADABLE = [b"{", b"\xff\xfe", b"[]", b'{"after": {"id": 1}, "source": {"table": "customers"}', b"", b"null"]
 
 
+@pytest.mark.repeats("test_fields_that_conditions_name_say_whose_a_record_is_though_others_cannot_be_read[when]")
 @pytest.mark.parametrize("word", ["debezium-json", "maxwell-json", "canal-json", "ogg-json", "json"])
 def test_record_of_which_nobody_can_say_whose_it_is_stays_bad(spark: Any, word: str) -> None:
     metadata = {} if word == "json" else {"src": "value.source.table" if word == "debezium-json" else "value.table"}
@@ -269,6 +307,9 @@ def test_record_of_which_nobody_can_say_whose_it_is_stays_bad(spark: Any, word: 
     assert results == [OTHER] * len(UNREADABLE)
 
 
+@pytest.mark.repeats(
+    "integration/test_presence.py::test_record_for_which_a_condition_fails_is_bad_and_takes_no_other_down[when]"
+)
 def test_condition_that_fails_or_needs_a_key_that_cannot_be_read_says_nothing(spark: Any) -> None:
     stage = replace(build_stage_table("json", COLUMNS[1:]), when="id > 5")
     records = [({"id": "x"}, {"status": 1}), ({"id": 1}, {"status": "x"}), ({"id": 9}, {"status": "x"})]
@@ -277,6 +318,9 @@ def test_condition_that_fails_or_needs_a_key_that_cannot_be_read_says_nothing(sp
     assert [fate for fate, _ in decode(spark, failing, *records)] == [BAD] * 3
 
 
+@pytest.mark.repeats(
+    "integration/test_row_messages.py::test_row_that_is_bad_for_its_table_makes_its_message_bad_as_a_whole[9-when]"
+)
 def test_bad_message_of_several_rows_is_judged_by_its_table_alone(spark: Any) -> None:
     stage = build_stage_table("canal-json", WITH_KIND, metadata=TABLE, route=Route("kind", "order"))
 
@@ -297,6 +341,7 @@ def test_bad_message_of_several_rows_is_judged_by_its_table_alone(spark: Any) ->
     assert [fate for fate, _ in decode(spark, by_table, rolled_back)] == [BAD]  # it takes back rows of any table
 
 
+@pytest.mark.repeats("test_change_event_of_another_table_or_of_none_is_not_bad_here[name-True]")
 def test_bad_record_that_leaves_a_key_stays_bad_while_its_row_alone_names_another_table(spark: Any) -> None:
     """The row of the old key is to be deleted, and by a record that cannot be used it is not."""
     stage = build_stage_table("debezium-json", WITH_KIND, metadata=SOURCE, when="src = 'orders' AND kind = 'order'")
@@ -350,7 +395,8 @@ SOURCE_TABLES = {
     "stock": (Column("sku", "STRING"), Column("status", "INT"), Column("amount", "DECIMAL(8,2)"), KIND),
 }
 PLAIN_FORMATS = ("json", "msgpack", "csv")
-EVENT_FORMATS = ("debezium-json", "maxwell-json", "canal-json", "ogg-json")
+WALKED_FORMAT = "debezium-json"  # in every build
+EVENT_FORMATS = (WALKED_FORMAT, "maxwell-json", "canal-json", "ogg-json")
 WALK_SEED = int(os.environ.get("WALK_SEED", "1"))
 WALKS = int(os.environ.get("WALKS", "1"))
 RECORDS = 60
@@ -456,10 +502,18 @@ def expect(changes: list[Change], table: str, word: str) -> tuple[dict[Any, Any]
 
 
 @pytest.mark.parametrize("seed", range(WALK_SEED, WALK_SEED + WALKS))
-@pytest.mark.parametrize("word", [*EVENT_FORMATS, *PLAIN_FORMATS])
-def test_tables_of_a_shared_topic_hold_what_a_model_says_that_knows_each_records_table(
-    spark: Any, word: str, seed: int
-) -> None:
+def test_tables_of_a_shared_topic_hold_what_a_model_says_that_knows_each_records_table(spark: Any, seed: int) -> None:
+    walk(spark, WALKED_FORMAT, seed)
+
+
+@pytest.mark.repeats("test_tables_of_a_shared_topic_hold_what_a_model_says_that_knows_each_records_table")
+@pytest.mark.parametrize("seed", range(WALK_SEED, WALK_SEED + WALKS))
+@pytest.mark.parametrize("word", [word for word in (*EVENT_FORMATS, *PLAIN_FORMATS) if word != WALKED_FORMAT])
+def test_tables_of_a_shared_topic_in_another_format_hold_what_the_model_says(spark: Any, word: str, seed: int) -> None:
+    walk(spark, word, seed)
+
+
+def walk(spark: Any, word: str, seed: int) -> None:
     chance = random.Random(f"{word} {seed}")
     changes = [choose_change(chance, word) for _ in range(RECORDS)]
     records = [write_change(chance, word, change) for change in changes]

@@ -122,6 +122,7 @@ def test_value_that_is_not_one_json_object_is_bad(spark) -> None:
     assert {text: reason for (text, part), reason in reasons.items() if reason is None or part not in reason} == {}
 
 
+@pytest.mark.repeats("test_value_that_is_not_one_json_object_is_bad")
 def test_key_that_is_not_one_json_value_is_bad(spark) -> None:
     stage = decoding.build_stage_table(
         ValueFormat("json"), (Column("x", "INT"),), (Column("id", "BIGINT", nullable=False),)
@@ -132,6 +133,7 @@ def test_key_that_is_not_one_json_value_is_bad(spark) -> None:
     assert {text: key for text, (key, reason) in results.items() if reason is None} == {}
 
 
+@pytest.mark.repeats("test_value_that_is_not_one_json_object_is_bad")
 def test_key_behind_a_byte_order_mark_is_bad_and_the_reason_says_so(spark) -> None:
     stage = decoding.build_stage_table(
         ValueFormat("json"), (Column("x", "INT"),), (Column("id", "BIGINT", nullable=False),)
@@ -142,6 +144,9 @@ def test_key_behind_a_byte_order_mark_is_bad_and_the_reason_says_so(spark) -> No
     assert [reason for _, reason in results] == [mark, mark, misfit, None]
 
 
+@pytest.mark.repeats(
+    "integration/test_limits.py::test_key_beyond_a_limit_of_its_parser_is_bad_and_the_reason_names_the_limit[json]"
+)
 def test_bare_key_with_many_escapes_is_read(spark) -> None:
     text = json.dumps('\\"' * 200_000)
     stage = decoding.build_stage_table(
@@ -151,10 +156,14 @@ def test_bare_key_with_many_escapes_is_read(spark) -> None:
     assert (key, reason) == (json.loads(text), None)
 
 
+@pytest.mark.repeats(
+    "integration/test_decoder_fuzz.py::test_corrupt_record_is_a_row_or_bad_and_takes_no_other_down[json]"
+)
 def test_invalid_utf8_is_bad_instead_of_replaced(spark) -> None:
     assert read_reasons(spark, [b'{"x": "\xff\xfe"}'], "STRING") == ["the value is not valid UTF-8"]
 
 
+@pytest.mark.repeats("test_value_that_the_type_cannot_hold_is_bad_and_what_it_can_is_good")
 def test_whole_number_is_a_time_under_a_stated_unit_only(spark) -> None:
     fmt = ValueFormat("json", timestamp_unit="millis")
     assert read_reasons(spark, [b'{"x": 1700000000000}'], "TIMESTAMP", fmt) == [None]
@@ -162,6 +171,7 @@ def test_whole_number_is_a_time_under_a_stated_unit_only(spark) -> None:
     assert refused
 
 
+@pytest.mark.repeats("integration/test_values.py::test_value_is_what_was_written_or_its_record_is_bad[json]")
 @pytest.mark.parametrize(
     ("text", "why"),
     [
@@ -183,6 +193,7 @@ def test_time_that_its_zone_does_not_make_certain_is_bad_and_the_reason_says_so(
     assert reasons == {word: [f"{begin} {reason}"] for word, begin in begins.items()}
 
 
+@pytest.mark.repeats("integration/test_values.py::test_value_is_what_was_written_or_its_record_is_bad[json]")
 def test_time_without_loss_under_a_unit_that_overflows_is_bad_instead_of_failing_the_job(spark) -> None:
     fmt = ValueFormat("json", timestamp_unit="millis")
     (reason,) = read_reasons(spark, [b'{"x": 9223372036854775807}'], "TIMESTAMP", fmt)
@@ -263,6 +274,7 @@ def test_files_for_bigquery_hold_what_was_read_on_a_server_that_writes_for_hive(
     assert "n.list.element" in [column.path for column in pq.ParquetFile(file).schema]
 
 
+@pytest.mark.repeats("test_value_that_the_type_cannot_hold_is_bad_and_what_it_can_is_good")
 def test_part_of_a_struct_that_does_not_fit_is_told_with_the_structs_name(spark: Any) -> None:
     """The parser keeps what it has read of a struct, so that the column is not empty."""
     kinds = {"id": "INT", "a": "STRUCT<`n`: INT, `t`: STRING>", "b": "STRUCT<`s`: STRUCT<`n`: INT>>"}
@@ -273,6 +285,7 @@ def test_part_of_a_struct_that_does_not_fit_is_told_with_the_structs_name(spark:
     assert reasons == [f"{begin}a part of a or b", f"{begin}id", f"{begin}a part of a or b"]
 
 
+@pytest.mark.repeats("integration/test_values.py::test_value_is_what_was_written_or_its_record_is_bad[json]")
 def test_empty_text_is_no_value_of_another_type_on_a_server_that_takes_it_for_null(stack: Any) -> None:
     """As Spark 2 did."""
     session = connect_session(stack.spark_remote, {"spark.sql.legacy.json.allowEmptyString.enabled": "true"})
@@ -304,6 +317,7 @@ def test_statements_mean_the_same_on_a_server_that_parses_sql_otherwise(stack: A
     assert decoded == list(zip(("staged", "filtered", "staged"), orders, strict=True))
 
 
+@pytest.mark.repeats("test_value_that_bigquery_has_no_room_for_is_bad_there_and_nowhere_else")
 def test_record_whose_time_or_sequence_bigquery_has_no_room_for_is_bad_there(spark) -> None:
     """A producer that writes microseconds for milliseconds; and a delete, which has a sequence and no row."""
     last = 253_402_300_799_999_999

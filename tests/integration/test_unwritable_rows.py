@@ -68,6 +68,7 @@ def test_given_avro_schema_cuts_no_time_and_what_it_cannot_hold_is_told_by_its_c
     assert (wrong, results[0]) == ([], (None, True))
 
 
+@pytest.mark.repeats("test_given_avro_schema_cuts_no_time_and_what_it_cannot_hold_is_told_by_its_column")
 @pytest.mark.parametrize(
     ("column", "field", "message"),
     [
@@ -87,6 +88,7 @@ def test_given_avro_schema_without_room_for_a_column_is_told_before_a_row_is_wri
         encode_part(spark, build_part(spark.sql(f"SELECT {column}"), "avro", build_schema(**field)))
 
 
+@pytest.mark.repeats("test_text_that_is_no_utf8_makes_no_record[json]")
 def test_csv_value_that_is_the_word_for_null_makes_no_record(spark: Any) -> None:
     rows = spark.sql("SELECT 0 AS n, '-' AS a, 7 AS b UNION ALL SELECT 1, NULL, NULL UNION ALL SELECT 2, '7', 7")
     problems = {}
@@ -105,6 +107,7 @@ def test_csv_value_that_is_the_word_for_null_makes_no_record(spark: Any) -> None
     }
 
 
+@pytest.mark.repeats("unit/tidegate_spark/publish/encoders/test_protobuf.py::test_null_in_a_list_or_a_map_is_refused")
 def test_message_of_protobuf_has_no_null_in_a_list_and_no_time_that_its_reader_does_not_know(spark: Any) -> None:
     rows = spark.sql(
         "SELECT array('x') AS a, map('k', named_struct('at', TIMESTAMP'9999-12-31 23:59:59')) AS m UNION ALL "
@@ -120,6 +123,7 @@ def test_message_of_protobuf_has_no_null_in_a_list_and_no_time_that_its_reader_d
     ]  # fmt: skip
 
 
+@pytest.mark.repeats("test_two_values_of_a_oneof_make_no_record")
 def test_null_in_a_field_of_a_registered_message_without_presence_makes_no_record(spark: Any) -> None:
     """Readers would take it for 0. What a publication adds itself is optional."""
     line = build_message("Line", build_field("sku", 1, "string"), build_field("note", 2, "string", optional=True))
@@ -193,6 +197,7 @@ TEXTS = {
 }
 
 
+@pytest.mark.repeats("test_text_that_is_no_utf8_makes_no_record[json]", "avro", "csv", "string", "raw")
 @pytest.mark.parametrize("word", ["json", "avro", "csv", "string", "raw"])
 def test_text_that_is_no_utf8_makes_no_record(spark: Any, word: str) -> None:
     """Two keys that differ in such bytes would be one, and readers would have another text."""
@@ -213,6 +218,7 @@ def test_text_that_is_no_utf8_makes_no_record(spark: Any, word: str) -> None:
     assert results == (expected if word != "raw" else {0: None, 1: None}), "raw writes the bytes as they are"
 
 
+@pytest.mark.repeats("test_header_without_a_key_makes_no_record_and_its_column_is_found_in_other_letters")
 @pytest.mark.parametrize(
     ("sql", "message"),
     [("1767225601000L", "is bigint"), ("'2026-01-01'", "is string"), ("1.5D", "is double"), ("array(1)", "is array")],

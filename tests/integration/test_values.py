@@ -106,6 +106,9 @@ def format_value(value: Any) -> str:
 
 
 # the same decoders, below other envelopes
+@pytest.mark.repeats(
+    "test_value_is_what_was_written_or_its_record_is_bad[csv]", "canal-json", "canal-json with values of JSON"
+)
 @pytest.mark.guard(
     "a number is read with all of its digits",
     file="jobs/tidegate_spark/fields/lossless.py",
@@ -165,6 +168,9 @@ def _get_result(number: int, case: Case, reason: str | None, row: Any) -> Any:
     return value.astimezone(value_cases.UTC) if zoned else tuple(value) if hasattr(value, "asDict") else value
 
 
+@pytest.mark.repeats(
+    "unit/tidegate_spark/fields/test_protobuf_values.py::test_value_is_what_was_written_or_its_record_is_bad"
+)
 def test_protobuf_message_with_a_field_of_every_type_is_what_was_written(spark) -> None:
     """The other values, and bad ones, are those of the decoder alone: `test_value_cases.py` of its unit tests."""
     edges = ("range", "unchanged", "null")
@@ -183,6 +189,52 @@ def test_protobuf_message_with_a_field_of_every_type_is_what_was_written(spark) 
     assert list(map(format_value, results)) == [format_value(case.value) for case in cases]
 
 
+@pytest.mark.repeats(
+    "test_avro_is_what_was_written_or_its_record_is_bad[decimal(64,2)]",
+    "boolean",
+    "int",
+    "long",
+    "float",
+    "double",
+    "string",
+    "bytes",
+    "null or int",
+    "int, default 5",
+    "int or string",
+    "int or long",
+    "enum",
+    "fixed of 2 bytes",
+    "decimal(5,2)",
+    "decimal(10,2), fixed of 16 bytes",
+    "array of decimal(18,0)",
+    "uuid",
+    "date",
+    "time-millis",
+    "time-micros",
+    "timestamp-millis",
+    "timestamp-micros",
+    "local-timestamp-millis",
+    "local-timestamp-micros",
+    "local-timestamp-nanos",
+    "Connect's Timestamp",
+    "Debezium's Date",
+    "Debezium's ZonedTimestamp",
+    "string as decimal",
+    "string as timestamp-millis",
+    "string as date",
+    "int as timestamp-millis",
+    "int as time-micros",
+    "long as date",
+    "double as timestamp-micros",
+    "bytes as decimal",
+    "decimal of scale 3 and precision 2",
+    "decimal(30,2), fixed of 4 bytes",
+    "string as Connect's Timestamp",
+    "array of string as timestamp-millis",
+    "array of int",
+    "map of int",
+    "record of null or int",
+)
 @pytest.mark.parametrize("kind", value_cases.AVRO_TYPES)
 def test_avro_is_what_was_written_or_its_record_is_bad(spark, kind: str) -> None:
     given = [case for case in value_cases.AVRO if case.type == kind]
@@ -253,12 +305,14 @@ def test_whole_key_or_value_is_what_was_written_or_its_record_is_bad(spark, word
     assert wrong == []
 
 
+@pytest.mark.repeats("test_whole_key_or_value_is_what_was_written_or_its_record_is_bad[raw-key]")
 def test_raw_says_how_many_bytes_a_bad_number_has(spark) -> None:
     stage = decoding.build_stage_table(ValueFormat("raw"), (Column("n", "BIGINT"),))
     assert decoding.read_reasons(spark, stage, [b"\x00\x07", None, bytes(8)]) == [
         "the value is not a BIGINT of 8 bytes, but of 2", None, None]  # fmt: skip
 
 
+@pytest.mark.repeats("test_key_is_the_number_that_was_written_also_in_an_envelope[json]")
 def test_key_that_is_sent_as_text_is_the_number_where_the_file_says_so(spark) -> None:
     texts = [b'"7"', b"7", b'{"id": "7"}', b'{"id":7}', b'{"id": " 7"}', b'"x"']
     stage = decoding.build_stage_table(ValueFormat("json"), (Column("x", "INT"),), keys=(Column("id", "BIGINT"),))
@@ -271,6 +325,7 @@ def test_key_that_is_sent_as_text_is_the_number_where_the_file_says_so(spark) ->
     assert [BAD if reason else value for value, reason in strict] == [BAD, 7, BAD, 7, BAD, BAD]
 
 
+@pytest.mark.repeats("integration/test_key_from_value.py::test_json_value_has_the_key_whatever_the_records_key_is")
 def test_key_that_is_taken_from_the_value_is_as_lenient_as_the_value(spark) -> None:
     columns = (Column("id", "BIGINT"), Column("x", "INT"))
     stage = decoding.build_stage_table(
@@ -295,7 +350,7 @@ def test_key_is_the_number_that_was_written_also_in_an_envelope(spark, word: str
     assert [BAD if reason else str(value) for value, reason in results] == expected
 
 
-@pytest.mark.repeats("test_bare_key_in_an_envelope_is_the_text_that_was_written[json]", "debezium-json")
+@pytest.mark.repeats("test_key_is_the_number_that_was_written_also_in_an_envelope[json]")
 @pytest.mark.parametrize("word", ["json", "debezium-json"])
 def test_bare_key_in_an_envelope_is_the_text_that_was_written(spark, word: str) -> None:
     numbers = ["19.90", "1e5", "1E400", "841e19", "123456789012345678901234567890.10", "-7", "7", "1" * 50]
@@ -308,6 +363,7 @@ def test_bare_key_in_an_envelope_is_the_text_that_was_written(spark, word: str) 
     assert decoded == [(value, None) for _ in envelopes for _, value in cases]
 
 
+@pytest.mark.repeats("test_value_is_what_was_written_or_its_record_is_bad[json]")
 def test_row_before_a_delete_is_ordered_by_the_number_that_was_written(spark) -> None:
     columns = (Column("id", "BIGINT"), Column("n", "DECIMAL(38,2)"))
     stage = decoding.build_stage_table(ValueFormat("debezium-json"), columns, keys=columns[:1], sequence=("n",))
@@ -317,6 +373,7 @@ def test_row_before_a_delete_is_ordered_by_the_number_that_was_written(spark) ->
     assert [(reason, str(n)) for reason, n in results] == [(None, "8410000000000000000000.00")] * 2
 
 
+@pytest.mark.repeats("integration/test_key_from_value.py::test_json_value_has_the_key_whatever_the_records_key_is")
 @pytest.mark.parametrize(
     ("word", "options", "texts"),
     [

@@ -92,6 +92,7 @@ def test_csv_keeps_every_character_of_a_text_and_is_read_as_it_was(spark: Any) -
     assert [(reason, tuple(row)) for reason, row in results] == [(None, (text, text)) for text in texts]
 
 
+@pytest.mark.repeats("test_csv_keeps_every_character_of_a_text_and_is_read_as_it_was")
 @pytest.mark.parametrize("escape", [None, "\\"])
 def test_csv_that_others_quote_keeps_every_character(spark: Any, escape: str | None) -> None:
     texts = [text for text in list_texts() if escape is None or "\\" not in text]
@@ -103,6 +104,7 @@ def test_csv_that_others_quote_keeps_every_character(spark: Any, escape: str | N
     assert [(reason, tuple(row)) for reason, row in results] == [(None, (text, "x")) for text in texts]
 
 
+@pytest.mark.repeats("test_row_of_every_type_is_read_back_as_it_was_written[csv-value]")
 def test_csv_tells_nothing_from_an_empty_text_and_is_read_so(spark: Any) -> None:
     expected = [("", b"", ""), (None, None, "x"), ("", None, None)]
     rows = spark.createDataFrame([(n, *row) for n, row in enumerate(expected)], "n INT, a STRING, b BINARY, c STRING")
@@ -117,6 +119,7 @@ def test_csv_tells_nothing_from_an_empty_text_and_is_read_so(spark: Any) -> None
     ], "where there is no such text"  # fmt: skip
 
 
+@pytest.mark.repeats("test_csv_keeps_every_character_of_a_text_and_is_read_as_it_was")
 @pytest.mark.parametrize("delimiter", ["\\", "\0", " ", "\t", "\ufeff"])
 def test_csv_has_any_delimiter_that_a_file_may_name(spark: Any, delimiter: str) -> None:
     """A backslash begins the name of another character in Spark's options."""
@@ -130,11 +133,13 @@ def test_csv_has_any_delimiter_that_a_file_may_name(spark: Any, delimiter: str) 
     assert [(reason, tuple(row)) for reason, row in results] == [(None, row) for row in texts]
 
 
+@pytest.mark.repeats("test_row_of_every_type_is_read_back_as_it_was_written[csv-value]")
 def test_csv_has_bytes_in_base64_as_a_pipeline_reads_them(spark: Any) -> None:
     rows = spark.createDataFrame([(0, b"\xff\xe0\x00", "x"), (1, None, "y")], "n INT, a BINARY, b STRING")
     assert encode_texts(spark, rows, "csv") == [b"/+AA,x", b",y"]
 
 
+@pytest.mark.repeats("test_column_of_parts_has_no_text_that_is_its_alone[MAP<STRING, STRING>-csv]")
 def test_bytes_in_string_are_refused_where_a_pipeline_would_read_others(spark: Any) -> None:
     """`cafe` is the text of four bytes, and base64 of three others."""
     rows = spark.createDataFrame([(0, b"cafe"), (1, b"\x00\xff")], "n INT, a BINARY")
@@ -210,6 +215,17 @@ PARTS = {
 }  # fmt: skip
 
 
+@pytest.mark.repeats(
+    "test_column_of_parts_has_no_text_that_is_its_alone[MAP<STRING, STRING>-csv]",
+    "ARRAY<STRING>-csv",
+    "ARRAY<STRING>-string",
+    "ARRAY<STRING>-raw",
+    "MAP<STRING, STRING>-string",
+    "MAP<STRING, STRING>-raw",
+    "STRUCT<a: STRING>-csv",
+    "STRUCT<a: STRING>-string",
+    "STRUCT<a: STRING>-raw",
+)
 @pytest.mark.parametrize("word", ["csv", "string", "raw"])
 @pytest.mark.parametrize("type", ["ARRAY<STRING>", "MAP<STRING, STRING>", "STRUCT<a: STRING>"])
 def test_column_of_parts_has_no_text_that_is_its_alone(spark: Any, word: str, type: str) -> None:
@@ -218,6 +234,7 @@ def test_column_of_parts_has_no_text_that_is_its_alone(spark: Any, word: str, ty
         encode_texts(spark, rows, word)
 
 
+@pytest.mark.repeats("test_row_of_every_type_is_read_back_as_it_was_written[json-value]")
 def test_json_has_keys_of_maps_as_values_of_their_type_are_written(spark: Any) -> None:
     maps = """map(DATE'0001-01-01', 1) AS d, map(TIMESTAMP'2026-01-02 03:04:05.000007', 1) AS t,
         map(TIMESTAMP_NTZ'2026-01-02 03:04:05.000007', 1) AS l, map(X'FFE000', map(X'00', X'01')) AS b,
@@ -237,6 +254,7 @@ def test_json_has_keys_of_maps_as_values_of_their_type_are_written(spark: Any) -
     ]
 
 
+@pytest.mark.repeats("test_column_of_parts_has_no_text_that_is_its_alone[MAP<STRING, STRING>-csv]")
 @pytest.mark.parametrize("key", ["ARRAY<INT>", "STRUCT<a: INT>"])
 def test_json_has_no_keys_of_parts(spark: Any, key: str) -> None:
     rows = spark.sql(f"SELECT named_struct('m', CAST(NULL AS MAP<{key}, INT>)) AS a")
@@ -244,6 +262,9 @@ def test_json_has_no_keys_of_parts(spark: Any, key: str) -> None:
         encode_texts(spark, rows, "json")
 
 
+@pytest.mark.repeats(
+    "integration/test_unwritable_rows.py::test_header_without_a_key_makes_no_record_and_its_column_is_found_in_other_letters"
+)
 def test_columns_whose_names_differ_in_more_than_case_are_two(spark: Any) -> None:
     """`straße` folds to `strasse`: the value lost a column, or one was written by the other one's type."""
     rows = spark.sql(
@@ -258,6 +279,9 @@ def test_columns_whose_names_differ_in_more_than_case_are_two(spark: Any) -> Non
     assert record == ({"strasse": 7}, {"straße": {"2026-01-02": 1}, "ort": "2026-01-01", "ORT2": 1})
 
 
+@pytest.mark.repeats(
+    "integration/test_unwritable_rows.py::test_header_without_a_key_makes_no_record_and_its_column_is_found_in_other_letters"
+)
 @pytest.mark.parametrize("type", ["TIMESTAMP", "DATE"])
 def test_time_of_1970_is_not_taken_for_now_by_the_client(spark: Any, type: str) -> None:
     days = ["1970-01-01", "1970-01-02", "1969-12-31", None]
@@ -271,6 +295,7 @@ def test_time_of_1970_is_not_taken_for_now_by_the_client(spark: Any, type: str) 
     assert timestamps == {0: 1, 1: 86_400_000, 2: -86_400_000, 3: None}
 
 
+@pytest.mark.repeats("test_old_days_and_parts_of_a_second_are_written_and_read_on_a_server_of_other_settings")
 def test_records_whose_ways_read_alike_have_names_of_their_own_in_avro(spark: Any) -> None:
     """`a_b.c` and `a.b_c`: a schema names no two records alike."""
     rows = spark.sql(
@@ -296,6 +321,15 @@ NUMBERS = {
 FORMS = dict(zip(NUMBERS, (">?", ">b", ">h", ">i", ">q", ">f", ">d"), strict=True))
 
 
+@pytest.mark.repeats(
+    "test_raw_number_is_what_kafkas_serializers_write_and_a_pipeline_reads_it[DOUBLE]",
+    "BOOLEAN",
+    "TINYINT",
+    "SMALLINT",
+    "INT",
+    "BIGINT",
+    "FLOAT",
+)
 @pytest.mark.parametrize("kind", NUMBERS)
 def test_raw_number_is_what_kafkas_serializers_write_and_a_pipeline_reads_it(spark: Any, kind: str) -> None:
     numbers = " UNION ALL ".join(
