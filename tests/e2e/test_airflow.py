@@ -211,7 +211,9 @@ def test_one_table_that_fails_leaves_the_run_red_and_the_others_published(scene:
     scene.airflow.unpause("tidegate_fan", paused=True)
 
 
-@pytest.mark.repeats("integration/test_faults.py::test_spark_killed_in_the_middle_of_a_merge_is_survived_by_the_retry")
+@pytest.mark.repeats(
+    "integration/test_servers_down.py::test_spark_that_goes_in_the_middle_and_stays_away_ends_the_flush_and_the_next_recovers"
+)
 def test_kill_of_the_spark_server_during_a_merge_is_recovered_by_the_retry(scene: Scene) -> None:
     dag = "tidegate_solo"
     scene.airflow.unpause(dag)

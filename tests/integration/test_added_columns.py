@@ -55,6 +55,9 @@ def test_table_is_made_of_its_records_and_grows_with_them(workbench) -> None:
     assert (status["warnings"], [batch["unknown_fields"] for batch in status["batches"]]) == ([], [None, None])
 
 
+@pytest.mark.repeats(
+    "unit/scenarios/test_added_columns.py::test_message_of_a_bad_record_names_only_columns_that_do_not_hold_it"
+)
 def test_value_that_its_column_cannot_hold_makes_a_bad_record_with_the_way_out(workbench) -> None:
     topic = workbench.topic(2)
     workbench.pipeline("whole", [topic], key=KEY, value={"unknown_fields": "add"})
@@ -74,6 +77,7 @@ def test_value_that_its_column_cannot_hold_makes_a_bad_record_with_the_way_out(w
     assert [(row["n"], row["more"]) for row in workbench.read_rows("shop.whole")] == [("1", None), ("1.5", 1)]
 
 
+@pytest.mark.repeats("unit/scenarios/test_added_columns.py::test_declared_columns_stay_as_they_are_declared")
 def test_declared_columns_change_events_and_text_of_objects(workbench) -> None:
     topic = workbench.topic(2)
     infer = {"objects": "string", "decimals": "decimal"}
@@ -95,6 +99,7 @@ def test_declared_columns_change_events_and_text_of_objects(workbench) -> None:
     assert [row["id"] for row in workbench.read_rows("shop.events")] == [2]
 
 
+@pytest.mark.repeats("unit/scenarios/test_added_columns.py::test_topic_of_made_up_names_adds_nothing")
 def test_topic_of_made_up_names_is_stopped(workbench) -> None:
     topic = workbench.topic(2)
     value = {"unknown_fields": "add", "infer": {"max_new_columns": 20}}
@@ -105,12 +110,13 @@ def test_topic_of_made_up_names_is_stopped(workbench) -> None:
     assert not workbench.exists("shop.random")
 
 
+@pytest.mark.repeats("unit/scenarios/test_added_columns.py::test_tables_are_equal_however_a_topic_is_cut")
 def test_tables_are_equal_however_their_topics_are_cut(workbench) -> None:
     """Two of forty topics, each cut in two ways; in Python all are cut in ten."""
     check_cuts(workbench, 0, (RECORDS, 8))
 
 
-@pytest.mark.repeats("test_tables_are_equal_however_their_topics_are_cut")
+@pytest.mark.repeats("unit/scenarios/test_added_columns.py::test_tables_are_equal_however_a_topic_is_cut")
 @pytest.mark.parametrize("group", range(1, 20))
 def test_tables_of_all_topics_are_equal_however_these_are_cut(workbench, group: int) -> None:
     check_cuts(workbench, group, (RECORDS, 13, 6))
@@ -186,16 +192,18 @@ def check_formats(workbench: Any, names: tuple[str, ...], seed: int) -> None:
             assert sorted(map(normalize_row, rows), key=lambda row: row["id"]) == list_rows(records), (cut, table)
 
 
+@pytest.mark.repeats("unit/scenarios/test_added_columns.py::test_tables_are_equal_however_a_topic_is_cut")
 def test_tables_of_other_formats_are_equal_however_their_topics_are_cut(workbench) -> None:
     check_formats(workbench, ("msgpack", "maxwell"), 3)
 
 
-@pytest.mark.repeats("test_tables_of_other_formats_are_equal_however_their_topics_are_cut")
+@pytest.mark.repeats("unit/scenarios/test_added_columns.py::test_tables_are_equal_however_a_topic_is_cut")
 @pytest.mark.parametrize("seed", range(4, 24, 5))
 def test_tables_of_every_format_are_equal_however_their_topics_are_cut(workbench, seed: int) -> None:
     check_formats(workbench, tuple(WRITERS), seed)
 
 
+@pytest.mark.repeats("integration/test_ogg.py::test_operations_insert_update_in_part_move_and_delete")
 def test_update_of_some_columns_keeps_a_column_that_records_made(workbench) -> None:
     """An operation of GoldenGate leaves out what did not change, and a message of Canal holds several rows."""
     topics = [workbench.topic(), workbench.topic()]
@@ -241,13 +249,13 @@ def parse_text(value: Any) -> Any:
     return [parse_text(element) for element in value] if isinstance(value, list) else value and json.loads(value)
 
 
-@pytest.mark.repeats("test_tables_are_equal_however_their_topics_are_cut")
+@pytest.mark.repeats("unit/scenarios/test_added_columns.py::test_tables_are_equal_however_a_topic_is_cut")
 @pytest.mark.parametrize("group", range(20))
 def test_tables_in_bigquery_are_equal_however_their_topics_are_cut(dwh, group: int) -> None:
     check_cuts_in_bigquery(dwh, group, {})
 
 
-@pytest.mark.repeats("test_tables_are_equal_however_their_topics_are_cut")
+@pytest.mark.repeats("unit/scenarios/test_added_columns.py::test_tables_are_equal_however_a_topic_is_cut")
 def test_tables_in_bigquery_with_objects_as_texts_are_equal_however_their_topics_are_cut(dwh) -> None:
     check_cuts_in_bigquery(dwh, 0, {"objects": "string"})
 

@@ -49,7 +49,9 @@ def list_branches(workbench: Any, table: str, name: str) -> list[str]:
     return [ref for ref in workbench.load_iceberg(table).metadata.refs if ref.startswith(f"tidegate_{name}_")]
 
 
-@pytest.mark.repeats("test_flood_of_deletes_waits_until_it_is_approved[plain]", "soft", "ordered", "partial", "named")
+@pytest.mark.repeats(
+    "test_flood_of_deletes_waits_until_it_is_approved[plain]", "soft", "ordered", "partial", "named", "versions"
+)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_flood_of_deletes_waits_until_it_is_approved(workbench: Any, shape: str) -> None:
     topic = workbench.topic(partitions=2)
@@ -91,6 +93,7 @@ def test_flood_of_deletes_waits_until_it_is_approved(workbench: Any, shape: str)
     assert refs == {"main", branch, f"tidegate_{name}"}
 
 
+@pytest.mark.repeats("unit/scenarios/test_approve.py::test_rules_that_change_are_asked_anew")
 def test_each_rule_holds_and_the_others_do_not(workbench: Any) -> None:
     topic = workbench.topic()
 
@@ -117,6 +120,7 @@ def test_each_rule_holds_and_the_others_do_not(workbench: Any) -> None:
     assert len(read_keys(workbench, "shop.Ruled")) == 5
 
 
+@pytest.mark.repeats("unit/scenarios/test_approve.py::test_change_of_the_schema_is_held_before_the_table_has_it")
 def test_schema_is_changed_only_after_its_approval(workbench: Any) -> None:
     topic = workbench.topic()
     table = {"name": "lake.shop.Grown", "approve": {"schema": "any", "deletes_over": 0}}
@@ -138,6 +142,7 @@ def test_schema_is_changed_only_after_its_approval(workbench: Any) -> None:
     assert len(read_keys(workbench, "shop.Grown")) == 5
 
 
+@pytest.mark.repeats("unit/scenarios/test_approve.py::test_diff_that_main_has_changed_meanwhile_is_asked_again")
 def test_diff_is_asked_again_only_if_another_writer_has_changed_it(workbench: Any) -> None:
     topic = workbench.topic()
     table = {"name": "lake.shop.Moved", "approve": {"deletes_over": 1}}
@@ -157,6 +162,7 @@ def test_diff_is_asked_again_only_if_another_writer_has_changed_it(workbench: An
     assert read_keys(workbench, "shop.Moved") == {(n, "a", f"note {n}") for n in (2, 3, 4)} | {(5, "a", "others")}
 
 
+@pytest.mark.repeats("unit/scenarios/test_approve.py::test_held_table_holds_only_itself_even_when_its_queue_is_full")
 def test_held_table_waits_alone_and_outlives_maintenance(workbench: Any) -> None:
     topic = workbench.topic()
     tables = [
@@ -187,6 +193,7 @@ def test_held_table_waits_alone_and_outlives_maintenance(workbench: Any) -> None
     assert read_keys(workbench, "shop.Guarded") == read_keys(workbench, "shop.Free")
 
 
+@pytest.mark.repeats("unit/scenarios/test_approve.py::test_rejected_batch_is_skipped_by_a_move_of_the_position")
 def test_rejected_batch_is_left_out(workbench: Any) -> None:
     topic = workbench.topic()
     table = {"name": "lake.shop.Left", "approve": {"deletes_over": 1}}
@@ -251,6 +258,9 @@ PUBLISHING = {
 }
 
 
+@pytest.mark.repeats(
+    "unit/test_failpoints.py::test_fault_at_any_point_around_a_held_batch_publishes_nothing_unapproved"
+)
 def test_kills_around_a_held_batch_publish_nothing_unapproved(workbench: Any, runners: Any) -> None:
     topic = workbench.topic()
     table = {"name": "lake.shop.Killed", "approve": {"deletes_over": 0}}

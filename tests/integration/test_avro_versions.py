@@ -75,6 +75,17 @@ VERSIONS: dict[str, tuple[Any, Any, Any, Any, Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/schema/test_avro.py::test_number_in_a_union_or_of_another_type_keeps_its_meaning_or_its_version_is_refused",
+    "another unit in a union",
+    "another unit and a type more",
+    "a plain number that became a time in a union",
+    "a type more",
+    "a whole number that a double rounds",
+    "a whole number that a double holds",
+    "a whole number beside a text",
+    "the same unit in another order",
+)
 @pytest.mark.parametrize("name", VERSIONS)
 def test_value_of_an_older_version_is_what_was_written_or_bad(spark: Any, name: str) -> None:
     first, old, second, new, expected = VERSIONS[name]

@@ -83,6 +83,7 @@ def test_rows_that_a_late_attempt_left_in_the_same_batch_are_not_merged(workbenc
     assert sorted(row["id"] for row in workbench.read_rows("shop.late")) == [1, 2]
 
 
+@pytest.mark.repeats("integration/test_superseded.py::test_keys_that_several_tasks_read_are_counted_and_staged_once")
 def test_one_big_partition_is_read_by_several_tasks(workbench, monkeypatch) -> None:
     monkeypatch.setattr("tidegate_spark.stage.kafka_source.RECORDS_PER_TASK", 1_000)
     topic = workbench.topic()
@@ -94,6 +95,9 @@ def test_one_big_partition_is_read_by_several_tasks(workbench, monkeypatch) -> N
     assert len(workbench.list_data_files("shop.big_big_tmp")) >= 3  # nothing was shuffled: one file for each task
 
 
+@pytest.mark.repeats(
+    "unit/tidegate_spark/stage/test_kafka_source.py::test_a_task_reads_as_many_partitions_as_give_it_enough_to_do"
+)
 @pytest.mark.parametrize("last_per_key", ["always", "never"])
 def test_small_partitions_are_read_by_one_task(workbench, last_per_key: str) -> None:
     topic = workbench.topic(3)
@@ -128,6 +132,7 @@ def test_aborted_transactions_leave_no_row_and_no_lag(workbench) -> None:
     assert published.inserted == 1
 
 
+@pytest.mark.repeats("unit/tidegate/flush/test_flush.py::test_tombstones_alone_make_a_table_and_reach_the_end")
 def test_batch_of_tombstones_alone_makes_the_table_and_one_of_aborted_records_no_snapshot(workbench) -> None:
     topic = workbench.topic()
     workbench.pipeline("quiet", [topic], key=KEY, value=VALUE)
@@ -162,6 +167,7 @@ def test_open_transaction_is_waited_for_and_then_read(workbench) -> None:
     assert [r["id"] for r in workbench.read_rows("shop.patient")] == [1, 2, 3]
 
 
+@pytest.mark.repeats("unit/tidegate/flush/test_plan.py::test_start_at_a_time_takes_the_first_record_at_or_after_it")
 def test_every_start_begins_where_it_says(workbench) -> None:
     topic = workbench.topic(1)
     workbench.produce(topic, *(build_upsert(n, "x", timestamp=1_700_000_000_000 + n * 1000) for n in range(5)))
@@ -235,6 +241,9 @@ def test_columns_added_to_the_schema_appear_and_old_rows_keep_null(workbench) ->
     assert workbench.read_rows("shop.grows") == [{"id": 1, "n": 1, "more": None}, {"id": 2, "n": 2**40, "more": "m"}]
 
 
+@pytest.mark.repeats(
+    "integration/test_row_semantics.py::test_row_that_moves_to_another_partition_is_found_and_its_soft_delete_is_readable"
+)
 def test_partitioned_table_finds_a_row_whose_partition_changed(workbench) -> None:
     topic = workbench.topic()
     create = {"partition_by": ["name", "bucket(4, id)"], "properties": {"write.format.default": "orc"}}

@@ -54,6 +54,7 @@ def test_two_flushes_at_once_in_processes_give_every_row_once(workbench) -> None
     assert workbench.committed("race") == {topic: {0: 200}}
 
 
+@pytest.mark.repeats("unit/tidegate/flush/test_flush.py::test_two_runners_at_any_interleaving_publish_once")
 def test_two_merges_at_once_of_two_attempts_publish_one(workbench) -> None:
     topic = workbench.topic()
     workbench.pipeline("twins", [topic], key=KEY, value=VALUE, table=APPEND)
@@ -172,18 +173,8 @@ def suspend_flush(trial: Trial, at: str):
     return running
 
 
-# the two moments that differ: it had published before it fell asleep, and it had not
 @pytest.mark.repeats(
-    "test_runner_that_sleeps_through_two_newer_batches_changes_nothing[before the publish]",
-    "after plan",
-    "after stage",
-    "after the cut",
-    "after the merge",
-    "before the clean-up",
-)
-@pytest.mark.repeats(
-    "unit/scenarios/test_concurrency.py::test_runner_that_sleeps_at_any_point_changes_nothing_when_it_wakes",
-    "before the commit of offsets",
+    "unit/scenarios/test_concurrency.py::test_runner_that_sleeps_at_any_point_changes_nothing_when_it_wakes"
 )
 @pytest.mark.parametrize("moment", ASLEEP)
 def test_runner_that_sleeps_through_two_newer_batches_changes_nothing(sleepers: Trial, moment: str) -> None:

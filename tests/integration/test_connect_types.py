@@ -207,6 +207,9 @@ def test_schema_of_the_envelope_is_looked_at_inside_of_structs_maps_and_lists(sp
     ]
 
 
+@pytest.mark.repeats(
+    "test_unit_of_the_file_is_not_for_a_number_that_its_record_says_counts_something_else[debezium-json]"
+)
 def test_number_inside_of_a_struct_without_a_schema_is_what_the_unit_says_or_bad(spark) -> None:
     """Records of one topic with the envelope, with one that does not name the field, and without one."""
     units = {"without": None, "seconds": "seconds", "millis": "millis"}
@@ -230,6 +233,9 @@ def test_number_inside_of_a_struct_without_a_schema_is_what_the_unit_says_or_bad
     }
 
 
+@pytest.mark.repeats(
+    "test_unit_of_the_file_is_not_for_a_number_that_its_record_says_counts_something_else[debezium-json]", "json"
+)
 @pytest.mark.parametrize("word", ["debezium-json", "json"])
 def test_unit_of_the_file_is_not_for_a_number_that_its_record_says_counts_something_else(spark, word: str) -> None:
     columns = (Column("at", "TIMESTAMP_NTZ"), Column("day", "DATE"), Column("s", "STRUCT<at: TIMESTAMP>"))
@@ -262,6 +268,7 @@ def encode_envelope(word: str, row: list[dict[str, Any]], values: dict[str, Any]
     return json.dumps({"schema": {"type": "struct", "fields": fields}, "payload": payload}).encode()
 
 
+@pytest.mark.repeats("test_what_a_logical_type_would_lose_is_bad")
 def test_nanoseconds_of_the_envelopes_schema_are_cut_where_that_is_asked_for(spark) -> None:
     columns = (Column("at", "TIMESTAMP_NTZ"), Column("s", "STRUCT<at: TIMESTAMP_NTZ>"))
     nano = {"field": "at", "name": TIME + "NanoTimestamp"}
@@ -308,6 +315,9 @@ def test_plain_json_in_an_envelope_upserts_by_an_enveloped_key(workbench) -> Non
         workbench.flush("wrapped")
 
 
+@pytest.mark.repeats(
+    "integration/test_truncate.py::test_truncate_has_neither_key_nor_row_whatever_stands_there[debezium-json]"
+)
 def test_truncate_is_refused_until_it_is_to_be_ignored(workbench) -> None:
     topic = workbench.topic()
     value = {"format": "debezium-json", "schema": "id BIGINT"}
@@ -361,6 +371,9 @@ KEY_KINDS = {str(n): {field["field"]: field for field in fields} for n, fields i
 KEY_ROW = {"at": MILLIS, "amount": encode_unscaled(12345)}
 
 
+@pytest.mark.repeats(
+    "integration/test_mariadb_types.py::test_keys_are_read_by_the_schema_around_them", "in an envelope"
+)
 @pytest.mark.parametrize("is_registered", [False, True], ids=["in an envelope", "behind a schema id"])
 def test_key_means_what_its_own_schema_says_whatever_the_format_of_the_value(spark, is_registered: bool) -> None:
     """Else a unit that the file gives for the value makes another time of it, a thousand times off."""
@@ -383,6 +396,7 @@ def test_key_means_what_its_own_schema_says_whatever_the_format_of_the_value(spa
         good, good, "the key field at is not a TIMESTAMP_NTZ without loss"]  # fmt: skip
 
 
+@pytest.mark.repeats("integration/test_mariadb_types.py::test_keys_are_read_by_the_schema_around_them")
 def test_bare_key_in_an_envelope_is_the_time_that_its_schema_names(spark) -> None:
     columns, value = (Column("at", "TIMESTAMP_NTZ"),), ValueFormat("json", timestamp_unit="micros")
     stage = replace(build_stage_table(value, (Column("x", "INT"),), keys=columns), key=KeyFormat("json", ("at",)))

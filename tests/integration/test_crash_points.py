@@ -66,6 +66,7 @@ def trials(workbenches, runners, tmp_path_factory):
     "the group knows and the answer was lost",
     "rows are staged and their counts are not",
     "staged rows are gone from the catalog and not from disk",
+    "one table is published and the other is not",
 )
 @pytest.mark.parametrize("situation", LATER)
 def test_fault_in_a_later_batch_is_recovered_by_the_next_run(trials: Trial, situation: str, record_property) -> None:
@@ -75,11 +76,7 @@ def test_fault_in_a_later_batch_is_recovered_by_the_next_run(trials: Trial, situ
     record_property("counted", {"crash cases on real components": 1})
 
 
-@pytest.mark.repeats(
-    "unit/test_failpoints.py::test_fault_at_any_point_is_recovered_by_the_next_runs",
-    "one table's queue is published and no answer came",
-    "of the batches that were merged as one the history has the first",
-)
+@pytest.mark.repeats("unit/test_failpoints.py::test_fault_at_any_point_is_recovered_by_the_next_runs")
 @pytest.mark.parametrize("situation", QUEUE)
 def test_fault_in_a_merge_of_three_batches_is_recovered_by_the_next_run(
     trials: Trial, situation: str, record_property
@@ -92,13 +89,7 @@ def test_fault_in_a_merge_of_three_batches_is_recovered_by_the_next_run(
     record_property("counted", {"crash cases on real components": 1})
 
 
-# every fault at every point, with the steps that are run everywhere over parts in memory; three are walked for real
-@pytest.mark.repeats(
-    "unit/test_failpoints.py::test_fault_at_any_point_is_recovered_by_the_next_runs",
-    "an intermediate table is there and nothing else",
-    "the namespace is there and the table is not",
-    "the table has its first snapshot and no answer came",
-)
+@pytest.mark.repeats("unit/test_failpoints.py::test_fault_at_any_point_is_recovered_by_the_next_runs")
 @pytest.mark.parametrize("situation", FIRST)
 def test_fault_in_the_first_batch_is_recovered_by_the_next_run(
     workbench, runners, situation: str, record_property

@@ -123,6 +123,9 @@ MISTAKEN_SETTINGS = {
 }
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/adapters/kafka/test_errors.py::test_refused_log_in_of_a_publication_is_a_sentence_that_needs_a_person_as_that_of_a_pipeline"
+)
 def test_log_in_that_is_refused_is_told_from_brokers_that_are_down(
     workbench: Any, broker: GuardedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,6 +148,9 @@ def test_log_in_that_is_refused_is_told_from_brokers_that_are_down(
     assert looked_at == {"one", "two", "m0", "m1", "m2"}
 
 
+@pytest.mark.repeats(
+    "integration/test_publications.py::test_topic_that_is_not_compacted_is_refused_unless_allowed_and_a_missing_one_is_made_compacted"
+)
 def test_publication_to_a_topic_that_is_not_compacted_is_found(workbench: Any, broker: GuardedBroker) -> None:
     write_two_pipelines(workbench, {})
     (workbench.include / "publications").mkdir()
@@ -157,6 +163,9 @@ def test_publication_to_a_topic_that_is_not_compacted_is_found(workbench: Any, b
     require_found("topic-not-compacted", ask(workbench, broker.settings("tidegate", PASSWORD), "back"))
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/table/test_position_checks.py::test_recreated_topic_is_not_read_as_if_its_offsets_meant_the_same_records"
+)
 def test_topic_that_was_deleted_and_created_again_is_found_and_no_job_runs(workbench: Any) -> None:
     topic = workbench.topic(2)
     workbench.pipeline("one", [topic], key=KEY, value=VALUE)
@@ -170,6 +179,9 @@ def test_topic_that_was_deleted_and_created_again_is_found_and_no_job_runs(workb
     assert workbench.load_iceberg("shop.one").metadata == before
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/wiring/test_checks_of_pipelines.py::test_newest_record_of_any_partition_may_be_of_tomorrow"
+)
 def test_records_of_the_future_are_found(workbench: Any, stack: Any) -> None:
     topic = workbench.topic(2)
     workbench.pipeline("one", [topic], key=KEY, value=VALUE)
@@ -195,6 +207,7 @@ def greet(listening: socket.socket) -> None:
         connection.close()
 
 
+@pytest.mark.repeats("unit/tidegate/wiring/test_doctor.py::test_silent_servers_are_found_each_by_its_name")
 def test_server_that_greets_and_answers_no_more_ends_with_the_process(workbench: Any) -> None:
     """The whole command: its exit code, and a thread that hangs does not delay the end."""
     topic = workbench.topic(2)
@@ -212,6 +225,7 @@ def test_server_that_greets_and_answers_no_more_ends_with_the_process(workbench:
     assert finding.used_by == ["one"]
 
 
+@pytest.mark.repeats("test_documented_rights_are_enough_and_everything_is_looked_at")
 def test_command_says_that_all_is_well(workbench: Any) -> None:
     topic = workbench.topic(2)
     workbench.pipeline("one", [topic], key=KEY, value=VALUE)
@@ -221,6 +235,9 @@ def test_command_says_that_all_is_well(workbench: Any) -> None:
     assert workbench.run_cli("doctor", "nobody").returncode == 1
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/adapters/bigquery/test_probe.py::test_datasets_where_jobs_run_are_well_and_a_missing_one_is_made_by_the_first_flush"
+)
 def test_bigquery_is_looked_at_and_nothing_is_left(workbench: Any, dwh: Any) -> None:
     topic = workbench.topic(2)
     dwh.pipeline("one", [topic], key=KEY, value=VALUE)

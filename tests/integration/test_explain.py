@@ -104,6 +104,7 @@ def test_each_key_of_two_tables_is_told_its_cause(workbench: Any) -> None:
     assert tell(explain(workbench, "story", 98, "a", "Orders")) == ("other_writer", 1, [])
 
 
+@pytest.mark.repeats("test_each_key_of_two_tables_is_told_its_cause")
 def test_dead_letter_is_told_before_and_after_its_replay(workbench: Any) -> None:
     topic = workbench.topic()
     workbench.pipeline("letters", [topic], key=KEY, value=VALUE, source=TOLERANT)
@@ -126,6 +127,7 @@ def test_dead_letter_is_told_before_and_after_its_replay(workbench: Any) -> None
         assert "replayed in attempt=" in replayed["because"]
 
 
+@pytest.mark.repeats("unit/tidegate/reprocess/test_explained_key.py::test_each_record_shows_what_it_did")
 def test_skipped_rolled_back_and_backfilled_records_are_told(workbench: Any) -> None:
     topic = workbench.topic(1)
     workbench.pipeline("moved", [topic], key=KEY, value=VALUE)
@@ -159,6 +161,8 @@ def test_skipped_rolled_back_and_backfilled_records_are_told(workbench: Any) -> 
     assert any("the log begins at offset=3" in limit for limit in gone["limits"])
 
 
+# by the same fold of each mode
+@pytest.mark.repeats("integration/test_verify.py::test_table_of_every_mode_equals_the_log_and_none_is_called_wrong")
 def test_fold_decides_where_the_last_record_does_not(workbench: Any) -> None:
     topic = workbench.topic()
     tables = [
@@ -181,6 +185,7 @@ def test_fold_decides_where_the_last_record_does_not(workbench: Any) -> None:
     assert tell(ended["partial"]) == ("deleted", 0, ["folded", "deleted it"])
 
 
+@pytest.mark.repeats("unit/tidegate/reprocess/test_explain.py::test_log_is_read_up_to_the_position_and_behind_it")
 def test_range_reads_no_other_record_and_says_so(workbench: Any) -> None:
     topic = workbench.topic(1)
     key = {"fields": ["id"], "schema": "id STRING"}
@@ -198,6 +203,9 @@ def test_range_reads_no_other_record_and_says_so(workbench: Any) -> None:
     assert (refused.returncode, "the fields are id" in refused.stderr) == (1, True), refused.stderr
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/reprocess/test_explained_key.py::test_cause_is_told_only_where_no_other_is_possible"
+)
 def test_record_that_was_merged_and_cannot_be_read_today_accuses_nobody(workbench: Any) -> None:
     topic = workbench.topic(1)
     key = {"fields": ["id"], "schema": "id BIGINT"}

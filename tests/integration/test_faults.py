@@ -80,6 +80,9 @@ def test_counts_that_a_busy_server_dropped_are_counted_again(workbench, monkeypa
     assert workbench.list_data_files("shop.dropped_dropped_tmp") == []
 
 
+@pytest.mark.repeats(
+    "integration/test_servers_down.py::test_spark_that_goes_in_the_middle_and_stays_away_ends_the_flush_and_the_next_recovers"
+)
 def test_spark_killed_in_the_middle_of_a_merge_is_survived_by_the_retry(own_workbench, monkeypatch) -> None:
     """kill -9 of the server once the merge writes files; its supervisor brings it back on the same address.
 

@@ -151,6 +151,9 @@ def test_view_is_the_table_after_the_merge_at_every_point(workbench: Any, monkey
     assert view.read() == view.read_tables()
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/adapters/iceberg/test_staging.py::test_newest_complete_attempt_at_each_batch_has_a_tag_that_sql_can_read"
+)
 def test_rows_of_an_attempt_that_died_do_not_count_and_those_of_the_next_do(
     workbench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,6 +185,7 @@ def test_rows_of_an_attempt_that_died_do_not_count_and_those_of_the_next_do(
     assert view.read_tables() == staged
 
 
+@pytest.mark.repeats("test_view_is_the_table_after_the_merge_at_every_point")
 def test_rolled_back_table_is_shown_as_it_is_until_the_pipeline_goes_on(workbench: Any) -> None:
     topic = workbench.topic()
     workbench.pipeline("back", [topic], stage=CLOCK, key=KEY, value=VALUE, on_rollback="rewind")
@@ -207,6 +211,9 @@ def test_rolled_back_table_is_shown_as_it_is_until_the_pipeline_goes_on(workbenc
     assert view.read_tables() == staged
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/merge/test_live_view.py::test_columns_are_the_tables_own_whatever_the_file_adds_or_leaves_out"
+)
 def test_changed_file_shows_what_is_merged_until_the_view_is_made_anew(workbench: Any) -> None:
     """The table's own columns that the pipeline does not write keep their values, as a merge keeps them."""
     topic = workbench.topic()
@@ -235,6 +242,7 @@ def test_changed_file_shows_what_is_merged_until_the_view_is_made_anew(workbench
     assert narrow_rows == before["lake.shop.wider"]
 
 
+@pytest.mark.repeats("test_batch_published_between_two_looks_of_a_query_changes_no_row")
 def test_spark_looks_up_tables_in_the_order_in_which_a_query_defines_them(workbench: Any) -> None:
     """Each view relies on it: the position, the table, then what is staged, and last whether the table has moved."""
     workbench.run_spark_sql("CREATE TABLE lake.shop.growing (n INT) USING iceberg")
@@ -299,6 +307,7 @@ def test_batch_published_between_two_looks_of_a_query_changes_no_row(workbench: 
                 assert sort_rows([row.asDict() for row in workbench.run_spark_sql(text)]) == staged[table], looks
 
 
+@pytest.mark.repeats("test_batch_published_between_two_looks_of_a_query_changes_no_row")
 def test_readers_see_each_batch_once_it_is_staged_while_it_is_merged_and_cleaned_up(workbench: Any) -> None:
     topic = workbench.topic()
     workbench.pipeline(
@@ -343,6 +352,7 @@ def test_readers_see_each_batch_once_it_is_staged_while_it_is_merged_and_cleaned
     assert [row["n"] for row in view.read_tables()["lake.shop.busy"]] == [6] * 20
 
 
+@pytest.mark.repeats("unit/tidegate/merge/test_live_view.py::test_table_without_a_view_is_refused_in_words")
 def test_view_is_refused_in_words_where_no_query_gives_its_rows(workbench: Any) -> None:
     topic = workbench.topic()
     tables = [{"name": "lake.shop.versions", "history": "scd2"}, {"name": "lake.shop.none_yet"}]

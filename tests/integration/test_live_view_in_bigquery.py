@@ -44,6 +44,7 @@ def test_view_in_bigquery_is_the_table_after_the_merge_at_every_point(dwh: Any) 
     check_every_point(dwh.bench, topic, WarehouseView(dwh, "live"), "live")
 
 
+@pytest.mark.repeats("test_view_in_bigquery_is_the_table_after_the_merge_at_every_point")
 def test_batch_behind_new_partitions_counts_before_it_is_merged(dwh: Any) -> None:
     topics = [dwh.bench.topic(1), dwh.bench.topic(2)]
     growing = {"stage": CLOCK, "on_partition_growth": "accept"}
@@ -67,6 +68,7 @@ def test_batch_behind_new_partitions_counts_before_it_is_merged(dwh: Any) -> Non
         assert view.read() == shown[2]
 
 
+@pytest.mark.repeats("test_view_in_bigquery_is_the_table_after_the_merge_at_every_point")
 @pytest.mark.parametrize("longer", [0, 1], ids=["the longer first", "the longer last"])
 def test_of_a_batch_that_two_runs_staged_at_once_the_one_that_is_merged_counts(dwh: Any, longer: int) -> None:
     topic = dwh.bench.topic()
@@ -95,6 +97,9 @@ def test_of_a_batch_that_two_runs_staged_at_once_the_one_that_is_merged_counts(d
     assert view.read_tables() == with_two == view.read()
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/adapters/bigquery/test_staging.py::test_attempt_is_marked_for_live_views_once_all_of_it_is_loaded"
+)
 def test_rows_in_bigquery_count_once_they_are_marked_as_complete(dwh: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that dies between its load and its mark leaves rows that nobody sees; the next one makes them count."""
     topic = dwh.bench.topic()

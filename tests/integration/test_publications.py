@@ -159,6 +159,8 @@ def read_values(way: Way) -> "Counter[str]":
     return Counter(json.loads(message.value())["name"] for message in read(way.workbench, way.topic))
 
 
+# its topic is compared twice, with wrong records in it
+@pytest.mark.repeats("test_change_events_carry_both_rows_and_a_second_pipeline_makes_the_table_of_them")
 def test_topic_is_fixed_by_comparing_it_with_the_table(shop) -> None:
     """Progress is lost, a key is missing in the topic, one is wrong and one is there that the table never had."""
     way = Way.over(shop, "fixed", create={"partitions": 1}, parallelism=1)
@@ -431,6 +433,7 @@ def assert_protobuf(registry: SchemaRegistry, topic: str, record: Any) -> None:
     assert value.more["a"].a == 1
 
 
+@pytest.mark.repeats("unit/scenarios/test_publications.py::test_change_of_a_joined_table_counts_like_one_of_the_table")
 def test_joined_table_enriches_the_records_and_its_own_changes_are_followed(workbench) -> None:
     join = "{table} t LEFT JOIN {lake.shop.labels} l ON l.name = t.name"
     sql = f"SELECT t.id, t.name, l.label FROM {join}"
@@ -516,6 +519,7 @@ COPIED = """SELECT *, CAST(at AS DATE) AS Day, CAST(name AS BINARY) AS bytes, CA
     array(named_struct('a', id, 'b', CAST(NULL AS STRING))) AS more FROM {table}"""
 
 
+@pytest.mark.repeats("test_change_events_carry_both_rows_and_a_second_pipeline_makes_the_table_of_them")
 def test_row_before_a_change_is_read_of_events_alone(spark) -> None:
     """A topic whose format was changed also holds rows, which may have a column `after`."""
     from tidegate_spark.publish.record_encoding import render_row_of_event
@@ -612,6 +616,7 @@ def test_change_events_carry_both_rows_and_a_second_pipeline_makes_the_table_of_
     assert_copied()
 
 
+@pytest.mark.repeats("test_change_events_carry_both_rows_and_a_second_pipeline_makes_the_table_of_them")
 def test_key_that_is_gone_by_now_is_produced_again_as_a_delete_of_its_last_row(workbench) -> None:
     settings = {"value": {"format": "debezium-json"}, "create": {"partitions": 2}}
     way = Way(workbench, "gone", sql=COPIED, **settings)

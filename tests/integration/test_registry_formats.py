@@ -98,7 +98,9 @@ def test_messages_of_two_versions_upsert_and_delete_and_bad_ones_are_set_aside(w
     assert {int(row["id"]) for row in workbench.read_rows("shop.messages")} == {2, 3, 4, 5, large}
 
 
-@pytest.mark.repeats("integration/test_wire_formats.py::test_messages_and_objects_may_have_their_schema_in_a_header")
+@pytest.mark.repeats(
+    "integration/test_wire_formats.py::test_confluents_header_names_the_schema_and_what_has_none_is_read_by_its_bytes"
+)
 def test_json_behind_a_schema_id_takes_its_columns_from_the_registry(workbench, registry) -> None:
     topic = workbench.topic(1)
     written = Writer(registry, topic)

@@ -132,6 +132,7 @@ def test_server_keeps_nothing_of_sessions_that_have_ended(
         assert find_growth(grown_up, GROWTH) == {}, "\n".join(map(str, grown_up))
 
 
+@pytest.mark.repeats("test_server_keeps_nothing_of_sessions_that_have_ended[postgresql]")
 def test_sessions_have_the_bounds_that_the_server_sets(spark: Any) -> None:
     read = spark.conf.get
     assert read("spark.sql.parser.manageParserCaches") == "true", "else nothing bounds what the parser keeps"
@@ -147,6 +148,7 @@ def test_session_goes_on_after_the_database_has_closed_its_connections(workbench
     assert {row.namespace for row in workbench.run_spark_sql("SHOW NAMESPACES IN lake")} >= {"again"}
 
 
+@pytest.mark.repeats("test_session_goes_on_after_the_database_has_closed_its_connections")
 def test_worker_goes_on_after_the_database_has_closed_its_connections(workbench: Any, database: PostgreSQL) -> None:
     workbench.properties["uri"] = f"postgresql://{database.user}@127.0.0.1:{database.port}/postgres"
     catalog = Catalogs({"lake": workbench.properties}).catalog("lake")

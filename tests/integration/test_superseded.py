@@ -36,7 +36,9 @@ RIGHT = {1: "other bytes, same key", 2: "kept", 4: "keyless again", 5: "keyless 
     off='{{ "offset" | ours }}',
     case="never-0",
 )
-@pytest.mark.repeats("test_table_is_the_same_whether_superseded_records_are_staged_or_not[auto-2]", "always-2")
+@pytest.mark.repeats(
+    "test_table_is_the_same_whether_superseded_records_are_staged_or_not[auto-2]", "always-2", "never-0"
+)
 @pytest.mark.parametrize(("choice", "superseded"), [("auto", 2), ("always", 2), ("never", 0)])
 def test_table_is_the_same_whether_superseded_records_are_staged_or_not(
     workbench, choice: str, superseded: int
@@ -52,6 +54,9 @@ def test_table_is_the_same_whether_superseded_records_are_staged_or_not(
     assert {row["id"]: row["name"] for row in workbench.read_rows("shop.last")} == RIGHT
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/flush/test_key_deduplication.py::test_large_batch_leaves_out_what_is_superseded_where_that_is_much"
+)
 @pytest.mark.parametrize(("keys", "share", "staged"), [(1_200, 0.0, 1_200), (60, 1.0, 60)])
 def test_large_batch_stages_every_record_where_hardly_any_is_superseded(
     workbench, monkeypatch: pytest.MonkeyPatch, keys: int, share: float, staged: int
@@ -75,22 +80,22 @@ def test_large_batch_stages_every_record_where_hardly_any_is_superseded(
     }
 
 
-@pytest.mark.parametrize(
-    ("offsets", "slots", "expected"),
-    [
-        (RECORDS_PER_TASK, 1, RECORDS_PER_TASK),
-        (1_600_000, 2, 400_000),  # each core has two tasks
-        (1_600_000, 1, 800_000),
-        (1_600_000, 100, RECORDS_PER_TASK),
-        (50_000_000, 2, MAX_RECORDS_PER_TASK),
-    ],
-)
-def test_tasks_that_take_the_last_of_each_key_are_as_large_as_the_cores_allow(
-    spark, offsets: int, slots: int, expected: int
-) -> None:
-    spark.conf.set("spark.sql.leafNodeDefaultParallelism", str(slots))
-    assert compute_records_per_task(spark, build_job(offsets, last_per_raw_key=True)) == expected
-    assert compute_records_per_task(spark, build_job(offsets, last_per_raw_key=False)) == RECORDS_PER_TASK
+TASKS = [
+    (RECORDS_PER_TASK, 1, RECORDS_PER_TASK),
+    (1_600_000, 2, 400_000),  # each core has two tasks
+    (1_600_000, 1, 800_000),
+    (1_600_000, 100, RECORDS_PER_TASK),
+    (50_000_000, 2, MAX_RECORDS_PER_TASK),
+]
+
+
+def test_tasks_that_take_the_last_of_each_key_are_as_large_as_the_cores_allow(spark) -> None:
+    found = []
+    for offsets, slots, _ in TASKS:
+        spark.conf.set("spark.sql.leafNodeDefaultParallelism", str(slots))
+        found.append(compute_records_per_task(spark, build_job(offsets, last_per_raw_key=True)))
+        assert compute_records_per_task(spark, build_job(offsets, last_per_raw_key=False)) == RECORDS_PER_TASK
+    assert found == [expected for *_, expected in TASKS]
 
 
 def build_job(offsets: int, *, last_per_raw_key: bool) -> StageJob:

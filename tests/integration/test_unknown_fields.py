@@ -100,6 +100,8 @@ def test_fields_are_counted_by_name_in_each_format(spark, name: str) -> None:
     assert outcome.unknown_fields.to_dict() == {"records": records, "fields": found, "others": 0}
 
 
+# its records are read by the short pass
+@pytest.mark.repeats("test_flush_tells_the_fields_and_how_to_declare_them")
 def test_flat_rows_are_counted_by_the_short_pass_too(spark) -> None:
     table = build_stage_table(ValueFormat(), COLUMNS[:2], KEYS)
     values = [encode("json", row) for row in [*ROWS, {"id": 7, "Name": "a:b"}, {"id": 8, "zip": 1}]]
@@ -108,12 +110,14 @@ def test_flat_rows_are_counted_by_the_short_pass_too(spark) -> None:
     assert short.unknown_fields.to_dict()["fields"]["lines"] == [1, "ARRAY<STRING>"]
 
 
+@pytest.mark.repeats("test_flush_tells_the_fields_and_how_to_declare_them")
 def test_records_without_such_fields_are_read_once(spark) -> None:
     outcome = stage(spark, build_table("json", "warn"), [encode("json", row) for row in (ROWS[0], ROWS[2])])
     assert (outcome.staged, outcome.unknown_fields) == (2, None)
     assert stage(spark, build_table("json", "ignore"), [encode("json", ROWS[1])]).unknown_fields is None
 
 
+@pytest.mark.repeats("unit/tidegate_spark/fields/test_unknown_fields.py::test_many_names_are_told_apart")
 def test_record_of_very_many_fields_is_counted(spark) -> None:
     value = json.dumps({"id": 1, **{f"name {n}": n for n in range(500)}}).encode()
     unknown = stage(spark, build_table("json", "warn"), [value, value]).unknown_fields
@@ -121,6 +125,7 @@ def test_record_of_very_many_fields_is_counted(spark) -> None:
     assert {field.records for field in unknown.fields} == {2}
 
 
+@pytest.mark.repeats("unit/tidegate_spark/stage/test_planning.py::test_stage_job")
 def test_fields_beside_many_columns_are_counted(spark) -> None:
     """Spark must not write all steps of decoding into one condition: that is never planned to the end."""
     kinds = ("STRING", "DECIMAL(12,2)", "TIMESTAMP", "DOUBLE", "BOOLEAN", "INT", "DATE") * 2
@@ -129,6 +134,7 @@ def test_fields_beside_many_columns_are_counted(spark) -> None:
     assert outcome.unknown_fields.to_dict() == {"records": 1, "fields": {"zip": [1, "BIGINT"]}, "others": 0}
 
 
+@pytest.mark.repeats("test_fields_are_counted_by_name_in_each_format[json]")
 def test_only_rows_of_the_table_are_counted(spark) -> None:
     """Not deletes, nor records of other tables."""
     table = replace(build_table("debezium-json", "warn"), when="id < 5")
@@ -138,6 +144,7 @@ def test_only_rows_of_the_table_are_counted(spark) -> None:
     assert outcome.unknown_fields.to_dict()["fields"]["zip"] == [1, "STRING"]
 
 
+@pytest.mark.repeats("unit/tidegate_spark/fields/test_unknown_fields.py::test_many_names_are_told_apart")
 def test_topic_of_made_up_names_is_counted_with_twenty_of_them(spark) -> None:
     for number in (150, 4000):  # the latter are too many to count them while they pass
         values = [json.dumps({"id": n, f"name {n}": n, "often": 1}).encode() for n in range(number)]
@@ -225,6 +232,7 @@ MSGPACK_TEXTS = {
 }  # fmt: skip
 
 
+@pytest.mark.repeats("test_columns_are_made_of_each_format[msgpack]")
 def test_every_value_of_messagepack_fills_a_text_and_declared_columns_keep_their_types(spark) -> None:
     texts = tuple(Column(name, "STRING") for name in MSGPACK_VALUES)
     value_format = ValueFormat(format="msgpack", unknown_fields="add")
@@ -260,6 +268,9 @@ SCHEMA_ID_CASES = [
 ]  # fmt: skip
 
 
+@pytest.mark.repeats(
+    "integration/test_wire_formats.py::test_subject_and_version_of_the_writers_schema_are_columns[avro]"
+)
 def test_schema_id_of_the_writer_is_a_column(spark) -> None:
     metadata = {"value_id": "value.schema-id", "key_id": "key.schema-id"}
     value_format = ValueFormat(options={"ids": [7, 2**32 - 1]})
@@ -295,6 +306,7 @@ def test_flush_tells_the_fields_and_how_to_declare_them(workbench, caplog) -> No
     assert (status["warnings"], [batch["unknown_fields"] is None for batch in status["batches"]]) == ([], [True, False])
 
 
+@pytest.mark.repeats("test_refused_field_makes_its_record_bad[json]")
 def test_refused_field_fails_the_flush_with_its_name(workbench) -> None:
     topic = workbench.topic(2)
     value = {"schema": "id BIGINT, Name STRING", "unknown_fields": "refuse"}

@@ -100,6 +100,7 @@ def test_each_planted_fault_is_named_and_nothing_else(workbench: Any) -> None:
     assert workbench.run_cli("verify", "planted", "--repair", "--yes").returncode == 0, "nothing to repair"
 
 
+@pytest.mark.repeats("test_table_of_every_mode_equals_the_log_and_none_is_called_wrong")
 def test_stale_partial_update_is_named(workbench: Any) -> None:
     topic = workbench.topic()
     workbench.pipeline("stale", [topic], key=KEY, value=VALUE, table={"partial_updates": True})
@@ -116,6 +117,7 @@ def test_stale_partial_update_is_named(workbench: Any) -> None:
     assert (entry["column"], entry["table"], entry["log"]) == ("note", "note 2", "newer")
 
 
+@pytest.mark.repeats("test_each_planted_fault_is_named_and_nothing_else")
 def test_repair_asks_the_audits_and_goes_around_no_other_writer(workbench: Any) -> None:
     topic = workbench.topic()
     audits = ["n < 1000", "SELECT count(*) < 11 FROM {table}"]
@@ -177,6 +179,9 @@ def test_what_the_log_cannot_tell_is_never_called_wrong(workbench: Any) -> None:
     assert (refused.returncode, "moved by hand" in refused.stderr) == (1, True)
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/reprocess/test_verify.py::test_keys_behind_the_position_are_read_where_their_deletes_may_be_remembered"
+)
 def test_key_is_not_called_wrong_before_the_delete_that_is_remembered_is_read_again(workbench: Any) -> None:
     topic = workbench.topic(1)
     options = {"source": {"errors": {"tolerance": "all"}}, "table": {"sequence_by": ["lsn"]}}
@@ -199,6 +204,7 @@ def test_key_is_not_called_wrong_before_the_delete_that_is_remembered_is_read_ag
     assert count(verify(workbench, "again")[0]) == {"equal": 2}
 
 
+@pytest.mark.repeats("test_what_the_log_cannot_tell_is_never_called_wrong")
 def test_key_of_several_partitions_is_not_called_wrong_once_records_of_one_are_gone(workbench: Any) -> None:
     topic = workbench.topic(2)
     # names of the log's own columns, and a part of a value that JSON does not show
@@ -222,6 +228,7 @@ def test_key_of_several_partitions_is_not_called_wrong_once_records_of_one_are_g
     assert count(verify(workbench, "spread")[0]) == {"equal": 2, "unknowable": 3}
 
 
+@pytest.mark.repeats("unit/tidegate/reprocess/test_verify.py::test_changed_file_is_refused_until_a_merge_has_used_it")
 def test_dead_letters_and_a_changed_file_are_never_called_wrong(workbench: Any) -> None:
     topic = workbench.topic(1)
     tolerant = {"errors": {"tolerance": "all"}}
@@ -274,6 +281,7 @@ def test_table_of_every_mode_equals_the_log_and_none_is_called_wrong(workbench: 
     ] == ["after the repair"]
 
 
+@pytest.mark.repeats("unit/tidegate/reprocess/test_verify.py::test_mode_that_the_log_alone_does_not_give_is_refused")
 @pytest.mark.parametrize(
     ("options", "reason"),
     [

@@ -109,6 +109,7 @@ def test_confluents_header_names_the_schema_and_what_has_none_is_read_by_its_byt
     ]  # fmt: skip
 
 
+@pytest.mark.repeats("test_confluents_header_names_the_schema_and_what_has_none_is_read_by_its_bytes")
 def test_messages_and_objects_may_have_their_schema_in_a_header(spark, registry) -> None:
     from confluent_kafka.schema_registry import header_schema_id_serializer
 
@@ -167,6 +168,7 @@ def test_subject_and_version_of_the_writers_schema_are_columns(spark, registry, 
         assert found[5][-1], "an unknown id is bad"
 
 
+@pytest.mark.repeats("test_confluents_header_names_the_schema_and_what_has_none_is_read_by_its_bytes")
 def test_keys_and_values_with_headers_upsert_and_delete_and_dead_letters_keep_both(workbench, registry) -> None:
     from confluent_kafka.schema_registry import header_schema_id_serializer
 
@@ -214,6 +216,7 @@ def test_header_that_the_registry_cannot_resolve_is_refused_before_the_first_rec
         older_registry.close()
 
 
+@pytest.mark.repeats("test_apicurios_ids_of_eight_bytes_of_four_and_in_headers[3-None]", "2-None", "3-globalId")
 @pytest.mark.parametrize(("api", "use_id"), [(2, None), (3, None), (3, "globalId")])
 def test_apicurios_ids_of_eight_bytes_of_four_and_in_headers(spark, api: int, use_id: str | None) -> None:
     server = ApicurioServer(api)
