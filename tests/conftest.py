@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 import shared_servers
 import yaml
+from examples import is_of_today
 from hypothesis import HealthCheck, settings
 from mutations.guards import list_guards
 from unique_names import make_unique_name
@@ -609,6 +610,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             )
         if any(_get_parameters(item) in mark.args[1:] or not mark.args[1:] for mark in item.iter_markers("repeats")):
             item.add_marker(pytest.mark.long)
+    if left := [item for item in items if item.get_closest_marker("long") and not is_of_today(item.nodeid)]:
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if item not in set(left)]
     servers = {"kafka", "stack", "own_stack", "bigquery", "lake_servers", "registry_stack"}
     real = {item for item in items if servers & set(getattr(item, "fixturenames", ()))}
     for item in real:

@@ -1,6 +1,7 @@
 """How much is tried: a quarter of a property's examples and a part of a walk in `make test`, all in `make test-long`.
 
-The first ones are the same in both where a test asks for the same examples each time.
+The first ones are the same in both where a test asks for the same examples each time. What `make test-long` runs
+besides (repeats, walks of crashes, guards, failures of the night) is spread over some days, so that one run ends.
 """
 
 import os
@@ -12,6 +13,8 @@ ALL = "TIDEGATE_EXAMPLES"  # "all", as `make test-long` sets it
 SHARE_OF_EXAMPLES, MIN_EXAMPLES = 4, 60
 WALKS_OF_CALLS = 3  # tests that walk one run, of which each begins at another call
 WALKS_OF_CASES = 5
+DAYS = "TIDEGATE_DAYS"  # as many runs of `make test-long`, a day each, meet everything once; without it, each run does
+DAY = "TIDEGATE_DAY"  # of the run, since 1970; one that goes on past midnight keeps it
 T = TypeVar("T")
 
 
@@ -46,3 +49,9 @@ def choose_calls(before: int, first: int = 1) -> range:
     Tests that walk one run begin with `first` 1, 2 and 3: three meet each of its calls between them.
     """
     return range(1, before) if os.environ.get(ALL) == "all" else range(first, before, WALKS_OF_CALLS)
+
+
+def is_of_today(name: str) -> bool:
+    """Whether the run of this day meets what has the name: each is met on one of `DAYS` days that follow each other."""
+    days = int(os.environ.get(DAYS) or 1)
+    return (zlib.crc32(name.encode()) + int(os.environ.get(DAY) or 0)) % days == 0

@@ -11,6 +11,8 @@ import tempfile
 import traceback
 from pathlib import Path
 
+from examples import is_of_today
+
 from night import report
 from night.catalogue import FAILURES
 from night.observation import Observation, observe
@@ -25,7 +27,7 @@ def main() -> int:
     words = parser.parse_args()
     if unknown := set(words.names) - set(FAILURES):
         parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(FAILURES)}")
-    failures = [FAILURES[name](name) for name in words.names or FAILURES]
+    failures = [FAILURES[name](name) for name in words.names or filter(is_of_today, FAILURES)]
 
     def write_files(bench: object, doors: object) -> None:
         for failure in failures:

@@ -5,6 +5,9 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import pytest
+from examples import DAY, DAYS, is_of_today
+
 TESTS = Path(__file__).parents[1]
 
 
@@ -47,3 +50,16 @@ def test_every_long_test_repeats_a_quick_one_that_is_there_and_runs_in_every_bui
         for _, long_ones in list_repeats(node):
             assert long_ones, f"{file.name}: {quick} is long itself"
             assert parameters not in long_ones, f"{file.name}: {quick} is long itself"
+
+
+def test_each_repeat_is_met_on_one_of_the_days_over_which_they_are_spread(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"test_Orders.py::test_{n}[iceberg-{n}]" for n in range(60)]
+    monkeypatch.setenv(DAYS, "6")
+    met = []
+    for day in range(20_788, 20_794):
+        monkeypatch.setenv(DAY, str(day))
+        met.append([name for name in names if is_of_today(name)])
+    assert sorted(name for of_day in met for name in of_day) == sorted(names)
+    assert all(0 < len(of_day) < 30 for of_day in met)
+    monkeypatch.delenv(DAYS)
+    assert all(map(is_of_today, names))
