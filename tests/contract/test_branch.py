@@ -35,6 +35,7 @@ def publish_to_branch(kit: Kit) -> Kit:
     return kit
 
 
+@pytest.mark.repeats("test_publish_makes_the_branch_from_main_and_moves_no_other[iceberg_3]", "iceberg_3")
 def test_table_without_snapshots_shows_nothing_and_its_branch_carries_the_start(kit: Kit) -> None:
     kit.create()
     kit.port.commits.seed(TABLE, PIPELINE, START)
@@ -60,6 +61,7 @@ def test_publish_makes_the_branch_from_main_and_moves_no_other(kit: Kit) -> None
     assert (kit.state().position, kit.state().is_rolled_back) == (second, False)
 
 
+@pytest.mark.repeats("test_publish_makes_the_branch_from_main_and_moves_no_other[iceberg_3]", "iceberg_3")
 def test_publish_is_refused_when_the_branch_came_or_moved_meanwhile(kit: Kit) -> None:
     kit.create()
     kit.append("main", [{"id": "theirs", "n": 0}], {})
@@ -74,6 +76,7 @@ def test_publish_is_refused_when_the_branch_came_or_moved_meanwhile(kit: Kit) ->
     assert kit.port.tables.count_rows(TABLE) == 3
 
 
+@pytest.mark.repeats("test_publish_makes_the_branch_from_main_and_moves_no_other[iceberg_3]", "iceberg_3")
 def test_cut_is_refused_when_the_branch_moved(kit: Kit) -> None:
     state = publish_to_branch(kit).state()
     kit.append(BRANCH, [{"id": "foreign", "n": 0}], {})

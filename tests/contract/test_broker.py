@@ -60,16 +60,12 @@ def kit(request: pytest.FixtureRequest) -> Kit:
     return Kit(broker, create_topic, bench.produce, bench.transaction, bench.recreate, bench.retain_from)
 
 
-def test_empty_topic_begins_and_ends_at_zero_in_every_partition(kit: Kit) -> None:
+def test_log_begins_and_ends_at_zero_until_there_are_records_and_then_ends_behind_the_last(kit: Kit) -> None:
     topic = kit.topic(3)
     log = kit.broker.read_log((topic,), "read_committed")
     assert log.begin == log.end == {topic: {0: 0, 1: 0, 2: 0}}
-
-
-def test_end_is_the_first_offset_that_is_not_there(kit: Kit) -> None:
-    topic = kit.topic(2)
     kit.produce(topic, A, (*B, {"partition": 1}), A)
-    assert kit.broker.read_log((topic,), "read_committed").end == {topic: {0: 2, 1: 1}}
+    assert kit.broker.read_log((topic,), "read_committed").end == {topic: {0: 2, 1: 1, 2: 0}}
 
 
 def test_log_that_ends_before_an_offset_under_the_epoch_of_that_offset_was_cut_there(kit: Kit) -> None:
@@ -116,12 +112,9 @@ def test_retention_moves_the_begin_and_not_the_end(kit: Kit) -> None:
     assert (log.begin, log.end) == ({topic: {0: 2}}, {topic: {0: 3}})
 
 
-def test_missing_topic_is_named_with_the_way_out(kit: Kit) -> None:
+def test_missing_topic_is_named_with_the_way_out_and_no_topic_at_all_is_an_empty_log(kit: Kit) -> None:
     with pytest.raises(PositionLost, match=r"topic=no-such-topic does not exist .*correct source.topics"):
         kit.broker.read_log(("no-such-topic",), "read_committed")
-
-
-def test_no_topic_at_all_is_an_empty_log(kit: Kit) -> None:
     log = kit.broker.read_log((), "read_committed")
     assert (log.begin, log.end, log.topic_ids) == ({}, {}, {})
 
@@ -138,17 +131,12 @@ def test_topic_id_stays_and_changes_only_when_the_topic_is_recreated(kit: Kit) -
     assert kit.broker.read_topic_ids((topic,)) == (second.cluster_id, second.topic_ids)
 
 
-def test_ids_of_topics_are_asked_for_by_name(kit: Kit) -> None:
-    topic = kit.topic()
+def test_ids_of_topics_are_asked_for_by_name_and_two_topics_have_two(kit: Kit) -> None:
+    topic, other = kit.topic(), kit.topic()
+    assert len(set(kit.broker.read_log((topic, other), "read_committed").topic_ids.values())) == 2
     assert kit.broker.read_topic_ids(()) == ("", {})
     with pytest.raises(PositionLost, match="topic=no-such-topic does not exist"):
         kit.broker.read_topic_ids((topic, "no-such-topic"))
-
-
-def test_two_topics_have_two_ids(kit: Kit) -> None:
-    first, second = kit.topic(), kit.topic()
-    ids = kit.broker.read_log((first, second), "read_committed").topic_ids
-    assert len(set(ids.values())) == 2
 
 
 def test_pattern_must_match_the_whole_name(kit: Kit) -> None:
@@ -158,24 +146,12 @@ def test_pattern_must_match_the_whole_name(kit: Kit) -> None:
     assert topic in kit.broker.list_topics(".*")
 
 
-def test_group_without_commits_has_no_offsets(kit: Kit) -> None:
-    topic = kit.topic()
-    assert kit.broker.read_committed(f"g-{topic}", (topic,)) == {}
-
-
-def test_what_is_committed_is_read_back(kit: Kit) -> None:
+def test_what_is_committed_is_read_back_and_may_go_back_as_a_rewind_does(kit: Kit) -> None:
     topic, group = kit.topic(2), "g-back"
-    kit.broker.commit(group, {topic: {0: 3}})
-    assert kit.broker.read_committed(group, (topic,)) == {topic: {0: 3}}
-    kit.broker.commit(group, {topic: {1: 0}})
-    assert kit.broker.read_committed(group, (topic,)) == {topic: {0: 3, 1: 0}}
-
-
-def test_commit_may_go_back_as_a_rewind_does(kit: Kit) -> None:
-    topic, group = kit.topic(), "g-rewind"
-    kit.broker.commit(group, {topic: {0: 9}})
-    kit.broker.commit(group, {topic: {0: 4}})
-    assert kit.broker.read_committed(group, (topic,)) == {topic: {0: 4}}
+    assert kit.broker.read_committed(f"g-{topic}", (topic,)) == {}
+    for offsets, committed in (({0: 9}, {0: 9}), ({0: 3}, {0: 3}), ({1: 0}, {0: 3, 1: 0})):
+        kit.broker.commit(group, {topic: offsets})
+        assert kit.broker.read_committed(group, (topic,)) == {topic: committed}
 
 
 def test_groups_and_topics_do_not_mix(kit: Kit) -> None:
@@ -193,29 +169,26 @@ def test_time_finds_the_first_record_at_or_after_it_and_else_the_end(kit: Kit) -
     assert offsets == {0: {0: 0, 1: 0}, 20: {0: 1, 1: 0}, 21: {0: 2, 1: 0}, 31: {0: 3, 1: 0}}
 
 
-@pytest.mark.parametrize("timestamp", [-1, -2, -3, -2_208_988_800_000])
-def test_time_before_1970_finds_the_first_record(kit: Kit, timestamp: int) -> None:
+def test_time_before_1970_finds_the_first_record(kit: Kit) -> None:
     """The brokers have other meanings for some of these numbers: -1 is the end."""
     topic = kit.topic(2)
     kit.produce(topic, A, A)
-    assert kit.broker.find_offsets_at((topic,), timestamp) == {topic: {0: 0, 1: 0}}
+    times = (-1, -2, -3, -2_208_988_800_000)
+    assert [kit.broker.find_offsets_at((topic,), time) for time in times] == [{topic: {0: 0, 1: 0}}] * len(times)
 
 
-def test_timestamp_of_a_record_and_of_none(kit: Kit) -> None:
-    topic = kit.topic()
-    kit.produce(topic, (*A, {"timestamp": 1_700_000_000_010}))
-    assert kit.broker.read_timestamps([(topic, 0, 0)]) == {(topic, 0, 0): 1_700_000_000_010}
-    assert kit.broker.read_timestamps([(topic, 0, 1)]) == {}
-    assert kit.broker.read_timestamps([]) == {}
-
-
-def test_timestamps_of_many_places_come_together_also_two_of_one_partition(kit: Kit) -> None:
+def test_timestamps_of_many_places_come_together_also_two_of_one_partition_and_none_where_no_record_is(
+    kit: Kit,
+) -> None:
     topic = kit.topic(3)
     records = [(*A, {"partition": n % 3, "timestamp": 1_700_000_000_000 + n}) for n in range(9)]
     kit.produce(topic, *records)
     places = [(topic, partition, offset) for partition in range(3) for offset in (0, 2, 3)]
     expected = {(topic, p, o): 1_700_000_000_000 + 3 * o + p for _, p, o in places if o < 3}
     assert kit.broker.read_timestamps(places) == expected
+    assert kit.broker.read_timestamps([(topic, 0, 0)]) == {(topic, 0, 0): 1_700_000_000_000}
+    assert kit.broker.read_timestamps([(topic, 0, 3)]) == {}
+    assert kit.broker.read_timestamps([]) == {}
 
 
 def test_timestamp_of_a_record_in_an_open_transaction_needs_uncommitted_reads(kit: Kit) -> None:

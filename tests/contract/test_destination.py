@@ -336,6 +336,12 @@ def require_branches(test: Callable[..., None]) -> Callable[..., None]:
     return test
 
 
+def write_documents(test: Callable[..., None]) -> Callable[..., None]:
+    """A behaviour of which commits to a table of format 3 go through code of their own: `pyiceberg_private`."""
+    test.writes_documents = True  # type: ignore[attr-defined]
+    return test
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "kit" in metafunc.fixturenames:
         # BigQuery's run in the part of a run that has its server
@@ -344,6 +350,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             "iceberg_3": [pytest.mark.real],
             "bigquery": [pytest.mark.real, pytest.mark.xdist_group("bigquery")],
         }
+        if not hasattr(metafunc.function, "writes_documents"):  # the same code as on a table of format 2
+            marks["iceberg_3"].append(pytest.mark.repeats(f"{metafunc.function.__name__}[iceberg]"))
         real = [pytest.param(name, marks=marks[name]) for name in marks]
         chosen = real[:2] if hasattr(metafunc.function, "needs_branches") else real
         metafunc.parametrize("kit", ["memory", *chosen], indirect=True)
@@ -370,18 +378,16 @@ def list_attempts(kit: Kit) -> set[str]:
 # state and seed
 
 
-def test_missing_table_has_no_state(kit: Kit) -> None:
+def test_missing_table_has_no_state_and_a_new_one_neither_snapshot_nor_position(kit: Kit) -> None:
     assert kit.port.tables.read_state(TABLE, PIPELINE) is None
     assert kit.port.tables.count_rows(TABLE) is None
-
-
-def test_new_table_has_neither_snapshot_nor_position(kit: Kit) -> None:
     kit.create()
     state = kit.state()
     assert (state.snapshot_id, state.position, state.highest_batch, state.is_rolled_back) == (None, None, 0, False)
     assert state.columns == kit.columns
 
 
+@write_documents
 def test_seeded_table_is_empty_and_carries_the_starting_position_and_a_second_seed_is_refused(kit: Kit) -> None:
     state = kit.seed_table().state()
     assert (state.position, state.recorded_position, state.is_rolled_back) == (START, START, False)
@@ -405,11 +411,23 @@ def test_table_of_others_with_rows_has_no_position_of_ours(kit: Kit) -> None:
 # cut
 
 
+@write_documents
 @require_branches
-def test_cut_branch_starts_at_main(kit: Kit) -> None:
+def test_branch_is_cut_at_main_and_refused_where_one_is_there_already_or_the_table_was_replaced(kit: Kit) -> None:
+    branch, other = "tidegate_shop_1_a", "tidegate_shop_1_b"
     state = kit.seed_table().state()
-    kit.port.commits.start_branch(TABLE, state, "tidegate_shop_1_a")
-    assert kit.port.commits.read_head(TABLE, "tidegate_shop_1_a").snapshot_id == state.snapshot_id
+    kit.port.commits.start_branch(TABLE, state, branch)
+    assert kit.port.commits.read_head(TABLE, branch).snapshot_id == state.snapshot_id
+    with pytest.raises(CommitRefused):
+        kit.port.commits.start_branch(TABLE, state, branch)
+    kit.port.commits.append_empty(TABLE, branch, {"tidegate.attempt": "a"})
+    head = kit.port.commits.read_head(TABLE, branch)
+    assert (head.parent_id, head.summary["tidegate.attempt"]) == (state.snapshot_id, "a")
+    assert kit.state().snapshot_id == state.snapshot_id
+    kit.replace_table()
+    for name in (branch, other):
+        with pytest.raises(CommitRefused):
+            kit.port.commits.start_branch(TABLE, state, name)
 
 
 @pytest.mark.guard(
@@ -428,43 +446,13 @@ def test_cut_is_refused_when_main_moved(kit: Kit) -> None:
     assert kit.port.commits.read_head(TABLE, "tidegate_shop_1_a") is None
 
 
-@require_branches
-def test_cut_is_refused_when_the_branch_is_there_already(kit: Kit) -> None:
-    state = kit.seed_table().state()
-    kit.port.commits.start_branch(TABLE, state, "tidegate_shop_1_a")
-    with pytest.raises(CommitRefused):
-        kit.port.commits.start_branch(TABLE, state, "tidegate_shop_1_a")
-
-
-@require_branches
-def test_cut_is_refused_in_a_table_that_was_replaced(kit: Kit) -> None:
-    state = kit.seed_table().state()
-    kit.replace_table()
-    with pytest.raises(CommitRefused):
-        kit.port.commits.start_branch(TABLE, state, "tidegate_shop_1_a")
-
-
-@require_branches
-def test_what_is_on_a_branch_is_not_in_the_table(kit: Kit) -> None:
-    kit.seed_table().merge_branch(FIRST)
-    assert read_ids(kit) == []
-
-
-@require_branches
-def test_empty_snapshot_on_a_branch_has_the_cut_as_parent_and_the_summary(kit: Kit) -> None:
-    state = kit.seed_table().state()
-    kit.port.commits.start_branch(TABLE, state, "tidegate_shop_1_a")
-    kit.port.commits.append_empty(TABLE, "tidegate_shop_1_a", {"tidegate.attempt": "a"})
-    head = kit.port.commits.read_head(TABLE, "tidegate_shop_1_a")
-    assert (head.parent_id, head.summary["tidegate.attempt"]) == (state.snapshot_id, "a")
-    assert kit.state().snapshot_id == state.snapshot_id
-
-
 # note
 
 
 @require_branches
-def test_note_sets_properties_of_the_pipeline_and_moves_nothing(kit: Kit) -> None:
+def test_note_sets_properties_of_the_pipeline_moves_nothing_and_is_refused_in_a_table_that_was_replaced(
+    kit: Kit,
+) -> None:
     state = kit.seed_table().state()
     kit.port.commits.note(TABLE, state, {f"tidegate.{PIPELINE}.held": "{}"})
     after = kit.state()
@@ -472,6 +460,11 @@ def test_note_sets_properties_of_the_pipeline_and_moves_nothing(kit: Kit) -> Non
     assert (after.snapshot_id, after.position) == (state.snapshot_id, state.position)
     kit.port.commits.note(TABLE, after, {f"tidegate.{PIPELINE}.held": ""})
     assert kit.state().marks[f"tidegate.{PIPELINE}.held"] == ""
+    last = kit.state()
+    kit.replace_table()
+    for seen in (state, last):
+        with pytest.raises(CommitRefused):
+            kit.port.commits.note(TABLE, seen, {f"tidegate.{PIPELINE}.held": "{}"})
 
 
 @pytest.mark.guard(
@@ -488,14 +481,6 @@ def test_note_is_refused_when_main_moved(kit: Kit) -> None:
     with pytest.raises(CommitRefused):
         kit.port.commits.note(TABLE, state, {f"tidegate.{PIPELINE}.held": "{}"})
     assert f"tidegate.{PIPELINE}.held" not in kit.state().marks
-
-
-@require_branches
-def test_note_is_refused_in_a_table_that_was_replaced(kit: Kit) -> None:
-    state = kit.seed_table().state()
-    kit.replace_table()
-    with pytest.raises(CommitRefused):
-        kit.port.commits.note(TABLE, state, {f"tidegate.{PIPELINE}.held": "{}"})
 
 
 @pytest.mark.guard(
@@ -521,11 +506,13 @@ def test_note_is_refused_when_another_one_was_faster(kit: Kit) -> None:
 # publish
 
 
+@write_documents
 def test_publish_moves_main_tag_and_position_of_its_pipeline_alone_and_drops_the_branch(kit: Kit) -> None:
     assert kit.port.tables.list_pipelines(TABLE) == ()
     kit.seed_table()
     assert kit.port.tables.list_pipelines(TABLE) == (PIPELINE,)
     table_commit = kit.merge_branch(FIRST)
+    assert read_ids(kit) == []  # what is on a branch is not in the table
     kit.port.commits.publish(table_commit)
     state = kit.state()
     assert (state.snapshot_id, state.position, state.highest_batch) == (table_commit.head, FIRST, 1)
@@ -580,6 +567,7 @@ def assert_refused(kit: Kit, table_commit: TableCommit) -> None:
     off=") >= 0 AS {{ moved | text }};",
     case="bigquery",
 )
+@write_documents
 def test_publish_is_refused_when_another_publish_moved_the_position_or_the_table_was_replaced(kit: Kit) -> None:
     """Another writer's change of metadata before a publish, and its rows behind it, refuse none and are no rollback."""
     ours, theirs = kit.seed_table().merge_branch(FIRST, attempt="m1"), kit.merge_branch(FIRST, attempt="m2")
@@ -605,6 +593,7 @@ def test_publish_is_refused_when_another_publish_moved_the_position_or_the_table
     off="",
     case="iceberg",
 )
+@write_documents
 @require_branches
 def test_publish_is_refused_when_a_foreign_writer_moved_main(kit: Kit) -> None:
     table_commit = kit.seed_table().merge_branch(FIRST)
@@ -629,10 +618,14 @@ def test_publish_is_refused_when_the_branch_moved_after_it_was_checked(kit: Kit)
 
 
 @require_branches
-def test_publish_is_refused_when_the_branch_is_gone(kit: Kit) -> None:
+def test_publish_is_refused_when_the_branch_is_gone_and_the_second_time(kit: Kit) -> None:
     table_commit = kit.seed_table().merge_branch(FIRST)
     kit.port.commits.drop_branches(TABLE, PIPELINE, 1, keep_all)
     assert_refused(kit, table_commit)
+    table_commit = kit.merge_branch(FIRST, attempt="m2")
+    kit.port.commits.publish(table_commit)
+    assert_refused(kit, table_commit)
+    assert read_ids(kit) == ["m2"]
 
 
 @pytest.mark.guard(
@@ -642,19 +635,12 @@ def test_publish_is_refused_when_the_branch_is_gone(kit: Kit) -> None:
     off="",
     case="iceberg",
 )
+@write_documents
 @require_branches
 def test_publish_is_refused_when_the_schema_changed(kit: Kit) -> None:
     table_commit = kit.seed_table().merge_branch(FIRST)
     kit.port.tables.evolve(TABLE, (*COLUMNS, Column("more", "STRING")), add=True, widen=True, relax=True)
     assert_refused(kit, table_commit)
-
-
-@require_branches
-def test_publish_twice_is_refused_the_second_time(kit: Kit) -> None:
-    table_commit = kit.seed_table().merge_branch(FIRST)
-    kit.port.commits.publish(table_commit)
-    assert_refused(kit, table_commit)
-    assert read_ids(kit) == ["m1"]
 
 
 # rollback
@@ -692,6 +678,7 @@ def publish_and_roll_back(kit: Kit) -> tuple[int, int]:
     return first, second
 
 
+@write_documents
 @require_branches
 def test_what_a_rollback_took_is_found_and_comes_back_in_one_commit(kit: Kit) -> None:
     first, second = publish_and_roll_back(kit)
@@ -792,6 +779,7 @@ def test_position_property_that_somebody_removed_is_found_in_the_tagged_snapshot
     assert (state.is_rolled_back, state.position, state.highest_batch) == (False, FIRST, 1)
 
 
+@write_documents
 @require_branches
 def test_position_survives_the_expiry_of_the_snapshots_that_carried_it(kit: Kit) -> None:
     seed = kit.seed_table().state().snapshot_id
@@ -814,28 +802,26 @@ def drop_all(backfill: str) -> bool:
     return True
 
 
+@write_documents
 @require_branches
-def test_stale_branches_are_dropped_and_newer_and_foreign_ones_kept(kit: Kit) -> None:
+def test_stale_branches_are_dropped_newer_and_foreign_ones_kept_and_one_goes_by_its_name(kit: Kit) -> None:
     state = kit.seed_table().state()
     branches = [resource_names.name_branch(PIPELINE, n, "a") for n in (1, 2, 3)] + [
-        resource_names.name_branch("other", 1, "a")
+        resource_names.name_branch("other", 1, "a"),
+        resource_names.name_branch(PIPELINE, 3, "ab"),
     ]
     for branch in branches:
         kit.port.commits.start_branch(TABLE, state, branch)
+
+    def list_heads() -> list[bool]:
+        return [kit.port.commits.read_head(TABLE, branch) is not None for branch in branches]
+
     assert kit.port.commits.drop_branches(TABLE, PIPELINE, 2, keep_all) == 2
-    assert [kit.port.commits.read_head(TABLE, branch) is not None for branch in branches] == [False, False, True, True]
+    assert list_heads() == [False, False, True, True, True]
     assert kit.port.commits.drop_branches(TABLE, PIPELINE, 2, keep_all) == 0
-
-
-@require_branches
-def test_one_branch_is_dropped_by_its_name_and_gone_twice_is_gone(kit: Kit) -> None:
-    state = kit.seed_table().state()
-    ours, theirs = resource_names.name_branch(PIPELINE, 1, "a"), resource_names.name_branch(PIPELINE, 1, "ab")
-    for branch in (ours, theirs):
-        kit.port.commits.start_branch(TABLE, state, branch)
-    for _ in range(2):
-        kit.port.commits.drop_branch(TABLE, ours)
-    assert [kit.port.commits.read_head(TABLE, branch) is not None for branch in (ours, theirs)] == [False, True]
+    for _ in range(2):  # gone twice is gone
+        kit.port.commits.drop_branch(TABLE, branches[2])
+        assert list_heads() == [False, False, False, True, True]
 
 
 @require_branches
@@ -905,6 +891,7 @@ def test_tag_of_a_pipeline_whose_name_reads_like_a_batch_of_ours_is_no_branch_to
 # evolve
 
 
+@write_documents
 @require_branches
 def test_evolving_is_additive_and_idempotent(kit: Kit) -> None:
     kit.create()
@@ -914,6 +901,10 @@ def test_evolving_is_additive_and_idempotent(kit: Kit) -> None:
     assert kit.state().columns == wanted
 
 
+@pytest.mark.repeats(
+    "contract/test_bigquery.py::test_columns_are_added_and_relaxed_once_and_a_change_that_bigquery_cannot_make_changes_nothing",
+    "bigquery",
+)
 def test_narrower_column_is_no_change(kit: Kit) -> None:
     kit.create()
     kit.port.tables.evolve(TABLE, (COLUMNS[0], Column("n", "BIGINT")), add=True, widen=True, relax=True)
@@ -937,14 +928,11 @@ def test_incompatible_or_forbidden_change_gives_up_and_changes_nothing(kit: Kit)
 # staged batches
 
 
-def test_nothing_is_staged_where_there_is_no_table(kit: Kit) -> None:
-    assert kit.port.staging.list_staged(STAGED, TABLE) == []
+def test_staged_batches_come_oldest_first_with_ranges_and_counts_of_their_newest_attempts(kit: Kit) -> None:
+    assert kit.port.staging.list_staged(STAGED, TABLE) == []  # there is no table yet
     assert kit.port.staging.read_staged_outcome(STAGED, "a") is None
     assert kit.port.staging.find_highest_batch(STAGED) == 0
     assert kit.port.staging.clean_up(STAGED, 5) == {}
-
-
-def test_staged_batches_come_oldest_first_with_ranges_and_counts_of_their_newest_attempts(kit: Kit) -> None:
     kit.stage(1, "a1", 2)
     kit.stage(1, "a2", 3)
     kit.stage(2, "a3", 4)
@@ -956,6 +944,9 @@ def test_staged_batches_come_oldest_first_with_ranges_and_counts_of_their_newest
     assert sum(row.get("attempt", "a2") == "a2" for row in rows) == 3
 
 
+@pytest.mark.repeats(
+    "contract/test_bigquery.py::test_of_several_batches_only_that_is_staged_again_whose_rows_went", "bigquery"
+)
 def test_last_batch_reads_the_rows_of_those_ahead_of_it_also_behind_a_clean_up(kit: Kit) -> None:
     for number in range(1, 5):
         kit.stage(number, f"a{number}", number - 1)
@@ -995,6 +986,9 @@ def test_last_batch_does_not_read_rows_that_an_attempt_that_is_never_merged_has_
         kit.port.staging.clean_up(STAGED, 0)
 
 
+@pytest.mark.repeats(
+    "test_attempt_that_is_never_merged_leaves_its_number_free_and_goes_with_the_next_clean_up[bigquery]", "bigquery"
+)
 @pytest.mark.guard(
     "rows without counts are not staged",
     file="plugins/tidegate/adapters/iceberg/staging.py",
@@ -1014,6 +1008,9 @@ def test_attempt_that_did_not_finish_or_met_a_bad_record_is_not_staged(kit: Kit)
     assert kit.port.staging.read_staged_outcome(STAGED, "a2").bad == 1
 
 
+@pytest.mark.repeats(
+    "test_counts_that_arrive_after_the_clean_up_of_their_batch_go_with_the_next_one[bigquery]", "bigquery"
+)
 def test_attempt_whose_job_has_left_its_counts_is_not_staged_before_a_worker_lets_it_count(kit: Kit) -> None:
     kit.stage(1, "open", 3)
     kit.stage(2, "counted", 2, finished=False)
@@ -1026,6 +1023,7 @@ def test_attempt_whose_job_has_left_its_counts_is_not_staged_before_a_worker_let
         assert [(s.batch, s.attempt, s.counts.staged) for s in staged] == [(1, "open", 3), (2, "counted", 2)]
 
 
+@pytest.mark.repeats("test_counts_that_lack_a_field_are_refused_with_their_attempt_and_the_field[iceberg]", "bigquery")
 def test_counts_that_lack_a_field_are_refused_with_their_attempt_and_the_field(kit: Kit) -> None:
     kit.stage(1, "a1", 3, finished=False)
     counts = {name: value for name, value in json.loads(render_outcome(3)).items() if name != "ignored"}
@@ -1062,6 +1060,7 @@ def test_attempt_that_is_never_merged_leaves_its_number_free_and_goes_with_the_n
         assert list_attempts(kit) == {"open", "unfinished"}
 
 
+@pytest.mark.repeats("contract/test_bigquery.py::test_rows_of_two_attempts_at_a_batch_lie_side_by_side", "bigquery")
 @pytest.mark.guard(
     "a clean-up removes a later batch only if its attempt is never merged",
     file="plugins/tidegate/adapters/iceberg/staging.py",
@@ -1078,6 +1077,13 @@ def test_attempt_that_follows_a_bad_one_under_its_number_is_kept(kit: Kit) -> No
     assert sum(row.get("attempt", "good") == "good" for row in kit.read_rows(STAGED)) == 4
 
 
+@pytest.mark.repeats(
+    "test_attempt_that_is_never_merged_leaves_its_number_free_and_goes_with_the_next_clean_up[bigquery]", "bigquery"
+)
+@pytest.mark.repeats(
+    "test_attempts_that_were_killed_before_their_counts_leave_one_snapshot_and_go_with_the_next_attempt[iceberg]",
+    "iceberg",
+)
 def test_number_of_attempts_that_were_killed_before_their_counts_is_used_again(kit: Kit) -> None:
     kit.stage(1, "open", 3)
     for run in range(2):
@@ -1116,6 +1122,9 @@ def test_complete_attempt_that_an_unfinished_one_has_written_over_is_kept(kit: K
     assert [(s.batch, s.attempt) for s in kit.port.staging.list_staged(STAGED, TABLE)] == [(1, "whole")]
 
 
+@pytest.mark.repeats(
+    "test_attempt_that_is_never_merged_leaves_its_number_free_and_goes_with_the_next_clean_up[bigquery]", "bigquery"
+)
 def test_complete_attempt_before_a_bad_one_under_its_number_is_kept_for_a_merge_that_has_begun(kit: Kit) -> None:
     kit.stage(1, "good", 4)
     before = kit.port.staging.list_staged(STAGED, TABLE)
@@ -1126,6 +1135,12 @@ def test_complete_attempt_before_a_bad_one_under_its_number_is_kept_for_a_merge_
         assert kit.load(STAGED).scan(snapshot_id=before[0].snapshot_id).to_arrow().num_rows == 4
 
 
+@pytest.mark.repeats(
+    "test_attempt_that_is_never_merged_leaves_its_number_free_and_goes_with_the_next_clean_up[bigquery]", "bigquery"
+)
+@pytest.mark.repeats(
+    "test_attempt_that_is_never_merged_leaves_its_number_free_and_goes_with_the_next_clean_up[iceberg]", "iceberg"
+)
 def test_bad_attempts_that_follow_each_other_leave_nothing_behind(kit: Kit) -> None:
     for run in range(3):
         number = kit.port.staging.find_highest_batch(STAGED) + 1 if run else 1
@@ -1162,6 +1177,9 @@ def test_clean_up_removes_old_batches_with_rows_snapshots_and_bytes_and_keeps_th
 
 
 @pytest.mark.repeats(
+    "test_clean_up_removes_old_batches_with_rows_snapshots_and_bytes_and_keeps_the_newer_one[iceberg]", "iceberg"
+)
+@pytest.mark.repeats(
     "test_clean_up_removes_old_batches_with_rows_snapshots_and_bytes_and_keeps_the_newer_one[bigquery]", "bigquery"
 )
 def test_clean_up_of_everything_leaves_no_row_and_no_byte(kit: Kit) -> None:
@@ -1174,6 +1192,9 @@ def test_clean_up_of_everything_leaves_no_row_and_no_byte(kit: Kit) -> None:
         assert kit.bytes_on_disk(STAGED) == []
 
 
+@pytest.mark.repeats(
+    "test_clean_up_removes_old_batches_with_rows_snapshots_and_bytes_and_keeps_the_newer_one[bigquery]", "bigquery"
+)
 def test_clean_up_is_harmless_twice_and_without_rows_and_the_highest_number_is_remembered(kit: Kit) -> None:
     kit.stage(4, "a4", 3)
     for _ in range(2):
@@ -1216,6 +1237,7 @@ def test_counts_that_arrive_after_the_clean_up_of_their_batch_go_with_the_next_o
     case="iceberg",
 )
 def test_remembered_deletes_are_forgotten_by_time_and_none_without_a_mark(kit: Kit) -> None:
+    assert kit.port.tables.forget_deletes(DELETES, 9_000) == 0, "nothing was ever deleted"
     kit.remember({"a": 1_000, "b": 5_000})
     kit.remember({"c": 5_001})
     assert kit.port.tables.forget_deletes(DELETES, 5_000) == 1
@@ -1246,13 +1268,10 @@ def test_forgetting_is_refused_when_a_merge_remembers_more_meanwhile(
     assert sorted(row["id"] for row in kit.read_rows(DELETES)) == ["a", "b", "c"]
 
 
-def test_nothing_is_forgotten_where_nothing_was_ever_deleted(kit: Kit) -> None:
-    assert kit.port.tables.forget_deletes(DELETES, 9_000) == 0
-
-
 # ownership
 
 
+@pytest.mark.repeats("test_table_of_somebody_else_is_neither_claimed_nor_touched[bigquery]", "bigquery")
 def test_table_of_ours_is_known_by_its_mark(kit: Kit) -> None:
     assert kit.port.tables.claim(STAGED, OWN_STAGED) is None
     kit.stage(1, "a1", 2)
@@ -1299,7 +1318,9 @@ def test_table_of_somebody_else_is_neither_claimed_nor_touched(kit: Kit) -> None
 
 
 @require_branches
-def test_staging_shows_what_the_newest_snapshot_holds(kit: Kit) -> None:
+def test_staging_shows_what_the_newest_snapshot_holds_and_no_batch_that_an_unfinished_attempt_overwrote(
+    kit: Kit,
+) -> None:
     assert kit.port.staging.read_staging(STAGED, TABLE) is None
     kit.stage(1, "a1", 2)
     kit.stage(2, "a2", 5)
@@ -1308,18 +1329,14 @@ def test_staging_shows_what_the_newest_snapshot_holds(kit: Kit) -> None:
     assert [(s.batch, s.attempt, s.snapshot_id) for s in staging.batches] == [
         (1, "a3", staging.snapshot_id), (2, "a2", staging.snapshot_id),
     ]  # fmt: skip
-
-
-@require_branches
-def test_batch_that_an_unfinished_attempt_overwrote_is_not_in_staging(kit: Kit) -> None:
-    """The newest snapshot does not have the rows that were counted."""
-    kit.stage(1, "a1", 2)
-    kit.stage(2, "a2", 5)
-    kit.stage(1, "a3", 1, finished=False)
+    kit.stage(1, "a4", 1, finished=False)  # the newest snapshot does not have the rows that were counted
     assert [s.batch for s in kit.port.staging.read_staging(STAGED, TABLE).batches] == [2]
     assert [s.batch for s in kit.port.staging.list_staged(STAGED, TABLE)] == [1, 2]
 
 
+@pytest.mark.repeats(
+    "test_clean_up_removes_old_batches_with_rows_snapshots_and_bytes_and_keeps_the_newer_one[bigquery]", "bigquery"
+)
 def test_dropped_intermediate_table_is_gone_with_its_files(kit: Kit) -> None:
     kit.stage(1, "a1", 2)
     place = kit.load(STAGED).location() if kit.load else ""
@@ -1331,6 +1348,9 @@ def test_dropped_intermediate_table_is_gone_with_its_files(kit: Kit) -> None:
     assert kit.files_below is None or kit.files_below(place) == []
 
 
+@pytest.mark.repeats(
+    "test_clean_up_removes_old_batches_with_rows_snapshots_and_bytes_and_keeps_the_newer_one[bigquery]", "bigquery"
+)
 def test_intermediate_table_that_has_changed_since_stays(kit: Kit) -> None:
     kit.stage(1, "a1", 2)
     assert not kit.port.staging.drop_unused(STAGED, 0)
@@ -1380,6 +1400,7 @@ def test_slices_that_are_applied_stand_in_the_backfills_own_table_for_its_shape(
     assert kit.port.history.list_applied_slices(table, "0af3") == frozenset()
 
 
+@write_documents
 @require_branches
 def test_forget_takes_one_backfills_branches_and_mark_and_nothing_else(kit: Kit) -> None:
     ours = kit.seed_table().merge_branch(FIRST)
@@ -1466,6 +1487,7 @@ def build_history_row(batch: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
+@pytest.mark.repeats("test_verbs_on_a_table_that_vanished_tell_what_to_do[iceberg]", "bigquery")
 def test_verbs_on_a_table_that_vanished_tell_what_to_do(kit: Kit) -> None:
     table_commit = kit.seed_table().merge_branch(FIRST)
     missing_table = replace(table_commit, table="lake.shop.gone")
