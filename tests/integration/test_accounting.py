@@ -34,6 +34,9 @@ def assert_at_log_end(workbench, name: str, topic: str) -> None:
         assert batch["read"] == sum(batch[fate] for fate in fates)
 
 
+@pytest.mark.repeats(
+    "test_transactions_are_counted_and_reach_lag_zero[read_committed-5-rows0]", "read_uncommitted-8-rows1"
+)
 @pytest.mark.parametrize(
     ("isolation", "read", "rows"),
     [("read_committed", 5, [1, 2, 3, 4, 7]), ("read_uncommitted", 8, [1, 2, 3, 4, 5, 6, 7, 8])],

@@ -62,6 +62,7 @@ def find_rows() -> list[tuple[str, str]]:
     return [(role, cells) for role, cells in ROLE_ROW.findall(section) if role in ROLES]
 
 
+@pytest.mark.repeats("unit/tidegate_airflow/web/test_app.py::test_viewer_sees_everything_and_may_trigger_nothing")
 def test_roles_of_the_simple_auth_manager_may_do_what_is_documented(tmp_path: Path) -> None:
     documented = read_documented()
     assert set(documented) == set(ROLES)
@@ -69,7 +70,7 @@ def test_roles_of_the_simple_auth_manager_may_do_what_is_documented(tmp_path: Pa
 
 
 # the same questions, of an auth manager that tells DAGs apart
-@pytest.mark.repeats("test_roles_of_the_simple_auth_manager_may_do_what_is_documented")
+@pytest.mark.repeats("unit/tidegate_airflow/web/test_app.py::test_viewer_sees_everything_and_may_trigger_nothing")
 def test_roles_of_fab_may_do_the_same_and_single_dags_can_be_granted(tmp_path: Path) -> None:
     if not fab_packages.is_there():
         pytest.skip(f"skipped: {fab_packages.MISSING}")

@@ -229,6 +229,9 @@ def test_bytes_that_are_not_avro_of_the_subject_are_bad_with_their_reason(stack,
     } == {}
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/schema/test_avro.py::test_version_that_counts_something_else_is_not_read_as_the_latest"
+)
 def test_version_that_counts_in_another_unit_is_bad_instead_of_a_thousand_times_off(workbench, registry) -> None:
     topic = workbench.topic()
     write = Writer(registry, topic)
@@ -312,6 +315,7 @@ def test_debezium_envelope_in_avro_upserts_and_deletes_with_microseconds(workben
         workbench.flush("events")
 
 
+@pytest.mark.repeats("unit/tidegate/wiring/test_doctor.py::test_password_that_the_registry_refuses_is_found")
 def test_registry_is_entered_with_a_connection_whose_password_never_shows(workbench, registry) -> None:
     topic = workbench.topic()
     Writer(registry, topic)(build_record(build_field("id", "long")), {"id": 1})
@@ -334,6 +338,7 @@ def test_registry_is_entered_with_a_connection_whose_password_never_shows(workbe
     assert "falsch" not in str(error_info.value)
 
 
+@pytest.mark.repeats("unit/tidegate/wiring/test_doctor.py::test_subject_that_is_missing_is_found")
 def test_subject_that_is_missing_and_column_that_the_schema_lacks_name_the_way_out(workbench, registry) -> None:
     topic = workbench.topic()
     value = {"format": "avro", "avro": {"registry": registry.url}}

@@ -76,6 +76,10 @@ VERSIONS: dict[str, tuple[Any, Any, Any, Any, Any]] = {
 
 
 @pytest.mark.repeats(
+    "unit/tidegate/schema/test_avro.py::test_symbol_that_the_latest_version_dropped_is_read_as_it_was_written",
+    "a symbol that was dropped",
+)
+@pytest.mark.repeats(
     "unit/tidegate/schema/test_avro.py::test_number_in_a_union_or_of_another_type_keeps_its_meaning_or_its_version_is_refused",
     "another unit in a union",
     "another unit and a type more",

@@ -206,9 +206,7 @@ def test_start_at_offsets_reads_exactly_those_rows(workbench) -> None:
 
 
 # the same three refusals, with the ways out behind them; growth by itself is refused in that file too
-@pytest.mark.repeats(
-    "integration/test_standing.py::test_log_of_another_cluster_topic_or_length_is_told_and_rebase_leads_on"
-)
+@pytest.mark.repeats("unit/tidegate/table/test_position_checks.py::test_brokers_of_another_cluster_are_not_read")
 def test_recreated_topic_shrunk_log_and_growth_fail_loudly(workbench) -> None:
     topic = workbench.topic(1)
     workbench.pipeline("lost", [topic], key=KEY, value=VALUE)

@@ -81,6 +81,9 @@ def test_one_pipeline_writes_tables_of_both_and_every_mode_takes_what_is_its(dwh
     assert dwh.list_staging_files() == []
 
 
+@pytest.mark.repeats(
+    "unit/scenarios/test_update_columns.py::test_row_keeps_what_its_first_record_said_beside_the_columns_of_updates"
+)
 def test_updates_change_the_named_columns_alone_in_tables_of_both(dwh: Any) -> None:
     bench = dwh.bench
     topic = bench.topic(2)
@@ -132,6 +135,7 @@ def test_updates_change_the_named_columns_alone_in_tables_of_both(dwh: Any) -> N
     check("kept_soft", "soft", (1, None, ["x"], 0, 4, False), (2, "h", ["x"], 0, 6, False), (3, "f", ["x"], 0, 3, True))
 
 
+@pytest.mark.repeats("unit/sql/test_bigquery_golden.py::test_statement_reads_as_the_golden_file")
 def test_metadata_land_in_the_types_that_the_file_gives_them_in_tables_of_both(dwh: Any) -> None:
     bench = dwh.bench
     topic = bench.topic(2)
@@ -276,9 +280,7 @@ def test_columns_follow_the_pipeline_file(dwh: Any) -> None:
     ]
 
 
-@pytest.mark.repeats(
-    "integration/test_transforms.py::test_batch_says_which_snapshot_of_a_dimension_it_read_and_a_second_match_is_a_bad_record"
-)
+@pytest.mark.repeats("unit/scenarios/test_select.py::test_staged_batch_keeps_the_dimension_rows_it_was_staged_with")
 def test_select_makes_the_columns_and_joins_iceberg_tables(dwh: Any) -> None:
     """Partitions follow a column that `select` makes, and NULLs that it leaves out of arrays make no record bad."""
     bench = dwh.bench

@@ -402,6 +402,7 @@ def test_batch_of_many_partitions_is_merged_in_parts(
     assert [script.count(f"INTO {bench.hands.name(NAME)}") for script in scripts] == [4, 2 if mode == "append" else 3]
 
 
+@pytest.mark.repeats("unit/tidegate/adapters/bigquery/test_truncates.py::test_parts_leave_no_row_of_any_partition")
 @pytest.mark.parametrize(("kept", "limit"), [(False, 2), (True, 4000)])
 def test_truncate_leaves_the_rows_of_the_records_behind_it_alone(
     kept: bool, limit: int, bigquery: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
 from fakes import build_table
 from integration.test_bigquery_modes import NAME, Bench, Record
 from tidegate.schema.data_types import Column
@@ -36,6 +37,9 @@ def count_by_day(bench: Bench, condition: str) -> list[tuple[int, int]]:
     return sorted((row[0], row[1]) for row in rows)
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/adapters/bigquery/test_pruning.py::test_partitions_of_a_column_that_may_change_are_looked_up_by_key"
+)
 def test_merge_reads_the_partitions_of_its_keys_alone(bigquery: str, tmp_path: Path) -> None:
     """Which are looked up by key: an update might have moved a row into another one."""
     bench = Bench(build_table(NAME, columns=COLUMNS, create=LAYOUT), bigquery, tmp_path)

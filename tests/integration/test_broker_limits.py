@@ -215,6 +215,9 @@ def test_dead_letter_that_is_larger_than_its_topic_takes_waits_with_the_others_u
     assert len(workbench.read_rows("shop.tidegate_letters_dead_letters")) == 4
 
 
+@pytest.mark.repeats(
+    "unit/tidegate_spark/stage/test_kafka_source.py::test_fetch_at_the_end_of_the_log_keeps_nobody_waiting_unless_the_connection_says_so"
+)
 def test_reader_that_brokers_slow_down_for_seconds_ends_with_every_record_once(workbench, monkeypatch) -> None:
     topic, client = workbench.topic(2), f"slow-{time.monotonic_ns()}"
     change_connection(workbench, monkeypatch, client_id=client)

@@ -56,6 +56,7 @@ def test_column_names_that_need_quoting_work_in_every_statement(workbench) -> No
     assert workbench.read_rows("shop.odd") == [build_record("a2")[1], build_record("c1")[1]]
 
 
+@pytest.mark.repeats("unit/scenarios/test_when_false.py::test_row_leaves_the_table_when_its_condition_no_longer_holds")
 def test_conditions_choose_rows_and_deletes(workbench) -> None:
     topic = workbench.topic()
     workbench.pipeline(
@@ -81,6 +82,7 @@ def test_conditions_choose_rows_and_deletes(workbench) -> None:
     assert (row["read"], row["staged"], row["filtered"]) == (3, 2, 1)
 
 
+@pytest.mark.repeats("unit/tidegate_spark/fields/test_lossless.py::test_null_struct_does_not_become_a_struct_of_nulls")
 def test_nested_values_arrive_unchanged_and_a_value_of_nulls_is_a_row_and_not_a_delete(workbench) -> None:
     topic = workbench.topic()
     schema = "tags ARRAY<STRING>, at STRUCT<lat: DOUBLE, day: DATE>, m MAP<STRING, DECIMAL(5,2)>"

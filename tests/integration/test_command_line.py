@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"schema": "id BIGINT, name STRING"}
 
@@ -53,6 +55,9 @@ def test_plan_flush_and_status_tell_the_same_story(workbench) -> None:
     assert "every table stands at the end of the log" in second_process.stdout
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/reprocess/test_rebase.py::test_preview_counts_what_is_skipped_or_read_again_and_changes_nothing"
+)
 def test_rebase_shows_what_it_would_read_again_and_moves_only_after_a_yes(workbench) -> None:
     topic = workbench.topic(1)
     workbench.pipeline("moved", [topic], key=KEY, value=VALUE)
@@ -72,6 +77,7 @@ def test_rebase_shows_what_it_would_read_again_and_moves_only_after_a_yes(workbe
     }
 
 
+@pytest.mark.repeats("test_plan_flush_and_status_tell_the_same_story")
 def test_status_of_a_pipeline_that_never_ran_shows_its_lag(workbench) -> None:
     topic = workbench.topic()
     workbench.pipeline("fresh", [topic], key=KEY, value=VALUE)
@@ -84,6 +90,9 @@ def test_status_of_a_pipeline_that_never_ran_shows_its_lag(workbench) -> None:
     assert status["partitions"][0]["lag_seconds"] >= 0
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/cli/test_main.py::test_status_of_all_names_what_holds_up_the_right_one_of_two_files_of_a_name"
+)
 def test_status_of_one_broken_pipeline_does_not_hide_the_others(workbench) -> None:
     topic = workbench.topic()
     workbench.pipeline("sound", [topic], key=KEY, value=VALUE)
@@ -95,6 +104,7 @@ def test_status_of_one_broken_pipeline_does_not_hide_the_others(workbench) -> No
     assert statuses["sound"]["lag"] == 0
 
 
+@pytest.mark.repeats("unit/tidegate/cli/test_main.py::test_pipeline_that_has_no_file_exits_with_1_and_names_it")
 def test_refused_and_failed_commands_exit_with_one_and_a_message(workbench) -> None:
     workbench.pipeline("gone", ["no-such-topic"], key=KEY, value=VALUE)
     for words, message in {
@@ -112,12 +122,16 @@ def test_refused_and_failed_commands_exit_with_one_and_a_message(workbench) -> N
     assert "Traceback" not in process.stderr
 
 
+@pytest.mark.repeats("unit/tidegate/cli/test_main.py::test_wrong_usage_exits_with_2_and_says_how_to_call_it")
 def test_wrong_usage_exits_with_two(workbench) -> None:
     for words in ((), ("fly",), ("flush",), ("flush", "a", "b"), ("status", "--yaml")):
         assert workbench.run_cli(*words).returncode == 2, words
     assert workbench.run_process("fly").returncode == 2
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/cli/test_main.py::test_validate_tells_programs_each_file_with_its_problems_and_warnings"
+)
 def test_validate_names_every_problem_and_exits_with_one(workbench) -> None:
     path = workbench.include / "pipelines" / "wrong.yaml"
     path.write_text(
@@ -132,6 +146,9 @@ def test_validate_names_every_problem_and_exits_with_one(workbench) -> None:
     assert workbench.run_cli("validate").returncode == 0
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/config/test_pipeline_file.py::test_schema_for_editors_refuses_unknown_keys_and_requires_what_has_no_default"
+)
 def test_schema_is_json_schema(workbench) -> None:
     process = workbench.run_cli("schema")
     assert (process.returncode, json.loads(process.stdout)["type"]) == (0, "object")

@@ -69,6 +69,7 @@ def test_delete_without_a_record_key_finds_it_in_before(workbench) -> None:
     assert [r["id"] for r in workbench.read_rows("shop.keyless")] == [2]
 
 
+@pytest.mark.repeats("integration/test_avro.py::test_debezium_envelope_in_avro_upserts_and_deletes_with_microseconds")
 def test_event_that_is_not_understood_is_an_error_not_an_insert(spark) -> None:
     events = {
         "unknown op=x": {"before": None, "after": build_row(1, "a"), "op": "x"},

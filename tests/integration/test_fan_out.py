@@ -60,6 +60,7 @@ def test_records_are_routed_by_pattern_and_by_name_and_tombstones_reach_every_ta
     assert read_ids(workbench, "route.both") == [20]
 
 
+@pytest.mark.repeats("test_records_are_routed_by_pattern_and_by_name_and_tombstones_reach_every_table")
 def test_field_of_a_struct_routes_and_a_column_with_a_dot_stands_in_backquotes(workbench) -> None:
     topic = workbench.topic(1)
     tables = [

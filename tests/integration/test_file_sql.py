@@ -3,6 +3,7 @@
 from itertools import product
 from typing import Any
 
+import pytest
 from pyspark.errors import AnalysisException
 from tidegate.config.checks.select import can_cast
 from tidegate.config.parsing.publication_sql import ALLOWED_FUNCTIONS
@@ -50,6 +51,7 @@ def _is_read(spark: Any, statement: str) -> bool:
         return False
 
 
+@pytest.mark.repeats("integration/test_columns.py::test_column_names_that_need_quoting_work_in_every_statement")
 def test_layout_by_odd_names_is_made_as_validate_takes_it(workbench: Any) -> None:
     topic = workbench.topic(2)
     schema = "id BIGINT, `order-id` STRING, `x AS y` INT, `a.b` STRING, s STRUCT<`p q`: INT, größe: BIGINT>"

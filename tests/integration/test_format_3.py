@@ -67,6 +67,9 @@ def test_spark_reads_what_our_commits_leave_and_goes_on_with_the_row_ids(workben
     assert len(log) == 4  # of previous files as many as the table keeps, and the present one
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/adapters/iceberg/test_metadata_document.py::test_first_snapshot_after_an_upgrade_gives_row_ids_to_all_rows_and_later_ones_keep_them"
+)
 def test_table_of_format_2_that_is_upgraded_gets_row_ids_from_whoever_writes_first(workbench) -> None:
     workbench.run_spark_sql("CREATE NAMESPACE lake.shop")
     lineages = []
@@ -148,6 +151,7 @@ def test_updated_row_keeps_its_id_and_names_the_flush(workbench, mode: str) -> N
     assert workbench.open_session(name).tables.count_rows(f"lake.{table}") == len(model)
 
 
+@pytest.mark.repeats("test_updated_row_keeps_its_id_and_names_the_flush[merge-on-read]")
 def test_row_ids_last_through_rollbacks_backfills_replays_and_new_columns(workbench) -> None:
     topic = workbench.topic()
     write_pipeline(workbench, "lasting", topic, partition_by=["bucket(2, id)"])
@@ -194,6 +198,7 @@ def test_row_ids_last_through_rollbacks_backfills_replays_and_new_columns(workbe
     assert workbench.run_cli("verify", "lasting").returncode == 0
 
 
+@pytest.mark.repeats("unit/tidegate/actions/test_upgrade.py::test_each_table_is_upgraded_once_and_notes_by_whom")
 def test_upgrade_shows_readers_asks_and_keeps_position_rows_and_history(workbench) -> None:
     topic = workbench.topic()
 

@@ -42,9 +42,7 @@ def workbench(workbench: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 # the same steps of the same code on tables of another format; the quick test walks a rollback, a backfill and verify
-@pytest.mark.repeats(
-    "integration/test_format_3.py::test_row_ids_last_through_rollbacks_backfills_replays_and_new_columns"
-)
+@pytest.mark.repeats("integration/test_format_3.py::test_updated_row_keeps_its_id_and_names_the_flush[merge-on-read]")
 @pytest.mark.parametrize("flow", FLOWS)
 def test_flow_of_format_2_holds_for_format_3(
     flow: str, workbench: Any, request: pytest.FixtureRequest, tmp_path: Any
@@ -54,6 +52,9 @@ def test_flow_of_format_2_holds_for_format_3(
     test(*(workbench if name == "workbench" else request.getfixturevalue(name) for name in names))
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/adapters/iceberg/test_snapshots.py::test_each_of_the_deletion_vectors_in_one_file_touches_its_data_file"
+)
 def test_publication_follows_vectors_of_deletes_a_compaction_and_a_rollback(workbench: Any) -> None:
     way = Way(workbench, "vectors", delivery="exactly-once", create={"partitions": 3}, parallelism=2)
     way.flush(k1="a", k2="b", k3="c", k4="d")

@@ -45,6 +45,7 @@ def read_generated_code(frame: Any) -> list[str]:
     return [EXPRESSION_ID.sub("#", part.split("== Subtree")[0]) for part in parts]
 
 
+@pytest.mark.repeats("test_code_of_a_batch_is_that_of_the_one_before[record]", "wall-clock")
 @pytest.mark.parametrize("partition_time", ["record", "wall-clock"])
 def test_code_of_a_batch_is_that_of_the_one_before(compiling_spark: Any, partition_time: str) -> None:
     first, second = (
@@ -54,6 +55,7 @@ def test_code_of_a_batch_is_that_of_the_one_before(compiling_spark: Any, partiti
     assert read_generated_code(first) == read_generated_code(second)
 
 
+@pytest.mark.repeats("unit/tidegate/merge/test_write_mode.py::test_code_is_generated_from_some_thousand_rows_on")
 @pytest.mark.parametrize(("end", "generates"), [(2500, False), (2501, True)])
 def test_only_a_batch_of_many_records_is_worth_generated_code(
     stack: Any, monkeypatch: pytest.MonkeyPatch, end: int, generates: bool

@@ -61,6 +61,9 @@ def test_a_heartbeat_record_tells_position_and_the_time_that_a_connector_vouches
     assert workbench.committed("beating") == {topic: {0: 1, 1: 0}, connector: {0: 1}}
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/flush/test_heartbeat.py::test_heartbeats_of_another_cluster_go_there_and_hold_the_sources_offsets"
+)
 def test_heartbeats_go_to_the_cluster_that_the_file_names_also_where_its_topic_has_a_sources_name(
     workbench, other_broker
 ) -> None:

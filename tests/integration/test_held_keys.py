@@ -21,6 +21,9 @@ def make(workbench: Any, columns: str, name: str) -> None:
         workbench.run_spark_sql(statement.replace(") TBL", ") USING iceberg TBL"))
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/merge/test_statements.py::test_parts_of_a_key_in_one_column_are_written_in_the_tables_order"
+)
 def test_key_in_one_column_is_found_whatever_the_order_and_the_names_of_its_parts_in_the_table(workbench) -> None:
     topic = workbench.topic()
     make(workbench, "k STRUCT<b: STRING, a: STRING>, name STRING", "parts")

@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from drifting_topics import drop_nothing
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -48,6 +49,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.repeats("test_value_without_a_scalar_is_null_and_other_text_stays")
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(values=st.lists(st.dictionaries(st.sampled_from(["a", "b"]), VALUES, max_size=2), min_size=40, max_size=40))
 def test_any_object_keeps_exactly_what_it_holds(spark, values: list[dict[str, Any]]) -> None:

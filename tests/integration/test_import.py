@@ -64,6 +64,7 @@ class EvolvingSink(IcebergSink):
         return {**unchanged, "iceberg.tables.evolve-schema-enabled": "true"}
 
 
+@pytest.mark.repeats("unit/tidegate/migration/test_translate.py::test_new_fields_of_plain_json_become_columns")
 def test_new_field_behind_an_iceberg_sink_is_a_column(workbench: Any) -> None:
     sink = EvolvingSink(workbench)
     sink.produce(2)
@@ -79,6 +80,7 @@ def test_new_field_behind_an_iceberg_sink_is_a_column(workbench: Any) -> None:
     assert "empty" not in found[8]
 
 
+@pytest.mark.repeats("integration/test_added_columns.py::test_both_destinations_get_the_same_columns")
 def test_new_field_behind_a_bigquery_sink_is_a_column(workbench: Any, dwh: Any) -> None:
     """In a table that the sink's configuration lets be made, too."""
     topic = workbench.topic(2)
@@ -101,6 +103,9 @@ def test_new_field_behind_a_bigquery_sink_is_a_column(workbench: Any, dwh: Any) 
     assert rows == [*expected, {"id": 3, "Name": None, "late": {"at": [1, 2]}}]
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/migration/test_translate.py::test_new_fields_behind_debezium_server_become_columns_of_tables_that_are_there"
+)
 def test_new_field_behind_debezium_server_is_a_column(workbench: Any) -> None:
     """Its table is there, with a partition; from now on Debezium produces whole events to Kafka."""
     prefix = f"pg{make_unique_name().replace('-', '')}"
@@ -137,6 +142,9 @@ def test_new_field_behind_debezium_server_is_a_column(workbench: Any) -> None:
     ]
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/migration/test_position.py::test_files_wait_that_neither_coordinator_nor_table_has_committed"
+)
 def test_no_position_is_taken_while_announced_files_are_not_in_the_table(workbench: Any, sink: IcebergSink) -> None:
     """The group's offsets are past records whose files nobody has committed: they would be lost."""
     sink.produce(3)
@@ -155,6 +163,9 @@ def test_no_position_is_taken_while_announced_files_are_not_in_the_table(workben
     assert import_sink(workbench, sink.config())["position"]["offsets"] == {t: {"0": 2, "1": 2} for t in sink.topics}
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/migration/test_position.py::test_first_group_with_offsets_counts_and_members_of_any"
+)
 def test_no_position_is_taken_while_the_sink_runs(workbench: Any, sink: IcebergSink) -> None:
     from confluent_kafka import Consumer
 
@@ -170,6 +181,9 @@ def test_no_position_is_taken_while_the_sink_runs(workbench: Any, sink: IcebergS
     assert import_sink(workbench, sink.config())["position"]["state"] == "exact"
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/migration/test_position.py::test_partitions_without_a_commit_begin_where_the_sink_would"
+)
 def test_bigquery_sinks_offsets_become_the_start(workbench: Any) -> None:
     """A partition in which the sink has committed nothing begins where the log does."""
     topics = [workbench.topic(2), workbench.topic(2)]

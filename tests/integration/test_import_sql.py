@@ -5,6 +5,7 @@ import random
 from typing import Any
 
 import connect_transforms as connect
+import pytest
 import yaml
 from sink_configs import format_json
 from tidegate.migration.connector_config import Choices, read_config
@@ -39,6 +40,7 @@ def import_text(text: str) -> Translation:
     return translate(read_config(text, "connector"), Choices(), UnreachableWorld())
 
 
+@pytest.mark.repeats("unit/tidegate/migration/test_flink.py::test_condition_keeps_texts_and_names")
 def test_rows_that_flinks_condition_keeps_are_kept(spark: Any) -> None:
     spark.createDataFrame(list(STATUSES.items()), "id BIGINT, status STRING").createOrReplaceTempView("flink_record")
     kept = {

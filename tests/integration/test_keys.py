@@ -34,6 +34,7 @@ def test_null_in_a_composite_key_matches_itself_in_later_batches(workbench) -> N
     ]
 
 
+@pytest.mark.repeats("integration/test_text_formats.py::test_raw_bytes_and_text_land_as_they_are")
 def test_string_key_is_the_key_column_and_beats_the_value_for_a_delete(workbench) -> None:
     topic = workbench.topic()
     workbench.pipeline(
@@ -58,6 +59,9 @@ def test_keyless_topic_takes_the_key_from_the_value(workbench) -> None:
     assert [(r["id"], r["name"]) for r in workbench.read_rows("shop.keyless")] == [(1, "a2"), (2, "b")]
 
 
+@pytest.mark.repeats(
+    "integration/test_plain_keys.py::test_usual_spelling_is_read_off_and_any_text_is_what_the_parser_makes_of_it[id-BIGINT]"
+)
 def test_bare_value_as_key_is_the_one_key_column(workbench) -> None:
     topic = workbench.topic()
     workbench.pipeline("bare", [topic], key={"fields": ["id"], "schema": "id BIGINT"}, value=VALUE)
@@ -66,7 +70,7 @@ def test_bare_value_as_key_is_the_one_key_column(workbench) -> None:
     assert [r["id"] for r in workbench.read_rows("shop.bare")] == [43]
 
 
-@pytest.mark.repeats("test_record_whose_key_and_value_differ_is_bad")
+@pytest.mark.repeats("unit/scenarios/test_key_in_value.py::test_record_whose_key_and_value_differ_is_bad")
 def test_prefix_keeps_key_and_value_columns_of_one_name_apart(workbench) -> None:
     topic = workbench.topic()
     key = {"fields": ["id"], "schema": "id BIGINT", "prefix": "k_"}
@@ -78,6 +82,7 @@ def test_prefix_keeps_key_and_value_columns_of_one_name_apart(workbench) -> None
     assert workbench.read_rows("shop.prefixed") == [{"k_id": 1, "id": "newer", "name": "a2"}]
 
 
+@pytest.mark.repeats("unit/scenarios/test_key_in_value.py::test_key_in_one_struct_stands_beside_the_values_columns")
 def test_except_key_takes_the_key_column_from_the_key_alone(workbench) -> None:
     topic = workbench.topic()
     value = {"schema": "id BIGINT, name STRING", "fields_include": "EXCEPT_KEY"}
@@ -125,6 +130,7 @@ def test_whole_key_in_one_struct_column(workbench) -> None:
     assert {r["id"] for r in workbench.read_rows("shop.held")} == {"of the value"}
 
 
+@pytest.mark.repeats("unit/scenarios/test_key_in_value.py::test_record_whose_key_and_value_differ_is_bad")
 def test_record_whose_key_and_value_differ_is_bad(workbench) -> None:
     topic = workbench.topic(1)
     key = {"fields": ["id"], "schema": "id BIGINT", "prefix": "k_"}

@@ -56,9 +56,7 @@ def is_delete(request: Request) -> bool:
     return request.method == "DELETE" or (request.method == "POST" and urlsplit(request.path).query == "delete")
 
 
-@pytest.mark.repeats(
-    "integration/test_lake_faults.py::test_store_that_dies_between_an_upload_and_the_commit_leaves_nothing[/data/]"
-)
+@pytest.mark.repeats("integration/test_lake.py::test_tables_are_right_through_a_rollback_a_lost_answer_and_maintenance")
 def test_store_that_deletes_nothing_fails_no_flush_and_the_next_clean_up_makes_it_good(lake: Lake) -> None:
     lake.store.on(is_delete, refuse(403), times=WITHOUT_END)
     for number in range(ENOUGH_BATCHES):
@@ -70,9 +68,7 @@ def test_store_that_deletes_nothing_fails_no_flush_and_the_next_clean_up_makes_i
     lake.check()
 
 
-@pytest.mark.repeats(
-    "integration/test_lake_faults.py::test_store_that_dies_between_an_upload_and_the_commit_leaves_nothing[/data/]"
-)
+@pytest.mark.repeats("integration/test_lake.py::test_tables_are_right_through_a_rollback_a_lost_answer_and_maintenance")
 def test_listing_that_shows_nothing_yet_fails_no_flush_and_the_next_clean_up_makes_it_good(lake: Lake) -> None:
     lake.store.rewrite = lambda content: LISTED.sub(b"", content) if b"<ListBucketResult" in content else content
     for number in range(2):

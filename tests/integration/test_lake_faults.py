@@ -118,52 +118,7 @@ FAULTS: dict[str, Fault] = {
 }
 
 
-# an answer that is lost or false at each commit of a flush: of each client a quick one, refused and unknown
-@pytest.mark.repeats(
-    "test_fault_of_the_catalog_at_a_commit_is_recovered_by_the_next_flush[merge-500 after the commit]",
-    "stage-answer lost",
-    "stage-cut off",
-    "stage-500 after the commit",
-    "stage-502 after the commit",
-    "stage-503 after the commit",
-    "stage-504 after the commit",
-    "stage-409",
-    "stage-429",
-    "stage-503",
-    "stage-slow",
-    "merge-answer lost",
-    "merge-cut off",
-    "merge-502 after the commit",
-    "merge-503 after the commit",
-    "merge-504 after the commit",
-    "merge-409",
-    "merge-429",
-    "merge-503",
-    "merge-slow",
-    "publish-answer lost",
-    "publish-cut off",
-    "publish-500 after the commit",
-    "publish-502 after the commit",
-    "publish-503 after the commit",
-    "publish-504 after the commit",
-    "publish-409",
-    "publish-503",
-    "publish-slow",
-    "cut-answer lost",
-    "cut-cut off",
-    "cut-500 after the commit",
-    "cut-502 after the commit",
-    "cut-503 after the commit",
-    "cut-504 after the commit",
-    "cut-409",
-    "cut-429",
-    "cut-503",
-    "cut-slow",
-)
-@pytest.mark.repeats(
-    "unit/tidegate/adapters/iceberg/test_commit.py::test_answer_of_the_catalog_tells_a_refusal_from_an_unknown_outcome",
-    "publish-429",
-)
+@pytest.mark.repeats("integration/test_lake.py::test_tables_are_right_through_a_rollback_a_lost_answer_and_maintenance")
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("commit", COMMITS)
 def test_fault_of_the_catalog_at_a_commit_is_recovered_by_the_next_flush(lake: Lake, commit: str, fault: str) -> None:
@@ -180,7 +135,7 @@ def match_uploads(part: str) -> Callable[[Request], bool]:
     return lambda request: request.method == "PUT" and "/shop/every/" in request.path and part in request.path
 
 
-@pytest.mark.repeats("test_store_that_dies_between_an_upload_and_the_commit_leaves_nothing[/data/]", "/metadata/")
+@pytest.mark.repeats("integration/test_lake.py::test_tables_are_right_through_a_rollback_a_lost_answer_and_maintenance")
 @pytest.mark.parametrize("written", ["/data/", "/metadata/"])
 def test_store_that_dies_between_an_upload_and_the_commit_leaves_nothing(lake: Lake, written: str) -> None:
     lake.produce()
@@ -191,7 +146,7 @@ def test_store_that_dies_between_an_upload_and_the_commit_leaves_nothing(lake: L
     lake.check()
 
 
-@pytest.mark.repeats("test_store_that_dies_between_an_upload_and_the_commit_leaves_nothing[/data/]")
+@pytest.mark.repeats("integration/test_lake.py::test_tables_are_right_through_a_rollback_a_lost_answer_and_maintenance")
 @pytest.mark.parametrize("fault", ["answer lost", "500 after the commit", "503", "slow"])
 def test_fault_of_the_store_at_an_upload_passes(lake: Lake, fault: str) -> None:
     lake.produce()
@@ -202,7 +157,7 @@ def test_fault_of_the_store_at_an_upload_passes(lake: Lake, fault: str) -> None:
     lake.check()
 
 
-@pytest.mark.repeats("test_store_that_dies_between_an_upload_and_the_commit_leaves_nothing[/data/]")
+@pytest.mark.repeats("integration/test_lake.py::test_tables_are_right_through_a_rollback_a_lost_answer_and_maintenance")
 def test_catalog_that_dies_behind_the_merge_leaves_nothing(lake: Lake) -> None:
     lake.produce()
     lake.rest.die_after(MERGE)

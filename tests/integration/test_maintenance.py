@@ -184,6 +184,7 @@ def test_expiry_never_cuts_main_off_from_the_last_published_snapshot(workbench, 
     assert read_names(workbench) == {1: "a", 2: "b", 100: "foreign", 101: "foreign", 102: "foreign"}
 
 
+@pytest.mark.repeats("unit/tidegate/flush/test_merge.py::test_main_moved_before_the_publish_is_cut_and_merged_again")
 def test_merge_that_meets_maintenance_between_cut_and_publish_cuts_again_and_succeeds(workbench, topic) -> None:
     put(workbench, topic, k1="a", k2="a")
     workbench.flush("m")
@@ -247,7 +248,7 @@ def test_merge_suspended_before_its_commit_survives_the_clean_up_of_another_runn
     assert workbench.list_data_files("shop.m_m_tmp") == []
 
 
-@pytest.mark.repeats("test_merge_that_meets_maintenance_between_cut_and_publish_cuts_again_and_succeeds")
+@pytest.mark.repeats("unit/tidegate/flush/test_merge.py::test_main_moved_before_the_publish_is_cut_and_merged_again")
 def test_flushes_beside_a_loop_of_maintenance_all_succeed(workbench, topic) -> None:
     put(workbench, topic, k0="a")
     workbench.flush("m")

@@ -44,6 +44,9 @@ def test_failing_table_is_finished_by_the_next_flush_while_the_other_goes_on(wor
     assert workbench.committed("both") == {first: {0: 3}, second: {0: 1}}
 
 
+@pytest.mark.repeats(
+    "integration/test_fan_out.py::test_records_are_routed_by_pattern_and_by_name_and_tombstones_reach_every_table"
+)
 def test_tables_of_one_topic_share_a_read_and_differ_in_what_they_do(workbench) -> None:
     topic = workbench.topic(1)
     tables = [

@@ -25,6 +25,12 @@ def convert_to_plain(value: Any) -> Any:
     )
 
 
+@pytest.mark.repeats(
+    "test_each_type_lands_as_it_was_sent_and_a_wrong_unit_is_not_for_what_states_its_own[defaults]",
+    "microseconds",
+    "connect",
+    "plain",
+)
 @pytest.mark.parametrize("name", MODES)
 def test_each_type_lands_as_it_was_sent_and_a_wrong_unit_is_not_for_what_states_its_own(
     spark: Any, records: dict[str, dict[str, Any]], name: str

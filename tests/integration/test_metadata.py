@@ -3,6 +3,7 @@
 import json
 from datetime import UTC, datetime
 
+import pytest
 from confluent_kafka import Consumer, TopicPartition
 from conftest import build_debezium_event
 from tidegate.flush.plan import plan
@@ -84,6 +85,7 @@ def test_debezium_tells_its_source_and_the_format_s_columns_stand_ahead_of_kafka
     assert (first["described"], json.loads(second["described"])) == (None, {"type": "struct"})
 
 
+@pytest.mark.repeats("integration/test_generated_code.py::test_rows_have_the_number_attempt_and_times_of_their_batch")
 def test_partition_time_of_a_staged_row_is_the_records_or_the_stagings(workbench) -> None:
     topic = workbench.topic()
     workbench.produce(topic, (None, {"id": 1}, {"timestamp": MS}))

@@ -76,6 +76,7 @@ def test_rows_of_two_partitions_are_inserted_updated_and_deleted_as_they_were_wr
     assert missing[0] == [2]
 
 
+@pytest.mark.repeats("test_key_of_a_record_without_one_is_taken_from_the_value[False]")
 def test_bad_record_says_where_it_lies_and_what_is_wrong(workbench: Any) -> None:
     topic = workbench.topic(2)
     workbench.pipeline("strict", [topic], key={"format": "msgpack", "fields": ["id"]},
@@ -97,6 +98,9 @@ def decode_keys(spark: Any, records: list[tuple[bytes | None, bytes | None]], **
     return decoding.decode(spark, stage, records, "key_struct.id", "key_reason", "value_struct.n", "op")
 
 
+@pytest.mark.repeats(
+    "unit/tidegate_spark/formats/test_msgpack.py::test_lone_field_of_a_key_may_come_bare_and_must_be_there"
+)
 def test_key_that_lacks_its_field_is_bad_and_nil_is_null(spark: Any) -> None:
     value = encode_msgpack({"n": 5})
     results = decode_keys(
@@ -114,6 +118,7 @@ def test_key_that_lacks_its_field_is_bad_and_nil_is_null(spark: Any) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.repeats("test_key_of_a_record_without_one_is_taken_from_the_value[False]", "True")
 @pytest.mark.parametrize("from_value", [False, True])
 def test_key_of_a_record_without_one_is_taken_from_the_value(spark: Any, from_value: bool) -> None:
     key = encode_msgpack(9) if from_value else None
@@ -129,6 +134,7 @@ def test_key_of_a_record_without_one_is_taken_from_the_value(spark: Any, from_va
     assert results[4] == (None, NO_KEY_IN_VALUE if from_value else NO_KEY_REASON, None, "d")
 
 
+@pytest.mark.repeats("integration/test_required_parts.py::test_avro_value_with_null_where_a_part_must_not_be_is_bad")
 def test_required_column_may_not_be_missing(spark: Any) -> None:
     columns = (Column("a", "INT", nullable=False), Column("b", "STRUCT<c: INT NOT NULL>"))
     values = [{"a": 1, "b": {"c": 1}}, {"b": None}, {"a": None, "b": None}, {"a": 1, "b": {}}]

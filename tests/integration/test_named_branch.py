@@ -48,6 +48,7 @@ def read_head(workbench, branch: str) -> str:
     return str(workbench.load_iceberg("shop.b").metadata.refs[branch].snapshot_id)
 
 
+@pytest.mark.repeats("unit/scenarios/test_named_branch.py::test_table_that_is_made_for_a_branch_shows_nothing_on_main")
 def test_table_that_is_made_for_a_branch_shows_nothing_on_main(workbench) -> None:
     topic = workbench.topic()
     workbench.pipeline("b", [topic], key=KEY, value=VALUE, table={"branch": "staging"})

@@ -120,6 +120,7 @@ def test_operation_that_cannot_be_applied_as_it_is_is_bad(spark) -> None:
     assert wrong == []
 
 
+@pytest.mark.repeats("test_operation_that_cannot_be_applied_as_it_is_is_bad")
 def test_update_without_a_column_that_a_condition_looks_at_is_bad(spark) -> None:
     stage = replace(
         decoding.build_stage_table(ValueFormat("ogg-json"), COLUMNS, COLUMNS[:1], unchanged=("NAME", "AMOUNT"))
@@ -132,6 +133,7 @@ def test_update_without_a_column_that_a_condition_looks_at_is_bad(spark) -> None
     assert routed == [("staged", None), ("bad", "the update leaves out NAME, which route looks at")]
 
 
+@pytest.mark.repeats("test_operations_insert_update_in_part_move_and_delete")
 def test_update_says_which_columns_keep_their_value(spark) -> None:
     stage = replace(
         decoding.build_stage_table(ValueFormat("ogg-json"), COLUMNS, COLUMNS[:1]),

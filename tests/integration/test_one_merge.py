@@ -3,6 +3,7 @@
 import random
 from typing import Any
 
+import pytest
 from tidegate.errors import AuditFailed
 from tidegate.flush.clean_up import clean_up
 from tidegate.flush.merge import merge
@@ -104,6 +105,9 @@ def test_queue_that_is_merged_as_one_leaves_what_its_batches_leave_in_turn(workb
     assert read_all(workbench, "one") == read_all(workbench, "turn")
 
 
+@pytest.mark.repeats(
+    "unit/scenarios/test_truncates.py::test_table_equals_the_model_wherever_batches_are_cut_and_runs_die"
+)
 def test_truncates_in_a_queue_remove_what_lies_before_the_last_of_them(workbench) -> None:
     topic = workbench.topic(1)
     tables = [{"name": f"lake.emptied.{name}"} for name in ("Orders", "other")]
@@ -127,6 +131,9 @@ def test_truncates_in_a_queue_remove_what_lies_before_the_last_of_them(workbench
     assert workbench.read_rows("emptied.other") == workbench.read_rows("emptied.Orders")
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/table/test_batch_queue.py::test_batches_ahead_of_one_that_breaks_an_audit_come_in_one_by_one"
+)
 def test_batches_ahead_of_one_that_breaks_an_audit_are_published(workbench) -> None:
     topic = workbench.topic(2)
     tables = [{"name": f"lake.judged.{name}", "audits": ["name <> 'bad'"]} for name in ("Orders", "other")]
@@ -147,6 +154,7 @@ def test_batches_ahead_of_one_that_breaks_an_audit_are_published(workbench) -> N
     assert names == {0: "good", 1: "good", 2: "last", 3: "last"}
 
 
+@pytest.mark.repeats("unit/tidegate/table/test_batch_queue.py::test_audit_is_asked_of_the_whole_queue")
 def test_audit_of_a_queue_looks_at_what_its_merge_makes_visible(workbench) -> None:
     """A row that a later batch of the queue replaces was never in the table."""
     topic = workbench.topic(1)

@@ -22,6 +22,9 @@ def brokers(workbench: "Workbench") -> tuple[SharedBroker, KafkaBroker]:
     return SharedBroker(settings), KafkaBroker(settings)
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/adapters/kafka/test_shared_broker.py::test_logs_that_were_read_together_are_not_asked_for_again"
+)
 def test_shared_reading_says_of_every_topic_what_the_brokers_say(
     workbench: "Workbench", brokers: tuple[Any, Any]
 ) -> None:
@@ -49,8 +52,16 @@ def test_ages_of_all_that_waits_come_in_one_pass_also_of_several_offsets_of_a_pa
     assert shared.read_timestamps(places) == {place: 1_000_000 + place[2] for place in places}
     assert shared.read_timestamps([(topic, 0, 200)]) == {}, "there is no record yet"
     assert broker.read_timestamps(places) == shared.read_timestamps(places)
+    # an onlooker changes nothing
+    with pytest.raises(GiveUp, match="commits nothing"):
+        shared.commit("group", {})
+    with pytest.raises(GiveUp, match="sends nothing"):
+        shared.send("topic", [])
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/adapters/kafka/test_shared_broker.py::test_topic_that_cannot_be_read_is_its_own_pipeline_s_failure"
+)
 def test_topic_that_does_not_exist_is_told_of_by_name_and_hides_no_other(
     workbench: "Workbench", brokers: tuple[Any, Any]
 ) -> None:
@@ -59,14 +70,6 @@ def test_topic_that_does_not_exist_is_told_of_by_name_and_hides_no_other(
     with pytest.raises(PositionLost, match="topics=nowhere do not exist"):
         shared.read_log((topic, "nowhere"), COMMITTED)
     assert shared.read_log((topic,), COMMITTED).end == {topic: {0: 0}}
-
-
-def test_onlooker_changes_nothing(brokers: tuple[Any, Any]) -> None:
-    shared, _ = brokers
-    with pytest.raises(GiveUp, match="commits nothing"):
-        shared.commit("group", {})
-    with pytest.raises(GiveUp, match="sends nothing"):
-        shared.send("topic", [])
 
 
 def list_sizes(workbench: "Workbench", table: str) -> dict[str, int]:

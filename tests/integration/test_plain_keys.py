@@ -79,7 +79,12 @@ def list_random_texts() -> list[bytes]:
     case="id-BIGINT",
 )
 @pytest.mark.repeats(
-    "test_usual_spelling_is_read_off_and_any_text_is_what_the_parser_makes_of_it[id-BIGINT]", "id-SMALLINT"
+    "test_usual_spelling_is_read_off_and_any_text_is_what_the_parser_makes_of_it[id-BIGINT]",
+    "id-SMALLINT",
+    "id-INT",
+    "id-STRING",
+    "gr\\xf6\\xdfe-BIGINT",
+    'a"b-STRING',
 )
 @pytest.mark.parametrize(("name", "type"), [("id", "BIGINT"), ("id", "INT"), ("id", "STRING"), ("id", "SMALLINT"),
                                             ("größe", "BIGINT"), ('a"b', "STRING")])  # fmt: skip

@@ -130,6 +130,7 @@ def test_usual_records_are_read_plainly_and_others_are_not_judged(spark: Any) ->
     assert 0 < counts["tokens"] < len(groups["tokens"])
 
 
+@pytest.mark.repeats("test_usual_records_are_read_plainly_and_others_are_not_judged")
 def test_corrupt_records_are_read_as_by_the_format_itself_or_not_judged(compiling_spark: Any) -> None:
     seeds = [json.dumps(row).encode() for row in USUAL] + [text.encode() for text in SPELLED[:16]]
     bent = corrupt_records(compiling_spark, seeds, "value", INPUTS).drop("key", "key_text")
@@ -138,16 +139,18 @@ def test_corrupt_records_are_read_as_by_the_format_itself_or_not_judged(compilin
     assert 0 < len(unusual) < INPUTS
 
 
-@pytest.mark.parametrize("changed", [
+NESTED: list[dict[str, Any]] = [
     {"value": ValueFormat("json", options={"envelope": True})}, {"value": ValueFormat("debezium-json")},
     {"value_columns": (Column("id", "STRUCT<a: INT>"),)}, {"value_columns": ()}, {"key_columns": COLUMNS[:2]},
     {"value_columns": (Column("a", "BINARY"),)},
-])  # fmt: skip
-def test_only_flat_objects_are_read_plainly(changed: dict[str, Any]) -> None:
+]  # fmt: skip
+
+
+def test_only_flat_objects_are_read_plainly() -> None:
     table = build_stage_table(ValueFormat("json"), COLUMNS, (Column("id", "BIGINT"),))
     assert can_read_plainly(table)
     assert can_read_plainly(replace(table, key_columns=()))
-    assert not can_read_plainly(replace(table, **changed))
+    assert [changed for changed in NESTED if can_read_plainly(replace(table, **changed))] == []
 
 
 @pytest.mark.guard(

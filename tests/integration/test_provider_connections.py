@@ -24,6 +24,9 @@ def read_both(dwh: Any) -> list[list[tuple[int, int]]]:
 
 
 # Airflow's hook does not close what it reads of spark-submit
+@pytest.mark.repeats(
+    "unit/tidegate_airflow/test_provider_hooks.py::test_each_form_of_a_google_connection_logs_in_as_the_providers_hook_does"
+)
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore:unclosed file:ResourceWarning")
 def test_connections_of_the_providers_forms_do_the_main_job_both_ways(
     dwh: Any, monkeypatch: pytest.MonkeyPatch

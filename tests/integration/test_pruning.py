@@ -73,6 +73,9 @@ def test_merge_that_names_its_keys_writes_what_one_that_does_not_would(workbench
     assert names == expected | {(key["id"], key["line"]): "new" for key in changed[1:]}
 
 
+@pytest.mark.repeats(
+    "unit/tidegate_spark/test_session.py::test_settings_that_the_statements_rely_on_go_before_those_of_a_file"
+)
 def test_text_that_looks_like_a_variable_is_what_it_says_in_bounds_and_in_sql_of_the_file(workbench) -> None:
     """Spark puts the value of a variable, or nothing, in the place of ${name} in any SQL, also within quotes."""
     topic, names = workbench.topic(1), ("${nobody}", "${env:HOME}", "${spark.app.name}")
@@ -92,6 +95,9 @@ def test_text_that_looks_like_a_variable_is_what_it_says_in_bounds_and_in_sql_of
     assert rows == [{"id": key, "name": "new", "more": "${nobody}new"} for key in sorted(names)]
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/adapters/iceberg/test_key_ranges.py::test_constants_are_exact_in_years_that_python_does_not_know"
+)
 def test_constants_of_any_year_are_what_spark_reads(spark) -> None:
     def render_constants(kind: PrimitiveType, values: list[int]) -> str:
         return ", ".join(KeyRange(("at",), kind, value, value, False).bound.ranges[0][0] for value in values)

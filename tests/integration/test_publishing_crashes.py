@@ -122,6 +122,9 @@ def is_published(target: dict[str, Any], snapshot: int) -> bool:
     return False
 
 
+@pytest.mark.repeats(
+    "unit/scenarios/test_publications.py::test_run_that_was_planned_before_another_one_published_changes_nothing"
+)
 def test_attempt_that_was_planned_on_older_progress_produces_nothing(workbench) -> None:
     """Another run was faster between the plan and the producers' start."""
     topic = f"late-{workbench.topic(1)}"
@@ -142,6 +145,9 @@ def test_attempt_that_was_planned_on_older_progress_produces_nothing(workbench) 
         judge(read_records(workbench.stack.kafka_bootstrap, name), 3)
 
 
+@pytest.mark.repeats(
+    "unit/scenarios/test_publications.py::test_record_that_is_too_large_is_named_and_no_reason_to_try_again"
+)
 @pytest.mark.parametrize("limit", [{"max.message.bytes": "900"}, {}], ids=["of the topic", "of the client"])
 def test_record_that_is_too_large_is_named_and_gives_up(workbench, limit: dict[str, str]) -> None:
     topic = workbench.topic(**{"cleanup.policy": "compact", **limit})

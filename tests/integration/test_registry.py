@@ -73,6 +73,9 @@ def build_expected_orders(*numbers: int) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: json.dumps(row, default=repr))
 
 
+@pytest.mark.repeats(
+    "integration/test_avro.py::test_three_schema_versions_in_one_range_are_each_decoded_with_their_own"
+)
 def test_avro_of_two_schema_ids_in_a_batch_gives_the_rows_that_were_written(bench: RegistryBench) -> None:
     topic = bench.topic()
     write_orders(bench, topic, *range(1, 9))
@@ -82,7 +85,9 @@ def test_avro_of_two_schema_ids_in_a_batch_gives_the_rows_that_were_written(benc
 
 
 # the real registry answers what the tests' own does; the one that keeps Protobuf as text is read without servers
-@pytest.mark.repeats("test_avro_of_two_schema_ids_in_a_batch_gives_the_rows_that_were_written")
+@pytest.mark.repeats(
+    "integration/test_avro.py::test_three_schema_versions_in_one_range_are_each_decoded_with_their_own"
+)
 def test_messages_are_read_whether_the_registry_keeps_them_serialized_or_as_text(
     bench: RegistryBench, writers: Writers
 ) -> None:
@@ -125,7 +130,9 @@ def test_messages_are_read_whether_the_registry_keeps_them_serialized_or_as_text
 
 
 # the real registry answers what the tests' own does; the one that keeps Protobuf as text is read without servers
-@pytest.mark.repeats("test_avro_of_two_schema_ids_in_a_batch_gives_the_rows_that_were_written")
+@pytest.mark.repeats(
+    "integration/test_avro.py::test_three_schema_versions_in_one_range_are_each_decoded_with_their_own"
+)
 def test_objects_of_two_schemas_take_their_columns_from_the_registry(bench: RegistryBench, writers: Writers) -> None:
     topic = bench.topic()
     written = writers(bench, topic)
@@ -147,7 +154,9 @@ def test_objects_of_two_schemas_take_their_columns_from_the_registry(bench: Regi
 
 
 # the real registry answers what the tests' own does; the one that keeps Protobuf as text is read without servers
-@pytest.mark.repeats("test_avro_of_two_schema_ids_in_a_batch_gives_the_rows_that_were_written")
+@pytest.mark.repeats(
+    "integration/test_avro.py::test_three_schema_versions_in_one_range_are_each_decoded_with_their_own"
+)
 def test_file_that_init_writes_flushes_what_was_sent(bench: RegistryBench) -> None:
     topic = bench.topic()
     write_orders(bench, topic, *range(1, 9))
@@ -160,7 +169,9 @@ def test_file_that_init_writes_flushes_what_was_sent(bench: RegistryBench) -> No
 
 
 # the real registry answers what the tests' own does; the one that keeps Protobuf as text is read without servers
-@pytest.mark.repeats("test_avro_of_two_schema_ids_in_a_batch_gives_the_rows_that_were_written")
+@pytest.mark.repeats(
+    "integration/test_avro.py::test_three_schema_versions_in_one_range_are_each_decoded_with_their_own"
+)
 def test_records_of_a_deleted_version_are_still_read(bench: RegistryBench) -> None:
     topic = bench.topic()
     write_orders(bench, topic, 1, 2, 5, 6)
@@ -173,7 +184,9 @@ def test_records_of_a_deleted_version_are_still_read(bench: RegistryBench) -> No
 
 
 # the real registry answers what the tests' own does; the one that keeps Protobuf as text is read without servers
-@pytest.mark.repeats("test_avro_of_two_schema_ids_in_a_batch_gives_the_rows_that_were_written")
+@pytest.mark.repeats(
+    "integration/test_avro.py::test_three_schema_versions_in_one_range_are_each_decoded_with_their_own"
+)
 def test_own_api_gives_the_same_rows(bench: RegistryBench) -> None:
     topic = bench.topic()
     write_orders(bench, topic, *range(1, 9))
@@ -185,7 +198,9 @@ def test_own_api_gives_the_same_rows(bench: RegistryBench) -> None:
 
 
 # the real registry answers what the tests' own does; the one that keeps Protobuf as text is read without servers
-@pytest.mark.repeats("test_avro_of_two_schema_ids_in_a_batch_gives_the_rows_that_were_written")
+@pytest.mark.repeats(
+    "integration/test_avro.py::test_three_schema_versions_in_one_range_are_each_decoded_with_their_own"
+)
 def test_publications_register_what_they_produce_and_extend_it(bench: RegistryBench, writers: Writers) -> None:
     topic = bench.topic()
     client = writers(bench, topic).client
@@ -226,7 +241,9 @@ def test_publications_register_what_they_produce_and_extend_it(bench: RegistryBe
 
 
 # the real registry answers what the tests' own does; the one that keeps Protobuf as text is read without servers
-@pytest.mark.repeats("test_avro_of_two_schema_ids_in_a_batch_gives_the_rows_that_were_written")
+@pytest.mark.repeats(
+    "integration/test_avro.py::test_three_schema_versions_in_one_range_are_each_decoded_with_their_own"
+)
 def test_doctor_finds_the_registry_well_and_a_missing_subject_by_its_name(bench: RegistryBench) -> None:
     topic = bench.topic()
     write_orders(bench, topic, 1, 2)
@@ -241,7 +258,9 @@ def test_doctor_finds_the_registry_well_and_a_missing_subject_by_its_name(bench:
 
 
 # the real registry answers what the tests' own does; the one that keeps Protobuf as text is read without servers
-@pytest.mark.repeats("test_avro_of_two_schema_ids_in_a_batch_gives_the_rows_that_were_written")
+@pytest.mark.repeats(
+    "integration/test_avro.py::test_three_schema_versions_in_one_range_are_each_decoded_with_their_own"
+)
 def test_registry_that_dies_is_one_sentence_and_the_next_flush_loses_nothing(bench: RegistryBench) -> None:
     topic = bench.topic()
     write_orders(bench, topic, *range(1, 5))

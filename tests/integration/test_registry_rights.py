@@ -51,6 +51,7 @@ def bench(workbench: Workbench, registry: GuardedRegistry) -> Iterator[RegistryB
     registry.refused = ()
 
 
+@pytest.mark.repeats("unit/tidegate/wiring/test_doctor.py::test_password_that_the_registry_refuses_is_found")
 def test_flush_asks_for_nothing_else_and_a_right_that_is_missing_is_named(bench: RegistryBench) -> None:
     """By a user who may only read, over two schema ids and two partitions."""
     topic, numbers = bench.topic(), list(range(1, 5))

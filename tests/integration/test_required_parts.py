@@ -71,6 +71,7 @@ def test_avro_value_with_null_where_a_part_must_not_be_is_bad(spark, registry) -
     assert judge(spark, table, values) == EXPECTED
 
 
+@pytest.mark.repeats("test_avro_value_with_null_where_a_part_must_not_be_is_bad")
 def test_change_event_with_null_where_a_part_must_not_be_is_bad_in_after_and_not_in_before(spark, registry) -> None:
     rows = build_record(
         ("before", ["null", build_avro_schema()]), ("after", ["null", "shop.Order"]), ("op", "string"), name="E"
@@ -105,6 +106,7 @@ def leave_out_nulls(value: Any) -> Any:
     return [leave_out_nulls(element) for element in value] if isinstance(value, list) else value
 
 
+@pytest.mark.repeats("test_key_with_null_where_a_part_must_not_be_is_bad")
 def test_message_that_lacks_a_part_that_is_not_null_is_bad(spark, registry) -> None:
     message_class = build_message_class()
     values = [encode_message(registry, "t-value", message_class(**leave_out_nulls(row))) for row, _ in CASES]
@@ -131,6 +133,7 @@ def test_key_with_null_where_a_part_must_not_be_is_bad(spark, registry) -> None:
     assert decode_keys(spark, registry, keys, KeyFormat("protobuf", ("id", "k"), columns=columns)) == expected
 
 
+@pytest.mark.repeats("test_key_with_null_where_a_part_must_not_be_is_bad")
 def test_key_that_is_taken_from_the_value_has_its_required_parts_or_is_bad(spark, registry) -> None:
     values = [encode_avro(registry, "t-value", build_avro_schema(), {"s": s}) for s in (WHOLE, LACKING, None)]
     value = ValueFormat("avro", tuple(replace(c, type=c.type.replace(" NOT NULL", "")) for c in COLUMNS),

@@ -168,6 +168,7 @@ def test_files_that_come_change_and_go_are_followed(workbench: Any, started: lis
     assert run.stop() == 0, run.errors.read_text()
 
 
+@pytest.mark.repeats("unit/tidegate/cli/test_main.py::test_pipeline_that_has_no_file_exits_with_1_and_names_it")
 def test_names_that_are_unknown_or_wrong_are_refused_before_anything_begins(workbench: Any) -> None:
     unknown = workbench.run_cli("run", "nobody")
     assert (unknown.returncode, unknown.stderr) == (1, "pipeline=nobody: no such pipeline; there are: none\n")
@@ -177,6 +178,9 @@ def test_names_that_are_unknown_or_wrong_are_refused_before_anything_begins(work
     assert "WHAT" in wrong.stderr
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/runner/test_work.py::test_daily_pipeline_beats_at_the_interval_of_its_heartbeat_and_a_quick_one_at_its_flushes_alone"
+)
 def test_daily_pipeline_beats_at_its_heartbeats_interval_and_flushes_once(workbench: Any, started: list[Run]) -> None:
     topic = workbench.topic(2)
     beats = f"beats-{topic}"
@@ -197,6 +201,9 @@ def has_staged_since(run: Run, before: int) -> bool:
     return len(run.read_events("staged", "pipeline=timed stage")) > before
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/runner/test_work.py::test_pipeline_with_two_clocks_stages_and_merges_each_at_its_own_time"
+)
 def test_runner_stages_while_merges_wait_for_their_time_or_for_enough_rows(workbench: Any, started: list[Run]) -> None:
     timed, counted = (workbench.topic(2) for _ in range(2))
     stage = {"interval": "1s"}

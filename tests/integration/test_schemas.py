@@ -154,6 +154,7 @@ def test_required_columns_are_relaxed_and_a_forced_table_has_none(workbench) -> 
     ]
 
 
+@pytest.mark.repeats("test_created_table_has_its_required_key_as_identifier_fields_and_keeps_them")
 def test_null_for_a_column_that_stays_required_is_told_in_one_sentence_and_the_next_flush_goes_on(workbench) -> None:
     topic = workbench.topic()
     settings = {"evolve": {"relax": False}}
@@ -229,6 +230,9 @@ def test_created_table_has_its_required_key_as_identifier_fields_and_keeps_them(
         workbench.flush("made")
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/table/test_compatibility.py::test_column_of_another_type_is_refused_with_the_first_offset_before_anything_is_staged"
+)
 def test_incompatible_change_is_refused_before_anything_is_written(workbench) -> None:
     topic = workbench.topic(1)
     workbench.pipeline("bent", [topic], key=KEY, value={"schema": "id BIGINT, s STRUCT<n: INT>"})

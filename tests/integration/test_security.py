@@ -137,6 +137,7 @@ def _may_read(broker: GuardedBroker, topic: str) -> bool:
     return topic in client.list_topics(timeout=30).topics
 
 
+@pytest.mark.repeats("test_the_documented_rights_are_enough_and_the_password_is_seen_nowhere[orders]")
 def test_with_these_rights_nothing_else_can_be_read(workbench, broker) -> None:
     broker.allow_documented("tidegate", "orders")
     wait_until(lambda: _may_read(broker, "orders"), "the rights")
@@ -150,6 +151,9 @@ def test_with_these_rights_nothing_else_can_be_read(workbench, broker) -> None:
         admin.describe_consumer_groups(["somebody-elses"], request_timeout=30)["somebody-elses"].result(60)
 
 
+@pytest.mark.repeats(
+    "integration/test_doctor.py::test_mistakes_at_the_brokers_are_found_and_the_other_pipeline_is_looked_at"
+)
 def test_a_right_that_is_missing_is_named_at_once(workbench, broker) -> None:
     """A client that may not ask for its group would look for it until every call has timed out."""
     broker.allow_documented("tidegate", "orders")

@@ -74,6 +74,7 @@ def test_statements_leave_what_one_record_at_a_time_would_leave(workbench, name:
         assert rows == {row["id"]: row for row in compute_rows(mode, deletes, changes[: start + size])}
 
 
+@pytest.mark.repeats("test_statements_leave_what_one_record_at_a_time_would_leave[hard]")
 def test_delete_events_are_ordered_by_the_row_before_them_and_tombstones_by_offset(workbench) -> None:
     topic = workbench.topic(1)
     value = {"format": "debezium-json", "schema": "id BIGINT, name STRING, lsn INT"}
@@ -136,6 +137,9 @@ def test_deletes_ordered_by_metadata_are_remembered_until_the_log_has_passed_the
     assert [(r["id"], r["n"]) for r in workbench.read_rows("shop.kept")] == [(1, 3), (2, 2)]
 
 
+@pytest.mark.repeats(
+    "unit/tidegate_spark/formats/test_ordering_metadata.py::test_number_that_is_made_of_the_file_orders_and_the_file_may_be_as_long_as_it_likes"
+)
 def test_rows_of_one_binlog_event_in_several_partitions_are_ordered_by_their_number(workbench) -> None:
     """`UPDATE … SET id = id + 1 WHERE id IN (7, 8) ORDER BY id DESC`, in a topic that another column than id splits."""
     topic = workbench.topic(2)

@@ -41,7 +41,7 @@ def read_ids(workbench: Any, name: str) -> list[int]:
 
 
 # the same wait, for another server; its words without thirty real seconds
-@pytest.mark.repeats("test_commands_without_brokers_say_so[plan]")
+@pytest.mark.repeats("unit/tidegate/adapters/test_server_probe.py::test_patience_ends")
 def test_flush_without_spark_waits_half_a_minute_and_says_whom_it_waited_for(workbench: Any, closed: str) -> None:
     topic = workbench.topic(2)
     spark = {"remote": f"sc://{closed}"}
@@ -60,8 +60,7 @@ def test_flush_without_spark_waits_half_a_minute_and_says_whom_it_waited_for(wor
     assert read_ids(workbench, "sparkless") == [1, 2, 11, 12]
 
 
-# the same wait, for another server; its words without thirty real seconds
-@pytest.mark.repeats("test_commands_without_brokers_say_so[plan]", "status")
+@pytest.mark.repeats("unit/tidegate/adapters/test_server_probe.py::test_patience_ends")
 @pytest.mark.parametrize("command", ["plan", "status"])
 def test_commands_without_brokers_say_so(workbench: Any, closed: str, command: str) -> None:
     kafka = {"bootstrap.servers": closed, "security.protocol": "PLAINTEXT"}
@@ -267,6 +266,9 @@ def test_statement_that_takes_long_without_a_word_is_waited_for(own_stack: Any, 
     assert watch.silent_seconds == 0
 
 
+@pytest.mark.repeats(
+    "unit/scenarios/test_interrupted_flush.py::test_interrupt_does_not_wait_for_a_merge_that_hangs_and_the_next_flush_publishes_every_row"
+)
 @pytest.mark.usefixtures("keyboard")
 def test_interrupted_flush_says_in_one_line_what_stands_and_ends_with_130(workbench: Any) -> None:
     """Its Spark server takes connections and never answers."""

@@ -181,10 +181,8 @@ def test_position_outlives_every_snapshot_but_the_last_and_a_history_cut_off_is_
     assert table.ids == [-1, 1, 2, 3, 4, 5]
 
 
-# both empty the table's history; the second one leaves rows
 @pytest.mark.repeats(
-    "test_create_or_replace_shows_like_a_rollback_and_both_ways_out_lead_on[CREATE OR REPLACE TABLE lake.shop.p AS SELECT * FROM lake.shop.p WHERE id > 1-remaining_ids1]",  # noqa: E501
-    "CREATE OR REPLACE TABLE lake.shop.p (id BIGINT, name STRING)-remaining_ids0",
+    "test_rollback_fails_until_it_is_answered_and_a_batch_staged_before_it_is_not_resumed_wrongly[keep-kept_ids1]"
 )
 @pytest.mark.parametrize(
     ("statement", "remaining_ids"),
@@ -255,6 +253,7 @@ def _list_position_properties(table: Table) -> list[str]:
     return [f"'{name}'" for name in names]
 
 
+@pytest.mark.repeats("unit/tidegate/table/test_position_checks.py::test_brokers_of_another_cluster_are_not_read")
 def test_log_of_another_cluster_topic_or_length_is_told_and_rebase_leads_on(table) -> None:
     table.flush(1, 2)
     table.produce(3)

@@ -76,6 +76,7 @@ def test_text_that_a_type_cannot_hold_is_bad_in_csv_and_in_string(spark) -> None
     assert [case for case, bad in zip(cases, row, strict=True) if bad != (case in MISFITS)] == []
 
 
+@pytest.mark.repeats("test_every_type_comes_out_of_csv_as_it_went_in")
 def test_csv_key_of_two_columns_with_other_options_upserts_and_deletes(workbench) -> None:
     topic = workbench.topic()
     key = {"format": "csv", "fields": ["id", "at"], "schema": "id BIGINT, at DATE", "csv": {"delimiter": ";"}}
@@ -125,6 +126,7 @@ def test_whatever_stands_in_a_cell_is_read_as_it_was_written(spark) -> None:
     assert [(result, right) for result, right in zip(results, expected, strict=True) if result != right] == []
 
 
+@pytest.mark.repeats("test_whatever_stands_in_a_cell_is_read_as_it_was_written")
 def test_own_escape_keeps_a_quote_inside(spark) -> None:
     lines = [b"1,'a\\'b',c", b"1,'a\\\\',c", b"1,'a,\nb',c\r\n", b"1,'a''b',c", b"1,a'b,c"]
     results = decode_lines(spark, lines, {"quote": "'", "escape": "\\"})
@@ -132,6 +134,7 @@ def test_own_escape_keeps_a_quote_inside(spark) -> None:
     assert results[3][0] == "the value is not one line of 3 columns"
 
 
+@pytest.mark.repeats("test_whatever_stands_in_a_cell_is_read_as_it_was_written")
 def test_text_that_is_no_line_is_bad(spark) -> None:
     texts = [
         '1,"a"x,c',
@@ -180,6 +183,7 @@ def test_raw_bytes_and_text_land_as_they_are(workbench) -> None:
     assert sorted(map(tuple, (r.values() for r in workbench.read_rows("shop.words")))) == [("", ""), ("é'\\", "text")]
 
 
+@pytest.mark.repeats("test_text_that_a_type_cannot_hold_is_bad_in_csv_and_in_string")
 def test_text_of_one_typed_column_is_read_without_loss(workbench) -> None:
     topic = workbench.topic()
     workbench.pipeline("numbers", [topic], value={"format": "string", "schema": "n DECIMAL(5,2)"})

@@ -64,13 +64,10 @@ def convert_to_plain(value: Any) -> Any:
     return str(value) if isinstance(value, Decimal) else value
 
 
-def test_page_has_an_example_for_every_transform() -> None:
-    assert len(EXAMPLES) == 8
-
-
 @pytest.mark.real
 def test_examples_of_the_page_give_the_rows_that_it_promises(shared) -> None:
     """Those without metadata are the tables of one pipeline, each with the topic of its example: one flush."""
+    assert len(EXAMPLES) == 8, "one for every transform"
     tables, expected = [], {}
     for heading, (pipeline, records, rows) in EXAMPLES.items():
         name, topic = "t_" + re.sub("[^a-z]+", "_", heading.lower()), shared.topic(1)
@@ -91,6 +88,7 @@ def test_examples_of_the_page_give_the_rows_that_it_promises(shared) -> None:
         assert [list(row) for row in table_rows[name]] == [list(row) for row in rows], "the columns have this order"
 
 
+@pytest.mark.repeats("unit/scenarios/test_select.py::test_staged_batch_keeps_the_dimension_rows_it_was_staged_with")
 def test_batch_says_which_snapshot_of_a_dimension_it_read_and_a_second_match_is_a_bad_record(shared) -> None:
     topic = shared.topic(1)
     select = "SELECT r.id, d.name FROM record r LEFT JOIN lake.dim.names d ON d.k = lower(r.k) -- by key"
@@ -158,6 +156,7 @@ def convert_to_millis(day: str) -> int:
     return int(datetime.datetime.fromisoformat(f"{day}T00:00:00+00:00").timestamp() * 1000)
 
 
+@pytest.mark.repeats("test_examples_of_the_page_give_the_rows_that_it_promises")
 def test_value_that_its_type_cannot_hold_is_set_aside_and_placeholders_keep_what_they_can(shared) -> None:
     topic, placeholder = shared.topic(1), "__debezium_unavailable_value"
     key = {"fields": ["id"], "schema": "id BIGINT"}

@@ -246,6 +246,9 @@ TRUNCATES = {
 }
 
 
+@pytest.mark.repeats(
+    "test_truncate_has_neither_key_nor_row_whatever_stands_there[debezium-json]", "ogg-json", "canal-json"
+)
 @pytest.mark.parametrize("word", TRUNCATES)
 def test_truncate_has_neither_key_nor_row_whatever_stands_there(spark, word: str) -> None:
     text, keys = json.dumps(TRUNCATES[word]).encode(), (None, b'{"id": 7}', b"not a key")

@@ -72,6 +72,9 @@ HALVES = {
 }
 
 
+@pytest.mark.repeats(
+    "unit/test_failpoints.py::test_fault_at_any_point_of_either_clock_is_recovered_by_the_next_runs_of_both"
+)
 @pytest.mark.parametrize("command", HALVES)
 def test_fault_in_one_half_is_recovered_by_the_next_runs(workbench, runners, command: str, record_property) -> None:
     half = Half(workbench, runners, command)

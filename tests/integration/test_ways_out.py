@@ -82,7 +82,9 @@ def test_rollback_is_not_undone_over_another_writers_rows_but_by_the_printed_com
     assert read_names(workbench) == AFTER
 
 
-@pytest.mark.repeats("test_rollback_is_answered_once_by_the_printed_command[--rewind-expected0]", "--keep-expected1")
+@pytest.mark.repeats(
+    "unit/scenarios/test_rollback_answers.py::test_answer_shows_the_offsets_that_are_missing_and_is_given_once"
+)
 @pytest.mark.parametrize(("answer", "expected"), [("--rewind", AFTER), ("--keep", {1: "a", 2: "b"})])
 def test_rollback_is_answered_once_by_the_printed_command(workbench, rolled_back, answer, expected) -> None:
     pattern = rf"tidegate (answer-rollback \S+ --table \S+ {answer})"
@@ -218,6 +220,9 @@ def test_dead_letters_are_chosen_exported_replayed_and_discarded(workbench, tmp_
     assert "2 dead letters wait, 2 were replayed, 1 were discarded" in workbench.run_cli(*letters).stdout
 
 
+@pytest.mark.repeats(
+    "unit/scenarios/test_record.py::test_what_becomes_of_records_is_said_for_each_place_and_table_and_without_their_content_to_airflow"
+)
 def test_records_of_a_partition_are_shown_beside_what_becomes_of_each_in_every_table(workbench) -> None:
     """Rows, a delete, one that a condition leaves out and a bad one; of the last 20, and of those around a place."""
     topic = workbench.topic(2)

@@ -171,6 +171,7 @@ def test_row_of_every_type_is_what_readers_have(spark: Any, registry: SchemaRegi
     read_in_pipeline(spark, registry, rows, part, data)
 
 
+@pytest.mark.repeats("test_row_of_every_type_is_what_readers_have[value]")
 def test_row_that_no_message_holds_does_not_end_the_worker(spark: Any, registry: SchemaRegistry) -> None:
     rows = spark.sql("SELECT 0 AS n, map('a', 'é') AS a UNION ALL SELECT 1, map('a', CAST(X'ff' AS STRING))")
     part = build_part(rows)
@@ -200,7 +201,9 @@ FIELDS: dict[
 }
 
 
-@pytest.mark.repeats("test_registered_message_is_used_as_it_is_with_each_type_that_it_may_have[proto3]", "proto2")
+@pytest.mark.repeats(
+    "unit/tidegate_spark/publish/encoders/test_protobuf.py::test_schema_of_somebody_else_is_used_as_it_is"
+)
 @pytest.mark.parametrize("syntax", ["proto2", "proto3"])
 def test_registered_message_is_used_as_it_is_with_each_type_that_it_may_have(
     spark: Any, registry: SchemaRegistry, syntax: str
