@@ -342,6 +342,12 @@ def write_documents(test: Callable[..., None]) -> Callable[..., None]:
     return test
 
 
+def find_quick(test: Callable[..., None]) -> str:
+    """The behaviour on a table of format 2, or the one behind which that stands."""
+    marks = [mark for mark in getattr(test, "pytestmark", []) if mark.name == "repeats" and "iceberg" in mark.args[1:]]
+    return marks[0].args[0] if marks else f"{test.__name__}[iceberg]"
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "kit" in metafunc.fixturenames:
         # BigQuery's run in the part of a run that has its server
@@ -351,7 +357,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             "bigquery": [pytest.mark.real, pytest.mark.xdist_group("bigquery")],
         }
         if not hasattr(metafunc.function, "writes_documents"):  # the same code as on a table of format 2
-            marks["iceberg_3"].append(pytest.mark.repeats(f"{metafunc.function.__name__}[iceberg]"))
+            marks["iceberg_3"].append(pytest.mark.repeats(find_quick(metafunc.function)))
         real = [pytest.param(name, marks=marks[name]) for name in marks]
         chosen = real[:2] if hasattr(metafunc.function, "needs_branches") else real
         metafunc.parametrize("kit", ["memory", *chosen], indirect=True)
