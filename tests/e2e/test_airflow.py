@@ -16,6 +16,7 @@ pytestmark = pytest.mark.real
 SIX = ("plan", "stage", "merge", "commit_offsets", "clean_up", "heartbeat")
 
 
+@pytest.mark.usefixtures("submitted_run")  # begun here, and looked at by the last tests
 def test_a_broken_pipeline_file_is_an_import_error_and_stops_no_other(scene: Scene) -> None:
     wanted = {f"tidegate_{name}" for name in PIPELINES if name != "broken"}
     wanted |= {f"{dag}_{kind}" for dag in wanted for kind in ("actions", "backfill", "maintenance", "replay")}
@@ -31,12 +32,8 @@ def test_a_broken_pipeline_file_is_an_import_error_and_stops_no_other(scene: Sce
     assert "broken.yaml" in error
     for mistake in ("colour", "nowhere", "merge.interval=soon"):
         assert mistake in error
-
-
-@pytest.mark.usefixtures("submitted_run")  # begun here, and looked at by the last tests
-def test_the_scheduler_has_made_the_pool_of_the_catalog(scene: Scene) -> None:
-    """A task in a pool that does not exist would wait for ever."""
-    assert "tidegate_lake" in {pool["name"] for pool in scene.airflow.get("pools")["pools"]}
+    pools = {pool["name"] for pool in scene.airflow.get("pools")["pools"]}
+    assert "tidegate_lake" in pools, "a task in a pool that does not exist would wait for ever"
 
 
 def test_the_schedule_flushes_by_itself_and_a_run_without_work_is_skipped(scene: Scene) -> None:
@@ -60,9 +57,7 @@ def test_the_schedule_flushes_by_itself_and_a_run_without_work_is_skipped(scene:
     idle = next(run for run in scene.airflow.list_runs(dag) if _is_skipped(scene, dag, run))
     assert scene.airflow.read_task_states(dag, idle["dag_run_id"])["compact"] == ["skipped"]
     assert scene.airflow.result(dag, idle["dag_run_id"], "clean_up")[0]["measure"] is False
-
-
-def test_each_published_batch_updates_the_asset_of_its_table(scene: Scene) -> None:
+    # each published batch updates the asset of its table
     events = scene.airflow.list_asset_events("lake.e2e.solo")
     assert [event["extra"]["batch"] for event in reversed(events)][:2] == [1, 2]
     times = [event["extra"]["valid_through"] for event in reversed(events)]
@@ -99,6 +94,9 @@ def test_a_backfill_from_the_form_shows_first_and_then_restores_what_is_missing(
     assert scene.airflow.await_run(dag, scene.airflow.trigger(dag)) == "failed"
 
 
+@pytest.mark.repeats(
+    "unit/tidegate_airflow/operators/test_maintain.py::test_tables_are_mapped_one_by_one_as_long_as_airflow_takes_them"
+)
 def test_the_maintenance_of_a_pipeline_is_one_mapped_task_for_each_of_its_tables(scene: Scene) -> None:
     dag, before = "tidegate_solo_maintenance", scene.read_rows("e2e.solo")
     run = scene.find_first_run(dag)
@@ -114,6 +112,9 @@ def test_the_maintenance_of_a_pipeline_is_one_mapped_task_for_each_of_its_tables
     scene.airflow.unpause(dag, paused=True)
 
 
+@pytest.mark.repeats(
+    "unit/tidegate_airflow/dags/test_dags.py::test_pipeline_that_is_verified_by_the_clock_has_a_dag_whose_form_names_a_table"
+)
 def test_verification_by_the_clock_says_that_the_table_is_what_its_log_says(scene: Scene) -> None:
     dag, rows = "tidegate_solo_verify", scene.read_rows("e2e.solo")
     run = scene.find_first_run(dag)
@@ -159,6 +160,7 @@ def read_last_values(scene: Scene, topic: str) -> dict[int, str]:
     return names
 
 
+@pytest.mark.repeats("e2e/test_fleet.py::test_members_with_work_are_flushed_beside_one_that_fails_and_one_that_idles")
 def test_a_pipeline_with_two_tables_merges_them_in_mapped_tasks(scene: Scene) -> None:
     scene.produce("fan.left", {1: "left"})
     scene.produce("fan.right", {1: "right", 2: "right"})
@@ -168,6 +170,9 @@ def test_a_pipeline_with_two_tables_merges_them_in_mapped_tasks(scene: Scene) ->
     assert scene.read_rows("e2e.fan_left") == {1: "left"}
 
 
+@pytest.mark.repeats(
+    "unit/tidegate_airflow/dags/test_flush_run.py::test_tables_that_can_be_staged_are_merged_and_the_run_is_red_with_the_others_reason"
+)
 def test_a_table_that_was_rolled_back_leaves_the_run_red_with_its_reason_and_the_other_published(scene: Scene) -> None:
     table = scene.table("e2e.fan_left")
     newest = table.metadata.snapshots[-1]

@@ -23,6 +23,7 @@ def list_skips(page: Page, reason: str, message: str) -> Any:
     return page.evaluate(script, [row, [{"message": message}]])
 
 
+@pytest.mark.repeats("test_own_record_is_offered_where_the_message_names_another_one_first")
 def test_record_that_stops_another_pipeline_of_the_fleet_is_not_offered_here(page: Page) -> None:
     assert list_skips(page, "brokers do not answer", f"offsets are kept, but\n{OTHERS}") == [[], []]
 
@@ -32,6 +33,11 @@ def test_own_record_is_offered_where_the_message_names_another_one_first(page: P
     assert skips == [["bin/tidegate skip orders --at orders:0:7"], ["orders:0:7"]]
 
 
+@pytest.mark.repeats(
+    "test_way_out_of_lost_records_is_that_of_the_message[--to remaining-remaining]",
+    '--to \'{"t": {"0": 7}}\'-\'{"t": {"0": 7}}\'',
+    "--to earliest-earliest",
+)
 @pytest.mark.parametrize(
     ("options", "target"),
     [

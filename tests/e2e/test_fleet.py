@@ -60,6 +60,7 @@ def test_members_with_work_are_flushed_beside_one_that_fails_and_one_that_idles(
     assert mail.startswith("fleet: wreck: ")
 
 
+@pytest.mark.repeats("unit/tidegate_airflow/web/test_fleet_runs.py::test_member_s_own_failures_are_its_reason")
 def test_page_shows_a_member_s_own_state_in_the_dag_of_its_fleet(scene: Scene) -> None:
     states = {"wreck": "failing", **dict.fromkeys(("barge", "ferry", "raft"), "current")}
     # the first answer may come before each pipeline was read
@@ -95,6 +96,9 @@ def test_form_picks_pipelines_and_a_person_s_run_tries_what_waits(scene: Scene) 
     assert list_mails(scene)[1] == "fleet: well again: wreck"
 
 
+@pytest.mark.repeats(
+    "unit/tidegate_airflow/dags/test_fleet_run.py::test_one_long_batch_holds_up_no_other_member_and_is_begun_once"
+)
 def test_run_beside_another_one_leaves_out_who_is_at_work_there(scene: Scene) -> None:
     """The batch of barge waits for a slot, as one that takes hours would; ferry has work meanwhile."""
     plans = lambda run: scene.airflow.read_task_states(DAG, run)["plan"]  # noqa: E731
@@ -116,6 +120,9 @@ def test_run_beside_another_one_leaves_out_who_is_at_work_there(scene: Scene) ->
     assert scene.read_rows("e2e.ferry") == {1: "a", 2: "b", 3: "c"}
 
 
+@pytest.mark.repeats(
+    "unit/tidegate_airflow/dags/test_heartbeats.py::test_pipelines_beat_between_flushes_where_runs_come_less_often_than_heartbeats"
+)
 def test_members_of_a_fleet_that_runs_seldom_beat_between_its_runs_unless_it_is_paused(scene: Scene) -> None:
     heartbeats = "tidegate-heartbeats"
     for is_paused in (False, True):
@@ -128,6 +135,9 @@ def test_members_of_a_fleet_that_runs_seldom_beat_between_its_runs_unless_it_is_
     scene.airflow.unpause(DAG)
 
 
+@pytest.mark.repeats(
+    "unit/tidegate_airflow/dags/test_fleet_run.py::test_run_without_work_is_the_look_alone_until_a_heartbeat_is_due"
+)
 def test_run_without_work_is_one_task_until_a_heartbeat_is_due(scene: Scene) -> None:
     run = scene.airflow.trigger(DAG)
     assert scene.airflow.await_run(DAG, run) == "success"

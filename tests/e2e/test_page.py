@@ -37,7 +37,7 @@ def read_amounts(scene: Scene) -> dict[int, int]:
 
 
 # one story in a browser; what the others see is asked of the page's answers in unit tests
-@pytest.mark.repeats("test_dead_letters_come_in_by_a_click_once_the_schema_is_corrected")
+@pytest.mark.repeats("test_poison_record_is_looked_at_and_skipped_in_two_clicks_and_the_table_has_all_others")
 @pytest.mark.usefixtures("flushed")
 def test_overview_says_how_every_pipeline_is_and_leads_to_it(admin: Page, scene: Scene) -> None:
     admin.goto(scene.stack.airflow_url + FRAME)
@@ -65,7 +65,7 @@ def test_overview_says_how_every_pipeline_is_and_leads_to_it(admin: Page, scene:
 
 
 # one story in a browser; what the others see is asked of the page's answers in unit tests
-@pytest.mark.repeats("test_dead_letters_come_in_by_a_click_once_the_schema_is_corrected")
+@pytest.mark.repeats("test_poison_record_is_looked_at_and_skipped_in_two_clicks_and_the_table_has_all_others")
 @pytest.mark.usefixtures("flushed")
 def test_tab_on_a_dag_shows_its_pipeline_in_the_theme_of_airflow(chromium: Browser, scene: Scene) -> None:
     with log_in(chromium, scene.stack.airflow_url, "admin", PASSWORDS["admin"], "dark") as window:
@@ -80,7 +80,7 @@ def test_tab_on_a_dag_shows_its_pipeline_in_the_theme_of_airflow(chromium: Brows
 
 
 # one story in a browser; what the others see is asked of the page's answers in unit tests
-@pytest.mark.repeats("test_dead_letters_come_in_by_a_click_once_the_schema_is_corrected")
+@pytest.mark.repeats("test_poison_record_is_looked_at_and_skipped_in_two_clicks_and_the_table_has_all_others")
 @pytest.mark.usefixtures("flushed")
 def test_viewer_sees_everything_and_can_start_nothing(chromium: Browser, scene: Scene) -> None:
     with log_in(chromium, scene.stack.airflow_url, "viewer", PASSWORDS["viewer"]) as window:
@@ -94,6 +94,7 @@ def test_viewer_sees_everything_and_can_start_nothing(chromium: Browser, scene: 
         assert window.evaluate(RUN) == 403
 
 
+@pytest.mark.repeats("test_poison_record_is_looked_at_and_skipped_in_two_clicks_and_the_table_has_all_others")
 @pytest.mark.usefixtures("flushed")
 def test_dead_letters_come_in_by_a_click_once_the_schema_is_corrected(admin: Page, scene: Scene) -> None:
     file = scene.folder / "include" / "pipelines" / "letters.yaml"
@@ -113,7 +114,7 @@ def test_dead_letters_come_in_by_a_click_once_the_schema_is_corrected(admin: Pag
 
 
 # one story in a browser; what the others see is asked of the page's answers in unit tests
-@pytest.mark.repeats("test_dead_letters_come_in_by_a_click_once_the_schema_is_corrected")
+@pytest.mark.repeats("test_poison_record_is_looked_at_and_skipped_in_two_clicks_and_the_table_has_all_others")
 @pytest.mark.usefixtures("flushed")
 def test_form_of_a_backfill_refuses_what_is_wrong_and_takes_what_is_right(admin: Page, scene: Scene) -> None:
     dag = "tidegate_letters_backfill"
@@ -138,6 +139,7 @@ def test_form_of_a_backfill_refuses_what_is_wrong_and_takes_what_is_right(admin:
     assert scene.airflow.await_run(dag, scene.airflow.list_runs(dag)[0]["dag_run_id"]) == "success"
 
 
+@pytest.mark.repeats("e2e/test_airflow.py::test_a_backfill_from_the_form_shows_first_and_then_restores_what_is_missing")
 @pytest.mark.usefixtures("flushed")
 def test_backfill_on_the_page_shows_what_it_applies_and_then_applies_it(admin: Page, scene: Scene) -> None:
     dag = "tidegate_letters_backfill"
@@ -172,7 +174,7 @@ def _type_offsets(window: Page, text: str) -> None:
 
 
 # one story in a browser; what the others see is asked of the page's answers in unit tests
-@pytest.mark.repeats("test_dead_letters_come_in_by_a_click_once_the_schema_is_corrected")
+@pytest.mark.repeats("test_poison_record_is_looked_at_and_skipped_in_two_clicks_and_the_table_has_all_others")
 def test_publication_stands_below_the_pipelines_and_has_a_page_of_its_own(admin: Page, scene: Scene) -> None:
     admin.goto(scene.stack.airflow_url + FRAME)
     page = find_frame(admin)
@@ -185,7 +187,7 @@ def test_publication_stands_below_the_pipelines_and_has_a_page_of_its_own(admin:
 
 
 # one story in a browser; what the others see is asked of the page's answers in unit tests
-@pytest.mark.repeats("test_dead_letters_come_in_by_a_click_once_the_schema_is_corrected")
+@pytest.mark.repeats("test_poison_record_is_looked_at_and_skipped_in_two_clicks_and_the_table_has_all_others")
 @pytest.mark.usefixtures("flushed")
 def test_stuck_pipeline_says_why_and_which_ways_lead_out(admin: Page, scene: Scene) -> None:
     table = scene.table("e2e.letters")
@@ -229,13 +231,12 @@ def keep_whole(admin: Page, scene: Scene) -> None:
 
 @pytest.fixture(scope="module")
 def waiting_run(scene: Scene) -> str:
-    """A run that cannot reach its brokers: it fails for the first times while another test looks elsewhere."""
+    """A run that cannot reach its brokers: it fails for the first times before anybody looks."""
     scene.produce("relayed", {1: "a", 2: "b"})
     scene.relay.close()
     return scene.find_first_run("tidegate_relayed")
 
 
-@pytest.mark.usefixtures("waiting_run")
 def test_poison_record_is_looked_at_and_skipped_in_two_clicks_and_the_table_has_all_others(
     chromium: Browser, admin: Page, scene: Scene
 ) -> None:
@@ -300,6 +301,7 @@ def look_at_records(page: Page) -> None:
     dialog.get_by_role("button", name="Close").click()
 
 
+@pytest.mark.repeats("test_poison_record_is_looked_at_and_skipped_in_two_clicks_and_the_table_has_all_others")
 def test_flush_now_tries_at_once_what_waits_for_its_next_try(admin: Page, scene: Scene, waiting_run: str) -> None:
     """Another run would wait until the one under way has ended, and that one waits for minutes in the end."""
     dag, page = "tidegate_relayed", admin

@@ -180,6 +180,9 @@ def test_two_hundred_are_shown_the_worst_first_with_one_request_for_each_reading
     keep(page, "page-overview")
 
 
+@pytest.mark.repeats(
+    "unit/tidegate_airflow/web/test_app.py::test_list_of_all_pipelines_carries_the_worst_partitions_of_each_and_its_own_page_carries_all"
+)
 def test_of_many_partitions_those_that_are_farthest_behind_are_shown(opened: Callable[..., Page]) -> None:
     page = opened(f"pipelines/{WIDE}")
     expect(page.get_by_text(f"200 of {PARTITIONS} partitions, those farthest behind first")).to_be_visible()
@@ -212,6 +215,7 @@ def test_keyboard_alone_sorts_filters_and_opens_and_the_focus_stays(opened: Call
     expect(page.get_by_role("heading", name="Partitions")).to_be_visible()
 
 
+@pytest.mark.repeats("test_keyboard_alone_sorts_filters_and_opens_and_the_focus_stays")
 def test_filter_that_matches_nothing_says_so_and_is_taken_off_by_a_click(opened: Callable[..., Page]) -> None:
     page = opened("?state=stuck&tag=even&q=nowhere")
     expect(page.get_by_text("No pipeline matches the filter.")).to_be_visible()
@@ -242,6 +246,7 @@ def test_narrow_list_shows_what_is_most_wanted_and_unfolds_the_rest(opened: Call
     assert row.locator("th, td").evaluate_all(titles) == wanted
 
 
+@pytest.mark.repeats("test_keyboard_alone_sorts_filters_and_opens_and_the_focus_stays")
 def test_tag_is_a_filter_beside_the_others_and_stands_in_the_address(opened: Callable[..., Page]) -> None:
     page = opened()
     tags = page.get_by_role("group", name="Show only the tag").get_by_role("button")
@@ -262,6 +267,7 @@ def test_tag_is_a_filter_beside_the_others_and_stands_in_the_address(opened: Cal
     assert "tag=" not in page.url
 
 
+@pytest.mark.repeats("test_keyboard_alone_sorts_filters_and_opens_and_the_focus_stays")
 def test_bytes_written_are_shown_where_they_are_known_and_a_dash_where_not(opened: Callable[..., Page]) -> None:
     page = opened()
     page.get_by_role("button", name="Written").click()
@@ -275,6 +281,7 @@ def test_bytes_written_are_shown_where_they_are_known_and_a_dash_where_not(opene
     expect(batch).to_contain_text("1.4 MiB")
 
 
+@pytest.mark.repeats("test_text_stands_out_from_its_ground_and_all_that_is_told_has_a_name[dark]", "light")
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_text_stands_out_from_its_ground_and_all_that_is_told_has_a_name(
     opened: Callable[..., Page], theme: str
@@ -288,6 +295,9 @@ def test_text_stands_out_from_its_ground_and_all_that_is_told_has_a_name(
         assert page.locator("h1").count() == 1
 
 
+@pytest.mark.repeats(
+    "e2e/test_page_parts.py::test_two_ticks_of_an_axis_have_two_labels_and_the_legend_has_the_newest_numbers"
+)
 def test_batches_are_plotted(opened: Callable[..., Page]) -> None:
     page = opened(f"pipelines/{BEHIND}", "dark")
     expect(page.get_by_role("heading", name="Over time")).to_be_visible()
@@ -331,6 +341,7 @@ def require_none(page: Page, found: str, description: str) -> None:
     assert page.evaluate(f"{found}.map((one) => {description})") == []
 
 
+@pytest.mark.repeats("e2e/test_page_parts.py::test_lists_and_links_of_the_runbook_are_lists_and_links")
 def test_reason_leads_to_its_page_of_the_runbook(opened: Callable[..., Page]) -> None:
     page = opened(f"pipelines/{ROLLED_BACK}", role="viewer")
     page.get_by_role("alert").get_by_role("link", name="Runbook").click()

@@ -95,6 +95,7 @@ def test_card_offers_those_ways_that_the_message_names(page: Page) -> None:
     expect(buttons).to_have_text(["Read again …", "Leave out …"])
 
 
+@pytest.mark.repeats("test_full_queue_has_the_failure_that_filled_it_in_the_card")
 def test_other_failures_have_their_advice_in_the_card(page: Page) -> None:
     advice = "correct the audit in the pipeline file; see it with: tidegate status users"
     draw(page, {"fact": "audit name does not hold", "advice": advice, "runbook": "audit"})
@@ -128,6 +129,7 @@ def test_full_queue_has_the_failure_that_filled_it_in_the_card(page: Page) -> No
     expect(page.get_by_role("alert").get_by_role("link")).to_have_text("Runbook")
 
 
+@pytest.mark.repeats("test_full_queue_has_the_failure_that_filled_it_in_the_card")
 def test_message_without_a_step_leads_to_the_runbook_in_the_card(page: Page) -> None:
     draw(page, {"fact": "BigQuery refused it: quota", "advice": "", "runbook": "failed-task"})
     card = page.get_by_role("region", name="What to do")
@@ -167,6 +169,7 @@ def test_card_of_a_publication_has_its_steps_and_the_banner_the_fact_alone(page:
     expect(card).to_have_count(0)
 
 
+@pytest.mark.repeats("test_text_of_a_wrong_file_is_shown_once_with_its_lines_and_no_move_beside_it")
 def test_publication_whose_file_is_wrong_says_so_to_whoever_may_start_everything(page: Page) -> None:
     text = "/in/publications/out.yaml:3: colour=red: unknown key; allowed: table"
     row = {"reason": text, "fact": text, "advice": "", "needs_person": True, "runbook": "pipeline-file", "dag_id": None}
@@ -178,6 +181,7 @@ def test_publication_whose_file_is_wrong_says_so_to_whoever_may_start_everything
     expect(page.get_by_text("Your role in Airflow may look, but start nothing")).to_be_visible()
 
 
+@pytest.mark.repeats("test_card_of_a_publication_has_its_steps_and_the_banner_the_fact_alone")
 def test_pipeline_that_is_well_has_no_card(page: Page) -> None:
     draw(page, {"state": "current", "reason": "nothing waits", "fact": "nothing waits", "lag": 0})
     expect(page.get_by_role("heading", name="What to do")).to_have_count(0)
@@ -220,6 +224,7 @@ def test_last_errors_are_shown_by_cause_with_their_times_as_links(page: Page) ->
     expect(rows.nth(1)).to_contain_text("over")
 
 
+@pytest.mark.repeats("test_last_errors_are_shown_by_cause_with_their_times_as_links")
 def test_runs_are_named_by_their_times(page: Page) -> None:
     run = {"dag_id": "tidegate_users", "run_id": "scheduled__x", "state": "success", "started": "2026-01-01T11:00:00Z"}
     draw(page, {}, {"runs": [{**run, "ended": "2026-01-01T11:00:07Z"}]})
@@ -339,6 +344,7 @@ def test_records_of_a_partition_stand_beside_what_becomes_of_them(page: Page) ->
     page.unroute("**/api/**")
 
 
+@pytest.mark.repeats("e2e/test_page_of_many.py::test_viewer_is_offered_nothing_to_start")
 def test_records_are_offered_to_nobody_who_may_start_no_action(page: Page) -> None:
     part = {"topic": "app.users", "partition": 0, "published": 39, "end": 42, "lag": 3, "lag_seconds": 5.0}
     draw(page, {"state": "current", "partitions": [part]}, may={**MAY, "actions": False})
@@ -389,6 +395,7 @@ def test_row_is_explained_by_a_run_and_its_records_are_read_from_the_log(page: P
     page.unroute("**/api/**")
 
 
+@pytest.mark.repeats("e2e/test_page_of_many.py::test_viewer_is_offered_nothing_to_start")
 def test_explanations_are_offered_to_nobody_who_may_start_no_action(page: Page) -> None:
     draw(page, {"state": "current", "tables": [TABLE]}, may={**MAY, "actions": False})
     expect(page.get_by_role("button", name="Explain a row")).to_have_count(0)
@@ -423,6 +430,22 @@ STATES = {  # by what is wrong: state, reason, what the remedy begins with
 }
 
 
+@pytest.mark.repeats(
+    "test_remedy_is_seen_without_scrolling_in_every_state_that_needs_a_person[bad-record-400]",
+    "bad-record-1440",
+    "rolled-back-1440",
+    "rolled-back-400",
+    "topic-again-1440",
+    "topic-again-400",
+    "wrong-file-1440",
+    "wrong-file-400",
+    "queue-full-1440",
+    "queue-full-400",
+    "brokers-down-1440",
+    "brokers-down-400",
+    "audit-1440",
+    "audit-400",
+)
 @pytest.mark.parametrize("width", [1440, 400])
 @pytest.mark.parametrize("name", STATES)
 def test_remedy_is_seen_without_scrolling_in_every_state_that_needs_a_person(page: Page, name: str, width: int) -> None:

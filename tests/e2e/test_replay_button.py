@@ -32,15 +32,20 @@ def test_paused_dag_of_replays_disables_its_buttons_and_says_why(page: Page) -> 
     assert read_buttons(page, paused=False) == [[False, ""], [False, ""]]
 
 
+@pytest.mark.repeats("test_paused_dag_of_replays_disables_its_buttons_and_says_why")
 def test_nothing_that_waits_disables_the_button_for_all(page: Page) -> None:
     assert read_buttons(page, paused=False, waiting=0)[0] == [True, ""]
 
 
+@pytest.mark.repeats(
+    "unit/tidegate_airflow/dags/test_dags.py::test_dead_letters_can_be_replayed_by_a_dag_unless_records_name_the_tables"
+)
 def test_pipeline_of_tables_that_records_name_has_a_command_instead(page: Page) -> None:
     script = "import('/replay.js').then((one) => one.replayButton('orders', 2, undefined, true, () => {}).textContent)"
     assert "bin/tidegate rebase orders --to" in page.evaluate(script)
 
 
+@pytest.mark.repeats("unit/tidegate_airflow/web/test_app.py::test_page_names_the_command_as_it_can_be_typed")
 def test_command_is_named_as_it_can_be_typed_where_the_package_is_installed(page: Page) -> None:
     """An installed package has no `bin/`: its command is on the path."""
     script = """async () => {

@@ -61,6 +61,7 @@ def test_batches_are_staged_until_enough_rows_wait_and_one_merge_takes_them(tick
     assert added == [0, 190]  # the table's first snapshot is empty
 
 
+@pytest.mark.repeats("test_batches_are_staged_until_enough_rows_wait_and_one_merge_takes_them")
 def test_rows_that_wait_are_merged_by_hand_and_staging_goes_on(ticking: Scene) -> None:
     scene = ticking
     scene.produce("clocks", dict.fromkeys(range(10), "back"))

@@ -159,7 +159,7 @@ def test_records_name_their_tables_and_awkward_values_never_become_names(workben
 
 # a table that fails or is refused beside others: every way in memory, one under the scheduler
 @pytest.mark.repeats(
-    "e2e/test_airflow.py::test_a_table_that_was_rolled_back_leaves_the_run_red_with_its_reason_and_the_other_published"
+    "unit/tidegate_airflow/dags/test_flush_run.py::test_tables_that_can_be_staged_are_merged_and_the_run_is_red_with_the_others_reason"
 )
 def test_table_that_was_rolled_back_holds_up_no_other_and_catches_up_when_it_is_fixed(workbench) -> None:
     topic, other = workbench.topic(1), workbench.topic(1)
