@@ -309,7 +309,7 @@ def add_live_view(commands: Commands) -> None:
     parser = add_command(commands, "live-view", text)
     add_name(parser)
     parser.add_argument("--table", metavar="NAME", help="the table, where the pipeline has several")
-    parser.add_argument("--create", action="store_true", help="make the view <table>_<pipeline>_live, or make it anew")
+    parser.add_argument("--create", action="store_true", help="make the view <table>_<pipeline>_live, or make it again")
 
 
 def add_verify(commands: Commands) -> None:

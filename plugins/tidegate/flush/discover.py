@@ -116,7 +116,7 @@ def _require_names(
         if text:
             discovered = DiscoveredNames.from_json(text, registry.prefix)
     if discovered is None or discovered.attempt != stage_table.attempt:
-        raise RetryLater(f"{place}: the names of attempt={stage_table.attempt} are not there; stage again")
+        raise RetryLater(f"{place}: the names of attempt={stage_table.attempt} are not there; it will be staged again")
     if discovered.bad:
         first = require_first_bad(discovered, place)
         raise BadRecord(
@@ -156,7 +156,7 @@ def _commit_registry_advance(table: TableSession, plan: Plan, planned_batch: Pla
         table.session.commits.seed(table.name, name, start)
         table = table.refresh()
     if table.state is None:
-        raise RetryLater(f"{table.prefix}: it was created, and the catalog lacks it; stage again")
+        raise RetryLater(f"{table.prefix}: it was created, and the catalog lacks it; it will be staged again")
     properties = end.to_properties(name)
     summary = {**properties, "tidegate.batch": str(planned_batch.batch)}
     attempt = replace(attempt, table=table, properties=properties, summary=summary)

@@ -50,7 +50,9 @@ def read_staged_batch(session: Session, planned_batch: PlannedBatch, stage_table
         stage_table.intermediate, planned_batch.batch, stage_table.attempt, stage_table.summary
     )
     if outcome is None:
-        raise RetryLater(f"{place}: the stage job ended without a result: attempt={stage_table.attempt}; stage again")
+        raise RetryLater(
+            f"{place}: the stage job ended without a result: attempt={stage_table.attempt}; it will be staged again"
+        )
     if outcome.bad:
         first = require_first_bad(outcome, place)
         is_flush = stage_table.intermediate == open_table(session, planned_batch.table).intermediate
@@ -117,7 +119,7 @@ def find_staged(session: Session, intermediate: str, attempted: Sequence[Planned
         if batch.attempt not in found_attempts:
             raise RetryLater(
                 f"pipeline={session.pipeline.name} table={table} batch={batch.batch}: the staged "
-                f"attempt={batch.attempt} is no longer there; run the flush again, it will plan anew"
+                f"attempt={batch.attempt} is no longer there; the next flush plans again"
             )
     return queue
 

@@ -127,7 +127,7 @@ def _find_lost(group: str, offsets: Offsets, log: Log) -> str:
         if first is None or last is None or not first <= offset <= last:
             return (
                 f"topic={topic} partition={partition} offset={offset}: outside of the log [{first}, {last}]: records "
-                "that the connector has not read are gone, or the topic was made anew; say where to begin in "
+                "that the connector has not read are gone, or the topic was created again; say where to begin in "
                 "source.start"
             )
     return ""

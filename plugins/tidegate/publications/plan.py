@@ -157,7 +157,7 @@ def _find_mismatch(observed: ObservedPublication, *, compares: bool) -> str | No
         if last.digest != publication.digest:
             return "its file has changed what the topic's records look like since the last run"
         topic = next(topic for topic in publication.topics if last.topic_ids.get(topic) != topics.ids.get(topic))
-        return f"topic={topic} was deleted or made anew since the last run"
+        return f"topic={topic} was deleted or created again since the last run"
     if not compares:
         if not any(observed.fits(part) for part in progress.recorded_parts):
             return f"table={publication.table} was replaced by another of that name since the last run"

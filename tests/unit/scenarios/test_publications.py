@@ -195,7 +195,7 @@ def test_changed_file_replaced_table_and_new_topic_are_refused_until_resynchroni
         publish(outside.open_session())
     outside.publication = before
     outside.topic.id = "t2"
-    with pytest.raises(GiveUp, match="deleted or made anew"):
+    with pytest.raises(GiveUp, match="deleted or created again"):
         publish(outside.open_session())
     outside.topic.id, outside.table.uuid = "t1", "u2"
     with pytest.raises(GiveUp, match="was replaced by another"):

@@ -180,7 +180,7 @@ def _check_collations(table: str, schema: Iterable[Mapping[str, Any]], values: M
             raise GiveUp(
                 f"table={table} column={'.'.join(path)}: BigQuery compares its text without case "
                 f"(collation={collation}), and records of two keys would be one row; nothing was merged; make the "
-                "column anew without a collation"
+                "column again without a collation"
             )
 
 

@@ -123,7 +123,7 @@ class Catalogs:
                     f"table={name}: the catalog names a metadata file that is not there: {format_one_line(second)}: "
                     "somebody has deleted the table's files, or their store is not the one they were written to; "
                     "nothing was changed; bring the files back, or register an older metadata file of the table; if "
-                    "its rows may go, take its name out of the catalog, and it is made anew"
+                    "its rows may go, take its name out of the catalog, and it is created again"
                 ) from second
 
     def refuse_view(self, name: str) -> None:

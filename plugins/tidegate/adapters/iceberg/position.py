@@ -52,7 +52,7 @@ def claim(table: Table, name: str, owner: Ownership) -> dict[str, str]:
     if owner.kind in COMMITTED_KINDS and table.metadata.format_version >= ROW_ID_VERSION:
         raise GiveUp(
             f"table={name} format-version={table.metadata.format_version} kind={owner.kind}: somebody has changed its "
-            "format, and PyIceberg cannot commit to it any more; drop it when no batch waits, and it is made anew: "
+            "format, and PyIceberg cannot commit to it any more; drop it when no batch waits, and it is created again: "
             f"DROP TABLE {quote_name(name)} PURGE"
         )
     return dict(properties)

@@ -40,7 +40,8 @@ def check_read_back(group: str, offsets: Offsets, read_back: Offsets) -> None:
         topic, partition, offset = unstored_offsets[0]
         raise RetryLater(
             f"group={group}: committed offset={offset} of topic={topic} partition={partition} and read back "
-            f"offset={read_back.get(topic, {}).get(partition)}; another client commits to this group, or it has members"
+            f"offset={read_back.get(topic, {}).get(partition)}: another client commits to this group, or it has "
+            "members; stop that client, or give the pipeline another source.group"
         )
 
 

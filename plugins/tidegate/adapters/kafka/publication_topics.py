@@ -35,7 +35,7 @@ class KafkaTopics(KafkaBroker):
         existing = set(self.list_topics(".*"))
         existing_topics = tuple(topic for topic in publication.topics if topic in existing)
         if publication.state_topic in existing:
-            consequence = "the publication's progress go, and it would begin anew; set it to compact"
+            consequence = "the publication's progress go, and it would begin again from the start; set it to compact"
             self._refuse_uncompacted(publication, publication.state_topic, consequence)
         if not existing_topics:
             return ExistingTopics()

@@ -77,7 +77,7 @@ class Registry:
             if fault.http_status_code in ACCESS_STATUS_CODES:
                 reason = f"access was refused: status={fault.http_status_code}; {ACCESS_ADVICE}"
             else:
-                reason = f"{fault.error_message}; is it the right registry?"
+                reason = f"{fault.error_message}; check that this is the right registry"
             raise GiveUp(f"registry={self._name} id={number}: {reason}") from fault
         return schema.schema_type or "AVRO", str(schema.schema_str)
 

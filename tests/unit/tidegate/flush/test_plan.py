@@ -467,7 +467,7 @@ def test_resumed_batch_that_vanished_is_planned_anew_by_the_next_run(world: Worl
     stage(session, plan(session))
     resuming = plan(session)
     del world.destination.tables["lake.shop.orders_shop_tmp"]
-    with pytest.raises(RetryLater, match="it will plan anew"):
+    with pytest.raises(RetryLater, match="the next flush plans again"):
         stage(session, resuming)
     assert not plan_batch(world).is_resumed
 

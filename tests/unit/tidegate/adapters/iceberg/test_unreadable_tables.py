@@ -165,7 +165,7 @@ def test_own_table_that_somebody_made_one_of_format_3_is_told_with_what_makes_it
             look()
         assert str(error_info.value).startswith(f"table={name} format-version=3 kind={kind}: ")
         quoted = ".".join(f"`{part}`" for part in name.split("."))
-        assert str(error_info.value).endswith(f"it is made anew: DROP TABLE {quoted} PURGE")
+        assert str(error_info.value).endswith(f"it is created again: DROP TABLE {quoted} PURGE")
     lake.drop_table(identifier)
     assert tables.claim(name, own) is None
 
