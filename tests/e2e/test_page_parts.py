@@ -181,6 +181,26 @@ def test_publication_whose_file_is_wrong_says_so_to_whoever_may_start_everything
     expect(page.get_by_text("Your role in Airflow may look, but start nothing")).to_be_visible()
 
 
+def test_publications_of_a_narrow_list_unfold_and_a_filter_that_fits_none_says_so(page: Page) -> None:
+    script = """async ([rows, words]) => document.getElementById('main').replaceChildren(
+      (await import('/publication.js')).publications(rows, words))"""
+    rows = [{**PUBLICATION, "reason": "x; y", "fact": "x", "advice": "y"}]
+    page.evaluate(script, [rows, "lake.APP"])
+    page.set_viewport_size({"width": 400, "height": 900})
+    titles = "all => all.filter((one) => one.offsetParent).map((one) => one.dataset.title)"
+    cells = page.locator("tbody tr").first.locator("th, td")
+    wanted = ["State", "Publication", "Snapshots behind", "Behind"]
+    assert cells.evaluate_all(titles) == wanted
+    page.get_by_role("button", name="More").click()
+    assert len(cells.evaluate_all(titles)) == 9
+    page.evaluate(script, [rows, ""])
+    assert len(cells.evaluate_all(titles)) == 9, "it stays open when the list is drawn again"
+    page.get_by_role("button", name="Less").click()
+    assert cells.evaluate_all(titles) == wanted
+    page.evaluate(script, [rows, "nowhere"])
+    expect(page.get_by_text("No publication matches the filter.")).to_be_visible()
+
+
 @pytest.mark.repeats("test_card_of_a_publication_has_its_steps_and_the_banner_the_fact_alone")
 def test_pipeline_that_is_well_has_no_card(page: Page) -> None:
     draw(page, {"state": "current", "reason": "nothing waits", "fact": "nothing waits", "lag": 0})

@@ -129,7 +129,7 @@ def test_time_that_the_topic_refuses_is_told_with_its_row_and_published_once_it_
     way = Way(workbench, "ahead", sql=sql, parallelism=1, **given)
     way.flush(k1="a", k2="far", k3="c")
     for _ in range(2):
-        with pytest.raises(BadRecord, match=r'key=\{"id":2\}: the brokers refuse its time: INVALID_TIMESTAMP; widen'):
+        with pytest.raises(BadRecord, match=r'the time of a record: .* key=\{"id":2\}: INVALID_TIMESTAMP; widen'):
             way.publish()
     assert way.read_latest() == {}
     way.flush(k2="near")
@@ -162,8 +162,8 @@ def test_row_that_is_larger_than_its_topic_takes_is_published_once_it_does(workb
     for _ in range(2):
         with pytest.raises(BadRecord) as error_info:
             way.publish()
-        assert f"topic={way.topic} key=" in str(error_info.value)
-        assert '{"id":2}: the brokers refuse its record of bytes=' in str(error_info.value)
+        assert f"the brokers refuse a record as too large: topic={way.topic} snapshot=" in str(error_info.value)
+        assert '{"id":2} bytes=' in str(error_info.value)
         assert "raise the topic's max.message.bytes and the connection's message.max.bytes" in str(error_info.value)
     change_connection(workbench, monkeypatch, message_max_bytes=BYTES_AT_MOST)
     with pytest.raises(BadRecord, match="MSG_SIZE_TOO_LARGE"):

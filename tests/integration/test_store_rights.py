@@ -75,7 +75,7 @@ class Lake:
         process = self.bench.run_cli(*words)
         assert process.returncode == 1, (words, process.stdout, process.stderr)
         assert self.bench.properties["s3.secret-access-key"] not in process.stderr
-        return [line for line in process.stderr.splitlines() if not line.endswith("tables failed:")]
+        return [line for line in process.stderr.splitlines() if not line.endswith(("table failed:", "tables failed:"))]
 
     def refuse_flush(self, action: str) -> None:
         """A flush without the action: each of its sentences names what was refused."""

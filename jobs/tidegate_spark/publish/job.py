@@ -169,23 +169,25 @@ def raise_refusal(job: PublishJob, outcomes: list[str]) -> None:
         return
     refusal_words = json.loads(refusal.removeprefix(producer.REFUSAL_PREFIX))
     topics = refusal_words["topic"] or ", ".join(job.topics)
-    place = f"publication={job.publication} snapshot={job.position.to} topic={topics}"
+    place = f"topic={topics} snapshot={job.position.to}"
+    beginning = f"publication={job.publication}: the brokers refuse"
     if refusal_words["error"].endswith("AUTHORIZATION_FAILED"):
         raise GiveUp(
-            f"{place}: the brokers refuse it: {refusal_words['error']}; give the connection's user what "
+            f"{beginning} its records: {place}: {refusal_words['error']}; give the connection's user what "
             "docs/security.md lists for publications"
         )
+    comparison = f"compare the whole table with: tidegate publish {job.publication} --resynchronise"
     key = bytes.fromhex(refusal_words["key"] or "").decode(errors="replace")
     if refusal_words["error"] == "INVALID_TIMESTAMP":
         raise BadRecord(
-            f"{place} key={key}: the brokers refuse its time: {refusal_words['error']}; widen the topic's "
-            "message.timestamp.before.max.ms and message.timestamp.after.max.ms, or correct the column of "
-            "metadata.timestamp and --resynchronise"
+            f"{beginning} the time of a record: {place} key={key}: {refusal_words['error']}; widen the topic's "
+            "message.timestamp.before.max.ms and message.timestamp.after.max.ms; or correct the column of "
+            f"metadata.timestamp, and then {comparison}"
         )
     raise BadRecord(
-        f"{place} key={key}: the brokers refuse its record of bytes={refusal_words['bytes']}: "
-        f"{refusal_words['error']}; raise the topic's max.message.bytes and the connection's message.max.bytes, or "
-        "make the record smaller and --resynchronise"
+        f"{beginning} a record as too large: {place} key={key} bytes={refusal_words['bytes']}: "
+        f"{refusal_words['error']}; raise the topic's max.message.bytes and the connection's message.max.bytes; or "
+        f"make the row smaller, and then {comparison}"
     )
 
 

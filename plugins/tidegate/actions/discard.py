@@ -88,8 +88,9 @@ def find_rest(letters: Sequence[WaitingLetter], described: Mapping[str, Any]) ->
 
 def propose_discard_note(session: Session, table: Table, letter_count: int, because: str) -> ProposedAction:
     """Note what an earlier try has discarded and did not note; nothing else is left to do."""
+    letters = format_count(letter_count, "dead letter")
     return ProposedAction(
-        preview=f"{table.name}: an earlier try of this run has discarded {letter_count} dead letters and not noted it",
+        preview=f"{table.name}: an earlier try of this run has discarded {letters} and not noted it",
         subject={"pipeline": session.pipeline.name, "because": because},
         parts=(
             ActionPart(

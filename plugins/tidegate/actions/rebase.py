@@ -66,8 +66,8 @@ def format_moves(moves: list[PartitionMove]) -> str:
         read_again = sum(move.read_again for move in moves)
         moved = sum(move.before != move.after for move in moves)
         lines.append(
-            f"and more: of {len(moves)} partitions {moved} move; in all skips {skipped} and reads again "
-            f"{format_count(read_again, 'offset')}"
+            f"and more: of {format_count(len(moves), 'partition')} {moved} move; in all skips {skipped} and reads "
+            f"again {format_count(read_again, 'offset')}"
         )
     return "\n".join(lines)
 
@@ -96,7 +96,7 @@ def format_dropped_topics(proposed: list[TableMove]) -> str:
 def _format_partitions(offsets: dict[int, int]) -> str:
     more = len(offsets) - MAX_NAMED_PARTITIONS
     named = json.dumps(dict(sorted(offsets.items())[:MAX_NAMED_PARTITIONS]))
-    return named if more <= 0 else f"{named} and {more} partitions more"
+    return named if more <= 0 else f"{named} and {format_count(more, 'partition')} more"
 
 
 def format_unpublished(proposed: list[TableMove]) -> str:

@@ -10,6 +10,7 @@ from tidegate.errors import ConfigurationError, RetryLater, TidegateError
 from tidegate.flush.maintain import MaintenanceReport
 from tidegate.flush.preview import Preview
 from tidegate.model.batch import Plan, PublishedBatch, StagedBatch
+from tidegate.model.counts import format_count
 from tidegate.monitoring.reports import (
     ActionReport,
     BackfillStatus,
@@ -125,7 +126,8 @@ def format_plan(plan: Plan) -> str:
         condition = ", the last record of each key" if table.last_per_key else ""
         share = table.superseded_share
         share_text = "" if share is None else f", about {share:.0%} of the records superseded"
-        lines.append(f"{table.table}: batch={table.batch} {verb} {table.ranges.span} offsets{condition}{share_text}")
+        offsets = format_count(table.ranges.span, "offset")
+        lines.append(f"{table.table}: batch={table.batch} {verb} {offsets}{condition}{share_text}")
         lines += [f"  {t} {p}: [{start}, {end})" for t, p, start, end in table.ranges if end > start]
     lines += [f"a batch takes less than it may: {plan.size_reason}"] if plan.size_reason else []
     lines += [f"{refusal.table}: refused: {refusal.message}" for refusal in plan.refusals]

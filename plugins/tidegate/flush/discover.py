@@ -95,7 +95,7 @@ def discover_tables(registry: TableSession, planned_batch: PlannedBatch, stage_t
     max_tables = registry.spec.max_tables
     if len(existing) + len(new) > max_tables:
         raise GiveUp(
-            f"{place}: records name {len(new)} new tables beside {len(existing)}, more than "
+            f"{place}: records name {format_count(len(new), 'new table')} beside {len(existing)}, more than "
             f"max_tables={max_tables}, e.g. {', '.join(new[:3])}; nothing was merged; raise tables[].max_tables "
             "if they are meant"
         )

@@ -24,6 +24,7 @@ from tidegate.flush.plan import plan
 from tidegate.flush.refusals import format_refusals
 from tidegate.flush.stage import stage_tables
 from tidegate.model.batch import Plan, PlanScope, PublishedBatch, Refusal, StagedBatch
+from tidegate.model.counts import format_count
 from tidegate.model.offsets import Offsets
 from tidegate.ports.session import Session
 from tidegate.table.template import expand_template
@@ -165,7 +166,10 @@ def _find_failure(session: Session, flushed: FlushResult, refusals: Sequence[Ref
         return failures[0]
     messages = list[str]()
     if failures:
-        messages += [f"pipeline={session.pipeline.name}: {len(failures)} tables failed:", *map(str, failures)]
+        messages += [
+            f"pipeline={session.pipeline.name}: {format_count(len(failures), 'table')} failed:",
+            *map(str, failures),
+        ]
     if refusals:
         messages.append(format_refusals(session, refusals))
     if not messages:

@@ -7,6 +7,7 @@ from typing import Any
 
 from tidegate.errors import GiveUp, NothingToDo
 from tidegate.jobs.publish_job import KeyPart, TouchedFiles
+from tidegate.model.counts import format_count
 from tidegate.model.publication_progress import PartProgress, Progress, RunMode, Target
 from tidegate.ports.publication_session import ExistingTopics, PublicationSession, TableHead
 from tidegate.spec.publication import Publication
@@ -127,8 +128,9 @@ def _refuse_growth(session: PublicationSession, progress: PartProgress, topics: 
             is_same = part is not None and topics.ids.get(topic) == part.topic_ids.get(topic)
             if is_same and now not in (None, partitions):
                 raise GiveUp(
-                    f"publication={session.publication.name} topic={topic}: it had {partitions} partitions and "
-                    f"has {now}, so its keys no longer lie where their records are; publish to a new topic"
+                    f"publication={session.publication.name} topic={topic}: it had "
+                    f"{format_count(partitions, 'partition')} and has {now}, so its keys no "
+                    "longer lie where their records are; publish to a new topic"
                 )
 
 

@@ -18,6 +18,7 @@ from tidegate.merge.statements import render_backfill_statements
 from tidegate.model import resource_names
 from tidegate.model.backfill import AppliedSlice, Backfill, cut_into_slices, find_missing_ranges, find_reach
 from tidegate.model.batch import Plan, PlannedBatch, PublishOutcome, StagedBatch
+from tidegate.model.counts import format_count
 from tidegate.model.offsets import Offsets, Ranges, get_offset
 from tidegate.model.ownership import describe_intermediate
 from tidegate.model.position import Position
@@ -161,7 +162,7 @@ def apply_slice(session: Session, planned: Backfill, number: int) -> list[Applie
         raise failures[0]
     if failures:
         reasons = "\n".join(str(failure) for failure in failures)
-        message = f"pipeline={session.pipeline.name}: {len(failures)} tables failed:\n{reasons}"
+        message = f"pipeline={session.pipeline.name}: {format_count(len(failures), 'table')} failed:\n{reasons}"
         raise join_tables(message, map(type, failures))
     return results
 

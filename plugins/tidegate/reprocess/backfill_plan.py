@@ -280,8 +280,8 @@ def check_log_holds(place: str, *, start: int, end: int, begin: int) -> None:
     if start < end and start < begin:
         lost_range = f"[{start}, {min(begin, end)})"
         raise PositionLost(
-            f"{place}: the log starts at offset={begin}, so {min(begin, end) - start} offsets {lost_range} that are "
-            f"needed are gone; nothing more can be decided; name a range that starts at {begin} or later"
+            f"{place}: the log starts at offset={begin}, so {lost_range} of what is "
+            f"needed is gone; nothing more can be decided; name a range that starts at {begin} or later"
         )
 
 

@@ -14,6 +14,7 @@ from tidegate.errors import (
     RetryLater,
 )
 from tidegate.model import resource_names
+from tidegate.model.counts import format_count, format_lost
 from tidegate.model.kafka_log import Log
 from tidegate.model.offsets import (
     MAX_NAMED_PARTITIONS,
@@ -287,7 +288,7 @@ def _check_nothing_is_lost(subject: _MessageSubject, position: Position, log: Lo
         offset = position.offsets[topic][partition]
         raise PositionLost(
             f"{subject.table}: topic={topic} partition={partition} position={offset}: the log starts at "
-            f"offset={begin}, so {begin - offset} offsets are gone before they were read; lengthen the "
+            f"offset={begin}, so {format_lost(begin - offset)}; lengthen the "
             f"topic's retention, and move the position, e.g. with: {subject.name_move(lost_offsets)}"
         )
 
@@ -368,8 +369,9 @@ def refuse_cut(table: TableSession, position: Position, log: Log) -> None:
     raise PositionLost(
         f"{table.prefix}: topic={topic} partition={partition} position={offset}: the log was cut "
         f"at offset={cut_offset} by a leader that lacked the records after it (an unclean election): "
-        f"leader_epoch={log.epochs[topic][partition]} recorded={position.epochs[topic][partition]}; the "
-        f"{offset - cut_offset} offsets from there on were read, and mean other records now; read these with: {command}"
+        f"leader_epoch={log.epochs[topic][partition]} recorded={position.epochs[topic][partition]}; what was "
+        f"read from there on, {format_count(offset - cut_offset, 'offset')}, means other records now; read these with: "
+        f"{command}"
     )
 
 

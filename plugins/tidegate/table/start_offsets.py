@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass, field, replace
 
 from tidegate.errors import ConfigurationError, PositionLost
+from tidegate.model.counts import format_count, format_lost
 from tidegate.model.kafka_log import Log
 from tidegate.model.offsets import (
     Offsets,
@@ -48,7 +49,7 @@ def _check_new_partitions(observed: TableWithLog, position: Offsets) -> None:
         to = "earliest" if is_rewound else f"'{json.dumps(group_by_topic(new))}'"
         raise PositionLost(
             f"{observed.prefix}: topic={topic} partition={partition} is new, and its log "
-            f"starts at offset={begin}, so {begin} offsets are gone before they were read; lengthen the topic's "
+            f"starts at offset={begin}, so {format_lost(begin)}; lengthen the topic's "
             f"retention, and move the position, e.g. with: tidegate rebase {name_moved(observed)} --to {to}"
         )
 
@@ -130,7 +131,7 @@ def _check_start(table: TableSession, configured_start: Offsets, log: Log, ends:
         if begin is not None and offset < begin:
             raise PositionLost(
                 f"{request} the log starts at offset={begin}, so "
-                f"{begin - offset} offsets are gone before they were read; set source.start to what the log still "
+                f"{format_lost(begin - offset)}; set source.start to what the log still "
                 "holds, e.g. earliest, or on_incomplete_start: accept if the table may lack them"
             )
         if begin is None and table.pipeline.source.start.kind == StartKind.OFFSETS:
@@ -149,8 +150,9 @@ def _check_complete(table: TableSession, compacted: tuple[str, ...], start: Offs
         if topic in compacted and left_out > 0:
             raise PositionLost(
                 f"{table.prefix}: source.start={table.pipeline.source.start.kind} leaves out "
-                f"{left_out} offsets of a compacted topic={topic} partition={partition}, and every key that only "
-                "these hold; set source.start: earliest, or on_incomplete_start: accept if the table may lack them"
+                f"{format_count(left_out, 'offset')} of a compacted topic={topic} partition={partition}, and every key "
+                "that only these hold; set source.start: earliest, or on_incomplete_start: accept if the table may "
+                "lack them"
             )
 
 

@@ -77,7 +77,7 @@ class RecordTooLarge(_Publication):
     """A row becomes a record that the publication's topic does not take."""
 
     title = "too large a record for a publication's topic"
-    sentence = r"refuse its record of bytes="
+    sentence = r"refuse a record as too large"
     remedy = "`max.message.bytes` of the topic; nothing with Tidegate"
     step = r"max\.message\.bytes"
     page = "publication-refused"

@@ -203,7 +203,7 @@ def test_partition_that_lost_offsets_moves_to_its_begin_and_the_others_stay(worl
         produce(world, key, 1)
     produce(world, "e", 0)
     world.broker.retain_from("orders", 2, 1)
-    with pytest.raises(PositionLost, match="1 offsets are gone before they were read") as error_info:
+    with pytest.raises(PositionLost, match="1 offset is gone before it was read") as error_info:
         flush(world.open_session(appended))
     follow_rebase(world, appended, str(error_info.value))
     drain(world, appended)

@@ -64,7 +64,7 @@ def test_no_more_tables_than_asked_for_are_merged_at_once(world: World) -> None:
 
 def test_failing_table_stops_none_of_those_beside_it(world: World) -> None:
     engine = FailsToMerge(world.engine, TABLES[0])
-    with pytest.raises(SomeTablesDelayed, match=r"1 tables failed:\nSpark failed in merge: table=lake.shop.orders"):
+    with pytest.raises(SomeTablesDelayed, match=r"1 table failed:\nSpark failed in merge: table=lake.shop.orders"):
         flush(world.open_session(FOUR, engine=engine), merges_at_once=4)
     assert [len(world.read_rows(table)) for table in TABLES] == [0, 1, 1, 1]
 

@@ -9,6 +9,7 @@ from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType
 from tidegate.adapters.kafka.broker import RETRY_PAUSE_SECONDS, TIMEOUT_SECONDS, KafkaBroker
 from tidegate.adapters.kafka.errors import REQUIRED_RIGHTS, explain_refusal, translate_kafka_errors
 from tidegate.errors import GiveUp, RetryLater
+from tidegate.model.counts import format_count
 from tidegate.model.offsets import Ranges
 from tidegate.model.publication_progress import KEY_FORM_HEADER, PartProgress
 from tidegate.ports.publication_session import ExistingTopics
@@ -99,8 +100,9 @@ class KafkaTopics(KafkaBroker):
         ends = self._read_end_offsets(topic, "read_committed")
         if len(ends) != parts:
             raise GiveUp(
-                f"publication={publication.name} topic={topic}: it has {len(ends)} partitions and parallelism={parts}; "
-                f"a publication keeps its parallelism: set it back to {len(ends)}"
+                f"publication={publication.name} topic={topic}: it has "
+                f"{format_count(len(ends), 'partition')} and parallelism={parts}; a publication keeps its "
+                f"parallelism: set it back to {len(ends)}"
             )
         if at_rest:
             self._wait_for_markers(topic)

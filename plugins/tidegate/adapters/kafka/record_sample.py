@@ -14,6 +14,7 @@ from confluent_kafka import Message as KafkaMessage
 from tidegate.adapters.kafka.errors import REQUIRED_RIGHTS, explain_refusal
 from tidegate.adapters.kafka.single_record import to_record
 from tidegate.errors import GiveUp, RetryLater
+from tidegate.model.counts import format_count
 from tidegate.model.kafka_log import KafkaRecord
 from tidegate.sampling.samples import SampleLimits
 
@@ -63,7 +64,9 @@ class _Reading:
             self.stopped_by = f"bytes={self.limits.bytes}"
         if time.monotonic() - self.reported_at > TELL_SECONDS:
             self.reported_at = time.monotonic()
-            self.report(f"topic={self.topic}: {len(self.records)} records, {self.bytes / 2**20:.1f} MiB")
+            self.report(
+                f"topic={self.topic}: {format_count(len(self.records), 'record')}, {self.bytes / 2**20:.1f} MiB"
+            )
         return bool(self.stopped_by)
 
 

@@ -12,6 +12,7 @@ from tidegate.cli.session import open_named_pipeline
 from tidegate.errors import ConfigurationError
 from tidegate.merge.owed import LetterFilter
 from tidegate.model import resource_names
+from tidegate.model.counts import format_count
 from tidegate.monitoring.details import format_dead_letter
 from tidegate.ports.session import Session
 from tidegate.reprocess.record import parse_address
@@ -60,7 +61,8 @@ def run_dead_letters(words: argparse.Namespace) -> int:
         return 0
     discarded = f", {dead_letters.discarded} were discarded" if dead_letters.discarded else ""
     chosen = f"; {data['chosen']} of those that wait are chosen" if letter_filter.is_given else ""
-    counts = f"{dead_letters.waiting} dead letters wait, {dead_letters.replayed} were replayed{discarded}{chosen}"
+    waiting = f"{format_count(dead_letters.waiting, 'dead letter')} {'waits' if dead_letters.waiting == 1 else 'wait'}"
+    counts = f"{waiting}, {dead_letters.replayed} were replayed{discarded}{chosen}"
     print("\n".join([f"{words.pipeline}: {counts}", *map(_format_letter, shown_letters)]))
     return 0
 
@@ -75,7 +77,9 @@ def _export(words: argparse.Namespace, letters: list[dict[str, Any]]) -> int:
             f"--export={words.export}: {error.strerror}; name a new file that can be made"
         ) from error
     data = {"pipeline": words.pipeline, "exported": len(letters), "file": str(words.export)}
-    print_result(words, f"{words.pipeline}: {len(letters)} dead letters written to {words.export}", data)
+    print_result(
+        words, f"{words.pipeline}: {format_count(len(letters), 'dead letter')} written to {words.export}", data
+    )
     return 0
 
 

@@ -4,26 +4,16 @@ import { command, h, quiet, section, show, table } from "./dom.js";
 import { ago, asOf, bytes, compact, due, number, plural, span } from "./format.js";
 import { publications } from "./publication.js";
 import { badge, STATES } from "./state.js";
+import { foldClass, unfoldButton } from "./unfold.js";
 
 const rank = (row) => STATES.indexOf(row.state);
 const age = (text) => (text ? -Date.parse(text) : Number.POSITIVE_INFINITY);
 const statesWithReason = new Set(["stuck", "failing", "unknown"]);
 
-// In a narrow window a row shows what is most wanted, and this unfolds the rest; which rows are unfolded outlasts a reading.
-const unfolded = new Set();
-const isUnfolded = (row) => unfolded.has(row.pipeline);
-
-function unfold(row, button) {
-  if (!unfolded.delete(row.pipeline)) unfolded.add(row.pipeline);
-  button.closest("tr").classList.toggle("open", isUnfolded(row));
-  button.setAttribute("aria-expanded", String(isUnfolded(row)));
-  button.textContent = isUnfolded(row) ? "Less" : "More";
-}
-
 const name = (row) => [
   h("a", { href: `pipelines/${encodeURIComponent(row.pipeline)}`, "data-key": `p-${row.pipeline}` }, row.pipeline),
   statesWithReason.has(row.state) ? h("div", { class: "reason" }, row.fact) : h("div", { class: "quiet" }, row.description),
-  h("button", { type: "button", class: "small unfold", "data-key": `u-${row.pipeline}`, "aria-expanded": String(isUnfolded(row)), click: (event) => unfold(row, event.currentTarget) }, isUnfolded(row) ? "Less" : "More"),
+  unfoldButton(`p-${row.pipeline}`),
 ];
 
 const rows = (flush) => {
@@ -36,7 +26,7 @@ const rows = (flush) => {
 const COLUMNS = [
   { key: "state", title: "State", cell: (row) => [badge(row.state), row.paused && row.state !== "paused" ? h("div", { class: "quiet" }, "paused") : null, asOf(row.read_at)], sort: rank },
   { key: "pipeline", title: "Pipeline", head: true, cell: name, sort: (row) => row.pipeline },
-  { key: "lag", title: "Lag", hint: "Records that wait", number: true, cell: (row) => number(row.lag), sort: (row) => -(row.lag ?? -1) },
+  { key: "lag", title: "Lag", hint: "Offsets that wait", number: true, cell: (row) => number(row.lag), sort: (row) => -(row.lag ?? -1) },
   { key: "behind", title: "Behind", hint: "Age of the oldest record that is not published", number: true, cell: (row) => ("lag" in row ? span(row.lag_seconds) : "–"), sort: (row) => -(row.lag_seconds ?? -1) },
   { key: "fresh", minor: true, title: "Complete to", hint: "Record time up to which every table is complete", number: true, cell: (row) => ago(row.freshness), sort: (row) => age(row.freshness) * -1 },
   { key: "flush", minor: true, title: "Last flush", number: true, cell: (row) => ago(row.last_flush?.published_at), sort: (row) => age(row.last_flush?.published_at) },
@@ -74,7 +64,7 @@ export function overview() {
       h("button", { type: "button", "aria-pressed": String(chosen.state === state), "data-key": `only-${state}`, click: () => only(state) }, badge(state), ` ${count}`)));
     show(tags, countTags(found, chosen.tag).map(([tag, count]) =>
       h("button", { type: "button", "aria-pressed": String(chosen.tag === tag), "data-key": `tag-${tag}`, click: () => tagged(tag) }, `${tag} ${count}`)));
-    const shown = found.filter((row) => matches(row, chosen)).sort(order(chosen)).map((row) => ({ ...row, rowClass: isUnfolded(row) ? "open" : null }));
+    const shown = found.filter((row) => matches(row, chosen)).sort(order(chosen)).map((row) => ({ ...row, rowClass: foldClass(`p-${row.pipeline}`) }));
     const matching = shown.length ? table("Pipelines", COLUMNS, shown, { ...chosen, by }) : noMatch(clear);
     show(list, found.length ? [matching, footer(shown.length, found.length)] : nothing(), publications(published, chosen.text));
   }

@@ -63,7 +63,7 @@ function facts({ pipeline: row, airflow, group_retention: expiry }) {
     ["Last flush", flush ? [ago(flush.published_at), h("div", { class: "quiet" }, `batch ${flush.batch} ${cost(flush)}: ${number(flush.inserted)} inserted, ${number(flush.updated)} updated, ${number(flush.deleted)} deleted${flush.bytes_written == null ? "" : `, ${bytes(flush.bytes_written)} written`}`)] : "none yet"],
     ["Dead letters", row.dead_letters ? h("a", { class: "warn", "data-key": "letters", href: `pipelines/${encodeURIComponent(row.pipeline)}/dead-letters` }, plural(row.dead_letters, "waits", "wait")) : number(row.dead_letters)],
     ["Next run", row.dag_id ? [row.paused ? "paused" : row.last_run?.state === "running" ? "running" : due(row.next_run), h("div", {}, link(dagPath(row.dag_id), row.fleet ? `Open the DAG of the fleet ${row.fleet}` : "Open DAG"))] : "no DAG"],
-    ["Heartbeat", [ago(airflow?.last_heartbeat), h("div", { class: "quiet" }, "committed offsets expire ", ago(airflow?.offsets_expire), expiry?.assumed && airflow?.offsets_expire ? " (if brokers keep them for seven days: they do not say)" : null)]],
+    ["Heartbeat", [ago(airflow?.last_heartbeat), airflow?.offsets_expire ? h("div", { class: "quiet" }, "committed offsets expire ", ago(airflow.offsets_expire), expiry?.assumed ? " (if brokers keep them for seven days: they do not say)" : null) : null]],
   ];
   return [row.description ? h("p", {}, row.description) : null, h("dl", { class: "facts" }, list.map(([term, value]) => h("div", {}, h("dt", {}, term), h("dd", {}, value))))];
 }

@@ -5,6 +5,7 @@ import { command, h, quiet, say, section, show, table, trouble } from "./dom.js"
 import { ago, asOf, due, moment, number, plural, span } from "./format.js";
 import { seePage } from "./runbook.js";
 import { badge } from "./state.js";
+import { foldClass, unfoldButton } from "./unfold.js";
 import { whatToDoForPublication } from "./what_to_do.js";
 
 const statesWithReason = new Set(["stuck", "failing", "unknown"]);
@@ -15,25 +16,27 @@ const quoted = (text) => (/^[\w.-]+$/.test(text) ? text : `'${text.replaceAll("'
 const name = (row) => [
   h("a", { href: `publications/${encodeURIComponent(row.publication)}`, "data-key": `o-${row.publication}` }, row.publication),
   h("div", { class: statesWithReason.has(row.state) ? "reason" : "quiet" }, statesWithReason.has(row.state) ? row.fact : row.description),
+  unfoldButton(`o-${row.publication}`),
 ];
 
 const COLUMNS = [
   { title: "State", cell: (row) => [badge(row.state), row.paused && row.state !== "paused" ? h("div", { class: "quiet" }, "paused") : null, asOf(row.read_at)] },
   { title: "Publication", head: true, cell: name },
-  { title: "From", cell: (row) => row.table ?? "–" },
-  { title: "To", cell: (row) => (row.topics ?? []).join(", ") || "–" },
+  { title: "From", minor: true, cell: (row) => row.table ?? "–" },
+  { title: "To", minor: true, cell: (row) => (row.topics ?? []).join(", ") || "–" },
   { title: "Snapshots behind", hint: "Snapshots that changed rows and are not published", number: true, cell: (row) => number(row.snapshots_behind) },
-  { title: "Rows behind", hint: "At most how many changed rows wait", number: true, cell: (row) => number(row.rows_behind) },
+  { title: "Rows behind", minor: true, hint: "At most how many changed rows wait", number: true, cell: (row) => number(row.rows_behind) },
   { title: "Behind", hint: "Age of the oldest snapshot that waits", number: true, cell: (row) => ("behind_seconds" in row ? span(row.behind_seconds) : "–") },
-  { title: "Published", number: true, cell: (row) => ago(time(row.published_at_ms)) },
-  { title: "Last run", cell: (row) => (row.last_dag_run ? link(runPath(row.last_dag_run), row.last_dag_run.state) : "–") },
+  { title: "Published", minor: true, number: true, cell: (row) => ago(time(row.published_at_ms)) },
+  { title: "Last run", minor: true, cell: (row) => (row.last_dag_run ? link(runPath(row.last_dag_run), row.last_dag_run.state) : "–") },
 ];
 
 /** The overview's part on publications, those that fit the words; nothing where there are none. */
 export function publications(rows, words) {
   if (!rows?.length) return null;
   const fits = (row) => words.toLowerCase().split(/\s+/).every((word) => [row.publication, row.description, row.reason, row.table, ...(row.topics ?? [])].join(" ").toLowerCase().includes(word));
-  return section("Publications", table("Publications", COLUMNS, rows.filter(fits)));
+  const shown = rows.filter(fits).map((row) => ({ ...row, rowClass: foldClass(`o-${row.publication}`) }));
+  return section("Publications", shown.length ? table("Publications", COLUMNS, shown) : quiet("No publication matches the filter."));
 }
 
 export function publication(me) {
@@ -64,7 +67,7 @@ function facts(row, airflow) {
     ["Topics", (row.topics ?? []).join(", ") || "–"],
     ["Delivery", row.delivery ?? "–"],
     ["Behind", [plural(row.snapshots_behind, "snapshot", "snapshots"), h("div", { class: "quiet" }, `at most ${plural(row.rows_behind, "changed row", "changed rows")}, the oldest for ${span(row.behind_seconds)}`)]],
-    ["Published snapshot", [h("code", {}, row.published_snapshot_id ?? "none"), h("div", { class: "quiet" }, ago(time(row.published_at_ms)))]],
+    ["Published snapshot", [h("code", {}, row.published_snapshot_id ?? "none"), row.published_snapshot_id ? h("div", { class: "quiet" }, ago(time(row.published_at_ms))) : null]],
     ["Last progress", last ? [ago(time(last.at_ms)), h("div", { class: "quiet" }, `compared with ${last.compared_with}: ${changes(last)}`)] : "none yet"],
     ["Next run", row.dag_id ? [row.paused ? "paused" : row.last_dag_run?.state === "running" ? "running" : row.next_run ? due(row.next_run) : "when the table changes", h("div", {}, link(dagPath(row.dag_id), "Open DAG"))] : "no DAG"],
     ["Last look", row.last_dag_run ? [ago(row.last_dag_run.ended ?? row.last_dag_run.started), h("div", { class: "quiet" }, row.last_dag_run.state)] : "none yet"],

@@ -227,7 +227,7 @@ def test_group_gets_the_low_watermark_of_all_tables(world: World) -> None:
 
 
 def test_failing_table_does_not_hold_up_the_other_and_the_run_is_red(world: World) -> None:
-    with pytest.raises(SomeTablesDelayed, match=r"1 tables failed:\nSpark failed in merge: table=lake.shop.copy"):
+    with pytest.raises(SomeTablesDelayed, match=r"1 table failed:\nSpark failed in merge: table=lake.shop.copy"):
         flush(world.open_session(TWO, engine=FailsToMerge(world.engine, COPY)))
     assert world.read_rows(ORDERS) == [{"id": "a", "name": "x"}]
     assert world.read_rows(COPY) == []
@@ -265,7 +265,7 @@ class GroupOfOthers:
 def test_failed_table_is_told_although_the_group_is_in_other_hands_too(world: World) -> None:
     outside = {"engine": FailsToMerge(world.engine, COPY), "broker": GroupOfOthers(world.broker)}
     with pytest.raises(
-        SomeTablesDelayed, match=r"1 tables failed:\nSpark failed in merge: table=lake.shop.copy"
+        SomeTablesDelayed, match=r"1 table failed:\nSpark failed in merge: table=lake.shop.copy"
     ) as error_info:
         flush(world.open_session(TWO, **outside))
     assert [batch.table for batch in error_info.value.published] == [ORDERS]

@@ -191,7 +191,7 @@ def test_table_of_upserts_does_not_start_in_the_middle_of_a_compacted_topic(worl
     world.broker.commit(PIPELINE.source.group, {"orders": {0: 2}})
     source = replace(PIPELINE.source, start=start)
     world.broker.compacting = {"orders"}
-    with pytest.raises(PositionLost, match=r"leaves out \d offsets of a compacted topic=orders partition=0"):
+    with pytest.raises(PositionLost, match=r"leaves out \d offsets? of a compacted topic=orders partition=0"):
         plan(world.open_session(replace(PIPELINE, source=source)))
     world.broker.produce("orders", {"id": "g"}, {"id": "g", "name": "x"})
     accepted = plan_batch(world, replace(PIPELINE, source=source, on_incomplete_start="accept"))
@@ -209,7 +209,7 @@ def test_table_that_another_writer_has_filled_goes_on_in_the_middle_of_a_compact
     world.broker.compacting = {"orders"}
     pipeline = replace(PIPELINE, source=replace(PIPELINE.source, start=start))
     world.destination.create("lake.shop.orders", PIPELINE.tables[0].value.columns or ())
-    with pytest.raises(PositionLost, match="leaves out 1 offsets of a compacted topic"):
+    with pytest.raises(PositionLost, match="leaves out 1 offset of a compacted topic"):
         plan(world.open_session(pipeline))
     world.destination.append_foreign_rows("lake.shop.orders", {"id": "k0", "name": "x"})
     assert plan_batch(world, pipeline).ranges == Ranges({"orders": {0: (1, 3), 1: (0, 3)}})
@@ -434,7 +434,7 @@ def test_tables_get_the_ranges_of_their_own_topics_and_one_batch_number(world: W
 
 def test_table_that_failed_is_resumed_while_the_other_goes_on(world: World) -> None:
     pipeline = build_pipeline(build_table(), build_table("lake.shop.copy"))
-    with pytest.raises(Exception, match="1 tables failed"):
+    with pytest.raises(Exception, match="1 table failed"):
         flush(world.open_session(pipeline, engine=FailsToMerge(world.engine, "lake.shop.copy")))
     world.broker.produce("orders", {"id": "n"}, {"id": "n", "name": "x"})
     orders, copy, next_copy = plan(world.open_session(pipeline)).tables
