@@ -19,7 +19,7 @@ from tidegate.monitoring.reports import (
     TableStatus,
     UnknownStatus,
 )
-from tidegate.monitoring.runbook import DEFAULT_PAGE, find_page
+from tidegate.monitoring.runbook import DEFAULT_PAGE, find_page, name_page_file
 from tidegate.monitoring.verification_rows import format_verification
 from tidegate.redaction import mask_addresses
 from tidegate.settings import read_command_name
@@ -81,7 +81,7 @@ def format_problem(problem: TidegateError) -> str:
 def format_runbook_page(problem: TidegateError) -> str | None:
     """Where to read on; None for a problem that needs no page, or has none."""
     page = None if isinstance(problem, ConfigurationError) else find_page(str(problem), type(problem).__name__)
-    return None if page in (None, DEFAULT_PAGE) else f"see docs/runbook/{page}.md"
+    return None if page in (None, DEFAULT_PAGE) else f"see {name_page_file(page)}"
 
 
 def format_interruption(words: argparse.Namespace) -> str:
@@ -204,7 +204,7 @@ def format_status(status: PipelineStatus | UnknownStatus) -> str:
     lines = [f"{status['pipeline']}: lag={status['lag']} complete_to={status['freshness'] or 'unknown'}"]
     lines += [f"  {_format_table(table)}" for table in status["tables"]]
     for problem, page in ((t["problem"], t["runbook"]) for t in status["tables"] if t["problem"]):
-        lines += [f"    {problem}", f"    see docs/runbook/{page}.md"]
+        lines += [f"    {problem}", f"    see {name_page_file(page)}"]
     lines += [f"    {text}" for text in map(format_approved, status["tables"]) if text]
     lines += [
         format_action(t["table"], action) for t in status["tables"] for action in t["actions"][:MAX_SHOWN_ACTIONS]

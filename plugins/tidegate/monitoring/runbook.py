@@ -1,10 +1,11 @@
 """Which page of the runbook belongs to a reason: by the message's own words, else by the class of the error."""
 
 import re
+from pathlib import Path
 
 from tidegate.errors import find_kind
 from tidegate.monitoring.health import Health, split_reason
-from tidegate.settings import find_product_folder
+from tidegate.settings import find_product_folder, is_checkout
 
 NAME_PATTERN = re.compile(r"README|[a-z]+(-[a-z]+)*")
 DEFAULT_PAGE = "failed-task"
@@ -94,6 +95,12 @@ def describe_state(state: Health, reason: str, *, names_table: bool = False) -> 
     fact, advice = split_reason(reason, names_table=names_table)
     page = find_page_of_state(state, reason)
     return {"state": state, "reason": reason, "fact": fact, "advice": advice, "runbook": page}
+
+
+def name_page_file(name: str) -> str:
+    """Return the page's file as a person opens it: an installed package has it in a folder of its own."""
+    place = Path("docs") / "runbook" / f"{name}.md"
+    return str(place if is_checkout() else find_product_folder() / place)
 
 
 def read_page(name: str) -> str | None:

@@ -34,6 +34,7 @@ from tidegate.flush.preview import preview_batches
 from tidegate.merge.live_view import create_live_view, render_live_view
 from tidegate.model.batch import Plan
 from tidegate.monitoring.reports import PipelineStatus, UnknownStatus
+from tidegate.monitoring.runbook import name_page_file
 from tidegate.monitoring.status import read_status
 from tidegate.monitoring.verification_rows import count_wrong, format_verification
 from tidegate.settings import find_include_folder
@@ -187,7 +188,7 @@ def _print_notes(console: Console, status: PipelineStatus) -> None:
     for table in status["tables"]:
         if table["problem"]:
             console.print(make_printable(name_command(f"{table['table']}: {table['problem']}")), style=BAD)
-            console.print(f"see docs/runbook/{table['runbook']}.md")
+            console.print(f"see {name_page_file(table['runbook'])}")
         if text := format_approved(table):
             console.print(make_printable(text), style=WARNING)
     for table in status["tables"]:

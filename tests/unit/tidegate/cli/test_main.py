@@ -13,6 +13,7 @@ from unittest.mock import Mock
 import pytest
 from tidegate.cli.main import main
 from tidegate.errors import BadRecord, ConfigurationError, GiveUp, PositionLost, RetryLater, TidegateError
+from tidegate.monitoring.runbook import name_page_file
 from tidegate.settings import format_path, read_version
 
 ROOT = Path(__file__).parents[4]
@@ -438,3 +439,12 @@ def test_path_in_a_message_is_whole_where_the_package_is_installed(
     monkeypatch.setenv("TIDEGATE_HOME", str(tmp_path))
     monkeypatch.setattr("tidegate.settings.is_checkout", lambda: not is_installed)
     assert format_path(tmp_path / "Include" / "p.yaml") == shown.format(tmp_path)
+
+
+def test_page_of_the_runbook_is_named_by_its_whole_path_where_the_package_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidegate.settings.PACKAGED_FILES", tmp_path)
+    for module in ("tidegate.settings", "tidegate.monitoring.runbook"):
+        monkeypatch.setattr(f"{module}.is_checkout", lambda: False)
+    assert name_page_file("rolled-back") == f"{tmp_path}/docs/runbook/rolled-back.md"
