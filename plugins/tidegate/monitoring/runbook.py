@@ -27,7 +27,7 @@ PAGE_PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ),
         (
             "records-gone",
-            r"gone before (they were|it was) read|offsets? of a compacted topic|are gone that|needed (are|is) gone|"
+            r"gone before being read|of a compacted topic|are gone that|needed (are|is) gone|"
             r"the log ends at offset=[^,;]+: ",
         ),
         ("partitions-grown", r"has a new partition="),

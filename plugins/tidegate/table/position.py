@@ -14,7 +14,7 @@ from tidegate.errors import (
     RetryLater,
 )
 from tidegate.model import resource_names
-from tidegate.model.counts import format_count, format_lost
+from tidegate.model.counts import format_being, format_count
 from tidegate.model.kafka_log import Log
 from tidegate.model.offsets import (
     MAX_NAMED_PARTITIONS,
@@ -288,7 +288,7 @@ def _check_nothing_is_lost(subject: _MessageSubject, position: Position, log: Lo
         offset = position.offsets[topic][partition]
         raise PositionLost(
             f"{subject.table}: topic={topic} partition={partition} position={offset}: the log starts at "
-            f"offset={begin}, so {format_lost(begin - offset)}; lengthen the "
+            f"offset={begin}, so {format_being(begin - offset, 'offset')} gone before being read; lengthen the "
             f"topic's retention, and move the position, e.g. with: {subject.name_move(lost_offsets)}"
         )
 

@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass, field, replace
 
 from tidegate.errors import ConfigurationError, PositionLost
-from tidegate.model.counts import format_count, format_lost
+from tidegate.model.counts import format_being, format_count
 from tidegate.model.kafka_log import Log
 from tidegate.model.offsets import (
     Offsets,
@@ -49,8 +49,8 @@ def _check_new_partitions(observed: TableWithLog, position: Offsets) -> None:
         to = "earliest" if is_rewound else f"'{json.dumps(group_by_topic(new))}'"
         raise PositionLost(
             f"{observed.prefix}: topic={topic} partition={partition} is new, and its log "
-            f"starts at offset={begin}, so {format_lost(begin)}; lengthen the topic's "
-            f"retention, and move the position, e.g. with: tidegate rebase {name_moved(observed)} --to {to}"
+            f"starts at offset={begin}, so {format_being(begin, 'offset')} gone before being read; lengthen the "
+            f"topic's retention, and move the position, e.g. with: tidegate rebase {name_moved(observed)} --to {to}"
         )
 
 
@@ -131,8 +131,8 @@ def _check_start(table: TableSession, configured_start: Offsets, log: Log, ends:
         if begin is not None and offset < begin:
             raise PositionLost(
                 f"{request} the log starts at offset={begin}, so "
-                f"{format_lost(begin - offset)}; set source.start to what the log still "
-                "holds, e.g. earliest, or on_incomplete_start: accept if the table may lack them"
+                f"{format_being(begin - offset, 'offset')} gone before being read; set source.start to what "
+                "the log still holds, e.g. earliest, or on_incomplete_start: accept if the table may lack them"
             )
         if begin is None and table.pipeline.source.start.kind == StartKind.OFFSETS:
             raise PositionLost(f"{request} the topic has no such partition; name one that it has in source.start")

@@ -69,10 +69,10 @@ class PartitionsGrown(Failure):
 
 
 class RetentionPassed(Failure):
-    """Records are gone before they were read."""
+    """Records are gone before being read."""
 
     title = "retention has passed before records were read"
-    sentence = r"gone before they were read"
+    sentence = r"gone before being read"
     remedy = "*Move the position*"
     step = "Move the position"
     page = "records-gone"

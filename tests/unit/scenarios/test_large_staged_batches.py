@@ -81,6 +81,6 @@ def test_dropped_rows_that_the_log_has_lost_are_not_left_out_silently() -> None:
     world = make_world(is_later=True)
     del world.destination.tables[f"{LOG}_shop_tmp"]
     world.broker.retain_from("orders", 5)
-    with pytest.raises(SomeTables, match=r"so 3 offsets are gone before they were read"):
+    with pytest.raises(SomeTables, match=r"so 3 offsets are gone before being read"):
         flush(world.open_session(SMALL))
     assert sorted(row["name"] for row in world.read_rows(LOG)) == ["0-0", "0-1", "1-0", "1-1"]

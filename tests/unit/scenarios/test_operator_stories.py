@@ -131,7 +131,7 @@ def test_new_partition_that_has_lost_its_first_records_is_told(world: World, ris
         produce(world, key, 2)
     world.broker.retain_from("orders", 1, 2)
     if risk == "fail":
-        with pytest.raises(PositionLost, match=r"partition=2 is new, .* 1 offsets are gone before they") as error_info:
+        with pytest.raises(PositionLost, match=r"partition=2 is new, .* 1 offset is gone before being") as error_info:
             flush(world.open_session(accepting))
         follow_rebase(world, accepting, str(error_info.value))
     drain(world, accepting)
@@ -203,7 +203,7 @@ def test_partition_that_lost_offsets_moves_to_its_begin_and_the_others_stay(worl
         produce(world, key, 1)
     produce(world, "e", 0)
     world.broker.retain_from("orders", 2, 1)
-    with pytest.raises(PositionLost, match="1 offset is gone before it was read") as error_info:
+    with pytest.raises(PositionLost, match="1 offset is gone before being read") as error_info:
         flush(world.open_session(appended))
     follow_rebase(world, appended, str(error_info.value))
     drain(world, appended)

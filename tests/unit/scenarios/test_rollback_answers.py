@@ -267,7 +267,7 @@ def test_answer_says_who_gave_it(world: World) -> None:
 
 def test_rewind_is_refused_where_the_log_no_longer_holds_the_records(world: World) -> None:
     world.broker.retain_from("orders", 3)
-    with pytest.raises(PositionLost, match="1 offset is gone before it was read"):
+    with pytest.raises(PositionLost, match="1 offset is gone before being read"):
         propose_answers(world.open_session(PIPELINE), "rewind", None)
 
 

@@ -69,7 +69,7 @@ def test_every_message_about_a_lost_position_has_a_page_of_its_own() -> None:
         ("the tag tidegate_p of its last published snapshot is gone, as somebody dropped it", "rolled-back"),
         ("the brokers are another cluster: cluster_id=a recorded=b", "log-changed"),
         ("topic=t was deleted and created again: topic_id=a recorded=b", "log-changed"),
-        ("the log starts at offset=9, so 5 offsets are gone before they were read; lengthen", "records-gone"),
+        ("the log starts at offset=9, so 5 offsets are gone before being read; lengthen", "records-gone"),
         ("topic=t is not read any more: the pipeline file names it no longer", "log-changed"),
         ("source.start=group asks for offset=9, and the log ends at offset=3: the offset is mistyped", "records-gone"),
         ("topic=t has a new partition=3: keys may have moved", "partitions-grown"),

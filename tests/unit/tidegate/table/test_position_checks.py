@@ -168,7 +168,7 @@ def test_retention_that_passed_the_position_is_told_with_the_number_of_lost_offs
     off="    if False:\n",
 )
 def test_one_lost_offset_is_one_too_many() -> None:
-    assert "so 1 offsets are gone" in explain_loss(Position({"orders": {0: 10}}), build_log(begin=11))
+    assert "so 1 offset is gone" in explain_loss(Position({"orders": {0: 10}}), build_log(begin=11))
 
 
 def test_retention_exactly_at_the_position_lost_nothing() -> None:
