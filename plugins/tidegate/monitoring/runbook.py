@@ -97,9 +97,9 @@ def describe_state(state: Health, reason: str, *, names_table: bool = False) -> 
     return {"state": state, "reason": reason, "fact": fact, "advice": advice, "runbook": page}
 
 
-def name_page_file(name: str) -> str:
+def name_page_file(name: str | None) -> str:
     """Return the page's file as a person opens it: an installed package has it in a folder of its own."""
-    place = Path("docs") / "runbook" / f"{name}.md"
+    place = Path("docs") / "runbook" / f"{name or DEFAULT_PAGE}.md"
     return str(place if is_checkout() else find_product_folder() / place)
 
 
