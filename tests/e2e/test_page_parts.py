@@ -244,6 +244,16 @@ def test_last_errors_are_shown_by_cause_with_their_times_as_links(page: Page) ->
     expect(rows.nth(1)).to_contain_text("over")
 
 
+def test_warning_has_no_name_that_the_page_has_and_a_command_that_can_be_typed(page: Page) -> None:
+    text = (
+        "pipeline=users table=lake.app.Users: dead letters=1 are gone; bring them in with: tidegate dead-letters users"
+    )
+    draw(page, {"state": "current"}, warnings=[text])
+    expect(page.locator(".warnings li")).to_have_text(
+        "table=lake.app.Users: dead letters=1 are gone; bring them in with: bin/tidegate dead-letters users"
+    )
+
+
 @pytest.mark.repeats("test_last_errors_are_shown_by_cause_with_their_times_as_links")
 def test_runs_are_named_by_their_times(page: Page) -> None:
     run = {"dag_id": "tidegate_users", "run_id": "scheduled__x", "state": "success", "started": "2026-01-01T11:00:00Z"}

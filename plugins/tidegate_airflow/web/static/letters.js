@@ -29,7 +29,7 @@ export function letters(name) {
         return [dag && rights.may.replay ? replayOneButton(name, one, dag, again) : null, " ", discard(one)];
       };
       show(document.getElementById("main"), lead(answer),
-        h("div", { class: "actions" }, replayButton(name, answer.waiting, dag, rights.may.replay, again), answer.waiting ? discard({}, CHOICE) : null),
+        answer.waiting ? h("div", { class: "actions" }, replayButton(name, answer.waiting, dag, rights.may.replay, again), discard({}, CHOICE)) : null,
         answer.dead_letters.length ? [list(answer, rights.may.replay || rights.may.actions ? ways : null), pager(answer, again)] : quiet("No record waits here."));
     },
   };

@@ -2,7 +2,7 @@
 import { dagPath, link, pause, startNow, taskPath } from "./airflow.js";
 import { causesTable, runsTable } from "./airflow_tables.js";
 import { chart } from "./chart.js";
-import { commands, whatToDo } from "./what_to_do.js";
+import { commands, commandsIn, whatToDo } from "./what_to_do.js";
 import { h, quiet, say, section, show, table, trouble, typed } from "./dom.js";
 import { explainButton } from "./explain.js";
 import { ago, asOf, bytes, due, moment, number, plural, span } from "./format.js";
@@ -48,7 +48,7 @@ function banner({ pipeline: row }) {
   return h("div", { class: `banner ${row.state}`, role: "alert" }, h("strong", {}, `${row.state}: `), h("span", { class: "message" }, row.fact), " ", seePage(row.runbook));
 }
 
-const warnings = (found) => (Array.isArray(found) && found.length ? h("ul", { class: "warnings" }, found.map((one) => h("li", { class: "trouble" }, one))) : null);
+const warnings = (found) => (Array.isArray(found) && found.length ? h("ul", { class: "warnings" }, found.map((one) => h("li", { class: "trouble" }, commandsIn(one.replace(/^pipeline=\S+ /, ""))))) : null);
 
 // what the last flush cost: its stage job beside its merges, where the history knows both
 const cost = (flush) => (flush.stage_seconds == null ? `in ${span(flush.seconds)}` : `staged in ${span(flush.stage_seconds)}, merged in ${span(flush.seconds)}`);

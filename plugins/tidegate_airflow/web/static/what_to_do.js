@@ -33,7 +33,8 @@ const card = (row, fact, ways) => h("section", { class: "card", "aria-labelledby
 
 const isFileWrong = (row) => row.runbook === "pipeline-file" && Boolean(row.needs_person);
 
-const commandsIn = (text) => typed(text.replaceAll(/(with: )tidegate /g, "$1bin/tidegate "));
+/** A message with its commands as they can be typed. */
+export const commandsIn = (text) => typed(text.replaceAll(/(with: )tidegate /g, "$1bin/tidegate "));
 const EFFECT = /^(nothing (was|is) |the batch stays )/; // what is known to have happened, beside what to do
 
 function adviceAlone(advice) {
