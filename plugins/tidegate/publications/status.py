@@ -5,7 +5,7 @@ from typing import Any
 
 from tidegate.errors import GiveUp, NothingToDo
 from tidegate.model.counts import format_count
-from tidegate.model.publication_progress import PartProgress, Progress
+from tidegate.model.publication_progress import PartProgress, Progress, RunMode
 from tidegate.monitoring.health import MIN_STUCK_SECONDS, STUCK_INTERVALS, Health, ScheduleState
 from tidegate.ports.publication_session import PublicationSession, SnapshotLag
 from tidegate.publications.plan import PlannedRun, plan_run
@@ -92,9 +92,8 @@ def read_publication_status(session: PublicationSession) -> PublicationStatus:
         pass
     except GiveUp as reason:
         problem = str(reason)
-    position = progress.common_position or progress.unfinished_run
     current = table.snapshot_id if table else None
-    behind = _measure_lag(session, position) if waiting or problem else SnapshotLag()
+    behind = _measure_lag(session, progress) if waiting or problem else SnapshotLag()
     age = None if behind.since_ms is None else max(0.0, (session.now_ms() - behind.since_ms) / 1000)
     last = describe_last_run(progress)
     return PublicationStatus(
@@ -116,8 +115,8 @@ def read_publication_status(session: PublicationSession) -> PublicationStatus:
     )
 
 
-def _measure_lag(session: PublicationSession, position: Progress | None) -> SnapshotLag:
-    before = {session.publication.table: position.to, **position.joined} if position else {}
+def _measure_lag(session: PublicationSession, progress: PartProgress) -> SnapshotLag:
+    before = _list_published_snapshots(session.publication.table, progress)
     lags = []
     for name in (session.publication.table, *session.publication.joined_tables):
         table = session.snapshots.read_table(name)
@@ -125,6 +124,16 @@ def _measure_lag(session: PublicationSession, position: Progress | None) -> Snap
             lags.append(session.snapshots.measure_lag(name, before.get(name), table.snapshot_id))
     since = min((lag.since_ms for lag in lags if lag.since_ms is not None), default=None)
     return SnapshotLag(sum(lag.snapshots for lag in lags), sum(lag.rows for lag in lags), since)
+
+
+def _list_published_snapshots(table: str, progress: PartProgress) -> dict[str, int | None]:
+    """The snapshots that the topics hold whole: a run that is under way has not brought in what it began for."""
+    position = progress.common_position or progress.unfinished_run
+    if position is None:
+        return {}
+    if progress.common_position is None and position.mode in (RunMode.CHANGES, RunMode.EVERYTHING):
+        return {table: position.origin, **position.joined_origin}
+    return {table: position.to, **position.joined}
 
 
 def describe_last_run(progress: PartProgress) -> LastRun | None:

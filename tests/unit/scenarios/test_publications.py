@@ -168,6 +168,8 @@ def test_unfinished_run_to_a_snapshot_that_has_expired_is_answered_with_a_compar
     with pytest.raises(Killed):
         publish(outside.open_session())
     assert plan_run(outside.open_session()).is_resumed
+    killed_status = read_publication_status(outside.open_session())
+    assert (killed_status.unfinished, killed_status.snapshots_behind, killed_status.rows_behind) == (True, 1, 5)
     outside.table.commit(a="3", b="1")
     del outside.table.snapshots[11]
     assert publish(outside.open_session()).compared_with == "topic"
