@@ -160,12 +160,18 @@ def read_last_values(scene: Scene, topic: str) -> dict[int, str]:
     return names
 
 
-@pytest.mark.repeats("e2e/test_fleet.py::test_members_with_work_are_flushed_beside_one_that_fails_and_one_that_idles")
-def test_a_pipeline_with_two_tables_merges_them_in_mapped_tasks(scene: Scene) -> None:
+@pytest.fixture(scope="module")
+def flushed_fan(scene: Scene) -> None:
+    """The two tables of a pipeline after its first run."""
     scene.produce("fan.left", {1: "left"})
     scene.produce("fan.right", {1: "right", 2: "right"})
     run = scene.find_first_run("tidegate_fan")
     assert scene.airflow.await_run("tidegate_fan", run) == "success"
+
+
+@pytest.mark.repeats("e2e/test_fleet.py::test_members_with_work_are_flushed_beside_one_that_fails_and_one_that_idles")
+@pytest.mark.usefixtures("flushed_fan")
+def test_a_pipeline_with_two_tables_merges_them_in_mapped_tasks(scene: Scene) -> None:
     wait_until(lambda: scene.read_rows("e2e.fan_right") == {1: "right", 2: "right"}, "both tables")
     assert scene.read_rows("e2e.fan_left") == {1: "left"}
 
@@ -173,6 +179,7 @@ def test_a_pipeline_with_two_tables_merges_them_in_mapped_tasks(scene: Scene) ->
 @pytest.mark.repeats(
     "unit/tidegate_airflow/dags/test_flush_run.py::test_tables_that_can_be_staged_are_merged_and_the_run_is_red_with_the_others_reason"
 )
+@pytest.mark.usefixtures("flushed_fan")
 def test_a_table_that_was_rolled_back_leaves_the_run_red_with_its_reason_and_the_other_published(scene: Scene) -> None:
     table = scene.table("e2e.fan_left")
     newest = table.metadata.snapshots[-1]
@@ -199,6 +206,7 @@ def test_a_table_that_was_rolled_back_leaves_the_run_red_with_its_reason_and_the
 @pytest.mark.repeats(
     "unit/tidegate_airflow/dags/test_flush_run.py::test_tables_that_can_be_staged_are_merged_and_the_run_is_red_with_the_others_reason"
 )
+@pytest.mark.usefixtures("flushed_fan")
 def test_one_table_that_fails_leaves_the_run_red_and_the_others_published(scene: Scene) -> None:
     before = scene.table("e2e.fan_left").schema()
     with scene.table("e2e.fan_left").update_schema(allow_incompatible_changes=True) as update:
