@@ -16,7 +16,6 @@ pytestmark = pytest.mark.real
 SIX = ("plan", "stage", "merge", "commit_offsets", "clean_up", "heartbeat")
 
 
-@pytest.mark.usefixtures("submitted_run")  # begun here, and looked at by the last tests
 def test_a_broken_pipeline_file_is_an_import_error_and_stops_no_other(scene: Scene) -> None:
     wanted = {f"tidegate_{name}" for name in PIPELINES if name != "broken"}
     wanted |= {f"{dag}_{kind}" for dag in wanted for kind in ("actions", "backfill", "maintenance", "replay")}
@@ -36,6 +35,7 @@ def test_a_broken_pipeline_file_is_an_import_error_and_stops_no_other(scene: Sce
     assert "tidegate_lake" in pools, "a task in a pool that does not exist would wait for ever"
 
 
+@pytest.mark.usefixtures("submitted_run")  # begun here, and looked at by the last tests
 def test_the_schedule_flushes_by_itself_and_a_run_without_work_is_skipped(scene: Scene) -> None:
     dag = "tidegate_solo"
     scene.produce("solo", {1: "a", 2: "b", 3: "c"})
