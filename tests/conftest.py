@@ -18,14 +18,18 @@ from typing import Any
 import pytest
 import shared_servers
 import yaml
-from examples import is_of_today
+from examples import choose_number, is_of_today
 from hypothesis import HealthCheck, settings
 from mutations.guards import list_guards
 from unique_names import make_unique_name
 
 # The machine is shared: an example may be slow, and a build must not depend on which examples chance picks.
 settings.register_profile(
-    "shared", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize="CI" in os.environ
+    "shared",
+    deadline=None,
+    max_examples=choose_number(100),
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize="CI" in os.environ,
 )
 settings.load_profile("shared")
 

@@ -1,4 +1,4 @@
-"""How much is tried: a quarter of a property's examples and a part of a walk in `make test`, all in `make test-long`.
+"""How much is tried: a tenth of a property's examples and a part of a walk in `make test`, all in `make test-long`.
 
 The first ones are the same in both where a test asks for the same examples each time. What `make test-long` runs
 besides (repeats, walks of crashes, guards, failures of the night) is spread over some days, so that one run ends.
@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 ALL = "TIDEGATE_EXAMPLES"  # "all", as `make test-long` sets it
-SHARE_OF_EXAMPLES, MIN_EXAMPLES = 4, 60
-WALKS_OF_CALLS = 3  # tests that walk one run, of which each begins at another call
-WALKS_OF_CASES = 5
+SHARE_OF_EXAMPLES, MIN_EXAMPLES = 10, 25
+WALKS_OF_CALLS = 9  # tests that walk one run begin at another call each
+WALKS_OF_CASES = 15
 DAYS = "TIDEGATE_DAYS"  # as many runs of `make test-long`, a day each, meet everything once; without it, each run does
 DAY = "TIDEGATE_DAY"  # of the run, since 1970; one that goes on past midnight keeps it
 T = TypeVar("T")
@@ -28,9 +28,9 @@ def choose_number(all_of_them: int) -> int:
 
 
 def choose_walk_cases(all_of_them: Sequence[T], *subject: str | int) -> list[T]:
-    """Of the cases of a walk every fifth one, or all in `make test-long` and `make test-mutations`.
+    """Of the cases of a walk every fifteenth one, or all in `make test-long` and `make test-mutations`.
 
-    Which fifth is chosen by the subject of the walk: walks of many subjects meet each case between them.
+    Which ones is decided by the subject of the walk: walks of many subjects meet each case between them.
     """
     return choose_part(all_of_them, zlib.crc32(repr(subject).encode()), WALKS_OF_CASES)
 
@@ -44,9 +44,9 @@ def choose_part(all_of_them: Sequence[T], first: int, parts: int) -> list[T]:
 
 
 def choose_calls(before: int, first: int = 1) -> range:
-    """Of the calls of a run, counted from 1 until it has no more, every third one, or all in `make test-long`.
+    """Of the calls of a run, counted from 1 until it has no more, every ninth one, or all in `make test-long`.
 
-    Tests that walk one run begin with `first` 1, 2 and 3: three meet each of its calls between them.
+    Tests that walk one run begin with another `first` each.
     """
     return range(1, before) if os.environ.get(ALL) == "all" else range(first, before, WALKS_OF_CALLS)
 

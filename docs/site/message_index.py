@@ -37,9 +37,6 @@ JOINED_CALL = "raise_joined"  # a kind, and the lines of a text
 DESCRIBED = {"Field", "Param", "add_argument", "add_parser", "build_switch", "build_text_field"}
 NO_MESSAGES = (
     "plugins/tidegate/cli/parser.py",
-    "plugins/tidegate/cli/parser.py",
-    "plugins/tidegate/cli/parser.py",
-    "plugins/tidegate/cli/parser.py",
     "plugins/tidegate/sampling/",  # comments of the file that `tidegate init` writes
     "plugins/tidegate_airflow/dags/task_docs.py",
     "plugins/tidegate_airflow/web/app.py",
@@ -92,7 +89,8 @@ class _Module:
     def __init__(self, tree: ast.Module, name: str, kinds: set[str], shared: dict[str, list[ast.expr]]) -> None:
         self.tree, self.name, self.kinds = tree, name, kinds
         self.known = shared | _find_texts(tree.body)
-        functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+        self.nodes = list(ast.walk(tree))
+        functions = [node for node in self.nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
         self.locals: dict[int, dict[str, list[ast.expr]]] = {}
         for parts in (list(ast.walk(function)) for function in functions):
             self.locals |= dict.fromkeys(map(id, parts), _find_texts(parts))
@@ -100,11 +98,11 @@ class _Module:
 
     def collect(self) -> Iterator[Message]:
         """Messages by the calls that make them, then the texts that have the form of one."""
-        calls = [node for node in ast.walk(self.tree) if isinstance(node, ast.Call)]
+        calls = [node for node in self.nodes if isinstance(node, ast.Call)]
         yield from [message for call in calls for message in self._read_call(call)]
         silent = {id(part) for part in self._find_silent()}
-        for node in ast.walk(self.tree):
-            if not _is_text(node) or id(node) in self.used | silent:
+        for node in self.nodes:
+            if not _is_text(node) or id(node) in self.used or id(node) in silent:
                 continue
             self.used |= {id(part) for part in ast.walk(node)}
             for text in map(_tidy, self._read(node, node)):
@@ -118,8 +116,8 @@ class _Module:
 
     def _find_silent(self) -> Iterator[ast.AST]:
         """What describes the code or an argument: docstrings, and the words of models, parameters and commands."""
-        for node in ast.walk(self.tree):
-            is_description = isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in DESCRIBED
+        for node in self.nodes:
+            is_description = isinstance(node, ast.Call) and _get_name(node.func) in DESCRIBED
             if isinstance(node, ast.Expr) or is_description:
                 yield from ast.walk(node)
 
@@ -138,8 +136,8 @@ class _Module:
 
     def _find_message(self, call: ast.Call) -> tuple[str, ast.expr] | None:
         """What kind of message a call makes, and the argument that is its text; None for any other call."""
-        name = ast.unparse(call.func).rpartition(".")[2]
-        holder = ast.unparse(call.func.value).rpartition(".")[2] if isinstance(call.func, ast.Attribute) else ""
+        name = _get_name(call.func)
+        holder = _get_name(call.func.value) if isinstance(call.func, ast.Attribute) else ""
         place = None
         if name in self.kinds or (name == "ValueError" and self.name.startswith(SPOKEN_VALUE_ERRORS)):
             kind, place = name, 0
@@ -190,6 +188,11 @@ def _find_texts(nodes: Iterable[ast.AST]) -> dict[str, list[ast.expr]]:
         elif isinstance(node, ast.NamedExpr):
             values.setdefault(node.target.id, []).append(node.value)
     return {name: texts for name, nodes in values.items() if (texts := [node for node in nodes if _is_text(node)])}
+
+
+def _get_name(node: ast.expr) -> str:
+    """The last name of what is called, or of what a name stands in; empty for an expression."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def _is_text(node: ast.AST) -> bool:

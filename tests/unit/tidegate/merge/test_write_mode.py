@@ -1,6 +1,7 @@
 """How a batch is written: appended where none of its keys is in the table that is cut, merged wherever one may be."""
 
 import pytest
+from examples import choose_number
 from fakes import World, build_pipeline, build_table
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -118,7 +119,7 @@ def test_history_tells_how_each_batch_was_written(world: World) -> None:
     assert [row["written_as"] for row in rows] == ["append", "merge"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=choose_number(60), deadline=None)
 @given(batches=st.lists(CHANGES, min_size=1, max_size=6), mode=st.sampled_from(["upsert_delete", "upsert"]))
 def test_table_is_the_same_as_if_every_batch_were_merged(batches: list, mode: str) -> None:
     world = World()

@@ -6,6 +6,7 @@ from typing import Any
 import connect_transforms as connect
 import pytest
 import sqlglot
+from examples import choose_number
 from hypothesis import assume, example, given, settings
 from sink_configs import format_json
 from sqlglot import exp
@@ -98,7 +99,7 @@ def assert_shows_no_more(row: dict[str, Any], written: dict[str, Any]) -> None:
             assert str(written.get(name)) == str(value), (name, row, written)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=choose_number(600), deadline=None)
 @given(connect.STEPS)
 @example(
     [("MaskField", {"fields": "a", "replacement": "99"}), ("CopyValue", {"source.field": "a", "target.field": "x"})]
@@ -128,7 +129,7 @@ def test_chain_with_a_schema_makes_the_sinks_row_and_shows_nothing_more(steps: l
             assert drop_nulls(row) == drop_nulls(expected), (select, steps)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=choose_number(600), deadline=None)
 @given(connect.STEPS)
 @example([("ReplaceField", {"exclude": "a"}), ("InsertField", {"static.field": "a", "static.value": "77"})])
 @example([("CopyValue", {"source.field": "a", "target.field": "b"}), ("ReplaceField", {"exclude": "b"})])

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from examples import choose_number
 from fuzz_seeds import build_value_seeds, encode_objects
 from fuzzing import TOKENS
 from hypothesis import given, settings
@@ -461,7 +462,7 @@ ANY_KEY = st.one_of(st.none(), OBJECTS, JSON.map(lambda value: encode_objects(va
 ANY_VALUE = st.one_of(st.none(), OBJECTS, st.binary(max_size=12), BENT, st.sampled_from(GOOD))
 
 
-@settings(max_examples=60)
+@settings(max_examples=choose_number(60))
 @given(st.lists(st.tuples(ANY_KEY, ANY_VALUE), min_size=1, max_size=4))
 def test_whatever_records_hold_the_file_is_valid(tmp_path_factory, pairs) -> None:
     include = tmp_path_factory.mktemp("include")
