@@ -224,7 +224,8 @@ def test_record_that_was_merged_and_cannot_be_read_today_accuses_nobody(workbenc
 
 
 def test_value_that_holds_the_key_and_cannot_be_read_may_be_of_any_key(spark: Any) -> None:
-    from tidegate_spark.stage.one_key import add_fate_column, build_key_pass
+    from tidegate_spark.stage.one_key import ROWLESS_CONDITION, ROWLESS_STRUCT, build_key_pass
+    from tidegate_spark.stage.record_pass import add_bad_column
 
     columns = (Column("id", "BIGINT"), Column("n", "INT"))
     table = decoding.build_stage_table(ValueFormat("json", columns), columns, columns[:1])
@@ -237,8 +238,41 @@ def test_value_that_holds_the_key_and_cannot_be_read_may_be_of_any_key(spark: An
         "value: BINARY>>",
     ).selectExpr("*", "current_timestamp() AS timestamp", "0 AS timestampType")
     _, kept = build_key_pass(Ranges({"t": {0: (0, 3)}}), table, records, is_plain=False)
-    rows = kept.selectExpr("offset", *add_fate_column(["op"])).selectExpr("offset", "bad.stage").orderBy("offset")
+    columns = add_bad_column(["op"], ROWLESS_CONDITION, ROWLESS_STRUCT)
+    rows = kept.selectExpr("offset", *columns).selectExpr("offset", "bad.stage").orderBy("offset")
     assert [tuple(row) for row in rows.collect()] == [(0, "key"), (1, "value")]
+
+
+@pytest.mark.parametrize("name", ["maxwell-json", "canal-json"])
+def test_bad_message_of_one_row_is_of_the_key_that_its_row_has(spark: Any, name: str) -> None:
+    from tidegate_spark.stage.one_key import ROWLESS_CONDITION, ROWLESS_STRUCT, build_key_pass
+    from tidegate_spark.stage.record_pass import add_bad_column
+
+    def write(*rows: dict[str, Any], kind: str = "update") -> bytes:
+        data: Any = list(rows) if name == "canal-json" else rows[0]
+        return json.dumps({"type": kind.upper() if name == "canal-json" else kind, "data": data}).encode()
+
+    columns = (Column("Id", "BIGINT"), Column("part", "STRING"), Column("n", "INT"))
+    table = decoding.build_stage_table(ValueFormat(name, columns), columns, columns[:2])
+    key = KeyFormat(fields=("Id", "part"), from_value=True)
+    table = replace(table, key=key, set_aside=9, of_key="`key`.`Id` <=> 7L AND `key`.`part` <=> 'a'")
+    mine = {"Id": 7, "part": "a", "n": "x"}
+    # of one's own key; of another; with a key that cannot be read, or lacks a field; two rows, of which one is not seen
+    values = [
+        write(mine), write({**mine, "part": "b"}), write({**mine, "Id": "y"}), write({"Id": 7, "n": "x"}),
+        write(mine, kind="delete"), write({**mine, "n": 1}),
+    ]  # fmt: skip
+    values += [write({**mine, "Id": 8}, mine)] if name == "canal-json" else []
+    records = spark.createDataFrame(
+        [(None, value, "t", 0, n, None) for n, value in enumerate(values)],
+        "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, headers ARRAY<STRUCT<key: STRING, "
+        "value: BINARY>>",
+    ).selectExpr("*", "current_timestamp() AS timestamp", "0 AS timestampType")
+    _, kept = build_key_pass(Ranges({"t": {0: (0, 9)}}), table, records, is_plain=False)
+    rows = kept.selectExpr("offset", *add_bad_column(["op"], ROWLESS_CONDITION, ROWLESS_STRUCT))
+    found = {row["offset"]: row["bad"] and row["bad"]["stage"] for row in rows.collect()}
+    several = {6: "key"} if name == "canal-json" else {}
+    assert found == {0: "value", 2: "key", 3: "key", 4: "value", 5: None, **several}
 
 
 def expect_causes(shape: Shape, table: str, changes: list[Placed]) -> tuple[str, int | None]:

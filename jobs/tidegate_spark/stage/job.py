@@ -21,8 +21,10 @@ from tidegate_spark.session import configure, execute, set_table_properties
 from tidegate_spark.stage.bigquery_limits import replace_map_values
 from tidegate_spark.stage.kafka_source import read_records
 from tidegate_spark.stage.key import keep_every_record
-from tidegate_spark.stage.one_key import KeyCounts, add_fate_column, build_key_pass
+from tidegate_spark.stage.one_key import ROWLESS_CONDITION, ROWLESS_STRUCT, KeyCounts, build_key_pass
 from tidegate_spark.stage.record_pass import (
+    BAD_CONDITION,
+    BAD_STRUCT,
     PassCounts,
     add_bad_column,
     add_texts,
@@ -148,10 +150,12 @@ def _write_batch(job: StageJob, table: StageTable, records: DataFrame, *, is_pla
     counts: PassCounts | KeyCounts
     if table.of_key:
         counts, written_rows = build_key_pass(job.ranges, table, records, is_plain=is_plain)
-        columns = add_fate_column(_list_columns(job, table))
+        columns = add_bad_column(_list_columns(job, table), ROWLESS_CONDITION, ROWLESS_STRUCT)
     else:
         counts, written_rows = build_pass(job.ranges, table, records, is_plain=is_plain)
-        columns = add_bad_column(_list_columns(job, table), table)
+        columns = _list_columns(job, table)
+        if table.set_aside is not None:
+            columns = add_bad_column(columns, BAD_CONDITION, BAD_STRUCT)
     rows = written_rows.selectExpr(*columns)
     hit_failpoint("job.decoded")
     if table.folder:

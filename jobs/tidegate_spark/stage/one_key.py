@@ -3,7 +3,6 @@
 Keys are decoded first where they have bytes of their own, so that values of other keys are read and not decoded.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -11,7 +10,7 @@ from pyspark.sql import functions as F
 from tidegate.formats.registry import get_format
 from tidegate.jobs.stage_job import StageTable
 from tidegate.model.offsets import Ranges
-from tidegate.sql.spark import quote, render_literal
+from tidegate.sql.spark import quote
 
 from tidegate_spark.fields.json.keys import PLAIN_KEY_COLUMN, render_plain_key
 from tidegate_spark.formats.decoded import DecodedKey, add_key_object, get_key_decoder, get_value_decoder
@@ -20,7 +19,6 @@ from tidegate_spark.formats.plain_json import decode_plain_key
 from tidegate_spark.formats.wire_format import normalize_wire_format
 from tidegate_spark.stage.key import keep_every_record
 from tidegate_spark.stage.record_pass import (
-    DEAD_LETTER_OP,
     PassCounts,
     add_texts,
     count_unusual,
@@ -30,7 +28,13 @@ from tidegate_spark.stage.record_pass import (
 )
 
 SENT_KEY = "sent_key"  # the key's bytes, while `key` is the decoded one
-MADE_ROW = "fate = 'staged'"
+# a record that makes no row has in `bad` the stage key, value, filtered or ignored, and the reason
+ROWLESS_CONDITION = "NOT (fate = 'staged')"
+ROWLESS_STRUCT = (
+    "named_struct('key', CAST(NULL AS BINARY), 'value', CAST(NULL AS BINARY), 'headers', slice(headers, 1, 0), "
+    "'stage', CASE WHEN fate IN ('filtered', 'ignored') THEN fate ELSE failed_stage END, 'class', fate, "
+    "'message', reason)"
+)
 
 
 class KeyCounts:
@@ -107,28 +111,3 @@ def _mark_own(records: DataFrame, table: StageTable) -> DataFrame:
     named_keys = records.withColumn(SENT_KEY, F.col("key")).withColumn("key", F.expr(render_key(table)))
     marked = named_keys.withColumn("is_own", F.expr(f"key IS NOT NULL AND ({table.of_key})"))
     return marked.withColumn("key", F.col(SENT_KEY)).drop(SENT_KEY)
-
-
-def add_fate_column(columns: Sequence[str]) -> list[str]:
-    """Extend the intermediate row's `columns` (`expression AS name`, or names) to hold records that make no row.
-
-    Such a record has in `bad` the stage key, value, filtered or ignored, and the reason.
-    """
-    no_bytes = "CAST(NULL AS BINARY)"
-    stage = "CASE WHEN fate IN ('filtered', 'ignored') THEN fate ELSE failed_stage END"
-    expressions = []
-    for column in columns:
-        expression, _, name = column.rpartition(" AS ")
-        if name == "op":
-            bad = (
-                f"named_struct('key', {no_bytes}, 'value', {no_bytes}, 'headers', slice(headers, 1, 0), "
-                f"'stage', {stage}, 'class', fate, 'message', reason)"
-            )
-            expressions.append(f"CASE WHEN NOT ({MADE_ROW}) THEN {bad} END AS bad")
-            text = render_literal(DEAD_LETTER_OP)
-            expressions.append(f"CASE WHEN {MADE_ROW} THEN {expression or name} ELSE {text} END AS op")
-        elif name in ("key", "value", "sequence"):
-            expressions.append(f"CASE WHEN {MADE_ROW} THEN {expression or name} END AS {name}")
-        else:
-            expressions.append(column)
-    return expressions

@@ -63,6 +63,8 @@ UNKNOWN_REASON = (
 UNKNOWN_SETS = "unknown_sets"
 DEAD_LETTER_OP = "bad"  # beside the changes' own letters, so that no merge takes it for a row
 DEAD_LETTER_DISPOSITION = "dead_lettered"
+BAD_CONDITION = f"fate = '{DEAD_LETTER_DISPOSITION}'"
+# its bytes and the reason
 BAD_STRUCT = (
     "named_struct('key', key, 'value', value, 'headers', headers, 'stage', failed_stage, "
     "'class', concat('Undecodable', initcap(failed_stage)), 'message', reason)"
@@ -280,19 +282,16 @@ def list_row_columns(table: StageTable) -> list[str]:
     ]  # fmt: skip
 
 
-def add_bad_column(columns: Sequence[str], table: StageTable) -> list[str]:
-    """Extend the intermediate row's `columns` (`expression AS name`, or names) to hold bad records too.
+def add_bad_column(columns: Sequence[str], is_bad: str, bad: str) -> list[str]:
+    """Extend the intermediate row's `columns` (`expression AS name`, or names) to hold records that make no row.
 
-    A bad record has its bytes and the reason in `bad`, and neither key nor value.
+    Such a record, one for which the condition `is_bad` holds, has the struct `bad`, and neither key nor value.
     """
-    if table.set_aside is None:
-        return list(columns)
-    is_bad = f"fate = '{DEAD_LETTER_DISPOSITION}'"
     expressions = []
     for column in columns:
         expression, _, name = column.rpartition(" AS ")
         if name == "op":
-            expressions.append(f"CASE WHEN {is_bad} THEN {BAD_STRUCT} END AS bad")
+            expressions.append(f"CASE WHEN {is_bad} THEN {bad} END AS bad")
             expressions.append(
                 f"CASE WHEN {is_bad} THEN {render_literal(DEAD_LETTER_OP)} ELSE {expression or name} END AS op"
             )

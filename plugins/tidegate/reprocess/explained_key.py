@@ -10,6 +10,7 @@ from tidegate.reprocess.verify import Difference
 from tidegate.spec.time_text import format_utc, to_utc_datetime
 
 NOT_REACHED = "--range does not reach the position in each partition, so later records were not read"
+READ_AGAIN = "read again"
 TODAY = ", as the file reads the log today; how it was read before is not known"
 
 
@@ -56,7 +57,7 @@ class Passed:
 
 @dataclass(frozen=True)
 class Letter:
-    """The dead letter of a record: `state` is waiting, replayed or discarded."""
+    """The dead letter of a record: `state` is waiting, replayed, discarded, or read again by a later batch."""
 
     state: str
     reason: str
@@ -97,9 +98,14 @@ class ExplainedRecord:
         return self.op == "d"
 
     @property
+    def lasting_letter(self) -> Letter | None:
+        """The dead letter that says what became of the record; of one that was read again, its batches do."""
+        return None if self.letter is None or self.letter.state == READ_AGAIN else self.letter
+
+    @property
     def is_bad(self) -> bool:
         """Whether it cannot be read, or stands in a record of which another row could not be."""
-        return self.fate == "value" or (self.fate != "staged" and self.letter is not None)
+        return self.fate == "value" or (self.fate != "staged" and self.lasting_letter is not None)
 
     @property
     def order(self) -> tuple[int, int]:
@@ -375,7 +381,7 @@ def _find_lost_row(evidence: Evidence, decided: ExplainedRecord | None) -> str:
     lost = _find_last(r for r in records if decided is None or _may_come_after(evidence, r, decided))
     if lost is None:
         return ""
-    state = "its dead letter was replayed" if lost.letter else "no dead letter names it"
+    state = "its dead letter was replayed" if lost.lasting_letter else "no dead letter names it"
     return f"{lost.words} makes no row today, and {state}: it may have made one"
 
 
@@ -386,8 +392,8 @@ def _may_come_after(evidence: Evidence, record: ExplainedRecord, other: Explaine
 
 def _find_way_around(record: ExplainedRecord) -> str:
     """Return for what reason the table has not got what a record says; empty if it may have."""
-    if record.letter is not None:
-        return "" if record.letter.state == "replayed" else Cause.BAD
+    if record.lasting_letter is not None:
+        return "" if record.lasting_letter.state == "replayed" else Cause.BAD
     if not record.passed or any(passed.backfill for passed in record.passed):
         return ""
     ways = {passed.how for passed in record.passed}
@@ -405,10 +411,10 @@ def _find_end_doubt(evidence: Evidence, decided: ExplainedRecord) -> str:
 
 def _find_doubt(evidence: Evidence, record: ExplainedRecord) -> str:
     """Return why a record that fits the row may not have written it."""
-    if record.letter is not None and record.letter.state != "replayed":
-        return f"it is a dead letter that is {record.letter.state}"
+    if record.lasting_letter is not None and record.lasting_letter.state != "replayed":
+        return f"it is a dead letter that is {record.lasting_letter.state}"
     ways = {passed.how for passed in record.passed}
-    if record.letter is not None or Passage.PUBLISHED in ways:
+    if record.lasting_letter is not None or Passage.PUBLISHED in ways:
         return ""
     if Passage.EXPIRED in ways and Passage.MOVED in ways:
         return "the position was moved past it, and the snapshot of its batch has expired: it may have been rolled back"
@@ -426,8 +432,8 @@ def _qualify(evidence: Evidence, record: ExplainedRecord) -> str:
 
 
 def _describe_passage(record: ExplainedRecord) -> str:
-    if record.letter is not None and record.letter.state == "replayed":
-        return f", as a dead letter that was replayed in attempt={record.letter.replayed_by}"
+    if record.lasting_letter is not None and record.lasting_letter.state == "replayed":
+        return f", as a dead letter that was replayed in attempt={record.lasting_letter.replayed_by}"
     published = [passed for passed in record.passed if passed.how in (Passage.PUBLISHED, Passage.EXPIRED)]
     if not published:
         return ", in a batch that history does not have any more"

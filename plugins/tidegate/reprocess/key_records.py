@@ -8,10 +8,11 @@ from typing import Any
 from tidegate.model.offsets import Ranges, get_offset
 from tidegate.model.table_state import SnapshotLine
 from tidegate.ports.destination import HistoryRow
-from tidegate.reprocess.explained_key import ExplainedRecord, Letter, Passage, Passed
+from tidegate.reprocess.explained_key import READ_AGAIN, ExplainedRecord, Letter, Passage, Passed
 from tidegate.reprocess.verify import LogComparison
 from tidegate.table.history import list_actions
 
+DISCARDED_STAGE = "discarded"  # as `discard_dead_letters` writes it
 MAX_HISTORY = 100_000  # rows of history that are looked through
 
 
@@ -27,7 +28,8 @@ def read_key_records(
     topic_ids = work.position.topic_ids
     letters_by_place = {
         (letter["topic"], letter["partition"], letter["offset"]): letter
-        for letter in letters
+        # of several letters of a place the one that lasts
+        for letter in sorted(letters, key=lambda letter: _name_state(letter) != READ_AGAIN)
         if letter.get("topic_id") in (None, topic_ids.get(letter["topic"]))
     }
     skips = [action.details for action in list_actions(table.pipeline.name, table.state) if action.action == "skip"]
@@ -56,15 +58,22 @@ def read_key_records(
 def _read_letter(letter: Mapping[str, Any] | None) -> Letter | None:
     if letter is None:
         return None
-    is_over = letter.get("over_at_ms") is not None
-    state = "waiting" if not is_over else "replayed" if letter.get("replayed_by") else "discarded"
     return Letter(
-        state=state,
+        state=_name_state(letter),
         reason=letter.get("reason") or "",
         written_at_ms=letter.get("written_at_ms"),
         over_at_ms=letter.get("over_at_ms"),
         replayed_by=letter.get("replayed_by"),
     )
+
+
+def _name_state(letter: Mapping[str, Any]) -> str:
+    if letter.get("over_at_ms") is None:
+        return "waiting"
+    if letter.get("replayed_by"):
+        return "replayed"
+    # what a move of the position has let a batch read again is over too, and keeps its stage
+    return "discarded" if letter.get("stage") == DISCARDED_STAGE else READ_AGAIN
 
 
 def _find_passed(

@@ -60,10 +60,10 @@ def decode_row_messages(
     unlocated = f"WHEN located_reason IS NOT NULL THEN '{UPDATE}' {truncates}"
     change = f"CASE {unlocated} ELSE coalesce(found.op, '{NO_CHANGE}') END AS change"
     return DecodedValue(
-        records=judged.selectExpr("*", "found.row AS row", change),
+        records=judged.selectExpr("*", "found.row AS row", f"{_render_key_row(keys)} AS key_row", change),
         columns=columns,
         reason=NO_REASON,
-        key=keys.render_struct("row"),
+        key=keys.render_struct("key_row"),
         key_reason=NO_REASON,
         key_presence="true",
         metadata=metadata,
@@ -75,6 +75,16 @@ def decode_row_messages(
         columns_of_unlocated=rows.render_values(FIRST_ROW),
         truncate_condition=is_truncate if table.value.applies_truncates else None,
     )
+
+
+def _render_key_row(keys: Fields) -> str:
+    """Return the row whose key is the record's: also of a bad message of one row, if that has its whole key."""
+    if not keys.columns:
+        return "found.row"
+    only_row = "get(changes, 0).row"
+    key_reason = f"coalesce({keys.render_reason(only_row, 'the value')}, {_render_key_reason(keys, only_row)})"
+    has_key = f"own_reason IS NULL AND size(changes) = 1 AND {key_reason} IS NULL"
+    return f"CASE WHEN located_reason IS NULL THEN found.row WHEN {has_key} THEN {only_row} END"
 
 
 class RowPlace(NamedTuple):

@@ -23,6 +23,7 @@ BACKFILLED = (*MOVED, Passed(Passage.PUBLISHED, at_ms=11, snapshot_id=72, batch=
 WAITING = Letter("waiting", "bad", written_at_ms=9, over_at_ms=None, replayed_by=None)
 DISCARDED = replace(WAITING, state="discarded", over_at_ms=10)
 REPLAYED = replace(WAITING, state="replayed", over_at_ms=10, replayed_by="c")
+READ_AGAIN = replace(WAITING, state="read again", over_at_ms=10)
 
 
 def record(offset: int, op: str = "u", fate: str = "staged", **facts: Any) -> ExplainedRecord:
@@ -84,6 +85,16 @@ CASES: dict[str, tuple[Evidence, Cause, int | None]] = {
     "one that a backfill brought in": (gather(record(1, passed=BACKFILLED)), Cause.RECORD, 1),
     "a dead letter that waits": (gather(record(1, letter=WAITING)), Cause.UNKNOWN, None),
     "a dead letter that was replayed": (gather(record(1, letter=REPLAYED)), Cause.RECORD, 1),
+    "a dead letter that a batch has read again": (gather(record(1, letter=READ_AGAIN)), Cause.RECORD, 1),
+    "a dead letter that was read again, in a batch that was rolled back": (
+        gather(record(1, letter=READ_AGAIN, passed=ROLLED_BACK)), Cause.UNKNOWN, None,
+    ),
+    "no row of one that was read again, and is bad today": (
+        gather(record(1, "d"), bad(2, READ_AGAIN), **ABSENT), Cause.UNKNOWN, None,
+    ),
+    "one that was read again, and is not for this table": (
+        gather(rowless(1, "filtered", letter=READ_AGAIN), **ABSENT), Cause.FILTERED, 1,
+    ),
     "a row flagged as deleted": (gather(record(1), record(2, "d"), form="soft_delete"), Cause.DELETED, 2),
     "a delete": (gather(record(1), record(2, "d"), **ABSENT), Cause.DELETED, 2),
     "a delete that was rolled back": (gather(record(1), record(2, "d", passed=MOVED), **ABSENT), Cause.UNKNOWN, None),

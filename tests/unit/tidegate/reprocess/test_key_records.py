@@ -6,7 +6,7 @@ import pytest
 from tidegate.model.offsets import Ranges
 from tidegate.model.table_state import CarriedPosition, SnapshotLine
 from tidegate.reprocess.explained_key import Passage
-from tidegate.reprocess.key_records import _find_passed
+from tidegate.reprocess.key_records import _find_passed, _read_letter
 
 PUBLISHED, EXPIRED, GONE, MOVED = Passage.PUBLISHED, Passage.EXPIRED, Passage.ROLLED_BACK, Passage.MOVED
 
@@ -50,3 +50,18 @@ def test_batch_whose_snapshot_is_neither_there_nor_known_may_have_been_rolled_ba
 ) -> None:
     for place, ways in ((("T", 0, 4), first), (("T", 0, 5), second), (("T", 1, 1), first), (("T", 1, 2), [])):
         assert [passed.how for passed in _find_passed(HISTORY, line, place)] == ways, place
+
+
+@pytest.mark.parametrize(
+    ("facts", "state"),
+    [
+        ({"stage": "value", "over_at_ms": None}, "waiting"),
+        ({"stage": "value", "over_at_ms": 1, "replayed_by": "a"}, "replayed"),
+        ({"stage": "discarded", "over_at_ms": 1, "replayed_by": None}, "discarded"),
+        ({"stage": "value", "over_at_ms": 1, "replayed_by": None}, "read again"),
+    ],
+)
+def test_letter_that_is_over_says_why(facts: dict[str, Any], state: str) -> None:
+    letter = _read_letter({"reason": "bad", **facts})
+    assert letter is not None
+    assert letter.state == state
