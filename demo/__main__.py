@@ -90,11 +90,13 @@ def _open_tables(stack: Stack, folder: Path, destination: str) -> Tables:
 
 
 def _tell_story(demo_story: story.Story, options: argparse.Namespace, verdicts: list[bool]) -> None:
-    """Flush, settle, judge; then on until Ctrl-C unless once was enough."""
+    """Flush, settle, let a flood of deletes wait and approve it, judge; then on until Ctrl-C unless once was enough."""
     try:
         story.flush_until(demo_story, options.flushes)
         story.settle_story(demo_story)
-        verdicts.append(story.judge_tables(demo_story))
+        is_held = story.hold_flood(demo_story, waits_for_person=not options.once)
+        story.settle_story(demo_story)
+        verdicts.append(story.judge_tables(demo_story) and is_held)
         demo_story.view.say(
             f"VERDICT: {'every table equals the shop' if verdicts[0] else 'something differs, see above'}"
         )

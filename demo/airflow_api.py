@@ -21,6 +21,11 @@ class AirflowApi:
         self._url, self._home = url, home
         self._token = ""
 
+    @property
+    def page_url(self) -> str:
+        """The operator's page."""
+        return f"{self._url}/tidegate"
+
     def switch_on(self, dag: str) -> None:
         """Wait until the DAG processor has found the DAG, then unpause it; StackError with the import errors if not."""
         deadline = time.monotonic() + DAG_TIMEOUT_SECONDS

@@ -82,6 +82,14 @@ class Generator:
             for change in self.shop.step():
                 self._send(change)
 
+    def send_flood(self, table: str, share: float) -> int:
+        """Let the source lose that share of a table's rows; return how many, once the broker has their deletes."""
+        changes = self.shop.lose_rows(table, share)
+        for change in changes:
+            self._send(change)
+        self.flush()
+        return len(changes)
+
     def flush(self) -> None:
         """Wait until the broker has everything; RuntimeError when it does not take it."""
         queue_length = self._producer.flush(FLUSH_TIMEOUT_SECONDS)

@@ -36,12 +36,14 @@ class Progress:
     settled: bool
     batches: tuple[Mapping[str, Any], ...]
     error: str | None = None
+    held: str | None = None  # why a batch waits for an approval
 
 
 def write_include(folder: Path, tables: Path, destination: str, parts: Collection[str] = ()) -> None:
     """Copy the demo's pipelines into a folder of the run, beside a catalog of its own, made of `parts` of the stack.
 
-    In BigQuery the same files name another catalog, and leave out partitions by bucket, which it does not know.
+    In BigQuery the same files name another catalog, and leave out what it does not know: partitions by bucket, and
+    `approve`.
     """
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "pipelines").mkdir(parents=True)
@@ -64,6 +66,7 @@ def _convert_for_bigquery(text: str) -> str:
     for table in pipeline["tables"]:
         table["name"] = table["name"].replace(f"{CATALOG}.", f"{WAREHOUSE}.", 1)
         table.pop("create", None)
+        table.pop("approve", None)
     return str(yaml.safe_dump(pipeline, sort_keys=False))
 
 
@@ -89,6 +92,15 @@ def read_progress(environment: Mapping[str, str]) -> list[Progress]:
         return [_to_progress(status) for status in json.loads(answer.stdout)["pipelines"]]
     except (subprocess.TimeoutExpired, ValueError, KeyError, TypeError):
         return []
+
+
+def approve_table(pipeline: str, environment: Mapping[str, str]) -> tuple[bool, str]:
+    """Run `tidegate approve` for the batch that waits: whether it was approved, and its diff."""
+    try:
+        answer = _run_command(["approve", pipeline, "--yes"], environment, STATUS_TIMEOUT_SECONDS)
+    except subprocess.TimeoutExpired:
+        return False, f"tidegate approve {pipeline} gave no answer within {STATUS_TIMEOUT_SECONDS} s"
+    return answer.returncode == 0, (answer.stdout or answer.stderr).strip()
 
 
 def verify_table(pipeline: str, environment: Mapping[str, str]) -> tuple[bool, str]:
@@ -128,4 +140,5 @@ def _to_progress(status: Mapping[str, Any]) -> Progress:
         settled=bool(ends) and all(ends),
         batches=tuple(sorted(batches, key=lambda batch: str(batch["published_at"]))),
         error=status.get("error"),
+        held=table.get("problem") if table.get("held") else None,
     )

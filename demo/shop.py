@@ -82,6 +82,11 @@ class Shop:
         happens = self._random.choices((*customers, *orders, *lines), weights)[0]
         return list(happens())
 
+    def lose_rows(self, table: str, share: float) -> list[Change]:
+        """Delete that share of the rows that may be touched, as a source does that somebody truncates by mistake."""
+        keys = [key for key in self._tables[table].keys if self.may_touch(table, key)]
+        return [self._drop(table, key) for key in keys[: int(len(keys) * share)]]
+
     def _add_customer(self) -> Iterator[Change]:
         yield self._put("customers", self._allocate_id("customers"), self._make_customer(), "c")
 

@@ -18,6 +18,10 @@ from local.stack import Stack
 POLL_SECONDS = 3.0
 STUCK_SECONDS = 300.0
 CUSTOMERS, ORDERS = 400, 800
+FLOODED_PIPELINE = "shop_customers"
+FLOODED_SHARE = 0.75  # of the customers
+RULE_SHARE = 0.25  # what its `approve` lets through
+APPROVAL_SECONDS = 60.0  # in which a person may approve on the page
 
 
 @dataclass
@@ -88,6 +92,50 @@ def settle_story(story: Story) -> None:
             return
         _check_moving(story, progress_seconds)
         time.sleep(POLL_SECONDS)
+
+
+def hold_flood(story: Story, *, waits_for_person: bool) -> bool:
+    """Let the source lose most customers, and publish that only after an approval; True if no more came in before
+    than the rule lets through.
+
+    The generator must be paused. `waits_for_person`: somebody may approve it on the page; after a while it is approved
+    from here.
+    """
+    if not isinstance(story.tables, IcebergTables):  # BigQuery has no branches, on which a batch could wait
+        return True
+    table = product.format_destination(FLOODED_PIPELINE)
+    before = len(story.tables.read_rows(table))
+    lost = story.generator.send_flood(PIPELINES[FLOODED_PIPELINE], FLOODED_SHARE)
+    story.view.say(f"the source lost {lost} of {before} customers, as if somebody had truncated it")
+    held = _await_hold(story)
+    story.view.close()
+    story.view.say(f"held: {held}")
+    kept = len(story.tables.read_rows(table))
+    page = f"{story.airflow.page_url}/pipelines/{FLOODED_PIPELINE}"
+    story.view.say(f"{table} still has {kept} rows; a person approves that at {page}, or from a shell")
+    deadline = time.monotonic() + (APPROVAL_SECONDS if waits_for_person else 0)
+    while time.monotonic() < deadline and _find_held(story):
+        time.sleep(POLL_SECONDS)
+        story.poll()
+    if _find_held(story):
+        is_approved, text = product.approve_table(FLOODED_PIPELINE, story.stack.build_environment())
+        story.view.say(f"tidegate approve {FLOODED_PIPELINE}: {text}")
+        if not is_approved:
+            return False
+    return before - kept <= before * RULE_SHARE  # a flush may have taken the first deletes alone
+
+
+def _await_hold(story: Story) -> str:
+    progress_seconds = time.monotonic()
+    while not (held := _find_held(story)):
+        story.poll()
+        _check_moving(story, progress_seconds)
+        time.sleep(POLL_SECONDS)
+    return held
+
+
+def _find_held(story: Story) -> str | None:
+    return next((member.held for member in story.progress if member.pipeline == FLOODED_PIPELINE), None)
 
 
 def judge_tables(story: Story) -> bool:

@@ -4,13 +4,17 @@ import json
 from collections import Counter
 from datetime import UTC, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from demo.change_events import Record, choose_partition, encode_key, to_records
 from demo.generator import PARTITIONS, QUIET_PARTITION, QUIET_TABLE, _is_not_quiet
+from demo.product import _to_progress, write_include
 from demo.shop import KEYS, Change, Key, Row, Shop
+from demo.story import FLOODED_PIPELINE
 from demo.verdict import compare_table
 
 TIMES = {"updated_at", "created_at"}
@@ -118,3 +122,31 @@ def test_instants_are_compared_in_utc() -> None:
     moment = datetime(2026, 1, 1, tzinfo=UTC)
     truth: dict[Key, Row] = {(1,): {"id": 1, "updated_at": moment}}
     assert compare_table("customers", truth, [{"id": 1, "updated_at": moment.astimezone()}]).ok
+
+
+def test_source_loses_most_rows_and_none_of_the_quiet_partition() -> None:
+    shop = Shop(seed=3)
+    snapshot = list(shop.create_snapshot(customers=40, orders=2))
+    shop.may_touch = _is_not_quiet
+    quiet = [key for key in shop.get_rows("customers") if not _is_not_quiet("customers", key)]
+    changes = shop.lose_rows("customers", 0.75)
+    assert len(changes) == int(0.75 * (40 - len(quiet)))
+    assert {change.op for change in changes} == {"d"}
+    assert set(quiet) <= shop.get_rows("customers").keys()
+    rows = replay(snapshot + changes)["customers"]
+    assert rows == {encode_key("customers", key): row for key, row in shop.get_rows("customers").items()}
+
+
+def test_progress_says_what_waits_for_an_approval() -> None:
+    table = {"rows": 3, "batch": 2, "valid_through": None, "problem": "batch=3: held for approval", "held": None}
+    status = {"pipeline": "shop_customers", "tables": [table], "partitions": [], "batches": []}
+    assert _to_progress(status).held is None
+    assert _to_progress({**status, "tables": [{**table, "held": {"batch": 3}}]}).held == "batch=3: held for approval"
+
+
+def test_pipelines_for_bigquery_leave_out_what_it_refuses(tmp_path: Path) -> None:
+    for destination, has_rules in (("iceberg", True), ("bigquery", False)):
+        write_include(tmp_path / destination, tmp_path / f"{destination}-tables", destination)
+        text = (tmp_path / destination / "pipelines" / f"{FLOODED_PIPELINE}.yaml").read_text()
+        (table,) = yaml.safe_load(text)["tables"]
+        assert ("approve" in table) is has_rules
