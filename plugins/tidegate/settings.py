@@ -2,6 +2,7 @@
 
 import getpass
 import os
+import socket
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -150,6 +151,12 @@ def format_path(path: Path) -> str:
 def read_metrics_token(environ: Mapping[str, str] | None = None) -> str | None:
     """Return the scraper's secret, `TIDEGATE_METRICS_TOKEN`; None: only Airflow's users may read the metrics."""
     return (os.environ if environ is None else environ).get("TIDEGATE_METRICS_TOKEN", "").strip() or None
+
+
+def describe_run() -> str:
+    """Return what runs this process: Airflow's DAG and run, or user, machine and process."""
+    dag, run = os.environ.get("AIRFLOW_CTX_DAG_ID"), os.environ.get("AIRFLOW_CTX_DAG_RUN_ID")
+    return f"{dag} {run}" if dag and run else f"{find_user()}@{socket.gethostname()} pid={os.getpid()}"
 
 
 def find_user() -> str:

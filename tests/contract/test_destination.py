@@ -1489,7 +1489,8 @@ def build_history_row(batch: int) -> dict[str, Any]:
     return {
         "batch": batch, "published_at_ms": 1000 + batch, "table": TABLE, "attempt": "a", "ranges": "{}", "seconds": 0.5,
         "stage_seconds": 0.25, "staged_snapshot_id": 2**62 + batch, "snapshot_id": 2**62, "valid_through_ms": None,
-        "backfill": None, "written_as": "merge", "unknown_fields": UNKNOWN, **dict.fromkeys(numbers, 1),
+        "backfill": None, "written_as": "merge", "unknown_fields": UNKNOWN, "run": "dag r1",
+        **dict.fromkeys(numbers, 1),
     }  # fmt: skip
 
 

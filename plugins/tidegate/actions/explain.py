@@ -83,4 +83,5 @@ def _format_passed(passed: Passed) -> str:
         return f"{at} the position was moved past it, snapshot={passed.snapshot_id}"
     of = f"backfill={passed.backfill}" if passed.backfill else f"batch={passed.batch}"
     gone = {Passage.ROLLED_BACK: ", rolled back", Passage.EXPIRED: ", which has expired"}.get(passed.how, "")
-    return f"{at} {of} attempt={passed.attempt} snapshot={passed.snapshot_id}{gone}"
+    run = f" run={passed.run}" if passed.run else ""
+    return f"{at} {of} attempt={passed.attempt} snapshot={passed.snapshot_id}{gone}{run}"

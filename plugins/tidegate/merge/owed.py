@@ -340,4 +340,5 @@ def _build_row(
         "published_at_ms": session.now_ms(),
         "valid_through_ms": valid_through_ms,
         "backfill": backfill,
+        "run": session.run,
     }

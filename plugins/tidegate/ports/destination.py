@@ -300,7 +300,7 @@ class HistoryRow(BatchCounts, CostCounts):
     """What one batch, or one slice of a backfill, did to one table.
 
     `span` counts offsets. `ranges` and `unknown_fields` are JSON, times end in ``_ms``. `backfill` names the slice,
-    None for a batch of the log.
+    None for a batch of the log. `run` is what ran it.
     """
 
     batch: int
@@ -317,6 +317,7 @@ class HistoryRow(BatchCounts, CostCounts):
     published_at_ms: int
     valid_through_ms: int | None
     backfill: str | None
+    run: str | None
 
 
 class BatchHistory(Protocol):

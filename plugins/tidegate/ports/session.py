@@ -62,6 +62,7 @@ class Session(Destination):
     - `engine`: runs jobs on Spark. `sql`: the statements. `dialects`: those of catalogs that need their own.
     - `now_ms`, `pause`, `new_attempt`: the clock, and the next attempt's UUID.
     - `recall_columns`: the columns that the records of an attempt make, read by the function or known from before.
+    - `run`: what runs this process, as history names it.
     - `heartbeat_hook`: the user's function that may change the committed offsets.
     - `open_heartbeat_broker`: opens the brokers of the heartbeats' topic; None: it is the source's.
     """
@@ -78,6 +79,7 @@ class Session(Destination):
     open_heartbeat_broker: Callable[[], Broker] | None = None
     dialects: Mapping[str, Sql] = field(default_factory=dict)
     pause: Callable[[float], None] = time.sleep
+    run: str = ""
 
     @property
     def letters_table(self) -> str:

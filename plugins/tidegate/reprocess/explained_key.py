@@ -53,6 +53,7 @@ class Passed:
     batch: int | None = None
     attempt: str = ""
     backfill: str | None = None
+    run: str | None = None  # what published it, where history knows that
 
 
 @dataclass(frozen=True)

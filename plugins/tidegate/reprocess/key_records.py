@@ -92,6 +92,7 @@ def _find_passed(
                 batch=row["batch"],
                 attempt=row["attempt"],
                 backfill=row["backfill"],
+                run=row.get("run"),
             )
     for before, after in zip(line.positions, line.positions[1:], strict=False):
         reached, passed = (get_offset(position.offsets, topic, partition) for position in (before, after))
@@ -102,6 +103,7 @@ def _find_passed(
             found["", str(after.snapshot_id)] = Passed(Passage.MOVED, after.at_ms, after.snapshot_id)
         elif known is None or known.how == Passage.EXPIRED:
             found[after.staged_attempt, None] = Passed(
+                run=known.run if known else None,
                 how=Passage.PUBLISHED,
                 at_ms=after.at_ms,
                 snapshot_id=after.snapshot_id,

@@ -23,7 +23,7 @@ INTEGER_FIELDS = (
     "batch", "published_at_ms", "span", *RECORD_COUNTS, "inserted", "updated", "deleted", "staged_snapshot_id",
     "snapshot_id", "valid_through_ms", "staged_bytes", *COST_COUNTS,
 )  # fmt: skip
-TEXT_FIELDS = ("table", "attempt", "ranges", "backfill", "written_as", "unknown_fields")
+TEXT_FIELDS = ("table", "attempt", "ranges", "backfill", "written_as", "unknown_fields", "run")
 FRACTION_FIELDS = ("seconds", "stage_seconds")
 
 

@@ -29,7 +29,7 @@ from tidegate.model.offsets import format_names
 from tidegate.model.ownership import PipelineLeftovers
 from tidegate.ports.broker import Broker
 from tidegate.ports.session import Engine, Session
-from tidegate.settings import find_home_folder, find_jars_folder, list_named_files
+from tidegate.settings import describe_run, find_home_folder, find_jars_folder, list_named_files
 from tidegate.spec.pipeline import Catalog, Pipeline
 from tidegate.spec.runtime import SparkMode, SparkTarget
 
@@ -127,6 +127,7 @@ def assemble_loaded_pipeline(parts: SharedParts, pipeline: Pipeline, broker: Bro
         sql=SqlFiles(SPARK_DESTINATION.name),
         now_ms=lambda: int(time.time() * 1000),
         new_attempt=lambda: uuid.uuid4().hex,
+        run=describe_run(),
         schemas=RegistrySchemas(parts.resolve, parts.include),
         heartbeat_hook=build_hook(pipeline.heartbeat.hook),
         open_heartbeat_broker=open_heartbeat_broker,

@@ -25,11 +25,18 @@ def build_line(*positions: CarriedPosition, gone: tuple[int, ...] = ()) -> Snaps
 
 HISTORY: list[tuple[Any, Ranges]] = [
     (
-        {"attempt": attempt, "backfill": None, "snapshot_id": snapshot_id, "published_at_ms": snapshot_id, "batch": 1},
+        {
+            "attempt": attempt,
+            "run": f"dag {attempt}",
+            "backfill": None,
+            "snapshot_id": snapshot_id,
+            "published_at_ms": snapshot_id,
+            "batch": 1,
+        },
         Ranges({"T": spans}),
     )
     for attempt, snapshot_id, spans in (("a", 10, {0: (0, 5), 1: (0, 2)}), ("b", 20, {0: (5, 9)}))
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -49,7 +56,10 @@ def test_batch_whose_snapshot_is_neither_there_nor_known_may_have_been_rolled_ba
     line: SnapshotLine, first: list[Passage], second: list[Passage]
 ) -> None:
     for place, ways in ((("T", 0, 4), first), (("T", 0, 5), second), (("T", 1, 1), first), (("T", 1, 2), [])):
-        assert [passed.how for passed in _find_passed(HISTORY, line, place)] == ways, place
+        found = list(_find_passed(HISTORY, line, place))
+        assert [passed.how for passed in found] == ways, place
+        known = [passed for passed in found if passed.attempt]
+        assert all(passed.run == f"dag {passed.attempt}" for passed in known), place
 
 
 @pytest.mark.parametrize(
