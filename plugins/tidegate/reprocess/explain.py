@@ -18,7 +18,6 @@ from tidegate.merge.write_mode import is_folded, name_fold
 from tidegate.model.batch import StagedBatch
 from tidegate.model.kafka_log import Log
 from tidegate.model.offsets import Offsets, Ranges, get_offset, iterate_offsets
-from tidegate.model.ownership import describe_dead_letters
 from tidegate.model.position import Position
 from tidegate.ports.session import Session
 from tidegate.reprocess.explained_key import Evidence, Explanation, judge, list_unknowns, name_effects
@@ -29,6 +28,7 @@ from tidegate.reprocess.verify import (
     LogComparison,
     ask_spark,
     build_values,
+    find_letters,
     find_refusal,
     find_start,
     parse_differences,
@@ -200,11 +200,10 @@ def _ask(question: _Question, staged: StagedBatch, tail: StagedBatch | None) -> 
     work = question.work
     sql = work.table.sql
     values, refusal = _build_values(question, staged, tail)
-    letters = work.letters if _has_letters(work) else None
     statements = {
         "records": sql.render("explain_records", **values),
         "row": sql.render("explain_row", **values),
-        **({"letters": sql.render("explain_letters", **{**values, "letters": letters})} if letters else {}),
+        **({"letters": sql.render("explain_letters", **values)} if values["letters"] else {}),
     }
     if not refusal:
         statements["kind"] = sql.render("verify_counts", **values)
@@ -251,6 +250,8 @@ def _build_values(question: _Question, staged: StagedBatch, tail: StagedBatch | 
         "seen_parts": [*staged.parts, *(tail.parts if tail else ())],
     }
     values = values or {**build_merge_input(table, staged, "main"), **own, "source": work.intermediate}
+    if "letters" not in values:
+        values |= find_letters(work) if work.session.commits.has_branches(work.letters) else {"letters": None}
     values |= {
         "batch": BEFORE,
         "buckets": None,  # one key is compared whole
@@ -262,11 +263,6 @@ def _build_values(question: _Question, staged: StagedBatch, tail: StagedBatch | 
         "is_plain": False,
     }
     return values, refusal
-
-
-def _has_letters(work: LogComparison) -> bool:
-    claimed = work.session.tables.claim(work.letters, describe_dead_letters(work.table.pipeline))
-    return claimed is not None and work.session.commits.has_branches(work.letters)
 
 
 def _list_others(question: _Question) -> Iterator[tuple[str, str]]:

@@ -285,7 +285,8 @@ COUNTED_FOLDED = {
     "is_complete": False, "is_plain": False, "forgets": True,
 }  # fmt: skip
 DIFFERENT_ODD = {
-    **COMPARED, **FIRST, **SHAPES["odd_names"], "columns": list(ODD), "letters": "lake.my shop.l`s",
+    **COMPARED, **FIRST, **SHAPES["odd_names"], "columns": list(ODD),
+    "letters": "lake.my shop.l`s", "letters_snapshot_id": 78,
     "typed_columns": [(name, parse_type("MAP<STRING, INT>")) for name in ODD],
 }  # fmt: skip
 LETTERS_OF = {
@@ -302,7 +303,10 @@ VERIFY_CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "verify_counts-soft": ("verify_counts", {**COUNTED, "form": "soft_delete"}),
     "verify_differences-plain": ("verify_differences", {**COMPARED, **FIRST}),
     "verify_differences-odd_names": ("verify_differences", DIFFERENT_ODD),
-    "verify_letters-plain": ("verify_letters", {**LETTERS_OF, "letters": "lake.shop.tidegate_shop_dead_letters"}),
+    "verify_letters-plain": (
+        "verify_letters",
+        {**LETTERS_OF, "letters": "lake.shop.tidegate_shop_dead_letters", "letters_snapshot_id": 78},
+    ),
     "verify_letters-none": ("verify_letters", {**LETTERS_OF, "letters": None}),
     "verify_audit-plain": ("verify_audit", {**COMPARED, "branch": MERGE["branch"], "condition": "amount > 0"}),
     "verify_repair-soft": (
@@ -363,7 +367,7 @@ EXPLAIN_CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "explain_records-plain": ("explain_records", {**OF_RECORDS, "batch": 1, "max_records": 100}),
     "explain_letters-plain": (
         "explain_letters",
-        {**OF_RECORDS, "target": "lake.shop.orders", "letters": "lake.my shop.l`s"},
+        {**OF_RECORDS, "target": "lake.shop.orders", "letters": "lake.my shop.l`s", "letters_snapshot_id": 78},
     ),
     "explain_row-odd_names": (
         "explain_row",
