@@ -33,6 +33,7 @@ from benchmarks import (
     reads,
     report,
     small_flush,
+    verifying,
 )
 from benchmarks.result import Bench, Result
 from benchmarks.sizes import FULL, QUICK, Sizes
@@ -55,6 +56,7 @@ PARTS: dict[str, Callable[[Bench], Result]] = {
     "l": fleet.measure,
     "m": one_merge.measure,
     "n": live.measure,
+    "o": verifying.measure,
 }
 BESIDE = ("a", "b", "c", "d")  # beside peers or fresh copies, on one server: a quick run of them takes some minutes
 WITHOUT_BROKER = ("e", "i", "l")  # e and l bring a whole stack of their own, i needs none
@@ -66,7 +68,7 @@ EPILOG = (
     "h formats; i reading 200 pipelines; j publishing, beside a plain producer; "
     "k what a flush costs before the first record, and how soon a row is there, without Airflow; "
     "l many pipelines in a fleet, few with work; m batches that are staged one by one and merged as one; "
-    "n how soon a record is in the live view"
+    "n how soon a record is in the live view; o verify, beside one read of topic and table"
 )
 
 

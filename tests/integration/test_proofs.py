@@ -1,0 +1,142 @@
+"""verify and explain by chance, as often as asked: `PROOF_RUNS`, `PROOF_KEYS`, `PROOF_ROWS` and `PROOF_SEED`.
+
+100 runs of planted faults and 1,000 explained keys take hours:
+
+    PROOF_RUNS=100 PROOF_KEYS=1000 PROOF_ROWS=100000 make integration ARGS='-m long -k proofs'
+"""
+
+import json
+import os
+import random
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+from integration.test_verify import KEY, VALUE, count, make_record, verify
+
+RUNS = int(os.environ.get("PROOF_RUNS", "2"))
+KEYS = int(os.environ.get("PROOF_KEYS", "8"))
+ROWS = int(os.environ.get("PROOF_ROWS", "200"))
+SEED = int(os.environ.get("PROOF_SEED", "1"))
+WHOLE, PARTIAL = "lake.shop.Whole", "lake.shop.partial"
+LONELY = 1_000_000  # from here on ids have one row, whose part is a text
+RowKey = tuple[int, str | None]
+Difference = tuple[str, str, str | None, int, str | None]  # table, kind, column, and the key
+
+
+class Fault(NamedTuple):
+    """What somebody does to a row of a table, and what is to be found."""
+
+    table: str
+    statement: str
+    found: Callable[[RowKey], list[Difference]]
+
+
+def change(table: str, column: str, value: str) -> Fault:
+    statement = f"UPDATE {{table}} SET {column} = {value} WHERE {{row}}"
+    return Fault(table, statement, lambda key: [(table, "different", column, *key)])
+
+
+FAULTS = {
+    "a value": change(WHOLE, "note", "concat(note, '!')"),
+    "NULL for a value": change(WHOLE, "n", "NULL"),
+    "a decimal's scale": change(WHOLE, "Amount", "Amount * 10"),
+    "a time's zone": change(WHOLE, "At", "At + INTERVAL 2 HOURS"),
+    "a stale partial update": change(PARTIAL, "note", "'first'"),
+    "a missing row": Fault(WHOLE, "DELETE FROM {table} WHERE {row}", lambda key: [(WHOLE, "missing", None, *key)]),
+    "a surplus row": Fault(
+        WHOLE, "INSERT INTO {table} (Id, part, n) SELECT Id + 5000000, part, 1 FROM {table} WHERE {row}",
+        lambda key: [(WHOLE, "surplus", None, key[0] + 5_000_000, key[1])],
+    ),
+    "NULL in a key": Fault(
+        WHOLE, "UPDATE {table} SET part = NULL WHERE {row}",
+        lambda key: [(WHOLE, "missing", None, *key), (WHOLE, "surplus", None, key[0], None)],
+    ),
+}  # fmt: skip
+
+
+def render_row(key: RowKey) -> str:
+    part = "NULL" if key[1] is None else f"'{key[1]}'"
+    return f"Id = {key[0]} AND part <=> {part}"
+
+
+def read_rows(workbench: Any) -> list[list[str]]:
+    return [sorted(map(str, workbench.read_rows(table))) for table in (WHOLE, PARTIAL)]
+
+
+# a wrong valid_to is not planted: verify refuses tables with history
+@pytest.mark.repeats("test_each_planted_fault_is_named_and_nothing_else")
+def test_faults_of_random_rows_are_named_and_repaired(workbench: Any, record_property: Any) -> None:
+    topic = workbench.topic()
+    tables = [{"name": WHOLE}, {"name": PARTIAL, "partial_updates": True}]
+    workbench.pipeline("proved", [topic], key=KEY, value=VALUE, tables=tables)
+    lonely = [(LONELY + number, "a") for number in range(ROWS // 4)]
+    keys: list[RowKey] = [(number, part) for number in range(ROWS // 2) for part in ("a", None)]
+    workbench.produce(topic, *[make_record(*key, note="first") for key in [*keys, *lonely]])
+    workbench.drain("proved")
+    workbench.produce(topic, *[(make_record(*key)[0], {"Id": key[0], "part": key[1], "note": "last"}) for key in keys])
+    workbench.drain("proved")
+    right_rows = read_rows(workbench)
+    total = len(keys) + len(lonely)
+    for run in range(RUNS):
+        chance = random.Random(SEED + run)
+        chosen = chance.sample(keys, len(FAULTS) - 1) + chance.sample(lonely, 1)  # the last one is for the key's own
+        expected = set()
+        for fault, key in zip(FAULTS.values(), chosen, strict=True):
+            workbench.run_spark_sql(fault.statement.format(table=fault.table, row=render_row(key)))
+            expected |= set(fault.found(key))
+        found = {
+            (table["table"], entry["kind"], entry["column"], *json.loads(entry["key"]).values())
+            for table in verify(workbench, "proved")
+            for entry in table["differences"]
+        }
+        # a field that is NULL is left out of a key's JSON
+        assert {(*entry, None)[:5] for entry in found} == expected, f"PROOF_SEED={SEED + run}"
+        repaired = workbench.run_cli("verify", "proved", "--repair", "--yes")
+        assert repaired.returncode == 0, (repaired.stderr, SEED + run)
+        assert read_rows(workbench) == right_rows, f"PROOF_SEED={SEED + run}"
+        assert [count(table) for table in verify(workbench, "proved")] == [{"equal": total}] * 2
+    record_property("counted", {"planted faults named and repaired": RUNS * len(FAULTS)})
+
+
+@pytest.mark.repeats("integration/test_explain.py::test_each_key_of_two_tables_is_told_its_cause")
+def test_random_keys_are_explained_and_none_wrongly(workbench: Any, record_property: Any) -> None:
+    topic = workbench.topic(4)
+    workbench.pipeline(
+        "proved", [topic], key=KEY, value=VALUE, source={"errors": {"tolerance": "all", "max_per_batch": ROWS}}
+    )
+    offsets = dict.fromkeys(range(4), 0)
+    places: dict[int, list[str]] = {}
+
+    def send(number: int, record: tuple[Any, Any]) -> tuple[Any, ...]:
+        partition = number % 4
+        places.setdefault(number, []).append(f"{topic}:{partition}:{offsets[partition]}")
+        offsets[partition] += 1
+        return (*record, {"partition": partition})
+
+    # by the last digit: 3 deleted, 5 superseded, 7 deleted and back again, 9 bad, the others written once
+    bad = {"n": 3_000_000_000}
+    workbench.produce(topic, *[send(n, make_record(n, **(bad if n % 10 == 9 else {}))) for n in range(ROWS)])
+    workbench.drain("proved")
+    second = [n for n in range(ROWS) if n % 10 in (3, 5, 7)]
+    workbench.produce(
+        topic, *[send(n, (make_record(n)[0], None) if n % 10 != 5 else make_record(n, note="newer")) for n in second]
+    )
+    workbench.drain("proved")
+    workbench.produce(topic, *[send(n, make_record(n, note="back")) for n in second if n % 10 == 7])
+    workbench.drain("proved")
+    causes = {3: ("deleted", 0), 9: ("bad", 0)}
+    slowest = 0.0
+    chance = random.Random(SEED)
+    for _ in range(KEYS):
+        number = chance.randrange(ROWS + ROWS // 5)  # beyond: never seen
+        cause, rows = causes.get(number % 10, ("record", 1)) if number < ROWS else ("never", 0)
+        begun = time.monotonic()
+        done = workbench.run_cli("explain", "proved", json.dumps({"Id": number, "part": "a"}), "--json")
+        slowest = max(slowest, time.monotonic() - begun)
+        assert done.returncode == 0, done.stderr
+        (answer,) = json.loads(done.stdout)["tables"]
+        told = (answer["cause"], answer["row_count"], answer["decided_by"], answer["limits"])
+        assert told == (cause, rows, places.get(number, [None])[-1], []), (number, answer)
+    record_property("counted", {"keys explained": KEYS, "seconds of the slowest": round(slowest, 1)})
