@@ -448,10 +448,16 @@ DOWN = (
 AUDIT = (
     "merge failed: pipeline=users table=lake.app.Users batch=8: audit=low does not hold; correct the audit or the data"
 )
+HELD = (
+    "pipeline=users table=lake.app.Users batch=8: held for approval: deletes_over=25%, inserted=0 updated=0 "
+    "deleted=90; read branch=b, then publish it with: tidegate approve users --table lake.app.Users; or keep it back "
+    "with: tidegate reject users --table lake.app.Users"
+)
 FULL = "table=lake.app.Users: its queue is full: open_batches=10 max_pending=10; fix what its merge says"
 STATES = {  # by what is wrong: state, reason, what the remedy begins with
     "bad-record": ("failing", BAD["reason"], "Skip this record …"),
     "rolled-back": ("stuck", ROLLED_BACK, "Undo the rollback …"),
+    "held": ("stuck", HELD, "Approve …"),
     "topic-again": ("stuck", AGAIN, "Move the position …"),
     "wrong-file": ("stuck", FILE, "Correct /in/users.yaml; this page reads it again by itself."),
     "queue-full": ("stuck", FULL, "fix what its merge says"),
