@@ -251,7 +251,9 @@ def _build_values(question: _Question, staged: StagedBatch, tail: StagedBatch | 
     }
     values = values or {**build_merge_input(table, staged, "main"), **own, "source": work.intermediate}
     if "letters" not in values:
-        values |= find_letters(work) if work.session.commits.has_branches(work.letters) else {"letters": None}
+        found = find_letters(work)
+        # Spark cannot read those that are in BigQuery
+        values |= found if found["letters_snapshot_id"] else {"letters": None}
     values |= {
         "batch": BEFORE,
         "buckets": None,  # one key is compared whole

@@ -476,7 +476,8 @@ def build_values(work: LogComparison, staged: StagedBatch, tail: StagedBatch | N
         )
     columns = [*dict(merge_input["keys"]), *own_values, *([flag] if shows_flag and flag else [])]
     typed_columns = [(name, types[name]) for name in columns]
-    if not work.session.commits.has_branches(work.letters):
+    letters = find_letters(work)
+    if letters["letters"] and not work.session.commits.has_branches(work.letters):
         raise Unverifiable(
             f"{work.prefix}: its dead letters={work.letters} are in BigQuery, where Spark cannot read them; "
             "compare it by hand"
@@ -500,7 +501,7 @@ def build_values(work: LogComparison, staged: StagedBatch, tail: StagedBatch | N
         "seen_parts": [*staged.parts, *(tail.parts if tail else ())],
         "bucket_count": BUCKETS,
         "sample_per_million": work.sample_per_million,
-        **find_letters(work),
+        **letters,
         "forgets": spec.remembers_deletes,
         "is_complete": not work.limits,
         "is_plain": form == "last" and not (tail and tail.counts.dead_lettered),
@@ -513,8 +514,11 @@ def build_values(work: LogComparison, staged: StagedBatch, tail: StagedBatch | N
 def find_letters(work: LogComparison) -> dict[str, Any]:
     """Return the table of dead letters, and the snapshot at which all statements read it; None for no letter."""
     session = work.session
-    is_there = session.tables.claim(work.letters, describe_dead_letters(work.table.pipeline)) is not None
-    head = session.commits.read_head(work.letters, "main") if is_there else None
+    if session.tables.claim(work.letters, describe_dead_letters(work.table.pipeline)) is None:
+        return {"letters": None, "letters_snapshot_id": None}
+    if not session.commits.has_branches(work.letters):
+        return {"letters": work.letters, "letters_snapshot_id": None}
+    head = session.commits.read_head(work.letters, "main")
     return {"letters": work.letters if head else None, "letters_snapshot_id": head.snapshot_id if head else None}
 
 
