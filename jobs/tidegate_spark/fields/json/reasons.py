@@ -26,6 +26,7 @@ from tidegate_spark.fields.json.objects import (
 from tidegate_spark.fields.json.text import render_marked_text, render_strict_text, render_unmarked_text
 from tidegate_spark.fields.lossless import STRING_PATTERN
 
+MISFIT_REASON = "the value does not fit value.schema, fields: "
 # what a value looks like, by its keys, and what to write in the pipeline file then
 FORMAT_HINTS = (
     (("schema", "payload"), "Kafka Connect's envelope: set value.json: {envelope: true}, or format: debezium-json"),
@@ -170,7 +171,7 @@ def render_unreadable_cases(struct: str, misfits: str) -> str:
     unreadable = (
         f"CASE WHEN {render_object(struct)} IS NULL THEN 'the value is not one JSON object' "
         f"WHEN {problem} = '{OVERFLOW_PROBLEM}' THEN '{OVERFLOW_REASON}' "
-        f"ELSE concat('the value does not fit value.schema, fields: ', {misfits}) END"
+        f"ELSE concat('{MISFIT_REASON}', {misfits}) END"
     )
     return (
         f"WHEN NOT is_valid_utf8(value_text) THEN 'the value is not valid UTF-8' "

@@ -10,7 +10,12 @@ from tidegate.sql.spark import quote, render_literal
 from tidegate_spark.fields.conditions import NO_REASON, render_first_reason
 from tidegate_spark.fields.json.inner_parts import render_inner_reason
 from tidegate_spark.fields.json.objects import Fields
-from tidegate_spark.fields.json.reasons import render_missing_cases, render_no_column_case, render_respelled_case
+from tidegate_spark.fields.json.reasons import (
+    MISFIT_REASON,
+    render_missing_cases,
+    render_no_column_case,
+    render_respelled_case,
+)
 from tidegate_spark.formats.decoded import DELETE, NO_CHANGE, DecodedValue, render_truncate_case
 from tidegate_spark.formats.json import let_grow
 
@@ -83,7 +88,10 @@ def _render_key_row(keys: Fields) -> str:
         return "found.row"
     only_row = "get(changes, 0).row"
     key_reason = f"coalesce({keys.render_reason(only_row, 'the value')}, {_render_key_reason(keys, only_row)})"
-    has_key = f"own_reason IS NULL AND size(changes) = 1 AND {key_reason} IS NULL"
+    # of a value that does not fit what cannot be parsed is NULL, and the rest is there
+    is_read = " AND ".join(f"NOT ({keys.render_is_null(only_row, column)})" for column in keys.columns)
+    is_told = f"own_reason IS NULL OR (own_reason LIKE '{MISFIT_REASON}%' AND {is_read})"
+    has_key = f"({is_told}) AND size(changes) = 1 AND {key_reason} IS NULL"
     return f"CASE WHEN located_reason IS NULL THEN found.row WHEN {has_key} THEN {only_row} END"
 
 
