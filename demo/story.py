@@ -19,8 +19,8 @@ POLL_SECONDS = 3.0
 STUCK_SECONDS = 300.0
 CUSTOMERS, ORDERS = 400, 800
 FLOODED_PIPELINE = "shop_customers"
-FLOODED_SHARE = 0.75  # of the customers
-RULE_SHARE = 0.25  # what its `approve` lets through
+FLOODED_SHARE = 0.9  # of the customers
+RULE_SHARE = 0.5  # what its `approve` lets through
 APPROVAL_SECONDS = 60.0  # in which a person may approve on the page
 
 

@@ -66,7 +66,7 @@ def read_rows(workbench: Any) -> list[list[str]]:
 
 
 # a wrong valid_to is not planted: verify refuses tables with history
-@pytest.mark.repeats("test_each_planted_fault_is_named_and_nothing_else")
+@pytest.mark.repeats("integration/test_verify.py::test_each_planted_fault_is_named_and_nothing_else")
 def test_faults_of_random_rows_are_named_and_repaired(workbench: Any, record_property: Any) -> None:
     topic = workbench.topic()
     tables = [{"name": WHOLE}, {"name": PARTIAL, "partial_updates": True}]

@@ -129,7 +129,7 @@ def _keep_waiting(
     table: str, published: tuple[PublishedBatch, ...], held: HeldForApproval, ended: Hold | None
 ) -> QueueResult:
     log.log(logging.WARNING if held.is_new else logging.INFO, "%s", held)
-    return QueueResult(table, published, None if published else held, held, ended)
+    return QueueResult(table, published, failure=None if published else held, held=held, ended=ended)
 
 
 def _find_ended(last_hold: Hold | None, checkpoint: MergeCheckpoint) -> Hold | None:

@@ -119,9 +119,7 @@ def _build_form(pipeline: Pipeline) -> dict[str, Param]:
             f"{topic}:0",
         ),
         "key": build_text_field(
-            "Key",
-            "Explain: the row's key, a JSON object with its columns; of one column the value will do.",
-            "4711",
+            "Key", "Explain: the row's key, a JSON object with its columns; of one column the value will do.", "4711"
         ),
         "to": build_text_field(
             "To",
