@@ -489,7 +489,7 @@ def test_remedy_is_seen_without_scrolling_in_every_state_that_needs_a_person(pag
     state, reason, remedy = STATES[name]
     fact, advice = split_reason(reason)
     is_file = name == "wrong-file"
-    table = {**TABLE, "problem": reason if name in {"rolled-back", "topic-again"} else None}
+    table = {**TABLE, "problem": reason if name in {"rolled-back", "held", "topic-again"} else None}
     row = {"state": state, "reason": reason, "fact": fact, "advice": advice, "partitions": PARTS, "tables": [table]}
     row |= {"runbook": "pipeline-file", "needs_person": True, "error": reason} if is_file else {"runbook": name}
     runs = [{"dag_id": "tidegate_users", "run_id": f"r{n}", "state": "failed", "started": NOW} for n in range(20)]
