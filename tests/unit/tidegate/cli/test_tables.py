@@ -50,6 +50,7 @@ def build_status(**changed: Any) -> dict[str, Any]:
         "staging": None,
         "verified": None,
         "problem": None,
+        "approved": None,
         "runbook": None,
     }
     batch = {
