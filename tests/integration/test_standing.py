@@ -265,7 +265,7 @@ def test_log_of_another_cluster_topic_or_length_is_told_and_rebase_leads_on(tabl
     table.workbench.retain_from(table.topic, 3)
     table.produce(4, 5)
     table.workbench.retain_from(table.topic, 4)
-    assert "so 1 offsets are gone" in table.flush_and_refuse()
+    assert "so 1 offset is gone" in table.flush_and_refuse()
     table.workbench.recreate(table.topic)
     assert "deleted and created again" in table.flush_and_refuse()
     properties = "'tidegate.p.topic-ids' = '{}'"

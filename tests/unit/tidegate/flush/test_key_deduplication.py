@@ -62,7 +62,7 @@ def test_plan_says_which_records_it_will_stage(choice: str, last: bool) -> None:
     world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"})
     planned = plan(world.open_session(build_pipeline(build_table(last_per_key=choice))))
     assert planned.tables[0].to_dict()["last_per_key"] is last
-    assert ("reads 1 offsets, the last record of each key" in output.format_plan(planned)) is last
+    assert ("reads 1 offset, the last record of each key" in output.format_plan(planned)) is last
 
 
 def test_records_without_a_key_do_not_supersede_each_other() -> None:

@@ -81,7 +81,7 @@ def test_log_that_was_cut_is_told_with_the_place_of_the_cut_whether_it_has_grown
         plan(world.open_session(PIPELINE))
     for part in (
         "pipeline=shop table=lake.shop.orders: topic=orders partition=0 position=3: the log was cut at offset=1",
-        "leader_epoch=1 recorded=0; the 2 offsets from there on",
+        "leader_epoch=1 recorded=0; what was read from there on, 2 offsets,",
         """tidegate rebase shop --to '{"orders": {"0": 1}}'""",
     ):
         assert part in str(error_info.value)

@@ -56,7 +56,7 @@ def cut(world: World) -> None:
 
 
 DAMAGES = [
-    (retain, "position=4: the log starts at offset=5, so 1 offsets are gone"),
+    (retain, "position=4: the log starts at offset=5, so 1 offset is gone"),
     (recreate, "was deleted and created again"),
     (cut, "position=4: the log was cut at offset=3"),
 ]
