@@ -635,7 +635,7 @@ def test_no_statement_without_a_case() -> None:
     ),
 )
 def test_missing_value_is_an_error_instead_of_an_empty_text(statement: str, name: str) -> None:
-    values = next(values for known, values in CASES.values() if known == statement)
+    values = next(values for known, values in CASES.values() if known == statement and name in values)
     with pytest.raises(jinja2.UndefinedError, match=name):
         SQL.render(statement, **{key: value for key, value in values.items() if key != name})
 
