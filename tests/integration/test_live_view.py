@@ -243,7 +243,7 @@ def test_changed_file_shows_what_is_merged_until_the_view_is_made_anew(workbench
     assert narrow_rows == before["lake.shop.wider"]
 
 
-@pytest.mark.repeats("test_batch_published_between_two_looks_of_a_query_changes_no_row")
+@pytest.mark.repeats("test_view_is_the_table_after_the_merge_at_every_point")
 def test_spark_looks_up_tables_in_the_order_in_which_a_query_defines_them(workbench: Any) -> None:
     """Each view relies on it: the position, the table, then what is staged, and last whether the table has moved."""
     workbench.run_spark_sql("CREATE TABLE lake.shop.growing (n INT) USING iceberg")
@@ -276,6 +276,7 @@ def test_spark_looks_up_tables_in_the_order_in_which_a_query_defines_them(workbe
     assert any(look[0] < look[-1] for look in looks), "no look met a commit"
 
 
+@pytest.mark.repeats("test_view_is_the_table_after_the_merge_at_every_point")
 def test_batch_published_between_two_looks_of_a_query_changes_no_row(workbench: Any) -> None:
     """Spark loads each table of a query at a moment of its own: here each look is at the metadata of its moment."""
     topic = workbench.topic()
@@ -308,7 +309,7 @@ def test_batch_published_between_two_looks_of_a_query_changes_no_row(workbench: 
                 assert sort_rows([row.asDict() for row in workbench.run_spark_sql(text)]) == staged[table], looks
 
 
-@pytest.mark.repeats("test_batch_published_between_two_looks_of_a_query_changes_no_row")
+@pytest.mark.repeats("test_view_is_the_table_after_the_merge_at_every_point")
 def test_readers_see_each_batch_once_it_is_staged_while_it_is_merged_and_cleaned_up(workbench: Any) -> None:
     topic = workbench.topic()
     workbench.pipeline(

@@ -66,6 +66,7 @@ def read_letters(workbench: Any, name: str) -> list[tuple[Any, ...]]:
     return sorted((row["table"].rpartition(".")[2], row["batch"], row["offset"]) for row in letters)
 
 
+@pytest.mark.repeats("unit/scenarios/test_one_merge.py::test_queue_leaves_what_its_batches_leave_in_turn")
 def test_queue_that_is_merged_as_one_leaves_what_its_batches_leave_in_turn(workbench) -> None:
     topic, chance = workbench.topic(2), random.Random(59)
     for name in ("one", "turn"):

@@ -78,6 +78,7 @@ def write_rows(table: Any, rows: list[dict[str, Any]], replaced: str) -> None:
     table.overwrite(pyarrow.Table.from_pylist(rows, table.schema().as_arrow()), overwrite_filter=replaced)
 
 
+@pytest.mark.repeats("test_change_events_carry_both_rows_and_a_second_pipeline_makes_the_table_of_them")
 def test_reader_of_the_topic_holds_the_table_after_every_kind_of_snapshot(workbench) -> None:
     way = Way(workbench, "roundtrip", delivery="exactly-once", create={"partitions": 3}, parallelism=2)
     way.flush(k1="a", k2="b", k3="c", k4="d")

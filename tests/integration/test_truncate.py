@@ -223,7 +223,7 @@ def test_update_that_leaves_columns_out_keeps_them_of_a_row_behind_the_truncate_
 
 
 @pytest.mark.repeats(
-    "integration/test_publications.py::test_reader_of_the_topic_holds_the_table_after_every_kind_of_snapshot"
+    "integration/test_publications.py::test_change_events_carry_both_rows_and_a_second_pipeline_makes_the_table_of_them"
 )
 def test_publication_of_a_truncated_table_deletes_the_keys_that_went(workbench) -> None:
     way, source = Way(workbench, "trip"), workbench.topic(1)
