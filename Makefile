@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # not PYTHON: that one is the user's, `PYTHON=python3.13 make setup`
 VENV_PYTHON := .venv/bin/python
 # after so many seconds in one test its process ends with the stacks of its threads: a build names what hangs
-HANGS_AFTER := 900
+HANGS_AFTER := 1800
 PYTEST = $(VENV_PYTHON) -m pytest -o faulthandler_timeout=$(HANGS_AFTER) -o faulthandler_exit_on_timeout=true
 PARTS := -n 4 --dist loadgroup --no-loadscope-reorder --max-worker-restart 0
 ARGS ?=
