@@ -155,7 +155,8 @@ def read_metrics_token(environ: Mapping[str, str] | None = None) -> str | None:
 
 def describe_run() -> str:
     """Return what runs this process: Airflow's DAG and run, or user, machine and process."""
-    dag, run = os.environ.get("AIRFLOW_CTX_DAG_ID"), os.environ.get("AIRFLOW_CTX_DAG_RUN_ID")
+    dag = os.environ.get("AIRFLOW_CTX_DAG_ID")
+    run = os.environ.get("AIRFLOW_CTX_DAG_RUN_ID")
     return f"{dag} {run}" if dag and run else f"{find_user()}@{socket.gethostname()} pid={os.getpid()}"
 
 
