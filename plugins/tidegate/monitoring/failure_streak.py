@@ -103,9 +103,7 @@ class FailureStreak:
     def from_dict(cls, data: Any) -> "FailureStreak | None":
         """Read a streak; None for nothing, and for what cannot be read."""
         try:
-            failed_tasks = (
-                FailedTask(**{**entry, "tables": tuple(entry["tables"])}) for entry in data.get("failed", ())
-            )
+            failed_tasks = (FailedTask(**{**entry, "tables": tuple(entry["tables"])}) for entry in data["failed"])
             return cls(**{**data, "failed": tuple(failed_tasks)})
         except (AttributeError, KeyError, TypeError):
             return None

@@ -225,7 +225,7 @@ def _get_mark(table: TableSession, subject: str) -> str:
 
 
 def _parse(kind: type[Noted], text: str) -> Noted | None:
-    # an older or a newer version, or another program, may have written something else: then nothing is held or decided
+    # anybody may set a table's properties: then nothing is held or decided
     try:
         data = json.loads(text)
         noted = kind(**data)

@@ -128,11 +128,6 @@ def _open_control(warehouse: Warehouse, control: str) -> int:
         check_mark(control, owner, owner.labels, loaded_table.labels)
         if loaded_table.expires is not None:  # the run that made it was killed before it took the default away
             remove_expiration(warehouse, control)
-        known = {column.name for column in loaded_table.schema}
-        for column in COLUMN_TYPES.keys() - known:
-            kind = COLUMN_TYPES[column]
-            name = warehouse.quote_name(control)
-            warehouse.run_statement(f"ALTER TABLE {name} ADD COLUMN IF NOT EXISTS {quote(column)} {kind}")
         return int(loaded_table.num_rows or 0)
     columns = ", ".join(f"{quote(column)} {kind}" for column, kind in COLUMN_TYPES.items())
     labels = ", ".join(f"({render_literal(key)}, {render_literal(value)})" for key, value in owner.labels.items())

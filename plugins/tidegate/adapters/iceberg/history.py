@@ -176,9 +176,6 @@ def _open_table(catalog: Catalog, identifier: str) -> Table:
 
 def _claim_table(table: Table) -> Table:
     claim(table, format_name(table), describe_control(format_name(table)))
-    if not set(COLUMNS.names) <= set(table.schema().column_names):
-        with table.update_schema() as update:
-            update.union_by_name(COLUMNS)
     return table
 
 

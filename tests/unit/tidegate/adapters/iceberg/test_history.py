@@ -134,12 +134,3 @@ def test_newest_rows_are_read_from_the_files_that_may_hold_them(
     assert len(history.read_newest_batches(table, 100)) == 61
     catalog.drop_table(CONTROL)
     assert history.read_newest_batches(history._open_table(catalog, CONTROL), 9) == []
-
-
-def test_table_that_lacks_a_column_gets_it(catalog: Catalog) -> None:
-    history.append_rows(catalog, CONTROL, build_row(1))
-    with catalog.load_table(CONTROL).update_schema() as update:
-        update.delete_column("run")
-    history.append_rows(catalog, CONTROL, {**build_row(2), "run": "dag r1"})
-    rows = catalog.load_table(CONTROL).scan().to_arrow().to_pylist()
-    assert sorted((row["batch"], row["run"]) for row in rows) == [(1, None), (2, "dag r1")]
