@@ -51,7 +51,7 @@ class Server:
     env: Mapping[str, str]
     variable: str | None = None
     prepare: Callable[[], None] = do_nothing
-    patience: float = 120
+    patience: float = 240  # on a busy machine a JVM needs minutes
 
     def start(self, mark: str) -> "subprocess.Popen[bytes]":
         """Start the process under the stack's mark, with nothing of the caller's terminal."""

@@ -32,7 +32,7 @@ PARTS = (
     *("airflow", "schedulers", "celery", "rabbitmq"),
 )
 MIN_FREE_BYTES = 1_000_000_000
-UP_TIMEOUT_SECONDS = 300.0
+UP_TIMEOUT_SECONDS = 600.0
 SUPERVISOR_TIMEOUT_SECONDS = 30.0
 POLL_SECONDS = 0.1
 # Detached on purpose; a handle that is dropped while its process runs would be a resource warning.

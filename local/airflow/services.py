@@ -88,7 +88,7 @@ def _build_service(run: RunDir, name: str, port: int, env: Mapping[str, str], da
         env=env,
         variable=variable,
         prepare=database.create_once,
-        patience=180,
+        patience=240,
     )
 
 

@@ -70,7 +70,7 @@ def _build_worker(run: RunDir, number: int, queue: Queue, env: Mapping[str, str]
         env=env,
         variable=f"AIRFLOW_WORKER_{number}_PID",
         prepare=database.create_once,
-        patience=180,
+        patience=240,
     )
 
 
