@@ -103,7 +103,8 @@ def _parse_options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--quick", action="store_true", help=f"little of {', '.join(BESIDE)}, unless parts are named: no figures"
     )
-    parser.add_argument("--rows", type=_parse_positive, metavar="N", help="part c: rows of the largest table")
+    parser.add_argument("--rows", type=_parse_positive, metavar="N", help="parts c, d: rows of the largest table")
+    parser.add_argument("--flushes", type=_parse_counts, metavar="N,N", help="part d: read after so many flushes")
     parser.add_argument("--record", action="store_true", help=f"keep the figures in {RECORDED.relative_to(ROOT)}")
     options = parser.parse_args(arguments)
     options.parts = options.parts or [*(BESIDE if options.quick else PARTS)]
@@ -119,6 +120,10 @@ def _parse_parts(text: str) -> list[str]:
     return parts
 
 
+def _parse_counts(text: str) -> tuple[int, ...]:
+    return tuple(sorted(_parse_positive(part) for part in text.replace(" ", "").split(",")))
+
+
 def _parse_positive(text: str) -> int:
     if (number := int(text)) < 1:
         raise argparse.ArgumentTypeError(f"{text} is not a number of rows: use 1 or more")
@@ -127,7 +132,9 @@ def _parse_positive(text: str) -> int:
 
 def _choose_sizes(options: argparse.Namespace) -> Sizes:
     sizes = QUICK if options.quick else FULL
-    return replace(sizes, tables=(*sizes.tables[:-1], options.rows)) if options.rows else sizes
+    if options.rows:
+        sizes = replace(sizes, tables=(*sizes.tables[:-1], options.rows), read_rows=options.rows)
+    return replace(sizes, reads_after=options.flushes) if options.flushes else sizes
 
 
 def _measure(options: argparse.Namespace, folder: Path) -> tuple[dict[str, Result], dict[str, dict[str, Any]]]:

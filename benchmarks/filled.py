@@ -1,5 +1,7 @@
 """Owns tables that hold many rows before anything is measured: laid out as the product made them, filled by hand."""
 
+from typing import Any
+
 from benchmarks import product
 from benchmarks.product import Lake
 from benchmarks.spark_server import SparkServer
@@ -8,11 +10,15 @@ from benchmarks.work import Filled, create_topic, generate_changes, render_filli
 SEED_ROWS = 100
 
 
-def fill(server: SparkServer, lake: Lake, name: str, rows: int, max_records: int) -> Filled:
-    """A pipeline whose table has so many rows: its first flush makes the table, one INSERT of Spark's the rest."""
+def fill(server: SparkServer, lake: Lake, name: str, rows: int, max_records: int, **table_keys: Any) -> Filled:
+    """A pipeline whose table has so many rows: its first flush makes the table, one INSERT of Spark's the rest.
+
+    `table_keys` are further keys of the table's entry in the file.
+    """
     bootstrap = server.stack.kafka_bootstrap
     create_topic(bootstrap, name)
-    table, records = lake.write_pipeline(name, name, max(max_records, SEED_ROWS)), Filled(rows)
+    table = lake.write_pipeline(name, name, max(max_records, SEED_ROWS), **table_keys)
+    records = Filled(rows)
     first = generate_changes(range(SEED_ROWS), rows, rows)
     send_all(bootstrap, name, map(records.change, first))
     product.flush(server, lake, name)
