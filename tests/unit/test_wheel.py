@@ -3,6 +3,7 @@
 import email
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from links import find_anchors
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -22,8 +24,10 @@ PLACES = {
     "include/sql": ("tidegate/files/include/sql", "**/*.sql"),
     "jobs": ("tidegate/files/jobs", "*.*"),
     "local/jars/spark": ("tidegate/files/local/jars/spark", "*"),
+    "docs": ("tidegate/files/docs", "*.md"),
     "docs/runbook": ("tidegate/files/docs/runbook", "*.md"),
 }
+PAGE_PATTERN = re.compile(r"docs/[\w/-]+\.md(?:#[\w-]+)?")
 PIPELINE = """
 source:
   topics: [shop.orders]
@@ -96,6 +100,17 @@ def list_expected_files() -> Iterator[str]:
 def test_wheel_holds_the_product_and_nothing_else(wheel) -> None:
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     assert names == set(list_expected_files())
+
+
+def test_every_page_that_a_message_names_is_in_the_wheel(site) -> None:
+    """With its heading, if one is named: whoever installed the wheel has no other copy of the manual."""
+    files = [file for file in site.rglob("*") if file.suffix in {".py", ".js", ".html"}]
+    named = {name for file in files for name in PAGE_PATTERN.findall(file.read_text())}
+    assert len(named) > 10
+    for name in named:
+        page, _, anchor = name.partition("#")
+        assert (site / "tidegate/files" / page).is_file(), name
+        assert not anchor or anchor in find_anchors(site / "tidegate/files" / page), name
 
 
 def test_two_builds_are_equal_byte_by_byte(wheel, tmp_path) -> None:

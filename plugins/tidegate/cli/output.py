@@ -19,7 +19,7 @@ from tidegate.monitoring.reports import (
     TableStatus,
     UnknownStatus,
 )
-from tidegate.monitoring.runbook import DEFAULT_PAGE, find_page, name_page_file
+from tidegate.monitoring.runbook import DEFAULT_PAGE, find_page, locate_pages, name_page_file
 from tidegate.monitoring.verification_rows import format_verification
 from tidegate.redaction import mask_addresses
 from tidegate.settings import read_command_name
@@ -69,8 +69,8 @@ def make_line_printable(text: str) -> str:
 
 
 def name_command(text: str) -> str:
-    """`text` with each of our commands as it can be typed: `bin/tidegate` in a checkout whose `bin` is on no path."""
-    return COMMAND_PATTERN.sub(read_command_name(), text)
+    """`text` with each of our commands as it can be typed, `bin/tidegate` in a checkout, and each page's own path."""
+    return locate_pages(COMMAND_PATTERN.sub(read_command_name(), text))
 
 
 def format_problem(problem: TidegateError) -> str:

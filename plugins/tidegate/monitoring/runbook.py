@@ -8,6 +8,7 @@ from tidegate.monitoring.health import Health, split_reason
 from tidegate.settings import find_product_folder, is_checkout
 
 NAME_PATTERN = re.compile(r"README|[a-z]+(-[a-z]+)*")
+MANUAL_PATTERN = re.compile(r"(?<![\w./-])docs/(?=[\w/-]+\.md)")  # as messages name a page
 DEFAULT_PAGE = "failed-task"
 # the first that fits; a message of several tables leads to what is said of the first kind of them
 PAGE_PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
@@ -101,6 +102,11 @@ def name_page_file(name: str | None) -> str:
     """Return the page's file as a person opens it: an installed package has it in a folder of its own."""
     place = Path("docs") / "runbook" / f"{name or DEFAULT_PAGE}.md"
     return str(place if is_checkout() else find_product_folder() / place)
+
+
+def locate_pages(text: str) -> str:
+    """Return `text` with each page of the manual as a person opens it."""
+    return text if is_checkout() else MANUAL_PATTERN.sub(f"{find_product_folder() / 'docs'}/", text)
 
 
 def read_page(name: str) -> str | None:

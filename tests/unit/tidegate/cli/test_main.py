@@ -12,6 +12,7 @@ from unittest.mock import Mock
 
 import pytest
 from tidegate.cli.main import main
+from tidegate.cli.output import name_command
 from tidegate.errors import BadRecord, ConfigurationError, GiveUp, PositionLost, RetryLater, TidegateError
 from tidegate.monitoring.runbook import name_page_file
 from tidegate.settings import format_path, read_version
@@ -448,3 +449,6 @@ def test_page_of_the_runbook_is_named_by_its_whole_path_where_the_package_is_ins
     for module in ("tidegate.settings", "tidegate.monitoring.runbook"):
         monkeypatch.setattr(f"{module}.is_checkout", lambda: False)
     assert name_page_file("rolled-back") == f"{tmp_path}/docs/runbook/rolled-back.md"
+    shown = f"give the rights that {tmp_path}/docs/security.md lists; see {tmp_path}/docs/runbook/rows-differ.md"
+    assert name_command("give the rights that docs/security.md lists; see docs/runbook/rows-differ.md") == shown
+    assert name_command(shown) == shown
