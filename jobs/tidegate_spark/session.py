@@ -140,9 +140,9 @@ def check_event_log(spark: SparkSession, conf: Mapping[str, str]) -> None:
     if names:
         raise ConfigurationError(
             f"the Spark Connect server writes an event log, which would show settings={', '.join(names)}; nothing was "
-            f"sent to it; in the server's own configuration set "
-            f"{CORE_REGEX_KEY}={CORE_REGEX} and each of these settings to any "
-            "text, which hides them, or set spark.eventLog.enabled=false"
+            "sent to it; set spark.eventLog.enabled=false in the server's own configuration; or set there each of "
+            "these settings to any text, as only those that the server has too are hidden, and "
+            f"{CORE_REGEX_KEY}={CORE_REGEX}"
         )
 
 

@@ -301,6 +301,8 @@ def test_flag_of_deleted_rows_is_renamed_and_goes_on_and_is_refused_once_it_is_d
         with pytest.raises(SomeTablesFailed) as error_info:
             workbench.flush("flagged")
         for column in ("table=lake.shop.flagged column=_deleted", "table=lake.shop.ordered column=version"):
-            assert f"{column}: existing rows were written with it" in str(error_info.value)
+            assert f"{column}: the table has it no more, and existing rows were written with it" in str(
+                error_info.value
+            )
     assert [r["id"] for r in workbench.read_rows("shop.ordered")] == [r["id"] for r in before["ordered"]]
     assert "version" not in read_types(workbench, "shop.ordered")

@@ -95,13 +95,13 @@ class ActionProgress:
             if table in self.described_letters:
                 raise GiveUp(
                     f"{done}table={table}: an earlier try of this run may have discarded some dead letters, and those "
-                    "that wait are not just its rest, so it ends; look at the actions of status, and start the DAG "
-                    f"again with preview for what is left; now it would do:\n{proposed.preview}"
+                    "that wait are not just its rest, so it ends; see its actions in `tidegate status`, and start the "
+                    f"DAG again with preview for what is left; now it would do:\n{proposed.preview}"
                 )
             raise GiveUp(
                 f"{done}table={table}: an earlier try of this run may have done it, and the table is not as it was "
-                "before, so it is not done again; look at the actions of status, and start the DAG again with preview "
-                f"for what is left; now it would do:\n{proposed.preview}"
+                "before, so it is not done again; see its actions in `tidegate status`, and start the DAG again with "
+                f"preview for what is left; now it would do:\n{proposed.preview}"
             )
         if params.get("previewed"):
             raise GiveUp(

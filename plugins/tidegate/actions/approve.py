@@ -40,7 +40,10 @@ def propose_reject(session: Session, table: str | None = None, *, skip: bool = F
     held_tables = list_held_tables(session, table, with_approved=True)
     if len(held_tables) > 1:
         names = format_names([held.table.name for held in held_tables])
-        raise ConfigurationError(f"skip leaves out the batch of one table, and these are held: {names}; name one")
+        raise ConfigurationError(
+            f"tables={names}: each has a batch that is held, and skip leaves out one; nothing was changed; "
+            "name one table"
+        )
     (held,) = held_tables
     # a change of the schema is held before anything is written
     if held.may_have_begun and held.table.spec.remembers:

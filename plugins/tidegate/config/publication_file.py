@@ -179,7 +179,11 @@ def _check_topics(model: PublicationModel, findings: Problems) -> None:
     elif model.topic is None and not model.topics:
         findings.add((), "no topic to produce to; write topic: <name>")
     if model.topics and model.metadata.topic is None:
-        findings.add(("topics",), "nothing says which of them a record goes to; give metadata.topic, or one topic")
+        findings.add(
+            ("topics",),
+            "several topics, and no column that says to which a row goes; name it in metadata.topic, or write "
+            "topic: <name>",
+        )
     if model.topic is not None and model.metadata.topic is not None:
         findings.add(("metadata", "topic"), "the column's values must be listed; write topics: [...] in place of topic")
     topic_settings: list[tuple[tuple[str | int, ...], str | None]] = [(("topic",), model.topic)]

@@ -202,12 +202,13 @@ def _check_same_table(work: BatchMerge, state: TableState | None) -> None:
         raise PositionLost(
             f"{work.prefix}: the table was dropped, or replaced by another of the same name: "
             f"uuid={current_uuid} staged_for={staged_for}; nothing was merged; the next flush plans again for the "
-            "table as it is then"
+            "table as it is then, from source.start if it has no position"
         )
     if work.staged.follows and (state is None or state.recorded_position is None):
         raise PositionLost(
-            f"{work.prefix}: the table has no position, and this batch follows attempt={work.staged.follows}, "
-            "which is not published there; nothing was merged; the next flush plans again for the table as it is then"
+            f"{work.prefix}: the table has no position, and this batch follows attempt={work.staged.follows}: "
+            "somebody dropped the table and created it again, or removed its position; nothing was merged; the next "
+            "flush plans again for the table as it is then, from source.start if it has no position"
         )
 
 

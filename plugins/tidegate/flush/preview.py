@@ -118,7 +118,7 @@ def _compare(table: TableSession, staged_batch: StagedBatch) -> tuple[Diff, dict
     try:
         answers = try_attempt(replace(attempt, audits=asked), *rows)
     except CommitRefused as refusal:
-        raise RetryLater(f"{work.prefix}: main moved meanwhile: {refusal}; preview it again") from refusal
+        raise RetryLater(f"{work.prefix}: main moved meanwhile: {refusal}; run it again") from refusal
     finally:
         _forget_answers(table, asked)
     return Diff.from_json(answers[0]), json.loads(answers[1])

@@ -124,9 +124,9 @@ def render_backfill_statements(
     batch = _Batch(table, staged_batch)
     if batch.is_folded and not _is_decided_by_groups(batch, branch):
         raise GiveUp(
-            f"{table.prefix}: records of this range keep values of the row, and a "
-            "backfill, which leaves out keys that change later, cannot tell which; nothing was merged; read the range "
-            "again in order with rebase"
+            f"{table.prefix}: records of this range leave columns of the row as they are, and a backfill, which leaves "
+            "out keys that change later, does not know with which values; nothing was merged; read the range again in "
+            f"order: tidegate rebase {table.pipeline.name} --to …"
         )
     values: MergeInput = {**batch.build_input(branch), "source": source, **_list_key_paths(table.resolved)}
     # if sequence groups decide each column, the table's rows decide

@@ -41,7 +41,10 @@ def read_republish_request(words: Mapping[str, Any]) -> RepublishRequest | None:
     begin = words["from"] or None
     end = words["to"] or None
     if not words["again"] and (begin or end):
-        raise ConfigurationError(f"from={begin} to={end}: they need again (Produce again); nothing was produced")
+        raise ConfigurationError(
+            f"from={begin} to={end}: only a run that produces again takes them; nothing was produced; choose again "
+            "(Produce again), or leave them out"
+        )
     if words["again"] and words["resynchronise"]:
         raise ConfigurationError("again and resynchronise are two kinds of a run; choose one; nothing was produced")
     return RepublishRequest(begin, end) if words["again"] else None

@@ -54,7 +54,7 @@ def _check_not_decided(held: HeldTable, found: Decision | None, expected: Decisi
     if found is not None and found != expected:
         raise GiveUp(
             f"{held.table.prefix} batch={held.hold.batch}: somebody else has decided meanwhile, and that counts: "
-            f"verdict={found.verdict} by={found.by}; look at the status, and decide again if that is wrong"
+            f"verdict={found.verdict} by={found.by}; see `tidegate status`, and decide again if that is wrong"
         )
 
 
@@ -65,7 +65,7 @@ def _note_decision(shown: HeldTable, verdict: DecisionKind, by: str) -> Decision
     if asked is None or asked.hold.digest != shown.hold.digest:
         raise GiveUp(
             f"{shown.table.prefix} batch={shown.hold.batch}: the table does not wait for this diff any more, so "
-            "nothing was decided; look at the status"
+            "nothing was decided; see `tidegate status`"
         )
     _check_not_decided(shown, asked.decision, shown.decision)
     former = asked.decision
@@ -89,7 +89,7 @@ def find_end_of_held_batch(held: HeldTable) -> str:
     """Return where `rebase` moves the position to so that the batch's records stay out of the table."""
     batch = next((b for b in _observe(held).queue if b.attempt == held.hold.staged_attempt), None)
     if batch is None:
-        raise RetryLater(f"{held.table.prefix}: the batch is staged no more; look at the status")
+        raise RetryLater(f"{held.table.prefix}: the batch is staged no more; see `tidegate status`")
     return _format_end(batch)
 
 

@@ -184,7 +184,9 @@ def _stage(question: _Question) -> Iterator[tuple[_Question, StagedBatch, Staged
             if ranges.span
         ]
         if not session.staging.holds_rows(work.intermediate, staged):
-            raise RetryLater(f"{work.prefix}: another one is explained; run it again when that has ended")
+            raise RetryLater(
+                f"{work.prefix}: another row of the table is being explained; run it again when that has ended"
+            )
         first = staged[0]
         if first.batch == AHEAD:
             question = replace(question, refusal=question.refusal or "the log holds no record up to the position")

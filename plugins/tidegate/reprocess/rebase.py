@@ -229,7 +229,7 @@ def move_position(
             recorded_offsets = format_offsets(recorded.offsets) if recorded else None
             raise RetryLater(
                 f"{table.prefix}: another writer was faster, this position was not moved: found={recorded_offsets} "
-                f"shown={format_offsets(move.before.offsets)}; look at the status and run the command again"
+                f"shown={format_offsets(move.before.offsets)}; see `tidegate status`, and run the command again"
             )
 
     check_unmoved(table)

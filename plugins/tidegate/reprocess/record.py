@@ -228,5 +228,5 @@ def _ask_decoder(session: Session, table: Table, log: Log, ranges: Ranges, **ask
         )
         answer = session.staging.read_explanation(intermediate, 1, stage_table.attempt)
     if answer is None:
-        raise RetryLater(f"pipeline={pipeline.name} table={table.name} {ranges}: no answer was left; run it again")
+        raise RetryLater(f"pipeline={pipeline.name} table={table.name} {ranges}: Spark left no answer; run it again")
     return answer

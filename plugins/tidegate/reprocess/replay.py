@@ -107,9 +107,10 @@ def _check_known(work: Replay, mark: str | None) -> None:
     if state is None or state.marks.get(work.mark) != mark or (staging and staging.batches[0].attempt == mark):
         raise RetryLater(f"{work.prefix}: another replay ends at this moment; run it again")
     raise GiveUp(
-        f"{work.prefix}: attempt={mark} has brought dead letters in, and it is no longer known which; look for "
-        "them in the table's snapshot of this tidegate.attempt, then replay those that are not there by their places "
-        "(--offsets), and discard the others"
+        f"{work.prefix}: an earlier replay was committed, attempt={mark}, and the list of its dead letters is lost; "
+        "its rows are those that the table's snapshot with this tidegate.attempt in its summary added: compare them "
+        f"with `tidegate dead-letters {work.table.pipeline.name}`; replay those that are missing there (--offsets "
+        "PLACE --replay), and discard the others (--offsets PLACE --discard)"
     )
 
 

@@ -120,7 +120,7 @@ def _propose_undo(table: TableSession) -> ProposedUndo:
     if rollback is None:
         state = table.refresh().state
         if state is not None and not state.is_rolled_back:
-            raise RetryLater(f"{place}: another writer was faster, it is no longer rolled back; look at the status")
+            raise RetryLater(f"{place}: another writer was faster, it is no longer rolled back; see `tidegate status`")
         raise GiveUp(
             f"{place}: nothing to go back to: the tag {resource_names.name_tag(pipeline)} is gone, or "
             f"{branch} has no snapshot; {_name_other_ways(table)}"
@@ -192,7 +192,7 @@ def _undo_rollback(table: TableSession, undo: ProposedUndo, by: str) -> None:
         raise RetryLater(
             f"{table.prefix}: another writer was faster, nothing was undone: "
             f"found={found_rollback and found_rollback.current_snapshot_id} shown={previewed.current_snapshot_id}; "
-            "look at the status and undo the rollback again"
+            "see `tidegate status`, and undo the rollback again"
         )
     details = f"snapshot={previewed.current_snapshot_id} -> snapshot={previewed.tagged_snapshot_id}"
     if previewed.discarded_changes:

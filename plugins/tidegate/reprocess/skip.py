@@ -100,7 +100,10 @@ def _create_table(table: TableSession) -> TableSession:
     flush_plan = plan(table.session)
     first = next((batch for batch in flush_plan.tables if batch.table == table.name), None)
     if first is None:
-        raise ConfigurationError(f"{table.prefix}: no batch can be planned for it now")
+        raise ConfigurationError(
+            f"{table.prefix}: the table is not there yet, and no batch can be planned for it now; nothing was skipped; "
+            f"answer what `tidegate status {table.pipeline.name}` says, and run the command again"
+        )
     topic_ids = {topic: topic_id for topic, topic_id in flush_plan.topic_ids.items() if topic in first.ranges.by_topic}
     batch = StagedBatch(
         table=table.name,

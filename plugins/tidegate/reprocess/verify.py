@@ -203,8 +203,9 @@ def repair_table(session: Session, shown: Verification, by: str) -> None:
     _keep(repaired, verification)
     if verification.wrong:
         raise GiveUp(
-            f"{work.prefix}: keys={verification.wrong} still differ from the log: the table has a rule of its own; "
-            "look at the differences again"
+            f"{work.prefix}: keys={verification.wrong} still differ from the log after the repair: the table stores "
+            "other values than it wrote; see them with: "
+            f"tidegate verify {work.table.pipeline.name} --table {resource_names.quote_word(work.table.name)}"
         )
 
 
@@ -296,7 +297,7 @@ def find_start(table: TableSession, position: Position, topic_log: Log) -> tuple
         if begin is None:
             raise Unverifiable(
                 f"{table.prefix} topic={topic} partition={partition}: the log has no such partition any more; "
-                "look at the status"
+                f"see `tidegate status {table.pipeline.name}`"
             )
         place = f"topic={topic} partition={partition}"
         if begin > begun:
@@ -538,7 +539,9 @@ def ask_spark(work: LogComparison, staged: StagedBatch, questions: tuple[str, ..
     session.engine.run(MergeJob(pipeline, staged.batch, (), conf=UTC_CONF, audits=audits, table=work.table.name))
     answers = session.staging.read_audit_answers(work.intermediate, staged.attempt)
     if answers is None or answers.attempt != attempt:
-        raise RetryLater(f"{work.prefix}: no answer was left: another verification runs; run it again")
+        raise RetryLater(
+            f"{work.prefix}: Spark left no answer, as another verification of the table runs; run it again"
+        )
     return answers.broken
 
 

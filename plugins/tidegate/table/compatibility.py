@@ -211,9 +211,10 @@ def _check_names_kept(table: TableSession) -> None:
     for path, own_path in _list_own_paths(Struct(tuple((ordered_fields | named_columns).items())), state.struct):
         if own_path[-1].casefold() != path[-1].casefold():
             raise IncompatibleSchema(
-                f"{table.prefix} column={'.'.join(own_path)}: it was called "
+                f"{table.prefix} column={'.'.join(own_path)}: somebody renamed it in the table, from "
                 f"{'.'.join(path)}, and with sequence_by or history such a column keeps its name; nothing was written; "
-                "rename it back, or name it so in the pipeline file and in the records"
+                "rename it back in the table (ALTER TABLE … RENAME COLUMN), or use its new name in the pipeline file "
+                "and in the records"
             )
 
 
@@ -242,9 +243,9 @@ def _check_key_there(table: TableSession, before: list[Column]) -> None:
     missing = [path for path, _ in _list_own_paths(key, key) if path not in existing_paths]
     if missing:
         raise IncompatibleSchema(
-            f"{table.prefix} column={'.'.join(missing[0])}: its rows were written by this "
-            "part of the key, and the table has it no more: it was dropped, or renamed in a table without a name "
-            "mapping; nothing was written; rename it back, or add it and fill it, or write to another table"
+            f"{table.prefix} column={'.'.join(missing[0])}: the table has it no more, and its rows were written by "
+            "this part of the key: it was dropped, or renamed in a table without a name mapping; nothing was written; "
+            "rename it back, or add it and fill it in all rows, or write to another table"
         )
 
 
@@ -255,9 +256,9 @@ def _check_deciding_there(table: TableSession) -> None:
         # it would be added as NULL, to which any record is newer
         if name.casefold() in written_with and state.struct.find_name(name) is None:
             raise IncompatibleSchema(
-                f"{table.prefix} column={name}: existing rows were written with it, "
-                "and the table has it no more: NULL in its place would let older records overwrite them, or deleted "
-                "rows come back; nothing was written; add it and fill it, or write to another table"
+                f"{table.prefix} column={name}: the table has it no more, and existing rows were written with it: with "
+                "NULL in its place older records would overwrite them, or deleted rows come back; nothing was "
+                "written; add it and fill it in all rows, or write to another table"
             )
 
 

@@ -87,7 +87,7 @@ class MissedCalls:
                 Variable.delete(self.variable)
         except Exception as fault:
             log.warning(
-                "variable=%s cannot be written; a call may be missing, or come twice: %s",
+                "variable=%s cannot be written; a call of a notifier may be missing, or come twice: %s",
                 self.variable,
                 type(fault).__name__,
             )

@@ -180,7 +180,7 @@ def test_rollback_that_somebody_undoes_while_it_is_looked_at_lacks_no_tag(world:
         if (call, moment) == ("commits.find_rollback", "before"):
             undo(world)
 
-    with pytest.raises(RetryLater, match="it is no longer rolled back; look at the status"):
+    with pytest.raises(RetryLater, match="it is no longer rolled back; see `tidegate status`"):
         propose_undos(world.open_session(PIPELINE, undo_first), None)
 
 

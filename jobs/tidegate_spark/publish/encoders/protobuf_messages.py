@@ -78,7 +78,8 @@ def build_descriptor(
         build_class(descriptor.file, descriptor.name)
     except TypeError as fault:  # before it is registered
         raise IncompatibleColumn(
-            f"Protobuf does not take the schema of the columns: {fault}; rename them in sql, or publish to a new topic"
+            f"the columns make no valid Protobuf message: {fault}; rename the columns that it names with AS in sql, "
+            "or publish to a new topic"
         ) from fault
     return descriptor
 

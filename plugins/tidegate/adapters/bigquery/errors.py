@@ -27,10 +27,12 @@ COST_ADVICE = (
 TOO_MANY_PARTITIONS_MESSAGE = "too many partitions"  # a job changes 4,000 of them at most
 # what is staged keeps its size: the batch would be merged as it is again
 SMALLER_BATCH_ADVICE = (
-    "let batches hold fewer records, with merge.max_records, and drop the intermediate table (<table>_<pipeline>_tmp) "
-    "where this one waits, so that it is staged again"
+    "lower merge.max_records, so that batches hold fewer records; this batch is staged already: drop the intermediate "
+    "table (<table>_<pipeline>_tmp), and it is staged again"
 )
-PARTITION_ADVICE = f"partition the table by larger units, as months(c), or {SMALLER_BATCH_ADVICE}"
+PARTITION_ADVICE = (
+    f"make the table again with larger partitions, as create.partition_by: [months(c)], or {SMALLER_BATCH_ADVICE}"
+)
 # how a job ends that ran into a limit of time: six hours, or less where the project or somebody sets one
 TIME_LIMIT_MESSAGE = "timed out"
 CANCELLED_REASON = "stopped"

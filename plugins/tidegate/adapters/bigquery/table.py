@@ -211,8 +211,8 @@ def _check_partial_arrays(table: str, schema: Struct, values: MergeInput) -> Non
         if kind == "not_null" and isinstance(types.get(schema.find_name(name) or ""), Array):
             raise GiveUp(
                 f"table={table} column={name}: BigQuery stores a NULL array as an empty one, so that partial_updates "
-                "cannot tell a record without it from one that empties it; nothing was merged; put it into "
-                "sequence_groups, leave it out, or select it as JSON text"
+                "cannot tell a record without it from one that empties it; nothing was merged; put the column into "
+                "sequence_groups, take it out of value.schema, or make it JSON text: to_json(…) in select"
             )
 
 

@@ -36,7 +36,7 @@ class KafkaTopics(KafkaBroker):
         existing = set(self.list_topics(".*"))
         existing_topics = tuple(topic for topic in publication.topics if topic in existing)
         if publication.state_topic in existing:
-            consequence = "the publication's progress go, and it would begin again from the start; set it to compact"
+            consequence = "the publication's progress, and it would begin again from the start; set it to compact"
             self._refuse_uncompacted(publication, publication.state_topic, consequence)
         if not existing_topics:
             return ExistingTopics()
@@ -44,7 +44,7 @@ class KafkaTopics(KafkaBroker):
             self._refuse_compacted(publication, existing_topics)
         elif not publication.allow_uncompacted:
             consequence = (
-                "the last record of a key go; set it to compact, or allow_uncompacted: true where readers keep what "
+                "the last record of a key; set it to compact, or allow_uncompacted: true where readers keep what "
                 "they have read"
             )
             for topic in existing_topics:
@@ -156,7 +156,7 @@ class KafkaTopics(KafkaBroker):
         policy = self._read_policy(topic)
         if policy != "compact":
             raise GiveUp(
-                f"publication={publication.name} topic={topic}: cleanup.policy={policy} would let {consequence}"
+                f"publication={publication.name} topic={topic}: cleanup.policy={policy} would delete {consequence}"
             )
 
     def _read_policy(self, topic: str) -> str:

@@ -203,7 +203,8 @@ class RegistrySchemas:
         subjects = find_subjects(settings, table, part, settings.get("records", ()))
         if not subjects:
             raise ConfigurationError(
-                f"table={table.name}: its topics come from a pattern, so {part}.{word}.subject must be given"
+                f"table={table.name}: its topics come from a pattern, so no name of a topic gives the subject; set "
+                f"{part}.{word}.subject"
             )
         versions = self._read_all_versions(settings, subjects)
         foreign_version = next((version for version in versions if version.kind != word.upper()), None)

@@ -9,9 +9,11 @@ from urllib.parse import quote
 from tidegate.adapters.server_probe import explain_address
 from tidegate.connections import Connection, Resolve, name_variable, point_to_local_stack, require_connection
 from tidegate.errors import ConfigurationError
+from tidegate.settings import is_checkout
 from tidegate.spec.runtime import SparkTarget
 
 PROGRAM = "spark-submit"
+LOCAL_SERVER = "; or run `make up` for a local server"
 
 
 def resolve_spark_remote(spark: SparkTarget, resolve: Resolve, environ: Mapping[str, str] | None = None) -> str:
@@ -22,8 +24,9 @@ def resolve_spark_remote(spark: SparkTarget, resolve: Resolve, environ: Mapping[
     remote = remote or (os.environ if environ is None else environ).get("SPARK_REMOTE", "")
     if not remote:
         raise ConfigurationError(
-            f"connection={spark.connection}: not found and SPARK_REMOTE is not set; run `make up` for a local server, "
+            f"connection={spark.connection}: not found and SPARK_REMOTE is not set; create the connection in Airflow, "
             f"or set {name_variable(spark.connection)}, SPARK_REMOTE or the pipeline's spark.remote to sc://host:port"
+            f"{LOCAL_SERVER if is_checkout() else ''}"
             f"{point_to_local_stack('SPARK_REMOTE')}"
         )
     if (problem := explain_address(remote)) is not None:

@@ -180,7 +180,9 @@ def read_model(model: type[M], data: dict[Any, Any], findings: Problems, root: K
                 findings.add_broken((*root, *path), _format_message(error, model, path))
                 _remove_value(remaining_data, path, missing=error["type"] == "missing")
     findings.raise_if_any()
-    raise AssertionError(f"model={model.__name__}: its defaults do not fit it; fix the model")
+    raise AssertionError(
+        f"model={model.__name__}: its own defaults are refused, which is a mistake of Tidegate's; report it"
+    )
 
 
 def _find_path(error: Any) -> KeyPath:

@@ -202,7 +202,8 @@ def _plan_creation(sink: SettingsLedger, draft: Draft, topic: str) -> dict[str, 
     sink.map("format-version", "tables[].create.format_version: 3")
     entry["create"] = {**entry.get("create", {}), "format_version": 3}
     text = (
-        "Debezium Server makes tables of Iceberg's format 3 unless format-version=2 is set; not every engine reads it."
+        "The table's format is 3, as Debezium Server makes it unless format-version=2 is set; not every engine reads "
+        "it: for those write 2 here."
     )
     if text not in draft.to_check:
         draft.to_check.append(text)

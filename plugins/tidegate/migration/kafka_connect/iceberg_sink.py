@@ -39,7 +39,7 @@ WITHOUT_MEANING = {
 ICEBERG_WORD = SPARK_DESTINATION.name  # the name of a catalog that the sink gives none
 IDENTIFIERS = (
     "the sink appends: the columns became identifier fields of the table, and no key; to keep one row for each key, "
-    "clean the table up, and set source.key.fields with upsert: true"
+    "remove the older rows of each key from it, and set source.key.fields with upsert: true"
 )
 
 

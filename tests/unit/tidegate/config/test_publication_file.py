@@ -119,7 +119,7 @@ def test_every_problem_is_told_with_its_line(include: Path) -> None:
     [
         ({"topic": None}, "no topic to produce to"),
         ({"topics": ["a"]}, "topics are given too"),
-        ({"topic": None, "topics": ["a"]}, "nothing says which of them a record goes to"),
+        ({"topic": None, "topics": ["a"]}, "several topics, and no column that says to which a row goes"),
         ({"metadata": {"topic": "t"}}, "the column's values must be listed"),
         ({"topic": "a b"}, "not a topic name"),
         (

@@ -28,8 +28,8 @@ def test_form_asks_for_what_the_command_takes(words: dict[str, Any], expected_re
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        ({"from": A_TIME}, f"from={A_TIME} to=None: they need again"),
-        ({"to": "8", "resynchronise": True}, "from=None to=8: they need again"),
+        ({"from": A_TIME}, f"from={A_TIME} to=None: only a run that produces again takes them"),
+        ({"to": "8", "resynchronise": True}, "from=None to=8: only a run that produces again takes them"),
         ({"again": True, "resynchronise": True}, "again and resynchronise are two kinds of a run; choose one"),
     ],
 )

@@ -161,13 +161,21 @@ def test_renamed_sequence_column_is_refused_with_its_old_name(world: World) -> N
     flush(world.open_session(build_pipeline(sequenced_table)))
     world.destination.rename_column(TABLE, "name", "version")
     world.broker.produce("orders", {"id": "b"}, {"id": "b", "name": "y"})
-    with pytest.raises(IncompatibleSchema, match="column=version: it was called name, and with sequence_by"):
+    with pytest.raises(
+        IncompatibleSchema, match="column=version: somebody renamed it in the table, from name, and with sequence_by"
+    ):
         flush(world.open_session(build_pipeline(sequenced_table)))
 
 
 LOST_COLUMNS = [
-    (Struct((("name", TEXT),)), "column=id: its rows were written by this part of the key"),
-    (Struct((("order", TEXT), ("name", TEXT))), "column=id: its rows were written by this part of the key"),
+    (
+        Struct((("name", TEXT),)),
+        "column=id: the table has it no more, and its rows were written by this part of the key",
+    ),
+    (
+        Struct((("order", TEXT), ("name", TEXT))),
+        "column=id: the table has it no more, and its rows were written by this part of the key",
+    ),
     (Struct((("id", TEXT), ("name", TEXT))), None),
     (Struct((("order", TEXT), ("name", TEXT)), aliases=(("id", "order"),)), None),
 ]
@@ -202,7 +210,10 @@ def test_part_of_a_key_in_one_column_that_is_gone_is_named(world: World) -> None
     )
     pipeline = build_pipeline(replace(build_table(), key=key, value=value))
     state = _build_changed_state(world, pipeline, Struct((("k", Struct((("id", TEXT),))), ("name", TEXT))))
-    with pytest.raises(IncompatibleSchema, match=r"column=k\.line: its rows were written by this part of the key"):
+    with pytest.raises(
+        IncompatibleSchema,
+        match=r"column=k\.line: the table has it no more, and its rows were written by this part of the key",
+    ):
         check_key_unchanged(build_session(pipeline, pipeline.tables[0], state))
 
 
@@ -218,9 +229,17 @@ RENAMED_STRUCT = Struct((("b", TEXT), ("first", TEXT)), aliases=(("a", "first"),
 @pytest.mark.parametrize(
     ("kind", "data_type", "at"),
     [
-        ("STRUCT<a: STRING, b: STRING>", RENAMED_STRUCT, "s.first: it was called s.a"),
-        ("ARRAY<STRUCT<a: STRING, b: STRING>>", Array(RENAMED_STRUCT), "s.element.first: it was called s.element.a"),
-        ("MAP<STRING, STRUCT<a: STRING>>", Map(TEXT, RENAMED_STRUCT), "s.value.first: it was called s.value.a"),
+        ("STRUCT<a: STRING, b: STRING>", RENAMED_STRUCT, "s.first: somebody renamed it in the table, from s.a"),
+        (
+            "ARRAY<STRUCT<a: STRING, b: STRING>>",
+            Array(RENAMED_STRUCT),
+            "s.element.first: somebody renamed it in the table, from s.element.a",
+        ),
+        (
+            "MAP<STRING, STRUCT<a: STRING>>",
+            Map(TEXT, RENAMED_STRUCT),
+            "s.value.first: somebody renamed it in the table, from s.value.a",
+        ),
     ],
 )
 def test_history_keeps_the_names_of_parts_too(world: World, kind: str, data_type: DataType, at: str) -> None:
@@ -294,7 +313,9 @@ def test_table_that_lost_a_column_by_which_rows_are_decided_is_refused(
     state = _build_changed_state(world, pipeline, whole)
     check_key_unchanged(build_session(pipeline, table, state))
     changed_state = replace(state, schema=Struct(tuple((name, TEXT) for name in names if name != lost)))
-    with pytest.raises(IncompatibleSchema, match=f"column={lost}: existing rows were written with it"):
+    with pytest.raises(
+        IncompatibleSchema, match=f"column={lost}: the table has it no more, and existing rows were written with it"
+    ):
         check_key_unchanged(build_session(pipeline, table, changed_state))
     check_key_unchanged(build_session(pipeline, table, replace(changed_state, total_records=0)))
     if table.history is None:  # else the others of its columns are there still
@@ -362,7 +383,9 @@ def test_dropped_column_that_decides_is_found_however_the_file_spells_it_now(wor
     table = replace(build_table(columns=columns), sequence_by=("Version",))
     state = _build_changed_state(world, build_pipeline(table), Struct((("id", TEXT), ("Name", TEXT))))
     now = replace(table, sequence_by=(spelled,))
-    with pytest.raises(IncompatibleSchema, match=f"column={spelled}: existing rows were written with it"):
+    with pytest.raises(
+        IncompatibleSchema, match=f"column={spelled}: the table has it no more, and existing rows were written with it"
+    ):
         check_key_unchanged(build_session(build_pipeline(now), now, state))
 
 
