@@ -23,7 +23,7 @@ from tidegate.table.queue import (
     select_between,
     take_group,
 )
-from tidegate.table.session import check_table_is_known, find_table, open_table
+from tidegate.table.session import TableSession, check_table_is_known, find_table, open_table
 
 log = logging.getLogger(__name__)
 
@@ -72,6 +72,7 @@ class MergeCheckpoint:
     published: list[PublishedBatch] = field(default_factory=list)
     deferred_job: DeferredJob | None = None  # the job for which the task was deferred; None if it was not
     first_under_way: int | None = None  # the number of the first batch that it was merging then
+    last_hold: Hold | None = None  # what the table waited for when it was read first; not kept
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], now_seconds: float) -> "MergeCheckpoint":
@@ -108,21 +109,20 @@ def merge_queue(
         queue = select_between(queue[0], queue[-1], staged_batches) or queue[-1:]
     checkpoint = checkpoint or MergeCheckpoint()
     first = queue[0].batch
-    last_hold: Hold | None = None
     try:
         if find_table(session, table).approve is not None:
             (observed,) = observe_tables(session, [find_table(session, table)])
-            last_hold = find_last_hold(observed)
+            checkpoint.last_hold = find_last_hold(observed)
             queue = _add_approved(observed, queue, checkpoint)
         _drain(session, queue, checkpoint)
     except HeldForApproval as held:
-        return _keep_waiting(table, tuple(checkpoint.published), held, _find_ended(last_hold, checkpoint))
+        return _keep_waiting(table, tuple(checkpoint.published), held, _find_ended(checkpoint))
     except TidegateError as error:
         log.info("not merged: pipeline=%s table=%s queue from batch=%s", session.pipeline.name, table, first)
         # 4. the ranges of the rest start where the failed batch ends
         failure = _explain_failure(session, queue, error)
-        return QueueResult(table, tuple(checkpoint.published), failure, ended=_find_ended(last_hold, checkpoint))
-    return QueueResult(table, tuple(checkpoint.published), ended=_find_ended(last_hold, checkpoint))
+        return QueueResult(table, tuple(checkpoint.published), failure, ended=_find_ended(checkpoint))
+    return QueueResult(table, tuple(checkpoint.published), ended=_find_ended(checkpoint))
 
 
 def _keep_waiting(
@@ -132,10 +132,10 @@ def _keep_waiting(
     return QueueResult(table, published, failure=None if published else held, held=held, ended=ended)
 
 
-def _find_ended(last_hold: Hold | None, checkpoint: MergeCheckpoint) -> Hold | None:
+def _find_ended(checkpoint: MergeCheckpoint) -> Hold | None:
     """Return the hold that this run has ended: each publish clears it, whichever batch that is."""
     has_published = any(batch.outcome == PublishOutcome.PUBLISHED for batch in checkpoint.published)
-    return last_hold if has_published else None
+    return checkpoint.last_hold if has_published else None
 
 
 def _add_approved(
@@ -147,7 +147,7 @@ def _add_approved(
     """
     if observed.held is not None:
         session = observed.session
-        _add_deferred(session, queue[: _count_published(session, queue)], checkpoint)
+        _add_deferred(session, queue[: _count_published(observed, queue)], checkpoint)
         raise HeldForApproval(observed.held.describe())
     return [*(batch for batch in observed.queue if batch.batch < queue[0].batch), *queue]
 
@@ -156,9 +156,12 @@ def _drain(session: Session, queue: Sequence[StagedBatch], checkpoint: MergeChec
     for _ in queue:
         try:
             # 1. counted again for each try: another run of this task may be ahead
-            return _merge_remaining(session, queue, _count_published(session, queue), checkpoint)
+            table = open_table(session, queue[0].table).refresh()
+            # the file may ask for no approval any more
+            checkpoint.last_hold = checkpoint.last_hold or find_last_hold(table)
+            return _merge_remaining(session, queue, _count_published(table, queue), checkpoint)
         except PublishedElsewhere:
-            if not _count_published(session, queue):
+            if not _count_published(open_table(session, queue[0].table).refresh(), queue):
                 raise  # the table stands at none of these batches
     raise PublishedElsewhere(
         f"pipeline={session.pipeline.name} table={queue[0].table}: another run publishes these batches; nothing needs "
@@ -218,8 +221,8 @@ def _publish_group(session: Session, group: Sequence[StagedBatch], checkpoint: M
     record_history(session, group, published_batch)
 
 
-def _count_published(session: Session, queue: Sequence[StagedBatch]) -> int:
-    position = resolve_position(open_table(session, queue[0].table).refresh())
+def _count_published(table: TableSession, queue: Sequence[StagedBatch]) -> int:
+    position = resolve_position(table)
     for count, staged_batch in enumerate(queue, 1):
         if position and staged_batch.attempt == position.staged_attempt and staged_batch.ranges.end == position.offsets:
             return count

@@ -108,3 +108,19 @@ def test_form_shows_the_diff_and_approves_exactly_that(world: World) -> None:
     assert f"table={ORDERS} batch=2: held for approval: deletes_over=1, inserted=0 updated=0 deleted=2" in text
     assert (text.endswith("False"), run) == (True, "r1")
     assert [row["id"] for row in world.read_rows(ORDERS)] == ["c"]
+
+
+def test_end_is_told_too_where_the_file_asks_for_no_approval_any_more(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queues = stage_queues(world)
+    with pytest.raises(AirflowSkipException):
+        merge(queues[ORDERS])
+    free = replace(FREE, on_failure=(TOLD,), on_recovery=(TOLD,))
+    monkeypatch.setattr(tasks, "assemble_session", lambda *_: world.open_session(free))
+    for table in (COPY, ORDERS, ORDERS):  # the other table has waited for nothing
+        assert merge(queues[table])["deleted"] == 2
+    (_, (text, run)) = KeepingNotifier.notifications
+    assert f"table={ORDERS} batch=2: held for approval: deletes_over=1, inserted=0 updated=0 deleted=2" in text
+    assert (text.endswith("False"), run) == (True, "r1")
+    assert [row["id"] for row in world.read_rows(ORDERS)] == ["c"]
