@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgpack
+from fakes.versions import compute_versions
 
 PARTITIONS = 2
 EVENT_FORMATS = ("debezium-json", "maxwell-json")
 TEXTS = ("a", "b", None, "", "naïve", "it's", "x" * 40)
 NUMBERS = (None, 1, 7, 49, 50, 99, -5)
 LIMIT = 50  # `when` lets numbers below it pass
+VERSIONS = {"valid_from": "Since", "valid_to": "Till", "is_current": "Now"}
+STAMPS = {"seq", "at_offset", "at_partition"}  # versions that differ only in these are one
 UPDATED = ("n", "name")  # what updates change where other columns keep their first value
 Row = dict[str, Any]
 
@@ -65,12 +68,18 @@ class Shape:
     partition_by: str | None = None
     branch: bool = False
     copy_on_write: bool = False
+    history: bool = False
 
     @property
     def takes_tombstones(self) -> bool:
         """Whether a record without a value deletes: beside events it does so only where every record is the table's."""
         is_conditional = self.routed is not None or self.when_false is not None
         return self.fmt not in EVENT_FORMATS or (self.fmt == "debezium-json" and not is_conditional)
+
+    @property
+    def is_verifiable(self) -> bool:
+        """Whether `verify` compares such tables with the log."""
+        return not self.bigquery and self.upsert and self.routed != "name"
 
     @staticmethod
     def choose(chance: random.Random) -> "Shape":
@@ -97,6 +106,8 @@ class Shape:
             shape.branch = shape.routed != "name" and chance.random() < 0.15
             shape.copy_on_write = chance.random() < 0.2
         shape.keeps_first = shape.upsert and not (shape.sequence or shape.partial) and chance.random() < 0.25
+        # by its own dice, so that a seed stays the same pipeline
+        shape.history = shape.sequence and not shape.soft and random.Random(f"{shape}").random() < 0.5
         return shape
 
     def list_sections(self, name_table: Callable[[str], str]) -> Row:
@@ -136,6 +147,8 @@ class Shape:
             table |= {"when": f"coalesce(n, 0) < {LIMIT}", "when_false": self.when_false}
         if self.sequence:
             table["sequence_by"] = ["seq"]
+        if self.history:
+            table |= {"history": "scd2", "history_columns": VERSIONS}
         if self.partial:
             table["partial_updates"] = True
         if self.keeps_first:
@@ -209,12 +222,25 @@ ENCODERS: dict[str, Callable[[Row, bool], Any]] = {
 }
 
 
+class Version(Row):
+    """A row that equals another where nothing but stamps differs."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Version) and self._list_values() == other._list_values()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _list_values(self) -> Row:
+        return {name: value for name, value in self.items() if name not in STAMPS}
+
+
 class Model:
     """The tables after changes, taken one at a time in the order of the log."""
 
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
         self.rows: dict[str, list[Row]] = {}
+        self._changes: dict[str, list[Any]] = {}  # with history
         self._highest: dict[tuple[str, Row], int] = {}
 
     def apply(self, placed: Placed) -> None:
@@ -230,7 +256,9 @@ class Model:
         if change.kind == "bad" or (deletes and not shape.delete):
             return
         for table in self._list_tables(change):
-            if not self._is_late(table, change):
+            if shape.history:
+                self._remember(table, placed, deletes)
+            elif not self._is_late(table, change):
                 self._delete(table, change) if deletes else self._write(table, placed)
 
     def _list_tables(self, change: Change) -> list[str]:
@@ -247,6 +275,18 @@ class Model:
         self._highest[place] = change.row["seq"]
         return False
 
+    def _remember(self, table: str, placed: Placed, deletes: bool) -> None:
+        change = placed.change
+        fact = (json.dumps(change.key), "delete" if deletes else "upsert", (change.row["seq"],), 0)
+        changes = self._changes.setdefault(table, [])
+        changes.append((*fact, None if deletes else Version(self._build_row(placed))))
+        rows = [
+            {**version, VERSIONS["valid_from"]: begin, VERSIONS["valid_to"]: end, VERSIONS["is_current"]: end is None}
+            for _, version, begin, end in compute_versions(changes)
+        ]
+        if rows or table in self.rows:
+            self.rows[table] = rows
+
     def _delete(self, table: str, change: Change) -> None:
         rows = self.rows.get(table, [])
         if not self.shape.soft:
@@ -257,14 +297,7 @@ class Model:
     def _write(self, table: str, placed: Placed) -> None:
         change, shape = placed.change, self.shape
         rows = self.rows.setdefault(table, [])
-        new_row = {"key": change.key, **change.row}
-        if shape.metadata:
-            new_row |= {"at_offset": placed.offset, "at_partition": change.partition}
-        if shape.soft:
-            new_row["is_deleted"] = False
-        if shape.select:
-            number, text = change.row["n"], change.row["name"]
-            new_row |= {"twice": None if number is None else number * 2, "loud": None if text is None else text.upper()}
+        new_row = self._build_row(placed)
         if shape.upsert:
             before = next((row for row in rows if row["key"] == change.key), None)
             if shape.partial and before is not None:
@@ -273,6 +306,18 @@ class Model:
                 new_row = {n: value if n in (*UPDATED, "is_deleted") else before[n] for n, value in new_row.items()}
             rows[:] = [row for row in rows if row["key"] != change.key]
         rows.append(new_row)
+
+    def _build_row(self, placed: Placed) -> Row:
+        change, shape = placed.change, self.shape
+        new_row = {"key": change.key, **change.row}
+        if shape.metadata:
+            new_row |= {"at_offset": placed.offset, "at_partition": change.partition}
+        if shape.soft:
+            new_row["is_deleted"] = False
+        if shape.select:
+            number, text = change.row["n"], change.row["name"]
+            new_row |= {"twice": None if number is None else number * 2, "loud": None if text is None else text.upper()}
+        return new_row
 
     def lay_out(self) -> dict[str, list[Row]]:
         """Rows by table, with the columns that the tables have, in the order of `sort_rows`."""

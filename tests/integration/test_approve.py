@@ -7,6 +7,7 @@ import pytest
 from crash.points import Point
 from tidegate.errors import AuditFailed, HeldForApproval, NothingToDo
 from tidegate.flush.flush import flush
+from tidegate.reprocess.verify import verify_table
 
 KEY = {"fields": ["Id", "part"], "schema": "Id BIGINT, part STRING"}
 VALUE = {"schema": "Id BIGINT, part STRING, note STRING, At TIMESTAMP, tags MAP<STRING, INT>, seq BIGINT"}
@@ -75,6 +76,10 @@ def test_flood_of_deletes_waits_until_it_is_approved(workbench: Any, shape: str)
     message = hold(workbench, name)
     assert "held for approval: deletes_over=25%, inserted=1 updated=0 deleted=3 rows=4 table_rows=9" in message
     assert read_keys(workbench, table, branch) == after
+    loaded = workbench.load_iceberg(table)
+    rows_there = loaded.scan(snapshot_id=loaded.metadata.refs[branch].snapshot_id).count()
+    found = verify_table(workbench.open_session(name), f"lake.{table}")
+    assert (found.equal, found.wrong, found.unknowable) == (rows_there, 0, 0), "what waits is not in the table"
     shown = workbench.run_cli("approve", name, "--json")
     assert shown.returncode == 1
     (part,) = json.loads(shown.stdout)["tables"]

@@ -49,7 +49,8 @@ def trials(workbenches, runners, tmp_path_factory):
     trial.produce_batch(1)
     trial.workbench.drain("later")
     trial.check()
-    return trial
+    yield trial
+    trial.verify()
 
 
 # every fault at every point, with the steps that are run everywhere over parts in memory; three are walked for real

@@ -309,7 +309,7 @@ def expect_causes(shape: Shape, table: str, changes: list[Placed]) -> tuple[str,
 def choose_explained_shapes(count: int, first: int) -> list[int]:
     """Seeds of shapes that explain compares."""
     shapes = ((seed, Shape.choose(random.Random(seed))) for seed in range(first, first + 100 * count))
-    fit = [seed for seed, shape in shapes if shape.upsert and not shape.bigquery and shape.routed != "name"]
+    fit = [seed for seed, shape in shapes if shape.is_verifiable and not shape.history]
     return fit[:count]
 
 

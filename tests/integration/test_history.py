@@ -8,6 +8,7 @@ import pytest
 from conftest import build_debezium_event
 from fakes.versions import compute_versions
 from tidegate.merge.scd2_statements import render_spark_comparable
+from tidegate.reprocess.verify import verify_table
 from tidegate.schema.data_types import parse_type
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
@@ -96,7 +97,10 @@ def test_rows_are_those_of_the_model_wherever_batches_are_cut(workbench) -> None
     for start in range(0, len(changes), size):
         workbench.produce(topic, *(build_record(change) for change in changes[start : start + size]))
         workbench.flush("many")
-        assert read_versions(workbench, "shop.many") == compute_timed_versions(changes[: start + size])
+        versions = compute_timed_versions(changes[: start + size])
+        assert read_versions(workbench, "shop.many") == versions
+        found = verify_table(workbench.open_session("many"), "lake.shop.many")
+        assert (found.equal, found.wrong, found.unknowable) == (len(versions), 0, 0), "the log says it all"
     assert workbench.run_cli("rebase", "many", "--to", "earliest", "--yes").returncode == 0
     workbench.drain("many")
     assert read_versions(workbench, "shop.many") == compute_timed_versions(changes)

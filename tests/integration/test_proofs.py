@@ -19,7 +19,7 @@ RUNS = int(os.environ.get("PROOF_RUNS", "2"))
 KEYS = int(os.environ.get("PROOF_KEYS", "8"))
 ROWS = int(os.environ.get("PROOF_ROWS", "200"))
 SEED = int(os.environ.get("PROOF_SEED", "1"))
-WHOLE, PARTIAL = "lake.shop.Whole", "lake.shop.partial"
+WHOLE, PARTIAL, PAST = "lake.shop.Whole", "lake.shop.partial", "lake.shop.Past"
 LONELY = 1_000_000  # from here on ids have one row, whose part is a text
 RowKey = tuple[int, str | None]
 Difference = tuple[str, str, str | None, int, str | None]  # table, kind, column, and the key
@@ -33,8 +33,8 @@ class Fault(NamedTuple):
     found: Callable[[RowKey], list[Difference]]
 
 
-def change(table: str, column: str, value: str) -> Fault:
-    statement = f"UPDATE {{table}} SET {column} = {value} WHERE {{row}}"
+def change(table: str, column: str, value: str, where: str = "true") -> Fault:
+    statement = f"UPDATE {{table}} SET {column} = {value} WHERE {{row}} AND {where}"
     return Fault(table, statement, lambda key: [(table, "different", column, *key)])
 
 
@@ -53,6 +53,16 @@ FAULTS = {
         WHOLE, "UPDATE {table} SET part = NULL WHERE {row}",
         lambda key: [(WHOLE, "missing", None, *key), (WHOLE, "surplus", None, key[0], None)],
     ),
+    "a version's end": change(PAST, "Till", "coalesce(Till, Since) + INTERVAL 1 MICROSECOND", "note = 'first'"),
+    "an old version's value": change(PAST, "Amount", "NULL", "note = 'first'"),
+    "a missing version": Fault(
+        PAST, "DELETE FROM {table} WHERE {row} AND note = 'last'", lambda key: [(PAST, "missing", None, *key)],
+    ),
+    "a surplus version": Fault(
+        PAST, "INSERT INTO {table} (Id, part, Since, Now) "
+        "SELECT Id, part, Since + INTERVAL 9 DAYS, false FROM {table} WHERE {row} AND note = 'last'",
+        lambda key: [(PAST, "surplus", None, *key)],
+    ),
 }  # fmt: skip
 
 
@@ -62,10 +72,9 @@ def render_row(key: RowKey) -> str:
 
 
 def read_rows(workbench: Any) -> list[list[str]]:
-    return [sorted(map(str, workbench.read_rows(table))) for table in (WHOLE, PARTIAL)]
+    return [sorted(map(str, workbench.read_rows(table))) for table in (WHOLE, PARTIAL, PAST)]
 
 
-# a wrong valid_to is not planted: verify refuses tables with history
 @pytest.mark.repeats("integration/test_verify.py::test_each_planted_fault_is_named_and_nothing_else")
 def test_faults_of_random_rows_are_named_and_repaired(workbench: Any, record_property: Any) -> None:
     topic = workbench.topic()
@@ -73,6 +82,11 @@ def test_faults_of_random_rows_are_named_and_repaired(workbench: Any, record_pro
     tables = [
         {"name": WHOLE, "when": "n >= 0", "when_false": "ignore"},
         {"name": PARTIAL, "partial_updates": True},
+        {
+            "name": PAST,
+            "history": "scd2",
+            "history_columns": {"valid_from": "Since", "valid_to": "Till", "is_current": "Now"},
+        },
     ]
     workbench.pipeline("proved", [topic], key=KEY, value=VALUE, tables=tables)
     lonely = [(LONELY + number, "a") for number in range(ROWS // 4)]
@@ -83,24 +97,30 @@ def test_faults_of_random_rows_are_named_and_repaired(workbench: Any, record_pro
     workbench.drain("proved")
     right_rows = read_rows(workbench)
     total = len(keys) + len(lonely)
+    right_counts = [{"equal": total}, {"equal": total}, {"equal": total + len(keys)}]
+    before = workbench.load_iceberg(PAST).metadata.current_snapshot_id
     for run in range(RUNS):
         chance = random.Random(SEED + run)
-        chosen = chance.sample(keys, len(FAULTS) - 1) + chance.sample(lonely, 1)  # the last one is for the key's own
+        lost = chance.choice(lonely)  # for the key's own NULL
+        others = iter(chance.sample(keys, len(FAULTS) - 1))
         expected = set()
-        for fault, key in zip(FAULTS.values(), chosen, strict=True):
+        for name, fault in FAULTS.items():
+            key = lost if name == "NULL in a key" else next(others)
             workbench.run_spark_sql(fault.statement.format(table=fault.table, row=render_row(key)))
             expected |= set(fault.found(key))
-        found = {
-            (table["table"], entry["kind"], entry["column"], *json.loads(entry["key"]).values())
-            for table in verify(workbench, "proved")
-            for entry in table["differences"]
-        }
-        # a field that is NULL is left out of a key's JSON
-        assert {(*entry, None)[:5] for entry in found} == expected, f"PROOF_SEED={SEED + run}"
+        found = set()
+        for table in verify(workbench, "proved"):
+            for entry in table["differences"]:
+                key_values = json.loads(entry["key"])  # a field that is NULL is left out
+                place = (table["table"], entry["kind"], entry["column"])
+                found.add((*place, key_values["Id"], key_values.get("part")))
+        assert found == expected, f"PROOF_SEED={SEED + run}"
+        # versions are not repaired
+        workbench.run_spark_sql(f"CALL lake.system.rollback_to_snapshot('shop.Past', {before})")
         repaired = workbench.run_cli("verify", "proved", "--repair", "--yes")
         assert repaired.returncode == 0, (repaired.stderr, SEED + run)
         assert read_rows(workbench) == right_rows, f"PROOF_SEED={SEED + run}"
-        assert [count(table) for table in verify(workbench, "proved")] == [{"equal": total}] * 2
+        assert [count(table) for table in verify(workbench, "proved")] == right_counts
     record_property("counted", {"planted faults named and repaired": RUNS * len(FAULTS)})
 
 

@@ -13,6 +13,7 @@ import pytest
 from conftest import Workbench
 from random_pipelines import PARTITIONS, Model, Placed, Shape, sort_rows
 from tidegate.flush.maintain import list_maintained_tables, maintain
+from tidegate.reprocess.verify import verify_table
 
 FIRST = int(os.environ.get("WALK_SEED", "105"))
 COUNT = int(os.environ.get("WALKS", "1"))
@@ -42,6 +43,9 @@ def test_tables_of_any_features_hold_what_the_model_says(
         session = workbench.open_session("walk")
         for table in list_maintained_tables(session) if turn == 1 and chance.random() < 0.5 else ():
             maintain(session, table)
+    for name in expected if shape.is_verifiable else ():
+        found = verify_table(workbench.open_session("walk"), lake.table(name))
+        assert (found.equal, found.wrong, found.unknowable) == (len(expected[name]), 0, 0), (found, shape)
 
 
 class Lake:

@@ -16,6 +16,7 @@ import pytest
 from conftest import wait_until
 from crash.points import Point
 from tidegate.errors import TidegateError
+from tidegate.reprocess.verify import verify_table
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"schema": "id BIGINT, name STRING"}
@@ -93,6 +94,8 @@ def test_batches_with_kills_end_in_the_right_table_and_leave_nothing_behind(work
         ".".join(name) for name in workbench.open_session("soak").tables.catalogs.catalog("lake").list_tables("shop")
     }
     assert names == {TABLE, STAGED, CONTROL}
+    found = verify_table(workbench.open_session("soak"), f"lake.{TABLE}")
+    assert (found.equal, found.wrong, found.unknowable) == (len(model), 0, 0), f"seed={SEED} killed={killed}"
     assert len(workbench.load_iceberg(STAGED).metadata.snapshots) == 1
     counted = {table: len(list_metadata_files(workbench, table)) for table in (TABLE, STAGED, CONTROL)}
     print(f"batches={BATCHES} killed={killed} seed={SEED} metadata files: {counted}")

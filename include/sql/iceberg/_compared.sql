@@ -1,4 +1,5 @@
-{#- Each key of the differing buckets, and what is to be said of it. Facts about the staged records of a key:
+{#- Each key of the differing buckets, with history each version of it, and what is to be said of it. Facts about the
+    staged records of a key:
 
     - `seen`: the log has records of it before the position;
     - `spread`: they come by several partitions. Where a part of the log is gone, no key is known to stay in one then;
@@ -14,7 +15,7 @@ NOT coalesce(f.{{ "seen" | ours }}, false) OR (SELECT coalesce(bool_or({{ "sprea
 ),
 {{ "pairs" | ours }} AS (
   SELECT
-    {%- for leaf in leaves %} {{ leaf | path }} AS {{ ("key_" ~ loop.index) | ours }},{% endfor %}
+    {%- for leaf in row_leaves %} {{ leaf | path }} AS {{ ("key_" ~ loop.index) | ours }},{% endfor %}
     count_if({{ side }} = 1) AS {{ "rows" | ours }}, count_if({{ side }} = -1) AS {{ "expected" | ours }},
     {%- for name, number in (("table", 1), ("log", -1)) %}
     first(struct({% for column in columns %}{{ column | quoted }}{{ ", " if not loop.last }}{% endfor %})) FILTER (WHERE {{ side }} = {{ number }}) AS {{ name | ours }}{{ "," if loop.first }}
@@ -23,7 +24,7 @@ NOT coalesce(f.{{ "seen" | ours }}, false) OR (SELECT coalesce(bool_or({{ "sprea
   {%- if buckets %}
   WHERE {{ "bucket" | ours }} IN ({{ buckets | join(", ") }})
   {%- endif %}
-  GROUP BY {% for leaf in leaves %}{{ leaf | path }}{{ ", " if not loop.last }}{% endfor %}
+  GROUP BY {% for leaf in row_leaves %}{{ leaf | path }}{{ ", " if not loop.last }}{% endfor %}
 ),
 {{ "facts" | ours }} AS (
   SELECT
@@ -55,6 +56,9 @@ NOT coalesce(f.{{ "seen" | ours }}, false) OR (SELECT coalesce(bool_or({{ "sprea
   )
   GROUP BY {% for leaf in leaves %}{{ leaf | path }}{{ ", " if not loop.last }}{% endfor %}
 ),
+{%- if form == "history" %}
+{% include "_history_untold.sql" %}
+{%- endif %}
 {{ "compared" | ours }} AS (
   SELECT p.*,
     CASE
@@ -63,6 +67,7 @@ NOT coalesce(f.{{ "seen" | ours }}, false) OR (SELECT coalesce(bool_or({{ "sprea
         AND {{ column | comparable("p." ~ ("table" | ours)) }} <=> {{ column | comparable("p." ~ ("log" | ours)) }}
       {%- endfor %} THEN 'equal'
       WHEN coalesce(f.{{ "doubt" | ours }} OR f.{{ "spread" | ours }}, false)
+      {%- if form == "history" %} OR u.{{ "is_late" | ours }} IS NOT NULL{% endif %}
       {%- if not is_complete %} OR {{ unseen if is_plain else "true" }}{% endif %} THEN 'unknowable'
       WHEN p.{{ "rows" | ours }} = 0 THEN 'missing'
       WHEN p.{{ "expected" | ours }} = 0 OR p.{{ "rows" | ours }} > 1 THEN 'surplus'
@@ -70,4 +75,8 @@ NOT coalesce(f.{{ "seen" | ours }}, false) OR (SELECT coalesce(bool_or({{ "sprea
     END AS {{ "kind" | ours }}
   FROM {{ "pairs" | ours }} p LEFT JOIN {{ "facts" | ours }} f
   ON {% for leaf in leaves %}p.{{ ("key_" ~ loop.index) | ours }} <=> f.{{ ("key_" ~ loop.index) | ours }}{{ " AND " if not loop.last }}{% endfor %}
+  {%- if form == "history" %}
+  LEFT JOIN {{ "untold" | ours }} u
+  ON {% for leaf in leaves %}p.{{ ("key_" ~ loop.index) | ours }} <=> u.{{ ("key_" ~ loop.index) | ours }}{{ " AND " if not loop.last }}{% endfor %}
+  {%- endif %}
 )

@@ -8,6 +8,13 @@
           {{ "m." ~ ("sequence" | ours) if sequence else "true" }} AS sequence,
           struct(m.{{ "offset" | ours }} AS offset, m.{{ "topic" | ours }} AS topic, m.{{ "partition" | ours }} AS partition, m.{{ "i" | ours }} AS i) AS at
         ) AS {{ "order" | ours }}
+      {%- if is_log_alone is defined %}
+      FROM (
+        SELECT *, {{ "from" | ours }} AS {{ "valid_from" | ours }}, {{ "at" | ours }}.partition AS {{ "partition" | ours }} FROM (
+{% include "_history_staged.sql" %}
+        )
+      ) m
+      {%- else %}
       FROM {{ changes | name }} m LEFT SEMI JOIN ({% include "_history_touched.sql" %}) s ON {% for leaf in leaves %}m.{{ leaf | path }} <=> s.{{ leaf | path }}{{ " AND " if not loop.last }}{% endfor %}
       UNION ALL
       SELECT
@@ -24,3 +31,4 @@
       FROM {{ target | name }}.{{ branch | quoted }} t LEFT SEMI JOIN ({% include "_history_touched.sql" %}) s ON {% include "_on_key.sql" %}
       CROSS JOIN (SELECT explode(array('u', 'x')) AS kind) w
       WHERE w.kind = 'u' OR t.{{ valid_to | quoted }} IS NOT NULL
+      {%- endif %}

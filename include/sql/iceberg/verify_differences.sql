@@ -13,7 +13,7 @@ WITH {% include "_compared.sql" %}
 SELECT to_json(collect_list(difference)) FROM (
   SELECT named_struct(
     'kind', {{ "kind" | ours }},
-    'key', to_json(struct({% for column, _ in keys %}coalesce({{ in_table }}, {{ in_log }}).{{ column | quoted }}{{ ", " if not loop.last }}{% endfor %}), {{ key_options }}),
+    'key', to_json(struct({% for column in row_key %}coalesce({{ in_table }}, {{ in_log }}).{{ column | quoted }}{{ ", " if not loop.last }}{% endfor %}), {{ key_options }}),
     'rows', {{ "rows" | ours }},
     'table', left(to_json({{ in_table }}), {{ max_characters }}), 'log', left(to_json({{ in_log }}), {{ max_characters }}),
     'columns', filter(array(
@@ -26,6 +26,6 @@ SELECT to_json(collect_list(difference)) FROM (
   ) AS difference
   FROM {{ "compared" | ours }}
   WHERE {{ "kind" | ours }} IN ('missing', 'surplus', 'different')
-  ORDER BY to_json(struct({% for leaf in leaves %}{{ ("key_" ~ loop.index) | ours }}{{ ", " if not loop.last }}{% endfor %}))
+  ORDER BY to_json(struct({% for leaf in row_leaves %}{{ ("key_" ~ loop.index) | ours }}{{ ", " if not loop.last }}{% endfor %}))
   LIMIT {{ max_differences }}
 )

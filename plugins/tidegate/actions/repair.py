@@ -6,11 +6,13 @@ from functools import partial
 from tidegate.actions.proposed_action import ActionPart, ProposedAction
 from tidegate.model.counts import format_count
 from tidegate.ports.session import Session
-from tidegate.reprocess.verify import Verification, repair_table
+from tidegate.reprocess.verify import Verification, refuse_repair, repair_table
 
 
 def propose_repair(session: Session, verifications: Sequence[Verification]) -> ProposedAction:
-    """Repair the tables that these verifications of all their keys have found to differ."""
+    """Repair the tables that these verifications of all their keys have found to differ; `GiveUp` for history."""
+    for verification in verifications:
+        refuse_repair(session, verification.table)
     return ProposedAction(
         preview="\n".join(map(_format_repair, verifications)),
         subject={"pipeline": session.pipeline.name},

@@ -1,6 +1,6 @@
 """Tables with history: one row for each version of a key, and the memory of changes from which rows are laid out."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tidegate.errors import GiveUp
@@ -50,29 +50,44 @@ def render_history_statements(
     sql: Sql, pipeline: Pipeline, table: Table, staged_batch: StagedBatch, values: dict[str, Any]
 ) -> tuple[str, ...]:
     """Remember the batch's changes, then write the versions of its keys anew. `values` are those of any merge."""
+    variables = list_layout_values(pipeline, table, values)
+    unused = ("compared", "written", "is_current")
+    remembered = {name: value for name, value in variables.items() if name not in unused}
+    remember = sql.render("remember_changes", **remembered, **list_change_values(pipeline, table, staged_batch))
+    return remember, sql.render("merge_history", **variables)
+
+
+def list_layout_values(pipeline: Pipeline, table: Table, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of statements that lay out versions; `values` are those of any merge."""
     assert table.history is not None
     metadata = pipeline.source.metadata
-    changes = resource_names.name_changes_table(table)
-    sequence_columns = list_sequence_columns(table, metadata)
-    variables = {
+    return {
         **values,
         "valid_from": table.history.valid_from,
         "valid_to": table.history.valid_to,
         "is_current": table.history.is_current,
-        "changes": changes,
-        "sequence": [c.name for c in sequence_columns],
+        "changes": resource_names.name_changes_table(table),
+        "sequence": [c.name for c in list_sequence_columns(table, metadata)],
         **_list_compared_columns(table, metadata, values["values"]),
         "change_expressions": _align_changes(table, metadata),
     }
+
+
+def list_change_values(pipeline: Pipeline, table: Table, staged_batch: StagedBatch) -> dict[str, Any]:
+    """Return what statements need beside these where they find the changes that a batch has staged."""
+    metadata = pipeline.source.metadata
+    sequence_columns = list_sequence_columns(table, metadata)
     axis = sequence_columns[0].type if sequence_columns else "TIMESTAMP"
     # Kafka's own metadata is in every record. Fields of the value and its format's metadata may be missing in deletes.
     always = [name for name, word in metadata.items() if not word.startswith("value.")]
     untimed = bool(sequence_columns) and sequence_columns[0].name not in always and staged_batch.deletes > 0
     items = ", ".join(f"{quote(c.name)}: {c.type}" for c in sequence_columns)
-    more = {"axis_type": axis, "is_time": axis in TIME_TYPES, "asks_rows": untimed, "sequence_type": f"STRUCT<{items}>"}
-    unused = ("compared", "written", "is_current")
-    remember = sql.render("remember_changes", **{k: v for k, v in variables.items() if k not in unused}, **more)
-    return remember, sql.render("merge_history", **variables)
+    return {
+        "axis_type": axis,
+        "is_time": axis in TIME_TYPES,
+        "asks_rows": untimed,
+        "sequence_type": f"STRUCT<{items}>",
+    }
 
 
 def _align_changes(table: Table, metadata: dict[str, str]) -> dict[str, str]:

@@ -89,7 +89,12 @@ def is_folded(table: Table, staged_batch: StagedBatch) -> bool:
 
 
 def name_fold(table: Table, *, is_folded: bool) -> str:
-    """Return by what a key's records become one row: `folded`, `sequenced`, `soft_delete`, or the `last` of them."""
+    """Return by what a key's records become one row: `folded`, `sequenced`, `soft_delete`, or the `last` of them.
+
+    With `history` they become a row for each version.
+    """
+    if table.history is not None:
+        return "history"
     if is_folded:
         return "folded"
     if table.sequence_by:

@@ -20,14 +20,15 @@ from tidegate.jobs.stage_job import StageJob
 from tidegate.merge.attempt import begin_attempt_beside, publish_attempt
 from tidegate.merge.audits import BatchAudits, ask_audits, is_query
 from tidegate.merge.diff import UNREADABLE_COLUMNS
-from tidegate.merge.scd2_statements import refuse_history, refuse_truncates
+from tidegate.merge.scd2_statements import list_change_values, list_layout_values, refuse_truncates
 from tidegate.merge.statements import build_merge_input, render_hashed
 from tidegate.merge.write_mode import is_folded, name_fold
 from tidegate.model import resource_names
 from tidegate.model.batch import Plan, PlannedBatch, StagedBatch
 from tidegate.model.kafka_log import Log
+from tidegate.model.merge_input import MergeInput
 from tidegate.model.offsets import Offsets, Ranges, get_offset, iterate_offsets
-from tidegate.model.ownership import describe_dead_letters
+from tidegate.model.ownership import describe_dead_letters, describe_memory
 from tidegate.model.position import Position
 from tidegate.model.table_state import Head
 from tidegate.ports.session import Session
@@ -209,6 +210,15 @@ def repair_table(session: Session, shown: Verification, by: str) -> None:
         )
 
 
+def refuse_repair(session: Session, name: str) -> None:
+    """Raise `GiveUp` for a table whose rows a repair would not know how to write."""
+    if any(spec.history is not None for spec in select_tables(session, name)):
+        raise GiveUp(
+            f"pipeline={session.pipeline.name} table={name}: a repair does not know tables with history, where the "
+            "rows of a key depend on each other; correct these versions by hand, and name the other tables with --table"
+        )
+
+
 def count_differences(verification: Verification) -> dict[str, int]:
     """Return how many keys differ, by kind."""
     return {kind: getattr(verification, kind) for kind in ("missing", "different", "surplus")}
@@ -235,7 +245,6 @@ def _open(session: Session, name: str, sample_per_million: int) -> LogComparison
     if reason := find_refusal(table):
         raise Unverifiable(f"{table.prefix}: verify does not know {reason}; compare it by hand")
     try:
-        refuse_history(table.pipeline, (table.spec,), "verify")
         refuse_truncates(table.pipeline, "verify")
         table = table.refresh()
         position = require_position(table)
@@ -338,12 +347,12 @@ def stage_again(
 def _stage_tail(work: LogComparison) -> StagedBatch | None:
     """Stage the keys behind the position whose later records may tell already.
 
-    Compaction may have taken an earlier record meanwhile. Deletes are remembered before they are published, and beyond
-    a rollback.
+    Compaction may have taken an earlier record meanwhile. Deletes, and changes of history, are remembered before they
+    are published, and beyond a rollback.
     """
     session = work.session
     topics = tuple(work.position.offsets)
-    if not work.table.spec.remembers_deletes:
+    if not work.table.spec.remembers:
         topics = session.broker.filter_compacted(topics)
     end = session.broker.read_log(topics, session.pipeline.source.isolation).end if topics else {}
     begin = {topic: work.position.offsets[topic] for topic in topics}
@@ -470,22 +479,22 @@ def build_values(work: LogComparison, staged: StagedBatch, tail: StagedBatch | N
     types = dict(state.struct.fields)
     flag = merge_input.get("flag")
     shows_flag = flag is not None and flag not in UNREADABLE_COLUMNS
+    history = _list_history_values(work, staged, merge_input)
+    row_key = [*dict(merge_input["keys"]), *history["versions"][:1]]
     own_values = [name for name in merge_input["values"] if name in types and _is_comparable(name, types[name])]
-    if other := next((name for name, _ in merge_input["keys"] if not _is_comparable(name, types[name])), None):
+    own_values += history["versions"]
+    if other := next((name for name in row_key if not _is_comparable(name, types[name])), None):
         raise Unverifiable(
             f"{work.prefix}: verify does not know the type or name of key column={other}; compare it by hand"
         )
     columns = [*dict(merge_input["keys"]), *own_values, *([flag] if shows_flag and flag else [])]
     typed_columns = [(name, types[name]) for name in columns]
-    letters = find_letters(work)
-    if letters["letters"] and not work.session.commits.has_branches(work.letters):
-        raise Unverifiable(
-            f"{work.prefix}: its dead letters={work.letters} are in BigQuery, where Spark cannot read them; "
-            "compare it by hand"
-        )
     return {
         **merge_input,
+        **history,
         "form": form,
+        "row_key": row_key,
+        "row_leaves": [*merge_input["leaves"], *((name,) for name in history["versions"][:1])],
         "source": work.intermediate,
         "values": own_values,
         "deletes": None,
@@ -502,7 +511,7 @@ def build_values(work: LogComparison, staged: StagedBatch, tail: StagedBatch | N
         "seen_parts": [*staged.parts, *(tail.parts if tail else ())],
         "bucket_count": BUCKETS,
         "sample_per_million": work.sample_per_million,
-        **letters,
+        **_find_readable_letters(work),
         "forgets": spec.remembers_deletes,
         "is_complete": not work.limits,
         "is_plain": form == "last" and not (tail and tail.counts.dead_lettered),
@@ -510,6 +519,35 @@ def build_values(work: LogComparison, staged: StagedBatch, tail: StagedBatch | N
         "max_differences": MAX_DIFFERENCES,
         "max_characters": MAX_CHARACTERS,
     }
+
+
+def _list_history_values(work: LogComparison, staged: StagedBatch, merge_input: MergeInput) -> dict[str, Any]:
+    """Return what laying out versions takes, and `versions`: the columns of their begin, end and currency, or none."""
+    table = work.table
+    spec = table.resolved
+    if spec.history is None:
+        return {"versions": []}
+    changes = resource_names.name_changes_table(spec)
+    is_there = table.session.tables.claim(changes, describe_memory(spec)) is not None
+    head = table.session.commits.read_head(changes, "main") if is_there else None
+    layout = list_layout_values(table.pipeline, spec, merge_input)
+    return {
+        **{name: value for name, value in layout.items() if name != "change_expressions"},  # nothing is remembered
+        **list_change_values(table.pipeline, spec, staged),
+        "versions": [table.require_state().struct.find_name(name) or name for name in spec.history.columns],
+        "is_log_alone": True,
+        "changes_snapshot_id": head.snapshot_id if head else None,
+    }
+
+
+def _find_readable_letters(work: LogComparison) -> dict[str, Any]:
+    letters = find_letters(work)
+    if letters["letters"] and not work.session.commits.has_branches(work.letters):
+        raise Unverifiable(
+            f"{work.prefix}: its dead letters={work.letters} are in BigQuery, where Spark cannot read them; "
+            "compare it by hand"
+        )
+    return letters
 
 
 def find_letters(work: LogComparison) -> dict[str, Any]:

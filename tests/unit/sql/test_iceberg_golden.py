@@ -122,6 +122,8 @@ HISTORY: dict[str, Any] = {
     "is_current": "is_current",
 }
 WOVEN = ("compared", "written", "is_current")
+VERSIONS = ("valid_from", "valid_to", "is_current")
+ODD_VERSIONS = ("gültig ab", "bis`", "Is current")
 REMEMBERED = {
     **{name: value for name, value in HISTORY.items() if name not in WOVEN},
     "axis_type": "TIMESTAMP",
@@ -194,7 +196,15 @@ OF_SEVERAL: dict[str, tuple[str, dict[str, Any]]] = {
     ),
 }
 
-OPTIONAL = ("of_row", "guarded", "by_offset", "bounds", "batch", "in_turn")  # what a statement can do without
+OPTIONAL = (
+    "is_log_alone",
+    "of_row",
+    "guarded",
+    "by_offset",
+    "bounds",
+    "batch",
+    "in_turn",
+)  # what a statement can do without
 
 LIVE: dict[str, Any] = {
     **{name: MERGE[name] for name in ("target", "source", "keys", "leaves", "values")},
@@ -267,6 +277,7 @@ SIDES: dict[str, Any] = {
 }
 COMPARED: dict[str, Any] = {
     **SIDES,
+    "row_leaves": MERGE["leaves"],
     "columns": ["id", "name", "amount"],
     "typed_columns": [(n, parse_type(t)) for n, t in (("id", "BIGINT"), ("name", "STRING"), ("amount", "BINARY"))],
     "last_snapshot_id": 43,
@@ -276,7 +287,7 @@ COMPARED: dict[str, Any] = {
     "is_complete": True,
     "buckets": [3, 900],
 }
-FIRST = {"max_differences": 100, "max_characters": 200, "binary_columns": ["amount"]}
+FIRST = {"max_differences": 100, "max_characters": 200, "binary_columns": ["amount"], "row_key": ["id"]}
 SIDES_SEQUENCED = {**SIDES, "form": "sequenced", "values": ["name", "lsn"], "sequence": ["lsn"], "deletes": None}
 SHOWN = {"flag": "Gone", "shows_flag": True}
 COUNTED = {**COMPARED, **SHOWN, "kinds": ["equal", "missing"]}
@@ -286,6 +297,7 @@ COUNTED_FOLDED = {
 }  # fmt: skip
 DIFFERENT_ODD = {
     **COMPARED, **FIRST, **SHAPES["odd_names"], "columns": list(ODD),
+    "row_leaves": SHAPES["odd_names"]["leaves"], "row_key": list(ODD[:2]),
     "letters": "lake.my shop.l`s", "letters_snapshot_id": 78,
     "typed_columns": [(name, parse_type("MAP<STRING, INT>")) for name in ODD],
 }  # fmt: skip
@@ -293,16 +305,51 @@ LETTERS_OF = {
     "source": "lake.shop.orders_shop_tmp", "snapshot_id": 42, "parts": [(1, "0af3")], "target": "lake.shop.orders",
 }  # fmt: skip
 COUNTED_OF_PART = {**COUNTED, "is_complete": False, "is_plain": True, "seen_parts": [(1, "0af3"), (2, "0af4")]}
+LAID_OUT: dict[str, Any] = {
+    **{name: value for name, value in REMEMBERED.items() if name not in ("branch", "batch", "changes")},
+    "compared": HISTORY["compared"], "is_current": "is_current", "is_log_alone": True, "form": "history",
+    "written": HISTORY["values"], "values": [*HISTORY["values"], *VERSIONS],
+}  # fmt: skip
+VERSIONED = {
+    **COMPARED, **LAID_OUT, "columns": ["id", *LAID_OUT["values"]], "row_leaves": [("id",), ("valid_from",)],
+    "typed_columns": [(name, parse_type("STRING")) for name in ("id", *LAID_OUT["values"])],
+    "changes": HISTORY["changes"], "changes_snapshot_id": 44, "kinds": ["equal", "missing"],
+}  # fmt: skip
 VERIFY_CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "verify_buckets-sequenced_soft": (
         "verify_buckets",
         {**SIDES_SEQUENCED, **SHOWN, "hashed_columns": ["s.`id`", "s.`id` IS NULL"]},
+    ),
+    "verify_buckets-history": (
+        "verify_buckets",
+        {**SIDES, **LAID_OUT, "hashed_columns": ["s.`id`", "s.`valid_to` IS NULL"]},
+    ),
+    "verify_counts-history": ("verify_counts", VERSIONED),
+    "verify_counts-history_of_part": (
+        "verify_counts",
+        {**VERSIONED, "sequence": [], "changes_snapshot_id": None, "is_complete": False, "is_plain": False},
     ),
     "verify_counts-folded": ("verify_counts", COUNTED_FOLDED),
     "verify_counts-part_of_log": ("verify_counts", COUNTED_OF_PART),
     "verify_counts-soft": ("verify_counts", {**COUNTED, "form": "soft_delete"}),
     "verify_differences-plain": ("verify_differences", {**COMPARED, **FIRST}),
     "verify_differences-odd_names": ("verify_differences", DIFFERENT_ODD),
+    "verify_differences-odd_history": (
+        "verify_differences",
+        {
+            **{name: value for name, value in VERSIONED.items() if name not in ("kinds", "changes")},
+            **{name: DIFFERENT_ODD[name] for name in ("target", "source", "keys", "leaves", *FIRST)},
+            "written": list(ODD[2:]),
+            "values": [*ODD[2:], *ODD_VERSIONS],
+            "columns": [*ODD, *ODD_VERSIONS],
+            "compared": ODD_HISTORY["compared"],
+            "sequence": ODD_HISTORY["sequence"],
+            "changes_snapshot_id": None,
+            **dict(zip(VERSIONS, ODD_VERSIONS, strict=True)),
+            "row_key": [*ODD[:2], ODD_VERSIONS[0]],
+            "row_leaves": [*DIFFERENT_ODD["leaves"], ODD_VERSIONS[:1]],
+        },
+    ),
     "verify_letters-plain": (
         "verify_letters",
         {**LETTERS_OF, "letters": "lake.shop.tidegate_shop_dead_letters", "letters_snapshot_id": 78},

@@ -7,6 +7,7 @@ from unittest.mock import Mock
 import pytest
 from fakes import World, build_pipeline, build_table
 from fakes.orders import NAME, make_orders, send_orders
+from tidegate.actions.repair import propose_repair
 from tidegate.cli.parser import parse_share
 from tidegate.errors import GiveUp, NothingToDo, SomeTablesFailed
 from tidegate.flush.flush import flush
@@ -61,7 +62,6 @@ def test_log_that_is_gone_up_to_the_position_is_refused(world: World) -> None:
     [
         ({"mode": "append"}, "tables of mode=append"),
         ({"mode": "delete"}, "tables of mode=delete"),
-        ({"history": History()}, "verify does not know tables with history"),
         ({"delete_when": "at < NOW()"}, r"a select with NOW\(, which gives another value each time"),
     ],
 )
@@ -71,7 +71,12 @@ def test_mode_that_the_log_alone_does_not_give_is_refused(world: World, options:
 
 @pytest.mark.parametrize(
     ("options", "tail"),
-    [({}, []), ({"sequence_by": ("name",)}, [(2, True)]), ({"sequence_by": ("name",), "mode": "upsert"}, [])],
+    [
+        ({}, []),
+        ({"sequence_by": ("name",)}, [(2, True)]),
+        ({"sequence_by": ("name",), "mode": "upsert"}, []),
+        ({"history": History()}, [(2, True)]),
+    ],
 )
 def test_keys_behind_the_position_are_read_where_their_deletes_may_be_remembered(
     monkeypatch: pytest.MonkeyPatch, options: dict, tail: list
@@ -143,6 +148,15 @@ def test_table_that_differs_or_is_refused_keeps_no_other_from_its_verification(
     assert "differences" not in verify_all(session, names[2])[0].counts
     with pytest.raises(NothingToDo, match="does not know tables of mode=append"):
         verify_all(session, names[1])
+
+
+def test_versions_that_differ_are_not_repaired_and_another_table_is() -> None:
+    past, now = "lake.shop.Past", "lake.shop.now"
+    pipeline = replace(PIPELINE, tables=(build_table(past, history=History()), build_table(now)))
+    session = World().open_session(pipeline)
+    with pytest.raises(GiveUp, match=f"table={past}: a repair does not know tables with history.* by hand"):
+        propose_repair(session, [make_verification(now, 1), make_verification(past, 1)])
+    assert [part.table for part in propose_repair(session, [make_verification(now, 1)]).parts] == [now]
 
 
 @pytest.mark.parametrize(("text", "per_million"), [("1%", 10_000), ("100%", 1_000_000), (" 0.5% ", 5_000)])
