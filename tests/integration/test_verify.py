@@ -20,7 +20,6 @@ TABLES: dict[str, dict[str, Any]] = {
     "ordered": {"sequence_by": ["lsn"]},
     "ordered_soft": {"sequence_by": ["lsn"], **SOFT},
     "partial": {"partial_updates": True},
-    "versions": {"history": "scd2", "sequence_by": ["lsn"]},
     "chosen": {"when": "n % 2 = 0"},
     "selected": {
         "select": "SELECT Id, part, CAST(upper(note) AS STRING) AS loud, CAST(n + 1 AS INT) AS next, Amount FROM record"
