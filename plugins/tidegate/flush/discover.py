@@ -116,7 +116,9 @@ def _require_names(
         if text:
             discovered = DiscoveredNames.from_json(text, registry.prefix)
     if discovered is None or discovered.attempt != stage_table.attempt:
-        raise RetryLater(f"{place}: the names of attempt={stage_table.attempt} are not there; it will be staged again")
+        raise RetryLater(
+            f"{place}: the list of the tables that attempt={stage_table.attempt} names is lost; it will be staged again"
+        )
     if discovered.bad:
         first = require_first_bad(discovered, place)
         raise BadRecord(

@@ -130,7 +130,8 @@ def maintain(session: Session, table: str) -> MaintenanceReport:
     files = session.tables.read_files(table, exact=True)
     if files is None:
         raise GiveUp(
-            f"pipeline={session.pipeline.name} table={table}: no such table, so there is nothing to do; flush first"
+            f"pipeline={session.pipeline.name} table={table}: no such table, so there is nothing to do; run: tidegate "
+            f"flush {session.pipeline.name}"
         )
     return rewrite_table(session, table, files, _render_maintenance(session, table, files))
 

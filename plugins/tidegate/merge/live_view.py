@@ -94,8 +94,8 @@ def _check_can_be_viewed(table: TableSession) -> None:
     memory = resource_names.name_memory_table(table.spec)
     if table.spec.remembers and table.session.tables.claim(memory, describe_memory(table.spec)) is None:
         raise ConfigurationError(
-            f"{table.prefix}: memory={memory} is not there, and the view reads it: no row was merged yet; run: "
-            f"tidegate flush {table.pipeline.name}"
+            f"{table.prefix}: table={memory} is not there, which remembers deletes or changes: no row was merged yet; "
+            f"run: tidegate flush {table.pipeline.name}"
         )
 
 

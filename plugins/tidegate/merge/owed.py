@@ -243,8 +243,8 @@ def evolve_memory(place: str, table: TableSession) -> None:
         if tables.read_state(memory, pipeline) is None:  # the merge makes it anew
             raise CommitRefused(f"{place}: table={memory} was dropped meanwhile") from error
         raise GiveUp(
-            f"{place}: what remembers deletes was made for another key or another sequence_by: {error}; "
-            f"set them back, or drop {memory}, which forgets the deletes"
+            f"{place}: table={memory}, which remembers deletes or changes, was made for another key or another "
+            f"sequence_by: {error}; set them back, or drop this table, which forgets them"
         ) from error
 
 

@@ -98,7 +98,7 @@ class Slice:
                 raise GiveUp(
                     f"{self.prefix} topic={topic} partition={partition}: position={reached_offset} lies before "
                     f"the end={end} of this slice: the table was rewound since the backfill was planned, and the flush "
-                    "will read these records; flush the pipeline, then give the same command again"
+                    "will read these records; run `tidegate flush`, then the same command again"
                 )
         return position
 
@@ -331,7 +331,8 @@ def _merge_and_publish(table_slice: Slice, table: TableSession, staged_batch: St
         if table_now.require_state().uuid != table.require_state().uuid:
             raise PositionLost(
                 f"{table_slice.prefix}: the table was dropped, or replaced by another of the same name, "
-                "during the backfill; nothing of this slice was applied; flush, then begin the backfill again"
+                "during the backfill; nothing of this slice was applied; run `tidegate flush`, then begin the backfill "
+                "again"
             )
 
     number = table_slice.number

@@ -164,7 +164,8 @@ def _replay_round(work: Replay, letters: LetterGroup) -> tuple[str, Head | None]
         if table_now.require_state().uuid != uuid:
             raise PositionLost(
                 f"{work.prefix}: the table was dropped, or replaced by another of the same name, during the "
-                "replay; nothing was applied; flush, then replay again"
+                "replay; nothing was applied; run: tidegate flush "
+                f"{work.table.pipeline.name}; then replay again"
             )
         _check_is_newest(work, table_now)
         _read_own_staging(work, staged.attempt)

@@ -142,8 +142,8 @@ def group_letters(work: Replay, position: Position) -> list[LetterGroup]:
             groups.setdefault(key, []).append(letter)
     if work.letter_filter.is_given and len(groups) > MAX_CHOSEN_GROUPS:
         raise GiveUp(
-            f"{work.prefix}: the chosen dead letters lie in groups={len(groups)} between others, and each is "
-            f"merged by itself: choose at most {MAX_CHOSEN_GROUPS} at once, or replay all"
+            f"{work.prefix}: the chosen dead letters lie between others, in groups={len(groups)}, and each group is "
+            f"merged by itself; choose letters of at most {MAX_CHOSEN_GROUPS} groups, e.g. by --since, or replay all"
         )
     return [
         LetterGroup(

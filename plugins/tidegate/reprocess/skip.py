@@ -64,7 +64,9 @@ def _has_passed(session: Session, at: RecordAddress, name: str) -> bool:
 def _check_ahead(table: TableSession, at: RecordAddress) -> None:
     place = f"{table.prefix} {at.words}"
     if table.spec.errors.max_dead_letters is not None:
-        raise GiveUp(f"{place}: errors.tolerance=all sets bad records aside already; flush the pipeline")
+        raise GiveUp(
+            f"{place}: errors.tolerance=all sets bad records aside already; run: tidegate flush {table.pipeline.name}"
+        )
     table = table.refresh()
     refuse_rolled_back(table)
     position = resolve_position(table)

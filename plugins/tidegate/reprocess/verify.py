@@ -339,7 +339,8 @@ def stage_again(
     run_or_take_over(session, job, lambda: check_same_log(session, work.prefix, ranges, plan))
     if find_lacking_columns(session, planned, stage_table):
         raise Unverifiable(
-            f"{work.prefix}: records have fields that the table has no column for; flush, or add the columns"
+            f"{work.prefix}: records have fields that the table has no column for; add the columns, or run: "
+            f"tidegate flush {work.table.pipeline.name}"
         )
     return read_staged_batch(session, planned, stage_table)
 

@@ -167,7 +167,7 @@ def build_unanswered_error(table: TableSession) -> GiveUp:
     words = f"{_name_arguments(table)} --{table.pipeline.on_rollback}"
     return GiveUp(
         f"{table.prefix}: the table was rolled back and no flush has answered that yet; "
-        f"flush first, or: tidegate answer-rollback {words}"
+        f"run: tidegate flush {table.pipeline.name}; or: tidegate answer-rollback {words}"
     )
 
 
@@ -211,7 +211,10 @@ def require_position(table: TableSession) -> Position:
     check_home(table)
     position = resolve_position(table)
     if table.state is None or position is None:
-        raise GiveUp(f"{table.prefix}: the table has no position yet, so nothing can be applied again; flush first")
+        raise GiveUp(
+            f"{table.prefix}: the table has no position yet, so nothing can be applied again; run: "
+            f"tidegate flush {table.pipeline.name}"
+        )
     if table.state.is_rolled_back:  # a flush without new records answers nothing
         raise build_unanswered_error(table)
     return position

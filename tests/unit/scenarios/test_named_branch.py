@@ -121,7 +121,7 @@ def test_maintenance_does_not_rewrite_main_of_a_table_whose_branch_is_written(wo
 
 
 @pytest.mark.parametrize(("table", "message"), [
-    ({"branch": "tidegate_x"}, "the product's own"),
+    ({"branch": "tidegate_x"}, "Tidegate's own"),
     ({"branch": "a b"}, "branch=a b: not a branch's name; write letters"),
     ({"name": "dwh.shop.orders", "branch": "staging"}, "branch=staging: not available for a bigquery catalog"),
     ({"name": "lake.shop.{v}", "branch": "staging"}, "not for a name that records fill in"),

@@ -115,7 +115,7 @@ class RegistrySchemas:
         options |= {name: word for name, word in value.options.items() if name == "truncate"}
         if any(field["name"] == avro.END_FIELD for node in names.values() for field in node.get("fields", ())):
             raise ConfigurationError(
-                f"an Avro field is called {avro.END_FIELD}, which the product needs; rename the field"
+                f"an Avro field is called {avro.END_FIELD}, a name that Tidegate uses itself; rename the field"
             )
         return replace(table, value=replace(value, columns=columns, options=options))
 

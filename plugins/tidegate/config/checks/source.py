@@ -52,11 +52,11 @@ def check_java_pattern(text: str) -> None:
 
 ADDRESS_PATTERN = re.compile(r"\s*[^\s@/,:]+:\d+(\s*,\s*[^\s@/,:]+:\d+)*\s*")  # brokers, as bootstrap.servers has them
 PRODUCT_SETTINGS = {
-    "group.id": "set by the product; use source.group instead",
-    "isolation.level": "set by the product; use source.isolation instead",
-    "enable.auto.commit": "set by the product; leave it out",
-    "enable.auto.offset.store": "set by the product; leave it out",
-    "auto.offset.reset": "set by the product; leave it out",
+    "group.id": "Tidegate sets it; use source.group instead",
+    "isolation.level": "Tidegate sets it; use source.isolation instead",
+    "enable.auto.commit": "Tidegate sets it; leave it out",
+    "enable.auto.offset.store": "Tidegate sets it; leave it out",
+    "auto.offset.reset": "Tidegate sets it; leave it out",
 }
 JAVA_SETTINGS = {
     "sasl.jaas.config": "sasl.username, and the password in a connection",

@@ -143,7 +143,7 @@ def _check_branch(entry: TableEntry) -> None:
     if entry.table.branch != "main" and is_template(entry.table.name):
         entry.add("branch", "not for a name that records fill in; give such tables' branches one by one")
     if entry.table.branch.startswith("tidegate_"):
-        entry.add("branch", "branches of this beginning are the product's own; choose another name")
+        entry.add("branch", "branches of this beginning are Tidegate's own; choose another name")
 
 
 def _check_modes(entry: TableEntry) -> None:
@@ -252,7 +252,7 @@ def _check_collisions(pipeline: str, entries: list[TableEntry]) -> None:
             problem = f"also the namespace of {inside}, whose files would lie among its own; rename one of the two"
             entry.add("name", problem)
         if name in product_tables:
-            entry.add("name", "the product makes a table of this name for itself; rename the destination")
+            entry.add("name", "Tidegate makes a table of this name for itself; rename the destination")
 
 
 def _list_product_tables(pipeline: str, entries: list[TableEntry]) -> list[str]:
@@ -277,7 +277,10 @@ def _check_every_topic_is_used(model: PipelineModel, findings: Problems) -> None
     for index, topic in enumerate(model.source.topics):
         may_be_ignored = any(match_topic(pattern, topic) is not False for pattern in model.heartbeat.ignore_topics)
         if topic not in used_topics and not may_be_ignored:
-            findings.add(("source", "topics", index), "feeds no table; name it in tables[].topics or drop it")
+            findings.add(
+                ("source", "topics", index),
+                "feeds no table; name it in tables[].topics, or take it out of source.topics",
+            )
 
 
 def check_destinations(

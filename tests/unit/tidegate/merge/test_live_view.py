@@ -85,7 +85,7 @@ def test_columns_are_the_tables_own_whatever_the_file_adds_or_leaves_out() -> No
         (
             build_table(sequence_by=("name",)),
             {"missing": "lake.shop.orders_deletes"},
-            "memory=lake.shop.orders_deletes is not there.*no row was merged yet",
+            "table=lake.shop.orders_deletes is not there.*no row was merged yet",
         ),
     ],
     ids=str,

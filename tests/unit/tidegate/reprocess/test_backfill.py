@@ -474,7 +474,8 @@ def test_slice_behind_the_position_of_a_rewound_table_is_left_to_the_flush(mode:
     world.destination.rollback(NAME, first.id)
     answer_rollbacks(session, propose_answers(session, "rewind", NAME), "rewind", "ann")
     with pytest.raises(
-        GiveUp, match=r"slice=3/3 topic=orders partition=0: position=1 lies before the end=3 .*; flush the pipeline"
+        GiveUp,
+        match=r"slice=3/3 topic=orders partition=0: position=1 lies before the end=3 .*; run `tidegate flush`",
     ):
         apply_backfill(session, propose_backfill(session, request).backfill, lambda _: None)
     flush_all(world, pipeline)
@@ -669,7 +670,7 @@ def test_table_without_a_position_is_refused() -> None:
     world = World()
     world.broker.create("orders")
     produce(world, "a", "1")
-    with pytest.raises(GiveUp, match="flush first"):
+    with pytest.raises(GiveUp, match="run: tidegate flush "):
         run(world, '{"orders": {"0": [0, 1]}}')
 
 

@@ -484,7 +484,7 @@ REFUSED = {
     ),
     "destination is the intermediate table": (
         render_source(tables="[{name: lake.a.b}, {name: lake.a.b_orders_tmp}]"),
-        "tables[1].name=lake.a.b_orders_tmp: the product makes a table of this name",
+        "tables[1].name=lake.a.b_orders_tmp: Tidegate makes a table of this name",
     ),
     "key field outside the key schema": (
         render_source("key: {fields: [idd], schema: id BIGINT}"),
@@ -1032,7 +1032,7 @@ REFUSED = {
     "negative offset": (render_source("start: {offsets: {t: {0: -1}}}"), "must be at least 0"),
     "inline group.id": (
         render_source("kafka: {bootstrap.servers: 'b:1', group.id: g}"),
-        "source.kafka.group.id=g: set by the product",
+        "source.kafka.group.id=g: Tidegate sets it",
     ),
     "broker without a port": (
         render_source("kafka: {bootstrap.servers: 'b:9092, c'}"),
