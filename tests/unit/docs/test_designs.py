@@ -1,11 +1,10 @@
 """The tables of the five designs name keys, commands and metadata words that are there."""
 
-import argparse
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from tidegate.cli.parser import build_parser
+from command_words import list_commands
 from tidegate.spec.source import METADATA_TYPES
 
 from docs.site.keys import SECTIONS, list_keys
@@ -21,12 +20,6 @@ def list_names() -> Iterator[tuple[str, str]]:
         if line.startswith("| ") and not line.startswith(("| requirement", "| ---")):
             requirement, places, _difference = (cell.strip() for cell in line.split("|")[1:-1])
             yield from ((requirement, name) for name in re.findall("`([^`]+)`", places))
-
-
-def list_commands() -> dict[str, set[str]]:
-    """Each command with its options."""
-    (choices,) = (action for action in build_parser()._actions if isinstance(action, argparse._SubParsersAction))
-    return {name: {o for a in parser._actions for o in a.option_strings} for name, parser in choices.choices.items()}
 
 
 def explain_unknown(name: str) -> str:

@@ -87,7 +87,7 @@ def run_airflow(words: argparse.Namespace) -> int:
     if is_checkout():
         raise ConfigurationError(
             f"this is a checkout, folder={find_home_folder()}: its dags/ and plugins/ are used as they are; "
-            "to install into another Airflow: pip install FOLDER, then run tidegate of that environment"
+            "for another Airflow run in its environment: pip install FOLDER, and then: tidegate airflow install"
         )
     dags = (words.dags_folder or find_dags_folder()).expanduser().resolve()
     include = (words.include or find_include_folder()).expanduser().resolve()
