@@ -39,7 +39,8 @@ def register_schema(settings: dict[str, Any], subjects: list[str], schema: str, 
                 ) from fault
     if len(ids) > 1:
         raise GiveUp(
-            f"subjects={', '.join(subjects)}: the registry gives one schema several ids={sorted(ids)}; give one subject"
+            f"subjects={', '.join(subjects)}: the registry gives the same schema several ids={sorted(ids)}, and a "
+            "record holds one; set one avro.subject, or protobuf.subject, for all topics of the publication"
         )
     return ids.pop()
 

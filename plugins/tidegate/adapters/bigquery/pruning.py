@@ -139,7 +139,8 @@ def _split_into_parts(
     if len(new) > MAX_TABLE_PARTITIONS:
         raise GiveUp(
             f"column={partition.column}: the rows of one batch lie in partitions={len(new)}, and a table of BigQuery "
-            f"has at most {MAX_TABLE_PARTITIONS}; nothing was merged; partition the table by larger units, as months(c)"
+            f"has at most {MAX_TABLE_PARTITIONS}; nothing was merged; make the table again with "
+            "larger partitions, as create.partition_by: [months(c)]"
         )
 
     def build_part(starts: list[Any], *, outside: bool) -> BatchPart:
