@@ -202,8 +202,8 @@ def _plan_creation(sink: SettingsLedger, draft: Draft, topic: str) -> dict[str, 
     sink.map("format-version", "tables[].create.format_version: 3")
     entry["create"] = {**entry.get("create", {}), "format_version": 3}
     text = (
-        "The table's format is 3, as Debezium Server makes it unless format-version=2 is set; not every engine reads "
-        "it: for those write 2 here."
+        "create.format_version is 3, as Debezium Server makes tables unless format-version=2 is set; set it to 2 for "
+        "engines that do not read format 3."
     )
     if text not in draft.to_check:
         draft.to_check.append(text)
