@@ -58,7 +58,7 @@ def test_only_the_chosen_letters_are_replayed_also_those_that_lie_between_others
 
 def test_chosen_letters_that_lie_in_too_many_places_are_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tidegate.reprocess.replay_stage.MAX_CHOSEN_GROUPS", 2)
-    with pytest.raises(GiveUp, match=r"groups=3 between others.*choose at most 2 at once, or replay all"):
+    with pytest.raises(GiveUp, match=r"in groups=3.*choose letters of at most 2 groups.*or replay all"):
         replay_dead_letters(world.open_session(PIPELINE), build_filter((0, 1), (0, 4), (1, 10), table=ORDERS))
     assert len(list_waiting_places(world)) == len(BAD_PLACES)
 
