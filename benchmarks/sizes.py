@@ -24,6 +24,7 @@ class Sizes:
     latency: int  # records through the scheduler
     pipelines: int
     published: int  # rows of a table that is published
+    followed: tuple[int, ...]  # rows of tables of format 3 with as many changes each
     verified: int  # rows of a table that is compared with its topic
     peer_seconds: float  # seconds that a peer may take
     is_quick: bool = False  # it only shows that things work: peers that take long to start do so once
@@ -35,7 +36,7 @@ FULL = Sizes(
     changed=10_000, tables=(1_000_000, 10_000_000), repeats=3,
     read_rows=1_000_000, read_changed=10_000, reads_after=(1, 10, 19, 100, 108),
     cores=1_000_000, memory=(1_000_000, 10_000_000), formats=300_000, latency=30, pipelines=200, published=1_000_000,
-    verified=10_000_000,
+    followed=(1_000_000, 10_000_000), verified=10_000_000,
     peer_seconds=900,
 )  # fmt: skip
 QUICK = Sizes(
@@ -43,6 +44,7 @@ QUICK = Sizes(
     small=50_000, large=200_000, keys=10_000, warm_up=5_000,
     changed=1_000, tables=(50_000, 200_000), repeats=1,
     read_rows=50_000, read_changed=1_000, reads_after=(1, 3, 10),
-    cores=100_000, memory=(50_000, 200_000), formats=20_000, latency=5, pipelines=50, published=20_000, verified=50_000,
+    cores=100_000, memory=(50_000, 200_000), formats=20_000, latency=5, pipelines=50, published=20_000,
+    followed=(20_000, 200_000), verified=50_000,
     peer_seconds=150, is_quick=True,
 )  # fmt: skip

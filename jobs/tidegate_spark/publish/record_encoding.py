@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from tidegate.errors import ConfigurationError
-from tidegate.formats.registry import get_format
+from tidegate.formats.registry import SchemaKind, get_format
 from tidegate.jobs.publish_job import PublishJob
 from tidegate.model.publication_progress import RunMode
 from tidegate.sql.spark import quote, quote_name, render_literal, render_once
@@ -24,12 +24,15 @@ from tidegate_spark.publish.encoders.record_part import (
 
 FIRST_MILLISECOND = "1L"
 TIME_TYPES = (T.TimestampType, T.TimestampNTZType, T.DateType)
+# equal values of these, and no others, have equal bytes in a record
+HASHED_TYPES = (T.IntegralType, T.StringType, T.BooleanType, T.BinaryType, T.DecimalType, *TIME_TYPES)
 RecordFields = list[tuple[str, str]]  # a column of the result, and its name in the record
 
 
 def encode_rows(spark: SparkSession, rows: DataFrame, job: PublishJob) -> DataFrame:
-    """Return topic, key, value, headers, timestamp (milliseconds), and `problem`: why a row makes no record, or NULL.
+    """Return topic, key, value, headers, timestamp (milliseconds), `problem`: why a row makes no record, or NULL.
 
+    And `key_hash`, which `render_key_hash` explains, or NULL.
     `ConfigurationError` names a missing column.
     """
     names = {name.lower(): name for name in rows.schema.names}
@@ -59,7 +62,21 @@ def encode_rows(spark: SparkSession, rows: DataFrame, job: PublishJob) -> DataFr
         F.expr(headers).alias("headers"),
         F.expr(_render_timestamp(rows, job.metadata.timestamp)).alias("timestamp"),
         F.expr(f"coalesce({', '.join(problems)})").alias("problem"),
+        F.expr(render_key_hash(rows, job) or "CAST(NULL AS BIGINT)").alias("key_hash"),
     )
+
+
+def render_key_hash(rows: DataFrame, job: PublishJob) -> str | None:
+    """Render a number that is equal for rows with equal keys, or None where one key may stand for several values."""
+    types = {field.name.lower(): field.dataType for field in rows.schema}
+    key_format = get_format(job.key.format)
+    # of NULL and the value that stands for it, a line and many messages make the same bytes
+    is_exact = not key_format.is_positional and key_format.schema != SchemaKind.PROTOBUF
+    if not job.key.fields or not is_exact:
+        return None
+    if not all(isinstance(types[name.lower()], HASHED_TYPES) for name in job.key.fields):
+        return None
+    return f"xxhash64({', '.join(map(quote, job.key.fields))})"
 
 
 def describe_key(rows: DataFrame, job: PublishJob) -> RecordPart:

@@ -4,12 +4,11 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 from tidegate.jobs.publish_job import PublishJob
 from tidegate.model.offsets import Ranges
 from tidegate.model.publication_progress import RunMode
 from tidegate.spec.publication import PLACEHOLDER
-from tidegate.sql.spark import quote, quote_name, render_literal
+from tidegate.sql.spark import quote
 
 from tidegate_spark.publish.encoders.json import render_json
 from tidegate_spark.publish.encoders.record_part import RecordPart
@@ -18,87 +17,13 @@ from tidegate_spark.publish.record_encoding import (
     encode_rows,
     is_change_event,
     render_is_event_of,
+    render_key_hash,
     render_row_of_event,
     wrap_in_events,
 )
+from tidegate_spark.publish.table_as_of import render_table_as_of
+from tidegate_spark.publish.touched_rows import MAX_BROADCAST_ROWS, TouchedRows, find_touched_rows
 from tidegate_spark.stage.kafka_source import RECORDS_PER_TASK, build_client_options, build_offsets_options
-
-WIDENED_TYPES = {("int", "bigint"), ("float", "double")}  # what Iceberg lets a column's type become
-
-
-def render_table_as_of(spark: SparkSession, table: str, snapshot: int, newest: int) -> str:
-    """Select the table's rows as of `snapshot`, in the columns and types that it has as of `newest`.
-
-    A field whose type cannot have become the newer one was another field: it is NULL too.
-    """
-    target_schema = spark.sql(f"SELECT * FROM {_render_table_at(table, newest)}").schema
-    snapshot_types = {
-        f.name.lower(): f.dataType for f in spark.sql(f"SELECT * FROM {_render_table_at(table, snapshot)}").schema
-    }
-    columns = []
-    for field in target_schema:
-        source = snapshot_types.get(field.name.lower())
-        column = quote(field.name)
-        column_sql = _render_null(field.dataType) if source is None else render_widening(column, source, field.dataType)
-        columns.append(column if column_sql == column else f"{column_sql} AS {column}")
-    return f"SELECT {', '.join(columns)} FROM {_render_table_at(table, snapshot)}"
-
-
-def render_widening(value: str, source: T.DataType, target: T.DataType, depth: int = 0) -> str:
-    if render_spark_type(source) == render_spark_type(target):
-        return value
-    if isinstance(source, T.StructType) and isinstance(target, T.StructType):
-        fields = {field.name.lower(): field for field in source.fields}
-        parts = []
-        for field in target.fields:
-            source_field = fields.get(field.name.lower())
-            part = f"{value}.{quote(source_field.name)}" if source_field is not None else ""
-            part = (
-                _render_null(field.dataType)
-                if source_field is None
-                else render_widening(part, source_field.dataType, field.dataType, depth)
-            )
-            parts.append(f"{render_literal(field.name)}, {part}")
-        return f"IF({value} IS NULL, NULL, named_struct({', '.join(parts)}))"
-    element = f"_tidegate_{depth}"
-    if isinstance(source, T.ArrayType) and isinstance(target, T.ArrayType):
-        widened = render_widening(element, source.elementType, target.elementType, depth + 1)
-        return f"transform({value}, {element} -> {widened})"
-    if isinstance(source, T.MapType) and isinstance(target, T.MapType):
-        keys = render_widening(element, source.keyType, target.keyType, depth + 1)
-        values = render_widening(element, source.valueType, target.valueType, depth + 1)
-        arrays = (
-            f"transform(map_keys({value}), {element} -> {keys}), transform(map_values({value}), {element} -> {values})"
-        )
-        return f"map_from_arrays({arrays})"
-    return f"CAST({value} AS {render_spark_type(target)})" if _is_wider(source, target) else _render_null(target)
-
-
-def render_spark_type(kind: T.DataType) -> str:
-    if isinstance(kind, T.StructType):
-        return (
-            f"STRUCT<{', '.join(f'{quote(field.name)}: {render_spark_type(field.dataType)}' for field in kind.fields)}>"
-        )
-    if isinstance(kind, T.ArrayType):
-        return f"ARRAY<{render_spark_type(kind.elementType)}>"
-    if isinstance(kind, T.MapType):
-        return f"MAP<{render_spark_type(kind.keyType)}, {render_spark_type(kind.valueType)}>"
-    return str(kind.simpleString())
-
-
-def _is_wider(source: T.DataType, target: T.DataType) -> bool:
-    if isinstance(source, T.DecimalType) and isinstance(target, T.DecimalType):
-        return bool(source.scale == target.scale and source.precision <= target.precision)
-    return (render_spark_type(source), render_spark_type(target)) in WIDENED_TYPES
-
-
-def _render_null(kind: T.DataType) -> str:
-    return f"CAST(NULL AS {render_spark_type(kind)})"
-
-
-def _render_table_at(table: str, snapshot: int) -> str:
-    return f"{quote_name(table)} VERSION AS OF {snapshot}"
-
 
 IDENTITY_BYTES = 32  # of a record, at the beginning of its place among all inserted rows
 INSERTED_FIELDS = ("topic", "value", "headers", "timestamp", "problem")
@@ -117,10 +42,9 @@ def find_changed_rows(spark: SparkSession, job: PublishJob, persisted_frames: li
     are left out. DataFrames that stay in memory are added to `persisted_frames`.
     """
     until = job.position.until or job.position.to
-    new_state = _read_state(
-        spark, job, _TableState(until, job.position.joined, job.touched.new if job.touched else None)
-    )
-    old_state = _read_old_state(spark, job, new_state)
+    touched_rows = find_touched_rows(spark, job, persisted_frames)
+    new_state = _read_state(spark, job, _TableState(until, job.position.joined), touched_rows)
+    old_state = _read_old_state(spark, job, new_state, touched_rows)
     states_by_side = new_state.selectExpr("*", f"'{NEW}' AS side")
     states_by_side = (
         states_by_side
@@ -128,17 +52,16 @@ def find_changed_rows(spark: SparkSession, job: PublishJob, persisted_frames: li
         else states_by_side.unionByName(old_state.selectExpr("*", f"'{OLD}' AS side"))
     )
     sides = [f"first(CASE WHEN side = '{side}' THEN row END, true) AS {side}" for side in (OLD, NEW)]
-    rows_by_key = states_by_side.selectExpr("topic", "key", "side", f"{ROW_STRUCT} AS row").groupBy("topic", "key")
-    states = rows_by_key.agg(*[F.expr(sql) for sql in (f"count_if(side = '{NEW}') AS copies", *sides)])
+    rows_by_key = states_by_side.selectExpr("topic", "key", "key_hash", "side", f"{ROW_STRUCT} AS row")
+    aggregates = ("first(key_hash) AS key_hash", f"count_if(side = '{NEW}') AS copies", *sides)
+    states = rows_by_key.groupBy("topic", "key").agg(*map(F.expr, aggregates))
     differ = states.where(_render_topic_differs(job) if job.position.mode == RunMode.TOPIC else ROWS_DIFFER)
     if until != job.position.to:
         # the last row that is known of a key that is gone by now is what a delete shows
         last_known = _persist_rows(differ.withColumn("old", F.expr("coalesce(new, old)")), persisted_frames)
         differ = _read_current_rows(spark, job, last_known).withColumn("old", F.expr("coalesce(old, new)"))
     elif job.touched is not None and job.grouped is None:
-        differ = _read_current_rows(spark, job, _persist_rows(differ, persisted_frames)).where(
-            f"copies > 1 OR {ROWS_DIFFER}"
-        )
+        differ = _add_other_rows(spark, job, _persist_rows(differ, persisted_frames), persisted_frames)
     kind = "CASE WHEN new IS NULL THEN 'deleted' WHEN old IS NULL THEN 'inserted' ELSE 'updated' END AS kind"
     records = ("topic", "key", *(f"new.{name} AS {name}" for name in ROW_FIELDS), kind, "copies")
     if not is_change_event(job):
@@ -147,7 +70,7 @@ def find_changed_rows(spark: SparkSession, job: PublishJob, persisted_frames: li
     return wrap_in_events(spark, differ.selectExpr(*records, f"{before} AS before"), job)
 
 
-def find_inserted_rows(spark: SparkSession, job: PublishJob, _: list[DataFrame]) -> DataFrame:
+def find_inserted_rows(spark: SparkSession, job: PublishJob, persisted_frames: list[DataFrame]) -> DataFrame:
     """Return rows of topic, key, value, headers, timestamp, problem, kind and number: what the newer state has more of.
 
     An inserted row comes as often as it was inserted. Its `key` says where it stands among all: the hash of its record,
@@ -155,10 +78,11 @@ def find_inserted_rows(spark: SparkSession, job: PublishJob, _: list[DataFrame])
     how many these are, below 0.
     """
     position = job.position
-    states = _read_state(spark, job, _TableState(position.to, {}, job.touched.new if job.touched else None))
+    touched_rows = find_touched_rows(spark, job, persisted_frames)
+    states = _read_state(spark, job, _TableState(position.to, {}), touched_rows)
     weighed = states.selectExpr("*", "1 AS weight")
     if position.origin is not None:
-        old_states = _read_state(spark, job, _TableState(position.origin, {}, job.touched.old if job.touched else None))
+        old_states = _read_state(spark, job, _TableState(position.origin, {}, is_old=True), touched_rows)
         weighed = weighed.unionByName(old_states.selectExpr("*", "-1 AS weight"))
     fields = ", ".join(INSERTED_FIELDS)
     identity = f"unhex(sha2(CAST(to_json(struct({fields})) AS BINARY), 256)) AS identity"
@@ -183,9 +107,32 @@ def _persist_rows(rows: DataFrame, persisted_frames: list[DataFrame]) -> DataFra
     return persisted_frames[-1]
 
 
+def _add_other_rows(
+    spark: SparkSession, job: PublishJob, changed: DataFrame, persisted_frames: list[DataFrame]
+) -> DataFrame:
+    """Correct keys that have another row in the newer state, in a file that was not compared, or an unchanged one.
+
+    Only rows of the keys are counted first, without reading values.
+    """
+    count = changed.count()
+    if not count:
+        return changed
+    columns = ("topic", "key", "old", "new", "copies")
+    keys = _encode_current_rows(spark, job, changed, count).groupBy("topic", "key").agg(F.expr("count(*) AS total"))
+    is_same_key = F.expr("whole.topic <=> changed.topic AND whole.key <=> changed.key")
+    counted = changed.alias("changed").join(keys.alias("whole"), is_same_key, "left")
+    others = counted.where("coalesce(whole.total, 0) <> changed.copies").select("changed.*")
+    others = _persist_rows(others, persisted_frames)
+    if not others.count():
+        return changed
+    is_other_key = F.expr("other.topic <=> changed.topic AND other.key <=> changed.key")
+    same = changed.alias("changed").join(others.alias("other"), is_other_key, "left_anti").select(*columns)
+    return same.unionByName(_read_current_rows(spark, job, others).where(f"copies > 1 OR {ROWS_DIFFER}"))
+
+
 def _read_current_rows(spark: SparkSession, job: PublishJob, changed_keys: DataFrame) -> DataFrame:
-    # only some files were compared, and a key may have another row in a file that was not
-    rows = _read_state(spark, job, _TableState(job.position.to, job.position.joined, is_limited=False))
+    """Replace `new` and `copies` by the rows that these keys have in the whole newer state."""
+    rows = _encode_current_rows(spark, job, changed_keys, changed_keys.count())
     changed_keys = changed_keys.alias("changed")
     is_same_key = F.expr("whole.topic <=> changed.topic AND whole.key <=> changed.key")
     now = (
@@ -200,64 +147,85 @@ def _read_current_rows(spark: SparkSession, job: PublishJob, changed_keys: DataF
     )
 
 
-def _read_old_state(spark: SparkSession, job: PublishJob, new_state: DataFrame) -> DataFrame | None:
+def _encode_current_rows(spark: SparkSession, job: PublishJob, changed_keys: DataFrame, count: int) -> DataFrame:
+    # a hash is computed and found much faster than a key's bytes, but other keys may have the same
+    rows = _query_rows(spark, job, _TableState(job.position.to, job.position.joined))
+    key_hash = render_key_hash(rows, job)
+    if key_hash is not None and count <= MAX_BROADCAST_ROWS:
+        hashes = F.broadcast(changed_keys.select("key_hash")).alias("changed")
+        rows = rows.alias("whole").join(hashes, F.expr(f"{key_hash} = changed.key_hash"), "left_semi")
+    return encode_rows(spark, rows, job)
+
+
+def _read_old_state(
+    spark: SparkSession, job: PublishJob, new_state: DataFrame, touched_rows: TouchedRows | None
+) -> DataFrame | None:
     if job.position.mode == RunMode.TOPIC:
         topic_state = _read_topic_state(spark, job.ranges or Ranges({}))
         if topic_state is None:
             return None
         empty = [f"CAST(NULL AS {new_state.schema[name].dataType.simpleString()}) AS {name}" for name in ("headers",)]
         empty += ["CAST(NULL AS BIGINT) AS timestamp", "CAST(NULL AS STRING) AS problem"]
-        return topic_state.selectExpr("topic", "key", "value", *empty)
+        return topic_state.selectExpr("topic", "key", "value", *empty, "CAST(NULL AS BIGINT) AS key_hash")
     if job.position.origin is not None:
-        files = job.touched.old if job.touched else None
-        return _read_state(spark, job, _TableState(job.position.origin, job.position.joined_origin, files))
+        state = _TableState(job.position.origin, job.position.joined_origin, is_old=True)
+        return _read_state(spark, job, state, touched_rows)
     return None
 
 
 @dataclass(frozen=True)
 class _TableState:
-    """One of the two states: the table's snapshot, those of joined tables, and the files that matter."""
+    """One of the two states: the table's snapshot, and those of joined tables."""
 
     snapshot: int
     joined: dict[str, int]
-    files: tuple[str, ...] | None = None
-    is_limited: bool = True
+    is_old: bool = False
 
 
 def find_key(spark: SparkSession, job: PublishJob) -> RecordPart:
     """Return the key of the records, with the types that its columns have as of `position.to`."""
-    source = _render_source(spark, job, job.position.to, None)
-    return describe_key(spark.sql(_render_query(spark, job, job.sql, source, job.position.joined)), job)
+    return describe_key(_query_rows(spark, job, _TableState(job.position.to, job.position.joined)), job)
 
 
-def _read_state(spark: SparkSession, job: PublishJob, side: _TableState) -> DataFrame:
+def _query_rows(spark: SparkSession, job: PublishJob, state: _TableState, table_rows: str | None = None) -> DataFrame:
+    # by default over all rows of the table
+    source = table_rows or render_table_as_of(spark, job.table, state.snapshot, job.position.to)
+    return spark.sql(_render_query(spark, job, job.sql, source, state.joined))
+
+
+def _read_state(
+    spark: SparkSession, job: PublishJob, state: _TableState, touched_rows: TouchedRows | None
+) -> DataFrame:
     position = job.position
-    source = _render_source(spark, job, side.snapshot, None if job.grouped else side.files)
-    rows = spark.sql(_render_query(spark, job, job.sql, source, side.joined))
+    if job.grouped is None:
+        source = None
+        if touched_rows is not None:
+            source = touched_rows.old if state.is_old else touched_rows.new
+        return encode_rows(spark, _query_rows(spark, job, state, source), job)
+    rows = _query_rows(spark, job, state)
     is_change = (
         position.origin is not None and position.mode != RunMode.TOPIC and position.joined == position.joined_origin
     )
-    if job.grouped is not None and job.grouped.matched_keys and side.is_limited and is_change:
+    if job.grouped.matched_keys and is_change:
         is_same_group = " AND ".join(
             f"result.{quote(name)} <=> touched.{quote(name)}" for name in job.grouped.matched_keys
         )
-        rows = rows.alias("result").join(
-            _find_touched_groups(spark, job).alias("touched"), F.expr(is_same_group), "left_semi"
-        )
+        groups = _find_touched_groups(spark, job, touched_rows)
+        rows = rows.alias("result").join(groups.alias("touched"), F.expr(is_same_group), "left_semi")
     return encode_rows(spark, rows, job)
 
 
-def _find_touched_groups(spark: SparkSession, job: PublishJob) -> DataFrame:
+def _find_touched_groups(spark: SparkSession, job: PublishJob, touched_rows: TouchedRows | None) -> DataFrame:
     # rows that only moved to another file have neither left nor joined a group
     assert job.grouped is not None
     assert job.position.origin is not None
-    old_files, new_files = (job.touched.old, job.touched.new) if job.touched else (None, None)
+    if touched_rows is None:
+        old, new = job.position.origin, job.position.until or job.position.to
+        whole = [render_table_as_of(spark, job.table, snapshot, job.position.to) for snapshot in (old, new)]
+        touched_rows = TouchedRows(*whole)
     sides = [
-        f"SELECT struct(*) AS one, {weight} AS weight FROM ({_render_source(spark, job, snapshot, files)})"
-        for snapshot, files, weight in (
-            (job.position.origin, old_files, -1),
-            (job.position.until or job.position.to, new_files, 1),
-        )
+        f"SELECT struct(*) AS one, {weight} AS weight FROM ({rows})"
+        for rows, weight in ((touched_rows.old, -1), (touched_rows.new, 1))
     ]
     changed_files = (
         f"SELECT one.* FROM (SELECT first(one) AS one FROM ({' UNION ALL '.join(sides)}) "
@@ -272,13 +240,6 @@ def _render_query(spark: SparkSession, job: PublishJob, sql: str, rows: str, joi
         rows_there = render_table_as_of(spark, name, snapshot, job.position.joined[name])
         sql = sql.replace(f"{{{name}}}", f"({rows_there})")
     return sql.replace(PLACEHOLDER, f"({rows})")
-
-
-def _render_source(spark: SparkSession, job: PublishJob, snapshot: int, files: tuple[str, ...] | None) -> str:
-    source = render_table_as_of(spark, job.table, snapshot, job.position.to)
-    if files is None:
-        return source
-    return f"{source} WHERE _file IN ({', '.join(map(render_literal, files))})" if files else f"{source} WHERE false"
 
 
 def _read_topic_state(spark: SparkSession, ranges: Ranges) -> DataFrame | None:

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict, dataclass, field
+from enum import StrEnum
 from typing import Any
 
 from tidegate.model.offsets import Ranges
@@ -12,12 +13,25 @@ PRODUCER_CONF = "spark.tidegate.secret.producer"
 REGISTRY_CONF = "spark.tidegate.secret.registries"
 
 
+class RowIdentity(StrEnum):
+    """What shows, without a row's values, that two snapshots have the same row."""
+
+    NONE = "none"  # nothing: their schemas differ, so that a row may look different
+    POSITION = "position"  # its place in a data file that both have
+    ROW_ID = "row-id"  # in other files its id and the snapshot that changed it last, too
+
+
 @dataclass(frozen=True)
 class TouchedFiles:
     """Data files whose rows may differ between two snapshots: those of the older one and of the newer."""
 
     old: tuple[str, ...] = ()
     new: tuple[str, ...] = ()
+    identity: RowIdentity = RowIdentity.NONE
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> "TouchedFiles":
+        return cls(tuple(data["old"]), tuple(data["new"]), RowIdentity(data["identity"]))
 
 
 @dataclass(frozen=True)
@@ -92,7 +106,7 @@ class PublishJob:
             "position": Progress.from_dict(data["position"]),
             "parts": tuple(KeyPart(**part) for part in data["parts"]),
             "grouped": grouped_sql and Grouped(grouped_sql["keys_sql"], tuple(grouped_sql["matched_keys"])),
-            "touched": touched_files and TouchedFiles(tuple(touched_files["old"]), tuple(touched_files["new"])),
+            "touched": touched_files and TouchedFiles.from_dict(touched_files),
             "ranges": None if ranges is None else Ranges.from_dict(ranges),
         }
         return cls(**data)

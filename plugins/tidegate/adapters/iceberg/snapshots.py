@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from pyiceberg.exceptions import CommitFailedException
@@ -20,15 +20,17 @@ from tidegate.adapters.iceberg.files import (
     name_partition,
     read_manifest_files,
 )
+from tidegate.adapters.iceberg.format_version import MERGE_COLUMNS, READ_COLUMNS, ROW_ID_VERSION
 from tidegate.adapters.iceberg.lineage import Lineage, count_changed_rows, has_changed_row_counts
 from tidegate.adapters.iceberg.schema import refuse_unreadable
 from tidegate.errors import GiveUp, RetryLater
-from tidegate.jobs.publish_job import TouchedFiles
+from tidegate.jobs.publish_job import RowIdentity, TouchedFiles
 from tidegate.ports.publication_session import SnapshotLag, Snapshots, TableHead, TableSnapshot
 
 MAX_LISTED_FILES = 500  # more than these are not named one by one; then all rows are compared
 Files = dict[tuple[str, int | None], DataFile]
 MAX_COMMIT_ATTEMPTS = 5
+READ_BY_NAME = frozenset((*MERGE_COLUMNS, *READ_COLUMNS))
 
 
 class IcebergSnapshots(Snapshots):
@@ -93,6 +95,8 @@ class IcebergSnapshots(Snapshots):
         # apply to it: a delete file, or one of the deletion vectors in a file. In a manifest that both have nothing
         # differs: it is read only where a delete does not say which one file it applies to.
         table = self._load_table(name)
+        if _has_own_file_column(table):  # its name hides Iceberg's own column, by which the files are read
+            return None
         old_manifests = _list_manifests(table, old)
         new_manifests = _list_manifests(table, new)
         shared = old_manifests.keys() & new_manifests.keys()
@@ -113,7 +117,10 @@ class IcebergSnapshots(Snapshots):
             old=_list_touched(before, after, delete_scope, elsewhere),
             new=_list_touched(after, before, delete_scope, elsewhere),
         )
-        return None if len(touched_files.old) + len(touched_files.new) > MAX_LISTED_FILES else touched_files
+        if touched_files == TouchedFiles():
+            return touched_files
+        is_listed = len(touched_files.old) + len(touched_files.new) <= MAX_LISTED_FILES
+        return replace(touched_files, identity=_find_row_identity(table, old, new)) if is_listed else None
 
     @translate_iceberg_errors
     def pin(self, name: str, snapshot_id: int, tag: str) -> None:
@@ -192,6 +199,17 @@ class _DeleteScope:
 
     def covers(self, data: DataFile) -> bool:
         return self.everywhere or data.file_path in self.paths or name_partition(data) in self.places
+
+
+def _has_own_file_column(table: Table) -> bool:
+    return any(name.casefold() in READ_BY_NAME for schema in table.metadata.schemas for name in schema.column_names)
+
+
+def _find_row_identity(table: Table, old: int, new: int) -> RowIdentity:
+    schemas = {snapshot.schema_id for snapshot in table.metadata.snapshots if snapshot.snapshot_id in (old, new)}
+    if len(schemas) != 1 or None in schemas:
+        return RowIdentity.NONE
+    return RowIdentity.ROW_ID if table.format_version >= ROW_ID_VERSION else RowIdentity.POSITION
 
 
 def _list_touched(

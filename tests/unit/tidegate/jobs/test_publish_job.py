@@ -2,14 +2,14 @@
 
 import pytest
 from fakes.publications import Outside
-from tidegate.jobs.publish_job import KeyPart, PublishJob, TouchedFiles
+from tidegate.jobs.publish_job import KeyPart, PublishJob, RowIdentity, TouchedFiles
 from tidegate.model.offsets import Ranges
 from tidegate.publications.publish import publish
 from tidegate.spec.publication import Grouped
 
 OPTIONAL_PARTS = {
     "parts": (KeyPart(0, None), KeyPart(1, '{"run": 1}', after="k", counts={"upserts": 2}, key_form="json:BIGINT")),
-    "touched": TouchedFiles(("a.parquet", "b.parquet"), ("c.parquet", "d.parquet")),
+    "touched": TouchedFiles(("a.parquet", "b.parquet"), ("c.parquet", "d.parquet"), RowIdentity.ROW_ID),
     "grouped": Grouped("SELECT id, day FROM changed", ("id", "day")),
     "ranges": Ranges({"orders": {0: (1, 5), 1: (2, 7)}}),
 }

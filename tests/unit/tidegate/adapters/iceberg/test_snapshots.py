@@ -30,7 +30,7 @@ from tidegate.adapters.iceberg.files import FILE_PATH_FIELD_ID
 from tidegate.adapters.iceberg.snapshots import IcebergSnapshots
 from tidegate.adapters.iceberg.table import IcebergTables
 from tidegate.errors import RetryLater
-from tidegate.jobs.publish_job import TouchedFiles
+from tidegate.jobs.publish_job import RowIdentity, TouchedFiles
 
 NAME, REGIONS = "lake.shop.orders", ("de", "fr", "it", "pl")
 SETTINGS = MANIFEST_ENTRY_SCHEMAS[3]
@@ -205,8 +205,52 @@ def test_manifests_that_both_snapshots_have_are_not_opened(
     add_deletes(table, monkeypatch, {new: [("all.puffin", "de", 4)]})
     read_paths = note_read_manifests(monkeypatch)
     touched_files = IcebergSnapshots(catalogs).find_touched_files(NAME, old, new)
-    assert touched_files == TouchedFiles((build_path(table, "de"),), (build_path(table, "c"), build_path(table, "de")))
+    assert touched_files == TouchedFiles(
+        (build_path(table, "de"),), (build_path(table, "c"), build_path(table, "de")), RowIdentity.POSITION
+    )
     assert len(read_paths) == 2
+
+
+@pytest.mark.guard(
+    "publication: rows of another schema are compared",
+    file="plugins/tidegate/adapters/iceberg/snapshots.py",
+    text="    if len(schemas) != 1 or None in schemas:\n",
+    off="    if False:\n",
+)
+def test_rows_are_the_same_by_their_place_or_id_only_while_the_schema_is(catalogs: Catalogs, table: Table) -> None:
+    append_file(table, "a")
+    format_3.upgrade(catalogs, NAME)
+    append_rows(table, 1)
+    before_column = append_rows(table, 2)
+    with table.refresh().update_schema() as change:
+        change.add_column("More", LongType())
+    after_column = append_rows(table, 3)
+    newest = append_rows(table, 4)
+    *_, first, _, _, _, _ = (snapshot.snapshot_id for snapshot in table.refresh().metadata.snapshots)
+    pairs = [(first, before_column), (before_column, after_column), (after_column, newest), (newest, newest)]
+    found = [IcebergSnapshots(catalogs).find_touched_files(NAME, *pair) for pair in pairs]
+    assert [touched and touched.identity for touched in found] == [
+        RowIdentity.ROW_ID,
+        RowIdentity.NONE,
+        RowIdentity.ROW_ID,
+        RowIdentity.NONE,
+    ]
+    assert found[-1] == TouchedFiles(), "no file, and nothing to find"
+
+
+def append_rows(table: Table, id: int) -> int:
+    format_3.append_rows(table.refresh(), "main", [{"id": id, "region": "de"}])
+    newest = table.refresh().current_snapshot()
+    assert newest is not None
+    return newest.snapshot_id
+
+
+def test_files_are_not_named_to_spark_where_a_column_hides_its_own(catalogs: Catalogs, table: Table) -> None:
+    with table.update_schema() as change:
+        change.add_column("_FILE", StringType())
+    append_file(table, "a")
+    *_, old, new = (snapshot.snapshot_id for snapshot in table.refresh().metadata.snapshots)
+    assert IcebergSnapshots(catalogs).find_touched_files(NAME, old, new) is None
 
 
 @pytest.mark.guard(

@@ -1,0 +1,156 @@
+"""What a publication produces is the difference of two states, however a table's writers keep its rows."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pyiceberg.table.update import UpgradeFormatVersionUpdate
+from round_trip import Way, read
+from tidegate.adapters.iceberg.commit import commit
+from tidegate.jobs.publish_job import RowIdentity
+from tidegate.publications.plan import plan_run
+
+ON_READ = "'write.merge.mode'='merge-on-read', 'write.update.mode'='merge-on-read', 'write.delete.mode'='merge-on-read'"
+ON_WRITE = ON_READ.replace("merge-on-read", "copy-on-write")
+TABLE = "lake.shop.moved"
+COMPACTION = "CALL lake.system.rewrite_data_files(table => 'shop.moved', options => map('rewrite-all', 'true'))"
+Row = tuple[str, str]
+
+
+class Follower:
+    """Publications of one table of two partitions, and what their readers must see: events, rows, and counts."""
+
+    def __init__(self, workbench: Any, session: Any) -> None:
+        self.workbench, self.session = workbench, session
+        self.change(
+            "CREATE NAMESPACE lake.shop",
+            f"CREATE TABLE {TABLE} (Id BIGINT, V STRING, Part STRING) USING iceberg PARTITIONED BY (Part) "
+            f"TBLPROPERTIES ('format-version'='2', {ON_READ})",
+        )
+        settings = {"create": {"partitions": 2}, "parallelism": 2}
+        events = {"key": {"fields": ["Id"]}, "value": {"format": "debezium-json"}, "delivery": "exactly-once"}
+        self.events = Way(workbench, "moved", **events, **settings)
+        rows = {"key": {"fields": []}, "on_delete": "ignore", "sql": "SELECT V, Part FROM {table}"}
+        self.rows = Way.over(self.events, "moved_rows", **rows, **settings)
+        sql = "SELECT Part AS P, count(*) AS N, max(V) AS Top FROM {table} GROUP BY Part"
+        self.counts = Way.over(self.events, "moved_counts", key={"fields": ["P"]}, sql=sql, **settings)
+        self.state: dict[int, Row] = {}
+        self.state_of_others: dict[int, Row] = {}
+        self.inserted = Counter[Row]()
+        self.events_seen = 0
+
+    def change(self, *statements: str) -> None:
+        for statement in statements:
+            self.session.sql(statement.replace("{table}", TABLE)).collect()
+
+    def go_back(self, snapshot: int) -> None:
+        self.change(f"CALL lake.system.set_current_snapshot('shop.moved', {snapshot})")
+
+    def follow(self, identity: RowIdentity | None, *, with_others: bool = False) -> int:
+        """Publish, and compare the new events with the difference of the table's two states; its snapshot."""
+        before = self.state
+        rows = self.session.sql(f"SELECT Id, V, Part FROM {TABLE}").collect()
+        self.state = {row.Id: (row.V, row.Part) for row in rows}
+        touched = plan_run(self.events.open_session()).touched_files
+        assert (touched and touched.identity) == identity
+        self.events.publish()
+        changed = {key for key in before.keys() | self.state.keys() if before.get(key) != self.state.get(key)}
+        assert self.read_new_events() == {key: (before.get(key), self.state.get(key)) for key in changed}
+        if with_others:
+            self.follow_others()
+        return int(self.workbench.load_iceberg("shop.moved").metadata.current_snapshot_id)
+
+    def follow_others(self) -> None:
+        before, self.state_of_others = self.state_of_others, self.state
+        self.rows.publish()
+        values = [json.loads(message.value()) for message in read(self.workbench, self.rows.topic)]
+        produced = Counter((value["V"], value["Part"]) for value in values)
+        assert produced - self.inserted == Counter(self.state.values()) - Counter(before.values())
+        self.inserted = produced
+        self.counts.publish()
+        counts = dict[str, tuple[int, str]]()
+        for value, part in sorted(self.state.values()):
+            counts[part] = (counts.get(part, (0, ""))[0] + 1, value)
+        latest = self.counts.read_latest().values()
+        assert {row["P"]: (row["N"], row["Top"]) for row in latest} == counts
+
+    def read_new_events(self) -> dict[int, tuple[Row | None, Row | None]]:
+        messages = sorted(read(self.workbench, self.events.topic), key=lambda message: message.timestamp())
+        events = [json.loads(message.value()) for message in messages if message.value()]
+        new, self.events_seen = events[self.events_seen :], len(events)
+        ids = [(event["after"] or event["before"])["Id"] for event in new]
+        assert len(ids) == len(set(ids)), "each key once"
+        sides = [[row and (row["V"], row["Part"]) for row in (event["before"], event["after"])] for event in new]
+        return {id: (before, after) for id, (before, after) in zip(ids, sides, strict=True)}
+
+
+@pytest.fixture
+def follower(workbench: Any) -> Iterator[Follower]:
+    from tidegate.adapters.iceberg.catalog_conf import build_spark_catalog_conf
+    from tidegate.spec.pipeline import Catalog
+    from tidegate_spark.session import close, connect_session
+
+    conf = build_spark_catalog_conf(Catalog("lake", "iceberg", workbench.properties), workbench.properties)
+    session = connect_session(workbench.stack.spark_remote, conf)
+    yield Follower(workbench, session)
+    close(session)
+
+
+@pytest.mark.guard(
+    "publication: rows without an id are compared",
+    file="jobs/tidegate_spark/publish/touched_rows.py",
+    text="HAVING count_0 <> count_1 OR {is_unknown}",
+    off="HAVING count_0 <> count_1",
+)
+def test_changes_are_the_difference_of_two_states_in_both_formats_and_whatever_moves_rows(follower: Follower) -> None:
+    change, follow = follower.change, follower.follow
+    change("INSERT INTO {table} SELECT id, concat('a', id % 7), concat('p', id % 2) FROM range(40)")
+    follow(None, with_others=True)
+    # format 2: rows that were only moved to another file are compared
+    change(
+        "UPDATE {table} SET V = 'b' WHERE Id IN (1, 2, 3)",
+        "DELETE FROM {table} WHERE Id IN (4, 5, 6)",
+        "INSERT INTO {table} VALUES (4, 'a4', 'p0'), (5, 'back', 'p1'), (50, 'new', 'p0')",
+        "UPDATE {table} SET Part = 'p1' WHERE Id = 8",
+    )
+    follow(RowIdentity.POSITION, with_others=True)
+    # the upgrade: first no snapshot has row ids, then only the newer one
+    change("DELETE FROM {table} WHERE Id = 10", COMPACTION, "UPDATE {table} SET V = 'c' WHERE Id IN (2, 11)")
+    commit(follower.workbench.load_iceberg("shop.moved"), [UpgradeFormatVersionUpdate(format_version=3)])
+    follow(RowIdentity.ROW_ID)
+    change("UPDATE {table} SET V = 'd' WHERE Id IN (2, 12)", COMPACTION, "DELETE FROM {table} WHERE Id = 13")
+    early = follow(RowIdentity.ROW_ID)
+    change(
+        "UPDATE {table} SET V = 'e' WHERE Id IN (2, 14)",
+        "DELETE FROM {table} WHERE Id IN (15, 16, 17)",
+        COMPACTION,
+        "INSERT INTO {table} VALUES (15, 'a1', 'p1'), (16, 'back', 'p0'), (51, 'new', 'p0')",
+        "UPDATE {table} SET V = if(Id = 19, 'a5', 'f') WHERE Id IN (14, 18, 19)",
+    )
+    follow(RowIdentity.ROW_ID, with_others=True)
+    change(COMPACTION)
+    follow(RowIdentity.ROW_ID)
+    # copy-on-write: unchanged rows move with each change of one beside them
+    change(
+        f"ALTER TABLE {{table}} SET TBLPROPERTIES ({ON_WRITE})",
+        "MERGE INTO {table} t USING (SELECT explode(array(2, 20, 21, 52)) AS Id) s ON t.Id = s.Id "
+        "WHEN MATCHED AND s.Id = 21 THEN DELETE WHEN MATCHED THEN UPDATE SET V = 'g' "
+        "WHEN NOT MATCHED THEN INSERT (Id, V, Part) VALUES (s.Id, 'h', 'p1')",
+        f"ALTER TABLE {{table}} SET TBLPROPERTIES ({ON_READ})",
+        "DELETE FROM {table} WHERE Id IN (22, 23)",
+    )
+    later = follow(RowIdentity.ROW_ID, with_others=True)
+    # a rollback over deletes in files that stay, and one over files
+    change("DELETE FROM {table} WHERE Id IN (24, 25)", "UPDATE {table} SET V = 'i' WHERE Id = 26")
+    follow(RowIdentity.ROW_ID)
+    for snapshot in (later, early):
+        follower.go_back(snapshot)
+        follow(RowIdentity.ROW_ID)
+    # with a new column each row of touched files may look different, and is compared
+    change("ALTER TABLE {table} ADD COLUMN More STRUCT<a: INT>", "UPDATE {table} SET V = 'k' WHERE Id IN (2, 28)")
+    follow(RowIdentity.NONE, with_others=True)
+    # files with parts of columns are read by another reader
+    change("DELETE FROM {table} WHERE Id = 29", "UPDATE {table} SET V = 'l', More = named_struct('a', 1) WHERE Id = 30")
+    follow(RowIdentity.ROW_ID)
