@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pyiceberg.table.update import UpgradeFormatVersionUpdate
 from round_trip import Way, read
+from tidegate.adapters.iceberg import snapshots
 from tidegate.adapters.iceberg.commit import commit
 from tidegate.jobs.publish_job import RowIdentity
 from tidegate.publications.plan import plan_run
@@ -87,11 +88,12 @@ class Follower:
 
 
 @pytest.fixture
-def follower(workbench: Any) -> Iterator[Follower]:
+def follower(workbench: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Follower]:
     from tidegate.adapters.iceberg.catalog_conf import build_spark_catalog_conf
     from tidegate.spec.pipeline import Catalog
     from tidegate_spark.session import close, connect_session
 
+    monkeypatch.setattr(snapshots, "SMALL_TABLE_ROWS", 0)
     conf = build_spark_catalog_conf(Catalog("lake", "iceberg", workbench.properties), workbench.properties)
     session = connect_session(workbench.stack.spark_remote, conf)
     yield Follower(workbench, session)

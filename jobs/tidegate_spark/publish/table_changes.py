@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from tidegate.jobs.publish_job import PublishJob
+from tidegate.jobs.publish_job import PublishJob, RowIdentity
 from tidegate.model.offsets import Ranges
 from tidegate.model.publication_progress import RunMode
 from tidegate.spec.publication import PLACEHOLDER
@@ -61,7 +61,11 @@ def find_changed_rows(spark: SparkSession, job: PublishJob, persisted_frames: li
         last_known = _persist_rows(differ.withColumn("old", F.expr("coalesce(new, old)")), persisted_frames)
         differ = _read_current_rows(spark, job, last_known).withColumn("old", F.expr("coalesce(old, new)"))
     elif job.touched is not None and job.grouped is None:
-        differ = _add_other_rows(spark, job, _persist_rows(differ, persisted_frames), persisted_frames)
+        changed = _persist_rows(differ, persisted_frames)
+        if job.touched.identity == RowIdentity.NONE:
+            differ = _read_current_rows(spark, job, changed).where(f"copies > 1 OR {ROWS_DIFFER}")
+        else:
+            differ = _add_other_rows(spark, job, changed, persisted_frames)
     kind = "CASE WHEN new IS NULL THEN 'deleted' WHEN old IS NULL THEN 'inserted' ELSE 'updated' END AS kind"
     records = ("topic", "key", *(f"new.{name} AS {name}" for name in ROW_FIELDS), kind, "copies")
     if not is_change_event(job):
@@ -110,9 +114,9 @@ def _persist_rows(rows: DataFrame, persisted_frames: list[DataFrame]) -> DataFra
 def _add_other_rows(
     spark: SparkSession, job: PublishJob, changed: DataFrame, persisted_frames: list[DataFrame]
 ) -> DataFrame:
-    """Correct keys that have another row in the newer state, in a file that was not compared, or an unchanged one.
+    """Replace `new` and `copies` of keys that have other rows in the newer state, unchanged or in an untouched file.
 
-    Only rows of the keys are counted first, without reading values.
+    Rows of each key are counted first, without reading values.
     """
     count = changed.count()
     if not count:
@@ -131,8 +135,12 @@ def _add_other_rows(
 
 
 def _read_current_rows(spark: SparkSession, job: PublishJob, changed_keys: DataFrame) -> DataFrame:
-    """Replace `new` and `copies` by the rows that these keys have in the whole newer state."""
-    rows = _encode_current_rows(spark, job, changed_keys, changed_keys.count())
+    """Replace `new` and `copies` by the rows that these keys have in the whole newer state.
+
+    Only some files were compared, and a key may have another row in a file that was not.
+    """
+    is_small = job.touched is not None and job.touched.identity == RowIdentity.NONE
+    rows = _encode_current_rows(spark, job, changed_keys, None if is_small else changed_keys.count())
     changed_keys = changed_keys.alias("changed")
     is_same_key = F.expr("whole.topic <=> changed.topic AND whole.key <=> changed.key")
     now = (
@@ -147,11 +155,11 @@ def _read_current_rows(spark: SparkSession, job: PublishJob, changed_keys: DataF
     )
 
 
-def _encode_current_rows(spark: SparkSession, job: PublishJob, changed_keys: DataFrame, count: int) -> DataFrame:
+def _encode_current_rows(spark: SparkSession, job: PublishJob, changed_keys: DataFrame, count: int | None) -> DataFrame:
     # a hash is computed and found much faster than a key's bytes, but other keys may have the same
     rows = _query_rows(spark, job, _TableState(job.position.to, job.position.joined))
     key_hash = render_key_hash(rows, job)
-    if key_hash is not None and count <= MAX_BROADCAST_ROWS:
+    if key_hash is not None and count is not None and count <= MAX_BROADCAST_ROWS:
         hashes = F.broadcast(changed_keys.select("key_hash")).alias("changed")
         rows = rows.alias("whole").join(hashes, F.expr(f"{key_hash} = changed.key_hash"), "left_semi")
     return encode_rows(spark, rows, job)

@@ -51,51 +51,57 @@ def find_touched_rows(spark: SparkSession, job: PublishJob, persisted_frames: li
     if touched is None or old is None:
         return None
     new = job.position.until or job.position.to
-    finder = _Finder(spark, job, persisted_frames)
     if touched.identity == RowIdentity.NONE:
-        return TouchedRows(
-            old=finder.select_all(_FileRows(old, touched.old)), new=finder.select_all(_FileRows(new, touched.new))
+        old_rows, new_rows = (
+            f"{render_table_as_of(spark, job.table, rows.snapshot, job.position.to)} WHERE {rows.condition}"
+            for rows in (_FileRows(old, touched.old), _FileRows(new, touched.new))
         )
+        return TouchedRows(old_rows, new_rows)
+    # both snapshots have one schema
+    columns = list_columns_as_of(spark, job.table, new, job.position.to)
+    finder = _Finder(spark, job.table, columns, persisted_frames)
     shared = tuple(sorted({*touched.old} & {*touched.new}))
     left = _FileRows(old, tuple(sorted({*touched.old} - {*shared})))
     added = _FileRows(new, tuple(sorted({*touched.new} - {*shared})))
     if touched.identity == RowIdentity.ROW_ID and left.files and added.files:
-        old_rows, new_rows = finder.select_differing(VERSION, left, added)
+        gone, come = finder.select_differing(VERSION, left, added)
     else:
-        old_rows, new_rows = finder.select_all(left), finder.select_all(added)
-    # a rollback takes deletes back
-    restored, deleted = finder.select_differing(PLACE, _FileRows(old, shared, True), _FileRows(new, shared, True))
-    return TouchedRows(old=f"{old_rows} UNION ALL {deleted}", new=f"{new_rows} UNION ALL {restored}")
+        gone, come = ([finder.select_all(rows)] if rows.files else [] for rows in (left, added))
+    restored, deleted = list[str](), list[str]()
+    if shared:  # a rollback takes deletes back
+        restored, deleted = finder.select_differing(PLACE, _FileRows(old, shared, True), _FileRows(new, shared, True))
+    old_rows, new_rows = (
+        " UNION ALL ".join(selects) or finder.select_all(_FileRows(new, ()))
+        for selects in ([*gone, *deleted], [*come, *restored])
+    )
+    return TouchedRows(old_rows, new_rows)
 
 
 @dataclass(frozen=True)
 class _Finder:
-    """Renders the rows of one job's files. What it counts in the server stays in `persisted_frames`."""
+    """Renders rows of a table's files, in these columns. What it counts in the server stays in `persisted_frames`."""
 
     spark: SparkSession
-    job: PublishJob
+    table: str
+    columns: dict[str, str]
     persisted_frames: list[DataFrame]
 
     def select_all(self, rows: _FileRows) -> str:
-        source = render_table_as_of(self.spark, self.job.table, rows.snapshot, self.job.position.to)
-        return f"{source} WHERE {rows.condition}"
+        return f"SELECT {', '.join(self.columns.values())} FROM {self._render_source(rows)}"
 
-    def select_differing(self, names: dict[str, str], *sides: _FileRows) -> tuple[str, str]:
+    def select_differing(self, names: dict[str, str], *sides: _FileRows) -> tuple[list[str], list[str]]:
         """Select the rows of each of two sides that the other has not, by Iceberg's columns in `names`.
 
-        A row without them is in neither side's place: it is selected.
+        One statement for each, or none without such rows. A row without a value in `names` is selected.
         """
-        if not all(rows.files for rows in sides):
-            return self._select_none(), self._select_none()
         differing = self._count_differing(names, sides)
-        total, *totals = differing.selectExpr("count(*)", *(f"coalesce(sum(count_{n}), 0)" for n in (0, 1))).collect()[
-            0
-        ]
+        sums = [f"coalesce(sum(count_{number}), 0)" for number in (0, 1)]
+        total, *totals = differing.selectExpr("count(*)", *sums).collect()[0]
         view = f"{'_'.join(names)}_differing"
         differing.createOrReplaceTempView(view)
         hint = "/*+ BROADCAST(differing) */ " if total <= MAX_BROADCAST_ROWS else ""
         one, other = (
-            self._select_in(names, rows, f"{view} AS differing", hint) if count else self._select_none()
+            [self._select_in(names, rows, f"{view} AS differing", hint)] if count else []
             for rows, count in zip(sides, totals, strict=True)
         )
         return one, other
@@ -103,9 +109,7 @@ class _Finder:
     def _count_differing(self, names: dict[str, str], sides: tuple[_FileRows, ...]) -> DataFrame:
         columns = ", ".join(f"{column} AS {name}" for name, column in names.items())
         both_sides = " UNION ALL ".join(
-            f"SELECT {columns}, {number} AS side FROM {render_table_at(self.job.table, rows.snapshot)} "
-            f"WHERE {rows.condition}"
-            for number, rows in enumerate(sides)
+            f"SELECT {columns}, {number} AS side FROM {self._render_source(rows)}" for number, rows in enumerate(sides)
         )
         counts = [f"count_if(side = {number}) AS count_{number}" for number in (0, 1)]
         is_unknown = " OR ".join(f"{name} IS NULL" for name in names)
@@ -117,14 +121,13 @@ class _Finder:
         return differing
 
     def _select_in(self, names: dict[str, str], rows: _FileRows, differing: str, hint: str) -> str:
-        values = list_columns_as_of(self.spark, self.job.table, rows.snapshot, self.job.position.to)
-        columns = [*values.values(), *(f"{column} AS {name}" for name, column in names.items())]
-        candidates = f"SELECT {', '.join(columns)} FROM {render_table_at(self.job.table, rows.snapshot)}"
+        columns = [*self.columns.values(), *(f"{column} AS {name}" for name, column in names.items())]
+        candidates = f"SELECT {', '.join(columns)} FROM {self._render_source(rows)}"
         is_same = " AND ".join(f"candidates.{name} <=> differing.{name}" for name in names)
         return (
-            f"SELECT {hint}{', '.join(values)} FROM ({candidates} WHERE {rows.condition}) AS candidates "
+            f"SELECT {hint}{', '.join(self.columns)} FROM ({candidates}) AS candidates "
             f"LEFT SEMI JOIN {differing} ON {is_same}"
         )
 
-    def _select_none(self) -> str:
-        return self.select_all(_FileRows(self.job.position.to, ()))
+    def _render_source(self, rows: _FileRows) -> str:
+        return f"{render_table_at(self.table, rows.snapshot)} WHERE {rows.condition}"

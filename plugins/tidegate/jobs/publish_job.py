@@ -16,7 +16,7 @@ REGISTRY_CONF = "spark.tidegate.secret.registries"
 class RowIdentity(StrEnum):
     """What shows, without a row's values, that two snapshots have the same row."""
 
-    NONE = "none"  # nothing: their schemas differ, so that a row may look different
+    NONE = "none"  # nothing: their schemas differ, so that a row may look different; or comparing all rows is faster
     POSITION = "position"  # its place in a data file that both have
     ROW_ID = "row-id"  # in other files its id and the snapshot that changed it last, too
 

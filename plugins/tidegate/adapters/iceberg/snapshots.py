@@ -21,12 +21,19 @@ from tidegate.adapters.iceberg.files import (
     read_manifest_files,
 )
 from tidegate.adapters.iceberg.format_version import MERGE_COLUMNS, READ_COLUMNS, ROW_ID_VERSION
-from tidegate.adapters.iceberg.lineage import Lineage, count_changed_rows, has_changed_row_counts
+from tidegate.adapters.iceberg.lineage import (
+    TOTAL_COUNTER,
+    Lineage,
+    count_changed_rows,
+    has_changed_row_counts,
+    read_summary,
+)
 from tidegate.adapters.iceberg.schema import refuse_unreadable
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.jobs.publish_job import RowIdentity, TouchedFiles
 from tidegate.ports.publication_session import SnapshotLag, Snapshots, TableHead, TableSnapshot
 
+SMALL_TABLE_ROWS = 200_000  # to find the rows that are the same takes jobs of Spark that cost more than these rows
 MAX_LISTED_FILES = 500  # more than these are not named one by one; then all rows are compared
 Files = dict[tuple[str, int | None], DataFile]
 MAX_COMMIT_ATTEMPTS = 5
@@ -206,8 +213,12 @@ def _has_own_file_column(table: Table) -> bool:
 
 
 def _find_row_identity(table: Table, old: int, new: int) -> RowIdentity:
-    schemas = {snapshot.schema_id for snapshot in table.metadata.snapshots if snapshot.snapshot_id in (old, new)}
+    snapshots = {s.snapshot_id: s for s in table.metadata.snapshots if s.snapshot_id in (old, new)}
+    schemas = {snapshot.schema_id for snapshot in snapshots.values()}
     if len(schemas) != 1 or None in schemas:
+        return RowIdentity.NONE
+    rows = read_summary(snapshots[new]).get(TOTAL_COUNTER, "")
+    if rows.isdecimal() and int(rows) < SMALL_TABLE_ROWS:
         return RowIdentity.NONE
     return RowIdentity.ROW_ID if table.format_version >= ROW_ID_VERSION else RowIdentity.POSITION
 

@@ -206,7 +206,7 @@ def test_manifests_that_both_snapshots_have_are_not_opened(
     read_paths = note_read_manifests(monkeypatch)
     touched_files = IcebergSnapshots(catalogs).find_touched_files(NAME, old, new)
     assert touched_files == TouchedFiles(
-        (build_path(table, "de"),), (build_path(table, "c"), build_path(table, "de")), RowIdentity.POSITION
+        (build_path(table, "de"),), (build_path(table, "c"), build_path(table, "de")), RowIdentity.NONE
     )
     assert len(read_paths) == 2
 
@@ -217,8 +217,13 @@ def test_manifests_that_both_snapshots_have_are_not_opened(
     text="    if len(schemas) != 1 or None in schemas:\n",
     off="    if False:\n",
 )
-def test_rows_are_the_same_by_their_place_or_id_only_while_the_schema_is(catalogs: Catalogs, table: Table) -> None:
+def test_rows_are_the_same_by_their_place_or_id_only_while_the_schema_is(
+    catalogs: Catalogs, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshots, "SMALL_TABLE_ROWS", 40)
     append_file(table, "a")
+    *_, before, after = (snapshot.snapshot_id for snapshot in table.refresh().metadata.snapshots)
+    assert read_identity(catalogs, before, after) == RowIdentity.POSITION
     format_3.upgrade(catalogs, NAME)
     append_rows(table, 1)
     before_column = append_rows(table, 2)
@@ -228,14 +233,17 @@ def test_rows_are_the_same_by_their_place_or_id_only_while_the_schema_is(catalog
     newest = append_rows(table, 4)
     *_, first, _, _, _, _ = (snapshot.snapshot_id for snapshot in table.refresh().metadata.snapshots)
     pairs = [(first, before_column), (before_column, after_column), (after_column, newest), (newest, newest)]
-    found = [IcebergSnapshots(catalogs).find_touched_files(NAME, *pair) for pair in pairs]
-    assert [touched and touched.identity for touched in found] == [
-        RowIdentity.ROW_ID,
-        RowIdentity.NONE,
-        RowIdentity.ROW_ID,
-        RowIdentity.NONE,
-    ]
-    assert found[-1] == TouchedFiles(), "no file, and nothing to find"
+    identities = [RowIdentity.ROW_ID, RowIdentity.NONE, RowIdentity.ROW_ID, RowIdentity.NONE]
+    assert [read_identity(catalogs, *pair) for pair in pairs] == identities
+    assert IcebergSnapshots(catalogs).find_touched_files(NAME, newest, newest) == TouchedFiles()
+    monkeypatch.setattr(snapshots, "SMALL_TABLE_ROWS", 55)
+    assert read_identity(catalogs, *pairs[0]) == RowIdentity.NONE, "so few rows are compared faster"
+
+
+def read_identity(catalogs: Catalogs, old: int, new: int) -> RowIdentity:
+    touched_files = IcebergSnapshots(catalogs).find_touched_files(NAME, old, new)
+    assert touched_files is not None
+    return touched_files.identity
 
 
 def append_rows(table: Table, id: int) -> int:
