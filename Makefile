@@ -14,6 +14,7 @@ PYTEST = $(VENV_PYTHON) -m pytest -o faulthandler_timeout=$(HANGS_AFTER) -o faul
 PARTS := -n 4 --dist loadgroup --no-loadscope-reorder --max-worker-restart 0
 ARGS ?=
 WITH ?=
+ENGINES ?=
 PROJECT ?=
 DESTINATION ?=
 # over how many days `make test-long` spreads its repeats, walks, guards and failures; 1: all of them in each run
@@ -25,7 +26,7 @@ BEGUN := $(shell date +%s)
 TESTS := not long
 
 .PHONY: help setup test-setup up down demo test test-fast test-long ready checks lint types unit contract integration servers e2e \
-	test-crash live-long busy-long test-soak test-night test-mutations test-pythons bench docs wheel sbom lock clean soak verify-bigquery
+	test-crash live-long busy-long test-soak test-night test-engines test-mutations test-pythons bench docs wheel sbom lock clean soak verify-bigquery
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -66,7 +67,7 @@ test-long: export OUTAGE_SECONDS ?= 300
 test-long: export TIDEGATE_EXAMPLES = all
 test-long: export TIDEGATE_DAYS = $(DAYS)
 test-long: export TIDEGATE_DAY = $(shell echo $$(($$(date +%s) / 86400)))
-test-long soak test-soak test-crash: HANGS_AFTER := 14400
+test-long soak test-soak test-crash test-engines: HANGS_AFTER := 14400
 test-long: ready unit live-long test-soak test-night  ## every quick test, and a sixth of all repeats, walks, guards and failures, another sixth each day; DAYS=1: all; write the run into benchmarks/results/tests.md
 	@echo "a row for benchmarks/results/tests.md: | $$(date -u +%F) | $$(git rev-parse --short HEAD) | $$((($$(date +%s) - $(BEGUN)) / 60)) | everything passed |"
 
@@ -123,6 +124,10 @@ test-soak: test-setup  ## 50 pipelines on two catalogs, S3 and three guarded bro
 test-night: test-setup  ## 22 failures in a stack with Airflow: what the page says, its way out, what is left; writes benchmarks/results/failures.md; ARGS="kafka_dead" for some
 	@PYTHONPATH=.:tests:plugins:jobs $(VENV_PYTHON) -m night $(ARGS)
 
+test-engines: setup  ## Spark, PyIceberg, DuckDB, ClickHouse and Flink read tables of every mode; writes benchmarks/results/engines.md; ENGINES="duckdb flink" for some
+	@PYTHONPATH=.:tests:plugins $(VENV_PYTHON) -m engines
+	@TIDEGATE_ENGINES="$(ENGINES)" $(PYTEST) tests/integration/test_engines.py -s $(ARGS)
+
 verify-bigquery: setup  ## the BigQuery suites against the service itself: PROJECT=my-project LOCATION=EU
 	@PYTHONPATH=tests $(VENV_PYTHON) -m bigquery_service "$(PROJECT)" "$(LOCATION)" $(ARGS)
 
@@ -154,6 +159,8 @@ lock: setup  ## pin every package of requirements.in again, and every jar of loc
 		local/airflow/celery/requirements.in -o local/airflow/celery/requirements.txt
 	@.venv/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-deps -c requirements.txt \
 		tests/fab/requirements.in -o tests/fab/requirements.txt
+	@.venv/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-deps \
+		tests/engines/requirements.in -o tests/engines/requirements.txt
 	@.venv/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-deps \
 		tests/e2e/versions/requirements.in -o tests/e2e/versions/requirements.txt
 	@for name in spark kafka rest s3 debezium; do bin/tidegate jars --from "local/jars/$$name" --write-lock; done

@@ -25,6 +25,7 @@ import redis_server
 import s3mock
 from e2e import browser
 from e2e.versions import older_airflow
+from engines import packages as engine_packages
 
 from local import setup
 from local.airflow import rabbitmq, redis
@@ -50,7 +51,7 @@ def main(tests: str = "not long") -> int:
         bring_debezium,
         bring_s3mock,
         bring_fab,
-        *((bring_rabbitmq, bring_older_airflow, bring_flink) if tests.startswith("long") else ()),
+        *((bring_rabbitmq, bring_older_airflow, bring_flink, bring_engines) if tests.startswith("long") else ()),
     ]
     missing = [line for lines in setup.run_beside([compile_analyzer, *steps]) for line in lines]
     for line in missing:
@@ -148,7 +149,11 @@ def bring_older_airflow() -> list[str]:
 def bring_flink() -> list[str]:
     with setup.MAVEN:
         reason = flink.bring()
-    return [f"Flink, which reads a publication's change events: {reason}"] if reason else []
+    return [f"Flink, which reads tables and a publication's change events: {reason}"] if reason else []
+
+
+def bring_engines() -> list[str]:
+    return try_step(engine_packages.bring)
 
 
 def compile_analyzer() -> list[str]:

@@ -8,7 +8,7 @@ import pytest
 
 from local.bigquery import environment
 
-LONG_STEPS = (machine.bring_rabbitmq, machine.bring_older_airflow, machine.bring_flink)
+LONG_STEPS = (machine.bring_rabbitmq, machine.bring_older_airflow, machine.bring_flink, machine.bring_engines)
 
 
 def test_each_tool_that_is_missing_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -78,6 +78,7 @@ def test_what_only_long_tests_need_is_fetched_for_these_alone(
     monkeypatch.setattr(machine.rabbitmq_server, "fetch", lambda: fetches.append("rabbitmq"))
     monkeypatch.setattr(machine.older_airflow, "bring", lambda: fetches.append("airflow"))
     monkeypatch.setattr(machine.flink, "bring", lambda: str(fetches.append("flink") or ""))
+    monkeypatch.setattr(machine.engine_packages, "bring", lambda: fetches.append("engines"))
     for step in LONG_STEPS:
         monkeypatch.setattr(machine, step.__name__, step)
     for tests in ((), ("not long",)):
@@ -85,5 +86,5 @@ def test_what_only_long_tests_need_is_fetched_for_these_alone(
     assert fetches == []
     for number, tests in enumerate(("long", "long or not long"), 1):
         assert machine.main(tests) == 0
-        assert sorted(fetches) == sorted(["airflow", "flink", "rabbitmq"] * number)  # beside each other
+        assert sorted(fetches) == sorted(["airflow", "engines", "flink", "rabbitmq"] * number)  # beside each other
         assert "NOT TESTED: rabbitmq: no RabbitMQ was found" in capsys.readouterr().out
