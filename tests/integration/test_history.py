@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from conftest import build_debezium_event
 from fakes.versions import compute_versions
+from tidegate.errors import AuditFailed
 from tidegate.merge.scd2_statements import render_spark_comparable
 from tidegate.reprocess.verify import verify_table
 from tidegate.schema.data_types import parse_type
@@ -177,3 +178,33 @@ def test_rows_selected_from_records_become_versions_by_their_timestamps(workbenc
     ]
     assert sorted(rows, key=lambda row: row[2]) == [("A", 0, 10, 25), ("LATE", 3, 25, 30), ("B", 2, 30, 40)]
     assert len(workbench.read_rows("shop.picked_changes")) == 5
+
+
+def test_batch_that_an_audit_refused_is_remembered_as_the_corrected_file_reads_it(workbench) -> None:
+    topic = workbench.topic()
+
+    def write_file(expression: str) -> None:
+        select = f"SELECT id, at, CAST({expression} AS INT) AS N FROM record"
+        table = {"history": "scd2", "sequence_by": ["at"], "audits": ["N >= 0"], "select": select}
+        workbench.pipeline("reread", [topic], key=KEY, value={"schema": "id BIGINT, at TIMESTAMP, n INT"}, table=table)
+
+    def produce(*rows: tuple[int, int, int]) -> None:
+        workbench.produce(
+            topic, *(({"id": id}, {"id": id, "at": convert_to_time(at).isoformat(), "n": n}) for id, at, n in rows)
+        )
+
+    def read() -> list[tuple[Any, ...]]:
+        rows = workbench.read_rows("shop.reread")
+        return sorted((row["id"], row["valid_from"], row["N"]) for row in rows)
+
+    write_file("-n")
+    produce((1, 1, 5), (2, 1, 6))
+    with pytest.raises(AuditFailed):
+        workbench.flush("reread")
+    write_file("n")
+    workbench.flush("reread")
+    expected = [(1, convert_to_time(1), 5), (2, convert_to_time(1), 6)]
+    assert read() == expected
+    produce((1, 2, 7))
+    workbench.flush("reread")
+    assert read() == sorted([*expected, (1, convert_to_time(2), 7)])

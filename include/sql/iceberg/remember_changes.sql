@@ -1,11 +1,12 @@
 -- One row for each change: what a key was from when on, or when it was deleted. Facts of the log, so that writing them
--- again, or too early, does no harm. A delete that tells no time of its own (kind t) ends what its key had come to.
+-- again, or too early, does no harm. A record that is read again counts as it is read now: a corrected file may read it
+-- otherwise, after an audit has refused its batch. A delete that tells no time of its own (kind t) ends what its key had come to.
 MERGE INTO {{ changes | name }} t
 USING (
 {% include "_history_staged.sql" %}
 ) s
 ON {% include "_on_key.sql" %} AND t.{{ "valid_from" | ours }} = s.{{ "from" | ours }} AND t.{{ "kind" | ours }} = s.{{ "kind" | ours }}
-WHEN MATCHED AND s.{{ "order" | ours }} > {% if sequence %}struct(CASE WHEN t.{{ "kind" | ours }} <> 't' THEN t.{{ "sequence" | ours }} END AS sequence, {% endif %}struct(t.{{ "offset" | ours }} AS offset, t.{{ "topic" | ours }} AS topic, t.{{ "partition" | ours }} AS partition, t.{{ "i" | ours }} AS i){% if sequence %} AS at){% endif %} THEN UPDATE SET
+WHEN MATCHED AND s.{{ "order" | ours }} >= {% if sequence %}struct(CASE WHEN t.{{ "kind" | ours }} <> 't' THEN t.{{ "sequence" | ours }} END AS sequence, {% endif %}struct(t.{{ "offset" | ours }} AS offset, t.{{ "topic" | ours }} AS topic, t.{{ "partition" | ours }} AS partition, t.{{ "i" | ours }} AS i){% if sequence %} AS at){% endif %} THEN UPDATE SET
   {%- for column in values %}
   t.{{ column | quoted }} = s.{{ column | quoted }},
   {%- endfor %}

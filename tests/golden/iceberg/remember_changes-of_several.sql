@@ -1,5 +1,6 @@
 -- One row for each change: what a key was from when on, or when it was deleted. Facts of the log, so that writing them
--- again, or too early, does no harm. A delete that tells no time of its own (kind t) ends what its key had come to.
+-- again, or too early, does no harm. A record that is read again counts as it is read now: a corrected file may read it
+-- otherwise, after an audit has refused its batch. A delete that tells no time of its own (kind t) ends what its key had come to.
 MERGE INTO `lake`.`shop`.`orders_changes` t
 USING (
   SELECT * FROM (
@@ -51,7 +52,7 @@ USING (
   WHERE `_tidegate_rank` = 1 AND `_tidegate_from` IS NOT NULL
 ) s
 ON t.`id` <=> s.`id` AND t.`_tidegate_valid_from` = s.`_tidegate_from` AND t.`_tidegate_kind` = s.`_tidegate_kind`
-WHEN MATCHED AND s.`_tidegate_order` > struct(CASE WHEN t.`_tidegate_kind` <> 't' THEN t.`_tidegate_sequence` END AS sequence, struct(t.`_tidegate_offset` AS offset, t.`_tidegate_topic` AS topic, t.`_tidegate_partition` AS partition, t.`_tidegate_i` AS i) AS at) THEN UPDATE SET
+WHEN MATCHED AND s.`_tidegate_order` >= struct(CASE WHEN t.`_tidegate_kind` <> 't' THEN t.`_tidegate_sequence` END AS sequence, struct(t.`_tidegate_offset` AS offset, t.`_tidegate_topic` AS topic, t.`_tidegate_partition` AS partition, t.`_tidegate_i` AS i) AS at) THEN UPDATE SET
   t.`name` = s.`name`,
   t.`tags` = s.`tags`,
   t.`at` = s.`at`,
