@@ -165,7 +165,7 @@ def test_backfill_is_refused_where_offsets_decide() -> None:
     runner = Runner("upsert_delete", "hard")
     runner.change(0, {"va": 1, "a": "x"})
     runner.flush()
-    with pytest.raises(GiveUp, match="read the range again in order with rebase"):
+    with pytest.raises(GiveUp, match="read the range again in order: tidegate rebase"):
         run_backfill(runner, runner.pipeline(), '{"orders": {"0": [0, 1]}}')
 
 

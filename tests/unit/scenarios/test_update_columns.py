@@ -129,7 +129,7 @@ def test_backfill_is_refused_as_it_cannot_tell_what_came_first(world: World) -> 
     flush_all(world, pipeline)
     session = world.open_session(replace(pipeline, tables=pipeline.tables[:1]))
     request = parse_request(json.dumps({"orders": {"1": [0, 2]}}), None, None)
-    with pytest.raises(GiveUp, match="read the range again in order with rebase"):
+    with pytest.raises(GiveUp, match="read the range again in order: tidegate rebase"):
         apply_backfill(session, propose_backfill(session, request).backfill, lambda _: None)
     assert read(world) == [(1, "d", "b", "c", 0, 1)]
 
