@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from examples import choose_part
 from tidegate.errors import RetryLater
 from tidegate.reprocess.verify import repair_table, verify_table
 
@@ -301,7 +302,9 @@ def test_dead_letters_and_a_changed_file_are_never_called_wrong(workbench: Any) 
 
 def test_table_of_every_mode_equals_the_log_and_none_is_called_wrong(workbench: Any) -> None:
     topic = workbench.topic()
-    tables = [{"name": f"lake.shop.{name}", **options} for name, options in TABLES.items()]
+    # the random pipelines end with verify, too, in any mode
+    names = choose_part([*TABLES], 1, 2)
+    tables = [{"name": f"lake.shop.{name}", **TABLES[name]} for name in names]
     workbench.pipeline("modes", [topic], key=KEY, value=VALUE, tables=tables)
     workbench.produce(topic, *make_records(range(20)))
     workbench.flush("modes")
@@ -314,7 +317,7 @@ def test_table_of_every_mode_equals_the_log_and_none_is_called_wrong(workbench: 
     for table in verify(workbench, "modes"):
         assert count(table) == {"equal": len(right_rows[table["table"]])} != {}, table
     # a foreign writer, and a repair of what it did, where the fold or the columns are other ones than the log's
-    for name in ("lake.shop.ordered_soft", "lake.shop.partial", "lake.shop.selected"):
+    for name in (f"lake.shop.{name}" for name in ("ordered_soft", "partial", "selected") if name in names):
         column = "loud" if name.endswith("selected") else "note"
         workbench.run_spark_sql(f"UPDATE {name} SET {column} = 'wrong' WHERE Id = 8 AND part = 'a'")
         workbench.run_spark_sql(f"DELETE FROM {name} WHERE Id = 14 AND part IS NULL")
