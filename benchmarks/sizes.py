@@ -34,7 +34,7 @@ FULL = Sizes(
     kinds=("repeated", "once", "wide"),
     small=1_000_000, large=4_000_000, keys=200_000, warm_up=20_000,
     changed=10_000, tables=(1_000_000, 10_000_000), repeats=3,
-    read_rows=1_000_000, read_changed=10_000, reads_after=(1, 10, 19, 100, 108),
+    read_rows=1_000_000, read_changed=10_000, reads_after=(1, 10, 18, 100, 108),
     cores=1_000_000, memory=(1_000_000, 10_000_000), formats=300_000, latency=30, pipelines=200, published=1_000_000,
     followed=(1_000_000, 10_000_000), verified=10_000_000,
     peer_seconds=900,
