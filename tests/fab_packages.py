@@ -1,8 +1,9 @@
 """Airflow's FAB auth manager, whose roles and rights to single DAGs a test goes through: packages below `.cache`."""
 
 import os
-import shutil
 from pathlib import Path
+
+from locked_packages import bring_packages
 
 from local import setup
 
@@ -18,13 +19,4 @@ def is_there() -> bool:
 
 def bring() -> None:
     """Fetch them unless they are there as the lock says."""
-    digest = setup.compute_digest(LOCK_FILE)
-    setup.build_unless_stamped(FOLDER, digest, "Airflow's FAB auth manager", _install_packages)
-
-
-def _install_packages() -> None:
-    shutil.rmtree(FOLDER, ignore_errors=True)
-    python = setup.VENV / "bin" / "python"
-    command = [str(setup.VENV / "bin" / "uv"), "pip", "install", "--require-hashes", "--no-deps"]
-    command += ["--python", str(python), "--target", str(FOLDER), "-r", str(LOCK_FILE)]
-    setup.run_command("install Airflow's FAB auth manager", command, setup.build_uv_settings(python))
+    bring_packages(FOLDER, LOCK_FILE, "Airflow's FAB auth manager")

@@ -1,7 +1,8 @@
 """DuckDB with its extensions, and ClickHouse: packages below `.cache`, each for a process of its own."""
 
-import shutil
 from pathlib import Path
+
+from locked_packages import bring_packages
 
 from local import setup
 
@@ -18,12 +19,4 @@ def is_there() -> bool:
 
 def bring() -> None:
     """Fetch them unless they are there as the lock says."""
-    setup.build_unless_stamped(FOLDER, setup.compute_digest(LOCK_FILE), "DuckDB and ClickHouse", _install_packages)
-
-
-def _install_packages() -> None:
-    shutil.rmtree(FOLDER, ignore_errors=True)
-    python = setup.VENV / "bin" / "python"
-    command = [str(setup.VENV / "bin" / "uv"), "pip", "install", "--require-hashes", "--no-deps"]
-    command += ["--python", str(python), "--target", str(FOLDER), "-r", str(LOCK_FILE)]
-    setup.run_command("install DuckDB and ClickHouse", command, setup.build_uv_settings(python))
+    bring_packages(FOLDER, LOCK_FILE, "DuckDB and ClickHouse")

@@ -228,8 +228,8 @@ def _find_touched_groups(spark: SparkSession, job: PublishJob, touched_rows: Tou
     assert job.grouped is not None
     assert job.position.origin is not None
     if touched_rows is None:
-        old, new = job.position.origin, job.position.until or job.position.to
-        whole = [render_table_as_of(spark, job.table, snapshot, job.position.to) for snapshot in (old, new)]
+        snapshots = (job.position.origin, job.position.until or job.position.to)
+        whole = [render_table_as_of(spark, job.table, snapshot, job.position.to) for snapshot in snapshots]
         touched_rows = TouchedRows(*whole)
     sides = [
         f"SELECT struct(*) AS one, {weight} AS weight FROM ({rows})"

@@ -47,7 +47,8 @@ def find_touched_rows(spark: SparkSession, job: PublishJob, persisted_frames: li
 
     None if no files are named: then any row may differ. DataFrames that stay in memory are added to `persisted_frames`.
     """
-    touched, old = job.touched, job.position.origin
+    touched = job.touched
+    old = job.position.origin
     if touched is None or old is None:
         return None
     new = job.position.until or job.position.to
@@ -67,7 +68,8 @@ def find_touched_rows(spark: SparkSession, job: PublishJob, persisted_frames: li
         gone, come = finder.select_differing(VERSION, left, added)
     else:
         gone, come = ([finder.select_all(rows)] if rows.files else [] for rows in (left, added))
-    restored, deleted = list[str](), list[str]()
+    restored = list[str]()
+    deleted = list[str]()
     if shared:  # a rollback takes deletes back
         restored, deleted = finder.select_differing(PLACE, _FileRows(old, shared, True), _FileRows(new, shared, True))
     old_rows, new_rows = (
