@@ -4,8 +4,8 @@ Spark's own server gives each session a class loader, and keeps generated code b
 generated and compiled anew what the one before it had: a third of the CPU of small flushes. No job adds jars.
 
 Spark also makes each session's catalogs anew, and never closes them: connections of a JDBC catalog add up. Jobs name
-the class in `SharedCatalog.java` instead, if the server has it. `AllocatorPlugin.java` and `ShutdownHooks.java` release
-what else a session would leave.
+the class in `SharedCatalog.java` instead, if the server has it. `AllocatorPlugin.java`, `SorterPlugin.java` and
+`ShutdownHooks.java` release what else sessions and tasks would leave.
 """
 
 import os
@@ -46,10 +46,12 @@ SOURCE_FOLDER = Path(__file__).parent
 CATALOG = "SharedCatalog"
 ALLOCATOR = "AllocatorPlugin"
 LOCAL_FILES = "LocalFiles"
+SORTER = "SorterPlugin"
 HOOKS = "ShutdownHooks"
 MISSING_CLASS_MESSAGES = {
     CATALOG: "Sessions share no catalog, and each keeps its connections",
     ALLOCATOR: "Readers leave their allocators in memory",
+    SORTER: "Tasks leave their sorters in memory",
     LOCAL_FILES: "Each file on local disk starts a process",
     HOOKS: "Each compaction leaves its session in memory",
 }
@@ -98,10 +100,10 @@ def configure_classes(folder: Path) -> dict[str, str]:
         files, _ = find_compiled(LOCAL_FILES, folder)
         if files:
             conf[LOCAL_FILES_CONF] = files
-    plugin, jar = find_compiled(ALLOCATOR, folder)
-    if plugin:
-        conf["spark.plugins"] = plugin
-        conf["spark.jars"] = ",".join(filter(None, [spark_conf.get("spark.jars", ""), jar]))
+    plugins = [found for name in (ALLOCATOR, SORTER) if (found := find_compiled(name, folder))[0]]
+    if plugins:
+        conf["spark.plugins"] = ",".join(name for name, _ in plugins)
+        conf["spark.jars"] = ",".join(filter(None, [spark_conf.get("spark.jars", ""), *(jar for _, jar in plugins)]))
     return conf
 
 

@@ -14,6 +14,7 @@ import psutil
 SESSION = "org.apache.spark.sql.classic.SparkSession"
 EXECUTION = "org.apache.spark.sql.connect.service.ExecuteInfo"  # with its plan, among the server's last 10,000
 ALLOCATOR = "org.apache.iceberg.shaded.org.apache.arrow.memory.ChildAllocator"
+SORTER = "org.apache.spark.sql.execution.UnsafeExternalRowSorter"  # each may have a page of 32 MB and more
 BLOCK_FOLDER = 2
 
 
@@ -28,6 +29,7 @@ class Counts:
     sessions: int
     executions: int
     allocators: int
+    sorters: int
     live_megabytes: int
     metaspace_megabytes: int
     resident_megabytes: int
@@ -65,6 +67,7 @@ class SparkServer:
             sessions=instances.get(SESSION, 0),
             executions=instances.get(EXECUTION, 0),
             allocators=instances.get(ALLOCATOR, 0),
+            sorters=instances.get(SORTER, 0),
             live_megabytes=live // 1_000_000,
             metaspace_megabytes=self._read_metaspace(),
             resident_megabytes=self.process.memory_info().rss // 1_000_000,

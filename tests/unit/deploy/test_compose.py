@@ -269,9 +269,8 @@ def test_our_images_do_not_run_as_root() -> None:
 
 def test_spark_connect_starts_the_program_that_the_local_stack_starts() -> None:
     assert 'str(ROOT / "jobs" / "serve.py")' in (ROOT / "local" / "spark.py").read_text()
-    classes = " ".join(
-        f"jobs/{name}.java" for name in ("SharedCatalog", "AllocatorPlugin", "LocalFiles", "ShutdownHooks")
-    )
+    names = ("SharedCatalog", "AllocatorPlugin", "SorterPlugin", "LocalFiles", "ShutdownHooks")
+    classes = " ".join(f"jobs/{name}.java" for name in names)
     assert f"COPY jobs/serve.py {classes} /opt/tidegate/" in (DEPLOY / "Dockerfile").read_text()
     assert "/opt/tidegate/serve.py" in (DEPLOY / "spark" / "entrypoint.sh").read_text()
 
