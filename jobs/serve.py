@@ -31,6 +31,9 @@ SERVER_CONF = {
     "spark.sql.parser.parserDfaCacheFlushRatio": "20",
     # no job has models, and what their cache leaves behind is removed here
     "spark.connect.session.connectML.mlCache.memoryControl.enabled": "false",
+    # Of a statement that its session has left behind Spark remembers the plan, with the keys that a merge names: of the
+    # last 10,000 by default. It only refuses to run such a statement again.
+    "spark.connect.execute.manager.abandonedTombstonesSize": "100",
     # No flush uses another's consumers. Each holds sockets and what it fetched last; Spark's default is 5 m.
     "spark.kafka.consumer.cache.timeout": "1m",
     "spark.kafka.consumer.fetchedData.cache.timeout": "1m",

@@ -19,9 +19,11 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField
 from spark_counts import SparkServer, find_growth
 from tidegate.adapters.iceberg.catalog import Catalogs
+from tidegate_spark.session import close, connect_session
 
 FLUSHES = int(os.environ.get("SOAK_FLUSHES", "1"))
 SESSIONS = 6  # that read, and as many that compact
+ABANDONED = 100  # statements that serve.py lets Spark remember
 POOL = 2  # connections of one JDBC catalog, by Iceberg's default
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"schema": "id BIGINT, name STRING"}
@@ -136,6 +138,20 @@ def test_server_keeps_nothing_of_sessions_that_have_ended(
     grown_up = looks[GROWN_UP // BETWEEN_LOOKS :]
     if len(grown_up) >= LOOKS:
         assert find_growth(grown_up, GROWTH) == {}, "\n".join(map(str, grown_up))
+
+
+def test_server_remembers_few_statements_that_their_sessions_have_left_behind(
+    workbench: Any, server: SparkServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that is killed, or whose session ends before it has told the server, leaves such statements."""
+    spark = connect_session(workbench.stack.spark_remote, {})
+    monkeypatch.setattr(spark.client._stub, "ReleaseExecute", lambda *_, **__: None)
+    try:
+        numbers = [spark.sql(f"SELECT {number} AS n").collect()[0].n for number in range(ABANDONED + 20)]
+    finally:
+        close(spark)
+    assert numbers == list(range(ABANDONED + 20))
+    assert 0 < server.count(0).executions <= ABANDONED
 
 
 @pytest.mark.repeats("test_server_keeps_nothing_of_sessions_that_have_ended[postgresql]")
