@@ -8,6 +8,7 @@ from typing import Any
 from tidegate.errors import ConfigurationError, GiveUp, NothingToDo, PositionLost
 from tidegate.merge.scd2_statements import refuse_history, refuse_truncates
 from tidegate.model.backfill import Backfill, TableBackfill, find_missing_ranges
+from tidegate.model.counts import format_count
 from tidegate.model.kafka_log import Log
 from tidegate.model.offsets import Offsets, Ranges, format_names, format_partitions, get_offset
 from tidegate.model.position import Position
@@ -80,7 +81,7 @@ class ProposedBackfill:
         for number in numbers:
             parts = [self.backfill.list_slices(t.table) for t in self.backfill.tables]
             spans = [part[number - 1].span for part in parts if number <= len(part)]
-            entries.append({"number": number, "slice": f"{number} of {len(numbers)}: {max(spans)} offsets"})
+            entries.append({"number": number, "slice": f"{number} of {len(numbers)}: {format_count(max(spans), 'offset')}"})
         return entries
 
 

@@ -214,7 +214,8 @@ def _list_opaque_checks(recognised: Recognition) -> list[PlacedCheck]:
         number = "; all are of one length: a number is declared by its type, e.g. BIGINT or DOUBLE"
         return [PlacedCheck("value", problem + (number if widths <= {1, 2, 4, 8} and len(widths) == 1 else ""))]
     lists = sum(isinstance(look.data, list) for look in looks) if look.encoding is Encoding.TEXT else 0
-    problem = f"{lists} values are JSON lists, of which no format makes rows; kept as text"
+    number = "1 value is a JSON list" if lists == 1 else f"{lists} values are JSON lists"
+    problem = f"{number}, of which no format makes rows; kept as text"
     return [PlacedCheck("value", problem)] if lists else []
 
 
@@ -296,7 +297,8 @@ def _list_key_checks(table: ProposedTable) -> list[PlacedCheck]:
         problem = f"no key {basis}: every record is appended, and none is ever updated or deleted"
         checks.append(PlacedCheck("tables.upsert", f"{problem}; name the key with --key, if the values have one"))
         if table.tombstones:
-            checks.append(PlacedCheck("tables.delete", f"{table.tombstones} tombstones were seen, and there is no key"))
+            seen = f"{format_count(table.tombstones, 'tombstone')} {'was' if table.tombstones == 1 else 'were'} seen"
+            checks.append(PlacedCheck("tables.delete", f"{seen}, and there is no key"))
         return checks
     if keyless_records and not key.from_value and not table.value.format.holds_several_rows:
         problem = f"{keyless_records} of {format_count(len(sample.records), 'record')} have no key"
@@ -304,7 +306,7 @@ def _list_key_checks(table: ProposedTable) -> list[PlacedCheck]:
     distinct = len({record.key for record in records})
     is_log = not (table.value.format.is_change_event or table.tombstones or sample.is_compacted)
     if is_log and 0 < distinct < len(records):
-        problem = f"{len(records)} records have {distinct} keys, and upsert keeps the last of each"
+        problem = f"{len(records)} records have {format_count(distinct, 'key')}, and upsert keeps the last of each"
         remedy = "if each record is an event of its own, set upsert and delete: false"
         checks.append(PlacedCheck("tables.upsert", f"{problem}; {remedy}"))
     return checks

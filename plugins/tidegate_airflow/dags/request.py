@@ -24,7 +24,7 @@ def build_form() -> dict[str, Param]:
             None,
             type=["null", "integer"],
             minimum=1,
-            title="Records",
+            title="Max records",
             description="At most this many records in a batch, instead of merge.max_records of the pipeline file.",
         ),
         "until_current": build_switch(

@@ -101,3 +101,11 @@ def test_slices_are_cut_once_however_many_there_are(monkeypatch: pytest.MonkeyPa
     backfill = Backfill.build("shop", asked="", max_records=10, tables=tables, cluster_id="c", topic_ids={})
     assert len(ProposedBackfill(backfill, (), False).to_batches()) == len(backfill.numbers) == 50
     assert len(cuts) == 2
+
+
+def test_task_of_a_slice_says_how_many_offsets_it_has() -> None:
+    ranges = Ranges({"orders": {0: (0, 11)}})
+    tables = (TableBackfill("lake.shop.orders", ranges),)
+    backfill = Backfill.build("shop", asked="", max_records=10, tables=tables, cluster_id="c", topic_ids={})
+    slices = [batch["slice"] for batch in ProposedBackfill(backfill, (), False).to_batches()]
+    assert sorted(slices) == ["1 of 2: 10 offsets", "2 of 2: 1 offset"]

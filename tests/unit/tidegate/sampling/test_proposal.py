@@ -266,7 +266,7 @@ def test_document_keys_of_several_types_are_kept_as_the_texts_that_they_are(
 
 def test_records_that_repeat_keys_are_said_unless_the_topic_is_one_of_states() -> None:
     pairs = [({"id": 1}, {"id": 1}), ({"id": 1}, {"id": 1})]
-    message = "2 records have 1 keys, and upsert keeps the last of each"
+    message = "2 records have 1 key, and upsert keeps the last of each"
     assert message in join_checks(propose_from(*pairs))
     assert message not in join_checks(propose_from(*pairs, compacted=True))
     assert message not in join_checks(propose_from(*pairs, ({"id": 1}, None)))
@@ -427,6 +427,12 @@ def test_value_that_stays_as_it_is_is_said(include, value, message) -> None:
     table = propose_from((None, value), (None, value))
     assert message in join_checks(table)
     assert write_and_load(include, table).source.value.columns[0].name == "value"
+
+
+def test_one_of_a_kind_is_said_in_the_singular() -> None:
+    checks = join_checks(propose_from((None, b"[1, 2]"), (None, None)))
+    assert "1 value is a JSON list, of which no format makes rows" in checks
+    assert "1 tombstone was seen, and there is no key" in checks
 
 
 def test_every_check_stands_in_the_head_and_at_its_line() -> None:
