@@ -288,6 +288,10 @@ def test_two_ticks_of_an_axis_have_two_labels_and_the_legend_has_the_newest_numb
     expect(page.locator("figure canvas")).to_have_count(2)
     for legend in page.locator(".u-legend").all():
         expect(legend).not_to_contain_text("--")
+        label, value = (legend.locator(f"tr:last-child {cell}").bounding_box() for cell in ("th", "td"))
+        assert label is not None
+        assert value is not None
+        assert value["x"] - label["x"] < 100, "a number stands beside what it counts"
     expect(page.locator(".u-legend").first).to_contain_text("10 s")
     keep(page, "charts")
     distinct = "import('/chart.js').then((one) => one.distinct(['1 s', '1 s', '2 s', '1 s']))"
@@ -464,6 +468,23 @@ STATES = {  # by what is wrong: state, reason, what the remedy begins with
     "brokers-down": ("unknown", DOWN, "check that the server runs"),
     "audit": ("failing", AUDIT, "correct the audit or the data"),
 }
+
+
+def test_command_of_a_narrow_window_breaks_between_its_words_and_lies_over_nothing(page: Page) -> None:
+    """In the middle of a line its box cut the button above, and `--table` was broken behind its first dash."""
+    page.set_viewport_size({"width": 400, "height": 900})
+    table = {**TABLE, "problem": ROLLED_BACK, "needs_person": True}
+    draw(page, {"state": "stuck", "reason": ROLLED_BACK, "fact": "gone", "advice": "x", "tables": [table]})
+    item = page.get_by_role("region", name="What to do").get_by_role("listitem").nth(1)
+    code = item.locator("code")
+    expect(code).to_have_text("bin/tidegate answer-rollback users --table lake.app.Users --rewind")
+    expect(code.locator("span")).to_have_count(6)
+    lines = "all => all.map((one) => one.getClientRects().length)"
+    assert set(code.locator("span").evaluate_all(lines)) == {1}, "each word lies in one line"
+    above, below = item.get_by_role("button").first.bounding_box(), code.bounding_box()
+    assert above is not None
+    assert below is not None
+    assert above["y"] + above["height"] <= below["y"]
 
 
 @pytest.mark.repeats(

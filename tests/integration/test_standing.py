@@ -122,7 +122,7 @@ def test_rollback_behind_a_foreign_compaction_loses_nothing_and_one_before_it_is
     table.flush(3)
     assert table.ids == [1, 2, 3]
     table.sql(REWRITE, render_rollback(first))
-    assert f"position={{'{table.topic}': {{0: 1}}}}" in table.flush_and_refuse()
+    assert f'position={{"{table.topic}": {{"0": 1}}}}' in table.flush_and_refuse()
     table.write(on_rollback="rewind")
     table.workbench.drain("p")
     assert table.ids == [1, 2, 3]

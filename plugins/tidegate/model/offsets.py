@@ -3,6 +3,7 @@
 `end` is the first offset that is not read; it becomes the position and is what is committed to Kafka.
 """
 
+import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -65,12 +66,12 @@ def _choose_per_partition(choose: Callable[[int, int], int], maps: Iterable[Offs
 
 
 def format_offsets(offsets: Offsets) -> str:
-    """Format for messages, ``{'topic': {0: 42}}``; of many partitions the first, and how many more."""
+    """Format as `--to` takes them, ``{"topic": {"0": 42}}``; of many partitions the first, and how many more."""
     entries = list(iterate_offsets(offsets))
     if len(entries) <= MAX_NAMED_PARTITIONS:
-        return str(offsets)
+        return json.dumps(offsets)
     first = group_by_topic({(t, p): offset for t, p, offset in entries[:MAX_NAMED_PARTITIONS]})
-    return f"{first} and {len(entries) - MAX_NAMED_PARTITIONS} partitions more"
+    return f"{json.dumps(first)} and {len(entries) - MAX_NAMED_PARTITIONS} partitions more"
 
 
 def format_partitions(partitions: Collection[int]) -> str:

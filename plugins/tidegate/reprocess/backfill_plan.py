@@ -81,7 +81,8 @@ class ProposedBackfill:
         for number in numbers:
             parts = [self.backfill.list_slices(t.table) for t in self.backfill.tables]
             spans = [part[number - 1].span for part in parts if number <= len(part)]
-            entries.append({"number": number, "slice": f"{number} of {len(numbers)}: {format_count(max(spans), 'offset')}"})
+            offsets = format_count(max(spans), "offset")
+            entries.append({"number": number, "slice": f"{number} of {len(numbers)}: {offsets}"})
         return entries
 
 

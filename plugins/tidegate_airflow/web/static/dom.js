@@ -70,8 +70,11 @@ export function typed(text) {
 export function command(words, description, act = null) {
   const text = typed(words);
   const button = h("button", { type: "button", class: "small", "aria-label": `Copy: ${text}`, click: () => copy(text, button) }, "Copy");
-  return h("li", { class: "command" }, act, h("code", {}, text), button, h("span", { class: "quiet" }, description));
+  return h("li", { class: "command" }, act, h("code", {}, breakable(text)), button, h("span", { class: "quiet" }, description));
 }
+
+// a line breaks between its words: a browser breaks `--table` behind its first dash, too
+const breakable = (text) => text.split(/( )/).map((part) => (part.trim() ? h("span", {}, part) : part));
 
 async function copy(text, button) {
   try {

@@ -1,9 +1,19 @@
 """Offsets and ranges: half-open, forward, and never confused between partitions."""
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tidegate.model.offsets import Ranges, find_lowest, get_offset, iterate_offsets, merge_offsets, parse_offsets
+from tidegate.model.offsets import (
+    Ranges,
+    find_lowest,
+    format_offsets,
+    get_offset,
+    iterate_offsets,
+    merge_offsets,
+    parse_offsets,
+)
 
 OFFSETS = st.dictionaries(
     st.sampled_from(["a", "b", "c"]), st.dictionaries(st.integers(0, 12), st.integers(0, 2**62), min_size=1)
@@ -12,6 +22,13 @@ OFFSETS = st.dictionaries(
 
 def test_partition_numbers_read_from_json_are_numbers_again() -> None:
     assert parse_offsets({"t": {"10": "7", "2": 5}}) == {"t": {10: 7, 2: 5}}
+
+
+def test_offsets_in_a_message_are_written_as_commands_take_them() -> None:
+    offsets = {"shop.Orders": {0: 4, 10: 7}, "it's": {1: 0}}
+    assert parse_offsets(json.loads(format_offsets(offsets))) == offsets
+    many = {"orders": dict.fromkeys(range(22), 1)}
+    assert format_offsets(many).endswith('"19": 1}} and 2 partitions more')
 
 
 def test_partitions_are_ordered_as_numbers_not_as_text() -> None:
