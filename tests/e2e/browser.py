@@ -75,7 +75,7 @@ def open_static_page(running: Browser) -> Iterator[Page]:
         if file.is_file():
             route.fulfill(path=file)
         else:
-            route.fulfill(body="<p>", content_type="text/html")
+            route.fulfill(body="<!doctype html><p>", content_type="text/html")
 
     opened = running.new_page()
     opened.route("**/*", answer)

@@ -169,6 +169,18 @@ def test_card_of_a_publication_has_its_steps_and_the_banner_the_fact_alone(page:
     expect(card).to_have_count(0)
 
 
+@pytest.mark.repeats("test_numbers_say_what_they_count")
+def test_publication_that_is_not_behind_says_that_nothing_waits(page: Page) -> None:
+    behind = {"snapshots_behind": 0, "rows_behind": 0, "behind_seconds": 0.0, "state": "current", "fact": ""}
+    draw_publication(page, behind)
+    facts = page.locator("dl.facts")
+    expect(facts).to_contain_text("0 snapshots")
+    expect(facts).to_contain_text("nothing waits")
+    expect(facts).not_to_contain_text("the oldest")
+    draw_publication(page, {"fact": ""})
+    expect(facts).to_contain_text("at most 1 changed row, the oldest for 1 min 1 s")
+
+
 @pytest.mark.repeats("test_text_of_a_wrong_file_is_shown_once_with_its_lines_and_no_move_beside_it")
 def test_publication_whose_file_is_wrong_says_so_to_whoever_may_start_everything(page: Page) -> None:
     text = "/in/publications/out.yaml:3: colour=red: unknown key; allowed: table"
@@ -252,6 +264,82 @@ def test_warning_has_no_name_that_the_page_has_and_a_command_that_can_be_typed(p
     expect(page.locator(".warnings li")).to_have_text(
         "table=lake.app.Users: dead letters=1 are gone; bring them in with: bin/tidegate dead-letters users"
     )
+
+
+def test_way_out_of_an_error_can_be_typed_and_its_times_stand_in_a_line_each(page: Page) -> None:
+    task = {"dag_id": "d", "run_id": "r", "task_id": "commit_offsets", "map_index": -1, "state": "failed"}
+    task |= {"at": "2026-01-01T11:27:30Z"}
+    advice = "look at it with: tidegate record users --at app.users:1:40; or set it aside with: tidegate skip users"
+    cause = {"error": "BadRecord", "fact": "score is bad " * 30, "advice": advice, "runbook": None, "is_over": False}
+    draw(page, {}, {"causes": [{**cause, "tasks": [task]}]})
+    row = page.get_by_role("table", name="Last errors").locator("tbody tr")
+    expect(row).to_contain_text(
+        "look at it with: bin/tidegate record users --at app.users:1:40; or set it aside with: bin/tidegate skip users"
+    )
+    link = row.get_by_role("link", name="32 min ago commit_offsets")
+    box = link.bounding_box()
+    assert box is not None
+    assert box["height"] < 20
+
+
+def test_state_that_needs_nobody_has_its_reason_and_its_page_of_the_runbook(page: Page) -> None:
+    waits = "5 records wait, the oldest for 1 h 2 min"
+    for state, runbook in (("paused", "paused"), ("catching up", "behind")):
+        draw(page, {"state": state, "reason": waits, "fact": waits, "runbook": runbook})
+        line = page.locator("main").get_by_text(waits)
+        expect(line).to_be_visible()
+        expect(line.get_by_role("link", name="Runbook")).to_have_attribute("href", f"runbook/{runbook}")
+        expect(page.get_by_role("alert")).to_have_count(0)
+    draw(page, {"state": "current", "reason": "nothing waits", "fact": "nothing waits", "lag": 0})
+    expect(page.get_by_role("link", name="Runbook")).to_have_count(0)
+
+
+def test_batches_are_seen_whole_in_airflows_frame(page: Page) -> None:
+    page.set_viewport_size({"width": 1372, "height": 900})  # 1440 without Airflow's navigation
+    batch = {
+        "batch": 104,
+        "table": "lake.shop.customers",
+        "published_at": NOW,
+        "valid_through": NOW,
+        "unknown_fields": None,
+    }
+    counts = ("read", "staged", "superseded", "filtered", "dead_lettered", "gaps", "inserted", "updated", "deleted")
+    batch |= {"seconds": 12.0, "stage_seconds": 21.0, "bytes_written": 1_500_000} | dict.fromkeys(counts, 123_456)
+    draw(page, {"state": "current"}, past={"batches": [batch], "advances": []})
+    frame = page.get_by_role("region", name="Newest batches")
+    assert frame.evaluate("(one) => one.scrollWidth <= one.clientWidth")
+    titles = frame.locator("tbody tr > *").evaluate_all("all => all.map((one) => one.dataset.title)")
+    assert [title for title in titles if not title[0].isupper()] == [], "a narrow window shows them as they are"
+    assert frame.locator("tbody tr > *").nth(titles.index("Unknown fields")).inner_text() == "\N{EN DASH}"
+
+
+def test_offsets_of_the_backfill_that_is_offered_are_in_the_log_and_in_the_table(page: Page) -> None:
+    parts = [{**PARTS[0], "published": 0}, PARTS[1]]
+    offsets = [{"topic": "app.users", "partition": p, "begin": b, "committed": None} for p, b in ((0, 0), (1, 7))]
+    draw(page, {"state": "current", "partitions": parts}, offsets=offsets)
+    commands = page.get_by_role("region", name="Commands")
+    expect(commands).to_contain_text("""bin/tidegate backfill users --range '{"app.users":{"1":[7,40]}}' --dry-run""")
+    draw(page, {"state": "current", "partitions": parts[:1]}, offsets=offsets)
+    expect(commands).not_to_contain_text("backfill")
+
+
+def test_dead_letter_names_its_place_as_commands_take_it(page: Page) -> None:
+    letter = {"table": "lake.app.Users", "topic": "app.users", "partition": 1, "offset": 40, "written_at": NOW}
+    letter |= {
+        "timestamp": NOW,
+        "batch": 3,
+        "stage": "value",
+        "message": "bad",
+        "key": "k",
+        "value": "v",
+        "headers": [],
+    }
+    answer = {"waiting": 1, "replayed": 0, "table": "lake.app.dead", "page": 1, "pages": 1, "dead_letters": [letter]}
+    page.route("**/api/**", lambda route: route.fulfill(json={"now": NOW, "airflow": {"dags": {}}, "may": {}}))
+    page.evaluate("async (answer) => (await import('/letters.js')).letters('users').show(answer, () => {})", answer)
+    row = page.get_by_role("table", name="Dead letters").locator("tbody tr")
+    expect(row.get_by_role("cell", name="app.users:1:40", exact=True)).to_be_visible()
+    page.unroute("**/api/**")
 
 
 @pytest.mark.repeats("test_last_errors_are_shown_by_cause_with_their_times_as_links")

@@ -9,3 +9,16 @@ def format_count(number: int, noun: str) -> str:
 def format_being(number: int, noun: str) -> str:
     """`1 offset is`, `2 offsets are`."""
     return f"{format_count(number, noun)} {'is' if number == 1 else 'are'}"
+
+
+def format_span(seconds: float) -> str:
+    """`47 s`, `1 h 6 min`: the two largest units, or one that says enough."""
+    rest = round(seconds)
+    parts = list[str]()
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
+        count, rest = divmod(rest, size)
+        if count:
+            parts.append(f"{count} {unit}")
+        if parts and (not count or count > 9 or len(parts) == 2):
+            break
+    return " ".join(parts) or "0 s"

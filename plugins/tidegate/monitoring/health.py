@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from tidegate.model.counts import format_span
 from tidegate.model.offsets import RecordAddress
 from tidegate.monitoring.reports import PipelineRow
 
@@ -172,7 +173,7 @@ def _find_unreadable_table(row: PipelineRow) -> str | None:
 
 
 def _describe_lag(row: PipelineRow) -> str:
-    age = "" if row["lag_seconds"] is None else f", the oldest for {round(row['lag_seconds'])} s"
+    age = "" if row["lag_seconds"] is None else f", the oldest for {format_span(row['lag_seconds'])}"
     return f"{_count_waiting(row)}{age}"
 
 

@@ -1,6 +1,6 @@
 // What Airflow knows of runs and failures, as tables for pipelines and publications.
 import { link, runPath, taskPath } from "./airflow.js";
-import { h, table } from "./dom.js";
+import { commandsIn, h, table } from "./dom.js";
 import { ago, span } from "./format.js";
 import { seePage } from "./runbook.js";
 
@@ -9,9 +9,9 @@ const MAX_LINKS = 4;
 /** A row for each cause, with its times as links to the tasks that failed for it; the newest first. */
 export function causesTable(causes) {
   const columns = [
-    { title: "What happened", head: true, cell: (one) => [h("strong", { class: "message" }, one.fact || `${one.error ?? "failed"}: see the log of the task`), one.advice ? h("div", { class: "quiet message" }, one.advice) : null, h("div", {}, seePage(one.runbook))] },
+    { title: "What happened", head: true, cell: (one) => [h("strong", { class: "message" }, one.fact || `${one.error ?? "failed"}: see the log of the task`), one.advice ? h("div", { class: "quiet message" }, commandsIn(one.advice)) : null, h("div", {}, seePage(one.runbook))] },
     { title: "State", cell: (one) => (one.is_over ? h("span", { class: "quiet" }, "over") : h("span", { class: "behind" }, one.tasks[0].state === "up_for_retry" ? "is tried again" : "lasts")) },
-    { title: "When", cell: (one) => [...one.tasks.slice(0, MAX_LINKS).map((task) => h("div", {}, link(taskPath(task), ago(task.at), ` ${name(task)}`))), one.tasks.length > MAX_LINKS ? h("div", { class: "quiet" }, `and ${one.tasks.length - MAX_LINKS} before`) : null] },
+    { title: "When", cell: (one) => [...one.tasks.slice(0, MAX_LINKS).map((task) => h("div", { class: "line" }, link(taskPath(task), ago(task.at), ` ${name(task)}`))), one.tasks.length > MAX_LINKS ? h("div", { class: "quiet" }, `and ${one.tasks.length - MAX_LINKS} before`) : null] },
   ];
   return table("Last errors", columns, causes);
 }

@@ -63,8 +63,11 @@ export function say(...what) {
 
 /** Our command as it can be typed: a checkout has it in `bin/`, an installed package on the path. */
 export function typed(text) {
-  return text.replace("bin/tidegate", document.querySelector('meta[name="tidegate-command"]')?.content ?? "bin/tidegate");
+  return text.replaceAll("bin/tidegate", document.querySelector('meta[name="tidegate-command"]')?.content ?? "bin/tidegate");
 }
+
+/** A message with its commands as they can be typed. */
+export const commandsIn = (text) => typed(text.replaceAll(/(with: |run: |`)tidegate /g, "$1bin/tidegate "));
 
 /** A command with a button that copies it, and one that does the same from here where there is one. */
 export function command(words, description, act = null) {

@@ -2,8 +2,8 @@
 import { dagPath, link, pause, startNow, taskPath } from "./airflow.js";
 import { causesTable, runsTable } from "./airflow_tables.js";
 import { chart } from "./chart.js";
-import { commands, commandsIn, whatToDo } from "./what_to_do.js";
-import { h, quiet, say, section, show, table, trouble, typed } from "./dom.js";
+import { commands, whatToDo } from "./what_to_do.js";
+import { commandsIn, h, quiet, say, section, show, table, trouble, typed } from "./dom.js";
 import { explainButton } from "./explain.js";
 import { ago, asOf, bytes, due, moment, number, plural, span } from "./format.js";
 import { backfillButton, remedies } from "./action_buttons.js";
@@ -38,13 +38,13 @@ export function pipeline(name) {
       const act = remedies(answer.airflow?.dags?.actions, answer.may.actions, again);
       show(document.getElementById("main"), banner(answer), whatToDo(name, row, answer, act), warnings(answer.warnings), facts(answer), actions(answer, again), partitions(answer), tables(answer), charts,
         known(answer.airflow, errors), backfills(answer.backfills), waiting(answer.storage), batches(answer.past), storage(answer), known(answer.airflow, runs),
-        history(answer.actions), commands(name, row, act));
+        history(answer.actions), commands(name, row, answer.offsets, act));
     },
   };
 }
 
 function banner({ pipeline: row }) {
-  if (!["stuck", "failing", "unknown"].includes(row.state)) return row.error ? trouble(row.error) : null;
+  if (!["stuck", "failing", "unknown"].includes(row.state)) return row.error ? trouble(row.error) : row.runbook ? h("p", {}, row.fact, " ", seePage(row.runbook)) : null;
   return h("div", { class: `banner ${row.state}`, role: "alert" }, h("strong", {}, `${row.state}: `), h("span", { class: "message" }, row.fact), " ", seePage(row.runbook));
 }
 
@@ -206,9 +206,9 @@ function batches(past) {
     { title: "Batch", head: true, number: true, cell: (one) => [number(one.batch), one.backfill ? h("div", { class: "quiet" }, `backfill ${one.backfill}`) : null] },
     { title: "Published", cell: (one) => moment(one.published_at) },
     { title: "Table", cell: (one) => one.table },
-    ...["read", "staged", "superseded", "filtered", "dead_lettered", "gaps", "inserted", "updated", "deleted"].map((what) => ({ title: what.replace("_", " "), number: true, cell: (one) => number(one[what]) })),
-    { title: "unknown fields", hint: "Records with fields that no column holds", number: true, cell: (one) => one.unknown_fields && h("abbr", { title: one.unknown_fields.message }, number(one.unknown_fields.records)) },
-    { title: "bytes written", hint: "Size of the data and delete files that the batch added", number: true, cell: (one) => bytes(one.bytes_written) },
+    ...["Read", "Staged", "Superseded", "Filtered", "Dead lettered", "Gaps", "Inserted", "Updated", "Deleted"].map((title) => ({ title, number: true, cell: (one) => number(one[title.toLowerCase().replace(" ", "_")]) })),
+    { title: "Unknown fields", hint: "Records with fields that no column holds", number: true, cell: (one) => (one.unknown_fields ? h("abbr", { title: one.unknown_fields.message }, number(one.unknown_fields.records)) : "–") },
+    { title: "Bytes written", hint: "Size of the data and delete files that the batch added", number: true, cell: (one) => bytes(one.bytes_written) },
     { title: "Staged in", number: true, cell: (one) => (one.stage_seconds === null ? "–" : span(one.stage_seconds)) },
     { title: "Merged in", number: true, cell: (one) => span(one.seconds) },
   ];

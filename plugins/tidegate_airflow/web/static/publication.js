@@ -66,7 +66,7 @@ function facts(row, airflow) {
     ["Table", asset ? link(`assets/${asset}`, row.table) : row.table ?? "–"],
     ["Topics", (row.topics ?? []).join(", ") || "–"],
     ["Delivery", row.delivery ?? "–"],
-    ["Behind", [plural(row.snapshots_behind, "snapshot", "snapshots"), h("div", { class: "quiet" }, `at most ${plural(row.rows_behind, "changed row", "changed rows")}, the oldest for ${span(row.behind_seconds)}`)]],
+    ["Behind", [plural(row.snapshots_behind, "snapshot", "snapshots"), h("div", { class: "quiet" }, row.snapshots_behind === 0 ? "nothing waits" : `at most ${plural(row.rows_behind, "changed row", "changed rows")}, the oldest for ${span(row.behind_seconds)}`)]],
     ["Published snapshot", [h("code", {}, row.published_snapshot_id ?? "none"), row.published_snapshot_id ? h("div", { class: "quiet" }, ago(time(row.published_at_ms))) : null]],
     ["Last progress", last ? [ago(time(last.at_ms)), h("div", { class: "quiet" }, `compared with ${last.compared_with}: ${changes(last)}`)] : "none yet"],
     ["Next run", row.dag_id ? [row.paused ? "paused" : row.last_dag_run?.state === "running" ? "running" : row.next_run ? due(row.next_run) : "when the table changes", h("div", {}, link(dagPath(row.dag_id), "Open DAG"))] : "no DAG"],
@@ -86,7 +86,7 @@ function actions({ publication: row, may }, again) {
   };
   return h("div", { class: "actions" },
     h("button", { type: "button", "data-key": "publish", disabled: row.paused, title: row.paused ? "The DAG is paused: unpause it first" : null, click: start }, "Publish now"),
-    link(dagPath(row.dag_id), "Resynchronise or produce again: the form is behind Trigger"));
+    link(dagPath(row.dag_id), "Resynchronise, or produce again: by Trigger, in Airflow"));
 }
 
 const errors = (causes) => (causes?.length ? section("Last errors", causesTable(causes)) : null);

@@ -1,5 +1,5 @@
 // What can be done about a pipeline, with a button or from a shell. Each shows first what it would do, and asks.
-import { command, h, section, typed } from "./dom.js";
+import { command, commandsIn, h, section } from "./dom.js";
 import { seePage } from "./runbook.js";
 
 const quoted = (text) => (/^[\w.-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
@@ -33,8 +33,6 @@ const card = (row, fact, ways) => h("section", { class: "card", "aria-labelledby
 
 const isFileWrong = (row) => row.runbook === "pipeline-file" && Boolean(row.needs_person);
 
-/** A message with its commands as they can be typed. */
-export const commandsIn = (text) => typed(text.replaceAll(/(with: )tidegate /g, "$1bin/tidegate "));
 const EFFECT = /^(nothing (was|is) |the batch stays )/; // what is known to have happened, beside what to do
 
 function adviceAlone(advice) {
@@ -55,18 +53,26 @@ const findFile = (name, row, folder) => /^(\S+\.ya?ml)(:\d+)?: /.exec(row.fact)?
 const aboutFile = (name, row, folder = "pipelines") => (isFileWrong(row) ? h("ul", {}, h("li", {}, `Correct ${findFile(name, row, folder)}; this page reads it again by itself.`),
   command("bin/tidegate validate", "every problem of every file, each with its line")) : null);
 
-export function commands(name, row, act) {
+/** `offsets` have the begin of each partition's log. */
+export function commands(name, row, offsets, act) {
   if (isFileWrong(row)) return null;
   const me = quoted(name);
-  const [topic] = row.partitions ?? [];
-  const range = topic ? JSON.stringify({ [topic.topic]: { [topic.partition]: [0, topic.published] } }) : '{"topic": {"0": [0, 100]}}';
+  const range = findRange(row.partitions ?? [], Array.isArray(offsets) ? offsets : []);
   return section("Commands",
     h("h3", {}, "Look"),
     h("ul", {}, command(`bin/tidegate status ${me}`, "position, lag and last batches"),
       command(`bin/tidegate plan ${me}`, "what the next batch would be; changes nothing")),
     h("h3", {}, "Move"),
     h("ul", {}, rebase(me, "shows what it skips or reads again, and asks; or: latest, group, a time, offsets", act),
-      command(`bin/tidegate backfill ${me} --range ${quoted(range)} --dry-run`, "what a backfill of these offsets would apply; changes nothing")));
+      range ? command(`bin/tidegate backfill ${me} --range ${quoted(JSON.stringify(range))} --dry-run`, "what a backfill of these offsets would apply; changes nothing") : null));
+}
+
+// All that the log still has of the first partition of which the table has something.
+function findRange(partitions, offsets) {
+  const begins = new Map(offsets.map((one) => [`${one.topic} ${one.partition}`, one.begin]));
+  const beginOf = (one) => begins.get(`${one.topic} ${one.partition}`) ?? 0;
+  const found = partitions.find((one) => one.published > beginOf(one));
+  return found ? { [found.topic]: { [found.partition]: [beginOf(found), found.published] } } : null;
 }
 
 function rebase(me, description, act, target = "earliest", table = null) {

@@ -255,7 +255,7 @@ def test_fewer_records_than_start_a_flush_may_wait_for_ever() -> None:
         (10, 19.0, (Health.CURRENT, "less than two intervals behind")),
         (60, 119.0, (Health.CURRENT, "less than two intervals behind")),
         (0, 59.0, (Health.CURRENT, "5 records wait, the oldest for 59 s")),
-        (0, 61.0, (Health.CATCHING_UP, "5 records wait, the oldest for 61 s")),
+        (0, 61.0, (Health.CATCHING_UP, "5 records wait, the oldest for 1 min 1 s")),
         (60, None, (Health.CURRENT, "5 records wait, the brokers do not say since when")),
     ],
 )
@@ -268,7 +268,7 @@ def test_what_is_less_than_two_intervals_behind_is_counted_by_its_own_interval(
 
 def test_one_record_waits_and_several_wait() -> None:
     row = {"lag": 1, "lag_seconds": 90.0, "open_batches": 0, "published_ms": 1, "tables": []}
-    assert describe_state(row, 10)[1] == "1 record waits, the oldest for 90 s"
+    assert describe_state(row, 10)[1] == "1 record waits, the oldest for 1 min 30 s"
 
 
 def test_rolled_back_table_lacks_the_records_of_the_batches_that_it_lost(world: World) -> None:

@@ -85,7 +85,7 @@ def test_run_in_which_nothing_moves_makes_its_pipeline_stuck_and_says_what_it_wa
     row: Any = {"lag": 5, "lag_seconds": 2000.0, "open_batches": 0, "published_ms": 1, "tables": []}
     state, reason = describe_pipeline_state(row, statuses[dag], 60, 2_000_000)
     assert state == Health.STUCK
-    assert reason.startswith("5 records wait, the oldest for 2000 s, and nothing was published meanwhile: ")
+    assert reason.startswith("5 records wait, the oldest for 33 min, and nothing was published meanwhile: ")
     assert all(part in reason for part in parts)
 
 
