@@ -504,6 +504,13 @@ def test_row_is_explained_by_a_run_and_its_records_are_read_from_the_log(page: P
     lines = dialog.get_by_label("Explanation").get_by_role("listitem")
     expect(lines).to_have_count(5)
     expect(lines.nth(1)).to_have_text(ANSWER.splitlines()[1], use_inner_text=True)
+    page.set_viewport_size({"width": 400, "height": 900})
+    assert [lines.nth(n).evaluate("(one) => getComputedStyle(one).paddingLeft") for n in (0, 1, 3)] == [
+        "0px",
+        "16px",
+        "32px",
+    ]
+    page.set_viewport_size({"width": 1440, "height": 900})
     words = {"action": "explain", "key": '{"Id": 2}', "table": "lake.app.Users", "preview": True}
     assert asked[0][1]["conf"] == words
     keep(page, "explain")

@@ -1,6 +1,6 @@
 // What helps a pipeline that stands still: a run of its DAG of actions shows what would be done, another one does just that.
 import { finished, link, result, runPath, trigger } from "./airflow.js";
-import { h } from "./dom.js";
+import { commandsIn, h } from "./dom.js";
 import { plural } from "./format.js";
 
 // What a run of the DAG of actions is given, and where its answers are.
@@ -74,7 +74,7 @@ function open(dag, job, { label, title, asked, fields }, again) {
     const { run, state } = await follow(dag, job.ask(words(), null), "Looking what it would do", tell);
     const found = state === "success" ? await job.preview(run).catch(() => null) : null;
     if (!found) return tell(...await failure(run, job.task));
-    tell(h("pre", { tabindex: "0", "aria-label": "Preview" }, found.text), found.digest ? h("p", { class: "quiet" }, "Nothing was changed so far.") : h("p", { class: "quiet" }, "There is nothing to do."));
+    tell(h("pre", { tabindex: "0", "aria-label": "Preview" }, commandsIn(found.text)), found.digest ? h("p", { class: "quiet" }, "Nothing was changed so far.") : h("p", { class: "quiet" }, "There is nothing to do."));
     if (!found.digest) return go.remove();
     shown = found;
     go.textContent = label;

@@ -67,7 +67,7 @@ export function typed(text) {
 }
 
 /** A message with its commands as they can be typed. */
-export const commandsIn = (text) => typed(text.replaceAll(/(with: |run: |`)tidegate /g, "$1bin/tidegate "));
+export const commandsIn = (text) => typed(text.replaceAll(/(with: |run: |by: |`)tidegate /g, "$1bin/tidegate "));
 
 /** A command with a button that copies it, and one that does the same from here where there is one. */
 export function command(words, description, act = null) {

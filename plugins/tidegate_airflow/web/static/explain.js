@@ -29,7 +29,7 @@ function open(name, table, dag) {
     try {
       const lines = await ask(dag.dag_id, { action: "explain", key: key.value.trim(), table }, "Reading the log", (...what) => report.replaceChildren(...what));
       if (lines) {
-        answer.replaceChildren(h("ul", { class: "answer", "aria-label": "Explanation" }, lines.map((line) => h("li", {}, line, records(line)))));
+        answer.replaceChildren(h("ul", { class: "answer", "aria-label": "Explanation" }, lines.map((line) => h("li", { class: `deep-${/^ */.exec(line)[0].length / 2}` }, line.trimStart(), records(line)))));
         report.replaceChildren();
       }
     } catch (problem) {

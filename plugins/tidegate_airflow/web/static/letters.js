@@ -40,7 +40,7 @@ const lead = (answer) => h("p", {}, `${plural(answer.waiting, "waits", "wait")},
 const BECAUSE = { name: "because", label: "Because", needed: true, hint: "Why they will never be needed; kept with each of them" };
 const CHOICE = [
   { name: "reason", label: "Reason contains", hint: "Empty: all that wait" },
-  { name: "topic", label: "Topic" },
+  { name: "topic", label: "Topic", hint: "Empty: of all topics" },
   { name: "since", label: "Since", hint: "Set aside at this time or later, e.g. 2026-01-01T00:00:00Z" },
 ];
 
