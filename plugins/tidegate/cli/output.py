@@ -27,8 +27,9 @@ from tidegate.settings import read_command_name
 MAX_SHOWN_BATCHES = 5
 MAX_SHOWN_ACTIONS = 5
 COMMAND_PATTERN = re.compile(
-    r"(?<![\w./=-])tidegate(?= (?:answer-rollback|approve|backfill|dead-letters|doctor|explain|flush|init|jars|maintain"
-    r"|merge|plan|publish|rebase|record|reject|skip|stage|status|undo-rollback|verify)(?:[ ;,)`]|$))"
+    r"(?<![\w./=-])tidegate(?= (?:answer-rollback|approve|backfill|dead-letters|doctor|explain|flush|init|jars|list"
+    r"|live-view|maintain|merge|plan|publish|rebase|record|reject|skip|stage|status|undo-rollback|upgrade-format"
+    r"|validate|verify)(?:[\s;,)`]|$))"
 )
 # what moves a terminal's cursor, changes its colours or its title, or turns the direction of writing
 CONTROL_PATTERN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")

@@ -8,6 +8,7 @@ from typing import Any
 from tidegate.adapters.kafka.settings import resolve_kafka_settings
 from tidegate.adapters.kafka_connect.rest import fetch_connector
 from tidegate.adapters.server_probe import Patience
+from tidegate.cli.output import name_command
 from tidegate.cli.parser import KAFKA
 from tidegate.connections import read_connection_from_env
 from tidegate.errors import ConfigurationError, RetryLater
@@ -91,7 +92,7 @@ def _find_kafka(choices: Choices) -> dict[str, str] | None:
 def _format_answer(data: dict[str, Any], translation: Translation) -> str:
     name = data["pipeline"]
     catalog = data["catalog"]
-    report = format_translation(data, translation.settings)
+    report = name_command(format_translation(data, translation.settings))
     if "written" in data:
         return f"{report}\n\nwritten: {', '.join(data['written'])}\nnext: {read_command_name()} plan {name}"
     known = "is declared in catalogs.yaml already; the connector's own would be" if catalog["declared"] else "add it"

@@ -18,6 +18,7 @@ from configparser import Error as MalformedFile
 from importlib.util import find_spec
 from pathlib import Path
 
+from tidegate.cli.output import name_command
 from tidegate.errors import ConfigurationError, RetryLater
 from tidegate.settings import (
     FIRST_COMMAND,
@@ -99,7 +100,7 @@ def run_airflow(words: argparse.Namespace) -> int:
         print(json.dumps({"files": {str(path): result for path, result in results.items()}, "next": steps}))
     else:
         print("\n".join(describe_result(path, result) for path, result in results.items()))
-        print("\nnext:\n" + "\n".join(f"  {number}. {step}" for number, step in enumerate(steps, 1)))
+        print(name_command("\nnext:\n" + "\n".join(f"  {number}. {step}" for number, step in enumerate(steps, 1))))
     return 0
 
 

@@ -35,6 +35,17 @@ def test_nothing_is_written_without_being_told(folder: Path, capsys: pytest.Capt
     assert (folder / "catalogs.yaml").read_text() == before
 
 
+def test_page_of_the_manual_is_named_by_its_whole_path_where_the_package_is_installed(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidegate.monitoring.runbook.is_checkout", lambda: False)
+    monkeypatch.setattr("tidegate.monitoring.runbook.find_product_folder", lambda: tmp_path)
+    flatten = "org.apache.kafka.connect.transforms.Flatten$Value"
+    config = {**APACHE, "transforms": "flat", "transforms.flat.type": flatten}
+    assert main(["import", write_connector(folder, format_json(config))]) == 0
+    assert f"({tmp_path}/docs/transforms.md" in " ".join(capsys.readouterr().out.split())
+
+
 def test_files_are_written_once_and_catalogs_are_only_added(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = write_connector(folder, format_json({**APACHE, "iceberg.catalog": "fresh"}))
     before = (folder / "catalogs.yaml").read_text()

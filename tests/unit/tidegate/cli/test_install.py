@@ -45,6 +45,21 @@ def serve(folder: Path, files: dict[str, bytes]) -> None:
         path.write_bytes(data)
 
 
+def test_steps_behind_an_installation_name_pages_and_commands_as_they_can_be_opened_and_typed(
+    tmp_path, capsys, monkeypatch
+) -> None:
+    monkeypatch.setattr(install, "is_checkout", lambda: False)
+    monkeypatch.setattr("tidegate.monitoring.runbook.is_checkout", lambda: False)
+    monkeypatch.setattr("tidegate.monitoring.runbook.find_product_folder", lambda: tmp_path / "product")
+    monkeypatch.setenv("TIDEGATE_COMMAND", "/venv/bin/tidegate")
+    folders = ["--dags-folder", str(tmp_path / "dags"), "--include", str(tmp_path / "include")]
+    assert main(["airflow", "install", *folders]) == 0
+    steps = capsys.readouterr().out.partition("next:")[2]
+    assert f"give Spark its jars: {tmp_path}/product/docs/install.md, or `/venv/bin/tidegate jars`" in steps
+    assert "propose them with: /venv/bin/tidegate init --topic TOPIC" in steps
+    assert "check them: /venv/bin/tidegate validate" in steps
+
+
 def fetch(source: Path, into: Path) -> int:
     return main(["jars", "--from", str(source), "--into", str(into), "--json"])
 
