@@ -33,7 +33,11 @@ def compute_low_watermark(session: Session, tables: Sequence[ObservedTable]) -> 
         try:
             mark = _compute_table_watermark(observed)
         except (RetryLater, GiveUp) as failure:
-            log.warning("pipeline=%s: the group stays where it is for a table: %s", session.pipeline.name, failure)
+            log.warning(
+                "pipeline=%s: a table cannot be read, so its offsets are not committed: %s",
+                session.pipeline.name,
+                failure,
+            )
             failures.append(failure)
             absent.append(observed.spec)
             continue
