@@ -94,7 +94,7 @@ def find_frame(page: Page) -> FrameLocator:
 def keep(page: Page, name: str, *, full_page: bool = False) -> None:
     """A picture of the window, or of all that it scrolls over, where `TIDEGATE_PICTURES` names a folder for them.
 
-    Those whose name begins with ``page-`` are the manual's, in ``docs/images``.
+    ``page-stuck.png`` is the manual's, in ``docs/images``.
     """
     if folder := os.environ.get("TIDEGATE_PICTURES"):
         page.wait_for_load_state("load")  # never idle: the page reads again every few seconds

@@ -247,7 +247,8 @@ def test_poison_record_is_looked_at_and_skipped_in_two_clicks_and_the_table_has_
     address = f"{scene.stack.airflow_url}/tidegate/pipelines/poisoned"  # Airflow's frame costs seconds
     with log_in(chromium, scene.stack.airflow_url, "viewer", PASSWORDS["viewer"]) as window:
         window.goto(address)
-        expect(window.get_by_text("bin/tidegate skip poisoned --at poisoned:")).to_be_visible()
+        card = window.get_by_role("region", name="What to do")
+        expect(card.get_by_text("bin/tidegate skip poisoned --at poisoned:")).to_be_visible()
         expect(window.get_by_role("button", name="Skip this record")).to_have_count(0)
         expect(window.get_by_role("button", name="Pause")).to_have_count(0)
         expect(window.get_by_role("button", name="Records of")).to_have_count(0)

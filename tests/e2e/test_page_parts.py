@@ -302,6 +302,7 @@ def test_batches_are_seen_whole_in_airflows_frame(page: Page) -> None:
         "published_at": NOW,
         "valid_through": NOW,
         "unknown_fields": None,
+        "backfill": "b555f7cd0d 1/1",
     }
     counts = ("read", "staged", "superseded", "filtered", "dead_lettered", "gaps", "inserted", "updated", "deleted")
     batch |= {"seconds": 12.0, "stage_seconds": 21.0, "bytes_written": 1_500_000} | dict.fromkeys(counts, 123_456)
