@@ -278,6 +278,7 @@ def check_cuts_in_bigquery(dwh: Any, group: int, infer: dict[str, str]) -> None:
             assert sorted(map(normalize_row, rows), key=lambda row: row["id"]) == list_rows(records), (cut, table)
 
 
+@pytest.mark.repeats("test_table_is_made_of_its_records_and_grows_with_them")
 def test_both_destinations_get_the_same_columns(dwh) -> None:
     """And tell the same of a field whose name no column has."""
     bench = dwh.bench

@@ -80,7 +80,7 @@ def test_new_field_behind_an_iceberg_sink_is_a_column(workbench: Any) -> None:
     assert "empty" not in found[8]
 
 
-@pytest.mark.repeats("integration/test_added_columns.py::test_both_destinations_get_the_same_columns")
+@pytest.mark.repeats("integration/test_added_columns.py::test_table_is_made_of_its_records_and_grows_with_them")
 def test_new_field_behind_a_bigquery_sink_is_a_column(workbench: Any, dwh: Any) -> None:
     """In a table that the sink's configuration lets be made, too."""
     topic = workbench.topic(2)

@@ -122,6 +122,9 @@ def test_reader_of_the_topic_holds_the_table_after_every_kind_of_snapshot(workbe
     assert way.read_latest() == way.read_table()
 
 
+@pytest.mark.repeats(
+    "unit/scenarios/test_publications.py::test_inserted_rows_have_no_key_and_come_once_whatever_is_killed"
+)
 def test_inserted_rows_are_produced_once_each_and_equal_ones_as_often_as_they_are_there(workbench) -> None:
     way = Way(
         workbench, "events", key={"fields": []}, delivery="exactly-once", create={"partitions": 2}, parallelism=2,

@@ -48,7 +48,7 @@ def test_tables_of_odd_names_are_flushed_and_maintained(workbench: Any) -> None:
     assert len(workbench.read_rows(f"{SPACE}.tidegate_odd_batches")) == 2 * len(MODES)
 
 
-@pytest.mark.repeats("test_tables_in_namespaces_of_several_levels_are_right[sql]", "rest")
+@pytest.mark.repeats("unit/sql/test_iceberg_golden.py::test_table_name_is_quoted_part_by_part")
 @pytest.mark.parametrize("kind", ["sql", "rest"])
 def test_tables_in_namespaces_of_several_levels_are_right(
     workbench: Any, request: pytest.FixtureRequest, tmp_path: Path, kind: str

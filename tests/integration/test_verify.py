@@ -119,6 +119,7 @@ WRONG_VERSIONS = {
 }
 
 
+@pytest.mark.repeats("test_each_planted_fault_is_named_and_nothing_else")
 def test_wrong_version_is_named_after_later_batches_too(workbench: Any) -> None:
     """Key 3 has a late change: once changes are forgotten, nobody knows whether they were when it came."""
     topic = workbench.topic()
@@ -303,7 +304,7 @@ def test_dead_letters_and_a_changed_file_are_never_called_wrong(workbench: Any) 
 def test_table_of_every_mode_equals_the_log_and_none_is_called_wrong(workbench: Any) -> None:
     topic = workbench.topic()
     # the random pipelines end with verify, too, in any mode
-    names = choose_part([*TABLES], 1, 2)
+    names = choose_part([*TABLES], 1, 4)
     tables = [{"name": f"lake.shop.{name}", **TABLES[name]} for name in names]
     workbench.pipeline("modes", [topic], key=KEY, value=VALUE, tables=tables)
     workbench.produce(topic, *make_records(range(20)))
