@@ -452,6 +452,33 @@ def test_cut_is_refused_when_main_moved(kit: Kit) -> None:
     assert kit.port.commits.read_head(TABLE, "tidegate_shop_1_a") is None
 
 
+# what a batch remembers
+
+
+@pytest.mark.guard(
+    "what others remember meanwhile is kept",
+    file="plugins/tidegate/adapters/iceberg/commit.py",
+    text="if main is not None and all(",
+    off="if main is None and all(",
+    case="iceberg",
+)
+@require_branches
+def test_memory_becomes_main_once_unless_main_has_moved_or_the_branch_is_gone(kit: Kit) -> None:
+    table_commit = kit.seed_table().merge_branch(FIRST, attempt="m1")
+    late = kit.merge_branch(FIRST, attempt="m2")
+    empty = "tidegate_shop_1_m3"
+    for _ in range(2):  # a lost answer is sent again
+        kit.port.commits.fast_forward(TABLE, table_commit.branch, "m1")
+        assert (read_ids(kit), kit.state().snapshot_id) == (["m1"], table_commit.head)
+    for _ in range(2):
+        with pytest.raises(CommitRefused):
+            kit.port.commits.fast_forward(TABLE, late.branch, "m2")
+        kit.port.commits.drop_branch(TABLE, late.branch)
+    kit.port.commits.start_branch(TABLE, kit.state(), empty)
+    kit.port.commits.fast_forward(TABLE, empty, "m3")
+    assert (read_ids(kit), kit.port.commits.read_head(TABLE, empty)) == (["m1"], None)
+
+
 # note
 
 
@@ -1502,4 +1529,5 @@ def test_verbs_on_a_table_that_vanished_tell_what_to_do(kit: Kit) -> None:
         kit.port.commits.publish(missing_table)
     if kit.port.commits.has_branches(TABLE):
         with pytest.raises(TidegateError, match=r"table=lake.shop.gone"):
-            kit.port.commits.drop_branches("lake.shop.gone", PIPELINE, 1, keep_all)
+            kit.port.commits.drop_branch("lake.shop.gone", "tidegate_shop_1_a")
+        assert kit.port.commits.drop_branches("lake.shop.gone", PIPELINE, 1, keep_all) == 0

@@ -14,6 +14,7 @@ from tidegate.flush.plan import plan
 from tidegate.flush.stage import stage
 from tidegate.flush.two_clocks import merge_staged_batches, stage_new_batches
 from tidegate.model.offsets import Offsets
+from tidegate.model.resource_names import name_memory_table
 from tidegate.ports.session import Session
 from tidegate.reprocess.approve import list_held_tables
 from tidegate.schema.data_types import Column
@@ -291,7 +292,9 @@ def list_leftovers(world: World, pipeline: Pipeline) -> list[str]:
     """Branches, and staged rows, snapshots and counts."""
     leftovers = []
     for table in expand_template(world.open_session(pipeline)).pipeline.tables:
-        leftovers += [ref for ref in world.destination.tables[table.name].refs if ref not in ("main", "tidegate_shop")]
+        for name in (table.name, name_memory_table(table)):
+            refs = world.destination.tables[name].refs if name in world.destination.tables else ()
+            leftovers += [f"{name} {ref}" for ref in refs if ref not in ("main", "tidegate_shop")]
         if table.discovers_names:
             continue  # it has no intermediate table
         staged = world.destination.tables[f"{table.name}_shop_tmp"]

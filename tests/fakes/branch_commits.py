@@ -119,6 +119,17 @@ class MemoryBranchCommits(MemoryTableStore):
             raise CommitRefused(f"table={table}: a property has changed")
         memory_table.properties |= properties
 
+    def fast_forward(self, table: str, branch: str, attempt: str) -> None:
+        memory_table = self.get_table(table)
+        main = memory_table.refs.get("main")
+        if branch not in memory_table.refs:
+            if not any(s.summary.get("tidegate.attempt") == attempt for s in memory_table.ancestors()):
+                raise CommitRefused(f"table={table}: branch={branch} is gone")
+            return
+        if main is not None and main not in [s.id for s in memory_table.ancestors(branch)]:
+            raise CommitRefused(f"table={table}: main has moved")
+        memory_table.refs["main"] = memory_table.refs.pop(branch)
+
     def drop_branch(self, table: str, branch: str) -> None:
         self.get_table(table).refs.pop(branch, None)
 
@@ -195,7 +206,9 @@ class MemoryBranchCommits(MemoryTableStore):
         return SnapshotLine(tuple(positions), frozenset(self.tables[table].snapshots) - staying, staying)
 
     def drop_branches(self, table: str, pipeline: str, up_to_batch: int, is_gone: Callable[[str], bool]) -> int:
-        memory_table = self.get_table(table)
+        memory_table = self.tables.get(table)
+        if memory_table is None:
+            return 0
         branches = set(memory_table.refs) - memory_table.tags
         numbers = {ref: resource_names.parse_branch_batch(pipeline, ref) for ref in branches}
         backfills = {ref: resource_names.parse_branch_backfill(pipeline, ref) for ref in branches}

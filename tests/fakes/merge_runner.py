@@ -41,10 +41,12 @@ class MergeRunner:
             return
         check_bounds(statement, [row["key"] for row in rows])
         if statement["statement"] == "merge_sequenced":
-            remembered_rows = self.destination.tables[statement["deletes"]].read_rows() if statement["deletes"] else []
+            memory_branch = branch if statement.get("is_remembered") else "main"
+            deletes = statement["deletes"]
+            remembered_rows = self.destination.tables[deletes].read_rows(memory_branch) if deletes else []
             merged_rows, counts = merge_sequenced(statement, target.read_rows(branch), rows, remembered_rows)
         elif statement["statement"] == "merge_history":
-            facts = self.destination.tables[statement["changes"]].read_rows()
+            facts = self.destination.tables[statement["changes"]].read_rows(branch)
             merged_rows, counts = merge_history(statement, target.read_rows(branch), rows, facts)
         elif statement["statement"] == "merge_folded":
             merged_rows, counts = merge_folded(statement, target.read_rows(branch), rows)
@@ -57,14 +59,15 @@ class MergeRunner:
             snapshot_summary = {**summary, **{name: str(number) for name, number in summary_counts.items()}}
             self.destination.add_snapshot(statement["target"], branch, tuple(merged_rows), snapshot_summary)
 
-    def remember_rows(self, statement: dict[str, Any]) -> None:
+    def remember_rows(self, statement: dict[str, Any], summary: dict[str, str]) -> None:
         has_history = statement["statement"] == "remember_changes"
         memory = statement["changes" if has_history else "deletes"]
         memory_table, target = self.destination.tables[memory], self.destination.tables[statement["target"]]
-        rows = target.read_rows(statement["branch"].removeprefix("branch_")) if statement["asks_rows"] else []
+        branch = statement["branch"].removeprefix("branch_")
+        rows = target.read_rows(branch) if statement["asks_rows"] else []
         remember = remember_changes if has_history else remember_deletes
-        new_rows = remember(statement, memory_table.read_rows(), self._select_staged_rows(statement), rows)
-        self.destination.add_snapshot(memory, "main", tuple(new_rows), {})
+        new_rows = remember(statement, memory_table.read_rows(branch), self._select_staged_rows(statement), rows)
+        self.destination.add_snapshot(memory, branch, tuple(new_rows), summary)
 
     def _select_staged_rows(self, statement: dict[str, Any]) -> list[Row]:
         source_table = self.destination.tables.get(statement["source"])

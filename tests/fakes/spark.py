@@ -68,7 +68,7 @@ class MemoryEngine(StageRunner, MergeRunner):
             for text in job.statements:
                 statement = json.loads(text)
                 if statement["statement"] in ("remember_deletes", "remember_changes"):
-                    self.remember_rows(statement)
+                    self.remember_rows(statement, summary)
                 elif "dead_letters" in statement["statement"]:
                     write_dead_letters(self.destination, statement)
                 elif not self._create(statement):
@@ -115,6 +115,11 @@ class MemoryEngine(StageRunner, MergeRunner):
                 memory_table.properties.setdefault("tidegate.created-by", statement["pipeline"])
             if "own" in statement:
                 memory_table.properties |= build_mark(statement["own"])
+        elif statement["statement"] == "branch_memory":
+            memory_table = self.destination.tables[statement["table"]]
+            if "main" not in memory_table.refs:
+                self.destination.add_snapshot(statement["table"], statement["branch"], (), {})
+            memory_table.refs.setdefault(statement["branch"], memory_table.refs.get("main", 0))
         elif statement["statement"] == "order_table":
             self.destination.tables[statement["table"]].ordered_by = tuple(statement["cluster_by"])
         elif statement["statement"] == "create_intermediate":
@@ -128,4 +133,6 @@ class MemoryEngine(StageRunner, MergeRunner):
             self.destination.tables.pop(statement["table"], None)
         elif statement["statement"] == "forget_answers":
             self.destination.tables[statement["target"]].properties.pop(statement["property"], None)
-        return statement["statement"].startswith(("create_", "drop_", "order_", "identify_", "forget_answers"))
+        return statement["statement"].startswith(
+            ("create_", "branch_", "drop_", "order_", "identify_", "forget_answers")
+        )

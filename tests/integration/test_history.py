@@ -180,31 +180,48 @@ def test_rows_selected_from_records_become_versions_by_their_timestamps(workbenc
     assert len(workbench.read_rows("shop.picked_changes")) == 5
 
 
-def test_batch_that_an_audit_refused_is_remembered_as_the_corrected_file_reads_it(workbench) -> None:
-    topic = workbench.topic()
+def test_corrected_file_leaves_the_versions_that_it_leaves_from_the_beginning_on(workbench) -> None:
+    """An audit refuses what the wrong file reads: nothing of its times and values is remembered."""
+    topic = workbench.topic(2)
 
-    def write_file(expression: str) -> None:
-        select = f"SELECT id, at, CAST({expression} AS INT) AS N FROM record"
-        table = {"history": "scd2", "sequence_by": ["at"], "audits": ["N >= 0"], "select": select}
-        workbench.pipeline("reread", [topic], key=KEY, value={"schema": "id BIGINT, at TIMESTAMP, n INT"}, table=table)
+    def write_file(name: str, value: str = "n", seconds: int = 0) -> None:
+        select = f"SELECT id, CAST(at + INTERVAL {seconds} SECONDS AS TIMESTAMP) AS At, CAST({value} AS INT) AS N, gone"
+        select += " FROM record"
+        table = {
+            "history": "scd2",
+            "sequence_by": ["At"],
+            "delete_when": "gone",
+            "audits": ["N >= 0"],
+            "select": select,
+        }
+        record = {"schema": "id BIGINT, at TIMESTAMP, n INT, gone BOOLEAN"}
+        workbench.pipeline(name, [topic], key=KEY, value=record, table=table)
 
-    def produce(*rows: tuple[int, int, int]) -> None:
-        workbench.produce(
-            topic, *(({"id": id}, {"id": id, "at": convert_to_time(at).isoformat(), "n": n}) for id, at, n in rows)
+    def produce(*rows: tuple[int, int, int | None]) -> None:
+        records = (
+            (id, {"id": id, "at": convert_to_time(at).isoformat(), "n": n, "gone": n is None}) for id, at, n in rows
         )
+        workbench.produce(topic, *(({"id": id}, value) for id, value in records))
 
-    def read() -> list[tuple[Any, ...]]:
-        rows = workbench.read_rows("shop.reread")
-        return sorted((row["id"], row["valid_from"], row["N"]) for row in rows)
+    def read(name: str) -> list[tuple[Any, ...]]:
+        rows = workbench.read_rows(f"shop.{name}")
+        return sorted((r["id"], r["valid_from"], r["N"], count_seconds(r["valid_to"])) for r in rows)
 
-    write_file("-n")
-    produce((1, 1, 5), (2, 1, 6))
-    with pytest.raises(AuditFailed):
+    for start in (0, 20):
+        write_file("reread")
+        produce((start + 1, 1, 5), (start + 2, 1, 5), (start + 3, 3, 5))
         workbench.flush("reread")
-    write_file("n")
-    workbench.flush("reread")
-    expected = [(1, convert_to_time(1), 5), (2, convert_to_time(1), 6)]
-    assert read() == expected
-    produce((1, 2, 7))
-    workbench.flush("reread")
-    assert read() == sorted([*expected, (1, convert_to_time(2), 7)])
+        write_file("reread", "-n", 2)
+        # one second's change would take the place of another's: at 3, where the table has one
+        produce((start + 1, 2, 6), (start + 2, 4, None), (start + 3, 1, 7), (start + 4, 2, 7))
+        for _ in range(2):
+            with pytest.raises(AuditFailed):
+                workbench.flush("reread")
+        write_file("reread")
+        workbench.flush("reread")
+        produce((start + 1, 3, 7), (start + 2, 9, 8))
+        workbench.flush("reread")
+        write_file(f"fresh_{start}")
+        workbench.drain(f"fresh_{start}")
+        assert read("reread") == read(f"fresh_{start}")
+        assert (start + 3, convert_to_time(1), 7, 3) in read("reread")

@@ -5,6 +5,7 @@ import random
 import pytest
 from conftest import build_debezium_event
 from fakes.one_at_a_time import compute_rows
+from tidegate.errors import AuditFailed
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"schema": "id BIGINT, n INT, lsn INT, sub INT"}
@@ -54,8 +55,8 @@ MODES = {
 @pytest.mark.guard(
     "a remembered delete outlives a late upsert",
     file="include/sql/iceberg/_last_by_sequence.sql",
-    text='else deletes | name }} t ON {% include "_on_key.sql" %}',
-    off="else deletes | name }} t ON false",
+    text='{% endif %} t ON {% include "_on_key.sql" %}',
+    off="{% endif %} t ON false",
     case="hard",
 )
 @pytest.mark.repeats("test_statements_leave_what_one_record_at_a_time_would_leave[hard]", "soft", "kept")
@@ -177,3 +178,56 @@ def test_rows_of_one_binlog_event_in_several_partitions_are_ordered_by_their_num
     shift(300, 8)
     workbench.flush("shifted")
     assert read_names() == {9: "seven", 10: "eight"}
+
+
+@pytest.mark.guard(
+    "a batch that is refused remembers nothing",
+    file="plugins/tidegate/merge/attempt.py",
+    text="        _drop_memory_branch(attempt)\n        try:",
+    off="        attempt.session.commits.fast_forward(attempt.memory, attempt.branch, attempt.id)\n        try:",
+)
+def test_deletes_of_a_refused_batch_are_not_remembered_however_it_ends(workbench) -> None:
+    """The corrected file leaves what it leaves from the beginning on; a batch that is left out leaves nothing."""
+    topic = workbench.topic(2)
+
+    def write_file(name: str, factor: int = 1, delete_when: str = "n = -1") -> None:
+        select = f"SELECT id, n, CAST(lsn * {factor} AS INT) AS Lsn FROM record"
+        table = {"sequence_by": ["Lsn"], "delete_when": delete_when, "select": select, "audits": ["Lsn < 100"]}
+        workbench.pipeline(name, [topic], key=KEY, value=VALUE, table=table)
+
+    def read(name: str) -> list:
+        rows = [(row["id"], row["n"], row["Lsn"]) for row in workbench.read_rows(f"shop.{name}")]
+        deletes = [(row["id"], row["sequence"]["Lsn"]) for row in workbench.read_rows(f"shop.{name}_deletes")]
+        return [sorted(rows), sorted(deletes)]
+
+    def refuse(*records) -> None:
+        write_file("reread", 100, "n < 0")
+        workbench.produce(topic, *records)
+        for _ in range(2):
+            with pytest.raises(AuditFailed):
+                workbench.flush("reread")
+        write_file("reread")
+
+    for start in (0, 20):
+        one, two, three, four = range(start + 1, start + 5)
+        write_file("reread")
+        workbench.produce(topic, *(build_upsert(id, 1, 1) for id in (one, two, three)), build_delete(four, 5))
+        workbench.flush("reread")
+        # the wrong file takes the last one for a delete, in place of that which is remembered
+        refuse(build_upsert(one, 2, 2), build_delete(two, 2), build_delete(three, 3), build_upsert(four, -2, 4))
+        workbench.flush("reread")
+        workbench.produce(topic, build_upsert(two, 3, 3), build_upsert(three, 3, 2))
+        workbench.flush("reread")
+        write_file(f"fresh_{start}")
+        workbench.drain(f"fresh_{start}")
+        rows, deletes = read("reread")
+        assert rows == read(f"fresh_{start}")[0]
+        assert [row for row in rows if row[0] > start] == [(one, 2, 2), (two, 3, 3)]
+        assert [row for row in deletes if row[0] > start] == [(two, 2), (three, 3), (four, 5)]
+    before = read("reread")
+    refuse(build_upsert(41, 1, 1), build_delete(1, 3))
+    assert workbench.run_cli("rebase", "reread", "--to", "latest", "--yes").returncode == 0
+    assert read("reread") == before
+    workbench.produce(topic, build_upsert(1, 5, 5), build_upsert(41, 5, 5))
+    workbench.flush("reread")
+    assert [row for row in read("reread")[0] if row[0] in (1, 41)] == [(1, 5, 5), (41, 5, 5)]

@@ -70,7 +70,7 @@ POINTS = {
         "commits.start_branch",
         "dead_letters.count_letters_of_others", "tables.evolve", "commits.has_branches",
         "commits.read_head",
-        "commits.publish", "commits.note",
+        "commits.publish", "commits.fast_forward", "commits.note",
         "commits.seed", "commits.find_snapshots", "tables.read_state", "engine.run", "job.audited",
         "job.statement",
     ],

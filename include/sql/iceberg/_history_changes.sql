@@ -15,7 +15,7 @@
         )
       ) m
       {%- else %}
-      FROM {{ changes | name }} m LEFT SEMI JOIN ({% include "_history_touched.sql" %}) s ON {% for leaf in leaves %}m.{{ leaf | path }} <=> s.{{ leaf | path }}{{ " AND " if not loop.last }}{% endfor %}
+      FROM {{ changes | name }}.{{ branch | quoted }} m LEFT SEMI JOIN ({% include "_history_touched.sql" %}) s ON {% for leaf in leaves %}m.{{ leaf | path }} <=> s.{{ leaf | path }}{{ " AND " if not loop.last }}{% endfor %}
       UNION ALL
       SELECT
         {%- for column, _ in keys %}

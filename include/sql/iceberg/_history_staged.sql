@@ -23,12 +23,12 @@
       {%- if asks_rows and knows_more %}
       LEFT JOIN (
         SELECT {% for column, _ in keys %}any_value({{ column | quoted }}) AS {{ column | quoted }}, {% endfor %}max({{ "reached" | ours }}) AS {{ "reached" | ours }} FROM (
-          SELECT {% for column, _ in keys %}{% include "_change_column.sql" %} AS {{ column | quoted }}, {% endfor %}m.{{ "valid_from" | ours }} AS {{ "reached" | ours }} FROM {{ changes | name }} m LEFT SEMI JOIN ({% include "_history_touched.sql" %}) s ON {% for leaf in leaves %}m.{{ leaf | path }} <=> s.{{ leaf | path }}{{ " AND " if not loop.last }}{% endfor %}
+          SELECT {% for column, _ in keys %}{% include "_change_column.sql" %} AS {{ column | quoted }}, {% endfor %}m.{{ "valid_from" | ours }} AS {{ "reached" | ours }} FROM {{ changes | name }}.{{ branch | quoted }} m LEFT SEMI JOIN ({% include "_history_touched.sql" %}) s ON {% for leaf in leaves %}m.{{ leaf | path }} <=> s.{{ leaf | path }}{{ " AND " if not loop.last }}{% endfor %}
           UNION ALL
           SELECT {% for column, _ in keys %}t.{{ column | quoted }}, {% endfor %}greatest(t.{{ valid_from | quoted }}, t.{{ valid_to | quoted }}) FROM {{ target | name }}.{{ branch | quoted }} t LEFT SEMI JOIN ({% include "_history_touched.sql" %}) s ON {% include "_on_key.sql" %}
         ) GROUP BY {% include "_key.sql" %}
       ) t ON s.{{ "kind" | ours }} = 't' AND {% include "_on_key.sql" %}
-      LEFT ANTI JOIN {{ changes | name }} m
+      LEFT ANTI JOIN {{ changes | name }}.{{ branch | quoted }} m
       ON s.{{ "kind" | ours }} = 't' AND m.{{ "kind" | ours }} = 't' AND m.{{ "topic" | ours }} = s.{{ "topic" | ours }} AND m.{{ "partition" | ours }} = s.{{ "at" | ours }}.partition
         AND m.{{ "offset" | ours }} = s.{{ "offset" | ours }} AND m.{{ "i" | ours }} = s.{{ "i" | ours }}
       {%- endif %}

@@ -14,5 +14,5 @@
 {% include "_sequenced.sql" %}
   ) s
   {%- if deletes %}
-  LEFT JOIN {{ ("remembered" | ours) if is_live is defined else deletes | name }} t ON {% include "_on_key.sql" %}
+  LEFT JOIN {{ ("remembered" | ours) if is_live is defined else deletes | name }}{% if is_remembered is defined %}.{{ branch | quoted }}{% endif %} t ON {% include "_on_key.sql" %}
   {%- endif %}

@@ -45,12 +45,12 @@ def propose_reject(session: Session, table: str | None = None, *, skip: bool = F
             "name one table"
         )
     (held,) = held_tables
-    # a change of the schema is held before anything is written
-    if held.may_have_begun and held.table.spec.remembers:
+    # a run that died within its publish may have remembered them
+    if held.was_approved and held.table.spec.remembers:
         raise GiveUp(
-            f"{held.table.prefix} batch={held.hold.batch}: it cannot be left out: its deletes or changes may be "
-            "remembered already, and would come back with later records of its keys; let the source send corrected "
-            "records, then approve the batch: they are merged after it"
+            f"{held.table.prefix} batch={held.hold.batch}: it was approved, and cannot be left out any more: its "
+            "deletes or changes may be remembered already, and would come back with later records of its keys; let the "
+            "source send corrected records, then approve the batch: they are merged after it"
         )
     proposed = propose_rebase(session, find_end_of_held_batch(held), held.table.name)
     return replace(proposed, pinned_params={})  # of a rebase; the held batch itself is what is left out

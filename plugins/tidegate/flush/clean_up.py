@@ -190,6 +190,8 @@ class _TableCleaning:
         self._note(branches=session.commits.drop_branches(table.name, session.pipeline.name, batch, is_gone))
         # 4.
         if table.spec.remembers:
+            memory = resource_names.name_memory_table(table.spec)
+            session.commits.drop_branches(memory, session.pipeline.name, batch, is_gone)
             self._note(**_forget_old_deletes(table, state))
         # 5.
         if batch // SCRATCH_EVERY > (batch - removed_counts.get("batches", 0)) // SCRATCH_EVERY:

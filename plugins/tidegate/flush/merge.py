@@ -12,7 +12,7 @@ from tidegate.merge.attempt import Attempt, begin_attempt, publish_attempt, retr
 from tidegate.merge.audits import prepare_audits
 from tidegate.merge.hold import hold_schema, leaves_schema
 from tidegate.merge.owed import account, evolve_memory
-from tidegate.merge.statements import build_merge_input, render_merge_statements
+from tidegate.merge.statements import build_merge_input, find_written_memory, render_merge_statements
 from tidegate.model import resource_names
 from tidegate.model.batch import PublishedBatch, PublishOutcome, StagedBatch
 from tidegate.model.offsets import format_offsets
@@ -264,6 +264,7 @@ def build_attempt(work: BatchMerge, position: Position) -> tuple[Attempt, tuple[
         },
         summary={**numbered, **write_mode.describe_write(staged_batch, plan)},
         audits=prepare_audits(table, staged_batch, attempt.branch, attempt.id),
+        memory=find_written_memory(table, staged_batch),
         source=StagedSource(table.intermediate, staged_batch.parts),
         batch_in_turn=staged_batch,
         conf=write_mode.choose_spark_conf(staged_batch, plan),

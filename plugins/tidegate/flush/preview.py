@@ -90,10 +90,6 @@ def _preview_table(session: Session, observed: ObservedTable) -> Preview:
     found = replace(found, schema_changes=changes)
     if table.spec.mode == TableMode.APPEND:
         return replace(found, counts=inserted)
-    if table.spec.remembers:
-        return replace(
-            found, note="its merge remembers deletes or changes before it publishes, so rows are not compared"
-        )
     if changes or not staged:
         note = "the schema is changed first, which readers would see, so rows are not compared" if changes else ""
         return replace(found, note=note or "it has no rows")

@@ -49,6 +49,7 @@ class Attempt:
     summary: dict[str, str] = field(default_factory=dict)
     tag: str | None = None  # moves in the commit that publishes, if there is one
     audits: BatchAudits | None = None  # what must hold on the branch before it becomes main
+    memory: str | None = None  # the table of remembered deletes or changes that the statements write on `branch` too
     source: StagedSource | None = None  # the staged rows that the statements read
     batch_in_turn: StagedBatch | None = None  # whose rows these are, if they move the position
     conf: dict[str, str] = field(default_factory=dict)
@@ -120,7 +121,8 @@ def publish_attempt(attempt: Attempt, *statements: str) -> Head:
     1. Dead letters of a batch in turn are written, or marked as read again, with its rows.
     2. The rows are written and checked, and audits hold.
     3. `HeldForApproval` if a rule of `approve` holds the batch: the branch stays.
-    4. The branch becomes main. Its snapshot counts rows and bytes: `account` reads them.
+    4. What the statements remember on the branch of `memory` becomes its main, then the branch becomes main. Its
+       snapshot counts rows and bytes: `account` reads them.
     """
     staged_batch = attempt.batch_in_turn
     # 1.
@@ -147,6 +149,7 @@ def try_attempt(attempt: Attempt, *statements: str) -> tuple[Any, ...]:
     finally:
         with suppress(TidegateError):  # clean_up drops it behind the publish of its batch
             attempt.session.commits.drop_branch(attempt.table.name, attempt.branch)
+        _drop_memory_branch(attempt)
 
 
 def _hold_unapproved(attempt: Attempt, asked: BatchAudits, staged_batch: StagedBatch) -> None:
@@ -161,6 +164,7 @@ def _hold_unapproved(attempt: Attempt, asked: BatchAudits, staged_batch: StagedB
         hold = build_hold_of_rows(table, staged_batch, diff, attempt.branch)
         if hold is None:
             return
+        _drop_memory_branch(attempt)  # the merge that publishes remembers anew
         kept = find_equal_hold(table, hold)
     if kept is None:
         # without an answer the branch stays: the table may wait for it
@@ -228,6 +232,7 @@ def _drop_branch_on_failure(attempt: Attempt) -> Iterator[None]:
     try:
         yield
     except Exception:
+        _drop_memory_branch(attempt)
         try:
             # no later attempt uses it, and it would keep its files alive; if a job makes it again, clean_up drops that
             attempt.session.commits.drop_branch(attempt.table.name, attempt.branch)
@@ -238,19 +243,27 @@ def _drop_branch_on_failure(attempt: Attempt) -> Iterator[None]:
         raise
 
 
+def _drop_memory_branch(attempt: Attempt) -> None:
+    if attempt.memory:
+        with suppress(Exception):  # clean_up drops it behind the publish of its batch
+            attempt.session.commits.drop_branch(attempt.memory, attempt.branch)
+
+
 def _swap(attempt: Attempt, head: Head) -> Head:
     """Make `head` main and return it as it then stands.
 
     1. Read the table. After a lost answer it may have this commit already: then return.
     2. Stop if the guard raises: another run was faster.
     3. If main has moved, put the branch onto the newer main.
-    4. Commit. If that is refused or not answered, begin again; after a pause, unless main has moved.
+    4. Remember, then commit. If that is refused or not answered, begin again; after a pause, unless main has moved.
+       `CommitRefused` asks for another merge if others have remembered more meanwhile.
     """
     with _drop_branch_on_failure(attempt):
         if not attempt.moves_home:
             check_home(attempt.table)
         table_commit = _build_commit(attempt, head)
         pauses = iter((*RETRY_PAUSES_SECONDS, 0.0))
+        is_remembered = False
         for _ in range(MAX_SWAP_ATTEMPTS):
             # 1.
             table = attempt.table.refresh()
@@ -272,9 +285,14 @@ def _swap(attempt: Attempt, head: Head) -> Head:
             elif (pause := next(pauses, None)) is None:
                 break
             # 4.
-            with suppress(CommitRefused, OutcomeUnknown):
-                attempt.session.commits.publish(table_commit)
-                return _read_published_head(attempt, head)
+            with suppress(OutcomeUnknown):
+                if attempt.memory and not is_remembered:
+                    # not behind the publish: a run that dies between the two would publish what nobody remembers
+                    attempt.session.commits.fast_forward(attempt.memory, attempt.branch, attempt.id)
+                    is_remembered = True
+                with suppress(CommitRefused):
+                    attempt.session.commits.publish(table_commit)
+                    return _read_published_head(attempt, head)
             if pause:
                 attempt.session.pause(pause)
         raise RetryLater(f"{attempt.prefix}: the catalog refused the publish each time; it will be tried again")

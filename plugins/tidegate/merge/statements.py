@@ -15,7 +15,7 @@ from tidegate.model.batch import StagedBatch
 from tidegate.model.merge_input import KeyPaths, MergeInput
 from tidegate.model.ownership import describe_memory
 from tidegate.ports.session import Sql
-from tidegate.schema.data_types import DataType, Primitive, Struct
+from tidegate.schema.data_types import Column, DataType, Primitive, Struct
 from tidegate.schema.evolution import find_own_path, render_aligned, render_aligned_field, to_struct
 from tidegate.spec.table import DeleteMode, Table, TableMode
 from tidegate.sql.pruning import UNBOUNDED, Bounds
@@ -105,13 +105,9 @@ def _render_history(batch: _Batch, values: MergeInput) -> tuple[str, ...]:
     if not table_session.has_branches:
         bounds = table_session.find_bounds(values)
         columns = list_destination_change_columns(table, batch.metadata)
-    owner = describe_memory(table)
-    create = batch.sql.render(
-        "create_deletes", table=resource_names.name_changes_table(table), columns=columns, own=owner
-    )
     bounded = {**values, "bounds": bounds.conditions}
     return (
-        create,
+        *_render_memory_creation(batch, columns, values["branch"]),
         *bounds.guards,
         *render_history_statements(batch.sql, table_session.pipeline, table, batch.staged, bounded),
     )
@@ -182,17 +178,35 @@ def _render_sequenced(batch: _Batch, values: dict[str, Any], bounds: Bounds) -> 
     sql = batch.sql
     table = batch.table
     staged_batch = batch.staged
-    merges = _render_bounded_merge(sql, "merge_sequenced", values, bounds)
     if not table.remembers_deletes:
-        return merges
+        return _render_bounded_merge(sql, "merge_sequenced", values, bounds)
     columns = list_deletes_columns(table, batch.metadata)
-    owner = describe_memory(table)
-    create = sql.render("create_deletes", table=values["deletes"], columns=columns, own=owner)
+    if not staged_batch.deletes:
+        create = _render_memory_creation(batch, columns)
+        return (*create, *_render_bounded_merge(sql, "merge_sequenced", values, bounds))
     # A delete without a sequence takes that of the table's row. A soft delete keeps that row, so nothing is asked.
     asks_rows = staged_batch.unsequenced_deletes > 0 and not values["soft"]
     remember = sql.render("remember_deletes", **{k: v for k, v in values.items() if k != "flag"}, asks_rows=asks_rows)
-    # in this order a crash between the two is harmless: both only write what the log says
-    return (create, *((remember,) if staged_batch.deletes else ()), *merges)
+    merges = _render_bounded_merge(sql, "merge_sequenced", {**values, "is_remembered": True}, bounds)
+    return (*_render_memory_creation(batch, columns, values["branch"]), remember, *merges)
+
+
+def _render_memory_creation(batch: _Batch, columns: tuple[Column, ...], branch: str = "") -> tuple[str, ...]:
+    table = resource_names.name_memory_table(batch.table)
+    create = batch.sql.render("create_deletes", table=table, columns=columns, own=describe_memory(batch.table))
+    if not branch or not batch.table_session.has_branches:
+        return (create,)
+    # the attempt makes it main right before it publishes: what a refused batch remembers is gone with its branch
+    return create, batch.sql.render("branch_memory", table=table, branch=branch.removeprefix("branch_"))
+
+
+def find_written_memory(table: TableSession, staged_batch: StagedBatch) -> str | None:
+    """Return the table of remembered deletes or changes that the batch's statements write on their branch, if any."""
+    spec = table.resolved
+    if not table.has_branches or not staged_batch.counts.staged or staged_batch.truncated_at is not None:
+        return None
+    has_deletes = spec.remembers_deletes and staged_batch.deletes > 0 and not is_folded(spec, staged_batch)
+    return resource_names.name_memory_table(spec) if has_deletes or spec.history else None
 
 
 def build_merge_input(table_session: TableSession, staged_batch: StagedBatch, branch: str) -> MergeInput:

@@ -37,6 +37,7 @@ class MergeInput(TypedDict):
     kept: NotRequired[bool]  # rows say which values they keep
     sequence: NotRequired[list[str]]  # columns that order records before the offset does
     deletes: NotRequired[str | None]  # the table that remembers deletes
+    is_remembered: NotRequired[bool]  # the branch of `deletes` has those of these rows
     soft: NotRequired[bool]  # deletes leave the row
     expressions: NotRequired[dict[str, str]]  # SQL for columns that are staged under another name or type
     value_structs: NotRequired[tuple[Struct, Struct]]  # of the staged rows, and of the destination

@@ -128,12 +128,21 @@ class BranchCommits(Protocol):
         """
         raise GiveUp(f"table={table}: {NO_BRANCHES_REASON}")
 
+    def fast_forward(self, table: str, branch: str, attempt: str) -> None:
+        """Make `branch` main and drop it. `CommitRefused` if main has moved since it was cut, or the branch is gone.
+
+        Done already if main has a snapshot of `attempt`: a repeat call after a lost answer is a success.
+        """
+        raise GiveUp(f"table={table}: {NO_BRANCHES_REASON}")
+
     def drop_branch(self, table: str, branch: str) -> None:
         """A missing branch is no error."""
         return
 
     def drop_branches(self, table: str, pipeline: str, up_to_batch: int, is_gone: Callable[[str], bool]) -> int:
         """Remove this pipeline's branches of batches up to that one, and of backfills that are gone; returns how many.
+
+        0 without the table.
 
         `is_gone` is asked with the id of a backfill that has a branch, after the branches were read.
         """

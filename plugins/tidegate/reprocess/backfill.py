@@ -14,7 +14,7 @@ from tidegate.flush.staged import add_lacking_columns, read_staged_batch, run_or
 from tidegate.jobs.stage_job import StageJob
 from tidegate.merge.attempt import MAX_ROUNDS, begin_attempt_beside, publish_attempt, retry_commits
 from tidegate.merge.owed import account, record_history
-from tidegate.merge.statements import render_backfill_statements
+from tidegate.merge.statements import find_written_memory, render_backfill_statements
 from tidegate.model import resource_names
 from tidegate.model.backfill import AppliedSlice, Backfill, cut_into_slices, find_missing_ranges, find_reach
 from tidegate.model.batch import Plan, PlannedBatch, PublishOutcome, StagedBatch
@@ -340,6 +340,7 @@ def _merge_and_publish(table_slice: Slice, table: TableSession, staged_batch: St
     attempt = replace(
         attempt,
         summary={resource_names.SLICE_PROPERTY: table_slice.label, resource_names.BACKFILL_PROPERTY: note},
+        memory=find_written_memory(table, staged_batch),
         source=StagedSource(table_slice.intermediate, staged_batch.parts),
     )
     statements = render_backfill_statements(table, staged_batch, attempt.branch, table_slice.intermediate)

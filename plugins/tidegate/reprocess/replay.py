@@ -11,7 +11,7 @@ from tidegate.jobs.merge_job import MergeJob
 from tidegate.merge.attempt import begin_attempt_beside, publish_attempt, retry_commits
 from tidegate.merge.owed import ALL_LETTERS, LetterFilter, count_changes, cut_into_statements
 from tidegate.merge.scd2_statements import refuse_history, refuse_truncates
-from tidegate.merge.statements import render_replay_statements
+from tidegate.merge.statements import find_written_memory, render_replay_statements
 from tidegate.model import resource_names
 from tidegate.model.ownership import describe_dead_letters, describe_intermediate
 from tidegate.model.table_state import Head, StagedSource, Staging
@@ -175,6 +175,7 @@ def _replay_round(work: Replay, letters: LetterGroup) -> tuple[str, Head | None]
         attempt,
         properties={work.mark: staged.attempt},
         summary={**REPLAY_SUMMARY, resource_names.REPLAY_PROPERTY: staged.attempt},
+        memory=find_written_memory(table, staged),
         source=StagedSource(work.intermediate, staged.parts),
         min_added_rows=staged.counts.staged if work.is_append else 0,
     )

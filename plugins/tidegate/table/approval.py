@@ -116,11 +116,10 @@ class HeldTable:
         return self._get_author(DecisionKind.APPROVE)
 
     @property
-    def may_have_begun(self) -> bool:
-        """Whether a merge of the batch may have written what it remembers: of one whose rows are held, or approved."""
+    def was_approved(self) -> bool:
+        """Whether somebody has approved it, so that a publish of it may have begun."""
         decision = self.decision
-        was_approved = decision is not None and (decision.was_approved or decision.verdict == DecisionKind.APPROVE)
-        return bool(self.hold.branch) or was_approved
+        return decision is not None and (decision.was_approved or decision.verdict == DecisionKind.APPROVE)
 
     def _get_author(self, verdict: DecisionKind) -> str:
         return self.decision.by if self.decision is not None and self.decision.verdict == verdict else ""

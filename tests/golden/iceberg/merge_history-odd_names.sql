@@ -45,7 +45,7 @@ USING (
           m.`_tidegate_sequence` AS sequence,
           struct(m.`_tidegate_offset` AS offset, m.`_tidegate_topic` AS topic, m.`_tidegate_partition` AS partition, m.`_tidegate_i` AS i) AS at
         ) AS `_tidegate_order`
-      FROM `lake`.`my shop`.`or``ders_changes` m LEFT SEMI JOIN (SELECT key.`order id` AS `order id`, key.`select` AS `select` FROM `lake`.`my shop`.`or``ders_shop_tmp` VERSION AS OF 8154213786245100123 WHERE batch_number = 7 AND attempt = '0af3' AND op <> 'bad') s ON m.`order id` <=> s.`order id` AND m.`select` <=> s.`select`
+      FROM `lake`.`my shop`.`or``ders_changes`.`branch_tidegate_shop_7_0af3` m LEFT SEMI JOIN (SELECT key.`order id` AS `order id`, key.`select` AS `select` FROM `lake`.`my shop`.`or``ders_shop_tmp` VERSION AS OF 8154213786245100123 WHERE batch_number = 7 AND attempt = '0af3' AND op <> 'bad') s ON m.`order id` <=> s.`order id` AND m.`select` <=> s.`select`
       UNION ALL
       SELECT
         t.`order id`,

@@ -1,7 +1,6 @@
 -- One row for each change: what a key was from when on, or when it was deleted. Facts of the log, so that writing them
--- again, or too early, does no harm. A record that is read again counts as it is read now: a corrected file may read it
--- otherwise, after an audit has refused its batch. A delete that tells no time of its own (kind t) ends what its key had come to.
-MERGE INTO `lake`.`my shop`.`or``ders_changes` t
+-- again does no harm. A record that is read again counts as it is read now. A delete that tells no time of its own (kind t) ends what its key had come to.
+MERGE INTO `lake`.`my shop`.`or``ders_changes`.`branch_tidegate_shop_7_0af3` t
 USING (
   SELECT * FROM (
     SELECT *, row_number() OVER (
@@ -41,12 +40,12 @@ USING (
       ) s
       LEFT JOIN (
         SELECT any_value(`order id`) AS `order id`, any_value(`select`) AS `select`, max(`_tidegate_reached`) AS `_tidegate_reached` FROM (
-          SELECT m.`order id` AS `order id`, m.`select` AS `select`, m.`_tidegate_valid_from` AS `_tidegate_reached` FROM `lake`.`my shop`.`or``ders_changes` m LEFT SEMI JOIN (SELECT key.`order id` AS `order id`, key.`select` AS `select` FROM `lake`.`my shop`.`or``ders_shop_tmp` VERSION AS OF 8154213786245100123 WHERE batch_number = 7 AND attempt = '0af3' AND op <> 'bad') s ON m.`order id` <=> s.`order id` AND m.`select` <=> s.`select`
+          SELECT m.`order id` AS `order id`, m.`select` AS `select`, m.`_tidegate_valid_from` AS `_tidegate_reached` FROM `lake`.`my shop`.`or``ders_changes`.`branch_tidegate_shop_7_0af3` m LEFT SEMI JOIN (SELECT key.`order id` AS `order id`, key.`select` AS `select` FROM `lake`.`my shop`.`or``ders_shop_tmp` VERSION AS OF 8154213786245100123 WHERE batch_number = 7 AND attempt = '0af3' AND op <> 'bad') s ON m.`order id` <=> s.`order id` AND m.`select` <=> s.`select`
           UNION ALL
           SELECT t.`order id`, t.`select`, greatest(t.`gültig ab`, t.`bis```) FROM `lake`.`my shop`.`or``ders`.`branch_tidegate_shop_7_0af3` t LEFT SEMI JOIN (SELECT key.`order id` AS `order id`, key.`select` AS `select` FROM `lake`.`my shop`.`or``ders_shop_tmp` VERSION AS OF 8154213786245100123 WHERE batch_number = 7 AND attempt = '0af3' AND op <> 'bad') s ON t.`order id` <=> s.`order id` AND t.`select` <=> s.`select`
         ) GROUP BY `order id`, `select`
       ) t ON s.`_tidegate_kind` = 't' AND t.`order id` <=> s.`order id` AND t.`select` <=> s.`select`
-      LEFT ANTI JOIN `lake`.`my shop`.`or``ders_changes` m
+      LEFT ANTI JOIN `lake`.`my shop`.`or``ders_changes`.`branch_tidegate_shop_7_0af3` m
       ON s.`_tidegate_kind` = 't' AND m.`_tidegate_kind` = 't' AND m.`_tidegate_topic` = s.`_tidegate_topic` AND m.`_tidegate_partition` = s.`_tidegate_at`.partition
         AND m.`_tidegate_offset` = s.`_tidegate_offset` AND m.`_tidegate_i` = s.`_tidegate_i`
     )

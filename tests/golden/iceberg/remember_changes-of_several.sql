@@ -1,7 +1,6 @@
 -- One row for each change: what a key was from when on, or when it was deleted. Facts of the log, so that writing them
--- again, or too early, does no harm. A record that is read again counts as it is read now: a corrected file may read it
--- otherwise, after an audit has refused its batch. A delete that tells no time of its own (kind t) ends what its key had come to.
-MERGE INTO `lake`.`shop`.`orders_changes` t
+-- again does no harm. A record that is read again counts as it is read now. A delete that tells no time of its own (kind t) ends what its key had come to.
+MERGE INTO `lake`.`shop`.`orders_changes`.`branch_tidegate_shop_7_0af3` t
 USING (
   SELECT * FROM (
     SELECT *, row_number() OVER (
@@ -39,12 +38,12 @@ USING (
       ) s
       LEFT JOIN (
         SELECT any_value(`id`) AS `id`, max(`_tidegate_reached`) AS `_tidegate_reached` FROM (
-          SELECT m.`id` AS `id`, m.`_tidegate_valid_from` AS `_tidegate_reached` FROM `lake`.`shop`.`orders_changes` m LEFT SEMI JOIN (SELECT key.`id` AS `id` FROM `lake`.`shop`.`orders_shop_tmp` VERSION AS OF 8154213786245100123 WHERE batch_number IN (6, 7) AND attempt IN ('0ae2', 'it\'s') AND op <> 'bad') s ON m.`id` <=> s.`id`
+          SELECT m.`id` AS `id`, m.`_tidegate_valid_from` AS `_tidegate_reached` FROM `lake`.`shop`.`orders_changes`.`branch_tidegate_shop_7_0af3` m LEFT SEMI JOIN (SELECT key.`id` AS `id` FROM `lake`.`shop`.`orders_shop_tmp` VERSION AS OF 8154213786245100123 WHERE batch_number IN (6, 7) AND attempt IN ('0ae2', 'it\'s') AND op <> 'bad') s ON m.`id` <=> s.`id`
           UNION ALL
           SELECT t.`id`, greatest(t.`valid_from`, t.`valid_to`) FROM `lake`.`shop`.`orders`.`branch_tidegate_shop_7_0af3` t LEFT SEMI JOIN (SELECT key.`id` AS `id` FROM `lake`.`shop`.`orders_shop_tmp` VERSION AS OF 8154213786245100123 WHERE batch_number IN (6, 7) AND attempt IN ('0ae2', 'it\'s') AND op <> 'bad') s ON t.`id` <=> s.`id`
         ) GROUP BY `id`
       ) t ON s.`_tidegate_kind` = 't' AND t.`id` <=> s.`id`
-      LEFT ANTI JOIN `lake`.`shop`.`orders_changes` m
+      LEFT ANTI JOIN `lake`.`shop`.`orders_changes`.`branch_tidegate_shop_7_0af3` m
       ON s.`_tidegate_kind` = 't' AND m.`_tidegate_kind` = 't' AND m.`_tidegate_topic` = s.`_tidegate_topic` AND m.`_tidegate_partition` = s.`_tidegate_at`.partition
         AND m.`_tidegate_offset` = s.`_tidegate_offset` AND m.`_tidegate_i` = s.`_tidegate_i`
     )

@@ -1,7 +1,6 @@
 -- One row for each change: what a key was from when on, or when it was deleted. Facts of the log, so that writing them
--- again, or too early, does no harm. A record that is read again counts as it is read now: a corrected file may read it
--- otherwise, after an audit has refused its batch. A delete that tells no time of its own (kind t) ends what its key had come to.
-MERGE INTO `lake`.`shop`.`orders_changes` t
+-- again does no harm. A record that is read again counts as it is read now. A delete that tells no time of its own (kind t) ends what its key had come to.
+MERGE INTO `lake`.`shop`.`orders_changes`.`branch_tidegate_shop_7_0af3` t
 USING (
   SELECT * FROM (
     SELECT *, row_number() OVER (

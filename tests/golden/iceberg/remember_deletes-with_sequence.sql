@@ -1,6 +1,6 @@
 -- One row for each key that a batch deletes: at what sequence, and by which record. A fact of the log, so that writing it
--- again, or too early, does no harm. A delete without a sequence stands at the highest one known before it.
-MERGE INTO `lake`.`shop`.`orders_deletes` t
+-- again does no harm. A delete without a sequence stands at the highest one known before it.
+MERGE INTO `lake`.`shop`.`orders_deletes`.`branch_tidegate_shop_7_0af3` t
 USING (
   SELECT
     s.`id`,

@@ -146,7 +146,16 @@ def test_no_statement_without_a_case() -> None:
 def test_every_statement_of_iceberg_has_one_for_bigquery_unless_it_is_upkeep() -> None:
     """Nothing is compacted or expired in BigQuery, no batch waits on a branch there, and no row is explained."""
     iceberg_only = iceberg.list_statements("iceberg") - STATEMENTS
-    upkeep = ("maintain_", "merge_new", "verify_", "keep_verification", "explain_", "forget_answers", "diff_")
+    upkeep = (
+        "maintain_",
+        "merge_new",
+        "verify_",
+        "keep_verification",
+        "explain_",
+        "forget_answers",
+        "diff_",
+        "branch_memory",
+    )
     assert all(name.startswith(upkeep) for name in iceberg_only)
 
 

@@ -204,6 +204,7 @@ OPTIONAL = (
     "bounds",
     "batch",
     "in_turn",
+    "is_remembered",
 )  # what a statement can do without
 
 LIVE: dict[str, Any] = {
@@ -461,9 +462,14 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "merge_soft_delete-odd_names": ("merge_soft_delete", {**MERGE, **SHAPES["odd_names"], "flag": "_deleted"}),
     "merge_sequenced-soft": ("merge_sequenced", {**SEQUENCED, **SOFT}),
     "merge_sequenced-plain": ("merge_sequenced", {**SEQUENCED, "flag": None}),
+    "merge_sequenced-remembered": ("merge_sequenced", {**SEQUENCED, "flag": None, "is_remembered": True}),
     "merge_sequenced-upsert_only": ("merge_sequenced", {**SEQUENCED, "deletes": None, "flag": None}),
     "merge_sequenced-odd_names": ("merge_sequenced", {**ODD_SEQUENCED, "flag": None}),
     "merge_sequenced-odd_names_soft": ("merge_sequenced", {**ODD_SEQUENCED, **SOFT}),
+    "branch_memory-odd_names": (
+        "branch_memory",
+        {"table": "lake.my shop.it's_deletes", "branch": "tidegate_it's_7_0af3"},
+    ),
     "remember_deletes-plain": ("remember_deletes", {**SEQUENCED, "asks_rows": True}),
     "remember_deletes-with_sequence": ("remember_deletes", {**SEQUENCED, "asks_rows": False}),
     "remember_deletes-soft": ("remember_deletes", {**SEQUENCED, "asks_rows": False, "soft": True}),

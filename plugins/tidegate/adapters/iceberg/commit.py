@@ -29,7 +29,7 @@ from tidegate.adapters.iceberg.catalog import MAIN, IcebergPort, format_name
 from tidegate.adapters.iceberg.errors import translate_iceberg_errors
 from tidegate.adapters.iceberg.files import remove_file, remove_old_metadata
 from tidegate.adapters.iceberg.format_version import ROW_ID_VERSION
-from tidegate.adapters.iceberg.lineage import read_summary
+from tidegate.adapters.iceberg.lineage import Lineage, read_summary
 from tidegate.adapters.iceberg.position import (
     compare_with_tag,
     find_values_rolled_back,
@@ -137,6 +137,33 @@ class IcebergCommits(IcebergPort, BranchCommits):
         commit(loaded_table, [SetPropertiesUpdate(updates=properties)], requirements)
 
     @translate_iceberg_errors
+    def fast_forward(self, table: str, branch: str, attempt: str) -> None:
+        for _ in range(MAX_COMMITS):
+            loaded_table = self._load_table(table)
+            lineage = Lineage(loaded_table.metadata)
+            main = loaded_table.current_snapshot()
+            reference = loaded_table.metadata.refs.get(branch)
+            if reference is None:
+                if any(read_summary(s).get("tidegate.attempt") == attempt for s in lineage.iterate_ancestors(main)):
+                    return None
+                raise CommitRefused(f"table={table}: branch={branch} is gone")
+            line = lineage.iterate_ancestors(lineage.get_snapshot(reference.snapshot_id))
+            if main is not None and all(snapshot.snapshot_id != main.snapshot_id for snapshot in line):
+                raise CommitRefused(f"table={table}: main moved to snapshot={main.snapshot_id}")
+            updates = (
+                _move_branch(loaded_table, MAIN, reference.snapshot_id),
+                RemoveSnapshotRefUpdate(ref_name=branch),
+            )
+            requirements = (
+                AssertRefSnapshotId(ref=MAIN, snapshot_id=main.snapshot_id if main else None),
+                AssertRefSnapshotId(ref=branch, snapshot_id=reference.snapshot_id),
+            )
+            # tried again where something else of the table has changed
+            with suppress(CommitRefused):
+                return commit(loaded_table, updates, requirements)
+        raise CommitRefused(f"table={table}: other commits were faster {MAX_COMMITS} times")
+
+    @translate_iceberg_errors
     def drop_branch(self, table: str, branch: str) -> None:
         loaded_table = self._load_table(table)
         if branch in loaded_table.metadata.refs:
@@ -144,7 +171,9 @@ class IcebergCommits(IcebergPort, BranchCommits):
 
     @translate_iceberg_errors
     def drop_branches(self, table: str, pipeline: str, up_to_batch: int, is_gone: Callable[[str], bool]) -> int:
-        loaded_table = self._load_table(table)
+        loaded_table = self.catalogs.table(table)
+        if loaded_table is None:
+            return 0
         stale = list_attempt_branches(loaded_table, pipeline, up_to_batch)
         stale += list_gone_backfill_branches(loaded_table, pipeline, is_gone)
         if stale:

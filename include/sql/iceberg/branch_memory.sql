@@ -1,0 +1,1 @@
+ALTER TABLE {{ table | name }} CREATE BRANCH IF NOT EXISTS {{ branch | quoted }}
