@@ -1,11 +1,17 @@
 """`sequence_by` through real Kafka, Spark and Iceberg: hundreds of small histories at once, and single ones to read."""
 
 import random
+from contextlib import suppress
 
 import pytest
 from conftest import build_debezium_event
+from crash.memory import die
+from crash.points import Journey, Point, build_fault
+from fakes import Crash
 from fakes.one_at_a_time import compute_rows
-from tidegate.errors import AuditFailed
+from tidegate.errors import AuditFailed, TidegateError
+from tidegate.flush.flush import flush
+from tidegate.reprocess.verify import verify_table
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"schema": "id BIGINT, n INT, lsn INT, sub INT"}
@@ -231,3 +237,32 @@ def test_deletes_of_a_refused_batch_are_not_remembered_however_it_ends(workbench
     workbench.produce(topic, build_upsert(1, 5, 5), build_upsert(41, 5, 5))
     workbench.flush("reread")
     assert [row for row in read("reread")[0] if row[0] in (1, 41)] == [(1, 5, 5), (41, 5, 5)]
+
+
+@pytest.mark.parametrize("history", ["none", "scd2"])
+def test_run_that_dies_around_the_commit_that_remembers_is_finished_by_the_next(workbench, history: str) -> None:
+    topic = workbench.topic(2)
+    memory = f"shop.died_{'deletes' if history == 'none' else 'changes'}"
+    table = {"history": history, "sequence_by": ["lsn"], "delete_when": "n = -1"}
+    workbench.pipeline("died", [topic], key=KEY, value=VALUE, table=table)
+    workbench.produce(topic, *(build_upsert(id, 1, 1) for id in range(4)), build_delete(9, 1))
+    workbench.flush("died")
+    for lsn, kind, point in (
+        (2, "killed", "merge/engine.run:after:1"),
+        (3, "lost", "merge/commits.fast_forward:after:1"),
+        (4, "killed", "merge/commits.fast_forward:after:1"),
+        (5, "killed", "merge/commits.publish:after:1"),
+    ):
+        workbench.produce(topic, build_upsert(0, lsn, lsn), build_delete(1, lsn), build_upsert(2, lsn, lsn))
+        journey = Journey(build_fault(kind, Point.parse(point), die))
+        with journey.inside(), suppress(Crash, TidegateError):
+            flush(journey.open_session(workbench.open_session("died")))
+        assert point in map(str, journey.passed)
+        workbench.drain("died")
+        workbench.produce(topic, build_upsert(1, 1, lsn - 1))
+        workbench.drain("died")
+        rows = workbench.read_rows("shop.died")
+        current = [row for row in rows if row.get("is_current", True)]
+        assert sorted((row["id"], row["n"]) for row in current) == [(0, lsn), (2, lsn), (3, 1)]
+        found = verify_table(workbench.open_session("died"), "lake.shop.died")
+        assert (found.wrong, set(workbench.load_iceberg(memory).metadata.refs)) == (0, {"main"})
