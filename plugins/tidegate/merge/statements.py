@@ -203,10 +203,11 @@ def _render_memory_creation(batch: _Batch, columns: tuple[Column, ...], branch: 
 def find_written_memory(table: TableSession, staged_batch: StagedBatch) -> str | None:
     """Return the table of remembered deletes or changes that the batch's statements write on their branch, if any."""
     spec = table.resolved
-    if not table.has_branches or not staged_batch.counts.staged or staged_batch.truncated_at is not None:
+    if not staged_batch.counts.staged or staged_batch.truncated_at is not None:
         return None
     has_deletes = spec.remembers_deletes and staged_batch.deletes > 0 and not is_folded(spec, staged_batch)
-    return resource_names.name_memory_table(spec) if has_deletes or spec.history else None
+    writes_memory = has_deletes or spec.history
+    return resource_names.name_memory_table(spec) if writes_memory and table.has_branches else None
 
 
 def build_merge_input(table_session: TableSession, staged_batch: StagedBatch, branch: str) -> MergeInput:

@@ -156,7 +156,9 @@ def build_shaped_table(shape: Shape, kind: str) -> Table:
 
 
 def open_session(pipeline: Pipeline) -> Session:
-    return replace(World().open_session(pipeline), sql=SQL)
+    session = replace(World().open_session(pipeline), sql=SQL)
+    session.commits.has_branches = lambda table: False
+    return session
 
 
 def build_staged_batch(table: Table, kept_rows: int = 0) -> StagedBatch:
