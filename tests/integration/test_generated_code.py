@@ -1,4 +1,4 @@
-"""Spark compiles what a job does once: the code that it generates for a batch is the one of the batch before."""
+"""Spark compiles what a stage job does once: the code that it generates for a batch is the one of the batch before."""
 
 import re
 from dataclasses import replace
@@ -39,10 +39,7 @@ def build_batch(spark: Any, batch: int, table: StageTable) -> Any:
 
 def read_generated_code(frame: Any) -> list[str]:
     """The Java of each stage of a plan, without the numbers that Spark gives to columns, plan by plan."""
-    return split_code(frame._explain_string(mode="codegen"))
-
-
-def split_code(text: str) -> list[str]:
+    text = frame._explain_string(mode="codegen")
     parts = [part.split("*/", 1)[-1] for part in text.split("Generated code:")[1:]]
     assert parts
     return [EXPRESSION_ID.sub("#", part.split("== Subtree")[0]) for part in parts]
@@ -56,79 +53,6 @@ def test_code_of_a_batch_is_that_of_the_one_before(compiling_spark: Any, partiti
         for batch in (7, 8_000_000)
     )
     assert read_generated_code(first) == read_generated_code(second)
-
-
-def flush_and_explain(workbench: Any, monkeypatch: pytest.MonkeyPatch, name: str) -> list[str]:
-    """Flush, and return how Spark explains each merge that it is about to run."""
-    from tidegate_spark.merge import job as merge_job
-
-    explanations = []
-    execute = merge_job.execute
-
-    def explain_and_execute(spark: Any, statement: str) -> None:
-        if "MERGE INTO" in statement:
-            spark.conf.set("spark.sql.adaptive.enabled", "false")  # else the code is generated as the statement runs
-            explanations.append(spark.sql(f"EXPLAIN CODEGEN {statement}").collect()[0][0])
-            spark.conf.set("spark.sql.adaptive.enabled", "true")
-        execute(spark, statement)
-
-    with monkeypatch.context() as patches:
-        patches.setattr(merge_job, "execute", explain_and_execute)
-        workbench.flush(name)
-    return explanations
-
-
-def build_changes(keys: list[int], score: int) -> list[tuple[dict[str, int], dict[str, int] | None]]:
-    """An upsert for each key, but a delete for the last."""
-    return [({"id": key}, {"id": key, "score": score} if key != keys[-1] else None) for key in keys]
-
-
-THREE_BATCHES = [[9, 300, 970, 2], [3, 500, 990, 7], [11, 400, 981, 20]]
-CHANGED_KEYS = {
-    "upsert": ("BIGINT", {}, THREE_BATCHES),
-    "sequence": ("BIGINT", {"sequence_by": ["score"]}, THREE_BATCHES),
-    "named": ("INT", {}, THREE_BATCHES),
-    "one-named": ("BIGINT", {}, [[9, 9], [3, 3], [700, 700]]),
-}
-
-
-@pytest.mark.repeats("test_code_of_a_merge_is_that_of_the_one_before[upsert]", "sequence", "named")
-@pytest.mark.parametrize("kind", CHANGED_KEYS)
-def test_code_of_a_merge_is_that_of_the_one_before(workbench: Any, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
-    """Other keys of the same table, as many and of the same kind."""
-    monkeypatch.setattr("tidegate.jobs.evaluation.MAX_INTERPRETED_ROWS", 0)
-    if "named" in kind:
-        monkeypatch.setattr("tidegate.adapters.iceberg.pruning.MIN_TABLE_ROWS", 1)
-        monkeypatch.setattr("tidegate.adapters.iceberg.pruning.MIN_ROW_RATIO", 1)
-    key_type, table, batches = CHANGED_KEYS[kind]
-    topic = workbench.topic(2)
-    key = {"fields": ["id"], "schema": f"id {key_type}"}
-    name = f"code_{kind}".replace("-", "_")
-    value = {"schema": f"id {key_type}, score BIGINT"}
-    workbench.pipeline(name, [topic], key=key, value=value, table=table)
-    workbench.produce(topic, *build_changes([*range(1000), 1000], 1))
-    workbench.flush(name)
-    explanations = []
-    for number, keys in enumerate(batches):
-        workbench.produce(topic, *build_changes(keys, number + 2))
-        explanations.append(flush_and_explain(workbench, monkeypatch, name))
-    # the plan of the first one may be another: the table of deletes was nearly empty
-    _, first, second = explanations
-    assert len(first) == len(second) == (2 if kind == "sequence" else 1)
-    for before, after in zip(first, second, strict=True):
-        assert split_code(before) == split_code(after)
-    if "named" in kind:  # and files are left out by the keys
-        for (text,), keys in zip(explanations, batches, strict=True):
-            filtered = re.search(r"filters=.*?id IN \(([\d, ]+)\)", text)
-            assert filtered is not None
-            assert {*map(int, filtered[1].split(", "))} == {*keys}
-    rows = {row["id"]: row["score"] for row in workbench.read_rows(f"shop.{name}")}
-    expected = dict.fromkeys(range(1000), 1)
-    for number, keys in enumerate(batches):
-        for changed in keys:
-            expected[changed] = number + 2
-        del expected[keys[-1]]
-    assert rows == expected
 
 
 @pytest.mark.repeats("unit/tidegate/merge/test_write_mode.py::test_code_is_generated_from_some_thousand_rows_on")

@@ -21,8 +21,6 @@ WRITTEN_AS_PROPERTY = "tidegate.written-as"
 TRUNCATED_AT_PROPERTY = "tidegate.truncated-at"  # the offset of the truncate in a snapshot's batch
 # else Spark sorts the rows once more, to drop a key's earlier ones before the shuffle
 DISTINCT_KEYS_CONF = {"spark.sql.optimizer.windowGroupLimitThreshold": "-1"}
-# A list of named keys is one set to Spark then, however short: it is passed as data, and not part of generated code.
-NAMED_KEYS_CONF = {"spark.sql.optimizer.inSetConversionThreshold": "1", "spark.sql.optimizer.inSetSwitchThreshold": "0"}
 # a truncate replaces all partitions, not only those of the rows behind it
 WHOLE_TABLE_CONF = {"spark.sql.sources.partitionOverwriteMode": "static"}
 
@@ -64,8 +62,6 @@ def choose_spark_conf(staged_batch: StagedBatch, plan: WritePlan) -> dict[str, s
     conf = dict(DISTINCT_KEYS_CONF) if staged_batch.keys_differ else {}
     if staged_batch.truncated_at is not None:
         conf |= WHOLE_TABLE_CONF
-    if plan.bounds is not None and any(bound.values for bound in plan.bounds.conditions):
-        conf |= NAMED_KEYS_CONF
     staged = staged_batch.counts.staged
     if plan.written_as == APPEND:
         return conf | choose_evaluation(staged)

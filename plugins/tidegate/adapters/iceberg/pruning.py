@@ -51,17 +51,6 @@ MICROS_PER_DAY = 86_400 * 1_000_000
 MAX_FILES = 20_000
 MAX_MANIFESTS = 200
 INTEGER_TYPES = (IntegerType, LongType)
-# The lowest values of types whose constants Spark writes into generated code; constants of others it passes as data.
-LOWEST_CODED_VALUES: dict[type, int] = {
-    IntegerType: -(2**31),
-    LongType: -(2**63),
-    DateType: -(2**31),
-    TimestampType: -(2**63),
-    TimestamptzType: -(2**63),
-}
-# An end of a range is moved outwards by at most this part of the range, or by what holds so many rows.
-MAX_MOVED_PART = 8
-MAX_MOVED_ROWS = 10_000
 BOUND_BYTES = {DateType: 4, TimestampType: 8, TimestamptzType: 8}
 NAMEABLE_TYPES = (IntegerType, LongType, StringType)
 MAX_KEYS = 20_000  # each is a constant in the statement, and in every task that reads the table
@@ -169,79 +158,24 @@ def _format_date(days: int) -> str:
     return f"{'-' if year < 0 else ''}{abs(year):04}-{day:%m-%d}"
 
 
-@dataclass(frozen=True)
-class _FileEnds:
-    """What a file holds: its rows, and for each range the lowest and highest value; None if these are not known."""
-
-    rows: int
-    is_outside: bool
-    ends: tuple[tuple[Any, Any] | None, ...]
-
-
-def find_overlap(
-    table: Table, snapshot_id: int, ranges: Sequence[KeyRange]
-) -> tuple[Overlap, tuple[KeyRange, ...]] | None:
-    """Return the files that `ranges` do not rule out, and ranges of rounder numbers that rule out the same files.
-
-    None where they rule out none, or too many files had to be read.
-    """
+def find_overlap(table: Table, snapshot_id: int, ranges: Sequence[KeyRange]) -> Overlap | None:
+    """The files that `ranges` do not rule out; None where they rule out none, or too many had to be read."""
     snapshot = table.metadata.snapshot_by_id(snapshot_id)
     is_outside = build_outside_test(table, ranges)
     if snapshot is None or is_outside is None:
         return None
     manifests = [m for m in snapshot.manifests(table.io) if m.content == ManifestContent.DATA]
-    count = sum((m.added_files_count or 0) + (m.existing_files_count or 0) for m in manifests)
-    if len(manifests) > MAX_MANIFESTS or count > MAX_FILES:
+    files = sum((m.added_files_count or 0) + (m.existing_files_count or 0) for m in manifests)
+    if len(manifests) > MAX_MANIFESTS or files > MAX_FILES:
         return None
-    fields = [find_table_field(table, key_range) for key_range in ranges]
 
-    def list_file_ends(manifest: ManifestFile) -> list[_FileEnds]:
-        data_files = (entry.data_file for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True))
-        return [
-            _FileEnds(
-                file.record_count,
-                is_outside(file),
-                tuple(None if field is None else _read_ends(file, field) for field in fields),
-            )
-            for file in data_files
-        ]
+    def list_row_counts(manifest: ManifestFile) -> list[int]:
+        entries = manifest.fetch_manifest_entry(table.io, discard_deleted=True)
+        data_files = (entry.data_file for entry in entries)
+        return [file.record_count for file in data_files if not is_outside(file)]
 
-    files = [file for part in ExecutorFactory.get_or_create().map(list_file_ends, manifests) for file in part]
-    rows = [file.rows for file in files if not file.is_outside]
-    rounded = (_round_range(key_range, files, place) for place, key_range in enumerate(ranges))
-    return Overlap(len(rows), sum(rows)), tuple(rounded)
-
-
-def _read_ends(file: DataFile, field: NestedField) -> tuple[Any, Any] | None:
-    low = _decode_bound(field.field_type, (file.lower_bounds or {}).get(field.field_id))
-    high = _decode_bound(field.field_type, (file.upper_bounds or {}).get(field.field_id))
-    return None if low is None or high is None else (low, high)
-
-
-def _round_range(key_range: KeyRange, files: Sequence[_FileEnds], place: int) -> KeyRange:
-    # constants that are others in each batch would let Spark generate and compile the same code for each
-    lowest = LOWEST_CODED_VALUES.get(type(key_range.data_type))
-    known = [(*ends, file.rows) for file in files if (ends := file.ends[place]) is not None]
-    if lowest is None or len(known) < len(files):
-        return key_range
-    low = key_range.low
-    high = key_range.high
-    near = [file for file in known if file[0] <= high and file[1] >= low]
-    width = max(file[1] for file in near) - min(file[0] for file in near) if near else 0
-    room = max((high - low) // MAX_MOVED_PART, width * MAX_MOVED_ROWS // max(1, sum(file[2] for file in near)))
-    first = max(lowest, low - room, *(file[1] + 1 for file in known if file[1] < low))
-    last = min(-lowest - 1, high + room, *(file[0] - 1 for file in known if file[0] > high))
-    return replace(key_range, low=find_roundest(first, low), high=find_roundest(high, last))
-
-
-def find_roundest(first: int, last: int) -> int:
-    """Return the number from `first` to `last` that the highest power of two divides."""
-    if first <= 0 <= last:
-        return 0
-    step = 1
-    while -(-first // (2 * step)) * 2 * step <= last:
-        step *= 2
-    return -(-first // step) * step
+    rows = [count for counts in ExecutorFactory.get_or_create().map(list_row_counts, manifests) for count in counts]
+    return Overlap(len(rows), sum(rows))
 
 
 def build_outside_test(table: Table, ranges: Sequence[KeyRange]) -> Callable[[DataFile], bool] | None:
@@ -271,10 +205,10 @@ def _is_outside(file: DataFile, key_range: KeyRange, field: NestedField) -> bool
     # both may be NULL, where both have NULLs
     if key_range.nulls and missing != 0:
         return False
-    ends = _read_ends(file, field)
-    if ends is None:
+    low = _decode_bound(field.field_type, (file.lower_bounds or {}).get(field.field_id))
+    high = _decode_bound(field.field_type, (file.upper_bounds or {}).get(field.field_id))
+    if low is None or high is None:
         return missing is not None and missing == file.record_count
-    low, high = ends
     return bool(high < key_range.low or low > key_range.high)
 
 
@@ -329,8 +263,6 @@ def _render_constants(leaf: "pa.Array[Any]", room: int) -> tuple[str, ...]:
         return ()
     values = sorted(unique.to_pylist())
     constants = tuple(render_literal(value) if isinstance(value, str) else f"{value}L" for value in values)
-    # of one key Spark would make an equality, and write its constant into generated code
-    constants = (*constants, "NULL") if len(constants) == 1 else constants
     return constants if _measure_bytes(constants) <= room else ()
 
 

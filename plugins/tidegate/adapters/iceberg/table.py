@@ -85,8 +85,7 @@ class IcebergTables(IcebergPort, TableStore):
         if destination is None or at is None or destination.metadata.snapshot_by_id(at) is None:
             destination = self._load_table(table)
         ranges = tuple(r for r in all_ranges if find_table_field(destination, r) is not None)
-        found = find_overlap(destination, at, ranges) if ranges and at is not None else None
-        overlap, ranges = found or (None, ranges)
+        overlap = find_overlap(destination, at, ranges) if ranges and at is not None else None
         if are_keys_worth_naming(values.get("rows", 0), overlap):
             return Bounds(name_keys(staging_table, values, ranges), overlap=overlap)
         return Bounds(tuple(key_range.bound for key_range in ranges), overlap=overlap)

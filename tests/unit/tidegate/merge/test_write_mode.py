@@ -1,7 +1,5 @@
 """How a batch is written: appended where none of its keys is in the table that is cut, merged wherever one may be."""
 
-from dataclasses import replace
-
 import pytest
 from examples import choose_number
 from fakes import World, build_pipeline, build_table
@@ -13,9 +11,7 @@ from tidegate.flush.plan import plan
 from tidegate.flush.stage import stage
 from tidegate.jobs import evaluation
 from tidegate.jobs.evaluation import INTERPRETED_CONF, choose_evaluation
-from tidegate.merge.write_mode import NAMED_KEYS_CONF, WritePlan, choose_spark_conf
 from tidegate.model.batch import PublishedBatch
-from tidegate.sql.pruning import Bound, Bounds
 
 NAME = "lake.shop.orders"
 PIPELINE = build_pipeline()
@@ -159,17 +155,6 @@ def test_no_code_is_generated_for_the_few_rows_of_a_batch_and_of_the_files_that_
     assert is_interpreted(world) == [False, True, False, False]
     write_changes(world, ("i", "z"))
     assert is_interpreted(world)[-1]
-
-
-def test_list_of_named_keys_is_one_set_to_spark(world: World) -> None:
-    produce(world, ("a", "x"))
-    (staged,) = stage(session := world.open_session(PIPELINE), plan(session))
-    bound = Bound(("id",), (("1L", "9L"),), values=("1L", "9L"))
-    named, unnamed = (
-        choose_spark_conf(staged, WritePlan(Bounds((conditions,)))) for conditions in (bound, replace(bound, values=()))
-    )
-    assert named.items() >= NAMED_KEYS_CONF.items()
-    assert not unnamed.keys() & NAMED_KEYS_CONF.keys()
 
 
 def test_code_is_generated_from_some_thousand_rows_on() -> None:

@@ -1,21 +1,17 @@
 """A file of which anything is unknown may hold a batch's keys; only files that cannot are ruled out."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from examples import choose_number
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from pyiceberg.catalog import load_catalog
 from pyiceberg.conversions import to_bytes
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.typedef import Record
-from pyiceberg.types import DateType, DecimalType, IntegerType, LongType, NestedField, StringType, StructType, UUIDType
+from pyiceberg.types import IntegerType, LongType, NestedField, StringType, StructType, UUIDType
 from tidegate.adapters.iceberg import pruning
-from tidegate.adapters.iceberg.pruning import KeyRange, find_overlap, find_roundest, find_table_field
+from tidegate.adapters.iceberg.pruning import KeyRange, find_overlap, find_table_field
 from tidegate.sql.pruning import Overlap
 
 ID, LINE, INNER = 1, 2, 4
@@ -51,14 +47,9 @@ def encode_numbers(low: int, high: int) -> tuple[bytes, bytes]:
 
 
 def find_overlap_now(table: Table, *ranges: KeyRange) -> Overlap | None:
-    found = find_now(table, *(ranges or (RECENT,)))
-    return found and found[0]
-
-
-def find_now(table: Table, *ranges: KeyRange) -> tuple[Overlap, tuple[KeyRange, ...]] | None:
     current = table.current_snapshot()
     assert current is not None
-    return find_overlap(table, current.snapshot_id, ranges)
+    return find_overlap(table, current.snapshot_id, ranges or (RECENT,))
 
 
 @pytest.mark.guard(
@@ -152,9 +143,7 @@ def test_snapshot_that_is_cut_decides_and_no_later_one(table: Table) -> None:
     cut = table.current_snapshot()
     assert cut is not None
     add(table, id=encode_numbers(100, 105))
-    found = find_overlap(table, cut.snapshot_id, (RECENT,))
-    assert found is not None
-    assert found[0] == Overlap()
+    assert find_overlap(table, cut.snapshot_id, (RECENT,)) == Overlap()
     assert find_overlap_now(table) == Overlap(1, 10)
 
 
@@ -192,78 +181,3 @@ def test_uuid_is_no_text_that_leaves_files_unread(table: Table) -> None:
 
 def is_comparable(table: Table, key_range: KeyRange) -> bool:
     return find_table_field(table, key_range) is not None
-
-
-def find_rounded(table: Table, *ranges: KeyRange) -> list[tuple[int, int]]:
-    """The ends that a merge's statement has."""
-    found = find_now(table, *ranges)
-    assert found is not None
-    return [(key_range.low, key_range.high) for key_range in found[1]]
-
-
-def test_batches_of_equal_shape_have_the_same_constants(table: Table) -> None:
-    add(table, 20_000, id=encode_numbers(0, 19_999))
-    batches = ((3, 19_970), (41, 19_999), (0, 19_000), (900, 18_500))
-    rounded = {find_rounded(table, replace(RECENT, low=low, high=high))[0] for low, high in batches}
-    assert rounded == {(0, 24_576)}
-
-
-def test_single_keys_of_a_table_have_some_constants_in_common(table: Table) -> None:
-    add(table, 100_000, id=encode_numbers(1, 1_000_000))
-    rounded = {find_rounded(table, replace(RECENT, low=key, high=key))[0] for key in range(100, 1_000_000, 7_777)}
-    assert len(rounded) < 40
-
-
-@settings(max_examples=choose_number(1000), deadline=None)
-@given(
-    ends=st.lists(st.tuples(st.integers(-500, 500), st.integers(0, 300)), max_size=6),
-    low=st.integers(-400, 400),
-    width=st.integers(0, 400),
-)
-def test_rounder_range_holds_the_batchs_and_rules_out_the_same_files(
-    ends: list[tuple[int, int]], low: int, width: int
-) -> None:
-    key_range = replace(RECENT, low=low, high=low + width)
-    files = [pruning._FileEnds(10, False, ((first, first + more),)) for first, more in ends]
-    rounded = pruning._round_range(key_range, files, 0)
-    assert rounded.low <= low <= low + width <= rounded.high
-    for first, more in ends:
-        is_ruled_out = first + more < low or first > low + width
-        assert is_ruled_out == (first + more < rounded.low or first > rounded.high)
-
-
-def test_range_reaches_into_few_more_rows_of_a_large_file(table: Table) -> None:
-    add(table, 1_000_000, id=encode_numbers(1, 1_000_000))
-    ((low, high),) = find_rounded(table, replace(RECENT, low=400_000, high=480_000))
-    assert 390_000 <= low <= 400_000
-    assert 480_000 <= high <= 490_000
-
-
-def test_rounder_numbers_are_still_of_the_keys_type(table: Table) -> None:
-    with table.update_schema() as update:
-        update.add_column("day", DateType())
-        update.add_column("small", IntegerType())
-    added = [(name, table.schema().find_field(name)) for name in ("day", "small")]
-    ranges = [KeyRange((name,), field.field_type, -(2**31) + 1, 2**31 - 2, nulls=False) for name, field in added]
-    files = [pruning._FileEnds(10, False, ((-(2**31) + 1, 2**31 - 2),))]
-    rounded = [pruning._round_range(key_range, files, 0) for key_range in ranges]
-    assert [(key_range.low, key_range.high) for key_range in rounded] == [(-(2**31), 2**31 - 2)] * 2
-
-
-def test_ranges_stay_as_they_are_where_a_file_says_nothing_or_spark_passes_constants_as_data(table: Table) -> None:
-    add(table, id=encode_numbers(0, 1000), line=(b"a", b"z"))
-    texts = KeyRange(("line",), StringType(), "c", "d", nulls=False)
-    assert find_now(table, texts) == (Overlap(1, 10), (texts,))
-    add(table, line=(b"a", b"z"))
-    assert find_now(table, RECENT) == (Overlap(2, 20), (RECENT,))
-    price = KeyRange(("price",), DecimalType(6, 2), 1, 9, nulls=False)
-    assert pruning._round_range(price, [pruning._FileEnds(1, False, ((0, 10),))], 0) == price
-
-
-@pytest.mark.parametrize(
-    ("first", "last", "roundest"),
-    [(5, 7, 6), (-7, -5, -6), (7, 9, 8), (-9, 9, 0), (0, 5, 0), (-5, 0, 0), (13, 13, 13), (1000, 1100, 1024),
-     (-(2**63), -(2**63), -(2**63)), (2**63 - 1, 2**63 - 1, 2**63 - 1)],
-)  # fmt: skip
-def test_roundest_number_is_divided_by_the_highest_power_of_two(first: int, last: int, roundest: int) -> None:
-    assert find_roundest(first, last) == roundest

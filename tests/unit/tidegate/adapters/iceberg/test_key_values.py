@@ -61,12 +61,6 @@ def test_every_key_of_the_attempt_is_named_once_and_no_other(staged: Table) -> N
     assert (of_several["id",], of_several["line",]) == (("8L", "9L"), ("'late'", "'other'"))
 
 
-def test_one_key_is_named_in_a_list_of_two_so_that_spark_makes_no_equality_of_it(staged: Table) -> None:
-    stage(staged, (3, "x", 1), (3, "x", 2))
-    key_values = read_key_values(staged)
-    assert (key_values["id",], key_values["line",]) == (("3L", "NULL"), ("'x'", "NULL"))
-
-
 def test_part_of_the_key_that_may_be_null_is_not_named(staged: Table) -> None:
     stage(staged, (1, None, 1), (2, "x", 1))
     key_values = read_key_values(staged, "line")
