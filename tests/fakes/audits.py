@@ -39,7 +39,7 @@ def _select_staged_rows(values: dict[str, Any], destination: MemoryDestination) 
     if source_table is None or values["snapshot_id"] not in source_table.snapshots:
         raise RetryLater(f"Spark failed in merge: no snapshot={values['snapshot_id']}")
     snapshot_rows = source_table.snapshots[values["snapshot_id"]].rows
-    return [r for r in snapshot_rows if is_of_parts(r, values["parts"])]
+    return [r for r in snapshot_rows if is_of_parts(r, values["parts"]) and r["op"] != "bad"]
 
 
 def _compute_written_rows(values: dict[str, Any], staged_rows: list[Row]) -> list[Row]:

@@ -118,24 +118,30 @@ def publish_attempt(attempt: Attempt, *statements: str) -> Head:
 
     Whatever is published comes this way, so that each attempt pays what it owes besides its rows (`owed.py`):
 
-    1. Dead letters of a batch in turn are written, or marked as read again, with its rows.
-    2. The rows are written and checked, and audits hold.
-    3. `HeldForApproval` if a rule of `approve` holds the batch: the branch stays.
+    1. The rows are written and checked, and audits hold.
+    2. `HeldForApproval` if a rule of `approve` holds the batch: the branch stays.
+    3. Dead letters of a batch in turn are written, or marked as read again. Not before: a batch that is refused, and
+       then left out, has neither read nor set aside a record. A destination without branches writes them with the rows.
     4. What the statements remember on the branch of `memory` becomes its main, then the branch becomes main. Its
        snapshot counts rows and bytes: `account` reads them.
     """
     staged_batch = attempt.batch_in_turn
-    # 1.
     letters = render_dead_letter_statements(attempt.table, staged_batch) if staged_batch else ()
-    # 2.
-    head = _write_on_branch(attempt, *letters, *statements)
+    is_later = bool(letters) and attempt.table.has_branches
+    # 1.
+    head = _write_on_branch(attempt, *(() if is_later else letters), *statements)
     if staged_batch:
         written_as = attempt.summary.get(WRITTEN_AS_PROPERTY, "")
         rows = staged_batch.counts.staged
         log.info("%s: %s snapshot=%s rows=%s", written_as, attempt.prefix, head.snapshot_id, rows)
-    # 3.
+    # 2.
     if attempt.audits and attempt.audits.asks_diff and staged_batch:
-        _hold_unapproved(attempt, attempt.audits, staged_batch)
+        attempt = _hold_unapproved(attempt, attempt.audits, staged_batch)
+    # 3.
+    if is_later:
+        with _drop_branch_on_failure(attempt):
+            name = attempt.session.letters_table
+            attempt.session.engine.run(MergeJob(attempt.table.pipeline.name, attempt.batch, letters, table=name))
     # 4.
     return _swap(attempt, head)
 
@@ -152,7 +158,8 @@ def try_attempt(attempt: Attempt, *statements: str) -> tuple[Any, ...]:
         _drop_memory_branch(attempt)
 
 
-def _hold_unapproved(attempt: Attempt, asked: BatchAudits, staged_batch: StagedBatch) -> None:
+def _hold_unapproved(attempt: Attempt, asked: BatchAudits, staged_batch: StagedBatch) -> Attempt:
+    """Return the attempt, which from now on stops if an approval is taken back."""
     with _drop_branch_on_failure(attempt):
         diff = Diff.from_json(str(require_answers(attempt.session.staging, attempt.prefix, asked)[-1]))
         table = attempt.table.refresh()
@@ -162,16 +169,22 @@ def _hold_unapproved(attempt: Attempt, asked: BatchAudits, staged_batch: StagedB
         if (state.uuid, state.snapshot_id) != (attempt.state.uuid, attempt.state.snapshot_id):
             raise CommitRefused(f"{attempt.prefix}: main moved to snapshot={state.snapshot_id}")
         hold = build_hold_of_rows(table, staged_batch, diff, attempt.branch)
-        if hold is None:
-            return
+        kept = None if hold is None else find_equal_hold(table, hold)
+    if hold is not None:
         _drop_memory_branch(attempt)  # the merge that publishes remembers anew
-        kept = find_equal_hold(table, hold)
-    if kept is None:
-        # without an answer the branch stays: the table may wait for it
-        keep_hold(table, hold)
-    else:  # another run holds it already, or a person has not answered yet
-        attempt.session.commits.drop_branch(table.name, attempt.branch)
-    raise_held(table, kept or hold, is_new=kept is None)
+        if kept is None:
+            # without an answer the branch stays: the table may wait for it
+            keep_hold(table, hold)
+        else:  # another run holds it already, or a person has not answered yet
+            attempt.session.commits.drop_branch(table.name, attempt.branch)
+        raise_held(table, kept or hold, is_new=kept is None)
+
+    def check_still_approved(table_now: TableSession) -> None:
+        attempt.guard(table_now)
+        if build_hold_of_rows(table_now, staged_batch, diff, attempt.branch) is not None:
+            raise CommitRefused(f"{attempt.prefix}: its approval counts no more")
+
+    return replace(attempt, guard=check_still_approved)
 
 
 def _write_on_branch(attempt: Attempt, *statements: str) -> Head:

@@ -1,8 +1,8 @@
 """What a publish must do besides its rows, in this order.
 
 1. `evolve_memory`: the memory of deletes takes the key's types, before a batch.
-2. `render_dead_letter_statements`: dead letters are written, or marked as read again, with the rows of a batch in turn.
-   `publish_attempt`, which each attempt runs, asks for them.
+2. `render_dead_letter_statements`: dead letters are written, or marked as read again, right before a batch in turn is
+   published. `publish_attempt`, which each attempt runs, asks for them.
 3. `account`: rows and bytes are counted by the published snapshot.
 4. `record_history`: history gets a row, for each batch and slice.
 5. `send_dead_letters`: dead letters go to `errors.topic`, before clean_up removes what a batch has staged.
@@ -46,7 +46,7 @@ LETTER_REASON = ("stage", "error_class", "message", "batch")
 
 
 def render_dead_letter_statements(table: TableSession, staged: StagedBatch) -> tuple[str, ...]:
-    """Return the statements that bring a batch's dead letters into their table, to be run before its rows are merged.
+    """Return the statements that bring a batch's dead letters into their table, to be run before it is published.
 
     Table, topic id, partition and offset identify a dead letter, so the statements may run again at any time.
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from fakes import World, build_pipeline, build_table
+from fakes import BAD, World, build_pipeline, build_table
 from tidegate.actions.action_progress import ActionProgress
 from tidegate.actions.approve import propose_decision, propose_reject
 from tidegate.actions.request import propose_action
@@ -28,6 +28,7 @@ from tidegate.reprocess.rebase import propose_moves, rebase_positions
 from tidegate.reprocess.rollback import answer_rollbacks, propose_answers, propose_undos, undo_rollbacks
 from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Pipeline, RollbackPolicy, Stage
+from tidegate.spec.source import Errors
 from tidegate.spec.table import Approve, History
 from tidegate.table.approval import DecisionKind
 
@@ -908,6 +909,42 @@ def test_approval_that_no_flush_has_used_can_be_taken_back(world: World, *, skip
         approve(world, pipeline)
         flush(world.open_session(pipeline))
         assert read(world) == NEW
+
+
+@pytest.mark.guard(
+    "an approval that is taken back during the merge publishes nothing",
+    file="plugins/tidegate/merge/attempt.py",
+    text="        if build_hold_of_rows(table_now, staged_batch, diff, attempt.branch) is not None:",
+    off="        if False:",
+)
+def test_approval_that_is_taken_back_during_the_merge_publishes_nothing(world: World) -> None:
+    """While its dead letters are written: the diff is made, and the rows are not published yet."""
+    errors = Errors("all", 9)
+    pipeline = build(DELETES, build_table(COPY, errors=errors), errors=errors)
+    flush(world.open_session(pipeline))
+    flood(world)
+    world.broker.produce("orders", {"id": "bad"}, BAD, 1)
+    flush(world.open_session(pipeline))
+    propose_decision(world.open_session(pipeline), DecisionKind.APPROVE).perform("ann")
+    runs = []
+
+    def take_back(call: str, moment: str) -> None:
+        runs.append((call, moment) == ("engine.run", "before"))
+        if runs[-1] and sum(runs) == 2:
+            reject(world, pipeline)
+
+    assert "rejected by bob" in str(flush_for_held(world, pipeline, take_back))
+    assert sum(runs) >= 2
+    assert read(world) == OLD
+    approve(world, pipeline)
+    flush(world.open_session(pipeline))
+    assert read(world) == NEW
+
+
+def flush_for_held(world: World, pipeline: Pipeline, hook: Any) -> HeldForApproval:
+    with pytest.raises(HeldForApproval) as caught:
+        flush(world.open_session(pipeline, hook))
+    return caught.value
 
 
 def test_reject_of_what_waits_leaves_the_approval_of_another_table_alone(world: World) -> None:

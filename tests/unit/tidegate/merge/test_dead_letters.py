@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 from fakes import BAD, Crash, CrashAt, World, build_pipeline, build_table
-from tidegate.errors import BadRecord, NothingToDo, RecordRefused, RetryLater
+from tidegate.errors import BadRecord, GiveUp, HeldForApproval, NothingToDo, RecordRefused, RetryLater
 from tidegate.flush.clean_up import clean_up
 from tidegate.flush.flush import flush
 from tidegate.flush.maintain import list_maintained_tables
 from tidegate.jobs.merge_job import MergeJob
-from tidegate.merge.owed import _render_others
+from tidegate.merge.owed import LetterFilter, _render_others
 from tidegate.model import resource_names
 from tidegate.model.batch import Counts, StagedBatch, exceeds_tolerance
 from tidegate.model.offsets import Ranges
@@ -20,6 +20,7 @@ from tidegate.reprocess.rebase import propose_moves, rebase_positions
 from tidegate.reprocess.replay import replay_dead_letters
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.source import Errors
+from tidegate.spec.table import Approve
 
 ALL = Errors("all", 3)
 LETTERS = "lake.shop.tidegate_shop_dead_letters"
@@ -141,6 +142,48 @@ def test_dead_letter_of_an_attempt_that_was_never_published_goes_when_a_later_on
     assert [row["id"] for row in world.read_rows("lake.shop.orders")] == ["a", "b", "c"]
 
 
+@pytest.mark.guard(
+    "a batch that is refused marks no dead letter as read",
+    file="plugins/tidegate/merge/attempt.py",
+    text="    is_later = bool(letters) and attempt.table.has_branches",
+    off="    is_later = False",
+)
+@pytest.mark.parametrize("refused_by", ["audit", "approve", "merge"])
+def test_batch_that_is_refused_and_left_out_leaves_dead_letters_as_they_are(refused_by: str) -> None:
+    """One that it has read again would count as replayed, and its row would never come."""
+    world, name = World(), "lake.shop.Orders"
+    world.broker.create("orders", 2)
+    for key, partition, value in (("a", 0, "x"), ("b", 1, None), ("c", 1, "x")):
+        world.broker.produce("orders", {"id": key}, BAD if value is None else {"id": key, "name": value}, partition)
+    world.engine.conditions["never"] = lambda _: False
+    others = (build_table("lake.shop.copy"),)
+    pipeline = build_tolerant_pipeline(build_table(name), *others)
+    flush(world.open_session(pipeline))
+    assert len(before := world.read_rows(LETTERS)) == 2
+    records = world.broker.partitions["orders"][1].records
+    records[0] = replace(records[0], value={"id": "b", "name": "late"})
+    world.engine.fixed_values[0] = {"id": "b", "name": "late"}
+    refuse = {"audit": {"audits": ("never",)}, "approve": {"approve": Approve(rows_over=0)}, "merge": {}}[refused_by]
+    refused = build_tolerant_pipeline(build_table(name, **refuse), *others)
+
+    def fail(call: str, moment: str) -> None:
+        if refused_by == "merge" and (call, moment) == ("commits.read_head", "before"):
+            raise GiveUp("what nobody repairs")
+
+    session = world.open_session(pipeline)
+    rebase_positions(session, propose_moves(session, "earliest", name), "ann")
+    world.broker.produce("orders", {"id": "d"}, BAD, 0)
+    for _ in range(2):
+        with suppress(GiveUp, HeldForApproval):
+            flush(world.open_session(refused, fail))
+        own = [letter for letter in world.read_rows(LETTERS) if letter["table"] == name]
+        assert own == [letter for letter in before if letter["table"] == name]
+    rebase_positions(session, propose_moves(session, "latest", name), "ann")
+    (result,) = replay_dead_letters(session, LetterFilter(table=name))
+    assert (result.tried, result.replayed) == (1, 1)
+    assert {row["id"]: row["name"] for row in world.read_rows(name)} == {"a": "x", "b": "late", "c": "x"}
+
+
 def test_dead_letters_are_maintained_as_soon_as_there_are_some(world: World) -> None:
     session = world.open_session(build_tolerant_pipeline())
     assert LETTERS not in list_maintained_tables(session)
@@ -254,7 +297,7 @@ def test_letters_are_written_under_the_offsets_of_their_batch(partitions: int, r
         world.broker.produce("many", {"id": "b"}, BAD, partition=partition)
     errors = replace(ALL, max_per_batch=200)
     flush(world.open_session(build_tolerant_pipeline(build_table(topics=("many",)), errors=errors)))
-    statements = [json.loads(text) for job in world.engine.merges for text in job.statements]
+    statements = [json.loads(text) for job in world.engine.jobs if isinstance(job, MergeJob) for text in job.statements]
     assert [entry["ranges"] for entry in statements if entry["statement"] == "write_dead_letters"] == [ranges]
     assert len(world.read_rows(LETTERS)) == partitions
 
