@@ -101,7 +101,7 @@ def _rename_columns(row: Row, statement: dict[str, Any]) -> Row:
 
 
 def _drop_superseded_rows(rows: list[Row], later_rows: list[Row], statement: dict[str, Any]) -> list[Row]:
-    """What a backfill may apply: keys that no later slice and no record up to the position supersedes."""
+    """What a backfill or a replay may apply: records of keys that no later one up to the position supersedes."""
 
     def build_key(row: Row) -> str:
         return json.dumps(row["key"], sort_keys=True)
@@ -117,12 +117,27 @@ def _drop_superseded_rows(rows: list[Row], later_rows: list[Row], statement: dic
             highest_sequence is None or row["sequence"] is None or build_sort_key(row["sequence"]) >= highest_sequence
         )
 
+    # of a replay, the letters' own records are among the later ones
+    own_places = {_get_place(row) for row in rows} if "by_offset" in statement else set()
+    candidates = [row for row in later_rows if _get_place(row) not in own_places and supersedes(row)]
+
+    def is_superseded(row: Row) -> bool:
+        return any(
+            build_key(later_row) == build_key(row)
+            and (
+                "by_offset" not in statement
+                or later_row["topic"] != row["topic"]
+                or later_row["offset"] > row["offset"]
+            )
+            for later_row in candidates
+        )
+
+    if "sequence" not in statement:
+        return [row for row in rows if not is_superseded(row)]
     last_rows = {build_key(row): row for row in sorted(rows, key=lambda row: row["offset"])}
+    superseded = {key for key, row in last_rows.items() if is_superseded(row)}
+    return [row for row in rows if build_key(row) not in superseded]
 
-    def is_later(row: Row) -> bool:
-        last_row = last_rows.get(build_key(row))
-        return last_row is None or row["topic"] != last_row["topic"] or row["offset"] > last_row["offset"]
 
-    candidates = (row for row in later_rows if "by_offset" not in statement or is_later(row))
-    superseded = {build_key(row) for row in candidates if supersedes(row)}
-    return [r for r in rows if build_key(r) not in superseded]
+def _get_place(row: Row) -> tuple[Any, ...]:
+    return row["topic"], row["partition"], row["offset"]

@@ -229,6 +229,45 @@ def test_dead_letters_of_a_topic_that_was_created_again_stay_through_rebase_flus
     assert read_letters() == sorted(old + new, key=str), "read again from the same topic they wait once"
 
 
+# SQL alone tells which record of a key comes last
+def test_dead_letters_of_one_key_leave_what_their_records_would_have_left_in_turn(workbench) -> None:
+    """An upsert and a delete that were bad, with and without a good record between them, and columns that one lacks."""
+    topic, big = workbench.topic(2), 2**31
+    value = "id BIGINT, n {}, A STRING, lsn INT, gone BOOLEAN"
+    kinds: dict[str, Any] = {
+        "Soft": {"deletes": "soft"},
+        "ordered": {"sequence_by": ["lsn"]},
+        "partial": {"partial_updates": True},
+    }
+
+    def describe(name: str, n: str) -> None:
+        tables = [{"name": f"lake.shop.{name}_{kind}", "delete_when": "gone", **it} for kind, it in kinds.items()]
+        source = {"errors": {"tolerance": "all"}}
+        workbench.pipeline(name, [topic], key=KEY, value={"schema": value.format(n)}, source=source, tables=tables)
+
+    old, last = {"n": big, "A": "old", "lsn": 1}, {"n": big, "gone": True, "lsn": 5}
+    newer = {"n": 1, "A": "newer", "lsn": 3}
+    keys: list[list[dict[str, Any]]] = [
+        [{"n": 0, "lsn": 0}, old, last],
+        [old, newer, last],
+        [old, newer, {"n": big, "lsn": 5}],
+        [old, newer, old],
+    ]
+    for partition in (0, 1):
+        for number, records in enumerate(keys):
+            key = {"id": 10 * partition + number}
+            workbench.produce(topic, *((key, {**key, **it}, {"partition": partition}) for it in records))
+    describe("late", "INT")
+    workbench.flush("late")
+    describe("late", "BIGINT")
+    describe("whole", "BIGINT")
+    workbench.flush("whole")
+    assert workbench.run_cli("dead-letters", "late", "--replay").returncode == 0
+    for kind in kinds:
+        late, whole = (workbench.read_rows(f"shop.{name}_{kind}") for name in ("late", "whole"))
+        assert late == whole, kind
+
+
 # all orders of the calls of two replays
 @pytest.mark.repeats(
     "unit/scenarios/test_replays_at_once.py::test_each_dead_letter_comes_in_once_whatever_the_order_of_two_replays"

@@ -15,9 +15,7 @@ ARRAY_AGG(IF({{ "counts" | ours }}, STRUCT({{ column | quoted }} AS v), NULL) OR
 {%- endmacro %}
 {%- macro sequenced(column) -%}
 COALESCE({{ "counts" | ours }} AND {{ given[column][1][0] | quoted }} IS NOT NULL, FALSE)
-{%- endmacro -%}
-{% if guarded is defined %}  SELECT s.* FROM (
-{% endif %}  SELECT
+{%- endmacro %}  SELECT
     {%- for column, _ in keys %}
     ANY_VALUE({{ column | quoted }}) AS {{ column | quoted }},
     {%- endfor %}
@@ -40,10 +38,6 @@ COALESCE({{ "counts" | ours }} AND {{ given[column][1][0] | quoted }} IS NOT NUL
     {%- if layout | default(none) | partition_unit %}
     MAX({{ "partition_time" | ours }}) AS {{ "partition_time" | ours }},
     {%- endif %}
-    {%- if guarded is defined %}
-    ARRAY_AGG({{ "topic" | ours }} ORDER BY {{ at(" DESC") }} LIMIT 1)[OFFSET(0)] AS {{ "topic" | ours }},
-    ARRAY_AGG({{ "offset" | ours }} ORDER BY {{ at(" DESC") }} LIMIT 1)[OFFSET(0)] AS {{ "offset" | ours }},
-    {%- endif %}
     MAX({{ "last_life" | ours }}) IS NOT NULL AS {{ "is_row" | ours }},
     COALESCE(MAX({{ "last_life" | ours }}) > 0, FALSE) AS {{ "is_reset" | ours }},
     ARRAY_AGG({{ "op" | ours }} ORDER BY {{ at(" DESC") }} LIMIT 1)[OFFSET(0)] = 'd' AS {{ "ends_deleted" | ours }}
@@ -61,7 +55,7 @@ COALESCE({{ "counts" | ours }} AND {{ given[column][1][0] | quoted }} IS NOT NUL
           0 AS {{ "life" | ours }}
           {%- endif %}
         FROM (
-{% include "_staged.sql" %}
+{% include "_staged_newest.sql" %}
         )
       )
     )
@@ -69,6 +63,3 @@ COALESCE({{ "counts" | ours }} AND {{ given[column][1][0] | quoted }} IS NOT NUL
   {%- with of = ("record" | ours) ~ "." %}
   GROUP BY {% include "_key.sql" %}
   {%- endwith %}
-{%- if guarded is defined %}
-  ) AS s{% include "_no_later_record.sql" %}
-{%- endif %}

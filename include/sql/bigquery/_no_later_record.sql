@@ -4,8 +4,15 @@
       {%- for column, field in keys %} {% include "_staged_key.sql" %} AS {{ column | quoted }},{% endfor %}
       {%- if sequence is defined %} sequence AS {{ "sequence" | ours }},{% endif %}
       {%- if by_offset is defined %} topic AS {{ "topic" | ours }}, `offset` AS {{ "offset" | ours }},{% endif %} TRUE AS {{ "is_later" | ours }}
-    FROM {{ source | name }}
+    FROM {{ source | name }}{{ " AS r" if by_offset is defined }}
     WHERE batch_number > {{ batch }} AND op <> 'bad'
+    {%- if by_offset is defined %}
+      AND NOT EXISTS (
+        SELECT 1 FROM {{ source | name }} AS l
+        WHERE {% include "_parts.sql" %} AND op <> 'bad'
+          AND l.topic = r.topic AND l.`partition` = r.`partition` AND l.`offset` = r.`offset`
+      )
+    {%- endif %}
   ) AS t
   ON {% include "_on_key.sql" %}
   {%- if by_offset is defined %}

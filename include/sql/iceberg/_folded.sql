@@ -10,9 +10,6 @@ min_by({{ column | quoted }}, CASE WHEN {{ "counts" | ours }} THEN {{ "at" | our
 {%- macro sequenced(column) -%}
 {{ "counts" | ours }} AND {{ given[column][1][0] | quoted }} IS NOT NULL
 {%- endmacro %}
-{%- if guarded is defined %}
-  SELECT s.* FROM (
-{%- endif %}
   SELECT
     {%- for column, _ in keys %}
     any_value({{ column | quoted }}) AS {{ column | quoted }},
@@ -30,10 +27,6 @@ min_by({{ column | quoted }}, CASE WHEN {{ "counts" | ours }} THEN {{ "at" | our
     coalesce(bool_or({{ counts(column) }}), false) AS {{ ("given_" ~ loop.index) | ours }},
     {%- endif %}
     {%- endfor %}
-    {%- if guarded is defined %}
-    max_by({{ "topic" | ours }}, {{ "at" | ours }}) AS {{ "topic" | ours }},
-    max_by({{ "offset" | ours }}, {{ "at" | ours }}) AS {{ "offset" | ours }},
-    {%- endif %}
     max({{ "last_life" | ours }}) IS NOT NULL AS {{ "is_row" | ours }},
     coalesce(max({{ "last_life" | ours }}) > 0, false) AS {{ "is_reset" | ours }},
     max_by({{ "op" | ours }}, {{ "at" | ours }}) = 'd' AS {{ "ends_deleted" | ours }}
@@ -55,14 +48,9 @@ min_by({{ column | quoted }}, CASE WHEN {{ "counts" | ours }} THEN {{ "at" | our
           0L AS {{ "life" | ours }}
           {%- endif %}
         FROM (
-{% include "_staged.sql" %}
+{% include "_staged_newest.sql" %}
         )
       )
     )
   )
   GROUP BY {% include "_key.sql" %}
-{%- if guarded is defined %}
-  ) s
-  WHERE true
-{% include "_no_later_record.sql" %}
-{%- endif %}

@@ -8,10 +8,7 @@
         ORDER BY {{ "op" | ours }} = 'd', {% if in_turn is defined %}{{ "batch" | ours }} DESC, {% endif %}{{ "offset" | ours }} DESC, {{ "i" | ours }} DESC
       ) AS {{ "rank" | ours }}
     FROM (
-{% include "_staged.sql" %}
+{% include "_staged_newest.sql" %}
     )
-  ){{ " s" if guarded is defined }}
+  )
   WHERE {{ "rank" | ours }} = 1
-  {%- if guarded is defined %}
-{% include "_no_later_record.sql" %}
-  {%- endif %}

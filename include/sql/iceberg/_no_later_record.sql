@@ -4,7 +4,12 @@
         {%- for column, field in keys %} {% include "_staged_key.sql" %} AS {{ column | quoted }}{{ "," if not loop.last or sequence is defined or by_offset is defined }}{% endfor %}
         {%- if sequence is defined %} sequence AS {{ "sequence" | ours }}{{ "," if by_offset is defined }}{% endif %}
         {%- if by_offset is defined %} topic AS {{ "topic" | ours }}, offset AS {{ "offset" | ours }}{% endif %}
-        FROM {{ source | name }} VERSION AS OF {{ snapshot_id }}
+        FROM {{ source | name }} VERSION AS OF {{ snapshot_id }}{{ " r" if by_offset is defined }}
+        {%- if by_offset is defined %}
+        LEFT ANTI JOIN (
+          SELECT topic, partition, offset FROM {{ source | name }} VERSION AS OF {{ snapshot_id }} WHERE {% include "_parts.sql" %} AND op <> 'bad'
+        ) l ON l.topic = r.topic AND l.partition = r.partition AND l.offset = r.offset
+        {%- endif %}
         WHERE batch_number > {{ batch }} AND op <> 'bad'
       ) t
       WHERE {% include "_on_key.sql" %}

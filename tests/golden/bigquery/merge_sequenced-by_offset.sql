@@ -58,8 +58,13 @@ USING (
   ) AS s
   LEFT JOIN (
     SELECT key.`id` AS `id`, sequence AS `_tidegate_sequence`, topic AS `_tidegate_topic`, `offset` AS `_tidegate_offset`, TRUE AS `_tidegate_is_later`
-    FROM `my-project`.`shop`.`orders_shop_tmp`
+    FROM `my-project`.`shop`.`orders_shop_tmp` AS r
     WHERE batch_number > 7 AND op <> 'bad'
+      AND NOT EXISTS (
+        SELECT 1 FROM `my-project`.`shop`.`orders_shop_tmp` AS l
+        WHERE batch_number = 7 AND attempt = '0af3' AND op <> 'bad'
+          AND l.topic = r.topic AND l.`partition` = r.`partition` AND l.`offset` = r.`offset`
+      )
   ) AS t
   ON (t.`id` = s.`id` OR (t.`id` IS NULL AND s.`id` IS NULL))
     AND (t.`_tidegate_topic` <> s.`_tidegate_topic` OR t.`_tidegate_offset` > s.`_tidegate_offset`)

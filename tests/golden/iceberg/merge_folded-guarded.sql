@@ -3,15 +3,12 @@
 MERGE INTO `lake`.`shop`.`orders`.`branch_tidegate_shop_7_0af3` t
 USING (
 
-  SELECT s.* FROM (
   SELECT
     any_value(`id`) AS `id`,
     max_by(`name`, CASE WHEN `_tidegate_counts` AND `name` IS NOT NULL THEN `_tidegate_at` END) AS `name`,
     coalesce(bool_or(`_tidegate_counts` AND `name` IS NOT NULL), false) AS `_tidegate_given_1`,
     max_by(`amount`, CASE WHEN `_tidegate_counts` THEN `_tidegate_at` END) AS `amount`,
     coalesce(bool_or(`_tidegate_counts`), false) AS `_tidegate_given_2`,
-    max_by(`_tidegate_topic`, `_tidegate_at`) AS `_tidegate_topic`,
-    max_by(`_tidegate_offset`, `_tidegate_at`) AS `_tidegate_offset`,
     max(`_tidegate_last_life`) IS NOT NULL AS `_tidegate_is_row`,
     coalesce(max(`_tidegate_last_life`) > 0, false) AS `_tidegate_is_reset`,
     max_by(`_tidegate_op`, `_tidegate_at`) = 'd' AS `_tidegate_ends_deleted`
@@ -27,6 +24,7 @@ USING (
             ORDER BY `_tidegate_offset`, `_tidegate_i` ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
           ) AS `_tidegate_life`
         FROM (
+    SELECT s.* FROM (
     SELECT
       key.`id` AS `id`,
       value.`name` AS `name`,
@@ -34,21 +32,24 @@ USING (
       op AS `_tidegate_op`, topic AS `_tidegate_topic`, offset AS `_tidegate_offset`, i AS `_tidegate_i`
     FROM `lake`.`shop`.`orders_shop_tmp` VERSION AS OF 8154213786245100123
     WHERE batch_number = 7 AND attempt = '0af3' AND op <> 'bad'
+    ) s
+    WHERE true
+    AND NOT EXISTS (
+      SELECT 1 FROM (
+        SELECT key.`id` AS `id`, topic AS `_tidegate_topic`, offset AS `_tidegate_offset`
+        FROM `lake`.`shop`.`orders_shop_tmp` VERSION AS OF 8154213786245100123 r
+        LEFT ANTI JOIN (
+          SELECT topic, partition, offset FROM `lake`.`shop`.`orders_shop_tmp` VERSION AS OF 8154213786245100123 WHERE batch_number = 7 AND attempt = '0af3' AND op <> 'bad'
+        ) l ON l.topic = r.topic AND l.partition = r.partition AND l.offset = r.offset
+        WHERE batch_number > 7 AND op <> 'bad'
+      ) t
+      WHERE t.`id` <=> s.`id` AND (t.`_tidegate_topic` <> s.`_tidegate_topic` OR t.`_tidegate_offset` > s.`_tidegate_offset`)
+    )
         )
       )
     )
   )
   GROUP BY `id`
-  ) s
-  WHERE true
-    AND NOT EXISTS (
-      SELECT 1 FROM (
-        SELECT key.`id` AS `id`, topic AS `_tidegate_topic`, offset AS `_tidegate_offset`
-        FROM `lake`.`shop`.`orders_shop_tmp` VERSION AS OF 8154213786245100123
-        WHERE batch_number > 7 AND op <> 'bad'
-      ) t
-      WHERE t.`id` <=> s.`id` AND (t.`_tidegate_topic` <> s.`_tidegate_topic` OR t.`_tidegate_offset` > s.`_tidegate_offset`)
-    )
 ) s
 ON t.`id` <=> s.`id`
 WHEN MATCHED AND s.`_tidegate_ends_deleted` THEN DELETE

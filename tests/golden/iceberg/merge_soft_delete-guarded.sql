@@ -12,6 +12,7 @@ USING (
         ORDER BY `_tidegate_op` = 'd', `_tidegate_offset` DESC, `_tidegate_i` DESC
       ) AS `_tidegate_rank`
     FROM (
+    SELECT s.* FROM (
     SELECT
       key.`id` AS `id`,
       value.`name` AS `name`,
@@ -19,9 +20,8 @@ USING (
       op AS `_tidegate_op`, topic AS `_tidegate_topic`, offset AS `_tidegate_offset`, i AS `_tidegate_i`
     FROM `lake`.`shop`.`orders_shop_tmp` VERSION AS OF 8154213786245100123
     WHERE batch_number = 7 AND attempt = '0af3' AND op <> 'bad'
-    )
-  ) s
-  WHERE `_tidegate_rank` = 1
+    ) s
+    WHERE true
     AND NOT EXISTS (
       SELECT 1 FROM (
         SELECT key.`id` AS `id`
@@ -30,6 +30,9 @@ USING (
       ) t
       WHERE t.`id` <=> s.`id`
     )
+    )
+  )
+  WHERE `_tidegate_rank` = 1
 ) s
 ON t.`id` <=> s.`id`
 WHEN MATCHED AND s.`_tidegate_op` = 'd' THEN UPDATE SET t.`_deleted` = true

@@ -20,7 +20,10 @@ USING (
     AND NOT EXISTS (
       SELECT 1 FROM (
         SELECT key.`id` AS `id`, topic AS `_tidegate_topic`, offset AS `_tidegate_offset`
-        FROM `lake`.`shop`.`orders_shop_tmp` VERSION AS OF 8154213786245100123
+        FROM `lake`.`shop`.`orders_shop_tmp` VERSION AS OF 8154213786245100123 r
+        LEFT ANTI JOIN (
+          SELECT topic, partition, offset FROM `lake`.`shop`.`orders_shop_tmp` VERSION AS OF 8154213786245100123 WHERE batch_number = 7 AND attempt = '0af3' AND op <> 'bad'
+        ) l ON l.topic = r.topic AND l.partition = r.partition AND l.offset = r.offset
         WHERE batch_number > 7 AND op <> 'bad'
       ) t
       WHERE t.`id` <=> s.`id` AND (t.`_tidegate_topic` <> s.`_tidegate_topic` OR t.`_tidegate_offset` > s.`_tidegate_offset`)

@@ -445,6 +445,41 @@ def test_dead_letter_of_a_partial_update_leaves_the_columns_that_it_lacks() -> N
     ]
 
 
+COLUMNS = tuple(Column(name, "STRING") for name in ("id", "name", "city"))
+
+
+@pytest.mark.parametrize("kind", ["partial", "unchanged", "soft"])
+def test_each_dead_letter_of_a_key_is_older_than_the_records_behind_it(kind: str) -> None:
+    """Also where another one of the key comes last: of several, each alone must be newer than what the table has."""
+    options = {
+        "partial": {"partial_updates": True}, "unchanged": {"unavailable": "same"}, "soft": {"deletes": "soft"},
+    }[kind]  # fmt: skip
+    pipeline = build_pipeline(replace(build_table(columns=COLUMNS, **options), errors=ALL), source={"errors": ALL})
+    world = World()
+    world.broker.create("orders", 2)
+    rest = {"partial": {}, "unchanged": {"name": "same"}}.get(kind)
+    letters = {
+        0: {"id": "a", "name": "old", "city": "old"},
+        2: None if rest is None else {"id": "a", **rest, "city": "last"},
+    }
+    newer = {"id": "a", "name": "newer", "city": "newer"}
+    for number in range(2):
+        for value in (BAD, newer, BAD):
+            world.broker.produce("orders", {"id": f"{number}"}, value, number)
+    flush(world.open_session(pipeline))
+    for number in range(2):
+        records = world.broker.partitions["orders"][number].records
+        for offset, value in letters.items():
+            records[offset] = replace(records[offset], value=value)
+    world.engine.fixed_values |= letters
+    for _ in range(2):
+        replay_dead_letters(world.open_session(pipeline))
+        for row in world.read_rows(TABLE):
+            assert row["name"] == "newer"
+            assert (row.get("_deleted"), row["city"]) == ((True, "newer") if kind == "soft" else (None, "last"))
+        assert len(world.read_rows(TABLE)) == 2
+
+
 def backfill(world: World, pipeline: Pipeline, ranges: str) -> None:
     session = world.open_session(pipeline)
     apply_backfill(session, propose_backfill(session, parse_request(ranges, None, None)).backfill, lambda _: None)
