@@ -215,6 +215,29 @@ def test_rejected_batch_is_left_out(workbench: Any) -> None:
     assert set(workbench.load_iceberg("shop.Left").metadata.refs) == {"main", "tidegate_left"}
 
 
+# what Spark reads of a branch that is not there
+@pytest.mark.repeats(
+    "unit/scenarios/test_named_branch.py::test_batch_of_a_branch_that_is_not_there_yet_is_compared_with_main"
+)
+def test_batch_of_a_branch_that_is_not_there_yet_is_compared_with_main(workbench: Any) -> None:
+    topic, table = workbench.topic(partitions=2), "shop.Begun"
+    workbench.run_spark_sql(f"CREATE TABLE lake.{table} ({VALUE['schema']})")
+    workbench.run_spark_sql(f"INSERT INTO lake.{table} (Id, part, note) VALUES (0, 'a', 'main'), (9, NULL, 'main')")
+    before = read_keys(workbench, table)
+    options = {"name": f"lake.{table}", "branch": "staging", "approve": {"rows_over": 0}}
+    workbench.pipeline("begun", [topic], key=KEY, value=VALUE, table=options)
+    workbench.produce(topic, change(0), change(1), delete(9, None))
+    done = workbench.run_cli("plan", "begun", "--preview", "--json")
+    assert done.returncode == 0, done.stderr
+    counts = {"inserted": 1, "updated": 1, "deleted": 1, "rows": 3, "table_rows": 2}
+    assert json.loads(done.stdout)["tables"][0]["counts"] == counts
+    assert "inserted=1 updated=1 deleted=1 rows=3 table_rows=2" in hold(workbench, "begun")
+    assert workbench.run_cli("approve", "begun", "--yes").returncode == 0
+    workbench.drain("begun")
+    assert read_keys(workbench, table, "staging") == {(0, "a", "note 0"), (1, "a", "note 1")}
+    assert read_keys(workbench, table) == before
+
+
 @pytest.mark.repeats("test_preview_shows_rows_and_columns_and_publishes_nothing[plain]", "soft")
 @pytest.mark.parametrize("shape", ["plain", "soft"])
 def test_preview_shows_rows_and_columns_and_publishes_nothing(workbench: Any, shape: str) -> None:

@@ -74,11 +74,13 @@ def _build_values(table: TableSession, staged_batch: StagedBatch, branch: str) -
             "changes; nothing was published; rename the column, or take approve out of the pipeline file"
         )
     values = build_merge_input(table, staged_batch, branch)
+    # one that no batch has been published to yet begins at main
+    has_branch = spec.branch != "main" and table.session.commits.read_head(table.name, spec.branch) is not None
     flag = values.get("flag") if spec.deletes == DeleteMode.SOFT else None
     return {
         **values,
         "truncates": staged_batch.truncated_at is not None,
-        "main": "" if spec.branch == "main" else f"branch_{spec.branch}",
+        "main": f"branch_{spec.branch}" if has_branch else "",
         "flag": flag,
         "current": spec.history.is_current if spec.history else None,
         "columns": [name for name, _ in columns],

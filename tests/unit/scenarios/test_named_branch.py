@@ -6,13 +6,17 @@ import pytest
 import yaml
 from fakes import CrashAt, World, build_pipeline, build_table
 from fakes.clock import Crash
+from tidegate.actions.approve import propose_decision
 from tidegate.config.pipeline_file import load_pipeline
-from tidegate.errors import ConfigurationError, NothingToDo, PositionLost, RetryLater
+from tidegate.errors import ConfigurationError, HeldForApproval, NothingToDo, PositionLost, RetryLater
 from tidegate.flush.flush import flush
 from tidegate.flush.maintain import maintain
+from tidegate.flush.preview import preview_batches
 from tidegate.model import resource_names
 from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Catalog
+from tidegate.spec.table import Approve
+from tidegate.table.approval import DecisionKind
 
 NAME = "lake.shop.orders"
 OTHER_ROW = {"id": "theirs", "name": "x"}
@@ -101,6 +105,22 @@ def test_other_branch_without_the_position_is_refused_like_a_rollback(world: Wor
         flush(world.open_session(build_branch_pipeline("other")))
     flush(world.open_session(build_branch_pipeline("other", on_rollback="keep")))
     assert read_ids(world, "other") == ["b", "theirs"]
+
+
+def test_batch_of_a_branch_that_is_not_there_yet_is_compared_with_main(world: World) -> None:
+    fill_main(world)
+    produce(world, "a")
+    pipeline = build_pipeline(build_table(NAME, branch="staging", approve=Approve(rows_over=0)))
+    (preview,) = preview_batches(world.open_session(pipeline))
+    assert preview.counts == {"inserted": 1, "updated": 0, "deleted": 0, "rows": 1, "table_rows": 1}
+    for key in ("a", "b"):
+        with pytest.raises(HeldForApproval, match=f"inserted=1 .* table_rows={1 if key == 'a' else 2}"):
+            flush(world.open_session(pipeline))
+        propose_decision(world.open_session(pipeline), DecisionKind.APPROVE).perform("ann")
+        flush(world.open_session(pipeline))
+        produce(world, "b")
+    assert read_ids(world, "staging") == ["a", "b", "theirs"]
+    assert read_ids(world, "main") == ["theirs"]
 
 
 def test_deletes_of_a_branch_are_remembered_apart_from_those_of_main() -> None:
