@@ -67,6 +67,12 @@ def _check_ahead(table: TableSession, at: RecordAddress) -> None:
         raise GiveUp(
             f"{place}: errors.tolerance=all sets bad records aside already; run: tidegate flush {table.pipeline.name}"
         )
+    if table.has_branches != table.session.commits.has_branches(table.session.letters_table):
+        raise GiveUp(
+            f"{place}: it would become a dead letter in {table.session.letters_table}, which is in a catalog of "
+            "another type, and a dead letter is written in the commit of its batch; nothing is skipped; correct format "
+            "or schema in the pipeline file, or give the table a pipeline of its own"
+        )
     table = table.refresh()
     refuse_rolled_back(table)
     position = resolve_position(table)

@@ -267,3 +267,16 @@ def test_backfill_that_finds_another_bad_record_does_not_name_a_skip_that_would_
         run_backfill(world.open_session(strict), {"0": [0, 2]})
     assert "partition=0 offset=1 reason=the key and the value differ" in str(failed.value)
     assert "tidegate skip" not in str(failed.value)
+
+
+def test_record_of_a_table_in_a_catalog_of_another_type_than_its_dead_letters_is_not_skipped(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The dead letter is written in the commit of its batch, and no commit is one of two catalogs."""
+    other = "dwh.shop.orders"
+    monkeypatch.setattr(world.destination, "has_branches", lambda name: name.startswith("lake."))
+    session = world.open_session(build_pipeline(build_table(ORDERS), build_table(other)))
+    with pytest.raises(GiveUp, match=f"table={other} .*in a catalog of another type.*; nothing is skipped"):
+        propose_skips(session, parse_address("orders:1:1"), other)
+    (proposed,) = propose_skips(session, parse_address("orders:1:1"), ORDERS)
+    assert proposed.verdict.table == ORDERS
