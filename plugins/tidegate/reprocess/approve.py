@@ -8,8 +8,8 @@ from functools import partial
 
 from tidegate.errors import GiveUp, NothingToDo, RetryLater
 from tidegate.merge.attempt import retry_commits
-from tidegate.model.batch import StagedBatch
-from tidegate.model.offsets import format_names
+from tidegate.model.offsets import format_names, get_offset, iterate_offsets
+from tidegate.model.resource_names import quote_word
 from tidegate.ports.session import Session
 from tidegate.table.approval import (
     Decision,
@@ -20,7 +20,8 @@ from tidegate.table.approval import (
     find_decision,
 )
 from tidegate.table.history import add_action
-from tidegate.table.position import select_tables
+from tidegate.table.log import read_log
+from tidegate.table.position import REMAINING, select_tables
 from tidegate.table.progress import ObservedTable, observe_tables
 
 
@@ -86,15 +87,23 @@ def _note_decision(shown: HeldTable, verdict: DecisionKind, by: str) -> Decision
 
 
 def find_end_of_held_batch(held: HeldTable) -> str:
-    """Return where `rebase` moves the position to so that the batch's records stay out of the table."""
+    """Return where `rebase` moves the position to so that the batch's records stay out of the table.
+
+    `GiveUp` if the log has lost what follows: the rebase gives up what is staged of it.
+    """
     batch = next((b for b in _observe(held).queue if b.attempt == held.hold.staged_attempt), None)
     if batch is None:
         raise RetryLater(f"{held.table.prefix}: the batch is staged no more; see `tidegate status`")
-    return _format_end(batch)
-
-
-def _format_end(batch: StagedBatch) -> str:
-    return json.dumps(batch.ranges.end)
+    end = batch.ranges.end
+    session = held.table.session
+    for topic, partition, begin in iterate_offsets(read_log(session).find_begins_behind(end)):
+        raise GiveUp(
+            f"{held.table.prefix} batch={batch.batch} topic={topic} partition={partition}: the log starts at "
+            f"offset={begin}, behind the batch's end={get_offset(end, topic, partition)}, so what is staged behind it "
+            "could not be read again; nothing was changed; approve the batch, or leave that out too with: tidegate "
+            f"rebase {session.pipeline.name} --table {quote_word(held.table.name)} --to {REMAINING}"
+        )
+    return json.dumps(end)
 
 
 def _observe(held: HeldTable) -> ObservedTable:

@@ -167,6 +167,22 @@ def test_rejected_batch_stays_staged_and_can_be_approved_after_all(world: World)
     assert read_actions(world, pipeline) == [("approve", "ann"), ("reject", "bob")]
 
 
+def test_batch_is_not_skipped_where_what_is_staged_behind_it_could_not_be_read_again(world: World) -> None:
+    pipeline = replace(build(), stage=Stage(10))
+    session = world.open_session(pipeline)
+    for changes in ({"a": None, "b": None, "c": None}, {"d": "kept", "e": "kept"}):
+        produce(world, **changes)
+        stage_new_batches(session)
+    with pytest.raises(HeldForApproval):
+        merge_staged_batches(session)
+    world.broker.retain_from("orders", 5, 1)
+    with pytest.raises(GiveUp, match=r"partition=1: the log starts at offset=5.*nothing was changed; approve the"):
+        propose_reject(session, skip=True)
+    approve(world, pipeline)
+    merge_staged_batches(session)
+    assert read(world) == {"d": "kept", "e": "kept"}
+
+
 def test_rejected_batch_is_skipped_by_a_move_of_the_position(world: World) -> None:
     pipeline = build()
     flood(world)
