@@ -9,7 +9,7 @@ from tidegate.actions.rebase import propose_rebase
 from tidegate.errors import ConfigurationError, GiveUp
 from tidegate.model.offsets import format_names
 from tidegate.ports.session import Session
-from tidegate.reprocess.approve import decide, find_end_of_held_batch, list_held_tables
+from tidegate.reprocess.approve import decide, find_end_of_held_batch, is_remembered, list_held_tables
 from tidegate.table.approval import DecisionKind, HeldTable
 
 EFFECTS = {
@@ -45,12 +45,12 @@ def propose_reject(session: Session, table: str | None = None, *, skip: bool = F
             "name one table"
         )
     (held,) = held_tables
-    # a run that died within its publish may have remembered them
-    if held.was_approved and held.table.spec.remembers:
+    # a run that died within its publish, or whose publish was refused, may have remembered them
+    if held.table.spec.remembers and (held.was_approved or is_remembered(held)):
         raise GiveUp(
-            f"{held.table.prefix} batch={held.hold.batch}: it was approved, and cannot be left out any more: its "
-            "deletes or changes may be remembered already, and would come back with later records of its keys; let the "
-            "source send corrected records, then approve the batch: they are merged after it"
+            f"{held.table.prefix} batch={held.hold.batch}: its publish may have begun, so it cannot be left out any "
+            "more: its deletes or changes may be remembered already, and would come back with later records of its "
+            "keys; let the source send corrected records, then approve the batch: they are merged after it"
         )
     proposed = propose_rebase(session, find_end_of_held_batch(held), held.table.name)
     return replace(proposed, pinned_params={})  # of a rebase; the held batch itself is what is left out

@@ -9,7 +9,7 @@ from functools import partial
 from tidegate.errors import GiveUp, NothingToDo, RetryLater
 from tidegate.merge.attempt import retry_commits
 from tidegate.model.offsets import format_names, get_offset, iterate_offsets
-from tidegate.model.resource_names import quote_word
+from tidegate.model.resource_names import name_memory_table, quote_word
 from tidegate.ports.session import Session
 from tidegate.table.approval import (
     Decision,
@@ -84,6 +84,13 @@ def _note_decision(shown: HeldTable, verdict: DecisionKind, by: str) -> Decision
     properties = {**build_decision_property(observed, decision), **add_action(observed, verdict, by, details)}
     session.commits.note(observed.name, observed.require_state(), properties)
     return decision
+
+
+def is_remembered(held: HeldTable) -> bool:
+    """Whether a publish of the batch has begun: its deletes or changes are remembered right before that."""
+    memory = name_memory_table(held.table.spec)
+    line = held.table.session.commits.read_snapshot_line(memory, held.table.pipeline.name)
+    return any(carried.staged_attempt == held.hold.staged_attempt for carried in line.positions)
 
 
 def find_end_of_held_batch(held: HeldTable) -> str:

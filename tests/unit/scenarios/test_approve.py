@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from fakes import BAD, World, build_pipeline, build_table
+from fakes import BAD, Crash, World, build_pipeline, build_table
 from tidegate.actions.action_progress import ActionProgress
 from tidegate.actions.approve import propose_decision, propose_reject
 from tidegate.actions.request import propose_action
@@ -842,6 +842,38 @@ def test_change_of_the_schema_that_was_approved_once_cannot_be_skipped_where_del
         reject(world, pipeline)
     with pytest.raises(GiveUp, match="may be remembered already"):
         propose_reject(world.open_session(pipeline), skip=True)
+
+
+@pytest.mark.parametrize("options", [{"sequence_by": ("name",)}, {"history": History()}])
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_batch_whose_publish_began_under_another_diff_cannot_be_skipped_where_deletes_are_remembered(
+    world: World, *, is_killed: bool, options: dict[str, Any]
+) -> None:
+    """No rule held it, its deletes were remembered, and then another writer has changed what a rule looks at."""
+    source = {"topics": ("orders",)}
+    flush(world.open_session(build_pipeline(build_table(COPY, **options), source=source)))
+    rule = "deleted > table_rows"
+    world.engine.conditions[rule] = lambda counts: counts["table_rows"] < 4
+    pipeline = build_pipeline(build_table(COPY, approve=Approve(when=rule), **options), source=source)
+    flood(world)
+
+    def shrink(call: str, moment: str) -> None:
+        if (call, moment) == ("commits.publish", "before"):
+            rows = tuple(row for row in world.read_rows(COPY) if row["id"] != "d")
+            world.destination.add_snapshot(COPY, "main", rows, {})
+            if is_killed:
+                raise Crash(call)
+
+    with suppress(Crash, HeldForApproval):
+        flush(world.open_session(pipeline, shrink))
+    for _ in range(2):
+        hold(world, pipeline)
+        with pytest.raises(GiveUp, match="its publish may have begun, so it cannot be left out any more"):
+            propose_reject(world.open_session(pipeline), skip=True)
+        reject(world, pipeline)
+    approve(world, pipeline)
+    flush(world.open_session(pipeline))
+    assert {row["id"] for row in world.read_rows(COPY) if row.get("is_current", True)} == {"e"}
 
 
 def test_keys_with_several_rows_are_counted_once_and_the_rows_of_the_table_all(world: World) -> None:
