@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from crash.bigquery_trial import walk
+from integration.test_dead_letters import check_letters_of_one_key
 from tidegate.errors import NothingToDo, PublishedElsewhere, SomeTablesFailed
 from tidegate.flush.merge import merge
 from tidegate.flush.plan import plan
@@ -462,6 +463,11 @@ def test_records_that_cannot_be_read_or_held_are_set_aside_in_the_transaction_of
     letters = dwh.sql("SELECT `offset`, replayed_at IS NOT NULL AS done FROM `tidegate_letters_dead_letters`")
     assert {row["offset"]: row["done"] for row in letters} == {1: False, 2: True, 3: True, 4: False}
     assert (dwh.list_staging_files(), [name for name in dwh.tables() if "backfill" in name]) == ([], [])
+
+
+# other SQL than that of Iceberg
+def test_dead_letters_of_one_key_leave_what_their_records_would_have_left_in_turn(dwh: Any) -> None:
+    check_letters_of_one_key(dwh.bench, dwh.table("{}"), dwh.read_rows)
 
 
 # a bad record is looked at, skipped and flushed on real servers by two clicks, and replayed in memory
