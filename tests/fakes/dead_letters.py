@@ -90,7 +90,10 @@ def _build_written_rows(destination: MemoryDestination, rows: list[Row], stateme
         letter |= {"written_at": destination.clock(), "topic_id": statement["ids"].get(letter["topic"])}
         letter["replayed_by"] = None
         duplicates = [duplicate for duplicate in letters if _is_same(duplicate, letter)]
-        if all(duplicate["attempt"] != letter["attempt"] for duplicate in duplicates):
+        is_kept = any(
+            duplicate["attempt"] == letter["attempt"] or duplicate["stage"] == "discarded" for duplicate in duplicates
+        )
+        if not is_kept:
             letters = [*(duplicate for duplicate in letters if duplicate not in duplicates), letter]
     return letters
 

@@ -1,4 +1,5 @@
 -- A place in the log is one dead letter for each table: writing it again changes nothing, another attempt's takes over.
+-- One that a person has discarded stays so.
 -- A topic of the same name that was deleted is another log. Where a letter does not tell its topic's id, equal bytes do.
 -- The batch's offsets are named, so that letters of others need not be read.
 -- Columns are named, so that a table to which a later version has added one is written too.
@@ -19,7 +20,7 @@ AND (t.topic_id = s.topic_id OR ((t.topic_id IS NULL OR s.topic_id IS NULL) AND 
   {{ "OR " if not loop.first }}({% if topic is not none %}t.topic = {{ topic | text }} {%- if number is not none %} AND t.partition = {{ number }} {%- endif %} AND {% endif %}t.offset >= {{ start }} AND t.offset < {{ end }})
 {%- endfor %}
 )
-WHEN MATCHED AND t.attempt <> s.attempt THEN UPDATE SET
+WHEN MATCHED AND t.attempt <> s.attempt AND t.stage <> 'discarded' THEN UPDATE SET
 {%- for column in columns %}
   t.{{ column | quoted }} = s.{{ column | quoted }}{{ "," if not loop.last }}
 {%- endfor %}

@@ -1,4 +1,5 @@
 -- A place in the log is one dead letter for each table: writing it again changes nothing, another attempt's takes over.
+-- One that a person has discarded stays so.
 -- A topic of the same name that was deleted is another log. Where a letter does not tell its topic's id, equal bytes do.
 -- The batch's offsets are named, so that letters of others need not be read.
 MERGE INTO `my-project`.`shop`.`tidegate_shop_dead_letters` AS t
@@ -15,7 +16,7 @@ ON t.`table` = 'lake.shop.orders' AND t.topic = s.topic AND t.`partition` = s.`p
 AND (t.topic_id = s.topic_id OR ((t.topic_id IS NULL OR s.topic_id IS NULL) AND t.`timestamp` = s.`timestamp` AND t.key IS NOT DISTINCT FROM s.key AND t.value IS NOT DISTINCT FROM s.value)) AND (
   (t.topic = 'orders' AND t.`partition` = 0 AND t.`offset` >= 5 AND t.`offset` < 9)
 )
-WHEN MATCHED AND t.attempt <> s.attempt THEN UPDATE SET
+WHEN MATCHED AND t.attempt <> s.attempt AND t.stage <> 'discarded' THEN UPDATE SET
   `topic` = s.`topic`,
   `partition` = s.`partition`,
   `offset` = s.`offset`,

@@ -8,6 +8,7 @@ from tidegate.merge.owed import LetterFilter
 from tidegate.model.table_state import WaitingLetter
 from tidegate.monitoring.status import read_status
 from tidegate.reprocess.discard import discard_dead_letters, propose_discards, split_into_statements
+from tidegate.reprocess.rebase import propose_moves, rebase_positions
 from tidegate.reprocess.replay import replay_dead_letters
 from tidegate.spec.source import Errors
 
@@ -104,6 +105,21 @@ def test_discarded_letters_wait_no_longer_and_say_why_and_who(world: World) -> N
     replay_dead_letters(session)
     assert world.destination.read_dead_letters(LETTERS, 0).replayed == 12
     assert "0-2" not in [row["id"] for row in world.read_rows(ORDERS)]
+
+
+def test_discarded_letters_stay_so_where_their_records_are_read_again(world: World) -> None:
+    session = world.open_session(PIPELINE)
+    discard_dead_letters(session, propose_discards(session, build_filter((0, 2), (1, 4), table=ORDERS)), "test", "ann")
+    waiting = [places for places in list_waiting_places(world, COPY) if places not in ((0, 2), (1, 4))]
+    for _ in range(2):
+        rebase_positions(session, propose_moves(session, "earliest"), "bob")
+        flush(session)
+        assert list_waiting_places(world) == waiting
+        assert len(list_waiting_places(world, COPY)) == len(BAD_PLACES)
+        rows = [row for row in world.read_rows(LETTERS) if row["stage"] == "discarded"]
+        assert [row["message"] for row in rows] == ["discarded by ann: test; it was: not readable"] * 2
+    with pytest.raises(NothingToDo):
+        propose_discards(session, build_filter((0, 2), (1, 4), table=ORDERS))
 
 
 def test_letters_are_chosen_by_topic_reason_time_and_table(world: World) -> None:
