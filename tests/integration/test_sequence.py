@@ -117,6 +117,42 @@ def test_delete_events_are_ordered_by_the_row_before_them_and_tombstones_by_offs
 
 
 @pytest.mark.repeats(
+    "unit/tidegate/merge/test_statements.py::test_soft_delete_leaves_its_sequence_in_a_column_that_the_table_spells_otherwise"
+)
+def test_late_record_brings_no_row_back_where_the_table_spells_its_order_otherwise(workbench) -> None:
+    """The delete has come with the upsert before it; live view and verify fold by the same columns."""
+    topic = workbench.topic(1)
+    workbench.run_spark_sql("CREATE NAMESPACE IF NOT EXISTS lake.shop")
+    workbench.run_spark_sql("CREATE TABLE lake.shop.spelled (ID BIGINT, n INT, LSN INT, Sub INT) USING iceberg")
+    settings = build_table_section(deletes="soft", deleted_column="Gone")
+    workbench.pipeline("spelled", [topic], stage={"interval": "1h"}, key=KEY, value=VALUE, table=settings)
+    workbench.produce(topic, build_upsert(1, 1, 1), build_upsert(2, 2, 1))
+    workbench.flush("spelled")
+    view = workbench.run_cli("live-view", "spelled", "--table", "lake.shop.spelled").stdout
+
+    def read(query: str) -> list[tuple]:
+        return [tuple(row) for row in workbench.run_spark_sql(f"SELECT id, n, lsn, gone FROM ({query}) ORDER BY id")]
+
+    for records, rows in (
+        (
+            (build_upsert(1, 3, 2), build_delete(1, 9), build_upsert(3, 1, 1), build_delete(3, 9)),
+            [(1, 3, 9, True), (2, 2, 1, False), (3, 1, 9, True)],
+        ),
+        (
+            (build_upsert(1, 4, 5), build_upsert(2, 4, 5), build_upsert(3, 4, 5)),
+            [(1, 3, 9, True), (2, 4, 5, False), (3, 1, 9, True)],
+        ),
+    ):
+        workbench.produce(topic, *records)
+        assert workbench.run_cli("stage", "spelled").returncode == 0
+        assert read(view) == rows
+        assert workbench.run_cli("merge", "spelled").returncode == 0
+        assert read("SELECT * FROM lake.shop.spelled") == rows == read(view)
+    found = verify_table(workbench.open_session("spelled"), "lake.shop.spelled")
+    assert (found.equal, found.wrong, found.unknowable) == (3, 0, 0)
+
+
+@pytest.mark.repeats(
     "contract/test_destination.py::test_remembered_deletes_are_forgotten_by_time_and_none_without_a_mark"
 )
 def test_deletes_ordered_by_metadata_are_remembered_until_the_log_has_passed_their_retention(workbench) -> None:

@@ -242,6 +242,8 @@ def build_merge_input(table_session: TableSession, staged_batch: StagedBatch, br
         values["soft"] = table.deletes == DeleteMode.SOFT
         values.setdefault("flag", None)
     if table.target_schema is not None:
+        if "sequence" in values:
+            values["sequence"] = [table.target_schema.find_name(name) or name for name in values["sequence"]]
         if values.get("flag"):
             values["flag"] = table.target_schema.find_name(table.deleted_column) or table.deleted_column
         values = _cast_key_to_destination(values, to_struct(list_key_columns(table)), table.target_schema)
@@ -302,7 +304,7 @@ def _list_given_conditions(
     for column in list_value_columns(table) if table.select is None else list_staged_columns(table, metadata):
         own_name = table.target_schema.find_name(column.name) if table.target_schema else None
         staged_columns.setdefault(own_name or column.name, []).append(column.name)
-    unchanged = set(list_unavailable_columns(table))
+    unchanged = {name.casefold(): name for name in list_unavailable_columns(table)}  # as rows name them in `kept`
     conditions = dict[str, tuple[str, list[str]]]()
     sequences = find_sequences(table, columns)
     updated_columns = {*map(build_column_finder(table, "update_columns", columns), table.update_columns)}
@@ -315,7 +317,8 @@ def _list_given_conditions(
         elif table.partial_updates:
             conditions[name] = ("not_null" if fields else "always", fields)
         else:
-            conditions[name] = ("not_kept" if unchanged & set(fields) else "always", fields)
+            kept = [unchanged[field.casefold()] for field in fields if field.casefold() in unchanged]
+            conditions[name] = ("not_kept", kept) if kept else ("always", fields)
     return conditions
 
 

@@ -342,8 +342,9 @@ def build_projection(table: Table, metadata: dict[str, str]) -> Projection | Non
         return None
     keys = [c.name for c in list_key_columns(table) if c.name != table.topic_column]
     parts = tuple((name, find_key_field(table, name)) for name in keys)
-    unavailable_columns = {name.casefold() for name in list_unavailable_columns(table)}
-    bad = tuple(name for name in list_unusable_columns(table.select) if name.casefold() in unavailable_columns)
+    unavailable_columns = {name.casefold(): name for name in list_unavailable_columns(table)}
+    read_columns = dict.fromkeys(name.casefold() for name in list_unusable_columns(table.select))
+    bad = tuple(unavailable_columns[name] for name in read_columns if name in unavailable_columns)
     columns = _list_selected_columns(table, metadata)
     select = table.select
     return Projection(select.text, select.alias, columns, parts, dimensions=select.dimensions, unusable_columns=bad)

@@ -6,12 +6,14 @@ from typing import Any
 import pytest
 from fakes import World, build_pipeline, build_session, build_table
 from tidegate.adapters.sql_templates import SqlFiles
+from tidegate.config.parsing.select_statement import parse_select
 from tidegate.merge.statements import build_merge_input, render_backfill_statements, render_merge_statements
 from tidegate.model.batch import Counts, StagedBatch
 from tidegate.model.offsets import Ranges
 from tidegate.schema.data_types import UUID_FORM, Column, Primitive, Struct
 from tidegate.spec.source import KeyFormat, ValueFormat
 from tidegate.spec.table import DeleteMode, Table
+from tidegate.table.columns import build_projection
 from tidegate.table.session import TableSession
 
 TEXT = Primitive("STRING")
@@ -100,3 +102,27 @@ def test_flag_that_was_renamed_is_no_column_of_the_value(is_declared: bool) -> N
     state = world.open_session(build_pipeline(table)).tables.read_state(table.name, "shop")
     values = build_merge_input(build_session(build_pipeline(table), table, state), STAGED, "b")
     assert (values["values"], values["flag"]) == ([], "is_deleted")
+
+
+@pytest.mark.parametrize("dialect", ["iceberg", "bigquery"])
+def test_soft_delete_leaves_its_sequence_in_a_column_that_the_table_spells_otherwise(dialect: str) -> None:
+    """Else the row would keep that of its last upsert, and a late record would bring it back."""
+    schema = Struct((("id", TEXT), ("NAME", TEXT), ("gone", Primitive("BOOLEAN"))))
+    options = {"deletes": DeleteMode.SOFT, "deleted_column": "Gone", "sequence_by": ("name",)}
+    statement = render(replace(build_table(), target_schema=schema, **options), dialect=dialect)
+    newest = "s.`_tidegate_newest`.`NAME`"
+    assert f"t.`NAME` = {newest}" in statement
+    assert newest in statement.rsplit("VALUES", 1)[1]
+    assert "`name`" not in statement.rsplit("\nON ", 1)[1]
+
+
+def test_column_that_select_spells_otherwise_keeps_a_value_that_did_not_change() -> None:
+    columns = tuple(Column(name, "STRING") for name in ("id", "Note", "b"))
+    select = parse_select("SELECT id, NOTE, CAST(upper(B) AS STRING) AS loud FROM record")
+    table = build_table(columns=columns, unavailable="__held", select=select)
+    session = build_session(build_pipeline(table), table)
+    values = build_merge_input(session, replace(STAGED, kept=1), "b")
+    assert values["given"] == {"NOTE": ("not_kept", ["Note"]), "loud": ("always", ["loud"])}
+    projection = build_projection(table, {})
+    assert projection is not None
+    assert projection.unusable_columns == ("b",), "as records with placeholders name it"
