@@ -1,9 +1,11 @@
 """verify on real Kafka, Spark and Iceberg: planted faults are named, and nothing that the log cannot tell is."""
 
+import itertools
 import json
 from typing import Any
 
 import pytest
+from conftest import wait_until
 from examples import choose_part
 from tidegate.errors import RetryLater
 from tidegate.reprocess.verify import repair_table, verify_table
@@ -278,6 +280,38 @@ def test_key_of_several_partitions_is_not_called_wrong_once_records_of_one_are_g
     # key 1 has a record in partition 1 yet, and its last one is gone; key 4 shows that keys do not stay in one
     workbench.retain_from(topic, 2)
     assert count(verify(workbench, "spread")[0]) == {"equal": 2, "unknowable": 3}
+
+
+@pytest.mark.repeats(
+    "unit/tidegate/reprocess/test_verify.py::test_delete_may_have_expired_where_the_broker_compacts_and_records_are_gone"
+)
+def test_row_whose_delete_has_expired_under_other_bytes_of_its_key_is_not_called_missing(workbench: Any) -> None:
+    """The row's record stays: brokers compact by bytes. A repair would bring the row back."""
+    compaction = {"min.cleanable.dirty.ratio": "0.001", "min.compaction.lag.ms": "0", "delete.retention.ms": "0"}
+    topic = workbench.topic(1, **{"cleanup.policy": "compact", "segment.ms": "100", **compaction})
+    workbench.pipeline("expired", [topic], key=KEY, value=VALUE)
+    stamps = itertools.count(1_700_000_000_000, 60_000)  # each record a segment of its own, but the last
+
+    def produce(record: tuple[Any, Any]) -> None:
+        workbench.produce(topic, (*record, {"timestamp": next(stamps)}))
+
+    other_bytes = dict(reversed(make_record(1)[0].items()))
+    for record in (make_record(1), make_record(2), make_record(3), (other_bytes, None)):
+        produce(record)
+    workbench.flush("expired")
+    broker, place = workbench.open_session("expired").broker, (topic, 0, 3)
+    deleted_at = broker.read_timestamps([place])[place]
+
+    def is_expired() -> bool:
+        produce(make_record(4))  # each makes the segment before it one that is compacted
+        return broker.read_timestamps([place])[place] > deleted_at
+
+    wait_until(is_expired, "the delete has expired")
+    workbench.drain("expired")
+    workbench.run_spark_sql("UPDATE lake.shop.expired SET note = 'wrong' WHERE Id = 3")
+    assert count(verify(workbench, "expired")[0]) == {"equal": 2, "different": 1, "unknowable": 1}
+    assert workbench.run_cli("verify", "expired", "--repair", "--yes").returncode == 0
+    assert [row["Id"] for row in workbench.read_rows("lake.shop.expired")] == [2, 3, 4]
 
 
 @pytest.mark.repeats("unit/tidegate/reprocess/test_verify.py::test_changed_file_is_refused_until_a_merge_has_used_it")

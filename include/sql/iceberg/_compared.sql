@@ -68,7 +68,7 @@ NOT coalesce(f.{{ "seen" | ours }}, false) OR (SELECT coalesce(bool_or({{ "sprea
       {%- endfor %} THEN 'equal'
       WHEN coalesce(f.{{ "doubt" | ours }} OR f.{{ "spread" | ours }}, false)
       {%- if form == "history" %} OR u.{{ "is_late" | ours }} IS NOT NULL{% endif %}
-      {%- if not is_complete %} OR {{ unseen if is_plain else "true" }}{% endif %} THEN 'unknowable'
+      {%- if not is_complete %} OR {{ unseen if is_plain else "true" }}{{ " OR p." ~ ("rows" | ours) ~ " = 0" if is_plain and may_lack_deletes }}{% endif %} THEN 'unknowable'
       WHEN p.{{ "rows" | ours }} = 0 THEN 'missing'
       WHEN p.{{ "expected" | ours }} = 0 OR p.{{ "rows" | ours }} > 1 THEN 'surplus'
       ELSE 'different'

@@ -2,6 +2,7 @@
 
 import argparse
 from dataclasses import replace
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -12,10 +13,20 @@ from tidegate.cli.parser import parse_share
 from tidegate.errors import GiveUp, NothingToDo, SomeTablesFailed
 from tidegate.flush.flush import flush
 from tidegate.jobs.stage_job import StageJob
+from tidegate.model.batch import StagedBatch
 from tidegate.ports.session import Session
 from tidegate.reprocess import verify
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
-from tidegate.reprocess.verify import CHANGING, WHOLE, Difference, Verification, verify_all, verify_table
+from tidegate.reprocess.verify import (
+    CHANGING,
+    WHOLE,
+    Difference,
+    LogComparison,
+    Verification,
+    build_values,
+    verify_all,
+    verify_table,
+)
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.table import History
 
@@ -93,6 +104,35 @@ def test_keys_behind_the_position_are_read_where_their_deletes_may_be_remembered
     assert [(job.batch, job.tables[0].keys_only) for job in jobs] == [(1, False), *tail]
     ends = [job.ranges.end for job in jobs]
     assert ends == [{"orders": {0: 1, 1: 2}}, {"orders": {0: 2, 1: 3}}][: len(jobs)]
+
+
+@pytest.mark.parametrize(
+    ("mode", "is_compacted", "is_gone", "may_lack"),
+    [
+        ("upsert_delete", True, True, True), ("upsert_delete", True, False, False),
+        ("upsert_delete", False, True, False), ("upsert", True, True, False),
+    ],
+)  # fmt: skip
+def test_delete_may_have_expired_where_the_broker_compacts_and_records_are_gone(
+    monkeypatch: pytest.MonkeyPatch, *, mode: str, is_compacted: bool, is_gone: bool, may_lack: bool
+) -> None:
+    """A delete whose key had other bytes takes no earlier record along."""
+    world = make_orders()
+    session = world.open_session(build_pipeline(build_table(mode=mode)))
+    flush(session)
+    world.broker.compacting = {"orders"} if is_compacted else set()
+    if is_gone:
+        world.broker.retain_from("orders", 1, 1)
+    found: list[dict[str, Any]] = []
+
+    def compare(work: LogComparison, staged: StagedBatch, tail: StagedBatch | None) -> None:
+        found.append(build_values(work, staged, tail))
+        raise GiveUp("compared")
+
+    monkeypatch.setattr(verify, "_compare", compare)
+    with pytest.raises(GiveUp, match="compared"):
+        verify_table(session, NAME)
+    assert [(values["may_lack_deletes"], values["is_complete"]) for values in found] == [(may_lack, not is_gone)]
 
 
 @pytest.mark.parametrize(
