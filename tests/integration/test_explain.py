@@ -8,8 +8,11 @@ from typing import Any
 
 import decoding
 import pytest
+from fakes import build_table
 from random_pipelines import LIMIT, PARTITIONS, Placed, Shape
+from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.model.offsets import Ranges
+from tidegate.reprocess.row_key import parse_row_key, render_of_row
 from tidegate.schema.data_types import Column
 from tidegate.spec.source import KeyFormat, ValueFormat
 
@@ -241,6 +244,17 @@ def test_value_that_holds_the_key_and_cannot_be_read_may_be_of_any_key(spark: An
     columns = add_bad_column(["op"], ROWLESS_CONDITION, ROWLESS_STRUCT)
     rows = kept.selectExpr("offset", *columns).selectExpr("offset", "bad.stage").orderBy("offset")
     assert [tuple(row) for row in rows.collect()] == [(0, "key"), (1, "value")]
+
+
+def test_fraction_that_is_no_number_or_has_no_end_is_found_as_verify_shows_it(spark: Any) -> None:
+    table = build_table(keys=("n",), columns=(Column("n", "DOUBLE"),))
+    rows = ", ".join(f"(DOUBLE('{number}'))" for number in ("NaN", "Infinity", "-Infinity", "0.5", "0.0"))
+    for text, expected in {
+        '"NaN"': "NaN", "NaN": "NaN", '"Infinity"': "Infinity", '"-Infinity"': "-Infinity", "0.5": "0.5", "-0.0": "0.0",
+    }.items():  # fmt: skip
+        of_row = render_of_row(SqlFiles("iceberg"), table, parse_row_key(table, text))
+        found = spark.sql(f"SELECT CAST(n AS STRING) FROM VALUES {rows} AS t(n) WHERE {of_row}").collect()
+        assert [row[0] for row in found] == [expected]
 
 
 @pytest.mark.parametrize("name", ["maxwell-json", "canal-json"])

@@ -22,6 +22,7 @@ from tidegate.table.columns import find_key_field, list_key_columns, list_key_le
 
 WHOLE_NUMBERS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}  # with their bits
 FRACTIONS = {"FLOAT": Decimal("3.4028235e38"), "DOUBLE": Decimal("1.7976931348623157e308")}  # with the largest number
+NOT_FINITE = ("NaN", "Infinity", "-Infinity")  # fractions, as Spark writes them into JSON
 DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 MOMENT = re.compile(rf"{DAY.pattern}([T ]\d\d:\d\d(:\d\d(\.\d{{1,6}})?)?(Z|[+-]\d\d:\d\d)?)?", re.ASCII)
 MAX_TEXT = 200  # characters of the key in a message
@@ -34,7 +35,7 @@ def parse_row_key(table: Table, text: str) -> dict[str, Any]:
         raise ConfigurationError(f"table={table.name}: its rows have no key; look records up with: tidegate record")
     names = ", ".join(column.name for column in columns)
     try:
-        data = json.loads(text, parse_float=Decimal, object_pairs_hook=_build_object)
+        data = json.loads(text, parse_float=Decimal, parse_constant=str, object_pairs_hook=_build_object)
     except (ValueError, RecursionError):
         data = text
     if not isinstance(data, dict):
@@ -50,6 +51,8 @@ def _read_value(text: str, path: KeyPath, value: Any, kind: DataType) -> Any:
     if isinstance(kind, Struct):
         return _read_struct(text, path, value, kind)
     if value is None or not isinstance(kind, Primitive):
+        return value
+    if kind.name in FRACTIONS and value in NOT_FINITE:
         return value
     read_value = _read_number(value, kind) if _is_number_type(kind) else _read_other(value, kind.name)
     if read_value is None:
