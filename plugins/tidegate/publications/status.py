@@ -86,10 +86,12 @@ def read_publication_status(session: PublicationSession) -> PublicationStatus:
     table = session.snapshots.read_table(publication.table)
     waiting = None
     problem = None
+    is_known = True
     try:
         waiting = plan_run(session)
     except NothingToDo:
-        pass
+        # of a table that is gone nobody knows what was written into it since
+        is_known = all(_has_snapshot(session, name) for name in (publication.table, *publication.joined_tables))
     except GiveUp as reason:
         problem = str(reason)
     current = table.snapshot_id if table else None
@@ -107,12 +109,17 @@ def read_publication_status(session: PublicationSession) -> PublicationStatus:
         table_snapshot_id=current,
         snapshots_behind=behind.snapshots,
         rows_behind=behind.rows,
-        behind_seconds=age if behind.snapshots else 0.0,
+        behind_seconds=age if behind.snapshots or not is_known else 0.0,
         unfinished=progress.unfinished_run is not None,
         waiting=waiting,
         last_run=last,
         problem=problem,
     )
+
+
+def _has_snapshot(session: PublicationSession, name: str) -> bool:
+    table = session.snapshots.read_table(name)
+    return table is not None and table.snapshot_id is not None
 
 
 def _measure_lag(session: PublicationSession, progress: PartProgress) -> SnapshotLag:

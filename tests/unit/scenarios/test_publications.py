@@ -524,6 +524,23 @@ def test_heartbeat_does_not_answer_for_a_topic_that_was_created_again() -> None:
     assert (heartbeat.published_snapshot_id, heartbeat.snapshots_behind, heartbeat.valid_through_ms) == (10, 0, None)
 
 
+@pytest.mark.parametrize("name", ["lake.shop.t", DIM])
+def test_heartbeat_does_not_answer_for_a_table_that_is_gone(name: str) -> None:
+    """Nobody knows what was written since the last run."""
+    outside = Outside(heartbeat_topic="beats", joined_tables=(DIM,), on_expired="resynchronise")
+    dim = outside.table.other_tables[DIM] = Table()
+    dim.commit(a="x")
+    outside.table.commit(a="1")
+    publish(outside.open_session())
+    assert outside.topic.sent_messages[-1][1]["valid_through_ms"] == 0
+    outside.table.commit(a="2")
+    (dim if name == DIM else outside.table).exists = False
+    with pytest.raises(NothingToDo, match="does not exist yet"):
+        publish(outside.open_session())
+    heartbeat = outside.topic.sent_messages[-1][1]
+    assert (heartbeat["published_snapshot_id"], heartbeat["valid_through_ms"]) == (10, None)
+
+
 def test_heartbeat_that_cannot_be_sent_is_a_warning(caplog: pytest.LogCaptureFixture, monkeypatch) -> None:
     def refuse_to_send(topic: str, records: object) -> None:
         raise RetryLater("brokers=b gave no answer")
