@@ -108,15 +108,16 @@ class FlushedTable:
 
 
 def describe_flushed_table(flushed: FlushedTable) -> Dataset:
-    """With the sources of each column that the pipeline writes."""
+    """With the sources of each column that the pipeline writes, by the table's own names."""
     sources = _Sources(flushed)
-    written_columns = list_destination_columns(flushed.table, flushed.metadata)
-    return Dataset(
-        flushed.name,
-        tuple(DatasetField(c.name, c.type) for c in flushed.columns),
-        {c.name: sources.find_column(c.name) for c in written_columns},
-        sources.find_rows(),
-    )
+    target = flushed.table.target_schema
+    columns = dict[str, tuple[FieldSource, ...]]()
+    for column in list_destination_columns(flushed.table, flushed.metadata):
+        name = (target.find_name(column.name) if target else None) or column.name
+        # one that was renamed may be written under several names
+        columns[name] = tuple(dict.fromkeys((*columns.get(name, ()), *sources.find_column(column.name))))
+    fields = tuple(DatasetField(c.name, c.type) for c in flushed.columns)
+    return Dataset(flushed.name, fields, columns, sources.find_rows())
 
 
 def list_inputs(flushed: FlushedTable) -> tuple[Dataset, ...]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fakes import build_pipeline, build_table
 from golden_files import compare_with_golden
 from tidegate.config.parsing.column_reads import read_publication
 from tidegate.config.pipeline_file import load_pipeline
@@ -21,10 +22,10 @@ from tidegate.lineage.columns import (
     list_inputs,
 )
 from tidegate.lineage.dataset import Dataset, DatasetField, DatasetName, FieldSource
-from tidegate.schema.data_types import Column
+from tidegate.schema.data_types import Column, Primitive, Struct
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.projection import Field
-from tidegate.spec.table import Table
+from tidegate.spec.table import DeleteMode, Table
 from tidegate.table.columns import list_destination_columns
 from tidegate.table.template import make_concrete_table
 from tidegate.wiring.lineage import read_table_statements
@@ -154,3 +155,13 @@ def test_each_part_of_a_published_record_is_traced_to_columns_of_its_tables(name
     for output in outputs:
         check_sources(name, [field.name for field in output.fields], inputs, output)
     compare_with_golden(GOLDEN / f"publish_{name}.json", to_text(inputs, list(outputs)))
+
+
+def test_columns_that_the_table_spells_or_names_otherwise_are_traced_by_its_own_names() -> None:
+    text, number = Primitive("STRING"), Primitive("BIGINT")
+    target = Struct((("ID", number), ("title", text), ("gone", Primitive("BOOLEAN"))), aliases=(("name", "title"),))
+    columns = (Column("id", "BIGINT"), Column("name", "STRING"), Column("Title", "STRING"))
+    table = replace(build_table(columns=columns, target_schema=target), deletes=DeleteMode.SOFT, deleted_column="Gone")
+    output = describe_flushed_table(replace(flush(build_pipeline(table), table), columns=()))
+    assert list(output.sources) == ["ID", "title", "gone"]
+    assert [source.field for source in output.sources["title"]] == ["value.name", "value.Title"]
