@@ -484,7 +484,6 @@ def build_values(work: LogComparison, staged: StagedBatch, tail: StagedBatch | N
     row_key = [*dict(merge_input["keys"]), *history["versions"][:1]]
     own_values = [name for name in merge_input["values"] if name in types and _is_comparable(name, types[name])]
     own_values += history["versions"]
-    is_plain = form == "last" and not (tail and tail.counts.dead_lettered)
     if other := next((name for name in row_key if not _is_comparable(name, types[name])), None):
         raise Unverifiable(
             f"{work.prefix}: verify does not know the type or name of key column={other}; compare it by hand"
@@ -515,18 +514,20 @@ def build_values(work: LogComparison, staged: StagedBatch, tail: StagedBatch | N
         "sample_per_million": work.sample_per_million,
         **_find_readable_letters(work),
         "forgets": spec.remembers_deletes,
-        "is_complete": not work.limits,
-        "is_plain": is_plain,
-        # brokers compact by the key's bytes: of a key in two forms a delete may expire, and an earlier row stay
-        "may_lack_deletes": is_plain and bool(work.limits) and spec.delete and _is_compacted(work),
+        **_describe_what_is_gone(work, tail, form),
         "kinds": KINDS,
         "max_differences": MAX_DIFFERENCES,
         "max_characters": MAX_CHARACTERS,
     }
 
 
-def _is_compacted(work: LogComparison) -> bool:
-    return bool(work.session.broker.filter_compacted(tuple(work.position.offsets)))
+def _describe_what_is_gone(work: LogComparison, tail: StagedBatch | None, form: str) -> dict[str, bool]:
+    is_plain = form == "last" and not (tail and tail.counts.dead_lettered)
+    may_lack_deletes = is_plain and bool(work.limits) and work.table.spec.delete
+    if may_lack_deletes:
+        # brokers compact by the key's bytes: of a key in two forms a delete may expire, and an earlier row stay
+        may_lack_deletes = bool(work.session.broker.filter_compacted(tuple(work.position.offsets)))
+    return {"is_complete": not work.limits, "is_plain": is_plain, "may_lack_deletes": may_lack_deletes}
 
 
 def _list_history_values(work: LogComparison, staged: StagedBatch, merge_input: MergeInput) -> dict[str, Any]:
