@@ -140,8 +140,8 @@ def publish_attempt(attempt: Attempt, *statements: str) -> Head:
     # 3.
     if is_later:
         with _drop_branch_on_failure(attempt):
-            name = attempt.session.letters_table
-            attempt.session.engine.run(MergeJob(attempt.table.pipeline.name, attempt.batch, letters, table=name))
+            pipeline = attempt.table.pipeline.name
+            attempt.session.engine.run(MergeJob(pipeline, attempt.batch, letters, table=attempt.table.name))
     # 4.
     return _swap(attempt, head)
 
