@@ -1,5 +1,6 @@
 """Records of older Avro versions read as the latest, on real Spark: values stay what they were, or are bad."""
 
+from dataclasses import asdict
 from io import BytesIO
 from typing import Any
 
@@ -7,6 +8,7 @@ import decoding
 import pytest
 from tidegate.schema.avro import parse_schema, to_columns
 from tidegate.schema.avro_resolution import plan_decoding
+from tidegate.schema.data_types import Column
 from tidegate.spec.source import ValueFormat
 
 MILLIS, MICROS = ({"type": "long", "logicalType": f"timestamp-{unit}"} for unit in ("millis", "micros"))
@@ -102,6 +104,31 @@ def test_value_of_an_older_version_is_what_was_written_or_bad(spark: Any, name: 
     assert (reason, latest["id"]) == (None, 2)
     assert latest["x"] is not None
     assert (bad or _convert_to_plain(row["x"])) == expected
+
+
+def test_field_in_another_case_is_bad_in_older_records_and_beside_the_column_it_is_left_out(spark: Any) -> None:
+    """Spark finds neither of two names that differ in case: the job of each batch failed."""
+
+    def build_version(*names: str) -> dict[str, Any]:
+        return {"type": "record", "name": "R", "fields": [{"name": name, "type": "string"} for name in names]}
+
+    import fastavro
+
+    old, both, latest = build_version("Name"), build_version("NAME", "name"), build_version("name")
+    columns = (Column("name", "STRING"),)
+    values = []
+    for number, version in enumerate((old, both, latest), 1):
+        out = BytesIO()
+        fastavro.schemaless_writer(out, version, {field["name"]: field["name"] for field in version["fields"]})
+        values.append(b"\x00" + number.to_bytes(4, "big") + out.getvalue())
+    reason = (
+        "the value has schema id=1, whose field Name is name in the latest version, without an alias for the other case"
+    )
+    for versions in ([old, both, latest], [old, both, both]):
+        plan = plan_decoding(versions[-1], dict(enumerate(versions, 1)), (), {"name"})
+        table = decoding.build_stage_table(ValueFormat("avro", options=asdict(plan)), columns)
+        rows = decoding.decode_values(spark, table, values[:2])
+        assert [(bad, row and row["name"]) for bad, row in rows] == [(reason, None), (None, "name")]
 
 
 def _convert_to_plain(value: Any) -> Any:

@@ -10,10 +10,10 @@ from typing import Any
 from tidegate.errors import GiveUp, NothingToDo, RetryLater, TidegateError
 from tidegate.merge.attempt import begin_attempt, publish_attempt, retry_commits
 from tidegate.model.kafka_log import Message
-from tidegate.model.offsets import Offsets, format_offsets, get_offset, iterate_offsets, merge_offsets
+from tidegate.model.offsets import Offsets, find_lowest, format_offsets, get_offset, iterate_offsets, merge_offsets
 from tidegate.ports.session import Session
 from tidegate.spec.source import StartKind
-from tidegate.table.log import list_ignored_topics, list_row_topics, read_known_log
+from tidegate.table.log import filter_table_log, list_ignored_topics, list_row_topics, read_known_log
 from tidegate.table.pipeline_progress import PipelineProgress, measure_progress
 from tidegate.table.progress import ObservedTable, observe_tables
 from tidegate.table.risks import find_risks
@@ -26,6 +26,7 @@ from tidegate.table.watermark import (
     explain_empty_watermark,
     find_foreign_positions,
     find_topics_of_other_clusters,
+    list_existing_topics,
 )
 
 log = logging.getLogger(__name__)
@@ -192,7 +193,7 @@ def heartbeat(session: Session) -> HeartbeatResult:
 
 def require_begun(session: Session) -> Session:
     # a heartbeat before the first run would settle where `start: latest` begins
-    if not any(session.broker.read_committed(session.pipeline.source.group, list_row_topics(session)).values()):
+    if not any(session.broker.read_committed(session.pipeline.source.group, list_existing_topics(session)).values()):
         raise NothingToDo(f"pipeline={session.pipeline.name}: no run has committed an offset yet")
     return session
 
@@ -237,8 +238,12 @@ def _find_empty_start(session: Session, tables: Sequence[ObservedTable], own_off
         topic for topic in kafka_log.begin if topic not in own_offsets and topic not in foreign_topics
     )
     if kind == StartKind.LATEST:
-        start = resolve_latest_start(session, kafka_log)
-        return {topic: start[topic] for topic in unread_topics}
+        # as each table's plan does: one that came later, with topics of its own, begins at their end
+        specs = {table.spec.topics: table.spec for table in tables}
+        logs = [filter_table_log(kafka_log, spec) for spec in specs.values()]
+        starts = [resolve_latest_start(session, table_log) for table_log in logs if table_log.begin]
+        start = find_lowest(*starts)
+        return {topic: start[topic] for topic in unread_topics if topic in start}
     empty = tuple(topic for topic in unread_topics if kafka_log.begin[topic] == kafka_log.end[topic])
     asked_topics = unread_topics if kind == StartKind.GROUP else empty
     committed_offsets = (

@@ -33,7 +33,13 @@ from tidegate.table.columns import (
     list_verified_fields,
     stages_kept_columns,
 )
-from tidegate.table.compatibility import check_adopted_types, check_compatible, list_key_limits, list_value_limits
+from tidegate.table.compatibility import (
+    check_adopted_types,
+    check_compatible,
+    check_updates_tell_columns,
+    list_key_limits,
+    list_value_limits,
+)
 from tidegate.table.dimensions import format_pins, pin_dimensions
 from tidegate.table.queue import describe_shape
 from tidegate.table.session import TableSession, open_table
@@ -130,6 +136,7 @@ def build_stage_table(
 ) -> StageTable:
     table_session = open_table(session, planned.table).add_columns(planned.added).refresh()
     check_adopted_types(table_session.spec, table_session.resolved)
+    check_updates_tell_columns(table_session.resolved)
     table = pin_dimensions(session, table_session.resolved)
     list_destination_columns(table, table_session.metadata)  # refuses columns that no table holds together
     into = intermediate or table_session.intermediate

@@ -17,10 +17,10 @@ from tidegate.flush.stage import stage_tables
 from tidegate.model.batch import Plan, PlanScope, StagedBatch
 from tidegate.ports.session import Session
 from tidegate.spec.source import StartKind
-from tidegate.table.log import list_row_topics
 from tidegate.table.progress import observe_tables
 from tidegate.table.queue import count_mergeable, count_staged_rows, is_queue_full
 from tidegate.table.template import expand_template
+from tidegate.table.watermark import list_existing_topics
 
 log = logging.getLogger(__name__)
 
@@ -60,10 +60,9 @@ def stage_new_batches(session: Session, report: Callable[[Plan], None] = lambda 
 def plan_stage(session: Session) -> Plan:
     try:
         return plan(session, scope=PlanScope.NEW)
-    except NothingToDo:
-        # as the heartbeat of a flush without work does
+    finally:
+        # as the heartbeat of each flush does; a table may have no work, or be refused, beside others
         _settle_start(session)
-        raise
 
 
 def merge_staged_batches(
@@ -108,7 +107,9 @@ def _settle_start(session: Session) -> None:
         return
     try:
         # without a commit the start would move with every record
-        if not any(session.broker.read_committed(source.group, list_row_topics(session)).values()):
+        topics = list_existing_topics(session)
+        committed_offsets = session.broker.read_committed(source.group, topics)
+        if not all(committed_offsets.get(topic) for topic in topics):
             heartbeat(session)
     except TidegateError as error:
         log.warning("%s", error)

@@ -24,7 +24,13 @@ from tidegate.schema.avro import (
     to_columns,
     to_spark_type,
 )
-from tidegate.schema.avro_versions import drop_unheld_fields, find_written_type, pair_branches, restore_dropped_fields
+from tidegate.schema.avro_versions import (
+    drop_unheld_fields,
+    find_respelled_field,
+    find_written_type,
+    pair_branches,
+    restore_dropped_fields,
+)
 
 # Spark would cut these, or give them a type that no table holds: it is told of the bare number instead
 CONVERTED_LOGICAL_TYPES = {*TIME_TYPES, "date", "timestamp-nanos", "local-timestamp-nanos"}
@@ -125,6 +131,10 @@ def find_lost_meaning(writer: Any, reader: Any) -> str:
         parts = _list_common_parts(old, new, path)
         if parts is None:
             return _find_lost_meaning_in_leaf(old, new, path)
+        respelled = find_respelled_field(old, new) if is_record(old) and is_record(new) else None
+        if respelled:  # Avro would read it as a field that is not there
+            place, name = (f"{path}.{name}".removeprefix(".") for name in respelled)
+            return f"field {place} is {name} in the latest version, without an alias for the other case"
         return next((reason for part in parts if (reason := compare(*part))), "")
 
     return compare(writer, reader, "")

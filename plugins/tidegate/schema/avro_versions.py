@@ -32,7 +32,7 @@ PROMOTIONS = {
 def restore_dropped_fields(latest: Any, older: Iterable[Any]) -> Any:
     """Add to `latest` each field, and symbol of an enum, that only older versions have; the first of `older` wins.
 
-    Returns `latest` itself if nothing was dropped. A rename by an alias is no drop.
+    Returns `latest` itself if nothing was dropped. A rename by an alias is no drop, nor is another case of a name.
     """
     inlined = merged_schema = _inline_types(latest, collect_named_types(latest))
     names_by_version = []
@@ -44,15 +44,21 @@ def restore_dropped_fields(latest: Any, older: Iterable[Any]) -> Any:
 
 
 def drop_unheld_fields(schema: Any, kept: Collection[str], find_row: Callable[[Any], Any]) -> Any:
-    """Drop from the schema's row the fields that no table can hold, except those `kept`; `find_row` finds the row."""
+    """Drop from the schema's row the fields that no table can hold, except those `kept`; `find_row` finds the row.
+
+    So is a field whose name differs from a kept one only in case.
+    """
     inlined = _inline_types(schema, collect_named_types(schema))
     row = find_row(inlined)
     if not is_record(row):
         return schema
     names = collect_named_types(inlined)
     row_name = get_full_name(row)
+    taken = {name.casefold() for name in kept}  # of two such fields Spark would find neither
     held = {
-        field["name"] for field in row["fields"] if field["name"] in kept or _is_held(field["type"], names, row_name)
+        field["name"]
+        for field in row["fields"]
+        if field["name"] in kept or (field["name"].casefold() not in taken and _is_held(field["type"], names, row_name))
     }
 
     def drop(node: Any) -> Any:
@@ -103,8 +109,9 @@ def _adopt_fields(newest: Any, older: Any) -> Any:
 
         return [adopt(branch) for branch in newest] if isinstance(newest, list) else adopt(newest)
     if is_record(newest) and is_record(older):
-        known_names = {name for field in newest["fields"] for name in (field["name"], *field.get("aliases", ()))}
-        dropped = [_make_optional(field) for field in older["fields"] if field["name"] not in known_names]
+        names = (name for field in newest["fields"] for name in (field["name"], *field.get("aliases", ())))
+        known_names = {name.casefold() for name in names}
+        dropped = [_make_optional(field) for field in older["fields"] if field["name"].casefold() not in known_names]
         return {**newest, "fields": [*_adopt_record_fields(newest, older), *dropped]}
     part = {"array": "items", "map": "values"}.get(get_type_name(newest))
     if part and get_type_name(newest) == get_type_name(older):
@@ -122,6 +129,15 @@ def find_written_type(field: Any, written_types: dict[str, Any]) -> Any:
     return next(
         (written_types[name] for name in (field["name"], *field.get("aliases", ())) if name in written_types), None
     )
+
+
+def find_respelled_field(writer: Any, reader: Any) -> tuple[str, str] | None:
+    """Return the writer's field that the reader has in another case only, and the reader's; None if there is none."""
+    written_types = {field["name"]: field["type"] for field in writer["fields"]}
+    read_names = {field["name"] for field in reader["fields"]}
+    other_names = {name.casefold(): name for name in written_types if name not in read_names}
+    missing = (field["name"] for field in reader["fields"] if find_written_type(field, written_types) is None)
+    return next(((other_names[name.casefold()], name) for name in missing if name.casefold() in other_names), None)
 
 
 def pair_branches(writers: list[Any], readers: list[Any]) -> list[tuple[Any, Any]]:

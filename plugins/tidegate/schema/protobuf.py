@@ -86,8 +86,8 @@ def restore_dropped_fields(newest: Shape, older: Shape) -> Shape:
                 for f in newest["fields"]
             ]
             numbers = {f["number"] for f in own_fields}
-            words = {f["name"] for f in own_fields}
-            more = [f for f in older["fields"] if f["number"] not in numbers and f["name"] not in words]
+            words = {f["name"].casefold() for f in own_fields}
+            more = [f for f in older["fields"] if f["number"] not in numbers and f["name"].casefold() not in words]
             return {**newest, "fields": [*own_fields, *more]}
         case "list", "list":
             return {**newest, "element": restore_dropped_fields(newest["element"], older["element"])}
@@ -109,9 +109,9 @@ def find_incompatibility(written_shape: Shape, read: Shape, path: str = "") -> s
             if f["number"] in written_fields
         ]
         numbers = {f["number"] for f in read["fields"]}
-        names = {f["name"] for f in read["fields"]}
+        names = {f["name"].casefold() for f in read["fields"]}
         for field in written_shape["fields"]:
-            if field["number"] not in numbers and field["name"] in names:
+            if field["number"] not in numbers and field["name"].casefold() in names:
                 return f"field {path}.{field['name']} had number={field['number']} and has another".replace(" .", " ")
         return next((reason for pair in pairs if (reason := find_incompatibility(*pair))), "")
     if written_shape["kind"] == read["kind"] == "list":

@@ -92,12 +92,19 @@ def resolve_columns(table: Table, metadata: dict[str, str], state: TableState | 
 
 
 def _list_found_columns(table: Table, metadata: dict[str, str], state: TableState) -> tuple[Column, ...]:
-    product_columns = {*metadata, table.key.into, *([table.deleted_column] if table.deletes == DeleteMode.SOFT else [])}
-    product_columns |= set(table.history.columns) if table.history else set()
-    product_columns |= {state.struct.find_name(name) for name in product_columns if name is not None}
-    own_columns = {c.name: c for c in state.columns}  # one that was renamed may come under its old names too
-    fields = [(name, inner) for name, inner in add_old_names(state.struct).fields if name not in product_columns]
-    return tuple(_adopt_found_type(own_columns.get(name), name, inner) for name, inner in fields)
+    product_names = [*metadata, *([table.deleted_column] if table.deletes == DeleteMode.SOFT else [])]
+    product_names += [*(table.history.columns if table.history else ()), *([table.key.into] if table.key.into else [])]
+    product_columns = {state.struct.find_name(name) for name in product_names}
+    own_columns = {c.name: c for c in state.columns}
+    # one that was renamed may come under its old names too, and so is required under none
+    renamed_columns = {own_name for _, own_name in state.struct.aliases}
+    own_columns |= {name: replace(own_columns[name], nullable=True) for name in renamed_columns & own_columns.keys()}
+    fields = add_old_names(state.struct).fields
+    return tuple(
+        _adopt_found_type(own_columns.get(name), name, inner)
+        for name, inner in fields
+        if state.struct.find_name(name) not in product_columns
+    )
 
 
 def _resolve_growing(table: Table, metadata: dict[str, str], state: TableState) -> Table:

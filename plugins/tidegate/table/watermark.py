@@ -172,5 +172,10 @@ def commit_to_group(session: Session, offsets: Offsets, beat_ms: int | None = No
     return CommittedOffsets(offsets, before)
 
 
+def list_existing_topics(session: Session) -> tuple[str, ...]:
+    """Return the topics that carry rows, without those that do not exist: one of them stops its own tables alone."""
+    return _find_existing_topics(session, list_row_topics(session))
+
+
 def _find_existing_topics(session: Session, topics: tuple[str, ...]) -> tuple[str, ...]:
     return session.broker.list_topics("|".join(re.escape(topic) for topic in topics))

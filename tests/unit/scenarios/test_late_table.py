@@ -111,6 +111,21 @@ def test_late_table_that_starts_at_the_end_joins_with_its_first_batch(world: Wor
     assert (is_outside(world), read_committed_offset(world)) == (False, 11)
 
 
+def test_late_table_with_a_topic_of_its_own_starts_at_its_end_where_start_is_latest(world: World) -> None:
+    """The group has offsets of the other topic already; those of this one have yet to be committed."""
+    world.broker.create("Old.Topic", 2)
+    tables = (build_table(ORDERS, topics=("orders",)), build_table(LATE, topics=("Old.Topic",)))
+    later = build_pipeline(*tables, source={"topics": ("orders", "Old.Topic"), "start": Start("latest")})
+    for key in ("old0", "old1", "new0", "new1"):
+        world.broker.produce("Old.Topic", {"id": key}, {"id": key, "name": "x"}, int(key[-1]))
+        if key == "old1":
+            drain(world, later)
+            assert world.broker.groups["tidegate-shop"]["Old.Topic"] == {0: 1, 1: 1}
+    drain(world, later)
+    assert [row["id"] for row in world.read_rows(LATE)] == ["new0", "new1"]
+    assert world.broker.groups["tidegate-shop"]["Old.Topic"] == {0: 2, 1: 2}
+
+
 def test_table_that_is_left_alone_comes_inside(world: World) -> None:
     """The others were taken out of the file before it had caught up."""
     flush(world.open_session(BOTH))

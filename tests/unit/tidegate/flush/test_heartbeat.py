@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from fakes import World, build_pipeline, build_table
-from tidegate.errors import ConfigurationError, GiveUp, NothingToDo, RetryLater
+from tidegate.errors import ConfigurationError, GiveUp, NothingToDo, RetryLater, SomeTablesFailed
 from tidegate.flush.flush import flush
 from tidegate.flush.heartbeat import HeartbeatResult, commit_offsets, heartbeat, require_begun
 from tidegate.model.kafka_log import Retention
@@ -530,6 +530,17 @@ def test_heartbeat_of_no_run_settles_no_start_before_the_first_one() -> None:
         flush(session)
     assert require_begun(session) is session
     assert world.read_rows("lake.shop.orders") == []
+
+
+def test_heartbeat_between_flushes_comes_also_while_a_topic_of_another_table_is_missing() -> None:
+    world = World()
+    world.broker.create("Orders", 2)
+    world.broker.produce("Orders", {"id": "a"}, {"id": "a", "name": "1"}, 1)
+    tables = (build_table("lake.shop.Orders", topics=("Orders",)), build_table("lake.shop.more", topics=("more",)))
+    session = world.open_session(build_pipeline(*tables, source={"topics": ("Orders", "more")}))
+    with pytest.raises(SomeTablesFailed):
+        flush(session)
+    assert heartbeat(require_begun(session)).committed == {"Orders": {0: 0, 1: 1}}
 
 
 @pytest.mark.parametrize(

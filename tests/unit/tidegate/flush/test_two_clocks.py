@@ -1,6 +1,7 @@
 """Staging and merging on clocks of their own: batches pile up while merges run, and only merges move positions."""
 
 import json
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -326,3 +327,30 @@ def test_heartbeat_between_merges_keeps_the_offsets_alive_and_moves_none(world: 
     assert read_pairs(world, ORDERS) == [("a", "0"), ("b", "0")]
     merge_staged_batches(world.open_session(ONE))
     assert world.broker.groups[GROUP] == {"orders": {0: 3, 1: 3}}
+
+
+APART = (build_table(ORDERS, topics=("orders",)), build_table(COPY, topics=("Later.Topic",)))
+
+
+@pytest.mark.parametrize("is_staged", [False, True], ids=["refused", "without work beside another"])
+def test_start_latest_is_where_staging_first_looked_whatever_another_table_does(world: World, is_staged: bool) -> None:
+    """No merge runs for hours, and records that come meanwhile are staged."""
+    start = {"topics": ("orders", "Later.Topic"), "start": Start(StartKind.LATEST)}
+    if is_staged:
+        produce(world, ("a", "0"), ("b", "0"))
+        merging = replace(ONE, tables=APART[:1])
+        flush(world.open_session(merging))
+        world.broker.create("Later.Topic", 2)
+    pipeline = build_pipeline(*APART, stage=TEN_SECONDS, source=start)
+    added_topic = "Later.Topic" if is_staged else "orders"
+    for name in ("old", "1", "2"):
+        for key in ("a", "b"):
+            world.broker.produce(added_topic, {"id": key + name}, {"id": key + name, "name": name}, ord(key) % 2)
+        if is_staged:
+            produce(world, ("a", name), ("b", name))
+        with suppress(SomeTablesFailed):
+            stage_new_batches(world.open_session(pipeline))
+    with suppress(SomeTablesFailed):
+        merge_staged_batches(world.open_session(pipeline))
+    table = COPY if is_staged else ORDERS
+    assert [row["id"] for row in world.read_rows(table)] == ["a1", "a2", "b1", "b2"]

@@ -92,13 +92,15 @@ def test_flag_of_deleted_rows_that_was_renamed_in_the_table_is_found_by_its_own_
     assert "`_deleted`" not in statement
 
 
+@pytest.mark.parametrize("deleted_column", ["_deleted", "is_deleted", "IS_DELETED"])
 @pytest.mark.parametrize("is_declared", [True, False])
-def test_flag_that_was_renamed_is_no_column_of_the_value(is_declared: bool) -> None:
+def test_flag_that_was_renamed_is_no_column_of_the_value(is_declared: bool, deleted_column: str) -> None:
+    """Nor is its old name where the file has the new one: a merge would set one column twice, and Spark refuses that."""
     world = World()
     world.destination.create("lake.shop.orders", (Column("id", "STRING"), Column("_deleted", "BOOLEAN")))
     world.destination.rename_column("lake.shop.orders", "_deleted", "is_deleted")
     value = ValueFormat(columns=(Column("id", "STRING"),) if is_declared else None)
-    table = replace(build_table(), deletes=DeleteMode.SOFT, value=value)
+    table = replace(build_table(), deletes=DeleteMode.SOFT, value=value, deleted_column=deleted_column)
     state = world.open_session(build_pipeline(table)).tables.read_state(table.name, "shop")
     values = build_merge_input(build_session(build_pipeline(table), table, state), STAGED, "b")
     assert (values["values"], values["flag"]) == ([], "is_deleted")

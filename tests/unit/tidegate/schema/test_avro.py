@@ -295,6 +295,32 @@ def test_field_that_was_renamed_by_an_alias_was_not_dropped() -> None:
     assert list_field_names(restore_dropped_fields(latest, [build_record(("title", "string"))])) == ["name"]
 
 
+def test_field_that_was_respelled_without_an_alias_is_no_second_column_and_its_old_records_are_bad() -> None:
+    """Spark would find neither of two names that differ in case, and Avro reads the old records' field as missing."""
+    optional = ["null", "string"]
+
+    def version(name: str, inner: str) -> Any:
+        return build_record(("id", "int"), (name, optional), ("http", build_record((inner, optional), name="Http")))
+
+    old, latest = version("Name", "Path"), version("name", "path")
+    decoding = plan_decoding(latest, {1: old, 2: latest})
+    assert json.loads(decoding.reader) == latest
+    said = "field {} is {} in the latest version, without an alias for the other case"
+    assert decoding.refused == {"1": said.format("Name", "name")}
+    inside = plan_decoding(latest, {1: version("name", "Path"), 2: latest})
+    assert inside.refused == {"1": said.format("http.Path", "http.path")}
+    latest["fields"][1]["aliases"] = ["Name"]
+    latest["fields"][2]["type"]["fields"][0]["aliases"] = ["Path"]
+    assert plan_decoding(latest, {1: old, 2: latest}).refused == {}
+
+
+def test_field_that_the_schema_has_in_two_cases_is_read_as_the_declared_column() -> None:
+    both = build_record(("id", "int"), ("Name", "string"), ("name", "string"), ("NAME2", "string"))
+    decoding = plan_decoding(both, {1: both}, (), frozenset({"id", "name"}))
+    assert list_field_names(json.loads(decoding.reader)) == ["id", "name", "NAME2"]
+    assert decoding.refused == {}
+
+
 def test_fields_dropped_inside_of_a_change_event_are_found_in_before_and_after() -> None:
     def event(row: Any) -> Any:
         return {

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from fakes import World, build_pipeline, build_session, build_table
-from tidegate.errors import GiveUp, IncompatibleSchema, SomeTablesFailed
+from tidegate.errors import ConfigurationError, GiveUp, IncompatibleSchema, SomeTablesFailed
 from tidegate.flush.flush import flush
 from tidegate.model.offsets import Ranges
 from tidegate.model.table_state import TableState
@@ -13,8 +13,9 @@ from tidegate.schema.data_types import Array, Column, DataType, Map, Primitive, 
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.source import KeyFormat, ValueFormat
 from tidegate.spec.table import DeleteMode, History
-from tidegate.table.columns import list_destination_columns
+from tidegate.table.columns import list_destination_columns, list_value_columns
 from tidegate.table.compatibility import build_row_properties, check_compatible, check_key_unchanged
+from tidegate.table.session import open_table
 
 TABLE = "lake.shop.orders"
 TEXT, TIME = Primitive("STRING"), Primitive("TIMESTAMP")
@@ -153,6 +154,39 @@ def test_table_without_a_declared_schema_takes_a_renamed_column_under_both_names
     world.broker.produce("orders", {"id": "c"}, {"id": "c", "full_name": "new"})
     flush(world.open_session(build_pipeline(changed_table)))
     assert [row["full_name"] for row in world.read_rows(TABLE)] == ["new", "old", "x"]
+
+
+def test_required_column_that_was_renamed_is_required_under_neither_name(world: World) -> None:
+    """Its field still comes under the old name, and each such record was bad: the new name was missing."""
+    columns = (Column("id", "STRING"), Column("name", "STRING", nullable=False), Column("note", "STRING", False))
+    world.destination.create(TABLE, columns)
+    world.destination.rename_column(TABLE, "name", "full_name")
+    undeclared_table = replace(build_table(), value=ValueFormat(), key=KeyFormat(fields=("id",)))
+    for table in (undeclared_table, replace(undeclared_table, value=ValueFormat(unknown_fields="add"))):
+        session = world.open_session(build_pipeline(table))
+        resolved_table = open_table(session, TABLE).refresh().resolved
+        required = {c.name: not c.nullable for c in list_value_columns(resolved_table) if c.name != "id"}
+        assert required == {"full_name": False, "note": True, "name": False}
+
+
+@pytest.mark.parametrize(
+    ("columns", "is_refused"), [(None, True), ((Column("id", "STRING"), Column("name", "STRING")), False)]
+)
+def test_updates_that_may_leave_out_columns_are_refused_where_one_comes_under_two_names(
+    world: World, columns: tuple[Column, ...] | None, is_refused: bool
+) -> None:
+    """Of the names one was never there: the column kept its old value, and rows with another key or order were bad."""
+    flush(world.open_session(build_pipeline()))
+    world.destination.rename_column(TABLE, "name", "full_name")
+    world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "y"})
+    table = build_table(columns=columns)
+    session = world.open_session(build_pipeline(replace(table, value=replace(table.value, format="ogg-json"))))
+    if is_refused:
+        with pytest.raises(ConfigurationError, match=r"column=full_name: records may fill it as full_name and as name"):
+            flush(session)
+    else:
+        flush(session)
+    assert world.read_rows(TABLE) == [{"full_name": "x" if is_refused else "y", "id": "a"}]
 
 
 def test_renamed_sequence_column_is_refused_with_its_old_name(world: World) -> None:
