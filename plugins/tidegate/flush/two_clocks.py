@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Set
 from dataclasses import dataclass
 
-from tidegate.errors import NothingToDo, SomeTables, TidegateError, find_kind, join_tables
+from tidegate.errors import SomeTables, TidegateError, find_kind, join_tables
 from tidegate.flush.flush import FlushResult, flush_planned, plan_flush
 from tidegate.flush.heartbeat import heartbeat
 from tidegate.flush.plan import plan

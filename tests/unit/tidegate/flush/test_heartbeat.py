@@ -195,7 +195,7 @@ def test_a_topic_that_is_empty_everywhere_is_committed_and_read_from_there(kind:
 @pytest.mark.guard(
     "start: latest is kept alive until its table has begun",
     file="plugins/tidegate/flush/heartbeat.py",
-    text="        return {topic: start[topic] for topic in unread_topics}\n",
+    text="        return {topic: start[topic] for topic in unread_topics if topic in start}\n",
     off="        return {} if own_offsets else start\n",
     case="latest",
 )

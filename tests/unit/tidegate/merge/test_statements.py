@@ -95,7 +95,7 @@ def test_flag_of_deleted_rows_that_was_renamed_in_the_table_is_found_by_its_own_
 @pytest.mark.parametrize("deleted_column", ["_deleted", "is_deleted", "IS_DELETED"])
 @pytest.mark.parametrize("is_declared", [True, False])
 def test_flag_that_was_renamed_is_no_column_of_the_value(is_declared: bool, deleted_column: str) -> None:
-    """Nor is its old name where the file has the new one: a merge would set one column twice, and Spark refuses that."""
+    """Nor is its old name where the file has the new one: a merge would set one column twice, which Spark refuses."""
     world = World()
     world.destination.create("lake.shop.orders", (Column("id", "STRING"), Column("_deleted", "BOOLEAN")))
     world.destination.rename_column("lake.shop.orders", "_deleted", "is_deleted")
