@@ -322,3 +322,33 @@ def test_kills_around_a_held_batch_publish_nothing_unapproved(workbench: Any, ru
         kept -= {number}
         assert read_ids() == kept
         assert set(workbench.load_iceberg("shop.Killed").metadata.refs) == {"main", "tidegate_killed"}
+
+
+# what Spark writes beside the memory of a publish that has begun
+@pytest.mark.repeats(
+    "unit/scenarios/test_approve.py::"
+    "test_batch_whose_publish_began_under_another_diff_cannot_be_skipped_where_deletes_are_remembered"
+)
+@pytest.mark.parametrize("shape", ["ordered", "versions"])
+def test_batch_whose_publish_began_cannot_be_left_out(workbench: Any, runners: Any, shape: str) -> None:
+    topic, name = workbench.topic(partitions=2), f"began{shape}"
+
+    def describe(most: int) -> None:
+        table = {**SHAPES[shape], "name": f"lake.shop.Began{shape}", "approve": {"deletes_over": most}}
+        workbench.pipeline(name, [topic], key=KEY, value=VALUE, table=table)
+
+    describe(9)
+    workbench.produce(topic, *map(change, NUMBERS))
+    workbench.drain(name)
+    before = read_keys(workbench, f"shop.Began{shape}")
+    workbench.produce(topic, delete(0), delete(1))
+    at = Point.parse("merge/commits.publish:before:1")
+    assert runners.run(workbench.build_environment(), "flush", name, at=at, kind="killed").fault_happened
+    describe(1)
+    hold(workbench, name)
+    refused = workbench.run_cli("reject", name, "--skip", "--yes")
+    assert (refused.returncode, "its publish may have begun" in refused.stderr) == (1, True), refused.stderr
+    assert read_keys(workbench, f"shop.Began{shape}") == before
+    assert workbench.run_cli("approve", name, "--yes").returncode == 0
+    workbench.drain(name)
+    assert {row[0] for row in read_keys(workbench, f"shop.Began{shape}")} == {2, 3, 4, 5}
