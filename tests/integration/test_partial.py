@@ -12,6 +12,7 @@ import pytest
 from conftest import build_debezium_event
 from tidegate.schema.data_types import Column
 from tidegate.spec.source import ValueFormat
+from tidegate.spec.table import Route
 
 HELD = "__debezium_unavailable_value"
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
@@ -221,3 +222,32 @@ def test_row_under_a_new_key_does_not_lose_what_its_event_leaves_out(spark: Any)
     ]
     reasons = [reason for (reason,) in decoding.decode(spark, keyless, events, "reason")]
     assert [reason and reason.split("the row of the new")[0] for reason in reasons] == [MOVED.format("a"), None]
+
+
+PARTED = "b = 'mine' AND a = 'vip'"
+
+
+@pytest.mark.parametrize(
+    ("options", "fates"),
+    [
+        ({"when": "upper(A) = 'VIP'"}, ["staged u", "bad u", "filtered u", "bad u"]),
+        ({"when": "a = 'vip'", "retracts": ("false", "null")}, ["staged u", "bad u", "staged d", "bad u"]),
+        ({"delete_when": "a = 'vip'"}, ["staged d", "bad u", "staged u", "bad u"]),
+        ({"route": Route("a", "v.p")}, ["staged u", "bad u", "filtered u", "bad u"]),
+        ({"when": PARTED}, ["staged u", "bad u", "filtered u", "filtered u"]),
+        ({"when": "b = 'mine'"}, ["staged u", "staged u", "staged u", "filtered u"]),
+    ],
+)
+def test_condition_is_never_asked_of_a_placeholder(spark: Any, options: Any, fates: list[str]) -> None:
+    """Else an update of other columns would be left out, or delete the row."""
+    columns = (Column("id", "INT"), Column("a", "STRING"), Column("b", "STRING"))
+    base = decoding.build_stage_table(ValueFormat("debezium-json", unavailable=HELD), columns)
+    stage = replace(base, key_columns=columns[:1], unchanged=("a", "b"), stages_kept=True, **options)
+    rows = [("vip", "mine"), (HELD, "mine"), ("x", "mine"), (HELD, "other")]
+    records = [
+        (b'{"id": 2}', json.dumps({"op": "u", "after": {"id": 2, "a": a, "b": b}, "source": {}}).encode())
+        for a, b in rows
+    ]
+    found = decoding.decode(spark, stage, records, "concat(fate, ' ', op)", "reason")
+    assert [fate for fate, _ in found] == fates
+    assert all("a value that the event leaves out" in reason for fate, reason in found if fate.startswith("bad"))

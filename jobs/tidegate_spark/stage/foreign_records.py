@@ -13,6 +13,7 @@ from tidegate.spec.source import split_cast
 from tidegate.sql.conditions import reads_any, split_conjunction
 from tidegate.sql.spark import quote, render_literal
 
+from tidegate_spark.formats.change_events.unavailable_values import render_lacks_value_of
 from tidegate_spark.formats.decoded import DELETE, ROW, DecodedValue
 from tidegate_spark.stage.value import (
     PLACES,
@@ -88,6 +89,8 @@ def _render_is_known(part: _Part, decoded_value: DecodedValue, table: StageTable
         # by another row of the record, or by the key that it leaves, it may be this table's all the same
         conditions += [f"change <> '{DELETE}'", f"(located_reason IS NULL OR {decoded_value.row_count} <= 1)"]
         conditions += [f"({decoded_value.previous_key}) IS NULL"] if decoded_value.previous_key else []
+    if lacking := render_lacks_value_of(part.sql, decoded_value, table):
+        conditions.append(f"NOT ({lacking})")
     optional_columns = {c.name for c in table.value_columns if c.nullable}
     for name in part.row_columns:
         may_be_null = "located_reason IS NULL" if name in optional_columns else "false"

@@ -13,10 +13,15 @@ from tidegate.sql.spark import quote, render_columns, render_literal
 
 from tidegate_spark.fields.conditions import NO_REASON, render_first_reason
 from tidegate_spark.fields.written_values import render_year_range
+from tidegate_spark.formats.change_events.unavailable_values import render_lacks_value_of
 from tidegate_spark.formats.decoded import DELETE, NO_CHANGE, ROW, DecodedValue, render_cast_type
 from tidegate_spark.formats.wire_format import RECORD_PARTS, render_schema_id, render_schema_place
 
 FAILURE_TEXT = "fails for this record"
+LACK_TEXT = (
+    "reads a value that the event leaves out, as it did not change; have the source send all columns (REPLICA IDENTITY "
+    "FULL)"
+)
 PLACES = ("topic", "partition", "offset")
 SHOWS_NO_ROW = f"(_tidegate.change = '{DELETE}' AND NOT _tidegate.is_tombstone)"
 KAFKA_METADATA = {
@@ -96,7 +101,7 @@ def add_value(records: DataFrame, decoded_value: DecodedValue, table: StageTable
     )
     if decoded_value.previous_key:
         decoded = _judge_old_keys(decoded, table, metadata)
-    return _apply_conditions(decoded, table, metadata)
+    return _apply_conditions(decoded, decoded_value, table, metadata)
 
 
 def render_unkept_reason(decoded_value: DecodedValue, table: StageTable) -> str:
@@ -145,30 +150,37 @@ def _has_conditions(table: StageTable) -> bool:
     return (table.when, table.route, table.naming, table.delete_when) != (None,) * 4
 
 
-def _apply_conditions(decoded: DataFrame, table: StageTable, metadata: dict[str, str]) -> DataFrame:
+def _apply_conditions(
+    decoded: DataFrame, decoded_value: DecodedValue, table: StageTable, metadata: dict[str, str]
+) -> DataFrame:
     if not _has_conditions(table):
         judged = decoded.withColumn("value_reason", F.expr("coalesce(value_reason, lack_reason)"))
         return judged.selectExpr("*", "change AS op", "true AS is_wanted", "row_struct AS value_struct")
     row = _list_row_columns(table)
     beside_row = _list_columns_beside_value(table, metadata, locate_key_columns(table))
-    rows = decoded.selectExpr("struct(*) AS _tidegate", *row, *beside_row)
     # a delete shows no value: a condition on it lets it pass, as a delete of a missing row does nothing; a condition on
     # what its record shows beside the value counts, as the row of this key may be that of another source table. The
     # tombstone behind a delete event is left only where it shows all that the conditions read: they must hold of it
     settings = {"delete_when": table.delete_when, "when": table.when, "route": render_route(table.route)}
     conditions = {word: condition for word, condition in settings.items() if condition}
     attempts = {word: render_attempt(condition) for word, condition in conditions.items()}
+    # a condition on a value that the source has left out cannot be judged
+    lacking = {word: render_lacks_value_of(sql, decoded_value, table) for word, sql in conditions.items()}
+    lacking = {word: sql for word, sql in lacking.items() if sql}
+    marks = [f"{sql} AS _tidegate_lacks_{word}" for word, sql in lacking.items()]
+    rows = decoded.selectExpr("struct(*) AS _tidegate", *marks, *row, *beside_row)
     if table.when is not None:
         beside_value = render_without(table.when, [c.name for c in table.value_columns])
         of_delete = render_attempt(beside_value) if beside_value else "'null'"
         attempts["when"] = f"CASE WHEN {SHOWS_NO_ROW} THEN {of_delete} ELSE {attempts['when']} END"
+    attempts |= {word: f"CASE WHEN NOT _tidegate_lacks_{word} THEN {attempts[word]} END" for word in lacking}
     answers = rows.selectExpr("*", *(f"{sql} AS _tidegate_{word}" for word, sql in attempts.items()))
     judged = answers.selectExpr(
         "_tidegate.*",
         f"{_render_answer('delete_when', conditions)} OR {_render_is_retracted(table)} AS is_delete",
         f"({_render_answer('when', conditions)} OR {_render_is_retracted(table)}) "
         f"AND {_render_answer('route', conditions)} AS is_chosen",
-        f"{_render_condition_reason(conditions)} AS condition_reason",
+        f"{_render_condition_reason(conditions, lacking)} AS condition_reason",
         f"{render_table_name(table.naming) if table.naming else 'CAST(NULL AS STRING)'} AS table_name",
         f"{render_name_reason(table.naming) if table.naming else NO_REASON} AS name_problem",
     ).selectExpr(
@@ -257,9 +269,12 @@ def _render_is_retracted(table: StageTable) -> str:
     return f"coalesce(_tidegate_when IN ({answers}), false)" if answers else "false"
 
 
-def _render_condition_reason(conditions: dict[str, str]) -> str:
+def _render_condition_reason(conditions: Iterable[str], lacking: Iterable[str]) -> str:
     # a record that cannot be judged is bad, so it counts as wanted
-    return render_first_reason(*(f"WHEN _tidegate_{word} IS NULL THEN '{word} {FAILURE_TEXT}'" for word in conditions))
+    return render_first_reason(
+        *(f"WHEN _tidegate_lacks_{word} THEN '{word} {LACK_TEXT}'" for word in lacking),
+        *(f"WHEN _tidegate_{word} IS NULL THEN '{word} {FAILURE_TEXT}'" for word in conditions),
+    )
 
 
 def _render_is_wanted_table(naming: TableTemplate | None) -> str:

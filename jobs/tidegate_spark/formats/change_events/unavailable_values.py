@@ -8,10 +8,11 @@ from uuid import UUID
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from tidegate.jobs.stage_job import StageTable
+from tidegate.sql.conditions import reads_any
 from tidegate.sql.spark import quote, render_columns, render_literal
 
 from tidegate_spark.fields.protobuf import encode_zigzag
-from tidegate_spark.formats.decoded import DELETE, DecodedValue
+from tidegate_spark.formats.decoded import DELETE, ROW, DecodedValue
 
 KEPT_COLUMN = "kept"
 # of the event that inserts the row of a new key where a key has changed, as Debezium sends it behind a delete
@@ -27,14 +28,7 @@ def mark_unavailable_values(decoded: DataFrame, decoded_value: DecodedValue, tab
     """Add `kept`, the names of the columns that hold a placeholder or are left out, and put NULL in `value_struct`."""
     if not table.unchanged:
         return decoded
-    types = {column.name: column.type for column in table.value_columns}
-    text = table.value.unavailable or ""
-    conditions = {
-        name: f"(value_struct IS NOT NULL AND {decoded_value.absent_columns[name]})"
-        if name in decoded_value.absent_columns
-        else render_is_placeholder(f"value_struct.{quote(name)}", types[name], text)
-        for name in table.unchanged
-    }
+    conditions = _list_conditions(decoded_value, table, "value_struct")
     is_ordered = bool(table.sequence) or table.has_history
     refusals = _list_refusals(conditions, decoded_value, table, is_ordered=is_ordered)
     if refusals:
@@ -57,6 +51,26 @@ def mark_unavailable_values(decoded: DataFrame, decoded_value: DecodedValue, tab
             "value_struct": F.expr(f"CASE WHEN value_struct IS NOT NULL THEN struct({render_columns(values)}) END"),
         }
     )
+
+
+def _list_conditions(decoded_value: DecodedValue, table: StageTable, struct: str) -> dict[str, str]:
+    types = {column.name: column.type for column in table.value_columns}
+    text = table.value.unavailable or ""
+    return {
+        name: f"({struct} IS NOT NULL AND {decoded_value.absent_columns[name]})"
+        if name in decoded_value.absent_columns
+        else render_is_placeholder(f"{struct}.{quote(name)}", types[name], text)
+        for name in table.unchanged
+    }
+
+
+def render_lacks_value_of(sql: str, decoded_value: DecodedValue, table: StageTable) -> str:
+    """Return SQL that tells whether a value that `sql` reads is not in the event; empty if each always is."""
+    # in partial updates a column that is left out is NULL, also to conditions
+    absent_columns = decoded_value.absent_columns if table.is_partial else ()
+    conditions = _list_conditions(decoded_value, table, ROW)
+    lacking = [part for name, part in conditions.items() if name not in absent_columns and reads_any(sql, [name])]
+    return " OR ".join(f"coalesce({part}, false)" for part in lacking)
 
 
 def _list_refusals(
