@@ -25,6 +25,7 @@ from tidegate.monitoring.status import (
 )
 from tidegate.ports.session import Session
 from tidegate.table.pipeline_progress import PipelineProgress, TableProgress, find_common_time, read_pipeline_progress
+from tidegate.table.queue import count_mergeable
 
 log = logging.getLogger(__name__)
 RECENT_ROWS = 10  # of slices and of other batches, beside those of the last flush
@@ -65,7 +66,7 @@ def _describe_table(session: Session, progress: TableProgress, times: Times) -> 
     return {
         **describe_table_line(progress, times),
         "template": template.name if progress.spec.naming is not None and template is not None else None,
-        "open_batches": len(progress.queue),
+        "open_batches": count_mergeable(progress.queue),
         "max_pending": progress.spec.max_pending,
         "needs_person": isinstance(progress.error, GiveUp) or progress.held is not None,
     }

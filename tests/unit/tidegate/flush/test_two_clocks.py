@@ -316,6 +316,22 @@ def test_batches_that_wait_for_a_merge_are_no_trouble_until_they_are_many(open_b
     assert describe_pipeline_state(row, ScheduleState(), 60, 2_000_000)[0] == health
 
 
+@pytest.mark.parametrize("name", ["x", "rare"])
+def test_batches_without_rows_wait_for_no_merge_and_make_no_queue_full(world: World, name: str) -> None:
+    """Of a table whose condition seldom holds; one row, and all behind it waits."""
+    world.engine.conditions["name = 'rare'"] = lambda fields: fields.get("name") == "rare"
+    rare = build_table("lake.shop.Rare", when="name = 'rare'", max_pending=3)
+    pipeline = build_pipeline(build_table(ORDERS), rare, stage=TEN_SECONDS)
+    stage_batches(world, pipeline, name, "x", "x")
+    row = build_overview(read_pipeline_progress(world.open_session(pipeline)))
+    health, _ = describe_pipeline_state(row, ScheduleState(), 60, world.clock())
+    found = [(table["open_batches"], table["lag"]) for table in row["tables"]]
+    assert (found, health) == {
+        "x": ([(3, 6), (0, 0)], Health.CURRENT),
+        "rare": ([(3, 6), (3, 6)], Health.STUCK),
+    }[name]
+
+
 def test_heartbeat_between_merges_keeps_the_offsets_alive_and_moves_none(world: World) -> None:
     """A pipeline that merges daily beats at `heartbeat.interval`, beside its staging."""
     produce(world, ("a", "0"), ("b", "0"))
