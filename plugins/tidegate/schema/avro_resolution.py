@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tidegate.errors import ConfigurationError
 from tidegate.schema.avro import (
     BARE_FIELD,
     END_BYTES,
@@ -71,13 +72,22 @@ def plan_decoding(
     else:
         to_spark_type(reader, {})
     reasons = {
-        str(number): find_lost_meaning(writer, reader) or find_missing_key_field(writer, reader, key_fields)
+        str(number): find_lost_meaning(writer, reader)
+        or find_respelled_field(_find_row_of(writer, find_row), _find_row_of(reader, find_row), kept)
+        or find_missing_key_field(writer, reader, key_fields)
         for number, writer in writers.items()
     }
     refused_versions = {number: reason for number, reason in reasons.items() if reason}
     texts = {str(n): json.dumps(simplify_types(w)) for n, w in writers.items() if str(n) not in refused_versions}
     written = "" if writers or reader is whole else json.dumps(whole)
     return AvroDecoding(json.dumps(reader), texts, refused_versions, written)
+
+
+def _find_row_of(schema: Any, find_row: Callable[[Any], Any]) -> Any:
+    try:
+        return find_row(schema)
+    except ConfigurationError:  # an older version need not be a change event
+        return schema
 
 
 def find_missing_key_field(writer: Any, reader: Any, names: Sequence[str]) -> str:
@@ -131,10 +141,6 @@ def find_lost_meaning(writer: Any, reader: Any) -> str:
         parts = _list_common_parts(old, new, path)
         if parts is None:
             return _find_lost_meaning_in_leaf(old, new, path)
-        respelled = find_respelled_field(old, new) if is_record(old) and is_record(new) else None
-        if respelled:  # Avro would read it as a field that is not there
-            place, name = (f"{path}.{name}".removeprefix(".") for name in respelled)
-            return f"field {place} is {name} in the latest version, without an alias for the other case"
         return next((reason for part in parts if (reason := compare(*part))), "")
 
     return compare(writer, reader, "")

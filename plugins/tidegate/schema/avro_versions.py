@@ -131,13 +131,40 @@ def find_written_type(field: Any, written_types: dict[str, Any]) -> Any:
     )
 
 
-def find_respelled_field(writer: Any, reader: Any) -> tuple[str, str] | None:
-    """Return the writer's field that the reader has in another case only, and the reader's; None if there is none."""
+def find_respelled_field(writer: Any, reader: Any, kept: Collection[str] | None = None) -> str:
+    """Return which field the writer has in another case only, without an alias; Avro would read it as missing.
+
+    Only the row's fields that are `kept`, or all, and what is inside of them.
+    """
+    written, read = (_inline_types(schema, collect_named_types(schema)) for schema in (writer, reader))
+    return _find_respelled_field(written, read, kept, "")
+
+
+def _find_respelled_field(writer: Any, reader: Any, kept: Collection[str] | None, above: str) -> str:
+    pairs = pair_branches(list_branches(writer), list_branches(reader))
+    return next((reason for pair in pairs if (reason := _find_respelled_in_branch(*pair, kept, above))), "")
+
+
+def _find_respelled_in_branch(writer: Any, reader: Any, kept: Collection[str] | None, above: str) -> str:
+    part = {"array": "items", "map": "values"}.get(get_type_name(reader))
+    if part and get_type_name(writer) == get_type_name(reader):
+        return _find_respelled_field(writer[part], reader[part], None, above)
+    if not (is_record(writer) and is_record(reader)):
+        return ""
     written_types = {field["name"]: field["type"] for field in writer["fields"]}
     read_names = {field["name"] for field in reader["fields"]}
     other_names = {name.casefold(): name for name in written_types if name not in read_names}
-    missing = (field["name"] for field in reader["fields"] if find_written_type(field, written_types) is None)
-    return next(((other_names[name.casefold()], name) for name in missing if name.casefold() in other_names), None)
+    for field in (field for field in reader["fields"] if kept is None or field["name"] in kept):
+        name = field["name"]
+        written_type = find_written_type(field, written_types)
+        if written_type is None and name.casefold() in other_names:
+            other = f"{above}{other_names[name.casefold()]}"
+            return f"field {other} is {above}{name} in the latest version, without an alias for the other case"
+        if written_type is not None and (
+            reason := _find_respelled_field(written_type, field["type"], None, f"{above}{name}.")
+        ):
+            return reason
+    return ""
 
 
 def pair_branches(writers: list[Any], readers: list[Any]) -> list[tuple[Any, Any]]:

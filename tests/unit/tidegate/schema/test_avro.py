@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from tidegate.adapters.schema_registry.schema_provider import find_row_type
 from tidegate.errors import ConfigurationError
 from tidegate.schema.avro import (
     BARE_FIELD,
@@ -309,9 +310,26 @@ def test_field_that_was_respelled_without_an_alias_is_no_second_column_and_its_o
     assert decoding.refused == {"1": said.format("Name", "name")}
     inside = plan_decoding(latest, {1: version("name", "Path"), 2: latest})
     assert inside.refused == {"1": said.format("http.Path", "http.path")}
+    assert plan_decoding(latest, {1: old, 2: latest}, (), {"id", "http"}).refused == {"1": inside.refused["1"]}
+    assert plan_decoding(latest, {1: old, 2: latest}, (), {"id"}).refused == {}
     latest["fields"][1]["aliases"] = ["Name"]
     latest["fields"][2]["type"]["fields"][0]["aliases"] = ["Path"]
     assert plan_decoding(latest, {1: old, 2: latest}).refused == {}
+
+
+def test_respelled_field_of_a_change_event_is_found_in_its_row_alone() -> None:
+    def event(name: str, source_name: str) -> Any:
+        row = build_record(("id", "int"), (name, ["null", "string"]), name="Value")
+        source = build_record((source_name, "string"), name="Source")
+        return build_record(
+            ("before", ["null", row]), ("after", ["null", "Value"]), ("source", source), ("op", "string")
+        )
+
+    latest = event("name", "db")
+    versions = {1: event("Name", "db"), 2: event("name", "DB"), 3: build_record(("id", "int")), 4: latest}
+    decoding = plan_decoding(latest, versions, (), {"id", "name"}, find_row_type)
+    assert decoding.refused == {"1": "field Name is name in the latest version, without an alias for the other case"}
+    assert plan_decoding(latest, versions, (), {"id"}, find_row_type).refused == {}
 
 
 def test_field_that_the_schema_has_in_two_cases_is_read_as_the_declared_column() -> None:
