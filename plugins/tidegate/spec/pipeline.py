@@ -149,9 +149,10 @@ class Pipeline:
 
     @property
     def timer_seconds(self) -> int:
-        """The pause between two timed runs, below 1 for none; a cron expression wins."""
-        # without an interval the heartbeat's, so that what is committed never expires; such runs flush nothing
-        return self.merge.interval_seconds if self.merge.is_timed else self.heartbeat.interval_seconds
+        """The pause between two timed runs; a cron expression wins."""
+        # without an interval the heartbeat's, so that what is committed never expires; such runs take only what should
+        # have been: a call may be lost, and staging calls for no merge while a queue is full
+        return self.merge.interval_seconds if self.merge.is_timed else self.heartbeat.pause_seconds
 
     @property
     def entries(self) -> tuple[Table, ...]:

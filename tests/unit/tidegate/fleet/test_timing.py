@@ -20,7 +20,7 @@ def build_timed_pipeline(seconds: int = 60, cron: str | None = None, threshold: 
     [
         ([build_timed_pipeline(60), build_timed_pipeline(5), build_timed_pipeline(300)], Clock(5)),
         ([build_timed_pipeline(-1, threshold=10), build_timed_pipeline(900)], Clock(600)),
-        ([build_timed_pipeline(-1, threshold=10, beat=0)], Clock(0)),
+        ([build_timed_pipeline(-1, threshold=10, beat=0)], Clock(600)),
         (
             [build_timed_pipeline(3600, cron="0 * * * *"), build_timed_pipeline(3600, cron="0 * * * *")],
             Clock(cron="0 * * * *"),
@@ -65,7 +65,9 @@ def test_a_member_that_was_looked_at_before_the_clock_was_set_back_is_due_at_its
 
 def test_a_member_without_an_interval_is_member_due_with_its_heartbeat_alone() -> None:
     assert is_member_due(build_timed_pipeline(-1, threshold=10), Clock(600), None, NOON)
-    assert not is_member_due(build_timed_pipeline(-1, threshold=10, beat=0), Clock(60), None, NOON)
+    without_beats = build_timed_pipeline(-1, threshold=10, beat=0)  # as often as offsets are kept alive
+    assert is_member_due(without_beats, Clock(60), None, NOON)
+    assert not is_member_due(without_beats, Clock(60), NOON - 500, NOON)
 
 
 def test_heartbeats_are_late_when_their_interval_is_over_and_never_given_up() -> None:

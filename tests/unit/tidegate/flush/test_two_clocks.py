@@ -9,6 +9,7 @@ import pytest
 from fakes import BAD, FailsToMerge, World, build_pipeline, build_table
 from tidegate.cli.main import main
 from tidegate.errors import NothingToDo, SomeTablesFailed, TidegateError, TooFewRecords
+from tidegate.fleet.timing import build_clock
 from tidegate.flush.flush import flush
 from tidegate.flush.heartbeat import heartbeat, require_begun
 from tidegate.flush.plan import plan
@@ -16,7 +17,8 @@ from tidegate.flush.two_clocks import merge_staged_batches, stage_new_batches
 from tidegate.monitoring.health import Health, ScheduleState, describe_pipeline_state
 from tidegate.monitoring.overview import build_overview
 from tidegate.monitoring.status import read_status
-from tidegate.spec.pipeline import Merge, Pipeline, Stage
+from tidegate.runner.schedule import build_flush_schedule
+from tidegate.spec.pipeline import Heartbeat, Merge, Pipeline, Stage
 from tidegate.spec.source import Start, StartKind
 from tidegate.table.pipeline_progress import read_pipeline_progress
 
@@ -330,6 +332,24 @@ def test_batches_without_rows_wait_for_no_merge_and_make_no_queue_full(world: Wo
         "x": ([(3, 6), (0, 0)], Health.CURRENT),
         "rare": ([(3, 6), (3, 6)], Health.STUCK),
     }[name]
+
+
+def test_merge_without_an_interval_is_tried_again_though_staging_calls_no_more_and_heartbeats_are_off(
+    world: World,
+) -> None:
+    """The merge that was called for has failed, or the process was killed, and by now the queue is full."""
+    merge = Merge(interval_seconds=-1, records_threshold=3)
+    pipeline = build_pipeline(build_table(ORDERS, max_pending=2), stage=TEN_SECONDS, heartbeat=Heartbeat(0))
+    pipeline = replace(pipeline, merge=merge)
+    stage_batches(world, pipeline, "1", "2")
+    produce(world, ("c", "3"))
+    with pytest.raises(NothingToDo, match="its queue is full"):
+        stage_new_batches(world.open_session(pipeline))
+    schedule = build_flush_schedule(pipeline)
+    assert schedule.find_due(100.0, 200.0) == 700.0
+    assert build_clock([pipeline]).seconds == 600
+    merge_staged_batches(world.open_session(pipeline), at_least=schedule.at_least)
+    assert read_pairs(world, ORDERS) == [("a", "2"), ("b", "2")]
 
 
 def test_heartbeat_between_merges_keeps_the_offsets_alive_and_moves_none(world: World) -> None:

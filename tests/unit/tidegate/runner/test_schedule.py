@@ -49,7 +49,7 @@ def test_next_start_follows_from_the_last_one(
         (Merge(interval_seconds=30), 600, Schedule(30)),
         (Merge(cron="5 4 * * *", interval_seconds=86_400), 600, Schedule(None, "5 4 * * *")),
         (Merge(interval_seconds=-1, records_threshold=500), 600, Schedule(600, at_least=500)),
-        (Merge(interval_seconds=-1, records_threshold=500), 0, Schedule(None, at_least=500)),
+        (Merge(interval_seconds=-1, records_threshold=500), 0, Schedule(600, at_least=500)),
     ],
 )
 def test_pipeline_without_an_interval_keeps_that_of_its_heartbeat(merge: Merge, beat: int, schedule: Schedule) -> None:
@@ -66,7 +66,7 @@ def test_pipeline_without_an_interval_keeps_that_of_its_heartbeat(merge: Merge, 
         (Merge(interval_seconds=86_400), 0, Schedule(600)),
         (Merge(cron="5 4 * * *", interval_seconds=86_400), 60, Schedule(60)),
         (Merge(interval_seconds=-1, records_threshold=500), 600, Schedule()),
-        (Merge(interval_seconds=-1, records_threshold=500), 0, Schedule(600)),
+        (Merge(interval_seconds=-1, records_threshold=500), 0, Schedule()),
     ],
 )
 def test_pipeline_that_flushes_less_often_than_its_heartbeat_beats_by_itself(
