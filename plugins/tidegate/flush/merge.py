@@ -8,7 +8,7 @@ from tidegate.errors import AuditFailed, GiveUp, PositionLost, RetryLater
 from tidegate.flush.staged import NOTHING_TO_MAKE
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.merge import write_mode
-from tidegate.merge.attempt import Attempt, begin_attempt, publish_attempt, retry_commits
+from tidegate.merge.attempt import Attempt, begin_attempt, make_first_snapshot, publish_attempt, retry_commits
 from tidegate.merge.audits import prepare_audits
 from tidegate.merge.hold import hold_schema, leaves_schema
 from tidegate.merge.owed import account, evolve_memory
@@ -132,7 +132,7 @@ def prepare_table(work: BatchMerge) -> TableSession:
     start = replace(
         start, batch=state.highest_batch, timestamps={}, outside=work.staged.watermark != WatermarkSide.INSIDE
     )
-    table.session.commits.seed(table.name, table.pipeline.name, start)
+    make_first_snapshot(table, start)
     seeded = table.refresh()
     return table if seeded.state is None else seeded
 

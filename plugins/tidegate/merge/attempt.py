@@ -18,6 +18,7 @@ from tidegate.merge.owed import render_dead_letter_statements
 from tidegate.merge.write_mode import WRITTEN_AS_PROPERTY
 from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
+from tidegate.model.position import Position
 from tidegate.model.table_state import Head, Reparenting, StagedSource, TableCommit, TableState
 from tidegate.ports.session import Session
 from tidegate.table.position import check_home
@@ -99,6 +100,17 @@ def begin_attempt_beside(table: TableSession, number: int, guard: Guard, prefix:
     attempt_id = table.session.new_attempt()
     branch = resource_names.name_backfill_branch(table.pipeline.name, backfill, number=number, attempt=attempt_id)
     return Attempt(table=table, prefix=prefix, batch=number, id=attempt_id, branch=branch, guard=guard)
+
+
+def make_first_snapshot(table: TableSession, position: Position) -> None:
+    """Give a table without snapshots one to cut from, empty, with `position`.
+
+    One that was replaced gets no position: its rollback stays without an answer until the attempt is published.
+    """
+    if table.require_state().is_rolled_back:
+        table.session.commits.append_empty(table.name, "main", {})
+    else:
+        table.session.commits.seed(table.name, table.pipeline.name, position)
 
 
 def retry_commits(session: Session, place: str, try_commit: Callable[[], Result]) -> Result:

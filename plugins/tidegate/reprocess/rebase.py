@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from tidegate.errors import ConfigurationError, GiveUp, RetryLater
-from tidegate.merge.attempt import begin_attempt, publish_attempt, retry_commits
+from tidegate.merge.attempt import begin_attempt, make_first_snapshot, publish_attempt, retry_commits
 from tidegate.merge.owed import find_known_topic_ids
 from tidegate.model import resource_names
 from tidegate.model.kafka_log import Log
@@ -225,7 +225,8 @@ def move_position(
 
     def check_unmoved(table_now: TableSession) -> None:
         recorded = table_now.require_state().recorded_position
-        if (recorded or Position({})) != move.before:
+        # it is made already if an earlier try of it has died behind the first snapshot
+        if (recorded or Position({})) not in (move.before, move.after):
             recorded_offsets = format_offsets(recorded.offsets) if recorded else None
             raise RetryLater(
                 f"{table.prefix}: another writer was faster, this position was not moved: found={recorded_offsets} "
@@ -234,7 +235,7 @@ def move_position(
 
     check_unmoved(table)
     if table.require_state().snapshot_id is None:  # replaced by an empty one, or lost: nothing to cut a branch from
-        table.session.commits.seed(table.name, pipeline, move.before)
+        make_first_snapshot(table, move.after)
         table = _require_table(table)
     properties = move.after.to_properties(pipeline)
     is_moved = move.before.offsets != move.after.offsets

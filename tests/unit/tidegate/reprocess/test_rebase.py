@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from fakes import BusyTable, PauseAt, World, build_pipeline, build_table
+from fakes import BusyTable, Crash, PauseAt, World, build_pipeline, build_table
 from tidegate.actions.rebase import propose_rebase
 from tidegate.errors import ConfigurationError, GiveUp, NothingToDo, PositionLost, PublishedElsewhere, RetryLater
 from tidegate.flush.flush import flush
@@ -130,8 +130,16 @@ def test_a_lost_position_is_written_anew_where_it_is_asked_to_stand(
         flush(world.open_session(PIPELINE))
     proposals = propose_moves(world.open_session(PIPELINE), '{"orders": {"0": 2}}')
     assert [(move.before, move.after) for move in proposals[0].moves] == [(None, 2), (None, 0)]
+
+    def die(call: str, moment: str) -> None:
+        if (call, moment) == ("commits.start_branch", "before"):
+            raise Crash
+
+    with pytest.raises(Crash):
+        rebase_positions(world.open_session(PIPELINE, die), proposals)
+    assert read_offsets(world) == {"orders": {0: 2, 1: 0}}  # not the begin of the log, whose rows are there
     rebase_positions(world.open_session(PIPELINE), proposals)
-    assert seeds == [Position({})]
+    assert seeds == [proposals[0].after]
     assert read_offsets(world) == {"orders": {0: 2, 1: 0}}
 
 
