@@ -4,6 +4,7 @@ from functools import partial
 from typing import Any
 
 from tidegate.actions.proposed_action import ActionPart, ProposedAction
+from tidegate.model import resource_names
 from tidegate.model.table_state import PastSnapshot
 from tidegate.monitoring.status import format_time_ms
 from tidegate.ports.session import Session
@@ -113,5 +114,8 @@ def _format_answer(proposal: ProposedAnswer, answer: str) -> str:
         f"{name}  {part.topic} {part.partition}: offsets [{part.after}, {part.before}) {effect}: {part.read_again}"
         for part in proposal.undone_moves
     ]
+    if proposal.move.table.remembers:
+        memory = resource_names.name_memory_table(proposal.move.table)
+        lines.append(f"{name}  what these records have noted stays in {memory}: see docs/runbook/rolled-back.md")
     lines.append(f"{name}  afterwards the rollback can no longer be undone with: tidegate undo-rollback")
     return "\n".join(lines)

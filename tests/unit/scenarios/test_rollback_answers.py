@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from fakes import World, build_pipeline, build_table
+from tidegate.actions.rollback import propose_answer
 from tidegate.errors import (
     CommitRefused,
     ConfigurationError,
@@ -19,6 +20,7 @@ from tidegate.model.table_state import Rollback
 from tidegate.monitoring.status import read_status
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
 from tidegate.reprocess.rollback import Answer, answer_rollbacks, propose_answers, propose_undos, undo_rollbacks
+from tidegate.spec.table import History
 
 ORDERS, COPY = "lake.shop.orders", "lake.shop.copy"
 PIPELINE = build_pipeline(build_table(ORDERS), build_table(COPY))
@@ -258,6 +260,14 @@ def test_answer_shows_the_offsets_that_are_missing_and_is_given_once(world: Worl
     world.destination.rollback(ORDERS, first)
     with pytest.raises(PositionLost, match="was rolled back"):  # the next one is asked about again
         flush(world.open_session(build_pipeline(build_table(ORDERS))))
+
+
+@pytest.mark.parametrize("choice", ["rewind", "keep"])
+def test_answer_names_the_table_that_keeps_what_the_records_have_noted(world: World, choice: Answer) -> None:
+    assert "noted" not in propose_answer(world.open_session(PIPELINE), choice).preview
+    for options, memory in (({"sequence_by": ("name",)}, "deletes"), ({"history": History()}, "changes")):
+        session = world.open_session(build_pipeline(build_table(ORDERS, **options)))
+        assert f"stays in {ORDERS}_{memory}: see docs/runbook" in propose_answer(session, choice).preview
 
 
 def test_answer_says_who_gave_it(world: World) -> None:
