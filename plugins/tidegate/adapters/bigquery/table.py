@@ -212,7 +212,8 @@ def _check_partial_arrays(table: str, schema: Struct, values: MergeInput) -> Non
             raise GiveUp(
                 f"table={table} column={name}: BigQuery stores a NULL array as an empty one, so that partial_updates "
                 "cannot tell a record without it from one that empties it; nothing was merged; put the column into "
-                "sequence_groups, take it out of value.schema, or make it JSON text: to_json(…) in select"
+                "sequence_groups, take it out of value.schema, or make it JSON text: to_json(…) in select; if records "
+                "have made the column, drop it from the table and declare it as STRING in value.schema"
             )
 
 
