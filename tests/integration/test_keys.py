@@ -131,13 +131,15 @@ def test_whole_key_in_one_struct_column(workbench) -> None:
 
 
 @pytest.mark.repeats("unit/scenarios/test_key_in_value.py::test_record_whose_key_and_value_differ_is_bad")
-def test_record_whose_key_and_value_differ_is_bad(workbench) -> None:
+@pytest.mark.parametrize("field", ["id", "ID"])
+def test_record_whose_key_and_value_differ_is_bad(workbench, field: str) -> None:
     topic = workbench.topic(1)
-    key = {"fields": ["id"], "schema": "id BIGINT", "prefix": "k_"}
+    key = {"fields": [field], "schema": f"{field} BIGINT", "prefix": "k_"}
     workbench.pipeline("equal", [topic], key=key, value=VALUE, source={"verify_integrity": True})
-    workbench.produce(topic, ({"id": 1}, {"id": 1, "name": "a"}), ({"id": 1}, None), (None, {"id": 2, "name": "b"}))
+    last = {field: 2, "id": 2, "name": "b"}
+    workbench.produce(topic, ({field: 1}, {"id": 1, "name": "a"}), ({field: 1}, None), (None, last))
     workbench.flush("equal")
-    assert [(r["k_id"], r["id"]) for r in workbench.read_rows("shop.equal")] == [(2, 2)]
-    workbench.produce(topic, ({"id": 3}, {"id": 4, "name": "c"}), ({"id": 3}, {"id": 3, "name": "d"}))
+    assert [(r[f"k_{field}"], r["id"]) for r in workbench.read_rows("shop.equal")] == [(2, 2)]
+    workbench.produce(topic, ({field: 3}, {"id": 4, "name": "c"}), ({field: 3}, {"id": 3, "name": "d"}))
     with pytest.raises(BadRecord, match="offset=3 reason=the key and the value differ in field id"):
         workbench.flush("equal")

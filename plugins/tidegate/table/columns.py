@@ -213,12 +213,14 @@ def _iterate_leaves(path: tuple[str, ...], data_type: DataType, table: Table) ->
 
 
 def list_verified_fields(table: Table) -> tuple[str, ...]:
-    keys = {c.name: c.type for c in list_flat_key_columns(replace(table, key=replace(table.key, prefix="")))}
-    shared_columns = [c for c in list_value_columns(table) if c.name in keys]
+    key_columns = list_flat_key_columns(replace(table, key=replace(table.key, prefix="")))
+    key_types = {c.name.casefold(): c.type for c in key_columns}
+    shared_columns = [c for c in list_value_columns(table) if c.name.casefold() in key_types]
     for column in shared_columns:
-        if keys[column.name] != column.type:
+        key_type = key_types[column.name.casefold()]
+        if key_type != column.type:
             raise ConfigurationError(
-                f"verify_integrity of table={table.name} cannot compare {column.name}: {keys[column.name]} in the key, "
+                f"verify_integrity of table={table.name} cannot compare {column.name}: {key_type} in the key, "
                 f"{column.type} in the value; use one type in key.schema and value.schema"
             )
     return tuple(column.name for column in shared_columns)

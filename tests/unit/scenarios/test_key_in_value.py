@@ -101,5 +101,12 @@ def test_fields_of_two_types_cannot_be_compared() -> None:
         list_verified_fields(replace(table, key=typed_key))
 
 
+def test_field_that_key_and_value_spell_in_another_case_is_compared() -> None:
+    """Nothing was compared, and nobody was told."""
+    table = build_table(NAME, prefix="k_", keys=("ID",), columns=(Column("id", "STRING"), Column("name", "STRING")))
+    table = replace(table, key=replace(table.key, columns=(Column("ID", "STRING"),)))
+    assert list_verified_fields(table) == ("id",)
+
+
 def test_every_record_is_compared_also_one_that_a_later_one_supersedes() -> None:
     assert not can_keep_last_per_key(build_verifying_pipeline(), build_verifying_pipeline().tables[0])

@@ -144,12 +144,12 @@ def _check_integrity(entry: TableEntry) -> None:
         clash = "EXCEPT_KEY says that the value lacks what verify_integrity compares"
         findings.add((*entry.value_path, "fields_include"), f"{clash}; keep one of the two")
         return
-    types = {column.name: column.type for column in entry.value_columns or ()}
-    if types and not set(key.fields) & set(types):
+    types = {column.name.casefold(): column.type for column in entry.value_columns or ()}
+    if types and not {name.casefold() for name in key.fields} & set(types):
         findings.add(verify, "no field of the key is in value.schema, so nothing can differ; add it there")
     # without a prefix they are one column, checked as such
     for column in (entry.key_columns or ()) if key.prefix or key.into else ():
-        value_type = types.get(column.name, column.type)
+        value_type = types.get(column.name.casefold(), column.type)
         if column.name in key.fields and value_type != column.type:
             clash = f"verify_integrity cannot compare {column.name}: {column.type} here, {value_type} in value.schema"
             findings.add((*entry.key_path, "schema"), f"{clash}; use one type")

@@ -706,7 +706,7 @@ REFUSED = {
     ),
     "integrity of two types": (
         render_source(
-            "verify_integrity: true, key: {fields: [id], into: k, schema: id INT}, value: {schema: id BIGINT}"
+            "verify_integrity: true, key: {fields: [id], into: k, schema: id INT}, value: {schema: ID BIGINT}"
         ),
         "source.key.schema=id INT: verify_integrity cannot compare id: INT here, BIGINT in value.schema",
     ),
