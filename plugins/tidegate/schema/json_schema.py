@@ -34,12 +34,13 @@ def to_columns(text: str, older: Iterable[str] = (), logical: bool = False) -> t
     """
     columns: dict[str, Column] = {}
     for version in (text, *older):
+        taken_names = {name.casefold() for name in columns}  # a field in another case fills the newer one's column
         schema = _parse_schema(version)
         properties = _find_properties(schema)
         if not properties and version is text:
             raise ConfigurationError("the JSON Schema has no properties; declare the columns in the pipeline file")
         for name, node in properties.items():
-            if name not in columns:
+            if name.casefold() not in taken_names:
                 columns[name] = Column(name, _to_type(_Node(node, schema, (name,), is_logical=logical)))
     return tuple(columns.values())
 

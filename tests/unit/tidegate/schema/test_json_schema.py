@@ -54,6 +54,14 @@ def test_property_that_the_latest_version_dropped_is_still_a_column() -> None:
     assert [(c.name, c.type) for c in columns] == [("id", "BIGINT"), ("gone", "BIGINT"), ("first", "STRING")]
 
 
+def test_property_that_an_older_version_spelled_in_another_case_fills_the_column_of_the_newer_one() -> None:
+    """Two columns that differ in case were refused, and nobody can write a version anew."""
+    number, text = {"type": "integer"}, {"type": "string"}
+    columns = to_columns(render_schema(id=number), [render_schema(ID=text, Gone=text), render_schema(GONE=number)])
+    assert [(c.name, c.type) for c in columns] == [("id", "BIGINT"), ("Gone", "STRING")]
+    assert [c.name for c in to_columns(render_schema(id=number, ID=number))] == ["id", "ID"]
+
+
 @pytest.mark.parametrize("node", [{"$ref": "#/$defs/tree"}, {"$ref": "other.json"}])
 def test_definition_inside_itself_or_elsewhere_has_to_be_declared(node: Any) -> None:
     with pytest.raises(ConfigurationError, match=r"leaves the type of a.* open; declare the columns"):
