@@ -363,6 +363,20 @@ def test_connects_json_schema_says_what_fields_mean_by_the_id_of_each_record(spa
     ]
 
 
+def test_connects_json_schema_says_what_fields_mean_in_whatever_case_the_column_is_spelled(spark) -> None:
+    """The text of a decimal stayed its bytes in base64, and a time was counted in the file's unit."""
+    kinds = {
+        "amount": {"name": CONNECT + "Decimal", "parameters": {"scale": "2"}},
+        "at": {"name": CONNECT + "Timestamp"},
+    }
+    fmt = ValueFormat("json", options={"ids": [7], "kinds": {"7": kinds}}, timestamp_unit="micros")
+    record = b"\0\0\0\0\7" + json.dumps({"amount": encode_unscaled(12345), "at": 1772272800000}).encode()
+    for columns in (("amount", "at"), ("Amount", "AT")):
+        table = build_stage_table(fmt, (Column(columns[0], "STRING"), Column(columns[1], "TIMESTAMP")))
+        [(reason, row)] = decode_values(spark, table, [record])
+        assert (reason, convert_to_plain(tuple(row))) == (None, ("123.45", AT))
+
+
 KEY_SCHEMA = [
     {"field": "at", "type": "int64", "name": TIME + "Timestamp"},
     {"field": "amount", "type": "bytes", "name": CONNECT + "Decimal", "parameters": {"scale": "2"}},

@@ -74,10 +74,12 @@ class ConnectFields(Fields):
         """Return `kinds` for records behind a schema id; NULL for ids without such fields."""
         schema_id = f"conv(hex(substring({part}, 2, 4)), 16, 10)"
         schema = render_literal(f"MAP<STRING, {self.kind_schema}>")
+        # as the columns are spelled: so are the records' fields by now
+        own_names = {column.name.casefold(): column.name for column in (*self.columns, *self.other_columns)}
         cases = [
-            f"WHEN '{schema_id}' THEN from_json({render_literal(json.dumps(fields))}, {schema})"
+            f"WHEN '{schema_id}' THEN from_json({render_literal(json.dumps({**respelled, **fields}))}, {schema})"
             for schema_id, fields in kinds.items()
-            if fields
+            if (respelled := {own_names.get(name.casefold(), name): kind for name, kind in fields.items()})
         ]
         return f"CASE {schema_id} {' '.join(cases)} END"
 
