@@ -109,9 +109,13 @@ def _adopt_fields(newest: Any, older: Any) -> Any:
 
         return [adopt(branch) for branch in newest] if isinstance(newest, list) else adopt(newest)
     if is_record(newest) and is_record(older):
-        names = (name for field in newest["fields"] for name in (field["name"], *field.get("aliases", ())))
-        known_names = {name.casefold() for name in names}
-        dropped = [_make_optional(field) for field in older["fields"] if field["name"].casefold() not in known_names]
+        known_names = {field["name"].casefold() for field in newest["fields"]}
+        aliases = {alias for field in newest["fields"] for alias in field.get("aliases", ())}
+        dropped = [
+            _make_optional(field)
+            for field in older["fields"]
+            if field["name"].casefold() not in known_names and field["name"] not in aliases
+        ]
         return {**newest, "fields": [*_adopt_record_fields(newest, older), *dropped]}
     part = {"array": "items", "map": "values"}.get(get_type_name(newest))
     if part and get_type_name(newest) == get_type_name(older):

@@ -294,6 +294,7 @@ def test_field_that_was_renamed_by_an_alias_was_not_dropped() -> None:
     latest = build_record(("name", "string"))
     latest["fields"][0]["aliases"] = ["title"]
     assert list_field_names(restore_dropped_fields(latest, [build_record(("title", "string"))])) == ["name"]
+    assert list_field_names(restore_dropped_fields(latest, [build_record(("Title", "string"))])) == ["name", "Title"]
 
 
 def test_field_that_was_respelled_without_an_alias_is_no_second_column_and_its_old_records_are_bad() -> None:
