@@ -66,9 +66,10 @@ def list_backfill_warnings(world: World) -> list[str]:
 
 def message(slices: int, id: str, command: str) -> str:
     return (
-        f"pipeline=shop table={NAME}: slices={slices} of backfill={id} were rolled back with the table, and the "
-        f"backfill is over, so nothing applies them again; if they are not meant to be gone: {command}; else this "
-        "warning stays until the snapshots of the backfill expire"
+        f"pipeline=shop table={NAME}: slices={slices} of backfill={id} are not in the table: they were rolled "
+        "back with it, or the backfill was given up before their publish; it is over, so nothing applies them again; "
+        f"if they are not meant to be gone: {command}; else this warning stays until the snapshots of the backfill "
+        "expire"
     )
 
 
@@ -117,7 +118,7 @@ def test_open_backfill_goes_on_by_itself_and_is_not_told(world: World) -> None:
     planned = propose_backfill(session, parse_request(RANGES, None, None)).backfill
     apply_slice(session, planned, 2)
     world.destination.rollback(NAME, before)
-    assert [text for text in list_backfill_warnings(world) if "were rolled back" in text] == []
+    assert [text for text in list_backfill_warnings(world) if "are not in the table" in text] == []
 
 
 def test_records_that_the_flush_reads_again_are_not_told(world: World) -> None:
@@ -163,3 +164,17 @@ def test_backfill_that_ends_while_its_marks_are_read_is_not_told(world: World) -
     assert world.destination.list_rolled_back(NAME, "tidegate.backfill-slice")
     assert find_undone_backfills(world.open_session(PIPELINE, end), NAME) == []
     assert (calls, read_orders(world)) == (["history.list_backfills"], {"a": "2", "b": "1"})
+
+
+def test_backfill_that_is_given_up_behind_a_slice_that_died_is_not_said_to_be_rolled_back(world: World) -> None:
+    """Its snapshot is still there, on no branch: nobody can tell it from one that was published."""
+
+    def die(call: str, moment: str) -> None:
+        if (call, moment) == ("commits.publish", "before"):
+            raise Crash
+
+    planned = propose_backfill(world.open_session(PIPELINE), parse_request(RANGES, None, None)).backfill
+    with pytest.raises(Crash):
+        apply_slice(world.open_session(PIPELINE, die), planned, 2)
+    drop_backfill(world.open_session(PIPELINE), planned.id)
+    assert list_backfill_warnings(world) == [message(1, planned.id, f"tidegate backfill shop --range '{RANGES}'")]
