@@ -89,8 +89,8 @@ def _find_undone_backfills(session: Session) -> list[str]:
     ]
     return [
         f"pipeline={name} table={table}: slices={len(undone.slices)} of backfill={undone.id} are not in the table: "
-        "they were rolled back with it, or the backfill was given up before their publish; it is over, so nothing applies "
-        "them again; if they are not meant to be gone: "
+        "they were rolled back with it, or the backfill was given up before their publish; it is over, so nothing "
+        "applies them again; if they are not meant to be gone: "
         f"{undone.command}; else this warning stays until the snapshots of the backfill expire"
         for table, undone in slices_by_table
     ]
