@@ -81,6 +81,8 @@ def run_plan(
     max_records: int | None = None,
     count_required: Callable[[Pipeline], int] = lambda _: 0,
     scope: PlanScope = PlanScope.ALL,
+    *,
+    is_dry: bool = False,
 ) -> Data:
     """Plan the next batch of each table, of both clocks or of one; skipped if there is nothing to do.
 
@@ -93,7 +95,8 @@ def run_plan(
     with raise_airflow_errors():
         session = cap_batches(assemble_session(name), max_records)
         if scope == PlanScope.NEW:
-            return plan_stage(expand_template(session)).to_dict()
+            session = expand_template(session)
+            return (plan(session, scope=scope) if is_dry else plan_stage(session)).to_dict()
         return plan(session, count_required(session.pipeline), scope=scope).shorten().to_dict()
 
 
@@ -131,6 +134,7 @@ def run_stage(
 
     `watcher` may defer the task with the step's checkpoint.
     """
+    from tidegate.flush.heartbeat import settle_start
     from tidegate.flush.merge_queue import group_by_table
     from tidegate.flush.stage import stage_tables
     from tidegate.flush.staged import StageCheckpoint, wrap_with_checkpoint
@@ -141,8 +145,9 @@ def run_stage(
     if watcher:
         watcher.set_checkpoint_source(checkpoint.to_dict)
     with raise_airflow_errors():
-        session = wrap_with_checkpoint(assemble_session(name, engine, watcher), checkpoint)
-        batches, refused = stage_tables(session, Plan.from_dict(planned))
+        session = assemble_session(name, engine, watcher)
+        settle_start(session)
+        batches, refused = stage_tables(wrap_with_checkpoint(session, checkpoint), Plan.from_dict(planned))
         queues = group_by_table(batches)
         staged = [
             {"table": queue[0].table, "batches": [batch.to_dict() for batch in shorten_queue(queue)]}

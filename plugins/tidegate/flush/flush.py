@@ -18,7 +18,7 @@ from tidegate.errors import (
     join_tables,
 )
 from tidegate.flush.clean_up import CleanUpReport, clean_up
-from tidegate.flush.heartbeat import commit_offsets, heartbeat
+from tidegate.flush.heartbeat import commit_offsets, heartbeat, settle_start
 from tidegate.flush.merge_queue import QueueResult, group_by_table, merge_queue
 from tidegate.flush.plan import plan
 from tidegate.flush.refusals import format_refusals
@@ -84,6 +84,7 @@ def flush_planned(
     session: Session, expanded_session: Session, flush_plan: Plan, merges_at_once: int = 1
 ) -> FlushResult:
     """Run the steps of `flush` after plan. `expanded_session` holds the tables that records have named."""
+    settle_start(expanded_session)
     try:
         staged_batches, refused_staging = stage_tables(expanded_session, flush_plan)
     except GiveUp:

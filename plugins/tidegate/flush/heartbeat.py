@@ -198,6 +198,24 @@ def require_begun(session: Session) -> Session:
     return session
 
 
+def settle_start(session: Session) -> None:
+    """Commit where `start: latest` begins, for topics of which nothing is committed. A failure is only logged.
+
+    To be called behind each plan that no heartbeat follows at once: the start of tables that it found without work
+    would move with every record.
+    """
+    source = session.pipeline.source
+    if source.start.kind != StartKind.LATEST:
+        return
+    try:
+        topics = list_existing_topics(session)
+        committed_offsets = session.broker.read_committed(source.group, topics)
+        if not all(committed_offsets.get(topic) for topic in topics):
+            heartbeat(session)
+    except TidegateError as error:
+        log.warning("%s", error)
+
+
 def _renew_positions(session: Session, tables: Sequence[ObservedTable]) -> None:
     maintenance = session.pipeline.maintenance
     expired_ms = session.now_ms() - maintenance.keep_snapshots_for_seconds * 1000

@@ -4,25 +4,20 @@ Both may run at once, and beside whole flushes: a batch belongs to the run that 
 what continues from the table's position. Staging touches neither a destination nor the group's offsets.
 """
 
-import logging
 from collections.abc import Callable, Set
 from dataclasses import dataclass
 
-from tidegate.errors import SomeTables, TidegateError, find_kind, join_tables
+from tidegate.errors import GiveUp, NothingToDo, SomeTables, find_kind, join_tables
 from tidegate.flush.flush import FlushResult, flush_planned, plan_flush
-from tidegate.flush.heartbeat import heartbeat
+from tidegate.flush.heartbeat import settle_start
 from tidegate.flush.plan import plan
 from tidegate.flush.refusals import format_refusals
 from tidegate.flush.stage import stage_tables
 from tidegate.model.batch import Plan, PlanScope, StagedBatch
 from tidegate.ports.session import Session
-from tidegate.spec.source import StartKind
 from tidegate.table.progress import observe_tables
 from tidegate.table.queue import count_mergeable, count_staged_rows, is_queue_full
 from tidegate.table.template import expand_template
-from tidegate.table.watermark import list_existing_topics
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -43,6 +38,7 @@ def stage_new_batches(session: Session, report: Callable[[Plan], None] = lambda 
     expanded_session = expand_template(session)
     stage_plan = plan_stage(expanded_session)
     report(stage_plan)
+    settle_start(expanded_session)
     batches, refused = stage_tables(expanded_session, stage_plan)
     refusals = [*stage_plan.refusals, *refused]
     failure = (
@@ -60,9 +56,10 @@ def stage_new_batches(session: Session, report: Callable[[Plan], None] = lambda 
 def plan_stage(session: Session) -> Plan:
     try:
         return plan(session, scope=PlanScope.NEW)
-    finally:
-        # as the heartbeat of each flush does; a table may have no work, or be refused, beside others
-        _settle_start(session)
+    except (NothingToDo, SomeTables, GiveUp):
+        # as the heartbeat of a flush does; a table may have no work, or be refused, beside others
+        settle_start(session)
+        raise
 
 
 def merge_staged_batches(
@@ -99,17 +96,3 @@ def is_merge_called(session: Session, staged_tables: Set[str], waiting_tables: S
         )
         for observed in observed_tables
     )
-
-
-def _settle_start(session: Session) -> None:
-    source = session.pipeline.source
-    if source.start.kind != StartKind.LATEST:
-        return
-    try:
-        # without a commit the start would move with every record
-        topics = list_existing_topics(session)
-        committed_offsets = session.broker.read_committed(source.group, topics)
-        if not all(committed_offsets.get(topic) for topic in topics):
-            heartbeat(session)
-    except TidegateError as error:
-        log.warning("%s", error)

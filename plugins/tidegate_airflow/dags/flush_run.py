@@ -95,7 +95,8 @@ def _plan_run(name: str, memory_name: str, known_words: Sequence[str], scope: Pl
             f"times again trigger the DAG {list_dag_ids(name)['backfill']}"
         )
     try:
-        flush_plan = tasks.run_plan(name, words["max_records"], partial(compute_min_records, context=context), scope)
+        count_required = partial(compute_min_records, context=context)
+        flush_plan = tasks.run_plan(name, words["max_records"], count_required, scope, is_dry=words["dry_run"])
     except AirflowSkipException as skip:
         if isinstance(skip.__cause__, TooFewRecords):
             push(key=POSTPONED_KEY, value=True)

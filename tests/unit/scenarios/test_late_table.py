@@ -7,6 +7,7 @@ from fakes.draining import drain
 from tidegate.errors import NothingToDo, SomeTablesDelayed
 from tidegate.flush.flush import flush
 from tidegate.flush.plan import plan
+from tidegate.ports.session import Job
 from tidegate.spec.source import Start
 
 ORDERS, LATE = "lake.shop.orders", "lake.shop.late"
@@ -124,6 +125,30 @@ def test_late_table_with_a_topic_of_its_own_starts_at_its_end_where_start_is_lat
     drain(world, later)
     assert [row["id"] for row in world.read_rows(LATE)] == ["new0", "new1"]
     assert world.broker.groups["tidegate-shop"]["Old.Topic"] == {0: 2, 1: 2}
+
+
+class ProducesMeanwhile:
+    """Spark whose first job takes long: a record comes while it runs."""
+
+    def __init__(self, world: World) -> None:
+        self.world, self.jobs = world, 0
+
+    def run(self, job: Job) -> None:
+        self.jobs += 1
+        if self.jobs == 1:
+            self.world.broker.produce("Old.Topic", {"id": "new"}, {"id": "new", "name": "x"}, 1)
+        self.world.engine.run(job)
+
+
+def test_late_table_starts_at_the_end_that_the_plan_saw_however_long_the_others_take(world: World) -> None:
+    world.broker.create("Old.Topic", 2)
+    world.broker.produce("Old.Topic", {"id": "old"}, {"id": "old", "name": "x"}, 1)
+    tables = (build_table(ORDERS, topics=("orders",)), build_table(LATE, topics=("Old.Topic",)))
+    later = build_pipeline(*tables, source={"topics": ("orders", "Old.Topic"), "start": Start("latest")})
+    produce(world, "k10")
+    flush(world.open_session(later, engine=ProducesMeanwhile(world)))
+    drain(world, later)
+    assert [row["id"] for row in world.read_rows(LATE)] == ["new"]
 
 
 def test_table_that_is_left_alone_comes_inside(world: World) -> None:

@@ -11,6 +11,7 @@ from fakes import BAD, FailsToMerge, World, build_pipeline, build_table
 from tidegate.flush.two_clocks import stage_new_batches
 from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Merge, Pipeline, Stage
+from tidegate.spec.source import Start, StartKind
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # Airflow's own, while it is imported
@@ -279,3 +280,16 @@ def test_dry_run_of_staging_shows_its_plan_and_changes_nothing(world: World, mon
     planned = airflow.context["ti"].xcom_pull("plan", "planned")
     assert [(table["table"], table["offsets"]) for table in planned["tables"]] == [(ORDERS, 1), (COPY, 1)]
     assert world.destination.tables == {}
+
+
+def test_dry_run_of_staging_settles_no_start_and_a_run_does(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = replace(TWO.source, start=Start(StartKind.LATEST))
+    airflow = Airflow(world, monkeypatch, replace(TWO, source=source))
+    for is_dry in (True, False):
+        produce(world, "1", "a", "b")
+        with pytest.raises(AirflowSkipException):
+            airflow.run_stage(dry_run=is_dry)
+        committed = {
+            topic: sum(parts.values()) for topic, parts in world.broker.groups.get("tidegate-shop", {}).items()
+        }
+        assert committed == ({} if is_dry else {"orders": 4, "copies": 0})
