@@ -150,3 +150,25 @@ def test_update_says_which_columns_keep_their_value(spark) -> None:
         ("u", ["AMOUNT"], None, "staged"), ("c", [], "a", "staged"), ("d", [], None, "staged"),
         ("-", [], None, "ignored"),
     ]  # fmt: skip
+
+
+def test_column_that_was_renamed_in_the_table_is_left_out_where_neither_name_is_sent(spark) -> None:
+    """Of its two names one is never there: each update left the column as it was, and was bad where its key changed."""
+    columns = (*COLUMNS, Column("TITLE", "STRING"))
+    stage = decoding.build_stage_table(
+        ValueFormat("ogg-json"), columns, COLUMNS[:1], unchanged=("NAME", "AMOUNT", "TITLE"), stages_kept=True,
+        names_of=dict.fromkeys(("TITLE", "NAME"), ("TITLE", "NAME")),
+    )  # fmt: skip
+    stage = replace(stage, when="title <> 'x'")
+    moved = build_operation("U", {"ID": 1}, {"ID": 2, "NAME": "b", "AMOUNT": "1"})
+    rows = [{"NAME": "a"}, {"TITLE": "c"}, {"NAME": "a", "TITLE": "d"}, {"NAME": "x"}, {"AMOUNT": "1"}]
+    updates = [*(build_operation("U", None, {"ID": 1, **row}) for row in rows), moved]
+    records = [(None, json.dumps(value).encode()) for value in updates]
+    decoded = decoding.decode(spark, stage, records, "fate", "reason", "op", "kept", "value_struct.TITLE")
+    lacking = "the update leaves out {}, which when looks at"
+    assert [fate for fate, *_ in decoded[:5]] == ["staged", "staged", "staged", "filtered", "bad"]
+    assert [row[3:] for row in decoded[:3]] == [(["AMOUNT"], "a"), (["AMOUNT"], "c"), (["AMOUNT"], "d")]
+    assert decoded[4][1] == lacking.format("TITLE")
+    alone = replace(stage, value_columns=columns[:2], unchanged=("NAME",), when=None)
+    assert decoding.decode(spark, alone, records[:1], "reason", "value_struct.NAME") == [(None, "a")]
+    assert [(fate, op, title) for fate, _, op, _, title in decoded[5:]] == [("staged", "d", None), ("staged", "u", "b")]

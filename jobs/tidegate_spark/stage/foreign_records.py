@@ -97,7 +97,8 @@ def _render_is_known(part: _Part, decoded_value: DecodedValue, table: StageTable
         if name in part.key_columns:
             may_be_null += f" AND {_render_is_key_known(decoded_value, table)}"
         conditions.append(f"(({_render_own_value(name, decoded_value)}) IS NOT NULL OR {may_be_null})")
-        conditions.append(f"NOT ({decoded_value.doubts.get(name, 'true')})")
+        doubts = (decoded_value.doubts.get(other, "true") for other in table.names_of.get(name, (name,)))
+        conditions.append(f"NOT ({' OR '.join(doubts)})")
     if set(part.key_columns) - set(part.row_columns):
         conditions.append(_render_is_key_known(decoded_value, table))
     for word, _ in (split_cast(table.metadata[name]) for name in part.metadata):

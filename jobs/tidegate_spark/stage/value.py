@@ -99,9 +99,22 @@ def add_value(records: DataFrame, decoded_value: DecodedValue, table: StageTable
         f"CASE WHEN change <> '{DELETE}' AND located_reason IS NULL THEN {decoded_value.null_reason} END "
         "AS lack_reason",
     )
+    if table.names_of:
+        decoded = decoded.withColumn(ROW, F.expr(_render_joined_row(table)))
     if decoded_value.previous_key:
         decoded = _judge_old_keys(decoded, table, metadata)
     return _apply_conditions(decoded, decoded_value, table, metadata)
+
+
+def _render_joined_row(table: StageTable) -> str:
+    # conditions read one of the names, whichever the record has
+    values = {name: f"{ROW}.{quote(name)}" for name in (*(c.name for c in table.value_columns), *table.metadata)}
+    joined_values = {
+        name: f"coalesce({', '.join(values[other] for other in names if other in values)})"
+        for name, names in table.names_of.items()
+        if name in values  # an explanation decodes some columns alone
+    }
+    return f"CASE WHEN {ROW} IS NOT NULL THEN struct({render_columns(values | joined_values)}) END"
 
 
 def render_unkept_reason(decoded_value: DecodedValue, table: StageTable) -> str:

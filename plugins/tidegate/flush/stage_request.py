@@ -21,6 +21,7 @@ from tidegate.table.columns import (
     build_projection,
     compute_shape,
     find_grouped,
+    find_names_of_columns,
     find_retracting_answers,
     list_destination_columns,
     list_fixed_names,
@@ -36,7 +37,6 @@ from tidegate.table.columns import (
 from tidegate.table.compatibility import (
     check_adopted_types,
     check_compatible,
-    check_updates_tell_columns,
     list_key_limits,
     list_value_limits,
 )
@@ -136,7 +136,6 @@ def build_stage_table(
 ) -> StageTable:
     table_session = open_table(session, planned.table).add_columns(planned.added).refresh()
     check_adopted_types(table_session.spec, table_session.resolved)
-    check_updates_tell_columns(table_session.resolved)
     table = pin_dimensions(session, table_session.resolved)
     list_destination_columns(table, table_session.metadata)  # refuses columns that no table holds together
     into = intermediate or table_session.intermediate
@@ -210,7 +209,7 @@ def _describe_records(session: Session, table: Table, planned: PlannedBatch, att
         unchanged=list_unavailable_columns(table), stages_kept=stages_kept_columns(table), grouped=find_grouped(table),
         partition_time=table.create.partition_time,
         is_partial=bool(table.partial_updates),
-        topic_column=table.topic_column,
+        topic_column=table.topic_column, names_of=find_names_of_columns(table),
         select=build_projection(table, metadata),
         verified=list_verified_fields(table) if session.pipeline.source.verify_integrity else (),
         key_limits=list_key_limits(table, folder_limits),

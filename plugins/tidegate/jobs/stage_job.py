@@ -45,6 +45,7 @@ class StageTable:
 
     - `key`, `key_columns`, `value`, `value_columns`: the two formats, and the columns that are decoded of each.
     - `fixed`: names, case-folded, of columns that do not grow with the records.
+    - `names_of`: for columns that come under several names, as the table's was renamed, all of these, the newest first.
     - `metadata`: the word of `metadata` by column. `topic_column`: one that is a part of the key too, empty for none.
     - `epochs`: the leader's epoch of each partition's records. `partition_time`: record or wall-clock.
     - `unchanged`: columns in which the source may write a placeholder for an unchanged value.
@@ -114,6 +115,7 @@ class StageTable:
     topic_column: str = ""
     fixed: tuple[str, ...] = ()
     of_key: str = ""
+    names_of: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -208,6 +210,7 @@ def _parse_stage_table(data: dict[str, Any]) -> StageTable:
     ready["outlines"] = tuple((t, p, o) for t, p, o in data["outlines"])
     ready["skips"] = None if data["skips"] is None else tuple((t, p, o) for t, p, o in data["skips"])
     ready |= {name: tuple((reason, sql) for reason, sql in data[name]) for name in ("key_limits", "value_limits")}
+    ready["names_of"] = {name: tuple(names) for name, names in data["names_of"].items()}
     naming = data["naming"]
     if naming is not None:
         ready["naming"] = TableTemplate(**{**naming, "namespaces": tuple(naming["namespaces"])})

@@ -8,7 +8,6 @@ import json
 from collections.abc import Iterable, Iterator
 
 from tidegate.errors import ConfigurationError, IncompatibleSchema
-from tidegate.formats.registry import get_format
 from tidegate.model import resource_names
 from tidegate.model.offsets import Ranges
 from tidegate.model.table_state import FolderLimit, TableState
@@ -45,7 +44,6 @@ from tidegate.table.columns import (
     list_key_columns,
     list_key_leaves,
     list_staged_columns,
-    list_value_columns,
 )
 from tidegate.table.session import TableSession
 
@@ -373,23 +371,6 @@ def check_adopted_types(declared_table: Table, table: Table) -> None:
                 f"table={table.name} column={column.name}: records cannot be read as its type={column.type}, and "
                 "value.schema is left out; nothing was read; write value.schema, with the columns that records fill, "
                 "and give this one a type that goes into the table's, or leave it out"
-            )
-
-
-def check_updates_tell_columns(table: Table) -> None:
-    """Raise `ConfigurationError` if updates may leave a column out, and it comes under two names: one is always out."""
-    target = table.target_schema
-    if target is None or not table.upsert or not get_format(table.value.format).may_leave_out:
-        return
-    names_by_column = dict[str, str]()
-    for name in (column.name for column in list_value_columns(table)):
-        own_name = target.find_name(name) or name
-        other_name = names_by_column.setdefault(own_name, name)
-        if other_name != name:
-            raise ConfigurationError(
-                f"table={table.name} column={own_name}: records may fill it as {other_name} and as {name}, as it was "
-                f"renamed, and an update of {table.value.format} does not tell which of the two it leaves out; nothing "
-                "was read; write value.schema with the names that records have, or rename it back"
             )
 
 

@@ -86,7 +86,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         f"{render_lacking_cases(table, ROW_PLACE, (fields, keys), other_cases)} END AS own_reason",
         *list_unknown_fields(table, "e.after", fields, [("after",)]),
     )
-    absent = {c.name: _render_is_absent(c.name) for c in fields.columns}
+    absent = {c.name: _render_is_absent(c.name, table) for c in fields.columns}
     is_truncate = f"coalesce(e.op_type = '{TRUNCATE}', false)"
     decoded = decode_row_messages(read, table, MessageFields(fields, keys, OLD_ROWS), METADATA, is_truncate)
     return replace(decoded, absent_columns=absent, lossy_metadata=_render_unkept(table))
@@ -102,9 +102,10 @@ def _render_unkept(table: StageTable) -> dict[str, str]:
     }
 
 
-def _render_is_absent(name: str) -> str:
+def _render_is_absent(name: str, table: StageTable) -> str:
     # a column that the update leaves out did not change
-    return f"event_op = '{UPDATE}' AND NOT array_contains(sent, {render_literal(name)})"
+    names = ", ".join(render_literal(other) for other in table.names_of.get(name, (name,)))
+    return f"event_op = '{UPDATE}' AND NOT arrays_overlap(sent, array({names}))"
 
 
 def _render_unknown_cases(table: StageTable) -> str:
@@ -122,7 +123,9 @@ def _render_required_cases(table: StageTable, fields: Fields) -> str:
     cases = []
     for column in (c for c in table.value_columns if not c.nullable):
         presence = (
-            f" AND NOT coalesce({_render_is_absent(column.name)}, false)" if column.name in table.unchanged else ""
+            f" AND NOT coalesce({_render_is_absent(column.name, table)}, false)"
+            if column.name in table.unchanged
+            else ""
         )
         reason = render_literal(f"the value field {column.name} is required and missing")
         cases.append(f"WHEN event_op <> '{DELETE}' AND {fields.render_is_null('data', column)}{presence} THEN {reason}")
@@ -139,7 +142,7 @@ def _render_condition_cases(table: StageTable) -> str:
         for column in table.value_columns:
             if re.search(rf"(?<!\w){re.escape(column.name)}(?!\w)", text or "", re.IGNORECASE):
                 reason = render_literal(f"the update leaves out {column.name}, which {word} looks at")
-                cases.append(f"WHEN {_render_is_absent(column.name)} THEN {reason}")
+                cases.append(f"WHEN {_render_is_absent(column.name, table)} THEN {reason}")
     return " ".join(cases)
 
 
@@ -147,7 +150,7 @@ def _render_partial_move_case(table: StageTable, keys: Fields) -> str:
     # the row of the other key does not have the missing columns
     if not keys.columns or not table.unchanged:
         return ""
-    lacks = " OR ".join(_render_is_absent(name) for name in table.unchanged)
+    lacks = " OR ".join(_render_is_absent(name, table) for name in table.unchanged)
     reason = render_literal("the update changes the key and leaves out columns; have the source send all columns")
     is_moved = render_keys_differ(keys, "old", "data", OLD_NAMES)
     return f"WHEN event_op = '{UPDATE}' AND ({is_moved}) AND ({lacks}) THEN {reason}"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from fakes import World, build_pipeline, build_session, build_table
-from tidegate.errors import ConfigurationError, GiveUp, IncompatibleSchema, SomeTablesFailed
+from tidegate.errors import GiveUp, IncompatibleSchema, SomeTablesFailed
 from tidegate.flush.flush import flush
 from tidegate.model.offsets import Ranges
 from tidegate.model.table_state import TableState
@@ -13,7 +13,7 @@ from tidegate.schema.data_types import Array, Column, DataType, Map, Primitive, 
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.source import KeyFormat, ValueFormat
 from tidegate.spec.table import DeleteMode, History
-from tidegate.table.columns import list_destination_columns, list_value_columns
+from tidegate.table.columns import find_names_of_columns, list_destination_columns, list_value_columns
 from tidegate.table.compatibility import build_row_properties, check_compatible, check_key_unchanged
 from tidegate.table.session import open_table
 
@@ -169,24 +169,17 @@ def test_required_column_that_was_renamed_is_required_under_neither_name(world: 
         assert required == {"full_name": False, "note": True, "name": False}
 
 
-@pytest.mark.parametrize(
-    ("columns", "is_refused"), [(None, True), ((Column("id", "STRING"), Column("name", "STRING")), False)]
-)
-def test_updates_that_may_leave_out_columns_are_refused_where_one_comes_under_two_names(
-    world: World, columns: tuple[Column, ...] | None, is_refused: bool
-) -> None:
-    """Of the names one was never there: the column kept its old value, and rows with another key or order were bad."""
+def test_names_of_a_column_that_was_renamed_begin_with_the_tables_own(world: World) -> None:
     flush(world.open_session(build_pipeline()))
-    world.destination.rename_column(TABLE, "name", "full_name")
-    world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "y"})
-    table = build_table(columns=columns)
-    session = world.open_session(build_pipeline(replace(table, value=replace(table.value, format="ogg-json"))))
-    if is_refused:
-        with pytest.raises(ConfigurationError, match=r"column=full_name: records may fill it as full_name and as name"):
-            flush(session)
-    else:
-        flush(session)
-    assert world.read_rows(TABLE) == [{"full_name": "x" if is_refused else "y", "id": "a"}]
+    world.destination.rename_column(TABLE, "name", "Title")
+    columns = (Column("id", "STRING"), Column("NAME", "STRING"), Column("title", "STRING"))
+    names = {"undeclared": ("Title", "name"), "both declared": ("title", "NAME"), "one declared": None}
+    declared = {"undeclared": None, "both declared": columns, "one declared": columns[:2]}
+    for case, expected_names in names.items():
+        table = build_table(columns=declared[case])
+        resolved_table = open_table(world.open_session(build_pipeline(table)), TABLE).refresh().resolved
+        expected = dict.fromkeys(expected_names or (), expected_names)
+        assert find_names_of_columns(resolved_table) == expected
 
 
 def test_renamed_sequence_column_is_refused_with_its_old_name(world: World) -> None:
