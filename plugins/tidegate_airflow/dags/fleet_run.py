@@ -3,7 +3,7 @@
 The heartbeat decides what became of each member, who is told, and the run's colour.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -15,7 +15,7 @@ from tidegate.flush.heartbeat import heartbeat
 from tidegate.monitoring.failure_streak import FailedTask, Failure, PipelineOutcome
 from tidegate.ports.session import Session
 from tidegate.settings import find_include_folder, list_named_files
-from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.pipeline import Notifier, Pipeline
 
 from tidegate_airflow import tasks
 from tidegate_airflow.assets import emit_asset_event, emit_backlog_event
@@ -33,7 +33,7 @@ from tidegate_airflow.failures.keeper import (
     read_failed_task,
     was_cleared,
 )
-from tidegate_airflow.failures.notifiers import MEMBER_FAILURES_KEY, NO_PIPELINE
+from tidegate_airflow.failures.notifiers import MEMBER_FAILURES_KEY, NO_PIPELINE, join_notifiers
 from tidegate_airflow.operators.step import MEMBER_PLAN_KEY, REFUSED_TABLES_KEY, UNREPORTED_KEY
 
 Data = dict[str, Any]
@@ -194,7 +194,7 @@ def finish_fleet_run(fleet: str) -> Data:
     if states.get("plan") != "success" or not look:
         reason = PLAN_FAILED if states.get("plan") != "success" else PLAN_MARKED
         keeper.note_failure(NO_PIPELINE, FLUSH_KEY, Failure("plan", reason))
-        _keep(keeper, context, {})
+        _keep(keeper, fleet, context, {})
         raise_joined(SOME_FAILED, [reason])
     keeper.note_success(NO_PIPELINE, FLUSH_KEY, look.get("at"))
     outcomes = read_outcomes(context, pull_entries(context), states)
@@ -214,17 +214,24 @@ def finish_fleet_run(fleet: str) -> Data:
     own_members = {name: member for name, member in members.items() if name not in overtaken}
     messages = _note_members(keeper, look, outcomes, own_members)
     messages += _note_freshness(keeper, beats.results, members)
-    _keep(keeper, context, members)
+    _keep(keeper, fleet, context, members)
     if messages:
         raise_joined(SOME_FAILED, ["offsets are kept, but", *messages])
     return {name: result["beat"] for name, result in beats.results.items()}
 
 
-def _keep(keeper: FailureKeeper, context: Context, members: Mapping[str, Pipeline]) -> None:
+def _keep(keeper: FailureKeeper, fleet: str, context: Context, members: Mapping[str, Pipeline]) -> None:
+    from tidegate.fleet.members import load_members
+
     context["ti"].xcom_push(key=MEMBER_FAILURES_KEY, value=keeper.failures)
-    names = [path.stem for path in list_named_files(find_include_folder() / "pipelines")]
+    include = find_include_folder()
+    names = [path.stem for path in list_named_files(include / "pipelines")]
     keeper.memory.forget_others({NO_PIPELINE, *names})
-    keeper.keep(members)
+    on_recovery: dict[str, Sequence[Notifier]] = {name: member.on_recovery for name, member in members.items()}
+    if keeper.has_recovered(NO_PIPELINE):  # all have heard of that failure, not only who had work in this run
+        everybody = load_members(include, fleet).values()
+        on_recovery[NO_PIPELINE] = join_notifiers(member.on_recovery for member in everybody)
+    keeper.keep(on_recovery)
 
 
 def beat(session: Session) -> Data:

@@ -230,7 +230,7 @@ def _note_success(name: str, memory_name: str, context: Context, kind: str, know
 def _keep(keeper: FailureKeeper, pipeline: Pipeline, context: Context) -> None:
     for failure in keeper.failures:
         context["ti"].xcom_push(key=FAILURE_KEY, value=failure)
-    keeper.keep({pipeline.name: pipeline})
+    keeper.keep({pipeline.name: pipeline.on_recovery})
 
 
 def _pull_plan(context: Context) -> dict[str, Any]:

@@ -6,7 +6,7 @@ store cannot be read or written, runs try, and tell, as if each were the first.
 
 import logging
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -20,7 +20,7 @@ from tidegate.monitoring.failure_streak import (
     PipelineOutcome,
     Streaks,
 )
-from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.pipeline import Notifier
 from tidegate.spec.time_text import format_utc
 
 from tidegate_airflow.assets import build_backlog_asset
@@ -126,16 +126,18 @@ class FailureKeeper:
         if over is not None:
             self._recoveries.append((pipeline, over))
 
-    def keep(self, pipelines: Mapping[str, Pipeline]) -> None:
+    def has_recovered(self, pipeline: str) -> bool:
+        return any(name == pipeline for name, _ in self._recoveries)
+
+    def keep(self, on_recovery: Mapping[str, Sequence[Notifier]]) -> None:
         """Keep what later runs must know, and tell who is to hear that one of these pipelines is well again."""
         kept = self.memory.to_dict()
         # nobody is told: the next run that succeeds does it
         if kept != self._before and not write_state(self._name, self._context, MEMBERS_KEY, kept):
             return
         for name, streak in self._recoveries:
-            if name in pipelines:
-                failure = _describe_streak(name, streak, is_new=False)
-                notify_of_recovery(pipelines[name].on_recovery, self._context, failure)
+            failure = _describe_streak(name, streak, is_new=False)
+            notify_of_recovery(on_recovery.get(name, ()), self._context, failure)
 
 
 def was_cleared(context: Context) -> bool:

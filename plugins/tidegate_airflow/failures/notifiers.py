@@ -4,7 +4,7 @@ import hashlib
 import importlib
 import json
 import logging
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -105,9 +105,7 @@ def build_failure_callbacks(name: str, members: Sequence[Pipeline]) -> list[Call
     is told to all. Classes of notifiers are imported at the call.
     """
     own = {pipeline.name: pipeline.on_failure for pipeline in members if pipeline.on_failure}
-    every = [notifier for entries in own.values() for notifier in entries]
-    distinct = [notifier for number, notifier in enumerate(every) if notifier not in every[:number]]
-    notifiers = {**own, NO_PIPELINE: distinct}
+    notifiers = {**own, NO_PIPELINE: join_notifiers(own.values())}
 
     def notify(context: Context) -> None:
         failures = _read_failures(context)
@@ -126,6 +124,12 @@ def build_failure_callbacks(name: str, members: Sequence[Pipeline]) -> list[Call
                         _call_notifier("on_failure", notifier, context, failure)
 
     return [notify] if own else []
+
+
+def join_notifiers(notifiers: Iterable[Sequence[Notifier]]) -> list[Notifier]:
+    """Return those of several pipelines, each once: what is told to all is told to nobody twice."""
+    every = [notifier for entries in notifiers for notifier in entries]
+    return [notifier for number, notifier in enumerate(every) if notifier not in every[:number]]
 
 
 @contextmanager
@@ -147,7 +151,7 @@ def _read_failures(context: Context) -> list[dict[str, Any]]:
     return [failure for failure in noted if isinstance(failure, dict)]
 
 
-def notify_of_recovery(notifiers: tuple[Notifier, ...], context: Context, failure: dict[str, Any]) -> None:
+def notify_of_recovery(notifiers: Sequence[Notifier], context: Context, failure: dict[str, Any]) -> None:
     """Tell everybody of `on_recovery`. A failed call is only logged: the run has succeeded."""
     for notifier in notifiers:
         try:

@@ -690,14 +690,16 @@ def fail_plan(fleet: Fleet, run_id: str, state: str) -> None:
         tell(fleet.context)
 
 
-def test_plan_that_fails_again_after_it_was_well_is_told_again(fleet: Fleet) -> None:
-    """What nobody forgets is an old failure: of the second night nobody would hear."""
+def test_plan_that_fails_again_after_it_was_well_is_told_again_and_each_recovery_once(fleet: Fleet) -> None:
+    """What nobody forgets is an old failure: of the second night nobody would hear. All hear that it is over."""
     fleet.world.broker.retain_from("users", 2, 1)
     assert fleet.run().states["heartbeat"] == "success"
     for night in range(3):
         for number in range(2):
             fail_plan(fleet, f"night{night}_{number}", "failed")
-        assert len(list_messages()) == night + 1
-        fleet.world.broker.produce("carts", {"id": "k9"}, {"id": "k9", "name": str(night)})
-        assert fleet.run().states["heartbeat"] == "success"
+        assert len(list_messages()) == 2 * night + 1
+        for _ in range(2):
+            fleet.world.broker.produce("carts", {"id": "k9"}, {"id": "k9", "name": str(night)})
+            assert fleet.run().states["heartbeat"] == "success"
+        assert list_messages()[2 * night + 1 :] == [" is well again"]
         assert fleet.store["members"]["streaks"] == {}
