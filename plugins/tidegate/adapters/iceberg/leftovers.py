@@ -12,7 +12,7 @@ from tidegate.adapters.iceberg.catalog import Catalogs
 from tidegate.adapters.iceberg.errors import judge_error, translate_iceberg_errors
 from tidegate.adapters.iceberg.format_version import UnknownMetadata
 from tidegate.adapters.iceberg.lineage import Lineage, read_summary
-from tidegate.adapters.iceberg.position import POSITION_PATTERN, read_ref_head
+from tidegate.adapters.iceberg.position import POSITION_PATTERN, list_branches, read_ref_head
 from tidegate.adapters.iceberg.types import to_columns
 from tidegate.adapters.port_errors import to_unexpected_error
 from tidegate.errors import GiveUp, TidegateError
@@ -48,11 +48,13 @@ class _MarkedTable:
 
     - `owner`: None for a table that no pipeline made, or that several share.
     - `properties`: names of the product's. `tagged`: pipelines whose tag is on a snapshot of theirs.
+    - `branches`: those that attempts of pipelines may have left, or that wait for an approval.
     """
 
     owner: Ownership | None
     properties: tuple[str, ...]
     tagged: frozenset[str]
+    branches: tuple[str, ...]
 
     @classmethod
     def from_table(cls, table: Table) -> "_MarkedTable":
@@ -64,6 +66,7 @@ class _MarkedTable:
             owner=Ownership(TableKind(mark), properties.get(PIPELINE, "")) if is_known else None,
             properties=tuple(sorted(key for key in properties if key.startswith("tidegate."))),
             tagged=frozenset(pipeline for pipeline in tags if _has_tag(table, pipeline)),
+            branches=tuple(sorted(name for name in list_branches(table) if names.is_ours(name))),
         )
 
     @property
@@ -73,6 +76,10 @@ class _MarkedTable:
     def list_properties(self, pipeline: str) -> list[str]:
         prefix = names.name_pipeline_property(pipeline, "")
         return [name for name in self.properties if name.startswith(prefix)]
+
+    def list_branches(self, pipeline: str) -> list[str]:
+        parse_functions = (names.parse_branch_batch, names.parse_branch_backfill)
+        return [name for name in self.branches if any(parse(pipeline, name) is not None for parse in parse_functions)]
 
 
 def _read_tables(catalogs: Catalogs, catalog: str) -> tuple[dict[str, _MarkedTable], list[TidegateError]]:
@@ -120,18 +127,23 @@ def _list_pipeline_commands(
     pipeline: str, tables: Mapping[str, _MarkedTable], owners: Mapping[str, Ownership]
 ) -> PipelineLeftovers:
     own_tables = sorted(name for name, owner in owners.items() if owner.pipeline == pipeline)
-    marks = {name: table.list_properties(pipeline) for name, table in sorted(tables.items()) if name not in own_tables}
-    marked_tables = {
-        name: properties for name, properties in marks.items() if properties or pipeline in tables[name].tagged
-    }
+    other_tables = {name: table for name, table in sorted(tables.items()) if name not in own_tables}
     commands = [f"DROP TABLE {quote_name(name)} PURGE" for name in own_tables]
-    for name, properties in marked_tables.items():
+    destinations = list[str]()
+    for name, table in other_tables.items():
+        properties = table.list_properties(pipeline)
+        # each keeps its snapshots for ever
+        branches = map(quote_name, table.list_branches(pipeline))
+        commands += [f"ALTER TABLE {quote_name(name)} DROP BRANCH IF EXISTS {branch}" for branch in branches]
+        if not properties and pipeline not in table.tagged:
+            continue
+        destinations.append(name)
         commands.append(f"ALTER TABLE {quote_name(name)} DROP TAG IF EXISTS {quote_name(names.name_tag(pipeline))}")
         if properties:
             listed = ", ".join(map(render_literal, properties))
             commands.append(f"ALTER TABLE {quote_name(name)} UNSET TBLPROPERTIES ({listed})")
     commands.append(f"kafka-consumer-groups.sh --delete --group tidegate-{pipeline}")
-    return PipelineLeftovers(pipeline=pipeline, tables=own_tables, destinations=list(marked_tables), remove=commands)
+    return PipelineLeftovers(pipeline=pipeline, tables=own_tables, destinations=destinations, remove=commands)
 
 
 class ConnectorNotes:

@@ -185,22 +185,22 @@ def read_ref_head(table: Table, ref: str) -> Head | None:
 
 def list_attempt_branches(table: Table, pipeline: str, up_to_batch: int) -> list[str]:
     """This pipeline's branches of batches up to that number."""
-    numbered = {name: resource_names.parse_branch_batch(pipeline, name) for name in _list_branches(table)}
+    numbered = {name: resource_names.parse_branch_batch(pipeline, name) for name in list_branches(table)}
     return [name for name, batch in numbered.items() if batch is not None and batch <= up_to_batch]
 
 
 def list_gone_backfill_branches(table: Table, pipeline: str, is_gone: Callable[[str], bool]) -> list[str]:
     """Branches of this pipeline's backfills and replays that `is_gone`."""
-    backfills = {name: resource_names.parse_branch_backfill(pipeline, name) for name in _list_branches(table)}
+    backfills = {name: resource_names.parse_branch_backfill(pipeline, name) for name in list_branches(table)}
     return [name for name, backfill in backfills.items() if backfill is not None and is_gone(backfill)]
 
 
 def list_backfill_branches(table: Table, pipeline: str, backfill: str) -> list[str]:
-    slices = {name: resource_names.parse_backfill_slice(pipeline, backfill, name) for name in _list_branches(table)}
+    slices = {name: resource_names.parse_backfill_slice(pipeline, backfill, name) for name in list_branches(table)}
     return [name for name, number in slices.items() if number is not None]
 
 
-def _list_branches(table: Table) -> list[str]:
+def list_branches(table: Table) -> list[str]:
     # no tags: the name of another pipeline's tag can read like that of our branch
     return [name for name, ref in table.metadata.refs.items() if ref.snapshot_ref_type == SnapshotRefType.BRANCH]
 

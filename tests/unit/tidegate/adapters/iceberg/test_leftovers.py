@@ -134,6 +134,26 @@ def test_tag_that_keeps_snapshots_for_ever_is_told_when_nothing_else_of_its_pipe
     ]  # fmt: skip
 
 
+def test_branches_that_keep_snapshots_for_ever_are_told_with_what_is_left_of_their_pipeline(catalogs: Catalogs) -> None:
+    """Of an attempt that died, of a backfill, and of a batch that waits for an approval; in the memory too."""
+    lake = catalogs.catalog("lake")
+    for name, branches in {
+        "a.orders": ("tidegate_shop_7_Ab1", "tidegate_shop_backfill_1f_2_c3", "tidegate_shop_copy_7_Ab1", "shop_7_ab1"),
+        "a.orders_deletes": ("tidegate_shop_7_Ab1", "tidegate_shop_copy_9_d4"),
+    }.items():
+        table = lake.load_table(name)
+        table.append(SCHEMA.as_arrow().empty_table())
+        for branch in branches:
+            table.manage_snapshots().create_branch(table.current_snapshot().snapshot_id, branch).commit()
+    [leftover], _ = find_leftovers(catalogs, "lake", {"shop_copy"})
+    assert leftover.destinations == ["lake.a.orders", "lake.b.lines"]
+    assert [command for command in leftover.remove if "BRANCH" in command] == [
+        "ALTER TABLE `lake`.`a`.`orders` DROP BRANCH IF EXISTS `tidegate_shop_7_Ab1`",
+        "ALTER TABLE `lake`.`a`.`orders` DROP BRANCH IF EXISTS `tidegate_shop_backfill_1f_2_c3`",
+        "ALTER TABLE `lake`.`a`.`orders_deletes` DROP BRANCH IF EXISTS `tidegate_shop_7_Ab1`",
+    ]
+
+
 def test_nothing_is_told_while_every_pipeline_has_its_file(catalogs: Catalogs) -> None:
     assert find_leftovers(catalogs, "lake", {"shop", "shop_copy"}) == ([], [])
 
