@@ -107,6 +107,8 @@ def _find_refusal(spec: Table) -> str:
         return "truncate: apply, as a staged truncate empties the table"
     if spec.branch != "main":
         return f"branch={spec.branch}, as it reads the main branch"
+    if spec.approve is not None:
+        return "approve: readers would see what waits for it"
     if spec.discovers_names:
         return "the tables that records name; name one of them with --table"
     return ""

@@ -14,7 +14,7 @@ from tidegate.model.table_state import TableState
 from tidegate.schema.data_types import Column
 from tidegate.schema.evolution import to_struct
 from tidegate.spec.pipeline import Stage
-from tidegate.spec.table import DeleteMode, History, Table
+from tidegate.spec.table import Approve, DeleteMode, History, Table
 from tidegate.table.columns import compute_shape
 from tidegate.table.session import TableSession
 
@@ -80,6 +80,7 @@ def test_columns_are_the_tables_own_whatever_the_file_adds_or_leaves_out() -> No
         (build_table(history=History()), {}, "cannot show history: versions are laid out from remembered changes"),
         (build_table(options={"truncate": "apply"}), {}, "cannot show truncate: apply"),
         (build_table(branch="audit"), {}, "cannot show branch=audit"),
+        (build_table(approve=Approve(rows_over=10)), {}, "cannot show approve: readers would see what waits for it"),
         (build_table(), {"recorded_position": None}, "nothing was merged into the table yet.*run: tidegate flush shop"),
         (build_table(), {"is_staged": False}, "intermediate=lake.shop.orders_shop_tmp is not there"),
         (
