@@ -96,10 +96,10 @@ def _list_found_columns(table: Table, metadata: dict[str, str], state: TableStat
     product_names += [*(table.history.columns if table.history else ()), *([table.key.into] if table.key.into else [])]
     product_columns = {state.struct.find_name(name) for name in product_names}
     own_columns = {c.name: c for c in state.columns}
-    # one that was renamed may come under its old names too, and so is required under none
-    renamed_columns = {own_name for _, own_name in state.struct.aliases}
-    own_columns |= {name: replace(own_columns[name], nullable=True) for name in renamed_columns & own_columns.keys()}
     fields = add_old_names(state.struct).fields
+    # one that was renamed may come under its old names too, and so is required under none
+    renamed_columns = {state.struct.find_name(name) for name, _ in fields if name not in own_columns}
+    own_columns |= {c.name: replace(c, nullable=True) for c in state.columns if c.name in renamed_columns}
     return tuple(
         _adopt_found_type(own_columns.get(name), name, inner)
         for name, inner in fields

@@ -161,12 +161,13 @@ def test_required_column_that_was_renamed_is_required_under_neither_name(world: 
     columns = (Column("id", "STRING"), Column("name", "STRING", nullable=False), Column("note", "STRING", False))
     world.destination.create(TABLE, columns)
     world.destination.rename_column(TABLE, "name", "full_name")
+    world.destination.rename_column(TABLE, "note", "NOTE")  # that is no other name
     undeclared_table = replace(build_table(), value=ValueFormat(), key=KeyFormat(fields=("id",)))
     for table in (undeclared_table, replace(undeclared_table, value=ValueFormat(unknown_fields="add"))):
         session = world.open_session(build_pipeline(table))
         resolved_table = open_table(session, TABLE).refresh().resolved
         required = {c.name: not c.nullable for c in list_value_columns(resolved_table) if c.name != "id"}
-        assert required == {"full_name": False, "note": True, "name": False}
+        assert required == {"full_name": False, "NOTE": True, "name": False}
 
 
 def test_names_of_a_column_that_was_renamed_begin_with_the_tables_own(world: World) -> None:
