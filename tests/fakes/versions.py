@@ -86,6 +86,8 @@ def merge_history(
 ) -> Any:
     """The table's rows after the batch's keys were laid out anew, and what changed."""
     changed_keys = {json.dumps(row["key"]) for row in staged_rows}
+    no_versions = [row for row in table if row.get(statement["valid_from"]) is None]
+    table = [row for row in table if row not in no_versions]
     changes = []
     for row in table:
         if json.dumps(_get_key(statement, row)) in changed_keys:
@@ -115,7 +117,7 @@ def merge_history(
     counts["updated"] = sum(
         new_versions[name] != old_versions[name] for name in new_versions.keys() & old_versions.keys()
     )
-    return [*unchanged_rows, *new_versions.values()], counts
+    return [*no_versions, *unchanged_rows, *new_versions.values()], counts
 
 
 def _build_versions(statement: dict[str, Any], changes: list[Any]) -> list[Row]:

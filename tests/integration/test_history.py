@@ -225,3 +225,28 @@ def test_corrected_file_leaves_the_versions_that_it_leaves_from_the_beginning_on
         workbench.drain(f"fresh_{start}")
         assert read("reread") == read(f"fresh_{start}")
         assert (start + 3, convert_to_time(1), 7, 3) in read("reread")
+
+
+def test_row_of_somebody_else_without_a_begin_stays_as_it_is(workbench) -> None:
+    """It is no version: each change of its key brought it in once more."""
+    topic = workbench.topic(2)
+    workbench.pipeline(
+        "foreign", [topic], key=KEY, value={"schema": "id BIGINT, at TIMESTAMP, n INT"},
+        table={"history": "scd2", "sequence_by": ["at"]},
+    )  # fmt: skip
+
+    def write(at: int, *ids: int) -> None:
+        values = ({"id": id, "at": convert_to_time(at).isoformat(), "n": at} for id in ids)
+        workbench.produce(topic, *(({"id": value["id"]}, value) for value in values))
+        workbench.flush("foreign")
+
+    write(1, 1, 2)
+    workbench.run_spark_sql("INSERT INTO lake.shop.foreign (id, n) VALUES (1, 0)")
+    end = convert_to_time(2).isoformat(" ")
+    workbench.run_spark_sql(f"INSERT INTO lake.shop.foreign (id, n, valid_to) VALUES (2, 0, TIMESTAMP '{end}+00:00')")
+    write(3, 1, 2)
+    write(4, 1, 2)
+    rows = [(r["id"], r["n"], count_seconds(r["valid_from"]), count_seconds(r["valid_to"])) for r in
+            workbench.read_rows("shop.foreign")]  # fmt: skip
+    versions = [(id, *version) for id in (1, 2) for version in ((1, 1, 3), (3, 3, 4), (4, 4, 99))]
+    assert sorted(rows) == sorted([*versions, (1, 0, 99, 99), (2, 0, 99, 2)])

@@ -28,4 +28,4 @@
       {% include "_history_touched.sql" %}
       ) AS s ON {% include "_on_key.sql" %}
       CROSS JOIN UNNEST(['u', 'x']) AS {{ "end" | ours }}
-      WHERE ({{ "end" | ours }} = 'u' OR t.{{ valid_to | quoted }} IS NOT NULL){% include "_bounds.sql" %}
+      WHERE t.{{ valid_from | quoted }} IS NOT NULL AND ({{ "end" | ours }} = 'u' OR t.{{ valid_to | quoted }} IS NOT NULL){% include "_bounds.sql" %}

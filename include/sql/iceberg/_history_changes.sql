@@ -30,5 +30,5 @@
         )
       FROM {{ target | name }}.{{ branch | quoted }} t LEFT SEMI JOIN ({% include "_history_touched.sql" %}) s ON {% include "_on_key.sql" %}
       CROSS JOIN (SELECT explode(array('u', 'x')) AS kind) w
-      WHERE w.kind = 'u' OR t.{{ valid_to | quoted }} IS NOT NULL
+      WHERE t.{{ valid_from | quoted }} IS NOT NULL AND (w.kind = 'u' OR t.{{ valid_to | quoted }} IS NOT NULL)
       {%- endif %}

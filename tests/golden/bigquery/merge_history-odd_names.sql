@@ -1,7 +1,7 @@
 -- All that is known of the touched keys, laid out in time: what remembers changes, and the rows that are there, which
 -- stand in for changes that were forgotten (kind x: where a row ended, and nothing else says why). Of the
 -- changes at one time the last counts. A change opens a row unless the one before it says the same; a row ends where the
--- next one opens, or at a delete; a delete without a time of its own ends nothing that came after it. Only rows that come out otherwise than they stand are written.
+-- next one opens, or at a delete; a delete without a time of its own ends nothing that came after it. A row of somebody else that has no begin is no version. Only rows that come out otherwise than they stand are written.
 MERGE INTO `my-project`.`my shop`.`or\`ders` AS t
 USING (
   SELECT `order id`, `select`, `_tidegate_last`.`row`.`a\`b` AS `a\`b`, `_tidegate_last`.`row`.`c.d` AS `c.d`, `_tidegate_last`.`row`.`größe` AS `größe`, `_tidegate_last`.`row`.`it's` AS `it's`, `_tidegate_last`.`row`.`名前` AS `名前`,
@@ -78,7 +78,7 @@ USING (
       GROUP BY `_tidegate_record`.`order id`, `_tidegate_record`.`select`
       ) AS s ON (t.`order id` = s.`order id` OR (t.`order id` IS NULL AND s.`order id` IS NULL)) AND (t.`select` = s.`select` OR (t.`select` IS NULL AND s.`select` IS NULL))
       CROSS JOIN UNNEST(['u', 'x']) AS `_tidegate_end`
-      WHERE (`_tidegate_end` = 'u' OR t.`bis\`` IS NOT NULL)
+      WHERE t.`gültig ab` IS NOT NULL AND (`_tidegate_end` = 'u' OR t.`bis\`` IS NOT NULL)
         )
       ) AS `_tidegate_record`
       GROUP BY `_tidegate_record`.`order id`, `_tidegate_record`.`select`, `_tidegate_record`.`_tidegate_from`

@@ -1,7 +1,7 @@
 -- All that is known of the touched keys, laid out in time: what remembers changes, and the rows that are there, which
 -- stand in for changes that were forgotten (kind x: where a row ended, and nothing else says why). Of the
 -- changes at one time the last counts. A change opens a row unless the one before it says the same; a row ends where the
--- next one opens, or at a delete; a delete without a time of its own ends nothing that came after it. Only rows that come out otherwise than they stand are written.
+-- next one opens, or at a delete; a delete without a time of its own ends nothing that came after it. A row of somebody else that has no begin is no version. Only rows that come out otherwise than they stand are written.
 MERGE INTO `my-project`.`shop`.`orders` AS t
 USING (
   SELECT `id`, `_tidegate_last`.`row`.`name` AS `name`, `_tidegate_last`.`row`.`tags` AS `tags`, `_tidegate_last`.`row`.`at` AS `at`, `_tidegate_last`.`row`.`lsn` AS `lsn`,
@@ -76,7 +76,7 @@ USING (
       GROUP BY `_tidegate_record`.`id`
       ) AS s ON (t.`id` = s.`id` OR (t.`id` IS NULL AND s.`id` IS NULL))
       CROSS JOIN UNNEST(['u', 'x']) AS `_tidegate_end`
-      WHERE (`_tidegate_end` = 'u' OR t.`valid_to` IS NOT NULL)
+      WHERE t.`valid_from` IS NOT NULL AND (`_tidegate_end` = 'u' OR t.`valid_to` IS NOT NULL)
         )
       ) AS `_tidegate_record`
       GROUP BY `_tidegate_record`.`id`, `_tidegate_record`.`_tidegate_from`

@@ -1,7 +1,7 @@
 -- All that is known of the touched keys, laid out in time: what remembers changes, and the rows that are there, which
 -- stand in for changes that were forgotten (kind x: where a row ended, and nothing else says why). Of the
 -- changes at one time the last counts. A change opens a row unless the one before it says the same; a row ends where the
--- next one opens, or at a delete; a delete without a time of its own ends nothing that came after it. Only rows that come out otherwise than they stand are written.
+-- next one opens, or at a delete; a delete without a time of its own ends nothing that came after it. A row of somebody else that has no begin is no version. Only rows that come out otherwise than they stand are written.
 MERGE INTO `lake`.`shop`.`orders`.`branch_tidegate_shop_7_0af3` t
 USING (
   SELECT `id`,
@@ -55,7 +55,7 @@ USING (
         )
       FROM `lake`.`shop`.`orders`.`branch_tidegate_shop_7_0af3` t LEFT SEMI JOIN (SELECT key.`id` AS `id` FROM `lake`.`shop`.`orders_shop_tmp` VERSION AS OF 8154213786245100123 WHERE batch_number = 7 AND attempt = '0af3' AND op <> 'bad') s ON t.`id` <=> s.`id`
       CROSS JOIN (SELECT explode(array('u', 'x')) AS kind) w
-      WHERE w.kind = 'u' OR t.`valid_to` IS NOT NULL
+      WHERE t.`valid_from` IS NOT NULL AND (w.kind = 'u' OR t.`valid_to` IS NOT NULL)
       )
       GROUP BY `id`, `_tidegate_from`
     )

@@ -1,7 +1,7 @@
 -- All that is known of the touched keys, laid out in time: what remembers changes, and the rows that are there, which
 -- stand in for changes that were forgotten (kind x: where a row ended, and nothing else says why). Of the
 -- changes at one time the last counts. A change opens a row unless the one before it says the same; a row ends where the
--- next one opens, or at a delete; a delete without a time of its own ends nothing that came after it. Only rows that come out otherwise than they stand are written.
+-- next one opens, or at a delete; a delete without a time of its own ends nothing that came after it. A row of somebody else that has no begin is no version. Only rows that come out otherwise than they stand are written.
 MERGE INTO `lake`.`my shop`.`or``ders`.`branch_tidegate_shop_7_0af3` t
 USING (
   SELECT `order id`, `select`, `_tidegate_row`.`a``b`, `_tidegate_row`.`c.d`, `_tidegate_row`.`größe`, `_tidegate_row`.`it's`, `_tidegate_row`.`名前`,
@@ -59,7 +59,7 @@ USING (
         )
       FROM `lake`.`my shop`.`or``ders`.`branch_tidegate_shop_7_0af3` t LEFT SEMI JOIN (SELECT key.`order id` AS `order id`, key.`select` AS `select` FROM `lake`.`my shop`.`or``ders_shop_tmp` VERSION AS OF 8154213786245100123 WHERE batch_number = 7 AND attempt = '0af3' AND op <> 'bad') s ON t.`order id` <=> s.`order id` AND t.`select` <=> s.`select`
       CROSS JOIN (SELECT explode(array('u', 'x')) AS kind) w
-      WHERE w.kind = 'u' OR t.`bis``` IS NOT NULL
+      WHERE t.`gültig ab` IS NOT NULL AND (w.kind = 'u' OR t.`bis``` IS NOT NULL)
       )
       GROUP BY `order id`, `select`, `_tidegate_from`
     )
