@@ -181,8 +181,10 @@ def _undo_rollback(table: TableSession, undo: ProposedUndo, by: str) -> None:
     found_rollback = commits.find_rollback(table.name, pipeline)
     table = table.refresh()
     state = table.state
-    if state is not None and state.snapshot_id == previewed.tagged_snapshot_id:
-        return  # also by somebody else, since the look before this one
+    tagged = commits.read_head(table.name, resource_names.name_tag(pipeline)) if state is not None else None
+    is_same_tag = tagged is not None and tagged.snapshot_id == previewed.tagged_snapshot_id
+    if state is not None and not state.is_rolled_back and is_same_tag:
+        return  # also by somebody else, since the look before this one, or by a try whose answer was lost
     if (
         state is None
         or found_rollback is None

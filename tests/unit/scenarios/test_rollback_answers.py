@@ -196,6 +196,21 @@ def test_undo_whose_answer_is_lost_is_looked_up_and_done_once(world: World, take
     assert len(list_actions(world)) == 1
 
 
+def test_undo_whose_answer_is_lost_is_found_done_below_what_others_wrote_since(world: World) -> None:
+    """It was said that nothing was undone, and the next try said that nothing was rolled back."""
+    commits = LostAnswer(world, takes_effect=True)
+
+    def write(call: str, moment: str) -> None:
+        if (call, moment, commits.calls, len(foreign)) == ("commits.find_rollback", "before", 1, 0):
+            foreign.append(world.destination.append_foreign_rows(ORDERS, {"id": "z", "name": "theirs"}).id)
+
+    foreign = list[int]()
+    session = world.open_session(PIPELINE, write, commits=commits)
+    undo_rollbacks(session, propose_undos(session, None), "ann")
+    assert (commits.calls, len(foreign), read_ids(world)) == (1, 1, ["a", "b", "c", "d", "z"])
+    assert [by for _, by, _ in list_actions(world)] == ["ann"]
+
+
 def test_undo_refuses_a_replaced_table(world: World) -> None:
     """CREATE OR REPLACE keeps tag and UUID, and its snapshots begin anew."""
     del world.destination.tables[ORDERS].refs["main"]
