@@ -259,7 +259,8 @@ def _find_empty_start(session: Session, tables: Sequence[ObservedTable], own_off
         # as each table's plan does: one that came later, with topics of its own, begins at their end
         specs = {table.spec.topics: table.spec for table in tables}
         logs = [filter_table_log(kafka_log, spec) for spec in specs.values()]
-        starts = [resolve_latest_start(session, table_log) for table_log in logs if table_log.begin]
+        committed_offsets = session.broker.read_committed(session.pipeline.source.group, tuple(kafka_log.begin))
+        starts = [resolve_latest_start(session.pipeline, table_log, committed_offsets) for table_log in logs]
         start = find_lowest(*starts)
         return {topic: start[topic] for topic in unread_topics if topic in start}
     empty = tuple(topic for topic in unread_topics if kafka_log.begin[topic] == kafka_log.end[topic])

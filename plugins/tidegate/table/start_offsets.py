@@ -19,7 +19,7 @@ from tidegate.model.offsets import (
 )
 from tidegate.model.position import Position
 from tidegate.ports.session import Session
-from tidegate.spec.pipeline import RiskPolicy
+from tidegate.spec.pipeline import Pipeline, RiskPolicy
 from tidegate.spec.source import StartKind
 from tidegate.spec.time_text import EXAMPLE, parse_timestamp_ms
 from tidegate.table.log import parse_written_offsets
@@ -78,12 +78,14 @@ def _resolve_complete_start(table: TableWithLog) -> Offsets:
     return start
 
 
-def resolve_latest_start(session: Session, log: Log) -> Offsets:
-    """Return the offsets that the heartbeat commits for `start: latest`, of topics that no table has read from."""
-    if session.pipeline.on_incomplete_start == RiskPolicy.FAIL:
-        # a committed offset outside the log is refused as a start; moving it into the log would hide the lost records
-        return _read_configured_start(session, log)
-    return resolve_first_start(session, log)
+def resolve_latest_start(pipeline: Pipeline, log: Log, committed_offsets: Offsets) -> Offsets:
+    """Return the offsets that the heartbeat commits for `start: latest`, of topics that no table has read from.
+
+    `log` is that of one table, `committed_offsets` may be those of more topics.
+    """
+    start = _choose_latest_start(log, committed_offsets)
+    # a committed offset outside the log is refused as a start; moving it into the log would hide the lost records
+    return start if pipeline.on_incomplete_start == RiskPolicy.FAIL else _clamp_to_log(start, log)
 
 
 def resolve_first_start(session: Session, log: Log) -> Offsets:
@@ -101,8 +103,7 @@ def _read_configured_start(session: Session, log: Log) -> Offsets:
     configured_start: Offsets = {}
     match source.start.kind:
         case StartKind.LATEST:
-            # the heartbeat commits the first end that it sees; without that the start would move with every record
-            configured_start = session.broker.read_committed(source.group, topics) or log.end
+            configured_start = _choose_latest_start(log, session.broker.read_committed(source.group, topics))
         case StartKind.GROUP:
             configured_start = session.broker.read_committed(source.group, topics)
         case StartKind.TIMESTAMP:
@@ -110,6 +111,12 @@ def _read_configured_start(session: Session, log: Log) -> Offsets:
         case StartKind.OFFSETS:
             configured_start = source.start.offsets
     return merge_offsets(log.begin, {t: parts for t, parts in configured_start.items() if t in log.begin})
+
+
+def _choose_latest_start(log: Log, committed_offsets: Offsets) -> Offsets:
+    # the heartbeat commits the first end that it sees; without that the start would move with every record
+    known_offsets = {topic: parts for topic, parts in committed_offsets.items() if topic in log.begin}
+    return merge_offsets(log.begin, known_offsets or log.end)
 
 
 def _clamp_to_log(configured_start: Offsets, log: Log) -> Offsets:

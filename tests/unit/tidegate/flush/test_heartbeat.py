@@ -532,6 +532,35 @@ def test_heartbeat_of_no_run_settles_no_start_before_the_first_one() -> None:
     assert world.read_rows("lake.shop.orders") == []
 
 
+def test_heartbeat_asks_for_the_offsets_of_the_group_once_however_many_tables_begin_at_latest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each question opens a consumer of its own, at every heartbeat for as long as one topic stays quiet."""
+    world = World()
+    topics = ("Orders", "quiet", "items", "people")
+    for topic in topics:
+        world.broker.create(topic, 2)
+    tables = (build_table(f"lake.shop.{topic}", topics=(topic,)) for topic in topics)
+    session = world.open_session(build_pipeline(*tables, source={"topics": topics, "start": Start("latest")}))
+    with pytest.raises(NothingToDo):
+        flush(session)
+    for topic in ("Orders", "items"):
+        world.broker.produce(topic, {"id": "a"}, {"id": "a", "name": "x"}, 1)
+    flush(session)
+    asked = list[tuple[str, ...]]()
+    read = world.broker.read_committed
+
+    def read_committed(group: str, topics: tuple[str, ...]) -> Offsets:
+        asked.append(topics)
+        return read(group, topics)
+
+    monkeypatch.setattr(world.broker, "read_committed", read_committed)
+    ends = {"Orders": {0: 0, 1: 1}, "quiet": {0: 0, 1: 0}, "items": {0: 0, 1: 1}, "people": {0: 0, 1: 0}}
+    for _ in range(2):
+        assert heartbeat(session).committed == ends
+    assert len(asked) == 2, asked
+
+
 def test_heartbeat_between_flushes_comes_also_while_a_topic_of_another_table_is_missing() -> None:
     world = World()
     world.broker.create("Orders", 2)
