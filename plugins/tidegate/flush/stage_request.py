@@ -34,12 +34,7 @@ from tidegate.table.columns import (
     list_verified_fields,
     stages_kept_columns,
 )
-from tidegate.table.compatibility import (
-    check_adopted_types,
-    check_compatible,
-    list_key_limits,
-    list_value_limits,
-)
+from tidegate.table.compatibility import check_adopted_types, check_compatible, list_key_limits, list_value_limits
 from tidegate.table.dimensions import format_pins, pin_dimensions
 from tidegate.table.queue import describe_shape
 from tidegate.table.session import TableSession, open_table
