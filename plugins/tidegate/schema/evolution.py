@@ -279,8 +279,11 @@ def find_own_path(schema: Struct, path: Path) -> Path:
 def add_old_names(schema: Struct) -> Struct:
     fields = [(name, _add_names_in_type(inner)) for name, inner in schema.fields]
     types = dict(fields)
-    own_names = {name.casefold() for name in types}
-    fields += [(old, types[name]) for old, name in schema.aliases if old.casefold() not in own_names]
+    taken_names = {name.casefold() for name in types}
+    for old_name, name in schema.aliases:
+        if old_name.casefold() not in taken_names:
+            taken_names.add(old_name.casefold())
+            fields.append((old_name, types[name]))
     return Struct(tuple(fields))
 
 

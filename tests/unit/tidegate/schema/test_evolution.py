@@ -143,6 +143,8 @@ def test_table_without_a_declared_schema_reads_a_renamed_column_under_every_name
     assert add_old_names(table) == Struct(
         (("full_name", TEXT), ("x", parse_type("STRUCT<b: INT, a: INT>")), ("name", TEXT))
     )
+    respelled = build_struct("full_name STRING", aliases=(("NAME", "full_name"), ("name", "full_name")))
+    assert [name for name, _ in add_old_names(respelled).fields] == ["full_name", "NAME"], "in Spark they are one name"
 
 
 ALIGNED = [
