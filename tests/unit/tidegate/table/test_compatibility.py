@@ -174,13 +174,15 @@ def test_names_of_a_column_that_was_renamed_begin_with_the_tables_own(world: Wor
     flush(world.open_session(build_pipeline()))
     world.destination.rename_column(TABLE, "name", "Title")
     columns = (Column("id", "STRING"), Column("NAME", "STRING"), Column("title", "STRING"))
-    names = {"undeclared": ("Title", "name"), "both declared": ("title", "NAME"), "one declared": None}
-    declared = {"undeclared": None, "both declared": columns, "one declared": columns[:2]}
-    for case, expected_names in names.items():
-        table = build_table(columns=declared[case])
+    declared = {
+        "undeclared": None, "both declared": columns, "one declared": columns[:2],
+        "of two types": (*columns[:2], Column("title", "BIGINT")),  # the value of one may not fit the other
+    }  # fmt: skip
+    names = {"undeclared": ("Title", "name"), "both declared": ("title", "NAME")}
+    for case, declared_columns in declared.items():
+        table = build_table(columns=declared_columns)
         resolved_table = open_table(world.open_session(build_pipeline(table)), TABLE).refresh().resolved
-        expected = dict.fromkeys(expected_names or (), expected_names)
-        assert find_names_of_columns(resolved_table) == expected
+        assert find_names_of_columns(resolved_table) == dict.fromkeys(names.get(case, ()), names.get(case)), case
 
 
 def test_renamed_sequence_column_is_refused_with_its_old_name(world: World) -> None:
