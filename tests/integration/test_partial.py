@@ -13,6 +13,7 @@ from conftest import build_debezium_event
 from tidegate.schema.data_types import Column
 from tidegate.spec.source import ValueFormat
 from tidegate.spec.table import Route
+from tidegate.spec.table_template import TableTemplate
 
 HELD = "__debezium_unavailable_value"
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
@@ -225,6 +226,7 @@ def test_row_under_a_new_key_does_not_lose_what_its_event_leaves_out(spark: Any)
 
 
 PARTED = "b = 'mine' AND a = 'vip'"
+NAMED = TableTemplate("shop.{A}", ("shop",), "tidegate_.*", "shop.vip")
 
 
 @pytest.mark.parametrize(
@@ -236,6 +238,9 @@ PARTED = "b = 'mine' AND a = 'vip'"
         ({"route": Route("a", "v.p")}, ["staged u", "bad u", "filtered u", "bad u"]),
         ({"when": PARTED}, ["staged u", "bad u", "filtered u", "filtered u"]),
         ({"when": "b = 'mine'"}, ["staged u", "staged u", "staged u", "filtered u"]),
+        # who collects the names says that one cannot be told
+        ({"naming": replace(NAMED, name=None)}, ["staged u", "bad u", "staged u", "bad u"]),
+        ({"naming": NAMED}, ["staged u", "filtered u", "filtered u", "filtered u"]),
     ],
 )
 def test_condition_is_never_asked_of_a_placeholder(spark: Any, options: Any, fates: list[str]) -> None:

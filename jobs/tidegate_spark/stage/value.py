@@ -177,8 +177,11 @@ def _apply_conditions(
     settings = {"delete_when": table.delete_when, "when": table.when, "route": render_route(table.route)}
     conditions = {word: condition for word, condition in settings.items() if condition}
     attempts = {word: render_attempt(condition) for word, condition in conditions.items()}
-    # a condition on a value that the source has left out cannot be judged
-    lacking = {word: render_lacks_value_of(sql, decoded_value, table) for word, sql in conditions.items()}
+    # a condition on a value that the source has left out cannot be judged, and a name of one is nobody's
+    table_name = render_table_name(table.naming) if table.naming else "CAST(NULL AS STRING)"
+    name_problem = render_name_reason(table.naming) if table.naming else NO_REASON
+    read = {**conditions, "name": table_name}
+    lacking = {word: render_lacks_value_of(sql, decoded_value, table) for word, sql in read.items()}
     lacking = {word: sql for word, sql in lacking.items() if sql}
     marks = [f"{sql} AS _tidegate_lacks_{word}" for word, sql in lacking.items()]
     rows = decoded.selectExpr("struct(*) AS _tidegate", *marks, *row, *beside_row)
@@ -186,6 +189,10 @@ def _apply_conditions(
         beside_value = render_without(table.when, [c.name for c in table.value_columns])
         of_delete = render_attempt(beside_value) if beside_value else "'null'"
         attempts["when"] = f"CASE WHEN {SHOWS_NO_ROW} THEN {of_delete} ELSE {attempts['when']} END"
+    if lacking.pop("name", None):
+        table_name = f"CASE WHEN NOT _tidegate_lacks_name THEN {table_name} END"
+        reason = render_literal(f"the table's name {LACK_TEXT}")
+        name_problem = f"CASE WHEN _tidegate_lacks_name THEN {reason} ELSE {name_problem} END"
     attempts |= {word: f"CASE WHEN NOT _tidegate_lacks_{word} THEN {attempts[word]} END" for word in lacking}
     answers = rows.selectExpr("*", *(f"{sql} AS _tidegate_{word}" for word, sql in attempts.items()))
     judged = answers.selectExpr(
@@ -194,8 +201,8 @@ def _apply_conditions(
         f"({_render_answer('when', conditions)} OR {_render_is_retracted(table)}) "
         f"AND {_render_answer('route', conditions)} AS is_chosen",
         f"{_render_condition_reason(conditions, lacking)} AS condition_reason",
-        f"{render_table_name(table.naming) if table.naming else 'CAST(NULL AS STRING)'} AS table_name",
-        f"{render_name_reason(table.naming) if table.naming else NO_REASON} AS name_problem",
+        f"{table_name} AS table_name",
+        f"{name_problem} AS name_problem",
     ).selectExpr(
         "*",
         f"is_chosen AND {_render_is_wanted_table(table.naming)} AS is_wanted",
