@@ -96,20 +96,22 @@ def restore_dropped_fields(newest: Shape, older: Shape) -> Shape:
     return newest
 
 
-def find_incompatibility(written_shape: Shape, read: Shape, path: str = "") -> str:
+def find_incompatibility(written_shape: Shape, read: Shape, path: str = "", kept: Collection[str] | None = None) -> str:
     """Return why values of one shape cannot be read as another without changing what they mean; else empty.
 
-    Fields are matched by number. How a number is encoded is free: each record is decoded with its own schema.
+    Fields are matched by number. How a number is encoded is free: each record is decoded with its own schema. Of a
+    message only the fields that are `kept` count, or all.
     """
     if written_shape["kind"] == read["kind"] == "message":
         written_fields = {field["number"]: field["shape"] for field in written_shape["fields"]}
+        kept_fields = [f for f in read["fields"] if kept is None or f["name"] in kept]
         pairs = [
             (written_fields[f["number"]], f["shape"], f"{path}.{f['name']}")
-            for f in read["fields"]
+            for f in kept_fields
             if f["number"] in written_fields
         ]
         numbers = {f["number"] for f in read["fields"]}
-        names = {f["name"].casefold() for f in read["fields"]}
+        names = {f["name"].casefold() for f in kept_fields}
         for field in written_shape["fields"]:
             if field["number"] not in numbers and field["name"].casefold() in names:
                 return f"field {path}.{field['name']} had number={field['number']} and has another".replace(" .", " ")

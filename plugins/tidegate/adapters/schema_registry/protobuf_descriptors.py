@@ -59,7 +59,9 @@ def from_registry(
         shape = restore_dropped_fields(shape, writer_shapes.get(version.id, shape))
     shape = _hold_shape(shape, kept)
     refused_versions = {
-        str(number): reason for number, old in writer_shapes.items() if (reason := find_incompatibility(old, shape))
+        str(number): reason
+        for number, old in writer_shapes.items()
+        if (reason := find_incompatibility(old, shape, kept=kept))
     }
     missing = ((str(number), find_missing_field(old, shape, key_fields)) for number, old in writer_shapes.items())
     keyless = {number: reason for number, reason in missing if reason}

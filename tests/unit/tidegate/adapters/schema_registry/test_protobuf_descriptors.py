@@ -43,6 +43,16 @@ def test_schema_that_cannot_be_used_is_named_by_subject_version_and_id(text: str
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("old_field", ["string Note = 2", "string note = 2", "int64 note = 3"])
+def test_version_is_refused_only_for_a_field_that_a_column_reads(old_field: str) -> None:
+    head = 'syntax = "proto3"; package shop; message Order { int64 id = 1;'
+    old = build_version(f"{head} {old_field}; }}", 1)
+    versions = [old, build_version(f"{head} string note = 3; string Name = 4; string name = 5; }}")]
+    assert from_registry(versions, None, kept={"id", "name"})["refused"] == {}
+    for kept in (None, {"id", "note"}):
+        assert list(from_registry(versions, None, kept=kept)["refused"]) == ["71"]
+
+
 def test_bad_text_of_an_import_is_named_too() -> None:
     place = "subject=Orders-value version=2 id=72 import=shop/money.proto: the Protobuf schema came"
     with pytest.raises(GiveUp, match=f"^{place}"):
