@@ -127,8 +127,10 @@ def test_update_without_a_column_that_a_condition_looks_at_is_bad(spark) -> None
     )
     updates = [build_operation("U", None, {"ID": 1, "NAME": "a"}), build_operation("U", None, {"ID": 1, "AMOUNT": "2"})]
     records = [(None, json.dumps(value).encode()) for value in updates]
-    chosen = decoding.decode(spark, replace(stage, when="amount > 1"), records, "fate", "reason")
-    assert chosen == [("bad", "the update leaves out AMOUNT, which when looks at"), ("staged", None)]
+    for is_partial in (False, True):
+        conditional = replace(stage, when="amount > 1", is_partial=is_partial)
+        chosen = decoding.decode(spark, conditional, records, "fate", "reason")
+        assert chosen == [("bad", "the update leaves out AMOUNT, which when looks at"), ("staged", None)]
     routed = decoding.decode(spark, replace(stage, route=Route("NAME", "a")), records, "fate", "reason")
     assert routed == [("staged", None), ("bad", "the update leaves out NAME, which route looks at")]
 

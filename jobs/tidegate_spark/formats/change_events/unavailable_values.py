@@ -66,10 +66,8 @@ def _list_conditions(decoded_value: DecodedValue, table: StageTable, struct: str
 
 def render_lacks_value_of(sql: str, decoded_value: DecodedValue, table: StageTable) -> str:
     """Return SQL that tells whether a value that `sql` reads is not in the event; empty if each always is."""
-    # in partial updates a column that is left out is NULL, also to conditions
-    absent_columns = decoded_value.absent_columns if table.is_partial else ()
     conditions = _list_conditions(decoded_value, table, ROW)
-    lacking = [part for name, part in conditions.items() if name not in absent_columns and reads_any(sql, [name])]
+    lacking = [part for name, part in conditions.items() if reads_any(sql, [name])]
     return " OR ".join(f"coalesce({part}, false)" for part in lacking)
 
 
