@@ -8,7 +8,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -121,13 +121,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class MemberLook:
-    """A member's next batches, why there are none, or why planning failed. `is_postponed`: too few records wait."""
+    """A member's next batches, why there are none, or why planning failed. `is_postponed`: too few records wait.
+
+    `has_begun`: each of its tables has a position, or a staged batch.
+    """
 
     name: str
     plan: Plan | None = None
     idle_reason: str = ""
     is_postponed: bool = False
     error: Exception | None = None
+    has_begun: bool = False
 
 
 @dataclass(frozen=True)
@@ -187,13 +191,15 @@ def _read_logs(observed: Iterable[_Observed]) -> None:
 
 
 def _plan(observed: _Observed, at_least: int) -> MemberLook:
-    name = observed.member.name
+    tables = observed.tables
+    has_begun = bool(tables) and all(table.end is not None for table in tables)
+    look = MemberLook(observed.member.name, has_begun=has_begun)
     try:
-        return MemberLook(name, plan=plan_observed(observed.session, observed.tables, at_least))
+        return replace(look, plan=plan_observed(observed.session, tables, at_least))
     except TooFewRecords as reason:
-        return MemberLook(name, idle_reason=str(reason), is_postponed=True)
+        return replace(look, idle_reason=str(reason), is_postponed=True)
     except NothingToDo as reason:
-        return MemberLook(name, idle_reason=str(reason))
+        return replace(look, idle_reason=str(reason))
 
 
 def _run_beside_each_other(

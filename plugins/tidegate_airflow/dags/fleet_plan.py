@@ -19,6 +19,7 @@ from tidegate.fleet.timing import has_failed_just_now, list_late_heartbeats
 from tidegate.ports.session import Session
 from tidegate.settings import find_include_folder
 from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.source import StartKind
 
 from tidegate_airflow import tasks
 from tidegate_airflow.connections import resolve_connection
@@ -192,6 +193,7 @@ def plan_fleet(fleet: str) -> list[Data]:
     if look.at_work:
         log.info("pipelines=%s are at work in another run, which goes on with them", ", ".join(look.at_work))
     context["ti"].xcom_push(key=LOOK_KEY, value=asdict(look))
+    _settle_starts(members, fleet_members, looks)
     # last: a plan that is killed before is tried for all of them
     if request.self_timed_members:
         kept = {name: at for name, at in planned_at.items() if name in members}
@@ -215,6 +217,18 @@ def _look_at(
                 "pipeline=%s cannot be planned with the others; its own task plans it: %s", look.name, look.error
             )
     return looks
+
+
+def _settle_starts(
+    members: Mapping[str, Pipeline], fleet_members: "OpenedMembers", looks: "Sequence[MemberLook]"
+) -> None:
+    # their heartbeat comes behind the merges of the others, and not in each run; the stage of others does it
+    from tidegate.fleet.attend import attend_members
+    from tidegate.flush.heartbeat import settle_start
+
+    idle = [look.name for look in looks if look.plan is None and look.error is None and not look.has_begun]
+    beginning = [name for name in idle if members[name].source.start.kind == StartKind.LATEST]
+    attend_members(fleet_members, settle_start, beginning)
 
 
 def _note_taken(run: _Run, fleet: str, before: Mapping[str, Taken], names: Sequence[str]) -> None:

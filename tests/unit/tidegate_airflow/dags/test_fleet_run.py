@@ -16,6 +16,7 @@ from tidegate.fleet import members as fleet_members
 from tidegate.fleet.members import Member, OpenedMembers
 from tidegate.ports.session import Session
 from tidegate.spec.pipeline import Heartbeat, Merge, Notifier, Pipeline
+from tidegate.spec.source import Start, StartKind
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # Airflow's own, while it is imported
@@ -294,6 +295,38 @@ def test_one_member_s_failure_is_its_own_and_the_run_names_it(fleet: Fleet) -> N
     assert "carts" not in reason
     [message] = list_messages()
     assert message.startswith("users failed: ")
+
+
+def test_start_at_latest_of_an_idle_member_is_settled_by_the_plan_however_long_the_others_take(fleet: Fleet) -> None:
+    fleet.pipelines["wishes"] = replace(
+        fleet.pipelines["wishes"], source=replace(fleet.pipelines["wishes"].source, start=Start(StartKind.LATEST))
+    )
+    wish(fleet, "old")
+    fleet.begin(dry_run=True)
+    assert "tidegate-wishes" not in fleet.world.broker.groups
+    wish(fleet, "older")
+    run = fleet.begin()
+    assert fleet.world.broker.groups["tidegate-wishes"] == {"wishes": {0: 0, 1: 2}}
+    wish(fleet, "new")
+    fleet.finish(run)
+    wish(fleet, "newer")
+    fleet.run()
+    assert [row["id"] for row in fleet.world.read_rows("lake.shop.wishes")] == ["new", "newer"]
+    # a table that comes later, while the heartbeat is not due
+    fleet.world.broker.create("More", 2)
+    wish(fleet, "old", "More")
+    wishes = fleet.pipelines["wishes"]
+    tables = (*wishes.tables, build_table("lake.shop.More", topics=("More",)))
+    source = replace(wishes.source, topics=("wishes", "More"))
+    fleet.pipelines["wishes"] = replace(wishes, tables=tables, source=source)
+    fleet.run()
+    wish(fleet, "new", "More")
+    fleet.run()
+    assert [row["id"] for row in fleet.world.read_rows("lake.shop.More")] == ["new"]
+
+
+def wish(fleet: Fleet, key: str, topic: str = "wishes") -> None:
+    fleet.world.broker.produce(topic, {"id": key}, {"id": key, "name": "x"}, 1)
 
 
 def test_member_that_failed_waits_and_tells_once_and_is_well_again_when_its_file_is_changed(fleet: Fleet) -> None:
