@@ -174,3 +174,8 @@ def test_column_that_was_renamed_in_the_table_is_left_out_where_neither_name_is_
     alone = replace(stage, value_columns=columns[:2], unchanged=("NAME",), when=None)
     assert decoding.decode(spark, alone, records[:1], "reason", "value_struct.NAME") == [(None, "a")]
     assert [(fate, op, title) for fate, _, op, _, title in decoded[5:]] == [("staged", "d", None), ("staged", "u", "b")]
+    grown = (columns[0], Column("NAME", "STRUCT<a: INT, b: INT>"), columns[2], Column("TITLE", "STRUCT<a: INT>"))
+    apart = replace(stage, value_columns=grown, when=None)  # records have made b, under one of the names
+    sent = [(None, json.dumps(build_operation("U", None, {"ID": 1, "NAME": {"a": 1, "b": 2}})).encode())]
+    joined = decoding.decode(spark, apart, sent, "reason", "kept", "value_struct.NAME.b", "value_struct.TITLE.a")
+    assert joined == [(None, ["AMOUNT"], 2, None)]

@@ -108,11 +108,13 @@ def add_value(records: DataFrame, decoded_value: DecodedValue, table: StageTable
 
 def _render_joined_row(table: StageTable) -> str:
     # conditions read one of the names, whichever the record has
-    values = {name: f"{ROW}.{quote(name)}" for name in (*(c.name for c in table.value_columns), *table.metadata)}
+    types = {column.name: column.type for column in table.value_columns}
+    values = {name: f"{ROW}.{quote(name)}" for name in (*types, *table.metadata)}
+    # names that are declared, or have grown, with other types stay apart; an explanation decodes some columns alone
     joined_values = {
-        name: f"coalesce({', '.join(values[other] for other in names if other in values)})"
+        name: f"coalesce({', '.join(values[other] for other in names if types.get(other) == types[name])})"
         for name, names in table.names_of.items()
-        if name in values  # an explanation decodes some columns alone
+        if name in types
     }
     return f"CASE WHEN {ROW} IS NOT NULL THEN struct({render_columns(values | joined_values)}) END"
 

@@ -266,17 +266,14 @@ def stages_kept_columns(table: Table) -> bool:
 
 
 def find_names_of_columns(table: Table) -> dict[str, tuple[str, ...]]:
-    """Return for each value column that comes under several names all of these, the table's own name first.
-
-    Names that are declared with several types stay apart: the value of one may not fit the other.
-    """
+    """Return for each value column that comes under several names all of these, the table's own name first."""
     if table.target_schema is None or table.select is not None:
         return {}
-    names_by_column: dict[tuple[str, str], list[str]] = {}
+    names_by_column: dict[str, list[str]] = {}
     for column in list_value_columns(table):
         own_name = table.target_schema.find_name(column.name) or column.name
-        names_by_column.setdefault((own_name, column.type), []).append(column.name)
-    several = ((own_name, names) for (own_name, _), names in names_by_column.items() if len(names) > 1)
+        names_by_column.setdefault(own_name, []).append(column.name)
+    several = ((own_name, names) for own_name, names in names_by_column.items() if len(names) > 1)
     ordered = (sorted(names, key=lambda name: name.casefold() != own_name.casefold()) for own_name, names in several)
     return {name: tuple(names) for names in ordered for name in names}
 
