@@ -26,7 +26,7 @@ def build_clock(members: Collection[Pipeline]) -> Clock:
         return Clock(cron=crons.pop())
     # without an interval a member ticks with its heartbeat; another cron expression is checked every minute
     ticks = [CRON_TICK_SECONDS if member.merge.cron is not None else member.timer_seconds for member in members]
-    return Clock(seconds=min((tick for tick in ticks if tick > 0), default=0))
+    return Clock(seconds=min(ticks, default=0))
 
 
 def list_seldom_flushed(pipelines: Mapping[str, Pipeline]) -> dict[str, Pipeline]:
@@ -50,10 +50,10 @@ def compute_shortest_beat(pipelines: Collection[Pipeline]) -> int:
 
 def is_member_due(pipeline: Pipeline, clock: Clock, last: float | None, now: float) -> bool:
     """Whether a scheduled run looks at this member. `last`: when one last did."""
-    if clock.cron is not None or (pipeline.merge.cron is None and 0 < pipeline.timer_seconds <= clock.seconds):
+    if clock.cron is not None:
         return True
-    if pipeline.merge.cron is None and last is None:
-        return pipeline.timer_seconds > 0
+    if pipeline.merge.cron is None and (last is None or pipeline.timer_seconds <= clock.seconds):
+        return True
     # of what is not remembered (a new member, a store that cannot be read), or was noted before the clock was set back,
     # the tick before is taken
     is_known = last is not None and (last <= now or pipeline.merge.cron is None)

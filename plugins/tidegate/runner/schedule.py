@@ -43,11 +43,10 @@ class Schedule:
 def build_flush_schedule(pipeline: Pipeline) -> Schedule:
     """For flushes, for merges beside a clock of staging, or for the heartbeat alone."""
     merge = pipeline.merge
-    seconds = pipeline.timer_seconds
     if merge.cron is not None:
         return Schedule(cron=merge.cron)
     at_least = 0 if merge.is_timed else merge.records_threshold
-    return Schedule(seconds if seconds > 0 else None, at_least=at_least)
+    return Schedule(pipeline.timer_seconds, at_least=at_least)
 
 
 def build_stage_schedule(pipeline: Pipeline) -> Schedule:
