@@ -106,6 +106,9 @@ def test_value_of_an_older_version_is_what_was_written_or_bad(spark: Any, name: 
     assert (bad or _convert_to_plain(row["x"])) == expected
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/schema/test_avro.py::test_field_that_the_schema_has_in_two_cases_is_read_as_the_declared_column"
+)
 def test_field_in_another_case_is_bad_in_older_records_and_beside_the_column_it_is_left_out(spark: Any) -> None:
     """Spark finds neither of two names that differ in case: the job of each batch failed."""
 

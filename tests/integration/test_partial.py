@@ -229,6 +229,9 @@ PARTED = "b = 'mine' AND a = 'vip'"
 NAMED = TableTemplate("shop.{A}", ("shop",), "tidegate_.*", "shop.vip")
 
 
+@pytest.mark.repeats(
+    "test_condition_is_never_asked_of_a_placeholder[when]", "delete_when", "route", "parted", "of another column"
+)
 @pytest.mark.parametrize(
     ("options", "fates"),
     [
@@ -242,6 +245,7 @@ NAMED = TableTemplate("shop.{A}", ("shop",), "tidegate_.*", "shop.vip")
         ({"naming": replace(NAMED, name=None)}, ["staged u", "bad u", "staged u", "bad u"]),
         ({"naming": NAMED}, ["staged u", "filtered u", "filtered u", "filtered u"]),
     ],
+    ids=["when", "retracts", "delete_when", "route", "parted", "of another column", "names", "name"],
 )
 def test_condition_is_never_asked_of_a_placeholder(spark: Any, options: Any, fates: list[str]) -> None:
     """Else an update of other columns would be left out, or delete the row."""
