@@ -176,9 +176,7 @@ def plan_fleet(fleet: str) -> list[Data]:
         fleet_members = open_members(include, [members[name] for name in request.names], resolve_connection)
         looks = _look_at(context, fleet_members, members, request)
     if request.params["dry_run"]:
-        plans = {look.name: look.plan.shorten().to_dict() for look in looks if look.plan is not None}
-        context["ti"].xcom_push(key=PLANNED_KEY, value=plans)
-        _skip_others(context)
+        _show_plans(context, looks)
     run = _Run(
         context=context,
         include=include,
@@ -217,6 +215,12 @@ def _look_at(
                 "pipeline=%s cannot be planned with the others; its own task plans it: %s", look.name, look.error
             )
     return looks
+
+
+def _show_plans(context: Context, looks: "Sequence[MemberLook]") -> NoReturn:
+    plans = {look.name: look.plan.shorten().to_dict() for look in looks if look.plan is not None}
+    context["ti"].xcom_push(key=PLANNED_KEY, value=plans)
+    _skip_others(context)
 
 
 def _settle_starts(
