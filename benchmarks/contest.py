@@ -20,6 +20,7 @@ IDLE = "idle"
 PRODUCT = "product"
 ONE_MERGE = "product, one merge"
 SPARK, FLINK, CONNECT = "Spark foreachBatch", "Flink upsert", "Connect append"
+SPARK_ONCE = "Spark, one merge"  # stages by hand, too: the least that staging can cost
 PEERS = (SPARK, FLINK, CONNECT)
 JARS = {FLINK: "flink", CONNECT: "connect"}
 
@@ -60,21 +61,24 @@ def fetch_peers(systems: Sequence[str]) -> dict[str, str]:
     return {system: reason for system, reason in reasons.items() if reason}
 
 
-def compete(bench: Bench, lake: Lake, topic: Topic, systems: Sequence[str]) -> list[Entry]:
+def compete(bench: Bench, lake: Lake, topic: Topic, systems: Sequence[str], before: Topic | None = None) -> list[Entry]:
     """Let the product and the peers consume the topic one after the other; read what they wrote.
 
-    The product's server is new and warmed up by a flush of other records; so is Spark's.
+    The product's server is new and warmed up by a flush of other records; so is Spark's. `before` is a topic that both
+    consume as well, in the same way, so that their JVMs are as warm as after so many batches.
     """
     entries = []
     place = f"{topic.name}-once" if topic.merges_once else topic.name
+    run = _run_one_merge if topic.merges_once else _run_product
     with start_spark_server(bench.stack, bench.folder / f"spark-{place}") as server:
         warm = _warm_up(bench, server, lake, f"{WARM}_{place.replace('-', '_')}")
+        if before:
+            run(server, lake, before)
         bench.say(f"{topic.name}: {ONE_MERGE if topic.merges_once else PRODUCT} ...")
-        run = _run_one_merge if topic.merges_once else _run_product
         entries.append(run(server, lake, topic))
         for system in systems:
             bench.say(f"{topic.name}: {system} ...")
-            entries.append(_run_peer(bench, lake, topic, system))
+            entries.append(_run_peer(bench, lake, topic, system, before.name if before else WARM))
         reads = product.read(server, lake, [entry.table for entry in entries], product.name_table(warm))
     return [replace(entry, read=reads[entry.table]) for entry in entries]
 
@@ -115,13 +119,13 @@ def _run_one_merge(server: Any, lake: Lake, topic: Topic) -> Entry:
     )
 
 
-def _run_peer(bench: Bench, lake: Lake, topic: Topic, system: str) -> Entry:
-    name = f"{system.partition(' ')[0].lower()}_{topic.name}"
+def _run_peer(bench: Bench, lake: Lake, topic: Topic, system: str, warm_up: str) -> Entry:
+    name = f"{'sparkonce' if system == SPARK_ONCE else system.partition(' ')[0].lower()}_{topic.name}"
     place, log = lake.declare_catalog(name), lake.logs / f"{name}.log"
     assignment = Assignment(bench.stack.kafka_bootstrap, place, topic.name, log, bench.sizes.peer_seconds)
     truth, table, catalog = topic.produced.truth, product.name_peer_table(name), _create_catalog(place)
-    if system == SPARK:
-        run = peer.consume(assignment, WARM, topic.per_batch)
+    if system in (SPARK, SPARK_ONCE):
+        run = peer.consume(assignment, warm_up, topic.per_batch, merges_once=system == SPARK_ONCE)
         return Entry(system, table, run.work.wall, run.work.cpu, run.peak_mb, truth)
     usage: Spent
     if system == FLINK:

@@ -39,10 +39,11 @@ class Run:
         return self.done - self.warm
 
 
-def consume(assignment: Assignment, warm_up: str, per_batch: int = 0) -> Run:
+def consume(assignment: Assignment, warm_up: str, per_batch: int = 0, *, merges_once: bool = False) -> Run:
     """Bring the topic into ``shop.orders`` of the catalog named like its folder; RuntimeError when it fails.
 
-    `per_batch` caps what one batch reads, 0 for one batch of everything.
+    `per_batch` caps what one batch reads, 0 for one batch of everything. `merges_once` stages the batches in a table
+    beside, and merges them as one.
     """
     settings = spark.build_server(RunDir(assignment.place), 0)
     settings.prepare()
@@ -55,6 +56,7 @@ def consume(assignment: Assignment, warm_up: str, per_batch: int = 0) -> Run:
         "folder": str(assignment.place),
         "columns": COLUMNS,
         "per_batch": per_batch,
+        "merges_once": merges_once,
     }
     answer = run("benchmarks.peer_foreach_batch", request, build_clean_environment(), assignment.log, assignment.limit)
     marks = {mark: Moment(**times) for mark, times in answer.said.items()}

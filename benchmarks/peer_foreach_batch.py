@@ -63,23 +63,47 @@ def follow(spark: SparkSession, request: dict[str, Any], topic: str, table: str)
         source = source.option("maxOffsetsPerTrigger", request["per_batch"])
     stream = source.option("subscribe", topic).option("startingOffsets", "earliest").load().writeStream
     checkpoint = f"{request['folder']}/checkpoint-{topic}"
+    staged = f"{table}_staged"
+    if request["merges_once"]:
+        spark.sql(
+            f"CREATE TABLE {staged} (k BIGINT, v STRUCT<{columns}>, gone BOOLEAN, at BIGINT) USING iceberg "
+            "TBLPROPERTIES ('format-version' = '2')"
+        )
+
+    def write(batch: DataFrame) -> None:
+        last = keep_last(batch, columns)
+        if request["merges_once"]:
+            last.writeTo(staged).append()
+        else:
+            merge(batch.sparkSession, last, table, columns)
+
     query = (
-        stream.foreachBatch(lambda batch, _: upsert(batch, table, columns))
+        stream.foreachBatch(lambda batch, _: write(batch))
         .option("checkpointLocation", checkpoint)
         .trigger(availableNow=True)
         .start()
     )
     query.awaitTermination()
+    if request["merges_once"]:
+        spark.catalog.refreshTable(staged)  # this session has seen it empty
+        row = F.max_by(F.struct("v", "gone"), "at").alias("row")
+        newest = spark.table(staged).groupBy("k").agg(row).select("k", "row.v", "row.gone")
+        merge(spark, newest, table, columns)
 
 
-def upsert(batch: DataFrame, table: str, columns: str) -> None:
-    """Merge the last value of each key; a key lives in one partition, so the largest offset is the last."""
+def keep_last(batch: DataFrame, columns: str) -> DataFrame:
+    """The last value of each key, decoded; a key lives in one partition, so the largest offset is the last."""
     keyed = batch.select(F.from_json(F.col("key").cast("string"), "id BIGINT")["id"].alias("k"), "value", "offset")
-    last = keyed.groupBy("k").agg(F.max_by("value", "offset").alias("v"))
+    last = keyed.groupBy("k").agg(F.max_by("value", "offset").alias("v"), F.max("offset").alias("at"))
     value = F.from_json(F.col("v").cast("string"), columns).alias("v")
-    last.select("k", value, F.col("v").isNull().alias("gone")).createOrReplaceTempView("changes")
+    return last.select("k", value, F.col("v").isNull().alias("gone"), "at")
+
+
+def merge(spark: SparkSession, changes: DataFrame, table: str, columns: str) -> None:
+    """Merge one row for each key."""
+    changes.createOrReplaceTempView("changes")
     names = [column.split()[0] for column in columns.split(", ")]
-    batch.sparkSession.sql(
+    spark.sql(
         f"""
         MERGE INTO {table} t USING changes s ON t.id = s.k
         WHEN MATCHED AND s.gone THEN DELETE
