@@ -140,7 +140,8 @@ def find_respelled_field(writer: Any, reader: Any, kept: Collection[str] | None 
 
     Only the row's fields that are `kept`, or all, and what is inside of them.
     """
-    written, read = (_inline_types(schema, collect_named_types(schema)) for schema in (writer, reader))
+    written = _inline_types(writer, collect_named_types(writer))
+    read = _inline_types(reader, collect_named_types(reader))
     return _find_respelled_field(written, read, kept, "")
 
 
