@@ -136,6 +136,8 @@ class SnapshotOfManifests(_SnapshotProducer["SnapshotOfManifests"]):
     def __init__(self, table: Table, parent_id: int | None, operation: Operation) -> None:
         super().__init__(operation, table.transaction(), table.io, uuid.uuid4(), branch=None)
         self._parent_snapshot_id = parent_id
+        # as Spark compresses manifests; PyIceberg takes what the table says of files of rows, and may not know that
+        self._compression = "deflate"
         self.io = table.io
         self.properties: dict[str, str] = table.metadata.properties
         self.operation = operation

@@ -132,6 +132,7 @@ PROPERTY_WORDS: dict[str, tuple[str, ...]] = {
     ),
     "write.orc.compression-codec": ("zlib", "zstd", "snappy", "lz4", "lzo", "brotli", "none"),
     "write.avro.compression-codec": ("gzip", "zstd", "snappy", "uncompressed"),
+    "write.manifest.compression-codec": ("gzip", "zstd", "uncompressed"),  # PyIceberg reads no others
     "write.metadata.compression-codec": ("none", "gzip"),
 }
 PYICEBERG_TYPES = ("sql", "rest")

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from contract.test_destination import build_iceberg_kit
 from contract_words import TABLE
+from fakes.format_3 import upgrade
 from pyiceberg.schema import Schema
 from pyiceberg.types import FixedType, ListType, LongType, MapType, NestedField, StringType, StructType, UUIDType
 from tidegate.adapters.iceberg import commit
@@ -42,6 +43,23 @@ def test_table_with_types_that_arrow_has_no_rows_of_gets_its_position(catalogs, 
     assert newest.summary["told"] == "yes"
     assert newest.summary["total-records"] == "0"
     assert newest.parent_snapshot_id == table.current_snapshot().snapshot_id
+
+
+@pytest.mark.parametrize("version", ["2", "3"])
+@pytest.mark.parametrize("codec", ["snappy", "uncompressed", "ZSTD"])
+def test_tables_own_compression_of_avro_files_is_none_of_its_manifests(
+    catalogs: Catalogs, codec: str, version: str
+) -> None:
+    """Spark takes these codecs for files of rows, and PyIceberg none of them."""
+    properties = {"format-version": "2", "write.avro.compression-codec": codec}
+    catalogs.catalog("lake").create_table("shop.Packed", SCHEMAS["a UUID in a list"], properties=properties)
+    if version == "3":
+        upgrade(catalogs, "lake.shop.Packed")
+    seed_table(catalogs.catalog("lake").load_table("shop.Packed"), "shop", {"tidegate.shop.position": "{}"})
+    table = catalogs.table("lake.shop.Packed")
+    append_snapshot_without_rows(table, "main", {"told": "yes"})
+    newest = catalogs.table("lake.shop.Packed").current_snapshot()
+    assert (newest.summary["told"], newest.manifests(table.io)) == ("yes", [])
 
 
 @pytest.mark.parametrize(("place", "is_made"), [("tidegate_other_1_a", True), ("tidegate_shop_1_a", False)])

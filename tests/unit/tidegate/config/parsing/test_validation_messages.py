@@ -218,6 +218,10 @@ REFUSED = {
         render_keyed_source("create: {properties: {write.format.default: avro}}"),
         "use parquet or orc",
     ),
+    "manifests that nobody reads": (
+        render_keyed_source("create: {properties: {write.manifest.compression-codec: snappy}}"),
+        "use gzip or zstd or uncompressed",
+    ),
     "a size that is no number": (
         render_keyed_source("create: {properties: {write.target-file-size-bytes: 128MB}}"),
         "write.target-file-size-bytes=128MB: not a whole number",
