@@ -4,7 +4,6 @@ import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from urllib.parse import unquote
 
 from pyiceberg.schema import Schema
 from pyiceberg.table.update import AssertRefSnapshotId, SetPropertiesUpdate
@@ -100,4 +99,4 @@ class IcebergProbe:
             with suppress(FileNotFoundError):
                 table.io.delete(file)
         if table.location().startswith(FILE_PREFIX):  # folders are there on a disk alone
-            shutil.rmtree(Path(unquote(table.location().removeprefix(FILE_PREFIX))), ignore_errors=True)
+            shutil.rmtree(Path(table.location().removeprefix(FILE_PREFIX)), ignore_errors=True)
