@@ -17,7 +17,7 @@ from tidegate.errors import (
     find_kind,
     join_tables,
 )
-from tidegate.flush.clean_up import CleanUpReport, clean_up
+from tidegate.flush.clean_up import CleanUpReport, clean_up, compact
 from tidegate.flush.heartbeat import commit_offsets, heartbeat, settle_start
 from tidegate.flush.merge_queue import QueueResult, group_by_table, merge_queue
 from tidegate.flush.plan import plan
@@ -81,9 +81,12 @@ def plan_flush(
 
 
 def flush_planned(
-    session: Session, expanded_session: Session, flush_plan: Plan, merges_at_once: int = 1
+    session: Session, expanded_session: Session, flush_plan: Plan, merges_at_once: int = 1, *, compacts: bool = False
 ) -> FlushResult:
-    """Run the steps of `flush` after plan. `expanded_session` holds the tables that records have named."""
+    """Run the steps of `flush` after plan. `expanded_session` holds the tables that records have named.
+
+    With `compacts` also compact the tables that are due, whichever others fail: clean_up tells so once.
+    """
     settle_start(expanded_session)
     try:
         staged_batches, refused_staging = stage_tables(expanded_session, flush_plan)
@@ -107,6 +110,8 @@ def flush_planned(
         heartbeat(session)
     except TidegateError as error:
         failure = error
+    if compacts:
+        compact(session, [report.table for report in flushed.clean_up_reports if report.needs_compaction])
     # a failure of tables goes first: it also names what is published
     if of_tables := _find_failure(session, flushed, refusals):
         if failure:

@@ -10,7 +10,6 @@ from tidegate.adapters.open_clients import OpenClients
 from tidegate.config.pipeline_file import DEFAULTS_FILE
 from tidegate.connections import Resolve
 from tidegate.errors import NothingToDo, TidegateError
-from tidegate.flush.clean_up import compact
 from tidegate.flush.flush import flush_planned, plan_flush
 from tidegate.flush.heartbeat import heartbeat, require_begun
 from tidegate.flush.maintain import MaintenanceReport, list_maintained_tables, maintain_all
@@ -147,9 +146,7 @@ class Flush(_PipelineWork):
         scope = PlanScope.STAGED if session.pipeline.stage.has_clock else PlanScope.ALL
         flush_plan = plan_flush(expanded_session, at_least, scope=scope)
         self._is_planned = True
-        result = flush_planned(session, expanded_session, flush_plan, self._place.merges_at_once)
-        if session.pipeline.maintenance.follows_flushes:
-            compact(session, [report.table for report in result.clean_up_reports if report.needs_compaction])
+        result = flush_planned(session, expanded_session, flush_plan, self._place.merges_at_once, compacts=True)
         return RunOutcome(result.published, is_behind=result.offsets_left > 0)
 
     def writes(self, table: str) -> bool:

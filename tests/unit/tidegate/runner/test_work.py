@@ -5,11 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tidegate.errors import NothingToDo
+from fakes import World, build_pipeline, build_table
+from tidegate.errors import NothingToDo, SomeTablesFailed
+from tidegate.jobs.maintain_job import MaintainJob
 from tidegate.runner import work as work_module
 from tidegate.runner.pipeline_files import PipelineFiles, PublicationFiles
 from tidegate.runner.work import Beat, Flush, Maintain, Place, RunOutcome, StageWork
 from tidegate.runner.worker import Shared, Slots, Worker
+from tidegate.spec.runtime import Maintenance
 
 CATALOGS = "lake: {type: iceberg, properties: {type: rest, uri: 'http://localhost:1'}}\n"
 DEFAULTS = "heartbeat: {interval: 30s, ignore_topics: [quiet]}\nmaintenance: {interval: 5m}\n"
@@ -158,3 +161,23 @@ def test_merge_without_an_interval_waits_for_its_threshold_of_staged_rows_or_a_c
     worker.call()
     worker.step()
     assert runs == [1000, 0]
+
+
+def test_table_that_fails_keeps_no_other_from_its_compaction(include: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = [build_table("lake.shop.Orders"), build_table("lake.shop.copy")]
+    pipeline = build_pipeline(*tables, maintenance=Maintenance(compact_every=6))
+    world = World()
+    world.broker.create("orders")
+    work = Flush(Place(include, lambda _: None, PipelineFiles(include), PublicationFiles(include)), "orders")
+    monkeypatch.setattr(work, "_assemble_session", lambda: world.open_session(pipeline))
+    for number in range(2):
+        world.broker.produce("orders", {"id": str(number)}, {"id": str(number), "name": "x"})
+        work.run(0)
+    copy = world.destination.tables["lake.shop.copy"]
+    world.destination.rollback("lake.shop.copy", copy.ancestors()[1].id)
+    for number in range(2, 6):
+        world.broker.produce("orders", {"id": str(number)}, {"id": str(number), "name": "x"})
+        with pytest.raises(SomeTablesFailed):
+            work.run(0)
+    compacted_tables = [job.table for job in world.engine.jobs if isinstance(job, MaintainJob)]
+    assert compacted_tables == ["lake.shop.Orders"]
