@@ -166,7 +166,7 @@ def _render_maintenance(session: Session, table: str, files: TableFiles) -> dict
     render = build_renderer(session, table)
 
     def format_time_before(seconds: int, at_most_ms: int | None = None) -> str:
-        ms = session.now_ms() - seconds * 1000
+        ms = max(0, session.now_ms() - seconds * 1000)
         ms = ms if at_most_ms is None else min(ms, at_most_ms)
         return to_utc_datetime(ms).strftime("%Y-%m-%d %H:%M:%S")
 
@@ -180,10 +180,13 @@ def _render_maintenance(session: Session, table: str, files: TableFiles) -> dict
     # the position that it carries since a rollback, which could not be gone back to any more. How many snapshots others
     # add before it runs, behind a long compaction, cannot be known; that they are newer can.
     kept_ms = None if files.oldest_tagged_ms is None else files.oldest_tagged_ms - CLOCK_SKEW_MS
+    # what the table's own properties ask of any expiry counts where it keeps more
+    kept_seconds = max(settings.keep_snapshots_for_seconds, files.kept_ms // 1000)
+    since_tag = files.snapshots_since_tag + EXPECTED_COMMITS_MEANWHILE
     expire = render(
         "expire",
-        older_than=format_time_before(settings.keep_snapshots_for_seconds, kept_ms),
-        retain_last=max(settings.keep_snapshots, files.snapshots_since_tag + EXPECTED_COMMITS_MEANWHILE),
+        older_than=format_time_before(kept_seconds, kept_ms),
+        retain_last=max(settings.keep_snapshots, files.kept_snapshots, since_tag),
     )
     rewrites = _render_rewrites(render, settings, files) if is_rewritten(session, table) else {}
     return {**rewrites, **({"expire": expire} if _may_expire(session, table, files) else {}), **orphans}

@@ -81,6 +81,8 @@ class TableFiles:
     snapshots_since_tag: int = 0  # snapshots of main down to the farthest one that a pipeline has tagged as its last
     oldest_tagged_ms: int | None = None  # the oldest time of the snapshots between a branch and a tag
     branch_age_ms: int | None = None  # the shortest age at which a branch lets its own snapshots expire
+    kept_snapshots: int = 0  # by the table's own properties so many snapshots of a branch never expire,
+    kept_ms: int = 0  # nor those that are younger
     is_local: bool = True  # the files lie in a file system, not in an object store
     nested_tables: tuple[str, ...] = ()  # other tables whose files lie below this table's location
     forbids_file_deletion: bool = False

@@ -242,6 +242,8 @@ def measure_files(table: Table, exact: bool = False) -> TableFiles:
         snapshots_since_tag=tagged.depth,
         oldest_tagged_ms=tagged.oldest_ms,
         branch_age_ms=tagged.branch_age_ms,
+        kept_snapshots=_read_number(table, "history.expire.min-snapshots-to-keep", 0),
+        kept_ms=_read_number(table, "history.expire.max-snapshot-age-ms", 0),
         is_local=table.location().startswith(LOCAL_SCHEMES),
         nested_tables=find_tables_inside(table) if exact else (),
         forbids_file_deletion=table.metadata.properties.get(GC_PROPERTY, "true").lower() != "true",
@@ -298,8 +300,8 @@ def _read_number(table: Table, name: str, default: int) -> int:
     except ValueError:
         # Java's library does not read it either
         raise GiveUp(
-            f"table={format_name(table)} {name}={text}: not a whole number of bytes, and Spark writes no such table; "
-            f"correct it, e.g. ALTER TABLE {quote_name(format_name(table))} SET TBLPROPERTIES ('{name}'='{default}')"
+            f"table={format_name(table)} {name}={text}: not a whole number, and Spark refuses it; correct it, or take "
+            f"it away: ALTER TABLE {quote_name(format_name(table))} UNSET TBLPROPERTIES ('{name}')"
         ) from None
 
 

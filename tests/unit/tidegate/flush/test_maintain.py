@@ -113,6 +113,32 @@ def test_limits_are_counted_back_from_now(world: World) -> None:
     assert statements["orphans"]["older_than"] == "1970-01-08 00:00:00"
 
 
+@pytest.mark.parametrize(
+    ("kept_snapshots", "kept_ms", "older_than"),
+    [
+        (0, 0, "1970-04-06 00:00:00"),
+        (3, 86_400_000, "1970-04-06 00:00:00"),
+        (40, 90 * 86_400_000, "1970-01-11 00:00:00"),
+        (40, 2**63 - 1, "1970-01-01 00:00:00"),
+    ],
+)
+def test_what_the_table_itself_keeps_longer_does_not_expire(
+    world: World, monkeypatch: pytest.MonkeyPatch, kept_snapshots: int, kept_ms: int, older_than: str
+) -> None:
+    world.clock.ms = 100 * 86_400_000
+    publish_one_more(world)
+    read_files = world.destination.read_files
+
+    def measure(name: str, exact: bool = False) -> TableFiles | None:
+        files = read_files(name)
+        return files and replace(files, kept_snapshots=kept_snapshots, kept_ms=kept_ms)
+
+    monkeypatch.setattr(world.destination, "read_files", measure)
+    expire = list_statements(world)["expire"]
+    retained = max(kept_snapshots, EXPECTED_COMMITS_MEANWHILE + 1)
+    assert (expire["older_than"], expire["retain_last"]) == (older_than, retained)
+
+
 def test_snapshots_between_main_and_the_last_published_one_are_kept(world: World) -> None:
     for _ in range(30):
         world.destination.append_foreign_rows(NAME)

@@ -88,14 +88,26 @@ def test_branch_that_a_person_keeps_of_what_was_rolled_back_takes_no_way_out_awa
     assert files.snapshots_since_tag == max(depth, 1), "the branch that is kept stands on the tag"
 
 
-@pytest.mark.parametrize("name", ["write.target-file-size-bytes", "commit.manifest.target-size-bytes"])
+EXPIRY = {"history.expire.min-snapshots-to-keep": "30", "history.expire.max-snapshot-age-ms": "7776000000"}
+
+
+def test_what_the_table_itself_asks_of_expiry_is_told(kit: Kit) -> None:
+    kit.create()
+    before = kit.port.tables.read_files(TABLE)
+    with kit.load(TABLE).transaction() as transaction:
+        transaction.set_properties(EXPIRY)
+    after = kit.port.tables.read_files(TABLE)
+    assert [(files.kept_snapshots, files.kept_ms) for files in (before, after)] == [(0, 0), (30, 90 * 86_400_000)]
+
+
+@pytest.mark.parametrize("name", ["write.target-file-size-bytes", "commit.manifest.target-size-bytes", *EXPIRY])
 def test_size_that_is_no_number_is_told_with_the_way_out(kit: Kit, name: str) -> None:
     kit.create()
     kit.append("main", [{"id": "x", "n": 0}], {})
     with kit.load(TABLE).transaction() as transaction:
         transaction.set_properties({name: "512MB"})
     with pytest.raises(
-        GiveUp, match=f"{name}=512MB: not a whole number of bytes.*ALTER TABLE `lake`.`shop`.`orders` SET"
+        GiveUp, match=f"{name}=512MB: not a whole number.*ALTER TABLE `lake`.`shop`.`orders` UNSET TBLPROPERTIES"
     ):
         kit.port.tables.read_files(TABLE)
     with kit.load(TABLE).transaction() as transaction:
