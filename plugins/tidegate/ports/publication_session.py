@@ -28,11 +28,10 @@ class ExistingTopics:
 
 @dataclass(frozen=True)
 class TableHead:
-    """A table's UUID and its current snapshot, with its time in milliseconds; None without a snapshot."""
+    """A table's UUID and its current snapshot; None without a snapshot."""
 
     uuid: str
     snapshot_id: int | None
-    snapshot_ms: int = 0
 
 
 @dataclass(frozen=True)

@@ -259,11 +259,17 @@ def _read_joined_snapshots(session: PublicationSession) -> dict[str, int]:
     """Return the current snapshot id of each joined table; `NothingToDo` while one of them has none."""
     snapshot_ids: dict[str, int] = {}
     for name in session.publication.joined_tables:
-        table = session.snapshots.read_table(name)
-        if table is None or table.snapshot_id is None:
+        snapshot_id = find_current_snapshot(session, name)
+        if snapshot_id is None:
             raise NothingToDo(f"publication={session.publication.name}: joined table={name} does not exist yet")
-        snapshot_ids[name] = table.snapshot_id
+        snapshot_ids[name] = snapshot_id
     return snapshot_ids
+
+
+def find_current_snapshot(session: PublicationSession, name: str) -> int | None:
+    """Return the id of a table's current snapshot; None without one, or without the table."""
+    table = session.snapshots.read_table(name)
+    return None if table is None else table.snapshot_id
 
 
 def _is_unchanged(session: PublicationSession, old: Snapshots, new: Snapshots) -> bool:

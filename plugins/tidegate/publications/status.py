@@ -8,7 +8,7 @@ from tidegate.model.counts import format_count
 from tidegate.model.publication_progress import PartProgress, Progress, RunMode
 from tidegate.monitoring.health import MIN_STUCK_SECONDS, STUCK_INTERVALS, Health, ScheduleState
 from tidegate.ports.publication_session import PublicationSession, SnapshotLag
-from tidegate.publications.plan import PlannedRun, plan_run
+from tidegate.publications.plan import PlannedRun, find_current_snapshot, plan_run
 from tidegate.spec.publication import Publication
 
 COUNT_NAMES = ("inserted", "updated", "deleted")
@@ -83,7 +83,7 @@ def compute_patience(publication: Publication) -> float | None:
 def read_publication_status(session: PublicationSession) -> PublicationStatus:
     publication = session.publication
     progress = session.topics.read_progress(publication)
-    table = session.snapshots.read_table(publication.table)
+    current = find_current_snapshot(session, publication.table)
     waiting = None
     problem = None
     is_known = True
@@ -91,10 +91,10 @@ def read_publication_status(session: PublicationSession) -> PublicationStatus:
         waiting = plan_run(session)
     except NothingToDo:
         # of a table that is gone nobody knows what was written into it since
-        is_known = all(_has_snapshot(session, name) for name in (publication.table, *publication.joined_tables))
+        names = (publication.table, *publication.joined_tables)
+        is_known = None not in [find_current_snapshot(session, name) for name in names]
     except GiveUp as reason:
         problem = str(reason)
-    current = table.snapshot_id if table else None
     behind = _measure_lag(session, progress) if waiting or problem else SnapshotLag()
     age = None if behind.since_ms is None else max(0.0, (session.now_ms() - behind.since_ms) / 1000)
     last = describe_last_run(progress)
@@ -117,18 +117,13 @@ def read_publication_status(session: PublicationSession) -> PublicationStatus:
     )
 
 
-def _has_snapshot(session: PublicationSession, name: str) -> bool:
-    table = session.snapshots.read_table(name)
-    return table is not None and table.snapshot_id is not None
-
-
 def _measure_lag(session: PublicationSession, progress: PartProgress) -> SnapshotLag:
     before = _list_published_snapshots(session.publication.table, progress)
-    lags = []
-    for name in (session.publication.table, *session.publication.joined_tables):
-        table = session.snapshots.read_table(name)
-        if table is not None and table.snapshot_id is not None:
-            lags.append(session.snapshots.measure_lag(name, before.get(name), table.snapshot_id))
+    lags = [
+        session.snapshots.measure_lag(name, before.get(name), current)
+        for name in (session.publication.table, *session.publication.joined_tables)
+        if (current := find_current_snapshot(session, name)) is not None
+    ]
     since = min((lag.since_ms for lag in lags if lag.since_ms is not None), default=None)
     return SnapshotLag(sum(lag.snapshots for lag in lags), sum(lag.rows for lag in lags), since)
 

@@ -54,8 +54,7 @@ class IcebergSnapshots(Snapshots):
             return None
         refuse_unreadable(name, table)
         current = table.current_snapshot()
-        uuid = str(table.metadata.table_uuid)
-        return TableHead(uuid, current.snapshot_id, current.timestamp_ms) if current else TableHead(uuid, None)
+        return TableHead(str(table.metadata.table_uuid), current.snapshot_id if current else None)
 
     @translate_iceberg_errors
     def has_snapshot(self, name: str, snapshot_id: int) -> bool:
