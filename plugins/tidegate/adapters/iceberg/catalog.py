@@ -28,7 +28,7 @@ MAIN = "main"
 SQLITE_PREFIX = "sqlite:///"
 POSTGRES_PREFIX = "postgresql://"
 # How long a writer waits for another one's commit in a SQLite catalog. It takes milliseconds, or seconds on a machine
-# with too much to do; a lock that a program keeps is told before, by `adapters.spark.catalog_lock`.
+# with too much to do; a lock that a program keeps is told before, by `adapters.spark.entry_points`.
 LOCK_SECONDS = 30
 # Spark's and PyIceberg's catalogs both create these tables when they are missing; two first users at once collide.
 CREATE_TABLES_SQL = """
