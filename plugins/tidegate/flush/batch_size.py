@@ -52,10 +52,15 @@ class BatchSize:
 class BatchSizer:
     """Chooses the size of the next batch, which tables at the same offsets share. Reads history at most once."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, stop_offsets: Offsets | None = None) -> None:
         self._session = session
+        self._stop_offsets = stop_offsets
         self._measured: MeasuredThroughput | None = None
         self.reason = ""
+
+    def find_end(self, reached_offsets: Offsets, log_end: Offsets) -> Offsets:
+        """Return where reading ends: `log_end`, in each partition at most its stop, but not before what is reached."""
+        return log_end if self._stop_offsets is None else cap_at(log_end, self._stop_offsets, reached_offsets)
 
     def choose_ranges(self, start: Offsets, end: Offsets) -> Ranges:
         backlog = Ranges.between(start, merge_offsets(start, end)).span

@@ -2,11 +2,11 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, partial
 
 from tidegate.errors import GiveUp, HeldForApproval, NothingToDo, TidegateError, TooFewRecords
-from tidegate.flush.batch_size import BatchSizer, cap_at
+from tidegate.flush.batch_size import BatchSizer
 from tidegate.flush.key_deduplication import (
     SAMPLED_MIN_RECORDS,
     can_keep_last_per_key,
@@ -102,13 +102,13 @@ def plan_observed(
     """
     # 2.
     kafka_log, missing = read_known_log(session)
-    tables = [_cap_log(observed, stop_offsets) for observed in attach_log(observed_tables, kafka_log, missing)]
+    tables = attach_log(observed_tables, kafka_log, missing)
     wait_reason = _describe_full_queues(session, tables)
-    sizer = BatchSizer(session)
+    sizer = BatchSizer(session, stop_offsets)
     cuts_new = not wait_reason and _may_cut(session, tables, scope)
     # 3. and 4.
     batches, refused = _collect_batches(session, tables, sizer, scope, cuts_new=cuts_new)
-    remaining = 0 if scope == PlanScope.STAGED else _count_remaining(batches, tables)
+    remaining = 0 if scope == PlanScope.STAGED else _count_remaining(batches, tables, sizer)
     too_few = _explain_too_few(tables, batches, remaining, at_least, scope)
     refusals = to_refusals(session, refused, has_work=bool(batches) and not too_few)
     if too_few:
@@ -204,11 +204,11 @@ def _is_held_back(table: TableWithLog) -> bool:
     return table.spec.value.adds_columns or is_queue_full(table, table.queue)
 
 
-def _count_remaining(batches: Sequence[PlannedBatch], tables: Sequence[TableWithLog]) -> int:
+def _count_remaining(batches: Sequence[PlannedBatch], tables: Sequence[TableWithLog], sizer: BatchSizer) -> int:
     reached = {batch.table: batch.ranges.end for batch in batches}
     logs = {observed.spec.name: observed.log for observed in tables if observed.error is None}
     spans = (
-        Ranges.between(end, merge_offsets(end, keep_partitions(logs[table].end, end))).span
+        Ranges.between(end, merge_offsets(end, keep_partitions(sizer.find_end(end, logs[table].end), end))).span
         for table, end in reached.items()
         if table in logs
     )
@@ -229,13 +229,6 @@ def _explain_too_few(
     if not batches or waiting >= at_least or any(batch.is_resumed for batch in batches):
         return ""
     return f"waiting={waiting} records_threshold={at_least}: fewer than start a flush"
-
-
-def _cap_log(observed: TableWithLog, stop_offsets: Offsets | None) -> TableWithLog:
-    if stop_offsets is None or observed.error is not None:
-        return observed
-    reached = merge_offsets(observed.log.begin, observed.end.offsets if observed.end else {})
-    return replace(observed, log=replace(observed.log, end=cap_at(observed.log.end, stop_offsets, reached)))
 
 
 def _find_highest_staged(session: Session, observed: TableWithLog) -> int:
@@ -264,12 +257,13 @@ def _plan_new_batch(session: Session, observed: TableWithLog, new: _NewBatches) 
     kafka_log = observed.log
     check_truncates_are_ordered(observed, kafka_log)
     start = resolve_batch_start(session, observed)
-    ranges = new.sizer.choose_ranges(start, kafka_log.end)
+    log_end = new.sizer.find_end(start, kafka_log.end)
+    ranges = new.sizer.choose_ranges(start, log_end)
     if not ranges.span:
         return None
     highest = max([observed.state.highest_batch if observed.state else 0, *(batch.batch for batch in observed.queue)])
     # files that an earlier run left complete are taken over under their number
-    number, ranges = find_unfinished_batch(observed, start, kafka_log.end, highest) or (0, ranges)
+    number, ranges = find_unfinished_batch(observed, start, log_end, highest) or (0, ranges)
     if session.pipeline.has_several:
         # a missing schema fails this table here; later it would fail the tables that share its read too
         session.schemas.describe_table(table)

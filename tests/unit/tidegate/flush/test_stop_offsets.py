@@ -8,6 +8,7 @@ from tidegate.errors import ConfigurationError, NothingToDo
 from tidegate.flush.batch_size import resolve_stop_offsets
 from tidegate.flush.flush import flush
 from tidegate.monitoring.status import read_status
+from tidegate.spec.source import Start
 
 ORDERS = "lake.shop.orders"
 
@@ -52,6 +53,15 @@ def test_bounded_read_stops_exactly_there(world: World, stop: str, expected: lis
     with suppress(NothingToDo):
         flush(world.open_session(build_pipeline()))
     assert read_ids(world) == ["k0", "k1", "k2", "k3", "k4", "k5"], "a flush without an end goes on behind it"
+
+
+def test_partition_that_the_end_leaves_out_begins_where_start_says(world: World) -> None:
+    pipeline = build_pipeline(source={"start": Start("offsets", offsets={"orders": {0: 1, 1: 2}})})
+    session = world.open_session(pipeline)
+    flush(session, stop_offsets=resolve_stop_offsets(session, '{"orders": {"0": 2}}'))
+    assert read_ids(world) == ["k2"]
+    flush(session)
+    assert read_ids(world) == ["k2", "k4", "k5"]
 
 
 @pytest.mark.parametrize(
