@@ -98,6 +98,8 @@ def _list_new_batches(session: Session, plan: Plan) -> tuple[list[PlannedBatch],
 
 def _has_waiting_rows(session: Session, planned_batch: PlannedBatch) -> bool:
     (observed,) = observe_tables(session, [find_table(session, planned_batch.table)])
+    if observed.error is not None:  # then nobody knows what waits there
+        raise observed.error
     # of a plan that was carried out before, the batch itself may wait too: it is staged anew
     return any(batch.counts.to_write for batch in observed.queue if batch.batch != planned_batch.batch)
 
@@ -169,8 +171,11 @@ def _stage_requests(
     if growing and is_repeated:
         raise RetryLater(f"pipeline={session.pipeline.name}: columns were changed meanwhile; it is staged again")
     # 5.
-    wider = tuple(batch for batch in growing if not _waits_for_merge(session, batch))
-    wider_batches, failed_behind = _stage_group(session, plan, wider, is_repeated=True)
+    wider = list[PlannedBatch]()
+    for planned_batch in growing:
+        with isolate_failure(planned_batch.table, failures):
+            wider += [] if _waits_for_merge(session, planned_batch) else [planned_batch]
+    wider_batches, failed_behind = _stage_group(session, plan, tuple(wider), is_repeated=True)
     staged_batches += wider_batches
     failures += failed_behind
     if finder is not None:

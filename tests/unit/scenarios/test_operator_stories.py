@@ -10,13 +10,14 @@ import pytest
 from fakes import BAD, FailsToMerge, World, build_pipeline, build_table
 from fakes.draining import drain
 from tidegate.actions.rebase import propose_rebase
-from tidegate.errors import GiveUp, PositionLost, TidegateError
+from tidegate.errors import GiveUp, PositionLost, RetryLater, TidegateError
 from tidegate.flush.flush import flush
+from tidegate.flush.two_clocks import stage_new_batches
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
 from tidegate.reprocess.record import parse_address
 from tidegate.reprocess.rollback import propose_answers
 from tidegate.reprocess.skip import propose_skips, skip_record
-from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.pipeline import Pipeline, Stage
 
 ORDERS, COPY = "lake.shop.orders", "lake.shop.copy"
 ONE, TWO = build_pipeline(build_table(ORDERS)), build_pipeline(build_table(ORDERS), build_table(COPY))
@@ -104,6 +105,30 @@ def test_skip_leaves_what_waits_for_a_table_whose_merge_fails(world: World) -> N
     drain(world, TWO)
     assert read_ids(world, COPY) == ["a", "b", "c", "d"]
     assert read_offsets(world, COPY) == read_offsets(world) == {"orders": {0: 3, 1: 2}}
+
+
+def test_skip_leaves_what_waits_where_the_catalog_does_not_say_what_waits(world: World) -> None:
+    """Kafka has that record no more, either."""
+    clocks = build_pipeline(build_table(ORDERS), stage=Stage(10))
+    drain(world, clocks)
+    produce(world, "c", 0)
+    stage_new_batches(world.open_session(clocks))
+    produce_bad(world)
+    skip(world, clocks)
+    produce(world, "d", 0)
+    world.broker.retain_from("orders", 2, 0)
+    looks = []
+
+    def fail_second_look(call: str, moment: str) -> None:
+        if (call, moment) == ("staging.list_staged", "before"):
+            looks.append(call)
+            if len(looks) == 2:
+                raise RetryLater("the catalog did not answer")
+
+    with pytest.raises(RetryLater, match="the catalog did not answer"):
+        stage_new_batches(world.open_session(clocks, fail_second_look))
+    drain(world, clocks)
+    assert read_ids(world) == ["a", "b", "c", "d"]
 
 
 def test_new_partition_is_told_behind_what_is_staged(world: World) -> None:
