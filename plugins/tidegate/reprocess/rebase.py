@@ -123,7 +123,9 @@ def _propose_move(session: Session, table: Table, to: str, log: Log) -> TableMov
     # no batch that was staged before the move is resumed after it: its number is not above the position's
     batch = max(state.highest_batch, find_highest_staged(table_session))
     epochs = target.choose_epochs(before, part)
-    after = Position(target.offsets, batch, cluster_id=log.cluster_id, topic_ids=ids, epochs=epochs)
+    after = Position(
+        target.offsets, batch, cluster_id=log.cluster_id, topic_ids=ids, epochs=epochs, outside=before.outside
+    )
     return TableMove(
         table=table,
         before=before,

@@ -8,6 +8,7 @@ from tidegate.errors import NothingToDo, SomeTablesDelayed
 from tidegate.flush.flush import flush
 from tidegate.flush.plan import plan
 from tidegate.ports.session import Job
+from tidegate.reprocess.rebase import propose_moves, rebase_positions
 from tidegate.spec.source import Start
 
 ORDERS, LATE = "lake.shop.orders", "lake.shop.late"
@@ -94,6 +95,19 @@ def test_late_table_that_fails_does_not_hold_the_group(world: World) -> None:
         assert read_committed_offset(world) == 11 + n
     drain(world, BOTH)
     assert (world.read_rows(LATE), read_committed_offset(world)) == (world.read_rows(ORDERS), 12)
+
+
+def test_late_table_that_is_moved_stays_outside_until_it_has_caught_up(world: World) -> None:
+    flush(world.open_session(BOTH))
+    world.broker.retain_from("orders", 5)
+    session = world.open_session(BOTH)
+    rebase_positions(session, propose_moves(session, '{"orders": {"0": 5}}', LATE), "ann")
+    assert is_outside(world)
+    flush(session)
+    assert (read_committed_offset(world), is_outside(world)) == (10, True)
+    flush(session)
+    assert (read_committed_offset(world), is_outside(world)) == (10, False)
+    assert [row["id"] for row in world.read_rows(LATE)] == ["k0", "k1", "k2", *(f"k{n}" for n in range(5, 10))]
 
 
 def test_late_table_starts_where_start_says(world: World) -> None:
