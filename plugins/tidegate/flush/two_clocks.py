@@ -48,7 +48,10 @@ def stage_new_batches(session: Session, report: Callable[[Plan], None] = lambda 
     )
     staged_tables = {batch.table for batch in batches}
     waiting_tables = find_waiting_tables(stage_plan, staged_tables, {refusal.table for refusal in refused})
-    is_called = is_merge_called(expanded_session, staged_tables, waiting_tables)
+    # staging may have found names of new tables in the records
+    known_tables = {table.name for table in expanded_session.pipeline.tables}
+    session = expanded_session if staged_tables <= known_tables else expand_template(session)
+    is_called = is_merge_called(session, staged_tables, waiting_tables)
     left = stage_plan.offsets_left if batches else 0  # what waits for a merge is tried again at its time
     return StagingResult(tuple(batches), failure, left, is_called)
 

@@ -21,6 +21,7 @@ from tidegate.runner.schedule import build_flush_schedule
 from tidegate.spec.pipeline import Heartbeat, Merge, Pipeline, Stage
 from tidegate.spec.source import Start, StartKind
 from tidegate.table.pipeline_progress import read_pipeline_progress
+from unit.tidegate.table.test_templated_tables import build_template
 
 ORDERS, COPY = "lake.shop.Orders", "lake.shop.copy"
 GROUP, TEN_SECONDS = "tidegate-shop", Stage(10)
@@ -141,6 +142,16 @@ def test_threshold_counts_the_staged_rows_of_one_table(world: World) -> None:
         [("a", "4"), ("b", "2"), ("c", "3")],
         [("a", "4")],
     )
+
+
+def test_threshold_counts_the_rows_of_a_table_that_records_name_for_the_first_time(world: World) -> None:
+    pipeline = replace(build_template(), stage=TEN_SECONDS, merge=Merge(interval_seconds=-1, records_threshold=2))
+    for key, kind in (("a", "order"), ("b", "line")):
+        world.broker.produce("orders", {"id": key}, {"id": key, "type": kind}, 0)
+    assert not stage_new_batches(world.open_session(pipeline)).calls_merge
+    for key in ("c", "d"):
+        world.broker.produce("orders", {"id": key}, {"id": key, "type": "return"}, 1)
+    assert stage_new_batches(world.open_session(pipeline)).calls_merge
 
 
 def test_full_queue_is_merged_however_few_rows_it_has(world: World) -> None:
