@@ -57,8 +57,7 @@ def preview_batches(session: Session) -> list[Preview]:
 
     `GiveUp` where the destination has no branches, or the next flush would refuse the table.
     """
-    session = expand_template(session)
-    for table in session.pipeline.tables:
+    for table in session.pipeline.entries:
         if not session.commits.has_branches(table.name):
             raise GiveUp(
                 f"pipeline={session.pipeline.name} table={table.name}: a preview is merged onto a branch, and BigQuery "
@@ -69,6 +68,7 @@ def preview_batches(session: Session) -> list[Preview]:
         stage_tables(session, plan(session))
     except NothingToDo as nothing:  # what waits may be held
         reason = nothing
+    session = expand_template(session)  # staging may have found names of new tables in the records
     waiting = [table for table in observe_tables(session) if has_rows(table.queue)]
     if not waiting:
         raise reason or NothingToDo(f"pipeline={session.pipeline.name}: no staged row waits")

@@ -13,6 +13,7 @@ from tidegate.flush.flush import flush
 from tidegate.flush.maintain import list_maintained_tables, maintain
 from tidegate.flush.merge_queue import group_by_table, merge_queue
 from tidegate.flush.plan import plan
+from tidegate.flush.preview import preview_batches
 from tidegate.flush.stage import stage
 from tidegate.monitoring.status import read_status
 from tidegate.reprocess import rebase
@@ -265,6 +266,14 @@ def test_maintenance_of_one_table_reads_none_of_the_others_that_records_named(wo
         maintain(world.open_session(build_template(), calls.count_call), table)
         counts.append(calls.totals)
     assert counts[0] == counts[1]
+
+
+def test_preview_shows_a_table_that_records_name_for_the_first_time(world: World) -> None:
+    produce(world, "1", "order")
+    flush(world.open_session(build_template()))
+    produce(world, "2", "line")
+    (found,) = preview_batches(world.open_session(build_template()))
+    assert (found.table, found.note) == ("lake.shop.line", "the table is made by its first batch, of staged=1 rows")
 
 
 def test_backfill_and_replay_are_refused(world: World) -> None:
