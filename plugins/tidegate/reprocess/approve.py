@@ -26,7 +26,7 @@ from tidegate.table.progress import ObservedTable, observe_tables
 
 
 def list_held_tables(session: Session, name: str | None = None, *, with_approved: bool = False) -> list[HeldTable]:
-    """Return each table that waits, or the one named; `NothingToDo` if none does.
+    """Return each table that waits, or the one named; `NothingToDo` if none does, or the error of one that is not read.
 
     `with_approved`: if none does, those that are approved and not published yet.
     """
@@ -34,6 +34,8 @@ def list_held_tables(session: Session, name: str | None = None, *, with_approved
     asked_tables = [asked for observed in observed_tables if (asked := find_asked(observed, observed.queue))]
     held_tables = [asked for asked in asked_tables if not asked.approved_by] or (asked_tables if with_approved else [])
     if not held_tables:
+        for observed in observed_tables:
+            _check_is_known(observed)
         names = format_names([observed.name for observed in observed_tables])
         raise NothingToDo(
             f"pipeline={session.pipeline.name} tables={names}: no batch waits for an approval; nothing was changed"
@@ -115,4 +117,10 @@ def find_end_of_held_batch(held: HeldTable) -> str:
 
 def _observe(held: HeldTable) -> ObservedTable:
     (observed,) = observe_tables(held.table.session, [held.table.spec])
+    _check_is_known(observed)
     return observed
+
+
+def _check_is_known(observed: ObservedTable) -> None:
+    if observed.error is not None:  # it has no queue, whatever waits
+        raise observed.error

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 from fakes import BAD, Crash, World, build_pipeline, build_table
+from fakes.faults import UnreadableTable
 from tidegate.actions.action_progress import ActionProgress
 from tidegate.actions.approve import propose_decision, propose_reject
 from tidegate.actions.request import propose_action
 from tidegate.cli.output import format_status
-from tidegate.errors import ConfigurationError, GiveUp, HeldForApproval, NothingToDo
+from tidegate.errors import ConfigurationError, GiveUp, HeldForApproval, NothingToDo, RetryLater
 from tidegate.flush.clean_up import clean_up
 from tidegate.flush.flush import flush
 from tidegate.flush.heartbeat import heartbeat
@@ -487,6 +488,19 @@ def test_preview_shows_the_diff_and_publishes_nothing(world: World) -> None:
     flush(session)
     assert len(world.engine.stages) == stages, "the flush takes over what was staged"
     assert read(world, COPY) == {"d": "newer", "e": "new"}
+
+
+def test_table_that_cannot_be_read_is_not_said_to_wait_for_nothing(world: World) -> None:
+    pipeline = build()
+    flood(world)
+    hold(world, pipeline)
+    (held,) = list_held_tables(world.open_session(pipeline))
+    session = world.open_session(pipeline, destination=UnreadableTable(world.destination, ORDERS))
+    with pytest.raises(RetryLater, match="did not answer during read_state"):
+        list_held_tables(session)
+    unread = replace(held, table=replace(held.table, session=session))
+    with pytest.raises(RetryLater, match="did not answer during read_state"):
+        decide(unread, DecisionKind.APPROVE, "ann")
 
 
 def test_preview_of_a_held_batch_shows_it_again_and_keeps_its_branch(world: World) -> None:
