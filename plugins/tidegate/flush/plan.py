@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 
-from tidegate.errors import GiveUp, HeldForApproval, NothingToDo, TidegateError, TooFewRecords
+from tidegate.errors import GiveUp, HeldForApproval, NothingToDo, RetryLater, TidegateError, TooFewRecords
 from tidegate.flush.batch_size import BatchSizer
 from tidegate.flush.key_deduplication import (
     SAMPLED_MIN_RECORDS,
@@ -187,7 +187,7 @@ def _collect_batches(
         try:
             is_cut = cuts_new and error is None and not _is_held_back(logged_table)
             fresh = _plan_new_batch(session, logged_table, new) if is_cut else None
-        except GiveUp as refusal:
+        except (GiveUp, RetryLater) as refusal:
             error = refusal
         table_batches = _list_table_batches(logged_table, fresh, scope)
         batches += table_batches

@@ -14,6 +14,7 @@ from tidegate.errors import (
     GiveUp,
     NothingToDo,
     PositionLost,
+    RetryLater,
     SomeTablesDelayed,
     SomeTablesFailed,
     TidegateError,
@@ -206,12 +207,14 @@ def test_topic_that_is_gone_does_not_stop_the_heartbeat_of_the_others() -> None:
 class NoSchema:
     """A registry that does not know the schemas of one table while it is `missing`."""
 
+    error: type[TidegateError] = ConfigurationError
+
     def __init__(self) -> None:
         self.missing = COPY
 
     def describe_table(self, table):
         if table.name == self.missing:
-            raise ConfigurationError(f"table={table.name}: subject={OTHER}-value has no version; register a schema")
+            raise self.error(f"table={table.name}: subject={OTHER}-value has no version; register a schema")
         return table
 
 
@@ -242,6 +245,22 @@ def test_table_without_a_schema_never_begins_and_loses_nothing_when_it_has_one(s
         [row["id"] for row in world.read_rows(COPY)] == [row["id"] for row in world.read_rows(ORDERS)] == expected_ids
     )
     assert read_committed_offset(world) == 3
+
+
+class RegistryAway(NoSchema):
+    """A registry that does not answer for one table."""
+
+    error = RetryLater
+
+
+def test_table_whose_registry_does_not_answer_holds_up_no_other(world: World) -> None:
+    produce(world, "b", "x")
+    with pytest.raises(SomeTablesDelayed, match=f"tables={COPY} cannot go on"):
+        flush(replace_schemas(world, RegistryAway(), TWO))
+    assert "b" in [row["id"] for row in world.read_rows(ORDERS)]
+    assert "b" not in [row["id"] for row in world.read_rows(COPY)]
+    drain(world, TWO)
+    assert world.read_rows(COPY) == world.read_rows(ORDERS)
 
 
 def test_staged_batch_whose_schema_is_gone_holds_the_group_where_it_starts(world: World) -> None:
