@@ -40,7 +40,7 @@ def restore_dropped_fields(latest: Any, older: Iterable[Any]) -> Any:
         names_by_version.append(collect_named_types(version))
         merged_schema = _adopt_fields(merged_schema, _inline_types(version, names_by_version[-1]))
     merged_schema = _join_symbols(merged_schema, names_by_version)
-    return latest if merged_schema == inlined else _define_types_once(merged_schema, set())
+    return latest if merged_schema == inlined else _define_types_once(merged_schema)
 
 
 def drop_unheld_fields(schema: Any, kept: Collection[str], find_row: Callable[[Any], Any]) -> Any:
@@ -66,7 +66,7 @@ def drop_unheld_fields(schema: Any, kept: Collection[str], find_row: Callable[[A
             return {**node, "fields": [field for field in node["fields"] if field["name"] in held]}
         return change_inner_types(node, drop)
 
-    return schema if len(held) == len(row["fields"]) else _define_types_once(drop(inlined), set())
+    return schema if len(held) == len(row["fields"]) else _define_types_once(drop(inlined))
 
 
 def _is_held(node: Any, names: Names, row_name: str) -> bool:
@@ -93,7 +93,7 @@ def join_records(newest: Sequence[Any]) -> Any:
                 raise ConfigurationError(f"{first} and {second}; read them into tables of their own")
     shared = set.intersection(*(set(fields) for fields in fields_by_record))
     joined_fields = [field if field["name"] in shared else _make_optional(field) for field in schemas[0]["fields"]]
-    return _define_types_once({**schemas[0], "fields": joined_fields}, set())
+    return _define_types_once({**schemas[0], "fields": joined_fields})
 
 
 def _make_optional(field: Any) -> Any:
@@ -224,10 +224,25 @@ def _inline_types(node: Any, names: dict[str, Any], space: str = "", inside: tup
     return change_inner_types(node, lambda inner: _inline_types(inner, names, space, inside))
 
 
-def _define_types_once(node: Any, defined: set[str]) -> Any:
-    """Write out each named type where it is first used, and name it afterwards."""
-    if is_named(node):
-        if get_full_name(node) in defined:
-            return get_full_name(node)
-        defined.add(get_full_name(node))
-    return change_inner_types(node, lambda inner: _define_types_once(inner, defined))
+def _define_types_once(schema: Any) -> Any:
+    """Write out each named type where it is first used, with the fields of all its uses, and name it afterwards."""
+    whole_types: Names = {}
+    defined = set[str]()
+
+    def collect(node: Any) -> Any:
+        if is_record(node):
+            name = get_full_name(node)
+            whole_types[name] = _adopt_fields(whole_types[name], node) if name in whole_types else node
+        return change_inner_types(node, collect)
+
+    def define(node: Any) -> Any:
+        if is_named(node):
+            name = get_full_name(node)
+            if name in defined:
+                return name
+            defined.add(name)
+            node = whole_types.get(name, node)
+        return change_inner_types(node, define)
+
+    collect(schema)
+    return define(schema)

@@ -360,6 +360,24 @@ def test_fields_dropped_inside_of_a_change_event_are_found_in_before_and_after()
     fastavro.parse_schema(read)
 
 
+@pytest.mark.parametrize("names", [("shipping", "billing"), ("billing", "shipping")])
+def test_field_that_a_type_dropped_is_read_at_each_use_of_the_type(names: tuple[str, str]) -> None:
+    """The older version uses the type once: the new use, if it came first, took the dropped field from the old one."""
+    street, dropped = ("street", "string"), ("zip", "string")
+
+    def version(*names: str, fields: list[tuple[str, Any]]) -> Any:
+        uses: list[Any] = [build_record(*fields, name="Address"), ["null", "Address"]]
+        return build_record(("id", "int"), *zip(names, uses, strict=False))
+
+    old, latest = version("billing", fields=[street, dropped]), version(*names, fields=[street])
+    read = restore_dropped_fields(latest, [old])
+    assert [c.type for c in to_columns(read)] == ["INT", *["STRUCT<`street`: STRING, `zip`: STRING>"] * 2]
+    assert json.dumps(read).count('"zip"') == 1
+    import fastavro
+
+    fastavro.parse_schema(read)
+
+
 def test_dropped_fields_are_found_in_the_records_of_a_union() -> None:
     def version(*fields: tuple[str, Any]) -> Any:
         return build_record(("a", ["null", build_record(("x", "int"), name="A"), build_record(*fields, name="B")]))
