@@ -267,12 +267,19 @@ def collect_named_types(schema: Any) -> Names:
     return names
 
 
-def inline_references(node: Any, named_types: Names, defined: set[str] | None = None) -> Any:
-    """Insert referenced types where each is first named; `named_types` are by full name."""
+def inline_references(node: Any, named_types: Names, defined: set[str] | None = None, space: str = "") -> Any:
+    """Insert referenced types where each is first named, in full or within its own namespace.
+
+    `named_types` are by full name; `space` is the namespace around the node.
+    """
     defined = set() if defined is None else defined
-    if isinstance(node, str) and node in named_types and node not in defined:
-        defined.add(node)
-        return inline_references(named_types[node], named_types, defined)
+    if isinstance(node, str):
+        name = next((name for name in (f"{space}.{node}", node) if name in named_types), None)
+        if name is None or name in defined:
+            return node
+        defined.add(name)
+        return inline_references(named_types[name], named_types, defined)
     if is_named(node):
         defined.add(get_full_name(node))
-    return change_inner_types(node, lambda inner: inline_references(inner, named_types, defined))
+        space, _ = _split_name(node, space)
+    return change_inner_types(node, lambda inner: inline_references(inner, named_types, defined, space))

@@ -89,6 +89,17 @@ def test_references_are_put_in_where_they_are_first_named() -> None:
     assert [c.type for c in to_columns(whole)] == ["STRUCT<`x`: INT>"] * 2
 
 
+def test_reference_by_its_short_name_is_one_of_the_namespace_around_it() -> None:
+    """Avro's own parsers take `Inner` in the namespace shop for shop.Inner."""
+    known = {"shop.Inner": {**INNER, "namespace": "shop"}, "other.Inner": {**INNER, "namespace": "other", "fields": []}}
+    record = {**build_record(("a", ["null", "Inner"]), ("b", {"type": "array", "items": "Inner"})), "namespace": "shop"}
+    whole = inline_references(record, known)
+    assert whole["fields"][0]["type"][1]["namespace"] == "shop"
+    assert [c.type for c in to_columns(whole)] == ["STRUCT<`x`: INT>", "ARRAY<STRUCT<`x`: INT>>"]
+    named = inline_references({"type": "record", "name": "shop.R", "fields": record["fields"]}, known)
+    assert [c.type for c in to_columns(named)] == ["STRUCT<`x`: INT>", "ARRAY<STRUCT<`x`: INT>>"]
+
+
 def build_time_type(meaning: str) -> dict[str, Any]:
     return {"type": "long", "logicalType": meaning}
 
