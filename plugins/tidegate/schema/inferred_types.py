@@ -98,8 +98,8 @@ def _join_spellings(kinds: Kinds) -> Kinds:
 
 
 def split_place(place: str) -> tuple[str, ...]:
-    """Split the name of an `UnknownField` into its steps, without backquotes; a step may hold blanks."""
-    return tuple(map(unquote, STEP_PATTERN.findall(place)))
+    """Split the name of an `UnknownField` into its steps, without backquotes; a step may hold blanks, or be empty."""
+    return tuple(map(unquote, STEP_PATTERN.findall(place))) or ("",)
 
 
 def infer_type(kinds: Kinds, steps: Steps, infer: Infer) -> DataType | None:
