@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from tidegate.errors import ConfigurationError
-from tidegate.schema.data_types import Column
+from tidegate.schema.data_types import Array, Column, DataType, Map, Struct, format_type, parse_type
 from tidegate.sql.spark import quote
 
 TEXT_FORMATS = {"date-time": "TIMESTAMP", "date": "DATE"}
@@ -27,22 +28,46 @@ SIMPLE_TYPES = {"integer": "BIGINT", "number": "DOUBLE", "boolean": "BOOLEAN"}
 
 
 def to_columns(text: str, older: Iterable[str] = (), logical: bool = False) -> tuple[Column, ...]:
-    """Return the properties of an object, and those that only `older` versions have, the newest first.
+    """Return the properties of an object, and those that only `older` versions have, the newest first, at any depth.
 
     With `logical`, properties have the type that Connect means by them. `ConfigurationError` names a property that has
     no single type.
     """
     columns: dict[str, Column] = {}
     for version in (text, *older):
-        taken_names = {name.casefold() for name in columns}  # a field in another case fills the newer one's column
+        # a field in another case fills the newer one's column
+        newer_names = {name.casefold(): name for name in columns}
         schema = _parse_schema(version)
         properties = _find_properties(schema)
         if not properties and version is text:
             raise ConfigurationError("the JSON Schema has no properties; declare the columns in the pipeline file")
         for name, node in properties.items():
-            if name.casefold() not in taken_names:
-                columns[name] = Column(name, _to_type(_Node(node, schema, (name,), is_logical=logical)))
+            place = _Node(node, schema, (name,), is_logical=logical)
+            newer_name = newer_names.get(name.casefold())
+            if newer_name is None:
+                columns[name] = Column(name, _to_type(place))
+                continue
+            with suppress(ConfigurationError):  # of an older version whose type is open only the newer one counts
+                newer_type = parse_type(columns[newer_name].type)
+                joined_type = _restore_dropped_fields(newer_type, parse_type(_to_type(place)))
+                columns[newer_name] = Column(newer_name, format_type(joined_type))
     return tuple(columns.values())
+
+
+def _restore_dropped_fields(newest: DataType, older: DataType) -> DataType:
+    match newest, older:
+        case Struct(fields), Struct(older_fields):
+            older_types = {name.casefold(): kind for name, kind in older_fields}
+            own_fields = [
+                (name, _restore_dropped_fields(kind, older_types.pop(name.casefold(), kind))) for name, kind in fields
+            ]
+            dropped_fields = [field for field in older_fields if field[0].casefold() in older_types]
+            return Struct((*own_fields, *dropped_fields))
+        case Array(element), Array(older_element):
+            return Array(_restore_dropped_fields(element, older_element))
+        case Map(key, value), Map(_, older_value):
+            return Map(key, _restore_dropped_fields(value, older_value))
+    return newest
 
 
 def describe_logical_types(text: str) -> dict[str, dict[str, Any]]:

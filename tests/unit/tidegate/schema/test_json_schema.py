@@ -54,6 +54,31 @@ def test_property_that_the_latest_version_dropped_is_still_a_column() -> None:
     assert [(c.name, c.type) for c in columns] == [("id", "BIGINT"), ("gone", "BIGINT"), ("first", "STRING")]
 
 
+def build_object(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties}
+
+
+def test_field_of_an_object_that_the_latest_version_dropped_is_still_read_from_older_records() -> None:
+    """They were left out of each record of the older version, or made it bad where unknown fields are refused."""
+    number, text = {"type": "integer"}, {"type": "string"}
+    older_line = build_object(gone=number, SKU=number)
+    older = [
+        render_schema(to=build_object(zip=text, city=number, at=build_object(y=number)), lines=number, open={}),
+        render_schema(to=build_object(zip=number, first=text), lines={"type": "array", "items": older_line}),
+        render_schema(marks={"type": "object", "additionalProperties": build_object(gone=text)}),
+    ]
+    newest = render_schema(
+        to=build_object(city=text, at=build_object(x=number)), lines={"type": "array", "items": build_object(sku=text)},
+        marks={"type": "object", "additionalProperties": build_object(n=number)}, open=number,
+    )  # fmt: skip
+    assert [(c.name, c.type) for c in to_columns(newest, older)] == [
+        ("to", "STRUCT<`city`: STRING, `at`: STRUCT<`x`: BIGINT, `y`: BIGINT>, `zip`: STRING, `first`: STRING>"),
+        ("lines", "ARRAY<STRUCT<`sku`: STRING, `gone`: BIGINT>>"),
+        ("marks", "MAP<STRING, STRUCT<`n`: BIGINT, `gone`: STRING>>"),
+        ("open", "BIGINT"),
+    ]
+
+
 def test_property_that_an_older_version_spelled_in_another_case_fills_the_column_of_the_newer_one() -> None:
     """Two columns that differ in case were refused, and nobody can write a version anew."""
     number, text = {"type": "integer"}, {"type": "string"}
