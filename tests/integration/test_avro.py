@@ -188,6 +188,31 @@ def test_three_schema_versions_in_one_range_are_each_decoded_with_their_own(work
         assert rows[id] == {"added": None, "id": id, "n": 5, "more": None, "gone": None, "last": last, **schema}
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/adapters/schema_registry/test_schema_provider.py::"
+    "test_schema_that_is_registered_between_two_flushes_of_one_process_is_known_to_the_second"
+)
+def test_records_of_a_version_that_came_while_one_process_flushed_until_the_end_are_rows(workbench, registry) -> None:
+    from tidegate.flush.flush import flush
+
+    topic = workbench.topic()
+    write = Writer(registry, topic)
+    fields = build_field("id", "long"), build_field("n", "long")
+    workbench.pipeline(
+        "until", [topic],
+        value={"format": "avro", "avro": {"registry": registry.url}},
+        source={"errors": {"tolerance": "all"}},
+    )  # fmt: skip
+    session = workbench.open_session("until")
+    workbench.produce(topic, (None, write(build_record(*fields), {"id": 1, "n": 1})))
+    assert flush(session).published[0].counts.dead_lettered == 0
+    newer = build_record(*fields, build_nullable_field("city", "string"))
+    workbench.produce(topic, (None, write(newer, {"id": 2, "n": 2, "city": "Ulm"})))
+    assert flush(session).published[0].counts.dead_lettered == 0
+    rows = sorted(workbench.read_rows("shop.until"), key=lambda row: row["id"])
+    assert rows == [{"id": 1, "n": 1, "city": None}, {"id": 2, "n": 2, "city": "Ulm"}]
+
+
 BROKEN = {
     "no magic byte": (b'{"id": 1}', "magic byte"),
     "nothing but an id": (b"\x00\x00\x00\x00\x01", "cannot be decoded"),

@@ -102,6 +102,8 @@ def plan_observed(
     """
     # 2.
     kafka_log, missing = read_known_log(session)
+    # the log may have records of a schema that was registered since a queue was looked at
+    session.schemas.forget()
     tables = attach_log(observed_tables, kafka_log, missing)
     wait_reason = _describe_full_queues(session, tables)
     sizer = BatchSizer(session, stop_offsets)

@@ -44,7 +44,10 @@ class Schemas(Protocol):
     """Where keys and values are described outside of the pipeline file."""
 
     def describe_table(self, table: Table) -> Table:
-        """`table` with columns and decoding options; the answer never changes in the life of this object."""
+        """`table` with columns and decoding options; the answer changes only behind `forget`."""
+
+    def forget(self) -> None:
+        """Let the next answers name versions that were registered meanwhile."""
 
 
 class DeclaredSchemas:
@@ -52,6 +55,9 @@ class DeclaredSchemas:
 
     def describe_table(self, table: Table) -> Table:
         return table
+
+    def forget(self) -> None:
+        pass
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ MISSING_ID_REASONS = {
 
 
 class RegistrySchemas:
-    """Implements the port `Schemas`. A registry is asked once per subject in the life of this object.
+    """Implements the port `Schemas`. A registry is asked once per subject, and again behind `forget`.
 
     Paths of descriptor files are relative to `folder`.
     """
@@ -60,6 +60,11 @@ class RegistrySchemas:
         if table.name not in self._tables:
             self._tables[table.name] = self._describe_once(table)
         return self._tables[table.name]
+
+    def forget(self) -> None:
+        self._registries.clear()
+        self._tables.clear()
+        self._described_parts.clear()
 
     def _describe_once(self, table: Table) -> Table:
         # to plan the decoding of many versions takes a part of a second, and records may name thousands of tables

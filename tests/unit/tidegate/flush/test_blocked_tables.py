@@ -217,6 +217,9 @@ class NoSchema:
             raise self.error(f"table={table.name}: subject={OTHER}-value has no version; register a schema")
         return table
 
+    def forget(self):
+        pass
+
 
 def replace_schemas(world: World, schemas: NoSchema, pipeline: Pipeline):
     return replace(world.open_session(pipeline), schemas=schemas)

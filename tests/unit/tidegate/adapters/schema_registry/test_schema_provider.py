@@ -183,3 +183,19 @@ def test_values_without_fields_are_refused_in_one_sentence(
     registry.register("orders-value", avro if form == "avro" else proto)
     with pytest.raises(ConfigurationError, match=r"lake\.shop\.Orders: the schema of its values is no record"):
         describe(build_registry_table(registry, form, columns))
+
+
+def test_schema_that_is_registered_between_two_flushes_of_one_process_is_known_to_the_second(
+    registry: SchemaRegistry,
+) -> None:
+    """A flush until the end of the log called records of a new version bad, or set them aside as dead letters."""
+    registry.register("orders-value", {"schema": RECORD})
+    schemas, table = RegistrySchemas(lambda _: None), build_registry_table(registry, "avro")
+    first = schemas.describe_table(table).value
+    added = [*FIELDS, {"name": "city", "type": ["null", "string"], "default": None}]
+    number = registry.register("orders-value", {"schema": json.dumps({**json.loads(RECORD), "fields": added})})
+    assert schemas.describe_table(table).value == first  # within a flush all steps see one answer
+    schemas.forget()
+    second = schemas.describe_table(table).value
+    assert [column.name for column in second.columns or ()] == ["id", "name", "city"]
+    assert (*first.options["writers"], str(number)) == tuple(second.options["writers"])
