@@ -212,6 +212,9 @@ class RegistrySchemas:
                 f"{part}.{word}.subject"
             )
         versions = self._read_all_versions(settings, subjects)
+        if len(settings.get("records", ())) < 2:  # of the subjects of several topics the newest schema has the columns
+            newest_ids = {version.subject: version.id for version in versions}
+            versions.sort(key=lambda version: newest_ids[version.subject])
         foreign_version = next((version for version in versions if version.kind != word.upper()), None)
         if foreign_version is not None:
             raise ConfigurationError(

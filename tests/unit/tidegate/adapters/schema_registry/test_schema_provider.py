@@ -199,3 +199,20 @@ def test_schema_that_is_registered_between_two_flushes_of_one_process_is_known_t
     second = schemas.describe_table(table).value
     assert [column.name for column in second.columns or ()] == ["id", "name", "city"]
     assert (*first.options["writers"], str(number)) == tuple(second.options["writers"])
+
+
+@pytest.mark.parametrize("topics", [("eu", "us"), ("us", "eu")])
+def test_newest_schema_of_several_topics_has_the_columns_whichever_topic_comes_first(
+    registry: SchemaRegistry, topics: tuple[str, str]
+) -> None:
+    """Where the last topic was behind, each number of the others was bad that only the wider type holds."""
+
+    def version(kind: str) -> dict[str, Any]:
+        fields = [{"name": "id", "type": "string"}, {"name": "n", "type": kind}]
+        return {"schema": json.dumps({"type": "record", "name": "Order", "fields": fields})}
+
+    for subject, kind in (("eu-value", "int"), ("us-value", "int"), ("us-value", "long")):
+        registry.register(subject, version(kind))
+    value = describe(replace(build_registry_table(registry, "avro"), topics=topics)).value
+    assert [(column.name, column.type) for column in value.columns or ()] == [("id", "STRING"), ("n", "BIGINT")]
+    assert json.loads(value.options["reader"])["fields"][1]["type"] == "long"
