@@ -106,7 +106,7 @@ class RegistrySchemas:
         if value_format.schema is SchemaKind.PROTOBUF:
             options = self._read_protobuf_options(value.options, table, "value", versions)
             schema_columns = _require_columns(table, _to_message_columns(options))
-            columns = _choose_columns(table, "value", value.columns, schema_columns)
+            columns = _choose_value_columns(table, schema_columns)
             return replace(table, value=replace(value, columns=columns, options=options))
         if value_format.schema is None:
             options, json_columns = self._read_json_options(table, "value", versions)
@@ -116,7 +116,7 @@ class RegistrySchemas:
         row = find_row_type(schema) if value_format.is_change_event else schema
         names = {**avro.collect_named_types(schema), **avro.collect_named_types(row)}
         schema_columns = _require_columns(table, avro.to_columns(row) if avro.is_record(row) else ())
-        columns = _choose_columns(table, "value", value.columns, schema_columns, find_number_fields(row, names))
+        columns = _choose_value_columns(table, schema_columns, find_number_fields(row, names))
         options |= {name: word for name, word in value.options.items() if name == "truncate"}
         if any(field["name"] == avro.END_FIELD for node in names.values() for field in node.get("fields", ())):
             raise ConfigurationError(
@@ -337,6 +337,15 @@ def find_number_fields(row: Any, names: avro.Names) -> set[str]:
     """The fields of a record that hold a number as scale and bytes: they may be declared as the number itself."""
     fields = row.get("fields", ()) if avro.is_record(row) else ()
     return {field["name"] for field in fields if avro.is_variable_scale(field["type"], names)}
+
+
+def _choose_value_columns(
+    table: Table, schema_columns: tuple[Column, ...], numbers: Collection[str] = ()
+) -> tuple[Column, ...]:
+    if table.key.from_value:  # else a cast of one value could fail, and its whole batch with it
+        own_columns = tuple(column for column in table.key.columns or () if column.name in table.key.fields)
+        _choose_columns(table, "key", own_columns, schema_columns, numbers)
+    return _choose_columns(table, "value", table.value.columns, schema_columns, numbers)
 
 
 def _choose_columns(

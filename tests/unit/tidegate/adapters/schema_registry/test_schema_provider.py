@@ -216,3 +216,25 @@ def test_newest_schema_of_several_topics_has_the_columns_whichever_topic_comes_f
     value = describe(replace(build_registry_table(registry, "avro"), topics=topics)).value
     assert [(column.name, column.type) for column in value.columns or ()] == [("id", "STRING"), ("n", "BIGINT")]
     assert json.loads(value.options["reader"])["fields"][1]["type"] == "long"
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [("Id INT", "key.schema has Id INT, and the registered schema has it as STRING"),
+     ("number BIGINT", "key.schema has number BIGINT, and the registered schema has no such field")],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    ("form", "text"), [("avro", json.dumps(AVRO_ORDER)), ("protobuf", PROTO_ORDER)], ids=["avro", "protobuf"]
+)
+def test_key_from_the_value_has_a_type_that_holds_each_value(
+    registry: SchemaRegistry, form: str, text: str, schema: str, said: str
+) -> None:
+    """Spark's cast of one text that is no number ended the batch, again and again."""
+    registry.register("orders-value", {"schema": text, **({} if form == "avro" else {"schemaType": form.upper()})})
+    table = build_registry_table(registry, form, "leaf STRUCT<n: INT>" if form == "avro" else "Id STRING")
+    (column,) = parse_columns(schema)
+    key = replace(table.key, fields=(column.name,), columns=(column,), from_value=True)
+    with pytest.raises(ConfigurationError, match=f"table=lake.shop.Orders: .*{said}; correct it"):
+        describe(replace(table, key=key))
+    (right,) = parse_columns("Id STRING NOT NULL")
+    assert describe(replace(table, key=replace(key, fields=("Id",), columns=(right,)))).key.columns == (right,)
