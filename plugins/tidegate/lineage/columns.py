@@ -113,7 +113,7 @@ def describe_flushed_table(flushed: FlushedTable) -> Dataset:
     target = flushed.table.target_schema
     columns = dict[str, tuple[FieldSource, ...]]()
     for column in list_destination_columns(flushed.table, flushed.metadata):
-        name = (target.find_name(column.name) if target else None) or column.name
+        name = target.get_own_name(column.name) if target else column.name
         # one that was renamed may be written under several names
         columns[name] = tuple(dict.fromkeys((*columns.get(name, ()), *sources.find_column(column.name))))
     fields = tuple(DatasetField(c.name, c.type) for c in flushed.columns)

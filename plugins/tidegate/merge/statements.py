@@ -243,9 +243,9 @@ def build_merge_input(table_session: TableSession, staged_batch: StagedBatch, br
         values.setdefault("flag", None)
     if table.target_schema is not None:
         if "sequence" in values:
-            values["sequence"] = [table.target_schema.find_name(name) or name for name in values["sequence"]]
+            values["sequence"] = [*map(table.target_schema.get_own_name, values["sequence"])]
         if values.get("flag"):
-            values["flag"] = table.target_schema.find_name(table.deleted_column) or table.deleted_column
+            values["flag"] = table.target_schema.get_own_name(table.deleted_column)
         values = _cast_key_to_destination(values, to_struct(list_key_columns(table)), table.target_schema)
         values = _cast_to_destination(values, to_struct(list_staged_columns(table, metadata)), table.target_schema)
     if is_folded(table, staged_batch):
@@ -264,7 +264,7 @@ def render_hashed(table_session: TableSession, name: str, kind: DataType, *, of:
 
 def _cast_to_destination(values: MergeInput, staged_schema: Struct, target: Struct) -> MergeInput:
     keys = values["keys"]
-    columns = dict.fromkeys(target.find_name(column) or column for column in values["values"])
+    columns = dict.fromkeys(map(target.get_own_name, values["values"]))
     fields = {c: render_aligned_field("value", staged_schema, target, c) for c in columns if c not in dict(keys)}
     expressions = {c: sql for c, sql in fields.items() if sql not in (None, f"value.{quote(c)}")}
     return {**values, "values": list(fields), "expressions": expressions, "value_structs": (staged_schema, target)}
@@ -280,7 +280,7 @@ def _cast_key_to_destination(values: MergeInput, staged_schema: Struct, target: 
         if own_name is not None and (isinstance(kind, Struct) or kind == Primitive("STRING")):
             expr = "key" if field is None else f"key.{quote(field)}"
             expressions |= {own_name: sql} if (sql := render_aligned(expr, kind, types[own_name])) != expr else {}
-    keys = [(target.find_name(column) or column, field) for column, field in values["keys"]]
+    keys = [(target.get_own_name(column), field) for column, field in values["keys"]]
     return {**values, "keys": keys, "key_expressions": expressions, "key_structs": (staged_schema, target)}
 
 
@@ -302,8 +302,8 @@ def _list_given_conditions(
     """
     staged_columns: dict[str, list[str]] = {}
     for column in list_value_columns(table) if table.select is None else list_staged_columns(table, metadata):
-        own_name = table.target_schema.find_name(column.name) if table.target_schema else None
-        staged_columns.setdefault(own_name or column.name, []).append(column.name)
+        own_name = table.target_schema.get_own_name(column.name) if table.target_schema else column.name
+        staged_columns.setdefault(own_name, []).append(column.name)
     unchanged = {name.casefold(): name for name in list_unavailable_columns(table)}  # as rows name them in `kept`
     conditions = dict[str, tuple[str, list[str]]]()
     sequences = find_sequences(table, columns)

@@ -543,7 +543,7 @@ def _list_history_values(work: LogComparison, staged: StagedBatch, merge_input: 
     return {
         **{name: value for name, value in layout.items() if name != "change_expressions"},  # nothing is remembered
         **list_change_values(table.pipeline, spec, staged),
-        "versions": [table.require_state().struct.find_name(name) or name for name in spec.history.columns],
+        "versions": [table.require_state().struct.get_own_name(name) for name in spec.history.columns],
         "is_log_alone": True,
         "changes_snapshot_id": head.snapshot_id if head else None,
     }

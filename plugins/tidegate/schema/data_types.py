@@ -74,6 +74,10 @@ class Struct:
         fields_by_name = {alias.casefold(): field for alias, field in self.aliases} | own_fields
         return fields_by_name.get(name.casefold())
 
+    def get_own_name(self, name: str) -> str:
+        """Return the field's own name; `name` itself if there is no such field."""
+        return self.find_name(name) or name
+
 
 DataType = Primitive | Array | Map | Struct
 MOMENTS = ("TIMESTAMP", "TIMESTAMP_NTZ")

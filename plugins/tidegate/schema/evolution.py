@@ -270,10 +270,9 @@ def find_own_path(schema: Struct, path: Path) -> Path:
     """Return the path to a field by the table's own names; what the table lacks stays as it is."""
     if not path:
         return ()
-    own_name = schema.find_name(path[0])
-    types = dict(schema.fields)
-    below = types.get(own_name or "")
-    return (own_name or path[0], *(find_own_path(below, path[1:]) if isinstance(below, Struct) else path[1:]))
+    own_name = schema.get_own_name(path[0])
+    below = dict(schema.fields).get(own_name)
+    return (own_name, *(find_own_path(below, path[1:]) if isinstance(below, Struct) else path[1:]))
 
 
 def add_old_names(schema: Struct) -> Struct:

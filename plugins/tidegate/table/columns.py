@@ -58,11 +58,11 @@ def build_column_finder(table: Table, setting: str, columns: Iterable[str]) -> C
 
     It raises `ConfigurationError` if there is no such column.
     """
-    find_own_name = table.target_schema.find_name if table.target_schema else lambda _: None
+    get_own_name = table.target_schema.get_own_name if table.target_schema else str
     own_names = {name.casefold(): name for name in columns}
 
     def find(name: str) -> str:
-        column = own_names.get((find_own_name(name) or name).casefold())
+        column = own_names.get(get_own_name(name).casefold())
         if column is None:
             raise ConfigurationError(
                 f"table={table.name}: {name} of {setting} is no column of the table beside its key; there are "
@@ -271,7 +271,7 @@ def find_names_of_columns(table: Table) -> dict[str, tuple[str, ...]]:
         return {}
     names_by_column: dict[str, list[str]] = {}
     for column in list_value_columns(table):
-        own_name = table.target_schema.find_name(column.name) or column.name
+        own_name = table.target_schema.get_own_name(column.name)
         names_by_column.setdefault(own_name, []).append(column.name)
     several = ((own_name, names) for own_name, names in names_by_column.items() if len(names) > 1)
     ordered = (sorted(names, key=lambda name: name.casefold() != own_name.casefold()) for own_name, names in several)

@@ -306,7 +306,7 @@ def _check_history_is_begun(table: TableSession) -> None:
 def check_same_fields(table: str, state: TableState, columns: tuple[Column, ...]) -> None:
     current_types = dict(state.struct.fields)
     for name, expected_type in to_struct(columns).fields:
-        current = current_types.get(state.struct.find_name(name) or name)
+        current = current_types.get(state.struct.get_own_name(name))
         if (
             isinstance(expected_type, Struct)
             and isinstance(current, Struct)
@@ -376,16 +376,17 @@ def check_adopted_types(declared_table: Table, table: Table) -> None:
 
 def list_key_limits(table: Table, folder_limits: Iterable[FolderLimit] = ()) -> tuple[Limit, ...]:
     target = table.target_schema
+    types = dict(target.fields) if target is not None else {}
     limits = list[Limit]()
     columns = list_key_columns(table) if table.key.fields else ()
     for column in (c for c in columns if c.name != table.topic_column):  # its limits are those of the value
         field = find_key_field(table, column.name)
         expr = "key_struct" if field is None else f"key_struct.{quote(field)}"
         kind = parse_type(column.type)
-        own_name = target.find_name(column.name) if target is not None else None
-        if target is not None and own_name is not None:
-            limits += _list_limits(expr, kind, dict(target.fields)[own_name], column.name)
-        limits += _list_folder_limits(expr, kind, (own_name or column.name,), folder_limits)
+        own_name = target.get_own_name(column.name) if target is not None else column.name
+        if own_name in types:
+            limits += _list_limits(expr, kind, types[own_name], column.name)
+        limits += _list_folder_limits(expr, kind, (own_name,), folder_limits)
     return tuple(limits)
 
 
@@ -396,8 +397,8 @@ def list_value_limits(
     staged_schema = to_struct(list_staged_columns(table, metadata))
     limits = [] if target is None else [*_list_field_limits("value_struct", staged_schema, target, "")]
     for name, kind in staged_schema.fields:
-        own_name = target.find_name(name) if target is not None else None
-        limits += _list_folder_limits(f"value_struct.{quote(name)}", kind, (own_name or name,), folder_limits)
+        own_name = target.get_own_name(name) if target is not None else name
+        limits += _list_folder_limits(f"value_struct.{quote(name)}", kind, (own_name,), folder_limits)
     return tuple(limits)
 
 

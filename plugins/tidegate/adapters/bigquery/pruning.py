@@ -191,7 +191,7 @@ def _build_bound(layout: TableLayout, partition: Partitioning, spans: Iterable[A
     ranges = tuple(
         (render_constant(first) or "", render_constant(last) or "") for first, last in [*spans, *outer_spans]
     )
-    return Bound((layout.schema.find_name(partition.column) or partition.column,), ranges, bool(outside))
+    return Bound((layout.schema.get_own_name(partition.column),), ranges, bool(outside))
 
 
 def _build_full_bound(layout: TableLayout, partition: Partitioning) -> Bound:
@@ -204,7 +204,7 @@ def _build_full_bound(layout: TableLayout, partition: Partitioning) -> Bound:
         zone = UTC if layout.partition_type == "TIMESTAMP" else None
         first = datetime.min.replace(tzinfo=zone)
         last = datetime.max.replace(tzinfo=zone)
-    column = layout.schema.find_name(partition.column) or partition.column
+    column = layout.schema.get_own_name(partition.column)
     return Bound((column,), ((render_constant(first) or "", render_constant(last) or ""),), nulls=True)
 
 
