@@ -71,20 +71,23 @@ def _run_preview(words: argparse.Namespace) -> int:
 def run_status(words: argparse.Namespace) -> int:
     """Exit code 1 where one cannot tell."""
     requested_name = words.pipeline
+    include = find_include_folder()
     statuses = list[PipelineStatus | UnknownStatus]()
-    load_results = {} if requested_name else dict(load_all_pipelines(find_include_folder()))  # the right file wins
-    refusals = {n: result for n, result in load_results.items() if isinstance(result, ConfigurationError)}
-    names = [requested_name] if requested_name else list(load_results)
+    loaded_pipelines = dict(load_all_pipelines(include))  # the right file wins
+    names = [requested_name] if requested_name else list(loaded_pipelines)
     readings = read_statuses(requested_name)
-    if requested_name and readings and not (find_include_folder() / "pipelines" / f"{requested_name}.yaml").exists():
+    if requested_name and readings and not (include / "pipelines" / f"{requested_name}.yaml").exists():
         names = []
     for name in names:
         try:
-            statuses.append(read_status(assemble_pipeline(find_include_folder(), name, read_connection_from_env)))
+            # also of a right file that needs what another pipeline has: no flush of it begins
+            if isinstance(refusal := loaded_pipelines.get(name), ConfigurationError):
+                raise refusal
+            statuses.append(read_status(assemble_pipeline(include, name, read_connection_from_env)))
         except TidegateError as problem:
-            if words.pipeline:
+            if requested_name:
                 raise
-            statuses.append({"pipeline": name, "error": str(refusals.get(name, problem))})
+            statuses.append({"pipeline": name, "error": str(problem)})
     if words.json:
         publications = [
             reading.status.to_dict() if reading.status else {"publication": reading.publication, "error": reading.error}

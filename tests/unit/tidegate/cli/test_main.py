@@ -103,6 +103,23 @@ def test_status_of_all_names_what_holds_up_the_right_one_of_two_files_of_a_name(
     assert "connection=kafka_default: not found" in errors["orders"]
 
 
+def test_status_of_a_pipeline_that_is_refused_for_another_s_table_says_so(include, capsys, monkeypatch) -> None:
+    """Two pipelines that need one intermediate table: each flush of the later one is refused."""
+    monkeypatch.setattr("tidegate.cli.commands.progress.assemble_pipeline", lambda include, name, resolve: name)
+    monkeypatch.setattr("tidegate.cli.commands.progress.read_status", lambda name: {"pipeline": name})
+    (include / "pipelines" / "orders.yaml").unlink()
+    for name, table in (("b_x", "lake.Shop.t"), ("x", "lake.Shop.t_b")):
+        (include / "pipelines" / f"{name}.yaml").write_text(ORDERS.replace("lake.shop.orders", table))
+    refusal = "pipeline b_x needs lake.Shop.t_b_x_tmp too"
+    assert main(["status", "--json"]) == 1
+    first, second = json.loads(capsys.readouterr().out)["pipelines"]
+    assert first == {"pipeline": "b_x"}
+    assert (second["pipeline"], refusal in second["error"]) == ("x", True)
+    assert main(["status", "x"]) == 1
+    assert refusal in capsys.readouterr().err
+    assert main(["status", "b_x", "--json"]) == 0
+
+
 def run_validate(capsys, *words: str) -> tuple[int, dict[str, Any]]:
     code = main(["validate", *words, "--json"])
     return code, json.loads(capsys.readouterr().out)
