@@ -81,7 +81,8 @@ def _print_checked(
             f"{kind}s": [checked.to_dict() for checked in results if checked.kind == kind]
             for kind in ("pipeline", "publication")
         }
-        print(json.dumps({"ok": not is_wrong, "catalogs": list(catalog_problems), **parts}))
+        data = {"ok": not is_wrong, "catalogs": list(catalog_problems), **parts, "warnings": list(unread_warnings)}
+        print(json.dumps(data))
     else:
         lines = [*catalog_problems]
         for checked in results:

@@ -133,8 +133,14 @@ def test_validate_tells_programs_each_file_with_its_problems_and_warnings(includ
             "catalogs": [],
             "pipelines": [{"pipeline": "orders", "problems": [], "warnings": []}],
             "publications": [],
+            "warnings": [],
         },
     )
+    (include / "pipelines" / "Eu").mkdir()
+    (include / "pipelines" / "Eu" / "orders.yaml").write_text(ORDERS)
+    code, report = run_validate(capsys)
+    assert code == 0
+    assert ["Eu/orders.yaml: lies in a folder below" in warning for warning in report["warnings"]] == [True]
     (include / "publications").mkdir()
     (include / "publications" / "out.yaml").write_text("table: lake.shop.orders\ntopic: a b\nkey: {fields: [id]}\n")
     (include / "pipelines" / "broken.yaml").write_text(INVALID_FILE)
