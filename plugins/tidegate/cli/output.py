@@ -6,6 +6,7 @@ import logging
 import re
 from typing import Any
 
+from tidegate.cli.main import COMMANDS
 from tidegate.errors import ConfigurationError, RetryLater, TidegateError
 from tidegate.flush.maintain import MaintenanceReport
 from tidegate.flush.preview import Preview
@@ -26,11 +27,9 @@ from tidegate.settings import read_command_name
 
 MAX_SHOWN_BATCHES = 5
 MAX_SHOWN_ACTIONS = 5
-COMMAND_PATTERN = re.compile(
-    r"(?<![\w./=-])tidegate(?= (?:answer-rollback|approve|backfill|dead-letters|doctor|explain|flush|init|jars|list"
-    r"|live-view|maintain|merge|plan|publish|rebase|record|reject|skip|stage|status|undo-rollback|upgrade-format"
-    r"|validate|verify)(?:[\s;,)`]|$))"
-)
+# `airflow install` is named where another environment's command is meant
+COMMAND_WORDS = "|".join(command for command in COMMANDS if command != "airflow")
+COMMAND_PATTERN = re.compile(rf"(?<![\w./=-])tidegate(?= (?:{COMMAND_WORDS})(?:[\s;,)`]|$))")
 # what moves a terminal's cursor, changes its colours or its title, or turns the direction of writing
 CONTROL_PATTERN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 RETRY_PROMISE = re.compile(r"it will be (tried|staged|merged) again")

@@ -35,6 +35,9 @@ def test_commands_in_a_message_are_those_that_can_be_typed(monkeypatch: pytest.M
         "table=lake.tidegate.record made by bin/tidegate flush; see tidegate status-page and group=tidegate skip"
     )
     assert output.name_command(other_text) == other_text
+    assert output.name_command("start it with: tidegate run") == "start it with: bin/tidegate run"
+    of_another = "install it there: tidegate airflow install"
+    assert output.name_command(of_another) == of_another
 
 
 def test_commands_in_a_message_stay_where_the_shell_knows_them(monkeypatch: pytest.MonkeyPatch) -> None:
