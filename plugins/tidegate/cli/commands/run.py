@@ -6,11 +6,14 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from tidegate.cli import output
+from tidegate.config.pipeline_file import list_unread_warnings
 from tidegate.connections import read_connection_from_env
 from tidegate.monitoring.failure_streak import FailureStreak, is_worth_telling
 from tidegate.monitoring.verification_rows import format_counts
@@ -18,7 +21,7 @@ from tidegate.runner.pipeline_files import PipelineFiles, PublicationFiles
 from tidegate.runner.supervisor import Supervisor
 from tidegate.runner.work import Place, RunOutcome, Work
 from tidegate.runner.worker import Shared, Slots
-from tidegate.settings import find_include_folder, format_path
+from tidegate.settings import NAMED_FOLDERS, find_include_folder, format_path, list_written_files
 
 STOPPED_AT_ONCE = 130
 
@@ -32,6 +35,8 @@ def run_run(words: argparse.Namespace) -> int:
     place = Place(include, read_connection_from_env, *files, words.merges_at_once)
     supervisor = Supervisor(place, words.name, shared)
     supervisor.check_names()
+    for warning in () if words.name else _list_unread_warnings(include):
+        print(f"warning: {warning}", file=sys.stderr)
 
     def handle_signal(_number: int, _frame: FrameType | None) -> None:
         if stop.is_set():
@@ -49,6 +54,15 @@ def run_run(words: argparse.Namespace) -> int:
         for number, handler in handlers.items():
             signal.signal(number, handler)
     return 0
+
+
+def _list_unread_warnings(include: Path) -> Iterator[str]:
+    """A sentence for each file that begins no work and fails nowhere."""
+    for folder in NAMED_FOLDERS:
+        for file in list_written_files(include / folder):
+            if file.suffix != ".yaml":
+                yield f"{format_path(file)}: its name does not end in .yaml, and it is not read; rename it"
+    yield from list_unread_warnings(include)
 
 
 class _Printer:

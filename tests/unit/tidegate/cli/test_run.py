@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 from tidegate.cli.commands.run import _Printer
+from tidegate.cli.main import main
 from tidegate.errors import ConfigurationError, RetryLater
 from tidegate.runner.schedule import Schedule
+from tidegate.runner.supervisor import Supervisor
 from tidegate.runner.work import RunOutcome
 from tidegate.runner.worker import Shared, Slots, Worker
 
@@ -103,3 +105,21 @@ def test_file_that_is_wrong_for_a_night_is_told_a_dozen_times(tmp_path: Path, ca
         "pipeline=orders: failed (failed 4 times): orders.yaml:1: colour=red: unknown key",
     ]
     assert len(lines) == 12
+
+
+def test_files_that_begin_no_work_are_told_when_the_process_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    monkeypatch.setenv("TIDEGATE_INCLUDE", str(tmp_path))
+    monkeypatch.setattr(Supervisor, "run", lambda _: None)
+    for place in ("pipelines/Orders.yml", "publications/out.yml", "pipelines/shop/users.yaml", "pipelines/good.yaml"):
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / place).write_text("")
+    assert main(["run"]) == 0
+    unread = "its name does not end in .yaml, and it is not read; rename it"
+    assert [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: ")] == [
+        f"warning: {tmp_path}/pipelines/Orders.yml: {unread}",
+        f"warning: {tmp_path}/publications/out.yml: {unread}",
+        f"warning: {tmp_path}/pipelines/shop/users.yaml: lies in a folder below pipelines/, and is not read; "
+        "move it up",
+    ]
