@@ -109,7 +109,8 @@ class Supervisor:
             if key not in self._workers:
                 with suppress(ConfigurationError):
                     work = make()
-                    self._workers[key] = Worker(work, self._shared_by_kind.get(type(work), self._shared))
+                    shared = self._shared_by_kind.get(type(work), self._shared)
+                    self._workers[key] = Worker(work, shared, reports_file=isinstance(work, Flush | Publish))
                     self._workers[key].start()
 
     def _start_watches(self) -> None:

@@ -92,11 +92,15 @@ class Shared:
 
 
 class Worker:
-    """One thing and its thread. It ends when `stop` is set or it is retired, after the run that is under way."""
+    """One thing and its thread. It ends when `stop` is set or it is retired, after the run that is under way.
 
-    def __init__(self, work: Work, shared: Shared) -> None:
+    `reports_file`: it says what is wrong with its file; of several kinds of work of one file only one does.
+    """
+
+    def __init__(self, work: Work, shared: Shared, *, reports_file: bool = True) -> None:
         self.work = work
         self._shared = shared
+        self._reports_file = reports_file
         self._wake = threading.Event()
         self._retired = threading.Event()
         self._called = threading.Event()
@@ -198,8 +202,9 @@ class Worker:
             self._cron = self._schedule.cron
         except TidegateError as problem:
             self._schedule = None
-            self._runs = self._runs + 1
-            self._extend_streak(problem, str(problem), inputs="")
+            if self._reports_file:
+                self._runs = self._runs + 1
+                self._extend_streak(problem, str(problem), inputs="")
 
     def _run_once(self, at_least: int) -> None:
         now = self._shared.now()

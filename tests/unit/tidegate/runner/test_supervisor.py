@@ -13,7 +13,7 @@ from fakes import build_pipeline, build_table
 from tidegate.config import publication_file
 from tidegate.errors import ConfigurationError
 from tidegate.monitoring.failure_streak import FailureStreak
-from tidegate.runner.pipeline_files import PublicationFiles
+from tidegate.runner.pipeline_files import PipelineFiles, PublicationFiles
 from tidegate.runner.schedule import Schedule
 from tidegate.runner.supervisor import Supervisor
 from tidegate.runner.work import Flush, Maintain, Place, Publish, RunOutcome, StageWork
@@ -212,3 +212,30 @@ def test_staging_has_slots_of_its_own_beside_the_merges(place: Place) -> None:
     supervisor = Supervisor(place, ("shop",), Shared(Slots(1), threading.Event(), Ear()))  # type: ignore[arg-type]
     slots = supervisor._shared_by_kind[StageWork].slots
     assert (slots.count, slots is supervisor._shared.slots) == (1, False)
+
+
+def test_file_that_is_wrong_is_told_once_and_not_by_each_kind_of_its_work(tmp_path: Path) -> None:
+    """A flush, a staging, a heartbeat, a maintenance and a verification read the one file."""
+    for kind in ("pipelines", "publications"):
+        (tmp_path / kind).mkdir()
+    for name in ("orders", "users"):
+        (tmp_path / "pipelines" / f"{name}.yaml").write_text("source: {topics: [Shop.Orders]}\ncolour: red\n")
+    (tmp_path / "publications" / "orders_out.yaml").write_text("table: [\n")
+    (tmp_path / "catalogs.yaml").write_text("lake: {type: bigquery, project: p}\n")
+    failures = list[str]()
+    reporter: Any = SimpleNamespace(report_failure=lambda work, streak: failures.append(work.name))
+    stop = threading.Event()
+    place = Place(tmp_path, lambda _: None, PipelineFiles(tmp_path), PublicationFiles(tmp_path))
+    supervisor = Supervisor(place, (), Shared(Slots(1), stop, reporter))
+    try:
+        supervisor._start_workers()
+        workers = supervisor._workers.values()
+        deadline = time.monotonic() + 30
+        while any(worker._stamps == () for worker in workers) and time.monotonic() < deadline:
+            time.sleep(0.02)
+    finally:
+        stop.set()
+        for worker in workers:
+            worker.join(30)
+    assert len(workers) == 2 * 5 + 1
+    assert sorted(failures) == ["pipeline=orders", "pipeline=users", "publication=orders_out"]
