@@ -1,6 +1,5 @@
 """The systems around another system's sink, as far as an import can reach them: brokers and the catalog."""
 
-import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property
@@ -16,7 +15,7 @@ from tidegate.model.kafka_log import Log
 from tidegate.settings import format_path
 from tidegate.sinks.world import AnnouncedFiles, CommitNote, ControlTopic, GroupState, SinkNotes, TableShape
 from tidegate.spec.pipeline import Catalog
-from tidegate.wiring.trial_folder import CATALOGS, open_trial
+from tidegate.wiring.trial_folder import CATALOGS, open_trial, write_in_one_step
 
 
 def is_declared(include: Path, catalog: str) -> bool:
@@ -58,23 +57,10 @@ def write_files(include: Path, name: str, pipeline: str, entry: str, *, overwrit
     written_files = [path]
     if entry:
         before = catalogs.read_text(encoding="utf-8") if catalogs.exists() else ""
-        _replace_text(catalogs, f"{before.rstrip()}\n\n{entry}" if before.strip() else entry)
+        write_in_one_step(catalogs, f"{before.rstrip()}\n\n{entry}" if before.strip() else entry)
         written_files.insert(0, catalogs)
-    _replace_text(path, pipeline)
+    write_in_one_step(path, pipeline)
     return [format_path(file) for file in written_files]
-
-
-def _replace_text(path: Path, text: str) -> None:
-    temporary_file = path.with_name(f".{path.name}.import")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary_file.write_text(text, encoding="utf-8")
-        os.replace(temporary_file, path)
-    except OSError as fault:
-        raise ConfigurationError(
-            f"file={format_path(path)}: cannot be written: {fault.strerror}; give the folder of TIDEGATE_INCLUDE room "
-            "and rights, and run the command again"
-        ) from fault
 
 
 ISOLATION = "read_committed"

@@ -36,7 +36,7 @@ from tidegate.settings import find_include_folder, format_path, read_command_nam
 from tidegate.spec.pipeline import Catalog, Pipeline
 from tidegate.wiring.pipeline import assemble_pipeline
 from tidegate.wiring.sampling import RegistryLookup, list_topics, sample_topic
-from tidegate.wiring.trial_folder import open_trial
+from tidegate.wiring.trial_folder import open_trial, write_in_one_step
 
 MAX_ROW_CHARACTERS = 500
 DEFAULT_KAFKA = "kafka_default"
@@ -239,16 +239,9 @@ def check_formats(tables: Sequence[ProposedTable]) -> None:
 
 def write_pipeline_file(path: Path, text: str, *, is_forced: bool) -> None:
     """`ConfigurationError` where a file came meanwhile, or none can be written."""
-    try:
-        path.parent.mkdir(exist_ok=True)
-        with path.open("w" if is_forced else "x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError as fault:
-        raise ConfigurationError(f"{format_path(path)}: exists already; choose another --name, or --force") from fault
-    except OSError as fault:
-        raise ConfigurationError(
-            f"{format_path(path)}: cannot be written: {fault.strerror}; check its rights"
-        ) from fault
+    if path.exists() and not is_forced:
+        raise ConfigurationError(f"{format_path(path)}: exists already; choose another --name, or --force")
+    write_in_one_step(path, text)
 
 
 def validate(include: Path, name: str, text: str) -> tuple[str, ...]:

@@ -68,7 +68,7 @@ def test_files_are_written_once_and_catalogs_are_only_added(folder: Path, capsys
     assert SECRET not in pipeline.read_text() + catalogs
 
 
-@pytest.mark.parametrize("blocked_name", ["pipelines", ".events-sink.yaml.import", ".catalogs.yaml.import"])
+@pytest.mark.parametrize("blocked_name", ["pipelines", ".events-sink.yaml.new", ".catalogs.yaml.new"])
 def test_folder_that_takes_no_file_is_one_line(
     blocked_name: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

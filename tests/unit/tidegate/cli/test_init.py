@@ -2,12 +2,13 @@
 
 import io
 import json
+import resource
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tidegate.cli.commands import init
-from tidegate.cli.commands.init import choose_records, validate
+from tidegate.cli.commands.init import choose_records, validate, write_pipeline_file
 from tidegate.cli.parser import build_parser
 from tidegate.errors import ConfigurationError
 from tidegate.model.kafka_log import KafkaRecord
@@ -71,6 +72,28 @@ def test_no_answer_writes_nothing_and_says_so_to_programs_too(run, include) -> N
     code, output, errors = run("--topic", "t", "--to", "lake.shop.orders", "--json")
     assert (code, json.loads(output)["done"], "nothing was written" in errors) == (1, False, True)
     assert not list((include / "pipelines").iterdir())
+
+
+@pytest.mark.parametrize("is_forced", [True, False])
+def test_disk_that_is_full_leaves_the_file_as_it_was(include, tmp_path, is_forced: bool) -> None:
+    """Also one behind a link, which stays a link."""
+    old_text = "source: {topics: [Shop.Orders]}\n"
+    kept = tmp_path / "kept.yaml"
+    path = include / "pipelines" / "orders.yaml"
+    if is_forced:
+        kept.write_text(old_text)
+        path.symlink_to(kept)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    try:
+        with pytest.raises(ConfigurationError, match=r"orders\.yaml: cannot be written: File too large; "):
+            write_pipeline_file(path, "# a comment\n" * 10_000, is_forced=is_forced)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert [file.name for file in (include / "pipelines").iterdir()] == ["orders.yaml"] * is_forced
+    assert not is_forced or path.read_text() == old_text
+    write_pipeline_file(path, "source: {}\n", is_forced=is_forced)
+    assert (path.read_text(), path.is_symlink()) == ("source: {}\n", is_forced)
 
 
 def test_missing_topic_and_broken_words_are_refused(run) -> None:
