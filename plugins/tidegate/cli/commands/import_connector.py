@@ -12,7 +12,7 @@ from tidegate.cli.output import name_command
 from tidegate.cli.parser import KAFKA
 from tidegate.connections import read_connection_from_env
 from tidegate.errors import ConfigurationError, RetryLater
-from tidegate.migration.connector_config import Choices, ConnectorConfig, read_config
+from tidegate.migration.connector_config import Choices, ConnectorConfig, SourceKind, read_config
 from tidegate.migration.draft import Translation
 from tidegate.migration.position import PositionState, apply_position, find_position
 from tidegate.migration.report import describe_import, format_catalog_entry, format_pipeline_file, format_translation
@@ -22,6 +22,12 @@ from tidegate.sinks.world import UnreachableWorld
 from tidegate.wiring.sink_world import SinkWorld, check_files, is_declared, write_files
 
 STANDS_ELSEWHERE = (PositionState.RUNNING, PositionState.PENDING, PositionState.LOST, PositionState.AHEAD)
+# what the user adds for other sinks, and stands in the configuration of these
+STATED_OPTIONS = {
+    SourceKind.BIGQUERY_SINK: ("table",),
+    SourceKind.DEBEZIUM_SERVER: ("table",),
+    SourceKind.FLINK_SQL: ("table", "topic", "key"),
+}
 
 
 def run_import(words: argparse.Namespace) -> int:
@@ -37,6 +43,10 @@ def run_import(words: argparse.Namespace) -> int:
         brokers=words.brokers,
     )
     config = _read_config(words)
+    for option in STATED_OPTIONS.get(config.kind, ()):
+        if getattr(words, option):
+            problem = f"--{option}: not for {config.kind}, whose own configuration says it"
+            raise ConfigurationError(f"{problem}; leave it out, and correct the pipeline file that comes of it")
     Patience.seconds = 0.0  # someone looks on: a broker that is down is said at once
     try:
         kafka = None if words.offline else _find_kafka(choices)

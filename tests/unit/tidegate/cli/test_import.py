@@ -128,6 +128,22 @@ def test_wrong_words_are_one_line(
     assert len(error.splitlines()) == 1
 
 
+@pytest.mark.parametrize("option", ["--table", "--topic", "--key"])
+def test_option_that_a_source_does_not_take_is_refused_and_not_passed_over(
+    folder: Path, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    flink = (
+        "CREATE TABLE Clicks (Id BIGINT) WITH ('connector'='kafka', 'topic'='Clicks', 'format'='json');"
+        "CREATE CATALOG lake WITH ('type'='iceberg', 'catalog-type'='rest', 'uri'='http://h:8181');"
+        "INSERT INTO lake.Shop.Clicks SELECT Id FROM Clicks;"
+    )
+    for text in (flink, *([BIGQUERY_PROPERTIES] if option == "--table" else [])):
+        assert main(["import", write_connector(folder, text), option, "Shop.Orders", "--offline"]) == 1
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith(f"{option}: not for ")
+    assert main(["import", write_connector(folder, flink), "--offline"]) == 0
+
+
 def test_numbers_and_patterns_that_cannot_be_read_are_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     wrong = BIGQUERY_PROPERTIES.replace("mergeIntervalMs=90000", "mergeIntervalMs=soon")
     assert main(["import", write_connector(folder, wrong)]) == 1
