@@ -70,8 +70,9 @@ def _expand_variables(value: Any, path: KeyPath, variables: Mapping[str, str], f
 
     def look_up(match: re.Match[str]) -> str:
         name = match.group(1)
-        if name is not None and name not in variables:
-            findings.add(path, f"${{{name}}} is not set in the environment; export it, or write $${{ for a literal")
+        if name is not None and not variables.get(name):
+            state = "is empty" if name in variables else "is not set"
+            findings.add(path, f"${{{name}}} {state} in the environment; export it, or write $${{ for a literal")
         # $${ stands for a literal ${
         return "${" if name is None else variables.get(name, "")
 

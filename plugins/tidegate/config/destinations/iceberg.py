@@ -136,6 +136,7 @@ PROPERTY_WORDS: dict[str, tuple[str, ...]] = {
     "write.metadata.compression-codec": ("none", "gzip"),
 }
 PYICEBERG_TYPES = ("sql", "rest")
+ABSOLUTE_PLACE_PATTERN = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*:)?/")  # a path from the root, with a scheme or without
 SHARED_URI_PREFIXES = ("sqlite:////", "sqlite+pysqlite:////", "postgresql://", "postgresql+psycopg2://")
 
 
@@ -165,8 +166,14 @@ def _check_catalog(properties: dict[str, Any], catalog: KeyPath, findings: Probl
     elif kind == "sql" and not properties["uri"].startswith(SHARED_URI_PREFIXES):
         problem = f"Spark cannot share it; absolute paths and hosts only: {', '.join(SHARED_URI_PREFIXES)}"
         findings.add((*path, "uri"), problem)
+    elif kind == "rest" and not properties["uri"].startswith(("http://", "https://")):
+        findings.add((*path, "uri"), "not the address of a REST catalog; write http://host:port or https://host")
+    warehouse_example = "write e.g. file:///absolute/warehouse or s3://bucket/prefix"
     if kind == "sql" and "warehouse" not in properties:
-        findings.add(path, "warehouse is missing; write e.g. file:///absolute/warehouse or s3://bucket/prefix")
+        findings.add(path, f"warehouse is missing; {warehouse_example}")
+    elif kind == "sql" and not ABSOLUTE_PLACE_PATTERN.match(properties["warehouse"]):
+        problem = f"each process would look for it below its own folder; {warehouse_example}"
+        findings.add((*path, "warehouse"), problem)
 
 
 def _check_table(entry: TableEntry, catalog: Catalog | None) -> None:

@@ -60,6 +60,9 @@ def test_environment_fills_in_and_an_unset_name_is_refused(tmp_path: Path, monke
         ("a: {type: iceberg, properties: {type: sql}}", "a.properties: uri is missing"),
         ("a: {type: iceberg, properties: {type: sql, uri: 'sqlite:///rel.db', warehouse: x}}", "Spark cannot share it"),
         ("a: {type: iceberg, properties: {type: sql, uri: 'sqlite:////c.db'}}", "warehouse is missing"),
+        ("a: {type: iceberg, properties: {type: sql, uri: 'sqlite:////c.db', warehouse: L/w}}", "warehouse=L/w: each"),
+        ("a: {type: iceberg, properties: {type: sql, uri: 'sqlite:////c', warehouse: 'file:w'}}", "=file:w: each"),
+        ("a: {type: iceberg, properties: {type: rest, uri: 'localhost:8181'}}", "uri=localhost:8181: not the address"),
         ("a: {type: iceberg, properties: {type: glue, uri: x}}", "a.properties.type=glue"),
         ("a: {type: bigquery}", "a.project: missing"),
         (f"{'a' * 101}: {{type: bigquery, project: p}}", "not a catalog name"),
@@ -82,6 +85,18 @@ def test_refused_with_value_and_way_out(tmp_path: Path, text: str, expected: str
         load_catalogs(write(tmp_path, text))
     assert expected in str(error_info.value)
     assert "heim" not in str(error_info.value)
+
+
+def test_name_that_is_set_to_nothing_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An address without its host would be that of another server."""
+    monkeypatch.setenv("DB_HOST", "")
+    monkeypatch.setenv("DB", "Lake")
+    uri = "postgresql+psycopg2://${DB_HOST}:5432/${DB}"
+    text = f"a: {{type: iceberg, properties: {{type: sql, uri: '{uri}', warehouse: 's3://b/w'}}}}\n"
+    with pytest.raises(ConfigurationError, match=r"catalogs\.yaml:1: a\.properties\.uri=.*: \$\{DB_HOST\} is empty in"):
+        load_catalogs(write(tmp_path, text))
+    monkeypatch.setenv("DB_HOST", "db")
+    assert load_catalogs(write(tmp_path, text))["a"].properties["uri"] == "postgresql+psycopg2://db:5432/Lake"
 
 
 def test_catalog_with_an_unset_name_is_not_used_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
