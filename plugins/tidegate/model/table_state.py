@@ -51,6 +51,7 @@ class TableState:
     rewrites_files: bool = False  # a merge replaces whole files
     format_version: int | None = None  # Iceberg's
     dropped_partition: str = ""  # a partition whose column was dropped
+    takes_any_schema: bool = False  # so that Spark does not look for the columns of a merge
     reserved_columns: tuple[str, ...] = ()  # names, case-folded, that no column may have in a table that is merged into
 
     @property

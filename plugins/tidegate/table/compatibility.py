@@ -38,7 +38,7 @@ from tidegate.schema.evolution import (
     to_struct,
 )
 from tidegate.spec.table import DeleteMode, Table, TableMode
-from tidegate.sql.spark import quote, render_literal
+from tidegate.sql.spark import quote, quote_name, render_literal
 from tidegate.table.columns import (
     find_key_field,
     list_key_columns,
@@ -93,6 +93,13 @@ def check_mergeable(table: TableSession) -> None:
     check_key_unchanged(table)
     if spec.mode == TableMode.APPEND:
         return
+    if state.takes_any_schema:
+        name = "write.spark.accept-any-schema"
+        raise IncompatibleSchema(
+            f"{table.prefix} {name}=true: Spark finds no column of a merge into a table with this property, which is "
+            "for writers that append with mergeSchema; nothing was written; run ALTER TABLE "
+            f"{quote_name(table.name)} UNSET TBLPROPERTIES ('{name}'), or write to another table"
+        )
     columns = (*state.columns, *table.columns)
     # Iceberg has columns of its own in Spark, and knows no type for a partition without its column
     reserved_column = next(

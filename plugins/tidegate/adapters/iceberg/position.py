@@ -41,6 +41,7 @@ COMMITTED_KINDS = (*STAGING_KINDS, TableKind.BATCHES)  # tables that PyIceberg m
 PICKED_PROPERTY = "source-snapshot-id"  # of a snapshot that holds the changes of another one, from another branch
 MERGE_MODE_PROPERTY = "write.merge.mode"
 MERGE_ON_READ = "merge-on-read"
+ANY_SCHEMA_PROPERTY = "write.spark.accept-any-schema"
 POSITION_PATTERN = re.compile(r"tidegate\.([^.]+)\.position")
 
 
@@ -103,6 +104,7 @@ def build_state(table: Table, pipeline: str, branch: str = "main") -> TableState
         kind=metadata.properties.get(KIND_PROPERTY, ""),
         total_records=_read_total_records(current),
         dropped_partition=_find_lost_partition(table),
+        takes_any_schema=metadata.properties.get(ANY_SCHEMA_PROPERTY, "").lower() == "true",
         rewrites_files=_rewrites_files(table),
         format_version=metadata.format_version,
         reserved_columns=list_reserved_columns(metadata.format_version, rewrites_files=_rewrites_files(table)),

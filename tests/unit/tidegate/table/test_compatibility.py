@@ -302,6 +302,19 @@ def test_table_that_iceberg_cannot_merge_into_any_more_is_refused_before_anythin
     check_compatible(build_session(build_pipeline(appended), appended, lost), ranges)
 
 
+def test_table_that_takes_any_schema_is_refused_for_merges_alone(world: World) -> None:
+    pipeline = build_pipeline()
+    state = _build_changed_state(world, pipeline, Struct((("id", TEXT), ("name", TEXT))))
+    state = replace(state, takes_any_schema=True)
+    ranges = Ranges({"orders": {0: (1, 2)}})
+    with pytest.raises(
+        GiveUp, match=rf"accept-any-schema=true.*ALTER TABLE `lake`.`shop`.`{TABLE.split('.')[2]}` UNSET"
+    ):
+        check_compatible(build_session(pipeline, pipeline.tables[0], state), ranges)
+    appended = replace(pipeline.tables[0], upsert=False, delete=False)
+    check_compatible(build_session(build_pipeline(appended), appended, state), ranges)
+
+
 @pytest.mark.parametrize("column", ["_file", "_POS"])
 def test_table_with_a_column_that_iceberg_keeps_for_itself_is_refused(world: World, column: str) -> None:
     pipeline, ranges = build_pipeline(), Ranges({"orders": {0: (1, 2)}})

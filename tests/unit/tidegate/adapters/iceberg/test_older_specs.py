@@ -84,3 +84,11 @@ def test_names_that_iceberg_keeps_for_itself_are_told_by_how_it_merges(table, mo
         change.set_properties({"write.merge.mode": mode})
     names = build_state(table, "shop").reserved_columns
     assert ("_pos" in names, "_deleted" in names) == (True, is_kept)
+
+
+@pytest.mark.parametrize(("value", "takes_any"), [("True", True), ("false", False), (None, False)])
+def test_table_that_takes_any_schema_is_told(table, value: str | None, takes_any: bool) -> None:
+    if value is not None:
+        with table.transaction() as change:
+            change.set_properties({"write.spark.accept-any-schema": value})
+    assert build_state(table, "shop").takes_any_schema is takes_any
