@@ -15,6 +15,7 @@ from pyiceberg.exceptions import BadRequestError, NoSuchNamespaceError, NoSuchTa
 from pyiceberg.table import Table
 
 from tidegate.adapters.iceberg import pyiceberg_private
+from tidegate.adapters.iceberg.catalog_conf import find_sqlite_file
 from tidegate.adapters.iceberg.format_version import find_unknown_metadata, refuse_cut_path
 from tidegate.adapters.open_clients import OpenClients
 from tidegate.adapters.port_errors import format_one_line
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from pyiceberg.catalog.sql import SqlCatalog
 
 MAIN = "main"
-SQLITE_PREFIX = "sqlite:///"
 POSTGRES_PREFIX = "postgresql://"
 # How long a writer waits for another one's commit in a SQLite catalog. It takes milliseconds, or seconds on a machine
 # with too much to do; a lock that a program keeps is told before, by `adapters.spark.entry_points`.
@@ -226,8 +226,8 @@ def is_rest(catalog: IcebergCatalog) -> bool:
 
 def _open_catalog(name: str, properties: dict[str, Any]) -> IcebergCatalog:
     uri = str(properties.get("uri", ""))
-    if properties.get("type") == "sql" and uri.startswith(SQLITE_PREFIX):
-        path = Path(uri.removeprefix(SQLITE_PREFIX).partition("?")[0])
+    if properties.get("type") == "sql" and uri.startswith("sqlite"):
+        path = Path(find_sqlite_file(uri))
         folder = path.parent
         if not folder.is_dir() and not folder.parent.is_dir():  # a volume is away: its tables would look gone
             raise ConfigurationError(

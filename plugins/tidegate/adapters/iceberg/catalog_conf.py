@@ -93,14 +93,18 @@ def _to_jdbc_conf(uri: str) -> dict[str, str]:
     # V1 is the table layout that PyIceberg writes
     shared = {"type": "jdbc", "jdbc.schema-version": "V1"}
     if uri.startswith("sqlite"):
-        path = urlsplit(uri).path.removeprefix("/")
-        return shared | {"uri": f"jdbc:sqlite:{path}?busy_timeout={BUSY_TIMEOUT_MS}"}
+        return shared | {"uri": f"jdbc:sqlite:{find_sqlite_file(uri)}?busy_timeout={BUSY_TIMEOUT_MS}"}
     parts = urlsplit(uri)
     options = {name: value for name, value in parse_qsl(parts.query) if name not in LIBPQ_TIMEOUTS}
     place = parts.netloc.rpartition("@")[2] + parts.path
     words = shared | {"uri": f"jdbc:postgresql://{place}" + (f"?{urlencode(options)}" if options else "")}
     login = {"jdbc.user": parts.username, "jdbc.password": parts.password}
     return words | {name: unquote(value) for name, value in login.items() if value}
+
+
+def find_sqlite_file(uri: str) -> str:
+    """The path in a catalog's address, whose escapes SQLAlchemy reads as those of the web."""
+    return unquote(uri.partition(":///")[2].partition("?")[0])
 
 
 def _to_s3_conf(properties: Mapping[str, Any]) -> dict[str, str]:

@@ -1,15 +1,19 @@
 """A catalog whose server or folder is not there is told at once, with its name, connection and address."""
 
 import socket
+import sqlite3
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tidegate.adapters.iceberg.catalog import Catalogs
+from tidegate.adapters.iceberg.catalog_conf import build_spark_catalog_conf
 from tidegate.adapters.iceberg.table import IcebergTables
 from tidegate.errors import ConfigurationError, RetryLater
+from tidegate.spec.pipeline import Catalog
 
 
 @pytest.fixture
@@ -55,6 +59,24 @@ def test_folder_of_a_first_sqlite_file_is_made(tmp_path: Path) -> None:
         == []
     )
     assert (folder / "catalog.db").is_file()
+
+
+@pytest.mark.parametrize("scheme", ["sqlite", "sqlite+pysqlite"])
+@pytest.mark.parametrize(("written", "named"), [("a%20b%2525", "a b%25"), ("a b", "a b"), ("a#b", "a#b")])
+def test_sqlite_file_is_the_same_one_to_all_that_open_it(tmp_path: Path, scheme: str, written: str, named: str) -> None:
+    """The address is one of the web: SQLAlchemy reads it so."""
+    uri = f"{scheme}:///{tmp_path}/{written}/catalog.db"
+    properties = {"type": "sql", "uri": uri, "warehouse": "file:///w"}
+    Catalogs({"lake": properties}).catalog("lake").create_namespace("shop")
+    assert [path.name for path in tmp_path.iterdir()] == [named]
+    with closing(sqlite3.connect(tmp_path / named / "catalog.db")) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert connection.execute("SELECT DISTINCT namespace FROM iceberg_namespace_properties").fetchall() == [
+            ("shop",)
+        ]
+    conf = build_spark_catalog_conf(Catalog("lake", "iceberg", properties), properties)
+    address = conf["spark.sql.catalog.lake.uri"].partition("?")[0]
+    assert address == f"jdbc:sqlite:{tmp_path}/{named}/catalog.db"
 
 
 @pytest.fixture
