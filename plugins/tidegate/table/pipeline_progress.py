@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 
-from tidegate.errors import GiveUp, PositionLost, RetryLater
+from tidegate.errors import GiveUp, PositionLost, RetryLater, TopicsUnavailable
 from tidegate.model.kafka_log import Log
 from tidegate.model.offsets import Offsets, find_highest, find_lowest, get_offset, iterate_offsets, merge_offsets
 from tidegate.model.position import Position
@@ -169,7 +169,7 @@ def compare_with_log(
         try:
             if observed.error is None:
                 resolve_batch_start(session, observed)
-        except PositionLost as error:
+        except (PositionLost, TopicsUnavailable) as error:
             logged_table = replace(observed, error=error)
         following = _find_next_offsets(session, logged_table)
         table = TableProgress(**logged_table.get_facts(), next_offsets=following, valid_through_ms=None)

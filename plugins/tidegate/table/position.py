@@ -12,6 +12,7 @@ from tidegate.errors import (
     PositionLost,
     PublishedElsewhere,
     RetryLater,
+    TopicsUnavailable,
 )
 from tidegate.model import resource_names
 from tidegate.model.counts import format_being, format_count
@@ -20,6 +21,7 @@ from tidegate.model.offsets import (
     MAX_NAMED_PARTITIONS,
     Offsets,
     Ranges,
+    RecordAddress,
     format_names,
     format_offsets,
     format_partitions,
@@ -265,7 +267,8 @@ def name_move(rebase: str, offsets: Offsets) -> str:
 def check_log(table: TableSession, position: Position, log: Log, *, rewound: bool = False) -> None:
     """Raise `PositionLost` if the log is another one than was read, or has lost the next records.
 
-    `RetryLater` if a topic has fewer partitions than before: topics do not shrink, so the answer was partial.
+    `RetryLater` if a topic has fewer partitions than before: topics do not shrink, so the answer was partial;
+    `TopicsUnavailable` if an open transaction hides the position from committed reads.
     `rewound`: the position is not the recorded one, from which `rebase` moves.
     """
     subject = _MessageSubject(table.prefix, f"tidegate rebase {name_moved(table)}", stays=not rewound)
@@ -279,7 +282,7 @@ def check_log(table: TableSession, position: Position, log: Log, *, rewound: boo
         _check_topic(subject, topic, recorded, position, log)
     for topic, partition, offset in iterate_offsets(position.offsets):
         if topic in log.begin:
-            _check_offset(subject, topic, partition, offset, log)
+            _check_offset(subject, table.session, (topic, partition, offset), log)
     _check_nothing_is_lost(subject, position, log)
     _check_topics_are_read(subject, position, log)
 
@@ -331,7 +334,8 @@ def _check_topic(subject: _MessageSubject, topic: str, recorded: str, position: 
         )
 
 
-def _check_offset(subject: _MessageSubject, topic: str, partition: int, offset: int, log: Log) -> None:
+def _check_offset(subject: _MessageSubject, session: Session, position: RecordAddress, log: Log) -> None:
+    topic, partition, offset = position
     begin = get_offset(log.begin, topic, partition)
     end = get_offset(log.end, topic, partition)
     at = f"{subject.table}: topic={topic} partition={partition} position={offset}"
@@ -340,6 +344,13 @@ def _check_offset(subject: _MessageSubject, topic: str, partition: int, offset: 
             f"{at}: the log has no such partition; move the position, e.g. with: {subject.move_to_begin}"
         )
     if end < offset:
+        # uncommitted records were read up to there, before source.isolation was changed
+        whole_end = get_offset(session.broker.read_end_offsets((topic,), "read_uncommitted"), topic, partition)
+        if whole_end is not None and offset <= whole_end:
+            raise TopicsUnavailable(
+                f"{at}: a transaction that began at offset={end}, before the position, is still open; the table goes "
+                "on when it has ended"
+            )
         raise PositionLost(
             f"{at}: the log ends at offset={end}, before the position; the topic was truncated or recreated; "
             f"move the position, e.g. with: {subject.move_to_begin}"

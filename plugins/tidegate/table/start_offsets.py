@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass, field, replace
 
-from tidegate.errors import ConfigurationError, PositionLost
+from tidegate.errors import ConfigurationError, PositionLost, TopicsUnavailable
 from tidegate.model.counts import format_being, format_count
 from tidegate.model.kafka_log import Log
 from tidegate.model.offsets import (
@@ -31,7 +31,7 @@ from tidegate.table.session import TableSession
 def resolve_batch_start(session: Session, observed: TableWithLog) -> Offsets:
     """Return where the next batch of a table starts: the end of its queue.
 
-    `PositionLost` if records before it are lost.
+    `PositionLost` if records before it are lost, `TopicsUnavailable` if an open transaction hides it.
     """
     if observed.end is None:
         return _resolve_complete_start(observed)
@@ -55,17 +55,21 @@ def _check_new_partitions(observed: TableWithLog, position: Offsets) -> None:
 
 
 def _resolve_complete_start(table: TableWithLog) -> Offsets:
-    """Return where a table without a position begins; `PositionLost` if that leaves out records that it needs."""
+    """Return where a table without a position begins.
+
+    `PositionLost` if that leaves out records that it needs, `TopicsUnavailable` if an open transaction hides it.
+    """
     session = table.session
     log = table.log
     configured_start = _read_configured_start(session, log)
     start = _clamp_to_log(configured_start, log)
+    ends = log.end
+    beyond = {t for t, p, offset in iterate_offsets(configured_start) if offset > (get_offset(ends, t, p) or 0)}
+    if beyond:  # open transactions included: a start may lie behind the last stable offset
+        ends = merge_offsets(ends, session.broker.read_end_offsets(tuple(sorted(beyond)), "read_uncommitted"))
     if session.pipeline.on_incomplete_start == RiskPolicy.FAIL:
-        ends = log.end
-        beyond = {t for t, p, offset in iterate_offsets(configured_start) if offset > (get_offset(ends, t, p) or 0)}
-        if beyond:  # open transactions included: a start may lie behind the last stable offset
-            ends = merge_offsets(ends, session.broker.read_end_offsets(tuple(sorted(beyond)), "read_uncommitted"))
         _check_start(table, configured_start, log, ends)
+    _check_not_hidden(table, configured_start, log, ends)
     if table.spec.upsert and session.pipeline.on_incomplete_start == RiskPolicy.FAIL:
         behind = tuple(sorted({t for t, p, offset in iterate_offsets(start) if offset > log.begin[t][p]}))
         # with upserts it needs every key of a compacted topic; rows of a writer whose offsets it continues have the
@@ -148,6 +152,22 @@ def _check_start(table: TableSession, configured_start: Offsets, log: Log, ends:
                 f"{request} the log ends at offset={end}: the offset is mistyped, or of another log than this one, "
                 "whose records before it would be left out; set source.start to what the log holds, e.g. earliest, or "
                 "on_incomplete_start: accept to begin at its end"
+            )
+
+
+def _check_not_hidden(table: TableSession, configured_start: Offsets, log: Log, ends: Offsets) -> None:
+    """Raise `TopicsUnavailable` for a start in an open transaction: a read would begin before it, and repeat records.
+
+    A time names no record that somebody has read already.
+    """
+    kind = table.pipeline.source.start.kind
+    for topic, partition, stable in iterate_offsets(log.end if kind != StartKind.TIMESTAMP else {}):
+        offset = configured_start[topic][partition]
+        if stable < offset <= ends[topic][partition]:
+            raise TopicsUnavailable(
+                f"{table.prefix}: source.start={kind} asks for offset={offset} of topic={topic} "
+                f"partition={partition}, and a transaction that began at offset={stable} is still open: records before "
+                "the start would be read once more; the table begins when the transaction has ended"
             )
 
 

@@ -272,12 +272,47 @@ def test_table_does_not_start_at_a_partition_that_the_topic_has_not(world: World
     assert plan_batch(world, replace(pipeline, on_incomplete_start="accept")).ranges.by_topic["orders"][1] == (2, 3)
 
 
-def test_group_that_has_read_into_an_open_transaction_is_followed_from_there(world: World) -> None:
-    """Its offset lies behind the last stable one, and within the log."""
+@pytest.mark.parametrize("on_incomplete_start", ["fail", "accept"])
+@pytest.mark.parametrize("start", [Start("group"), Start("offsets", offsets={"orders": {0: 4, 1: 0}})])
+def test_table_waits_for_the_open_transaction_that_hides_its_start_and_repeats_no_record(
+    world: World, start: Start, on_incomplete_start: str
+) -> None:
+    """The start is behind the last stable offset, and within the log: its reader read uncommitted records."""
     world.broker.transaction("orders", [({"id": "t"}, {"id": "t", "name": "x"})], ending="open")
-    world.broker.commit(PIPELINE.source.group, {"orders": {0: 4, 1: 3}})
-    with pytest.raises(NothingToDo):
-        plan(world.open_session(build_pipeline(**start("group"))))
+    world.broker.commit(PIPELINE.source.group, {"orders": {0: 4, 1: 0}})
+    pipeline = build_pipeline(source={"start": start}, on_incomplete_start=on_incomplete_start)
+    reason = "offset=4 of topic=orders partition=0, and a transaction that began at offset=3 is still open"
+    with pytest.raises(RetryLater, match=reason):
+        plan(world.open_session(pipeline))
+    assert reason in read_status(world.open_session(pipeline))["tables"][0]["problem"]
+    end_transaction(world)
+    assert plan_batch(world, pipeline).ranges == Ranges({"orders": {0: (4, 5), 1: (0, 3)}})
+
+
+def end_transaction(world: World) -> None:
+    """Commit the one whose record is the last of the first partition."""
+    log = world.broker.partitions["orders"][0]
+    log.records[-1] = replace(log.records[-1], kind="data")
+    log.add(None, None, world.clock.tick(), "control")
+
+
+def test_time_behind_an_open_transaction_is_no_place_that_somebody_has_read_up_to(world: World) -> None:
+    world.broker.transaction("orders", [({"id": "t"}, {"id": "t", "name": "x"})], ending="open")
+    at = world.clock.tick()
+    world.broker.produce("orders", {"id": "new"}, {"id": "new", "name": "x"}, partition=1)
+    pipeline = build_pipeline(**start("timestamp", timestamp_ms=at))
+    assert plan_batch(world, pipeline).ranges == Ranges({"orders": {0: (3, 3), 1: (3, 4)}})
+
+
+def test_position_that_uncommitted_reads_have_reached_waits_for_the_transaction_before_it(world: World) -> None:
+    """`source.isolation` was changed: the log is whole, and a move to its begin would bring all rows in again."""
+    world.broker.transaction("orders", [({"id": "t"}, {"id": "t", "name": "x"})], ending="open")
+    flush(world.open_session(build_pipeline(source={"isolation": "read_uncommitted"})))
+    with pytest.raises(RetryLater, match="partition=0 position=4: a transaction that began at offset=3, before"):
+        plan(world.open_session(PIPELINE))
+    end_transaction(world)
+    world.broker.produce("orders", {"id": "u"}, {"id": "u", "name": "x"})
+    assert plan_batch(world).ranges == Ranges({"orders": {0: (4, 6), 1: (3, 3)}})
 
 
 def test_recreated_topic_fails_the_plan(world: World) -> None:
