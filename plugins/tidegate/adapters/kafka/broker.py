@@ -299,8 +299,8 @@ class KafkaBroker:
                 raise self._translate_failure(action, error) from error
             except TimeoutError as error:
                 self._admin.poll(0)
-                if self._login.refusal is not None:
-                    raise self._login.refusal from error
+                if (refusal := self._take_refusal()) is not None:
+                    raise refusal from error
                 if time.monotonic() > deadline:
                     raise RetryLater(
                         f"brokers={self._servers} gave no answer within {self.patience_seconds:.0f} s: {action}; "
@@ -313,6 +313,11 @@ class KafkaBroker:
             raise failure
         if self._client is not None:
             self._client.poll(0)
-        if self._login.refusal is not None:
-            return self._login.refusal
-        return explain_failure(self._servers, action, failure)
+        return self._take_refusal() or explain_failure(self._servers, action, failure)
+
+    def _take_refusal(self) -> GiveUp | None:
+        # of this call alone: somebody may correct the brokers, and a page keeps this object as long as its server runs
+        refusal = self._login.refusal
+        if refusal is not None:
+            self.disconnect()
+        return refusal

@@ -11,7 +11,7 @@ from typing import TypeVar
 from tidegate.adapters.kafka.broker import KafkaBroker
 from tidegate.adapters.kafka.single_record import read_first_timestamps
 from tidegate.adapters.server_probe import require_server
-from tidegate.errors import GiveUp, PositionLost, RetryLater, TopicsUnavailable
+from tidegate.errors import GiveUp, PositionLost, RetryLater, TidegateError, TopicsUnavailable
 from tidegate.model.kafka_log import Log, Message
 from tidegate.model.offsets import Offsets, RecordAddress, format_names
 
@@ -39,7 +39,7 @@ class SharedBroker(KafkaBroker):
         self._cuts: dict[str, Offsets] = {}
         self._requested_topics: dict[str, dict[str, int]] = {}  # with the number of the last reading that did
         self._reading = 0
-        self._failure: RetryLater | None = None
+        self._failure: TidegateError | None = None
         self.forget()
 
     def forget(self) -> None:
@@ -81,6 +81,11 @@ class SharedBroker(KafkaBroker):
             if not isinstance(failure, TopicsUnavailable):
                 self._failure = failure
             raise
+
+    def _take_refusal(self) -> GiveUp | None:
+        refusal = super()._take_refusal()
+        self._failure = refusal or self._failure  # each pipeline would be refused anew
+        return refusal
 
     def _list_all_topics(self) -> tuple[str, ...]:
         if self._names is None:
@@ -180,13 +185,13 @@ class ReadAheadBroker(KafkaBroker):
         super().__init__(settings, place)
         self._names: tuple[str, ...] | None = None
         self._logs: dict[str, Log] = {}
-        self._failure: RetryLater | None = None
+        self._failure: TidegateError | None = None
 
     def read_names_ahead(self) -> None:
         """Read the names of all topics. Brokers that do not answer are waited for once: all callers get that error."""
         try:
             self._names = super().list_topics(".*")
-        except RetryLater as failure:
+        except TidegateError as failure:
             self._failure = failure
 
     def read_ahead(self, topics: Iterable[str], isolation: str) -> None:

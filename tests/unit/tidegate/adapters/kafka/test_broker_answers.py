@@ -12,7 +12,7 @@ from confluent_kafka.admin import OffsetSpec
 from tidegate.adapters.kafka import broker as kafka
 from tidegate.adapters.kafka.broker import KafkaBroker
 from tidegate.adapters.kafka.errors import check_read_back
-from tidegate.errors import RetryLater
+from tidegate.errors import GiveUp, RetryLater
 from tidegate.model.kafka_log import Log
 
 UNKNOWN = -1001  # what librdkafka 2.16 answers for a partition whose leader was killed, once its patience is over
@@ -275,6 +275,41 @@ def test_offsets_of_tens_of_thousands_of_partitions_are_committed(
     assert kafka_broker.commit("tidegate-shop", offsets) == 1_800_000_000_000
     assert {p.offset for p in member.kept.values()} == {2**40}
     assert len(member.kept) == partitions
+
+
+class RefusesTheLogin(Client):
+    """A client of brokers that refuse its log-in: it says so by the way, and answers nothing."""
+
+    def __init__(self, note: Callable[[KafkaError], None]) -> None:
+        super().__init__({})
+        self._note = note
+
+    def describe_cluster(self, **_: Any) -> "Future[Any]":
+        return Future()
+
+    def poll(self, timeout: float) -> int:
+        self._note(KafkaError(KafkaError._AUTHENTICATION, "kafka:9092: SASL authentication failed"))
+        return 0
+
+
+@pytest.mark.guard(
+    "a refused log-in is told of the call that it stopped, and not of those behind it",
+    file="plugins/tidegate/adapters/kafka/broker.py",
+    text="        if refusal is not None:\n            self.disconnect()\n",
+    off="",
+)
+def test_log_in_that_was_refused_once_is_tried_again_by_the_next_call(
+    broker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page keeps one broker as long as its server runs, and somebody gives the user a password meanwhile."""
+    offsets = {EARLIEST: [BEGIN], LATEST: [END]}
+    monkeypatch.setattr(kafka, "AdminClient", lambda settings: Client(offsets))
+    monkeypatch.setattr(kafka, "require_server", lambda _: None)
+    kafka_broker = broker()
+    kafka_broker._client = RefusesTheLogin(kafka_broker._login.note)
+    with pytest.raises(GiveUp, match="refuse the log-in: SASL authentication failed"):
+        kafka_broker.read_log(BOTH, "read_committed")
+    assert kafka_broker.read_log(BOTH, "read_committed") == LOG
 
 
 class KnocksInVain(Client):

@@ -70,9 +70,9 @@ class Refused:
 
 def test_refused_log_in_of_a_publication_is_a_sentence_that_needs_a_person_as_that_of_a_pipeline() -> None:
     topics = KafkaTopics(NOWHERE)
-    topics._client = Refused(topics)  # type: ignore[assignment]
     publication = build_publication()
     for ask in (topics.read_progress, topics.find_topics, topics.create):
+        topics._client = Refused(topics)  # type: ignore[assignment]
         with pytest.raises(GiveUp, match=r"refuse the log-in: .*check user, password and mechanism"):
             ask(publication)
 

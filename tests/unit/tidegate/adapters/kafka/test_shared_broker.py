@@ -6,6 +6,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
+from tidegate.adapters.kafka import broker
 from tidegate.adapters.kafka.broker import KafkaBroker
 from tidegate.adapters.kafka.shared_broker import ReadAheadBroker, SharedBroker
 from tidegate.errors import GiveUp, RetryLater, TopicsUnavailable
@@ -96,6 +98,55 @@ def test_topic_that_cannot_be_read_is_its_own_pipeline_s_failure(
     with pytest.raises(error):
         ahead.read_log(("users",), "read_committed")
     assert asked_broker.logs == [("orders", "users"), ("orders",), ("users",)]
+
+
+def test_brokers_that_refuse_a_log_in_are_a_failure_of_their_own_pipelines_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A fleet has members of several clusters."""
+
+    def refuse(_: KafkaBroker, pattern: str) -> tuple[str, ...]:
+        raise GiveUp("brokers=b:1 refuse the log-in")
+
+    monkeypatch.setattr(KafkaBroker, "list_topics", refuse)
+    ahead = ReadAheadBroker({"bootstrap.servers": "b:1"})
+    ahead.read_names_ahead()
+    for ask in (lambda: ahead.list_topics(".*"), lambda: ahead.read_log(("orders",), "read_committed")):
+        with pytest.raises(GiveUp, match="refuse the log-in"):
+            ask()
+
+
+class Refused(Client):
+    """A client whose log-in the brokers refuse: it hears so when it is asked."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self.note = settings["error_cb"]
+
+    def list_topics(self, *_: Any, **__: Any) -> Any:
+        raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+
+    def poll(self, timeout: float) -> int:
+        self.note(KafkaError(KafkaError._AUTHENTICATION, "b:1: SASL authentication failed"))
+        return 0
+
+
+def test_log_in_that_was_refused_is_tried_once_in_each_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    made_clients = []
+
+    def make(settings: dict[str, Any]) -> Client:
+        made_clients.append(Refused(settings) if len(made_clients) < 2 else Client())
+        return made_clients[-1]
+
+    monkeypatch.setattr(broker, "AdminClient", make)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        shared = SharedBroker({"bootstrap.servers": f"127.0.0.1:{server.getsockname()[1]}"})
+        for reading in (1, 2):
+            for _ in range(3):
+                with pytest.raises(GiveUp, match="refuse the log-in: SASL authentication failed"):
+                    shared.list_topics("o.*")
+            assert len(made_clients) == reading
+            shared.forget()
+        assert shared.list_topics("o.*") == ("orders",), "somebody has given the user a password"
 
 
 def test_brokers_that_are_gone_when_logs_are_read_are_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
