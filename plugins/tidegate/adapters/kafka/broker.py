@@ -32,7 +32,7 @@ from tidegate.adapters.kafka.single_record import find_cuts, find_epochs, read_f
 from tidegate.adapters.kafka.topics import sample_keys
 from tidegate.adapters.server_probe import Server, require_server
 from tidegate.connections import Resolve
-from tidegate.errors import GiveUp, RetryLater
+from tidegate.errors import GiveUp, PositionLost, RetryLater
 from tidegate.failpoints import hit_failpoint
 from tidegate.model.kafka_log import Epochs, KafkaRecord, Log, Message, Retention
 from tidegate.model.offsets import Offsets, Ranges, RecordAddress, format_names, group_by_topic, iterate_offsets
@@ -275,13 +275,16 @@ class KafkaBroker:
         leaderless = list[tuple[str, int]]()
         for place, future in futures.items():
             try:
-                results[place.topic, place.partition] = self._await_result("offsets", future)
+                action = f"topic={place.topic} partition={place.partition}"
+                results[place.topic, place.partition] = self._await_result(action, future)
             except KafkaException as error:
                 if error.args[0].code() not in RETRYABLE:
                     raise
                 leaderless.append((place.topic, place.partition))
         if leaderless:
             raise NoLeader(leaderless)
+            except PositionLost:  # to this broker: the next description tells whether the topic exists
+                leaderless.append((place.topic, place.partition))
         offsets = {place: result.offset for place, result in results.items()}
         epochs = {place: result.leader_epoch for place, result in results.items()}
         return offsets, {place: epoch for place, epoch in epochs.items() if epoch is not None and epoch >= 0}

@@ -312,6 +312,33 @@ def test_log_in_that_was_refused_once_is_tried_again_by_the_next_call(
     assert kafka_broker.read_log(BOTH, "read_committed") == LOG
 
 
+class HasNotHeard(Client):
+    """A client whose broker has not heard of a topic yet, or of whose end: its first answer of offsets is an error."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.has_heard = False
+
+    def list_offsets(self, requests: dict[TopicPartition, Any], **words: Any) -> dict[TopicPartition, "Future[Any]"]:
+        answers = super().list_offsets(requests, **words)
+        if not self.has_heard:
+            self.has_heard = True
+            unknown: Future[Any] = Future()
+            unknown.set_exception(KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)))
+            answers[next(iter(answers))] = unknown
+        return answers
+
+
+def test_topic_of_which_one_broker_has_not_heard_is_asked_for_again(broker: Any) -> None:
+    kafka_broker = broker()
+    kafka_broker._client = HasNotHeard({EARLIEST: [BEGIN], LATEST: [END]})
+    assert kafka_broker.read_log(BOTH, "read_committed") == LOG
+    kafka_broker = broker(patient=False)
+    kafka_broker._client = HasNotHeard({EARLIEST: [BEGIN], LATEST: [END]})
+    with pytest.raises(RetryLater, match="no offset is known now of topic=orders partition=0"):
+        kafka_broker.read_log(BOTH, "read_committed")
+
+
 class KnocksInVain(Client):
     """A client that learned of a broker which had gone, and asks nobody else."""
 
