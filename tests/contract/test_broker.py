@@ -144,6 +144,8 @@ def test_pattern_must_match_the_whole_name(kit: Kit) -> None:
     assert kit.broker.list_topics(topic) == (topic,)
     assert kit.broker.list_topics(topic[1:]) == ()
     assert topic in kit.broker.list_topics(".*")
+    kit.broker.commit("g-pattern", {topic: {0: 0}})
+    assert kit.broker.list_topics("__consumer.*") == (), "the topic that the brokers have for it is theirs"
 
 
 def test_what_is_committed_is_read_back_and_may_go_back_as_a_rewind_does(kit: Kit) -> None:

@@ -15,7 +15,7 @@ class Broker(Protocol):
     """
 
     def list_topics(self, pattern: str) -> tuple[str, ...]:
-        """Topics that match the whole pattern, in order; empty without one."""
+        """Topics that match the whole pattern, in order, without the brokers' own; empty without one."""
 
     def read_log(self, topics: tuple[str, ...], isolation: str) -> Log:
         """Cluster id, topic ids, leader epochs, and per partition the first offset kept and the one after the last.

@@ -45,6 +45,8 @@ RETRY_PAUSE_SECONDS = 0.2
 METADATA_TTL_SECONDS = 60.0  # seconds
 READER_GROUP = "tidegate-status"  # the group that peeks at single records; it commits nothing
 BEAT_KEY = "heartbeat="
+# of the brokers themselves: patterns do not mean them, as in Kafka's own clients (exclude.internal.topics)
+INTERNAL_TOPICS = frozenset(("__consumer_offsets", "__share_group_state", "__transaction_state"))
 TIMEOUT_SECONDS = 30.0  # seconds; a stopped broker would hang a call without one
 ELECTION_TIMEOUT_SECONDS = 10.0  # seconds; asked longer, the client goes on knocking at a broker that is gone
 ISOLATION = {"read_committed": IsolationLevel.READ_COMMITTED, "read_uncommitted": IsolationLevel.READ_UNCOMMITTED}
@@ -131,7 +133,7 @@ class KafkaBroker:
             topics = self._admin.list_topics(timeout=TIMEOUT_SECONDS).topics
         except KafkaException as error:
             raise self._translate_failure("topics", error) from error
-        return {name: sorted(topic.partitions) for name, topic in topics.items()}
+        return {name: sorted(topic.partitions) for name, topic in topics.items() if name not in INTERNAL_TOPICS}
 
     @translate_kafka_errors
     def find_offsets_at(self, topics: tuple[str, ...], timestamp_ms: int) -> Offsets:
@@ -281,10 +283,10 @@ class KafkaBroker:
                 if error.args[0].code() not in RETRYABLE:
                     raise
                 leaderless.append((place.topic, place.partition))
-        if leaderless:
-            raise NoLeader(leaderless)
             except PositionLost:  # to this broker: the next description tells whether the topic exists
                 leaderless.append((place.topic, place.partition))
+        if leaderless:
+            raise NoLeader(leaderless)
         offsets = {place: result.offset for place, result in results.items()}
         epochs = {place: result.leader_epoch for place, result in results.items()}
         return offsets, {place: epoch for place, epoch in epochs.items() if epoch is not None and epoch >= 0}

@@ -108,7 +108,10 @@ class SourceModel(StrictModel):
         default="kafka_default", description="Airflow connection id, or inline librdkafka settings without secrets."
     )
     topics: list[str] = Field(default=[], description="Topics to read; this or topic_pattern.")
-    topic_pattern: str | None = Field(default=None, description="Regular expression that a topic's whole name matches.")
+    topic_pattern: str | None = Field(
+        default=None,
+        description="Regular expression that a topic's whole name matches; the brokers' own topics never do.",
+    )
     start: Annotated[
         Annotated[Literal["earliest", "latest", "group"], Tag("<word>")]
         | Annotated[StartTimestamp, Tag("<timestamp>")]

@@ -52,7 +52,7 @@ class Client:
         }
 
     def list_topics(self, **_: Any) -> Any:
-        topics = {n: SimpleNamespace(partitions=dict.fromkeys(p)) for n, (_, p) in TOPICS.items()}
+        topics = {n: SimpleNamespace(partitions=dict.fromkeys(p)) for n, (_, p) in self.topics[0].items()}
         return SimpleNamespace(topics=topics, brokers={})
 
     def list_offsets(self, requests: dict[TopicPartition, Any], **_: Any) -> dict[TopicPartition, "Future[Any]"]:
@@ -337,6 +337,12 @@ def test_topic_of_which_one_broker_has_not_heard_is_asked_for_again(broker: Any)
     kafka_broker._client = HasNotHeard({EARLIEST: [BEGIN], LATEST: [END]})
     with pytest.raises(RetryLater, match="no offset is known now of topic=orders partition=0"):
         kafka_broker.read_log(BOTH, "read_committed")
+
+
+def test_patterns_do_not_mean_the_brokers_own_topics(broker: Any) -> None:
+    own = {"__consumer_offsets": ("id-3", (0,)), "__transaction_state": ("id-4", (0,)), "__mine": ("id-5", (0,))}
+    kafka_broker = broker(topics=[TOPICS | own])
+    assert kafka_broker.list_topics(".*") == ("__mine", "orders", "users")
 
 
 class KnocksInVain(Client):
