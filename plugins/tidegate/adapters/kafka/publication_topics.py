@@ -161,9 +161,5 @@ class KafkaTopics(KafkaBroker):
 
     def _read_policy(self, topic: str) -> str:
         resource = ConfigResource(ResourceType.TOPIC, topic)
-        try:
-            configs = self._admin.describe_configs([resource], request_timeout=TIMEOUT_SECONDS)
-            config = configs[resource].result(TIMEOUT_SECONDS + 5)
-        except KafkaException as error:
-            raise RetryLater(f"topic={topic}: its settings cannot be read: {error.args[0].str()}") from error
-        return str(config["cleanup.policy"].value)
+        configs = self._admin.describe_configs([resource], request_timeout=TIMEOUT_SECONDS)
+        return str(self._await_result(f"the settings of topic={topic}", configs[resource])["cleanup.policy"].value)

@@ -5,6 +5,8 @@ import socket
 import sys
 import weakref
 from collections.abc import Callable
+from concurrent.futures import Future
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -75,6 +77,28 @@ def test_refused_log_in_of_a_publication_is_a_sentence_that_needs_a_person_as_th
         topics._client = Refused(topics)  # type: ignore[assignment]
         with pytest.raises(GiveUp, match=r"refuse the log-in: .*check user, password and mechanism"):
             ask(publication)
+
+
+class Forbidding:
+    """A client whose user may see the topics, and not their settings."""
+
+    def poll(self, timeout: float) -> None:
+        return None
+
+    def list_topics(self, timeout: float) -> Any:
+        return SimpleNamespace(topics={name: SimpleNamespace(partitions={0: None}) for name in ("out", "state")})
+
+    def describe_configs(self, resources: list[Any], **_: Any) -> dict[Any, "Future[Any]"]:
+        future: Future[Any] = Future()
+        future.set_exception(KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)))
+        return dict.fromkeys(resources, future)
+
+
+def test_right_to_the_settings_of_a_publications_topics_is_named_and_needs_a_person() -> None:
+    topics = KafkaTopics(NOWHERE)
+    topics._client = Forbidding()  # type: ignore[assignment]
+    with pytest.raises(GiveUp, match=r"refuse the settings of topic=state: .* needs: .*DESCRIBE_CONFIGS"):
+        topics.find_topics(build_publication())
 
 
 def test_client_ends_with_the_broker_that_made_it_and_waits_for_no_collector() -> None:
