@@ -62,6 +62,11 @@ class Broker:
         for entry in self.open.pop(name, []):
             entry.is_open, entry.is_aborted = False, is_aborted
 
+    def let_transactions_expire(self) -> None:
+        """As brokers do with those of a producer that is gone, after `transaction.timeout.ms`."""
+        for name in list(self.open):
+            self.end_transaction(name, is_aborted=True)
+
     @contextmanager
     def replace_kafka(self) -> Iterator[None]:
         """While it lasts, the executors' functions reach this broker."""

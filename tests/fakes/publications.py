@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 import pyarrow
+from tidegate.errors import RetryLater
 from tidegate.jobs.publish_job import PublishJob, TouchedFiles
 from tidegate.model.kafka_log import Message
 from tidegate.model.offsets import Ranges
@@ -121,7 +122,9 @@ class Topic:
         progress_records = {number: self.broker.read("state", number) for number in range(self.parts)}
         return {number: (records[-1][1] or b"").decode() for number, records in progress_records.items() if records}
 
-    def find_topics(self, publication: Publication) -> ExistingTopics:
+    def find_topics(self, publication: Publication, at_rest: bool = False) -> ExistingTopics:
+        if at_rest and any(entry.is_open for entry in self.broker.logs["out", 0]):
+            raise RetryLater("topic=out partition=0: a transaction is open")
         if self.id is None:
             return ExistingTopics()
         ranges = Ranges({"out": {0: (0, len(self.broker.logs["out", 0]))}})  # aborted records have offsets too

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from conftest import wait_until
 from crash.publishing import build_events, build_table, judge, open_session, read_records, walk_in_process
+from tidegate.adapters.kafka import publication_topics
 from tidegate.errors import BadRecord, NothingToDo, PublishedElsewhere, RetryLater
 from tidegate.publications.plan import plan_run
 from tidegate.publications.publish import build_publish_job, publish
@@ -143,6 +144,24 @@ def test_attempt_that_was_planned_on_older_progress_produces_nothing(workbench) 
         publish(open_session(target, 2))
         late.engine.run(job)
         judge(read_records(workbench.stack.kafka_bootstrap, name), 3)
+
+
+def test_topic_is_compared_once_no_transaction_hides_what_it_holds(workbench, monkeypatch) -> None:
+    topic = workbench.topic(2, **{"cleanup.policy": "compact"})
+    target = {"bootstrap": workbench.stack.kafka_bootstrap, "delivery": "exactly-once", "state": f"{topic}-s"}
+    publish(open_session({**target, "topic": topic}, 0))
+    killed = workbench.open_transactional_producer()
+    killed.begin_transaction()
+    killed.produce(topic, b"x", b"open", partition=1)
+    killed.flush(60)
+    monkeypatch.setattr(publication_topics, "TIMEOUT_SECONDS", 2.0)
+    place = rf"topic={topic} partition=1: a transaction is open at offset=\d+, .*within ten minutes"
+    with pytest.raises(RetryLater, match=place):
+        publish(open_session({**target, "topic": topic}, 1), resynchronise=True)
+    workbench.end_transaction(killed, topic, commit=False)
+    publish(open_session({**target, "topic": topic}, 1), resynchronise=True)
+    last = {key: value for key, value in read_records(target["bootstrap"], topic) if value is not None}
+    assert build_table(2).read_latest().items() <= last.items()
 
 
 @pytest.mark.repeats(

@@ -56,8 +56,11 @@ class TableSnapshot:
 class Topics(Protocol):
     """Kafka, as far as a publication needs it."""
 
-    def find_topics(self, publication: Publication) -> ExistingTopics:
-        """Leaves out missing topics. `GiveUp` names one that is not compacted, unless the file allows that."""
+    def find_topics(self, publication: Publication, at_rest: bool = False) -> ExistingTopics:
+        """Leaves out missing topics. `GiveUp` names one that is not compacted, unless the file allows that.
+
+        `at_rest` waits a little for transactions that are still being ended; `RetryLater` names one that stays open.
+        """
 
     def create(self, publication: Publication) -> None:
         """Create missing topics, compacted; the state topic has one partition per part. A repeat creates nothing."""

@@ -154,7 +154,7 @@ def _produce_round(session: PublicationSession, planned_run: PlannedRun) -> Part
     publication = session.publication
     if planned_run.position.mode == RunMode.TOPIC:  # also where the file asks for it
         session.topics.create(publication)
-        topics = session.topics.find_topics(publication)
+        topics = session.topics.find_topics(publication, at_rest=True)
         position = replace(planned_run.position, topic_ids=topics.ids, partitions=topics.partitions)
         planned_run = replace(planned_run, topics=topics, position=position)
     for table, snapshot in _list_needed_snapshots(session, planned_run.position):

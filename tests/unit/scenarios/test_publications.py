@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
-from fakes.producing import Killed
+from fakes.producing import Entry, Killed
 from fakes.publications import Outside, Table
 from tidegate.errors import BadRecord, ConfigurationError, GiveUp, NothingToDo, PublishedElsewhere, RetryLater
 from tidegate.monitoring.health import ScheduleState
@@ -183,9 +183,29 @@ def test_killed_resynchronisation_compares_again(outside: Outside, after: int) -
     outside.die_at(after)
     with pytest.raises(Killed):
         publish(outside.open_session(), resynchronise=True)
+    outside.topic.broker.let_transactions_expire()
     publish(outside.open_session())
     assert outside.topic.read_latest() == {"a": "2", "b": "2", "e": "2"}
     assert len(outside.topic.records) == len(set(outside.topic.records))
+
+
+def test_topic_is_not_compared_while_a_transaction_hides_what_it_holds(outside: Outside) -> None:
+    """A run was killed within a part, and other parts have committed behind it; then the table goes back."""
+    publish(outside.open_session())
+    before = outside.topic.read_latest()
+    outside.table.commit(a="2", b="2", c="2", d="2", e="2")
+    broker = outside.topic.broker
+    hidden = Entry(b"open", None, is_open=True)
+    broker.logs["out", 0].append(hidden)
+    publish(outside.open_session())
+    assert outside.topic.read_latest() == before, "nothing of it is seen yet"
+    outside.table.commit(**before)
+    with pytest.raises(RetryLater, match="topic=out partition=0: a transaction is open"):
+        publish(outside.open_session(), resynchronise=True)
+    hidden.is_open, hidden.is_aborted = False, True
+    assert outside.topic.read_latest() == {"a": "2", "b": "2", "c": "2", "d": "2", "e": "2"}
+    publish(outside.open_session(), resynchronise=True)
+    assert outside.topic.read_latest() == before
 
 
 def test_changed_file_replaced_table_and_new_topic_are_refused_until_resynchronised(outside: Outside) -> None:

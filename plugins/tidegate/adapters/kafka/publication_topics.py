@@ -10,7 +10,7 @@ from tidegate.adapters.kafka.broker import RETRY_PAUSE_SECONDS, TIMEOUT_SECONDS,
 from tidegate.adapters.kafka.errors import REQUIRED_RIGHTS, explain_refusal, translate_kafka_errors
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.model.counts import format_count
-from tidegate.model.offsets import Ranges
+from tidegate.model.offsets import Ranges, iterate_offsets
 from tidegate.model.publication_progress import KEY_FORM_HEADER, PartProgress
 from tidegate.ports.publication_session import ExistingTopics
 from tidegate.spec.publication import Publication
@@ -32,7 +32,7 @@ class KafkaTopics(KafkaBroker):
     """Implements the port `Topics`."""
 
     @translate_kafka_errors
-    def find_topics(self, publication: Publication) -> ExistingTopics:
+    def find_topics(self, publication: Publication, at_rest: bool = False) -> ExistingTopics:
         existing = set(self.list_topics(".*"))
         existing_topics = tuple(topic for topic in publication.topics if topic in existing)
         if publication.state_topic in existing:
@@ -49,6 +49,8 @@ class KafkaTopics(KafkaBroker):
             )
             for topic in existing_topics:
                 self._refuse_uncompacted(publication, topic, consequence)
+        if at_rest:
+            self._refuse_open_transactions(publication, existing_topics)
         log = self.read_log(existing_topics, "read_committed")
         partitions = {topic: len(offsets) for topic, offsets in log.end.items()}
         return ExistingTopics(log.topic_ids, partitions, Ranges.between(log.begin, log.end))
@@ -97,7 +99,7 @@ class KafkaTopics(KafkaBroker):
         parts = publication.parallelism
         if topic not in set(self.list_topics(".*")):
             return PartProgress((None,) * parts)
-        ends = self._read_end_offsets(topic, "read_committed")
+        ends = self.read_log((topic,), "read_committed").end[topic]
         if len(ends) != parts:
             raise GiveUp(
                 f"publication={publication.name} topic={topic}: it has "
@@ -105,7 +107,7 @@ class KafkaTopics(KafkaBroker):
                 f"parallelism: set it back to {len(ends)}"
             )
         if at_rest:
-            self._wait_for_markers(topic)
+            self._wait_for_markers((topic,))  # of what is committed before an open transaction is the answer
         newest: dict[int, str] = {}
         forms: dict[int, str] = {}
         open_partitions = set(ends)
@@ -126,16 +128,26 @@ class KafkaTopics(KafkaBroker):
         numbers = range(parts)
         return PartProgress(tuple(map(newest.get, numbers)), tuple(forms.get(number, "") for number in numbers))
 
-    def _wait_for_markers(self, topic: str) -> None:
+    def _wait_for_markers(self, topics: tuple[str, ...]) -> list[tuple[str, int, int]]:
+        """Return where transactions are open still, after a little while: topic, partition and offset."""
         # a commit is answered before all brokers have written it; until then readers do not see it
         deadline = time.monotonic() + TIMEOUT_SECONDS
-        while self._read_end_offsets(topic, "read_committed") != self._read_end_offsets(topic, "read_uncommitted"):
-            if time.monotonic() > deadline:  # somebody's transaction is open: what is committed before it is the answer
-                return
+        while True:
+            ends = self.read_log(topics, "read_uncommitted").end  # first: what is produced meanwhile does not count
+            stable_ends = self.read_log(topics, "read_committed").end
+            open_places = [(t, p, offset) for t, p, offset in iterate_offsets(stable_ends) if offset < ends[t][p]]
+            if not open_places or time.monotonic() > deadline:
+                return open_places
             time.sleep(RETRY_PAUSE_SECONDS)
 
-    def _read_end_offsets(self, topic: str, isolation: str) -> dict[int, int]:
-        return self.read_log((topic,), isolation).end[topic]
+    def _refuse_open_transactions(self, publication: Publication, topics: tuple[str, ...]) -> None:
+        for topic, partition, offset in self._wait_for_markers(topics):
+            raise RetryLater(
+                f"publication={publication.name} topic={topic} partition={partition}: a transaction is open at "
+                f"offset={offset}, and what is committed behind it cannot be compared with the table; nothing was "
+                "produced; run it again when it has ended: that of a run that was killed ends by itself within ten "
+                "minutes"
+            )
 
     def _raise_lasting_error(self, topic: str, error: KafkaError) -> None:
         if error.code() in REQUIRED_RIGHTS:
