@@ -219,10 +219,12 @@ def _count_changes(session: PublicationSession, planned_run: PlannedRun, progres
     # if another run brought them to this state, nothing is missing, unless every record was to be produced again
     is_same = all(part is not None and part.state == position.target for part in parts)
     if is_short and (position.mode in (RunMode.REPUBLISH, RunMode.TOPIC) or not is_same):
-        kind = RetryLater if run_parts or progress.is_new else PublishedElsewhere
+        is_unmoved = all(progress.raw_records[part.number] == part.expected for part in planned_run.parts)
+        kind = RetryLater if run_parts or is_unmoved else PublishedElsewhere
         raise kind(
             f"publication={publication.name} snapshot={position.to}: {len(run_parts)} of {len(planned_run.parts)} "
-            "parts arrived there, others are where another run has brought them; run it again"
+            "parts arrived there; another run has taken the others over, or a transaction of theirs took longer than "
+            "ten minutes; run it again, and if it stays so, set transaction_records lower"
         )
     return {name: sum(part.counts.get(name, 0) for part in run_parts) for name in COUNT_NAMES}
 

@@ -208,6 +208,25 @@ def test_topic_is_not_compared_while_a_transaction_hides_what_it_holds(outside: 
     assert outside.topic.read_latest() == before
 
 
+def test_run_whose_producers_are_fenced_and_that_nobody_overtook_is_to_be_run_again(outside: Outside) -> None:
+    """As by the brokers, when a transaction is open for too long: nobody else has published anything."""
+    publish(outside.open_session())
+    outside.table.commit(a="2", b="2", c="2", d="2", e="2")
+    broker = outside.topic.broker
+
+    def fence(number: int, name: str) -> None:
+        if name == "commit_transaction":
+            broker.let_transactions_expire()
+            broker.epochs = {name: epoch + 1 for name, epoch in broker.epochs.items()}
+
+    broker.before_call = fence
+    with pytest.raises(RetryLater, match=r"0 of 2 parts arrived there; .* a transaction of theirs took longer than"):
+        publish(outside.open_session())
+    broker.before_call = lambda number, name: None
+    publish(outside.open_session())
+    assert outside.topic.read_latest() == {"a": "2", "b": "2", "c": "2", "d": "2", "e": "2"}
+
+
 def test_changed_file_replaced_table_and_new_topic_are_refused_until_resynchronised(outside: Outside) -> None:
     publish(outside.open_session())
     outside.table.commit(a="2")
