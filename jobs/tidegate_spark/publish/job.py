@@ -184,6 +184,11 @@ def raise_refusal(job: PublishJob, outcomes: list[str]) -> None:
             "message.timestamp.before.max.ms and message.timestamp.after.max.ms; or correct the column of "
             f"metadata.timestamp, and then {comparison}"
         )
+    if refusal_words["error"] == "INVALID_RECORD":  # said of a whole batch, so nobody knows of which record
+        raise BadRecord(
+            f"{beginning} a record: {place}: {refusal_words['error']}; a compacted topic takes none without a key, and "
+            "one whose brokers check schemas none of another format; correct the topic's settings, or key and value"
+        )
     raise BadRecord(
         f"{beginning} a record as too large: {place} key={key} bytes={refusal_words['bytes']}: "
         f"{refusal_words['error']}; raise the topic's max.message.bytes and the connection's message.max.bytes; or "

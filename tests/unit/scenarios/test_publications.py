@@ -624,6 +624,12 @@ def test_time_that_the_brokers_refuse_is_told_as_such_and_no_reason_to_try_again
         publish(outside.open_session())
 
 
+def test_record_that_the_brokers_find_invalid_is_not_told_as_too_large(outside: Outside) -> None:
+    outside.topic.broker.refuses[b"a"] = KafkaError(KafkaError.INVALID_RECORD)
+    with pytest.raises(BadRecord, match=r"refuse a record: topic=out snapshot=10: INVALID_RECORD; .*without a key"):
+        publish(outside.open_session())
+
+
 def test_right_that_is_missing_is_named_and_no_reason_to_try_again(outside: Outside) -> None:
     outside.topic.broker.refuses[b"a"] = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
     with pytest.raises(GiveUp, match=r"refuse its records: topic=out .*: TOPIC_AUTHORIZATION_FAILED; .*security\.md"):

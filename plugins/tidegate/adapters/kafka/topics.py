@@ -111,6 +111,11 @@ def _send_all(producer: Producer, topic: str, records: Sequence[Message], timeou
                 "max.message.bytes and the connection's message.max.bytes; what was not sent is sent by the next run",
                 record,
             )
+        if error.code() == KafkaError.INVALID_RECORD:  # said of a whole batch, so nobody knows of which record
+            raise RecordRefused(
+                f"topic={topic} refuses a record: {error.name()}: a compacted topic takes none without a key; set its "
+                "cleanup.policy to delete; what was not sent is sent by the next run"
+            )
         raise KafkaException(error)
 
 

@@ -75,6 +75,18 @@ def test_record_that_is_too_large_is_told_before_any_other_is_sent_once_more(
     assert sorted(producer.sent, key=len) == [b"a", b"b", large[:-1]]
 
 
+def test_record_without_a_key_that_a_compacted_topic_refuses_is_told_with_the_way_out(
+    producer: type[Producer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: Producer, timeout: float) -> None:
+        while self.waiting:
+            self.waiting.pop(0)[1](KafkaError(KafkaError.INVALID_RECORD), None)
+
+    monkeypatch.setattr(producer, "poll", refuse)
+    with pytest.raises(RecordRefused, match=r"topic=broken refuses a record: INVALID_RECORD: .* cleanup\.policy to de"):
+        send_records({}, "broken", [Message(None, b"v"), Message(b"k", b"v")], 30)
+
+
 def test_client_without_room_for_too_long_is_a_passing_fault(
     producer: type[Producer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
