@@ -213,13 +213,31 @@ def test_address_of_a_registry_with_another_port_than_a_number_is_refused_at_onc
                 'username="u" password="p";',
             },
         ),
+        (
+            {
+                "sasl.mechanisms": "OAUTHBEARER",
+                "sasl.oauthbearer.method": "oidc",
+                "sasl.oauthbearer.client.id": "i",
+                "sasl.oauthbearer.client.secret": "s",
+                "sasl.oauthbearer.token.endpoint.url": "https://login/token",
+                "sasl.oauthbearer.extensions": "logicalCluster=lkc-1,identityPoolId=pool-2",
+            },
+            {
+                "sasl.mechanism": "OAUTHBEARER",
+                "sasl.oauthbearer.token.endpoint.url": "https://login/token",
+                "sasl.jaas.config": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
+                'clientId="i" clientSecret="s" extension_logicalCluster="lkc-1" extension_identityPoolId="pool-2";',
+                "sasl.login.callback.handler.class": "org.apache.kafka.common.security.oauthbearer."
+                "OAuthBearerLoginCallbackHandler",
+            },
+        ),
         ({"ssl.ca.location": "/ca.pem"}, {"ssl.truststore.type": "PEM", "ssl.truststore.location": "/ca.pem"}),
         (
             {"ssl.key.location": "/both.pem", "ssl.certificate.location": "/both.pem", "ssl.key.password": "p"},
             {"ssl.keystore.type": "PEM", "ssl.keystore.location": "/both.pem", "ssl.key.password": "p"},
         ),
         ({"ssl.endpoint.identification.algorithm": "none"}, {"ssl.endpoint.identification.algorithm": ""}),
-        ({"client.rack": "a"}, {"client.rack": "a"}),
+        ({"client.rack": "a", "partition.assignment.strategy": "roundrobin"}, {"client.rack": "a"}),
     ],
 )
 def test_the_java_client_gets_the_same_in_its_own_words(librdkafka: dict[str, str], java: dict[str, str]) -> None:

@@ -26,7 +26,7 @@ _LIBRDKAFKA_ONLY = """
     enable.partition.eof enable.auto.offset.store enable.auto.commit group.id auto.offset.reset isolation.level
     queued.min.messages queued.max.messages.kbytes fetch.error.backoff.ms consume.callback.max.messages
     message.max.bytes message.copy.max.bytes receive.message.max.bytes
-    max.in.flight max.in.flight.requests.per.connection
+    max.in.flight max.in.flight.requests.per.connection partition.assignment.strategy
     socket.keepalive.enable socket.nagle.disable socket.max.fails socket.timeout.ms socket.blocking.max.ms
     socket.connection.setup.timeout.ms internal.termination.signal plugin.library.paths
     topic.metadata.refresh.fast.interval.ms topic.metadata.refresh.sparse topic.metadata.propagation.max.ms
@@ -156,6 +156,9 @@ def _build_sasl(settings: Mapping[str, str]) -> dict[str, str]:
         options = {
             o: settings[f"sasl.oauthbearer.{n}"] for o, n in words.items() if f"sasl.oauthbearer.{n}" in settings
         }
+        for extension in filter(None, settings.get("sasl.oauthbearer.extensions", "").split(",")):
+            name, _, value = extension.partition("=")
+            options[f"extension_{name.strip()}"] = value
         return {
             "sasl.jaas.config": _format_jaas_entry(OAUTH_MODULE, options),
             "sasl.login.callback.handler.class": OAUTH_HANDLER,
