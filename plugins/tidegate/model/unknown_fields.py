@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tidegate.sql.spark import quote
+from tidegate.sql.spark import quote_if_needed
 
 MAX_NAMED_FIELDS = 20  # each staged batch has them in its summary, in catalogs and in the results of tasks
 MAX_NAME_CHARACTERS = 100
@@ -30,8 +30,8 @@ class UnknownField:
     @property
     def ddl(self) -> str:
         """The column that would hold it, as `value.schema` has it."""
-        is_plain = self.name.startswith("`") or (self.name.isidentifier() and self.name.isascii())
-        return f"{_make_printable(self.name if is_plain else quote(self.name))} {self.type}"
+        name = self.name if self.name.startswith("`") else quote_if_needed(self.name)
+        return f"{_make_printable(name)} {self.type}"
 
 
 @dataclass(frozen=True)

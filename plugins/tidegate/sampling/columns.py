@@ -1,6 +1,5 @@
 """Proposes columns for sampled rows: their types, how often each occurred, and what a person has to check."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -10,24 +9,7 @@ from tidegate.sampling.column_types import Guess, Observed, guess_type
 from tidegate.sampling.recognition import read_cell
 from tidegate.sampling.samples import TopicSample
 from tidegate.schema.data_types import DataType, format_type
-from tidegate.sql.spark import quote
-
-PLAIN_NAME_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# Words that SQL's grammar keeps for itself: a column of such a name needs backquotes.
-_RESERVED = """
-    all alter and anti any array as asc at authorization backup begin between bigint binary boolean both by
-    cascade case cast char check cluster collate column comment commit constraint create cross cube current
-    current_date current_time current_timestamp current_user database date decimal declare default delete desc
-    describe distinct double drop else end escape except exists explain external false fetch filter first
-    float for foreign format from full function grant group grouping having if in index inner insert int
-    integer intersect interval into is join key language last lateral left like limit local lock map match
-    merge minus natural no not null nulls of offset on only option or order outer over overlaps partition
-    percent pivot position primary procedure range real references rename replace restrict revoke right
-    rollback row rows schema select semi session_user set show some start struct table tablesample temporary
-    then time timestamp to trailing transaction trigger true truncate union unique unknown unpivot update use
-    user using values varchar view when where window with within without year zone
-"""
-RESERVED = frozenset(_RESERVED.split())
+from tidegate.sql.spark import PLAIN_NAME_PATTERN, quote_if_needed
 
 
 @dataclass(frozen=True)
@@ -42,12 +24,6 @@ class ProposedColumn:
     @property
     def ddl(self) -> str:
         return f"{quote_if_needed(self.name)} {self.type}"
-
-
-def quote_if_needed(name: str) -> str:
-    """In backquotes if it is no plain word, or a word of the grammar."""
-    is_plain = PLAIN_NAME_PATTERN.fullmatch(name) and name.casefold() not in RESERVED
-    return name if is_plain else quote(name)
 
 
 def render_ddl_type(data_type: DataType) -> str:

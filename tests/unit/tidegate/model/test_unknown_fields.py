@@ -1,5 +1,7 @@
 """Fields that no column holds are told in one line, with what to write in the pipeline file."""
 
+import pytest
+from tidegate.config.parsing.ddl import parse_columns
 from tidegate.model.unknown_fields import MAX_SHOWN_FIELDS, UnknownField, UnknownFields
 
 
@@ -14,6 +16,12 @@ def test_line_declares_columns_by_their_names_and_tells_the_rest_as_numbers() ->
         "not named (12) of records=9; add zip STRING, `a.b` DOUBLE, `order no` BOOLEAN, q BIGINT to value.schema, or "
         "set value.unknown_fields: ignore"
     )
+
+
+@pytest.mark.parametrize("name", ["case", "any", "like", "unique", "current_date", "Select", "zip", "größe", "a b"])
+def test_line_can_be_pasted_for_a_field_that_is_called_like_a_word_of_the_grammar(name: str) -> None:
+    (column,) = parse_columns(UnknownField(name, 1, "STRING").ddl)
+    assert (column.name, column.type) == (name, "STRING")
 
 
 def test_fields_inside_of_columns_are_declared_there() -> None:
