@@ -348,8 +348,8 @@ def _check_offset(subject: _MessageSubject, session: Session, position: RecordAd
         whole_end = get_offset(session.broker.read_end_offsets((topic,), "read_uncommitted"), topic, partition)
         if whole_end is not None and offset <= whole_end:
             raise TopicsUnavailable(
-                f"{at}: a transaction that began at offset={end}, before the position, is still open; the table goes "
-                "on when it has ended"
+                f"{at}: a transaction that began at offset={end} is still open, and hides records up to the position; "
+                "the table goes on when it has ended"
             )
         raise PositionLost(
             f"{at}: the log ends at offset={end}, before the position; the topic was truncated or recreated; "
