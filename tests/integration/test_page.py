@@ -67,7 +67,7 @@ def test_topic_that_does_not_exist_is_told_of_by_name_and_hides_no_other(
 ) -> None:
     shared, _ = brokers
     topic = workbench.topic(1)
-    with pytest.raises(PositionLost, match="topics=nowhere do not exist"):
+    with pytest.raises(PositionLost, match="topic=nowhere does not exist"):
         shared.read_log((topic, "nowhere"), COMMITTED)
     assert shared.read_log((topic,), COMMITTED).end == {topic: {0: 0}}
 

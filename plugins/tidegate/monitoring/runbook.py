@@ -20,7 +20,7 @@ PAGE_PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("bad-record", r"cannot be decoded|records name no table|records do not add up|timestamp that Spark's Kafka"),
         ("rolled-back", r"was rolled back|rolled back or replaced|of its last published snapshot is gone"),
         ("table-replaced", r"replaced by another of the same name|no position, and this batch|its position is gone"),
-        ("topic-missing", r"do(es)? not exist.*correct source\.topics"),
+        ("topic-missing", r"does not exist.*correct source\.topics"),
         (
             "log-changed",
             r"are another cluster|deleted and created again|no such partition|, before the position|the log was cut|"

@@ -13,9 +13,9 @@ class TopicDeleted(Failure):
     """Somebody deletes the topic."""
 
     title = "the topic is deleted"
-    sentence = r"do not exist"
+    sentence = r"does not exist"
     remedy = "create the topic; then *Move the position*"
-    step = "create them"
+    step = "create it"
     page = "topic-missing"
 
     def provoke(self, scene: Scene) -> None:

@@ -11,9 +11,9 @@ from typing import TypeVar
 from tidegate.adapters.kafka.broker import KafkaBroker
 from tidegate.adapters.kafka.single_record import read_first_timestamps
 from tidegate.adapters.server_probe import require_server
-from tidegate.errors import GiveUp, PositionLost, RetryLater, TidegateError, TopicsUnavailable
+from tidegate.errors import GiveUp, RetryLater, TidegateError, TopicsUnavailable
 from tidegate.model.kafka_log import Log, Message
-from tidegate.model.offsets import Offsets, RecordAddress, format_names
+from tidegate.model.offsets import Offsets, RecordAddress
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -93,9 +93,8 @@ class SharedBroker(KafkaBroker):
         return self._names
 
     def _read_shared_log(self, topics: tuple[str, ...], isolation: str) -> Log:
-        missing = sorted(set(topics) - set(self._list_all_topics()))
-        if missing:
-            raise PositionLost(f"topics={format_names(missing)} do not exist; create them, or correct source.topics")
+        if not set(topics) <= set(self._list_all_topics()):
+            return super().read_log(topics, isolation)  # it says whether one is missing, or may not be seen
         requested_topics = self._requested_topics.setdefault(isolation, {})
         requested_topics.update(dict.fromkeys(topics, self._reading))
         if isolation not in self._logs:

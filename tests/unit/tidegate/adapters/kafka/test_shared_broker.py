@@ -100,6 +100,16 @@ def test_topic_that_cannot_be_read_is_its_own_pipeline_s_failure(
     assert asked_broker.logs == [("orders", "users"), ("orders",), ("users",)]
 
 
+def test_topic_that_the_user_may_not_see_is_not_told_as_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Brokers leave it out of their list, and say the reason when it is asked for by its name."""
+    Asked(monkeypatch, "hidden", error=GiveUp)
+    monkeypatch.setattr("tidegate.adapters.kafka.shared_broker.require_server", lambda _: None)
+    shared = SharedBroker({"bootstrap.servers": "b:1"})
+    with pytest.raises(GiveUp, match=r"topics=\('orders', 'hidden'\)"):
+        shared.read_log(("orders", "hidden"), "read_committed")
+    assert shared.read_log(("orders", "users"), "read_committed") == build_log("orders", "users")
+
+
 def test_brokers_that_refuse_a_log_in_are_a_failure_of_their_own_pipelines_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
