@@ -295,7 +295,11 @@ def merge_slice(table_slice: Slice) -> tuple[AppliedSlice, StagedBatch | None]:
 
 
 def _merge_round(table_slice: Slice, started_ms: int) -> tuple[AppliedSlice, StagedBatch | None]:
-    table = table_slice.table.refresh()
+    state = table_slice.table.refresh().state
+    # up to the position there may be records of a schema that was registered since the table was opened
+    table_slice.session.schemas.forget()
+    table = replace(open_table(table_slice.session, table_slice.table.name), state=state)
+    table_slice = replace(table_slice, table=table)
     table_slice.check_same_topics(require_position(table).topic_ids)
     if table_slice.is_applied:
         return _build_result(table_slice, None, None, started_ms, PublishOutcome.ALREADY_APPLIED), None

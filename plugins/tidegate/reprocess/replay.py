@@ -152,6 +152,8 @@ def _replay_group(work: Replay, letters: LetterGroup) -> tuple[ReplayResult, Rep
 def _replay_round(work: Replay, letters: LetterGroup) -> tuple[str, Head | None]:
     table = work.table.refresh()
     position = require_position(table)
+    # up to the position there may be records of a schema that was registered since the last round
+    work.session.schemas.forget()
     _check_is_newest(work, table)
     check_key_unchanged(table)
     table = table.evolve()
