@@ -112,14 +112,14 @@ def test_files_that_begin_no_work_are_told_when_the_process_begins(
 ) -> None:
     monkeypatch.setenv("TIDEGATE_INCLUDE", str(tmp_path))
     monkeypatch.setattr(Supervisor, "run", lambda _: None)
-    for place in ("pipelines/Orders.yml", "publications/out.yml", "pipelines/shop/users.yaml", "pipelines/good.yaml"):
+    for place in ("pipelines/Orders.yml", "publications/Out.yml", "pipelines/shop/users.yaml", "pipelines/good.yaml"):
         (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / place).write_text("")
     assert main(["run"]) == 0
     unread = "its name does not end in .yaml, and it is not read; rename it"
     assert [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: ")] == [
         f"warning: {tmp_path}/pipelines/Orders.yml: {unread}",
-        f"warning: {tmp_path}/publications/out.yml: {unread}",
+        f"warning: {tmp_path}/publications/Out.yml: {unread}",
         f"warning: {tmp_path}/pipelines/shop/users.yaml: lies in a folder below pipelines/, and is not read; "
         "move it up",
     ]
