@@ -489,8 +489,14 @@ class Workbench:
         location = Path(self.load_iceberg(table).location().removeprefix("file://"))
         return sorted(path for path in (location / "data").rglob("*") if path.is_file() and path.suffix != ".crc")
 
-    def run_spark_sql(self, statement: str) -> list[Any]:
-        """Run a statement as another Spark user, in a new session with this workbench's catalog."""
+    def run_spark_sql(self, *statements: str) -> list[Any]:
+        """Run statements as another Spark user, in a new session with this workbench's catalog; the last one's rows."""
+        with self.open_spark() as session:
+            return [session.sql(statement).collect() for statement in statements][-1]
+
+    @contextmanager
+    def open_spark(self) -> Iterator[Any]:
+        """A new session with this workbench's catalog."""
         from tidegate.adapters.iceberg.catalog_conf import build_spark_catalog_conf
         from tidegate.spec.pipeline import Catalog
         from tidegate_spark.session import close, connect_session
@@ -498,7 +504,7 @@ class Workbench:
         catalog = Catalog("lake", "iceberg", self.properties)
         session = connect_session(self.stack.spark_remote, build_spark_catalog_conf(catalog, self.properties))
         try:
-            return session.sql(statement).collect()
+            yield session
         finally:
             close(session)
 

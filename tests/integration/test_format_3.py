@@ -22,19 +22,18 @@ def read_lineage(workbench: Any, table: str) -> dict[int, tuple[Any, ...]]:
 
 def test_spark_reads_what_our_commits_leave_and_goes_on_with_the_row_ids(workbench) -> None:
     """Its parser is that of Iceberg's Java library: it refuses metadata without row ids, or with ids that go back."""
-    for statement in (
+    workbench.run_spark_sql(
         "CREATE NAMESPACE lake.shop",
         "CREATE TABLE lake.shop.made (id BIGINT, v STRING, Part STRING) USING iceberg PARTITIONED BY (Part) "
         f"TBLPROPERTIES ('format-version'='3', {ON_READ}, 'write.metadata.previous-versions-max'='3')",
-    ):
-        workbench.run_spark_sql(statement)
+    )
     seed_table(workbench.load_iceberg("shop.made"), "made", {"tidegate.made.position": "{}"})
     workbench.run_spark_sql("INSERT INTO lake.shop.made SELECT id, 'a', concat('p', id % 2) FROM range(10)")
     for round_number in (1, 2):
         workbench.run_spark_sql(
-            f"UPDATE lake.shop.made SET v = 'b{round_number}' WHERE id IN (1, 2, {round_number + 4})"
+            f"UPDATE lake.shop.made SET v = 'b{round_number}' WHERE id IN (1, 2, {round_number + 4})",
+            f"DELETE FROM lake.shop.made WHERE id = {round_number + 6}",
         )
-        workbench.run_spark_sql(f"DELETE FROM lake.shop.made WHERE id = {round_number + 6}")
         before = read_lineage(workbench, "shop.made")
         table = workbench.load_iceberg("shop.made")
         number = table.metadata.next_row_id
@@ -120,14 +119,16 @@ def test_updated_row_keeps_its_id_and_names_the_flush(workbench, mode: str) -> N
     table = f"shop.{name}"
     write_pipeline(workbench, name, topic, properties={"write.merge.mode": mode})
     model: dict[int, str] = {}
+    lineage: dict[int, tuple[Any, ...]] = {}
 
-    def flush(first: int, last: int, v: str | None) -> dict[int, tuple[Any, ...]]:
-        before = read_lineage(workbench, table) if model else {}
+    def flush(first: int, last: int, v: str | None) -> None:
+        nonlocal lineage
+        before = lineage
         workbench.produce(topic, *change(first, last, v))
         workbench.flush(name)
         for number in range(first, last):
             model.pop(number, None) if v is None else model.update({number: v})
-        after = read_lineage(workbench, table)
+        lineage = after = read_lineage(workbench, table)
         assert {number: row[2] for number, row in after.items()} == model
         newest = workbench.load_iceberg(table).current_snapshot().sequence_number
         for number, (row_id, sequence, _) in after.items():
@@ -137,12 +138,11 @@ def test_updated_row_keeps_its_id_and_names_the_flush(workbench, mode: str) -> N
                 assert row_id == before[number][0], number
         known = max((row[0] for row in before.values()), default=-1)
         assert all(row[0] > known for number, row in after.items() if number not in before)
-        return after
 
     flush(0, 20, "a")
     flush(5, 10, "b")
     flush(15, 18, None)
-    lineage = flush(8, 16, "c")
+    flush(8, 16, "c")
     assert workbench.load_iceberg(table).metadata.format_version == 3
     options = "options => map('rewrite-all', 'true')"
     workbench.run_spark_sql(f"CALL lake.system.rewrite_data_files(table => '{table}', {options})")
