@@ -7,6 +7,7 @@ import pytest
 from conftest import build_debezium_event
 from crash.memory import die
 from crash.points import Journey, Point, build_fault
+from examples import choose_part
 from fakes import Crash
 from fakes.one_at_a_time import compute_rows
 from tidegate.errors import AuditFailed, TidegateError
@@ -250,7 +251,7 @@ def test_deletes_of_a_refused_batch_are_not_remembered_however_it_ends(workbench
                 workbench.flush("reread")
         write_file("reread")
 
-    for start in (0, 20):
+    for start in choose_part((0, 20), 0, 2):
         one, two, three, four = range(start + 1, start + 5)
         write_file("reread")
         workbench.produce(topic, *(build_upsert(id, 1, 1) for id in (one, two, three)), build_delete(four, 5))
@@ -275,6 +276,14 @@ def test_deletes_of_a_refused_batch_are_not_remembered_however_it_ends(workbench
     assert [row for row in read("reread")[0] if row[0] in (1, 41)] == [(1, 5, 5), (41, 5, 5)]
 
 
+FAULTS = (
+    ("killed", "merge/engine.run:after:1"),
+    ("lost", "merge/commits.fast_forward:after:1"),
+    ("killed", "merge/commits.fast_forward:after:1"),
+    ("killed", "merge/commits.publish:after:1"),
+)
+
+
 @pytest.mark.parametrize("history", ["none", "scd2"])
 def test_run_that_dies_around_the_commit_that_remembers_is_finished_by_the_next(workbench, history: str) -> None:
     topic = workbench.topic(2)
@@ -283,12 +292,7 @@ def test_run_that_dies_around_the_commit_that_remembers_is_finished_by_the_next(
     workbench.pipeline("died", [topic], key=KEY, value=VALUE, table=table)
     workbench.produce(topic, *(build_upsert(id, 1, 1) for id in range(4)), build_delete(9, 1))
     workbench.flush("died")
-    for lsn, kind, point in (
-        (2, "killed", "merge/engine.run:after:1"),
-        (3, "lost", "merge/commits.fast_forward:after:1"),
-        (4, "killed", "merge/commits.fast_forward:after:1"),
-        (5, "killed", "merge/commits.publish:after:1"),
-    ):
+    for lsn, (kind, point) in enumerate(choose_part(FAULTS, int(history == "none"), 2), 2):
         workbench.produce(topic, build_upsert(0, lsn, lsn), build_delete(1, lsn), build_upsert(2, lsn, lsn))
         journey = Journey(build_fault(kind, Point.parse(point), die))
         with journey.inside(), suppress(Crash, TidegateError):
