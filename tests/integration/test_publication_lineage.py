@@ -132,11 +132,10 @@ def test_changes_are_the_difference_of_two_states_in_both_formats_and_whatever_m
         "INSERT INTO {table} VALUES (15, 'a1', 'p1'), (16, 'back', 'p0'), (51, 'new', 'p0')",
         "UPDATE {table} SET V = if(Id = 19, 'a5', 'f') WHERE Id IN (14, 18, 19)",
     )
-    follow(RowIdentity.ROW_ID, with_others=True)
-    change(COMPACTION)
     follow(RowIdentity.ROW_ID)
     # copy-on-write: unchanged rows move with each change of one beside them
     change(
+        COMPACTION,
         f"ALTER TABLE {{table}} SET TBLPROPERTIES ({ON_WRITE})",
         "MERGE INTO {table} t USING (SELECT explode(array(2, 20, 21, 52)) AS Id) s ON t.Id = s.Id "
         "WHEN MATCHED AND s.Id = 21 THEN DELETE WHEN MATCHED THEN UPDATE SET V = 'g' "

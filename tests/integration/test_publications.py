@@ -563,7 +563,7 @@ def test_change_events_carry_both_rows_and_a_second_pipeline_makes_the_table_of_
         return [row and row["name"] for row in (event.get("before"), event.get("after"))]
 
     def assert_copied() -> None:
-        workbench.drain("copy")
+        workbench.flush("copy")
         way_rows = workbench.run_spark_sql(COPIED.format(table="lake.shop.changes") + " ORDER BY id")
         assert workbench.run_spark_sql("SELECT * FROM lake.shop.copy ORDER BY id") == way_rows
 
@@ -577,7 +577,6 @@ def test_change_events_carry_both_rows_and_a_second_pipeline_makes_the_table_of_
     )
     read_kind = [("tidegate.row-kind", b"+I")]
     assert read_new() == [(n, "r", None, name, read_kind) for n, name in enumerate(('a;"b"', "b", "c", "d"), 1)]
-    assert_copied()
 
     way.flush(k1="a2", k2=None, k5="e")
     changed = way.publish()
@@ -592,8 +591,6 @@ def test_change_events_carry_both_rows_and_a_second_pipeline_makes_the_table_of_
     logged = workbench.run_spark_sql("SELECT id, name FROM lake.shop.Logged ORDER BY id, name")
     assert [tuple(row) for row in logged] == [(1, "a2"), (1, 'a;"b"'), (2, "b"), (3, "c"), (4, "d"), (5, "e")]
 
-    same = way.publish(resynchronise=True)
-    assert (same.inserted, same.updated, same.deleted, read_new()) == (0, 0, 0, []), "the topic holds the table"
     place = next({"partition": m.partition()} for m in list_all() if m.key() == b'{"id":1}')
     unknown = '{"after":{"id":9,"name":"x","price":1234567890.10},"before":null,"op":"c"}'
     wrong = '{"after":{"id":1,"name":"wrong"},"op":"c"}'
