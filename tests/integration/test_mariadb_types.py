@@ -51,15 +51,20 @@ def test_each_type_lands_as_it_was_sent_and_a_wrong_unit_is_not_for_what_states_
 def test_keys_are_read_by_the_schema_around_them(spark: Any, records: dict[str, dict[str, Any]]) -> None:
     value = ValueFormat("debezium-json", timestamp_unit="millis")
 
-    def read_keys(mode: str, table: str, kind: str) -> set[tuple[str | None, str | None]]:
+    def read_keys(kind: str, **tables: str) -> dict[str, set[tuple[str | None, str | None]]]:
+        """By mode, the keys of its table; all are decoded at once."""
         stage = build_stage_table(value, (Column("v", "INT"),), (Column("id", kind),))
-        pairs = [(key.encode(), event.encode()) for key, event in records[mode][table]]
-        return set(decode(spark, stage, pairs, "key_reason", "CAST(key_struct.id AS STRING)"))
+        sent = [(mode, *pair) for mode, table in tables.items() for pair in records[mode][table]]
+        pairs = [(key.encode(), event.encode()) for _, key, event in sent]
+        decoded = decode(spark, stage, pairs, "key_reason", "CAST(key_struct.id AS STRING)")
+        return {mode: {row for (of, *_), row in zip(sent, decoded, strict=True) if of == mode} for mode in tables}
 
     unsigned = {(None, "2"), (None, "18446744073709551615")}
-    assert read_keys("defaults", "dkey", "DECIMAL(20,0)") == unsigned
-    assert read_keys("connect", "ukey", "DECIMAL(20,0)") == unsigned
-    assert read_keys("plain", "ukey", "DECIMAL(20,0)") == unsigned  # keys have their schema, values have none
-    for mode in ("defaults", "microseconds", "plain"):
-        assert read_keys(mode, "tkey", "TIMESTAMP_NTZ") == {(None, "2026-01-01 00:00:00.123456")}, mode
-    assert read_keys("connect", "tkey", "TIMESTAMP_NTZ") == {(None, "2026-01-01 00:00:00.123")}
+    # keys have their schema where values have none
+    assert read_keys("DECIMAL(20,0)", defaults="dkey", connect="ukey", plain="ukey") == dict.fromkeys(
+        ("defaults", "connect", "plain"), unsigned
+    )
+    exact = {(None, "2026-01-01 00:00:00.123456")}
+    assert read_keys("TIMESTAMP_NTZ", **dict.fromkeys(MODES, "tkey")) == {
+        **dict.fromkeys(MODES, exact), "connect": {(None, "2026-01-01 00:00:00.123")},
+    }  # fmt: skip

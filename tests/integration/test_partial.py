@@ -179,7 +179,7 @@ def test_groups_end_as_the_model_wherever_batches_are_cut_and_after_a_second_rea
         rows = workbench.read_rows(f"shop.{name}")
         return sorted(repr(sorted({"name": None, **row}.items())) for row in rows)
 
-    for start, end in pairwise([0, 250, 300, len(changes)]):
+    for start, end in pairwise([0, 250, len(changes)]):
         records = (
             ({"id": key}, None if values is None else {"id": key, **values}, {"partition": partition})
             for key, partition, values in changes[start:end]
