@@ -1,7 +1,11 @@
 """What the doctor hears of a real Airflow with its own database: in a process of its own, as the doctor asks it."""
 
+import os
+import shutil
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +47,16 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def filled(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same with a database that knows a DAG of Tidegate."""
+    folder = tmp_path_factory.mktemp("filled")
+    (folder / "airflow.cfg").write_text((home / "airflow.cfg").read_text().replace(str(home), str(folder)))
+    environment = {**os.environ, "AIRFLOW_HOME": str(folder)}
+    subprocess.run([sys.executable, "-c", FILL], env=environment, check=True, capture_output=True)
+    return folder
+
+
 def ask(home: Path, monkeypatch: pytest.MonkeyPatch, *triggered: str) -> list[Any]:
     monkeypatch.setenv("AIRFLOW_HOME", str(home))
     return list(ask_airflow(list(triggered)))
@@ -54,10 +68,8 @@ def test_database_that_was_never_made_is_found(home: Path, monkeypatch: pytest.M
     assert len(answer) == 1, "plugin and DAGs are there, and the rest follows from the database"
 
 
-def test_airflow_tells_of_services(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AIRFLOW_HOME", str(home))
-    subprocess.run([sys.executable, "-c", FILL], check=True, capture_output=True)
-    answer = ask(home, monkeypatch, "two")
+def test_airflow_tells_of_services(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = ask(filled, monkeypatch, "two")
     for name in ("scheduler-dead", "triggerer-missing"):
         require_found(name, answer)
     services = [finding for finding in answer if finding.check == "airflow.services"]
@@ -68,19 +80,19 @@ def test_airflow_tells_of_services(home: Path, monkeypatch: pytest.MonkeyPatch) 
     ]
     assert [finding.used_by for finding in services] == [(), (), ("two",)]
     assert {finding.check for finding in answer} == {"airflow.environment", "airflow.services"}
-    [*_, triggerer] = ask(home, monkeypatch)
+    [*_, triggerer] = ask(filled, monkeypatch)
     assert (triggerer.cause.partition(" ")[0], triggerer.severity) == ("TriggererJob", Severity.WARNING)
 
 
 def test_plugin_and_dag_files_that_are_nowhere_are_found(
-    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    home: Path, filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AIRFLOW__CORE__PLUGINS_FOLDER", str(tmp_path))
     monkeypatch.setenv("AIRFLOW__CORE__DAGS_FOLDER", str(tmp_path))
     monkeypatch.setenv("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", f"sqlite:///{tmp_path}/empty.db")
-    subprocess.run(
-        [sys.executable, "-c", "from airflow.utils.db import initdb; initdb()"], check=True, capture_output=True
-    )
+    shutil.copy(filled / "airflow.db", tmp_path / "empty.db")
+    with closing(sqlite3.connect(tmp_path / "empty.db")) as database, database:
+        database.execute("DELETE FROM dag")
     answer = ask(home, monkeypatch)
     require_found("plugin-not-found", answer)
     require_found("dags-not-found", answer)
@@ -119,11 +131,12 @@ def test_file_that_may_not_be_read_hides_no_other(tmp_path: Path, monkeypatch: p
 
 
 def test_dags_that_come_from_another_place_than_the_folder_are_known_to_the_database(
-    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("AIRFLOW_HOME", str(home))
     monkeypatch.setenv("AIRFLOW__CORE__DAGS_FOLDER", str(tmp_path))
-    assert "has no DAG file of Tidegate" not in str(ask(home, monkeypatch))
+    answer = ask(filled, monkeypatch)
+    assert {finding.check for finding in answer} == {"airflow.environment", "airflow.services"}
+    assert "has no DAG file of Tidegate" not in str(answer)
 
 
 def test_airflow_that_is_too_old_is_asked_for_nothing_that_it_may_not_have(monkeypatch: pytest.MonkeyPatch) -> None:
