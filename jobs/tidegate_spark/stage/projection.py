@@ -12,7 +12,7 @@ from tidegate.sql.spark import quote, quote_name, render_literal
 from tidegate_spark.fields.conditions import render_first_reason
 from tidegate_spark.fields.lossless import render_lacks_required
 from tidegate_spark.fields.written_values import MOMENTS, render_year_range
-from tidegate_spark.formats.change_events.unavailable_values import KEPT_COLUMN
+from tidegate_spark.formats.change_events.unavailable_values import KEPT_COLUMN, WAY_OUT
 from tidegate_spark.formats.decoded import DELETE, NO_CHANGE
 from tidegate_spark.stage.value import FAILURE_TEXT, render_attempt
 
@@ -180,6 +180,6 @@ def _render_unusable_case(select: Projection, table: StageTable) -> str:
     names = ", ".join(render_literal(name) for name in select.unusable_columns)
     reason = render_literal(
         "select: the event leaves out a value that did not change, and select needs it: "
-        f"{', '.join(select.unusable_columns)}; have the source send all columns (REPLICA IDENTITY FULL)"
+        f"{', '.join(select.unusable_columns)}; {WAY_OUT}"
     )
     return f"WHEN arrays_overlap({RECORD}.{KEPT_COLUMN}, array({names})) THEN {reason}"

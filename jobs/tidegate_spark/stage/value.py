@@ -13,15 +13,12 @@ from tidegate.sql.spark import quote, render_columns, render_literal
 
 from tidegate_spark.fields.conditions import NO_REASON, render_first_reason
 from tidegate_spark.fields.written_values import render_year_range
-from tidegate_spark.formats.change_events.unavailable_values import render_lacks_value_of
+from tidegate_spark.formats.change_events.unavailable_values import WAY_OUT, render_lacks_value_of
 from tidegate_spark.formats.decoded import DELETE, NO_CHANGE, ROW, DecodedValue, render_cast_type
 from tidegate_spark.formats.wire_format import RECORD_PARTS, render_schema_id, render_schema_place
 
 FAILURE_TEXT = "fails for this record"
-LACK_TEXT = (
-    "reads a value that the event leaves out, as it did not change; have the source send all columns (REPLICA IDENTITY "
-    "FULL)"
-)
+LACK_TEXT = f"reads a value that the event leaves out, as it did not change; {WAY_OUT}"
 PLACES = ("topic", "partition", "offset")
 SHOWS_NO_ROW = f"(_tidegate.change = '{DELETE}' AND NOT _tidegate.is_tombstone)"
 KAFKA_METADATA = {

@@ -1,6 +1,5 @@
 """ogg-json: operations as Oracle GoldenGate writes them, one row each; an update may leave out what did not change."""
 
-import re
 from dataclasses import replace
 
 from pyspark.sql import DataFrame
@@ -75,8 +74,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         ),
     )
     misfits = fields.render_misfits("value_text", "data", ("$.after", "$.before"))
-    other_cases = f"{_render_partial_move_case(table, keys)} {_render_required_cases(table, fields)} "
-    other_cases += _render_condition_cases(table)
+    other_cases = f"{_render_partial_move_case(table, keys)} {_render_required_cases(table, fields)}"
     read = events.selectExpr(
         "*",
         "CASE WHEN data IS NOT NULL THEN array(data) END AS datas",
@@ -129,20 +127,6 @@ def _render_required_cases(table: StageTable, fields: Fields) -> str:
         )
         reason = render_literal(f"the value field {column.name} is required and missing")
         cases.append(f"WHEN event_op <> '{DELETE}' AND {fields.render_is_null('data', column)}{presence} THEN {reason}")
-    return " ".join(cases)
-
-
-def _render_condition_cases(table: StageTable) -> str:
-    # a missing column would be taken for NULL
-    route = table.route.field if table.route else ""
-    naming = table.naming.template if table.naming else ""
-    settings = {"when": table.when, "delete_when": table.delete_when, "route": route, "the table's name": naming}
-    cases = []
-    for word, text in settings.items():
-        for column in table.value_columns:
-            if re.search(rf"(?<!\w){re.escape(column.name)}(?!\w)", text or "", re.IGNORECASE):
-                reason = render_literal(f"the update leaves out {column.name}, which {word} looks at")
-                cases.append(f"WHEN {_render_is_absent(column.name, table)} THEN {reason}")
     return " ".join(cases)
 
 

@@ -15,6 +15,7 @@ from tidegate_spark.fields.protobuf import encode_zigzag
 from tidegate_spark.formats.decoded import DELETE, ROW, DecodedValue
 
 KEPT_COLUMN = "kept"
+WAY_OUT = "have the source send all columns (PostgreSQL: REPLICA IDENTITY FULL; GoldenGate: NOCOMPRESSUPDATES)"
 # of the event that inserts the row of a new key where a key has changed, as Debezium sends it behind a delete
 OLD_KEY_HEADER = "__debezium.oldkey"
 
@@ -66,7 +67,8 @@ def _list_conditions(decoded_value: DecodedValue, table: StageTable, struct: str
 
 def render_lacks_value_of(sql: str, decoded_value: DecodedValue, table: StageTable) -> str:
     """Return SQL that tells whether a value that `sql` reads is not in the event; empty if each always is."""
-    conditions = _list_conditions(decoded_value, table, ROW)
+    # a table that keeps no value is not to take one that is left out for NULL either
+    conditions = {**decoded_value.absent_columns, **_list_conditions(decoded_value, table, ROW)}
     lacking = [part for name, part in conditions.items() if reads_any(sql, [name])]
     return " OR ".join(f"coalesce({part}, false)" for part in lacking)
 
@@ -74,13 +76,12 @@ def render_lacks_value_of(sql: str, decoded_value: DecodedValue, table: StageTab
 def _list_refusals(
     conditions: dict[str, str], decoded_value: DecodedValue, table: StageTable, *, is_ordered: bool
 ) -> list[tuple[str, str]]:
-    way_out = "have the source send all columns (PostgreSQL: REPLICA IDENTITY FULL)"
     refusals = []
     for name, sql in conditions.items():
         if is_ordered or name.casefold() in table.grouped:
             reason = (
                 f"the value of {name} is not in the event, as it did not change, and sequence_by, sequence_groups or "
-                f"history cannot tell what to keep; {way_out}"
+                f"history cannot tell what to keep; {WAY_OUT}"
             )
             refusals.append((sql, render_literal(reason)))
     # the row of the other key has what would be kept
@@ -90,7 +91,7 @@ def _list_refusals(
     for name, sql in conditions.items() if moves and not is_ordered else ():
         reason = (
             f"the row has another key now, and the value of {name} is not in the event, as it did not change: the row "
-            f"of the new key would lose it; {way_out}"
+            f"of the new key would lose it; {WAY_OUT}"
         )
         refusals.append((f"({' OR '.join(moves)}) AND {sql}", render_literal(reason)))
     return refusals
