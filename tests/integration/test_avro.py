@@ -269,6 +269,27 @@ def test_version_that_counts_in_another_unit_is_bad_instead_of_a_thousand_times_
         workbench.flush("units")
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/schema/test_avro.py::test_field_whose_type_avro_does_not_read_as_the_newer_one_is_named"
+)
+def test_record_of_a_version_with_another_type_names_the_field(spark, registry) -> None:
+    import registered
+
+    def version(kind: str) -> dict[str, Any]:
+        return registered.build_record(("id", "long"), ("n", ["null", kind]))
+
+    given = [("string", "x"), ("string", None), ("int", 7)]
+    values = [
+        registered.encode_avro(registry, "t-value", version(kind), {"id": id, "n": n})
+        for id, (kind, n) in enumerate(given)
+    ]
+    table = registered.describe(KeyFormat(), ValueFormat("avro", options={"registry": registry.url}))
+    assert read_reasons(spark, table, [*values, values[2][:-1]]) == [
+        "the value has schema id=1, whose field n was a string and is an int", None, None,
+        "the value cannot be decoded with its Avro schema",
+    ]  # fmt: skip
+
+
 def test_fixed_schema_reads_bare_avro_without_a_registry(workbench) -> None:
     from io import BytesIO
 

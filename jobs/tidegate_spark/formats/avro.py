@@ -203,10 +203,13 @@ def _render_from_avro(part: str, writer: str, reader: str) -> str:
 def render_undecodable_cases(part: str, decoded: str, options: dict[str, Any]) -> str:
     """Return `WHEN … THEN …` for bytes that are not Avro of a known schema."""
     is_whole = f"coalesce({decoded}.{END_FIELD} = X'{END_BYTES}', false)"
-    broken = f"WHEN NOT {is_whole} THEN 'the {part} cannot be decoded with its Avro schema'"
+    reason = f"'the {part} cannot be decoded with its Avro schema'"
+    broken = f"WHEN NOT {is_whole} THEN {reason}"
     if "refused" not in options:
         return broken
-    return f"{render_header_cases(part, options['writers'], options['refused'])} {broken}"
+    known_cases = render_header_cases(part, options["writers"], options["refused"])
+    changed = render_refused_cases(part, options.get("changed", {}))
+    return f"{known_cases} {f'WHEN NOT {is_whole} THEN CASE {changed} ELSE {reason} END' if changed else broken}"
 
 
 def _render_lossy_cases(part_name: str, conditions: list[tuple[str, str]]) -> str:

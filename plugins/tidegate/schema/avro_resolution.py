@@ -26,6 +26,7 @@ from tidegate.schema.avro import (
     to_spark_type,
 )
 from tidegate.schema.avro_versions import (
+    PROMOTIONS,
     drop_unheld_fields,
     find_respelled_field,
     find_written_type,
@@ -37,7 +38,8 @@ from tidegate.schema.avro_versions import (
 CONVERTED_LOGICAL_TYPES = {*TIME_TYPES, "date", "timestamp-nanos", "local-timestamp-nanos"}
 # Avro reads these numbers as others that do not hold all of them: it rounds them
 ROUNDED_PROMOTIONS = {"long": {"float", "double"}, "int": {"float"}}
-NUMBER_NAMES = {"int": "an int", "long": "a long", "float": "a float", "double": "a double"}
+# an int is decoded as a long, and held to its column behind that
+READABLE_TYPES = {**PROMOTIONS, "long": ("int", *PROMOTIONS["long"])}
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,8 @@ class AvroDecoding:
     # for a schema id, why its records cannot be read without changing what they mean
     refused: dict[str, str] = field(default_factory=dict)
     written: str = ""  # the fixed schema if the reader lacks fields of it, else empty
+    # for a schema id, the field whose type Avro does not read as the newer one: of its records all but those with null
+    changed: dict[str, str] = field(default_factory=dict)
 
 
 def plan_decoding(
@@ -80,7 +84,9 @@ def plan_decoding(
     refused_versions = {number: reason for number, reason in reasons.items() if reason}
     texts = {str(n): json.dumps(simplify_types(w)) for n, w in writers.items() if str(n) not in refused_versions}
     written = "" if writers or reader is whole else json.dumps(whole)
-    return AvroDecoding(json.dumps(reader), texts, refused_versions, written)
+    changes = {number: find_changed_type(writers[int(number)], reader) for number in texts}
+    changed = {number: reason for number, reason in changes.items() if reason}
+    return AvroDecoding(json.dumps(reader), texts, refused_versions, written, changed)
 
 
 def _find_row_of(schema: Any, find_row: Callable[[Any], Any]) -> Any:
@@ -130,6 +136,15 @@ def append_end_field(schema: Any) -> Any:
 
 def find_lost_meaning(writer: Any, reader: Any) -> str:
     """Return why reading with another schema would silently change values: Avro resolves numbers, not their units."""
+    return _find_in_leaves(writer, reader, _find_lost_meaning_in_leaf)
+
+
+def find_changed_type(writer: Any, reader: Any) -> str:
+    """Return which field has a type that Avro does not read as the reader's."""
+    return _find_in_leaves(writer, reader, _find_changed_type_in_leaf)
+
+
+def _find_in_leaves(writer: Any, reader: Any, find_in_leaf: Callable[[Any, Any, str], str]) -> str:
     written = collect_named_types(writer)
     read = collect_named_types(reader)
 
@@ -140,7 +155,7 @@ def find_lost_meaning(writer: Any, reader: Any) -> str:
     def compare_branch(old: Any, new: Any, path: str) -> str:
         parts = _list_common_parts(old, new, path)
         if parts is None:
-            return _find_lost_meaning_in_leaf(old, new, path)
+            return find_in_leaf(old, new, path)
         return next((reason for part in parts if (reason := compare(*part))), "")
 
     return compare(writer, reader, "")
@@ -162,9 +177,19 @@ def _find_lost_meaning_in_leaf(writer: Any, reader: Any, path: str) -> str:
     before = _get_meaning(writer)
     after = _get_meaning(reader)
     if before == after and get_type_name(reader) in ROUNDED_PROMOTIONS.get(get_type_name(writer), {}):
-        before = NUMBER_NAMES[get_type_name(writer)]
-        after = NUMBER_NAMES[get_type_name(reader)]
+        return _describe_change(get_type_name(writer), get_type_name(reader), path)
     return "" if before == after else f"field {path.removeprefix('.')} was {before} and is {after}"
+
+
+def _find_changed_type_in_leaf(writer: Any, reader: Any, path: str) -> str:
+    before = get_type_name(writer)
+    after = get_type_name(reader)
+    return "" if after in (before, *READABLE_TYPES.get(before, ())) else _describe_change(before, after, path)
+
+
+def _describe_change(before: str, after: str, path: str) -> str:
+    words = [f"{'an' if word[0] in 'aeiou' else 'a'} {word}" for word in (before, after)]
+    return f"field {path.removeprefix('.')} was {words[0]} and is {words[1]}"
 
 
 def _resolve_branches(node: Any, names: dict[str, Any]) -> list[Any]:

@@ -159,7 +159,9 @@ class RegistrySchemas:
         find_row = find_row_type if is_event else lambda schema: schema
         if "schema" in settings:
             fixed_plan = asdict(plan_decoding(avro.parse_schema(settings["schema"]), {}, (), kept, find_row))
-            return {n: v for n, v in fixed_plan.items() if n != "refused" and (n, v) != ("written", "")}
+            return {
+                n: v for n, v in fixed_plan.items() if n not in ("refused", "changed") and (n, v) != ("written", "")
+            }
         writers = {}
         newest = {}
         for version in versions:

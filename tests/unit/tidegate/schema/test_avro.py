@@ -176,6 +176,29 @@ def test_number_in_a_union_or_of_another_type_keeps_its_meaning_or_its_version_i
         assert said in reason
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("string", "int", "was a string and is an int"),
+        (["null", "string"], ["null", "int"], "was a string and is an int"),
+        ("int", {"type": "array", "items": "int"}, "was an int and is an array"),
+        (INNER, "string", "was a record and is a string"),
+        ("double", "float", "was a double and is a float"),
+        ("int", "long", ""),
+        ("long", "int", ""),  # read where it fits
+        ("string", "bytes", ""),
+        (["null", "string", "int"], ["null", "string"], ""),
+    ],
+    ids=str,
+)
+def test_field_whose_type_avro_does_not_read_as_the_newer_one_is_named(old: Any, new: Any, said: str) -> None:
+    for before, after in ((old, new), ({"type": "map", "values": old}, {"type": "map", "values": new})):
+        versions = {1: build_record(("a", before)), 2: build_record(("a", after))}
+        decoding = plan_decoding(versions[2], versions)
+        assert decoding.changed == ({"1": f"field a {said}"} if said else {})
+        assert (decoding.refused, list(decoding.writers)) == ({}, ["1", "2"])  # a null may be read all the same
+
+
 def test_named_members_of_a_union_are_compared_by_their_names() -> None:
     def union(first: str, second: str, other: str = "timestamp-micros") -> Any:
         members = {
