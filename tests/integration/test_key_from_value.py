@@ -174,6 +174,29 @@ def test_protobuf_message_has_the_key(spark) -> None:
     ]
 
 
+@pytest.mark.parametrize("form", ["avro", "protobuf"])
+def test_value_beyond_the_keys_own_type_is_a_bad_record_where_the_record_has_no_key(spark, registry, form: str) -> None:
+    """Spark's cast of one such number ended the batch, and did so again at each retry."""
+    import registered
+    from protobuf_messages import build_classes, build_field, build_file, build_message
+
+    message = build_classes(build_file(build_message("Order", build_field("id", 1, "int64"))))["shop.Order"]
+    schema = registered.build_record(("id", "long"))
+    values = [
+        registered.encode_avro(registry, "t-value", schema, {"id": id})
+        if form == "avro"
+        else registered.encode_message(registry, "t-value", message(id=id))
+        for id in (7, 2**40)
+    ]
+    key = KeyFormat("json", ("id",), columns=(Column("id", "INT"),))
+    table = registered.describe(key, ValueFormat(form, options={"registry": registry.url}))
+    assert decode_keys(spark, table, *((None, value) for value in values), (b'{"id": 7}', values[1])) == [
+        ((7,), "u", "staged", None),
+        ((None,), "u", "bad", "the key field id does not fit its column without loss"),
+        ((7,), "u", "staged", None),
+    ]
+
+
 @pytest.mark.repeats("test_json_value_has_the_key_whatever_the_records_key_is")
 def test_line_of_csv_has_the_key(spark) -> None:
     good, wrong = decode_keys(spark, build_stage_table("csv"), (b"other", b"1,a,7"), (b"other", b"x,a,7"))

@@ -102,6 +102,8 @@ def decode_fields(records: DataFrame, table: StageTable, places: tuple[str, str]
     keys = list_key_fields(table).columns
     has_keys = bool(keys) and all(column.name in fields.by_name for column in keys)
     key_values, key_conditions = render_fields(key_at, keys if has_keys else (), fields)
+    # the key's own schema may declare a type that does not hold the value's field
+    key_conditions += [(n, f"({key_at}.{quote(n)} IS NOT NULL AND ({sql}) IS NULL)") for n, sql in key_values.items()]
     required_cases = render_required_cases("the value", table.value_columns, locate_columns(at, table.value_columns))
     # of a value that cannot be decoded that is said first
     unlocated = "WHEN located_reason IS NOT NULL THEN NULL"
@@ -154,9 +156,8 @@ def render_values(at: str, columns: Sequence[Column], fields: AvroFields) -> dic
     for c in columns:
         place = f"{at}.{quote(c.name)}"
         converted = render_conversion(place, fields.by_name[c.name], fields.names, fields.truncates(c))
-        # what does not fit is a bad record by `_render_is_column_lossy`, and must not end the batch before it is
-        cast = "try_cast" if "DECIMAL" in c.type.upper() else "CAST"
-        values[c.name] = f"{cast}({_render_variable_scale(place, c, fields) or converted} AS {render_cast_type(c)})"
+        # what does not fit is a bad record, and must not end the batch before it is
+        values[c.name] = f"try_cast({_render_variable_scale(place, c, fields) or converted} AS {render_cast_type(c)})"
     return values
 
 

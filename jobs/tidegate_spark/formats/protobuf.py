@@ -10,7 +10,7 @@ from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.data_types import Column
 from tidegate.schema.protobuf import Shape, make_truncated_shape
 from tidegate.schema.wire_format import KEYLESS
-from tidegate.sql.spark import quote, render_columns
+from tidegate.sql.spark import quote, render_columns, render_literal
 
 from tidegate_spark.fields import arrow_decoder, protobuf
 from tidegate_spark.fields.conditions import NO_REASON, render_first_reason
@@ -51,13 +51,14 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         "p.reason AS located_reason",
     )
     keyless = render_refused_cases("value", table.value.options.get(KEYLESS, {}))
+    lossy = _render_lossy_cases("p.row", keys)
     return DecodedValue(
         records=changes,
         columns=_render_values("p.row", table.value_columns),
         reason=NO_REASON,
         null_reason=_render_required_reason("value", "p.row", table.value_columns),
         key=f"struct({render_columns(_render_values('p.row', keys)) if has_keys else render_null_fields(keys)})",
-        key_reason=_render_required_reason("key", "p.row", keys, keyless) if has_keys else NO_REASON,
+        key_reason=_render_required_reason("key", "p.row", keys, f"{keyless} {lossy}") if has_keys else NO_REASON,
         key_presence="p.row IS NOT NULL" if has_keys else "false",
         doubts={column.name: "p.reason IS NOT NULL" for column in table.value_columns},
     )
@@ -83,4 +84,13 @@ def _render_required_reason(part_name: str, at: str, columns: tuple[Column, ...]
 
 
 def _render_values(at: str, columns: tuple[Column, ...]) -> dict[str, str]:
-    return {c.name: f"CAST({at}.{quote(c.name)} AS {render_cast_type(c)})" for c in columns}
+    return {c.name: f"try_cast({at}.{quote(c.name)} AS {render_cast_type(c)})" for c in columns}
+
+
+def _render_lossy_cases(at: str, columns: tuple[Column, ...]) -> str:
+    # the key's own schema may declare a type that does not hold the value's field
+    return " ".join(
+        f"WHEN {at}.{quote(name)} IS NOT NULL AND {value} IS NULL "
+        f"THEN {render_literal(f'the key field {name} does not fit its column without loss')}"
+        for name, value in _render_values(at, columns).items()
+    )
