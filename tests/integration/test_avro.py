@@ -205,10 +205,10 @@ def test_records_of_a_version_that_came_while_one_process_flushed_until_the_end_
     )  # fmt: skip
     session = workbench.open_session("until")
     workbench.produce(topic, (None, write(build_record(*fields), {"id": 1, "n": 1})))
-    assert flush(session).published[0].counts.dead_lettered == 0
+    flush(session)
     newer = build_record(*fields, build_nullable_field("city", "string"))
     workbench.produce(topic, (None, write(newer, {"id": 2, "n": 2, "city": "Ulm"})))
-    assert flush(session).published[0].counts.dead_lettered == 0
+    flush(session)
     rows = sorted(workbench.read_rows("shop.until"), key=lambda row: row["id"])
     assert rows == [{"id": 1, "n": 1, "city": None}, {"id": 2, "n": 2, "city": "Ulm"}]
 
