@@ -75,7 +75,10 @@ def _replay_table(work: Replay) -> ReplayResult | None:
         result, work = _mark_replayed(replace(work, own_mark=mark, checks_mark=work.is_append), mark, None)
         if work.checks_mark:
             _forget_mark(work)
-        return result
+        # what it could not read then may be readable now
+        finished = replace(result, tried=result.replayed, still_bad=0)
+        rest = _replay_table(replace(work, own_mark=None, checks_mark=False))
+        return finished if rest is None else rest.add(finished)
     position = require_position(table)
     reopen_letters(session, table.name)
     if work.is_append and group_letters(work, position):

@@ -282,6 +282,21 @@ def test_killed_replay_whose_table_was_rolled_back_behind_its_batch_waits_for_th
     assert list_waiting_offsets(world) == [1]
 
 
+@pytest.mark.parametrize("mode", ["append", "upsert_delete"])
+def test_replay_behind_a_killed_one_brings_in_what_that_could_not_read(mode: str) -> None:
+    world = build_world(build_record("a", "x"), ("b", BAD), ("c", BAD))
+    flush(world.open_session(build_tolerant_pipeline(mode)))
+    correct_letters(world, 1)
+    with pytest.raises(Crash):
+        replay_dead_letters(world.open_session(build_tolerant_pipeline(mode), crash_after_publish(world)))
+    correct_letters(world, 2)
+    (result,) = replay_dead_letters(world.open_session(build_tolerant_pipeline(mode)))
+    assert (result.tried, result.replayed, result.still_bad, result.inserted) == (2, 2, 0, 1)
+    assert sorted(row["name"] for row in world.read_rows(TABLE)) == ["fixed", "fixed", "x"]
+    assert list_waiting_offsets(world) == []
+    assert not [name for name in world.destination.tables if "replay" in name]
+
+
 def crash_after_publish(world: World) -> Callable[[str, str], None]:
     """Ends a replay once its rows are in the table, and before it marks its letters."""
 
