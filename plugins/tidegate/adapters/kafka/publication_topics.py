@@ -1,14 +1,14 @@
 """The topics of a publication, through confluent-kafka: made compacted, checked, and the progress read from them."""
 
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType
 
 from tidegate.adapters.kafka.broker import RETRY_PAUSE_SECONDS, TIMEOUT_SECONDS, KafkaBroker
 from tidegate.adapters.kafka.errors import REQUIRED_RIGHTS, explain_refusal, translate_kafka_errors
-from tidegate.errors import GiveUp, RetryLater
+from tidegate.errors import GiveUp, PositionLost, RetryLater
 from tidegate.model.counts import format_count
 from tidegate.model.offsets import Ranges, iterate_offsets
 from tidegate.model.publication_progress import KEY_FORM_HEADER, PartProgress
@@ -33,7 +33,7 @@ class KafkaTopics(KafkaBroker):
 
     @translate_kafka_errors
     def find_topics(self, publication: Publication, at_rest: bool = False) -> ExistingTopics:
-        existing = set(self.list_topics(".*"))
+        existing = self._list_existing(*publication.topics, publication.state_topic)
         existing_topics = tuple(topic for topic in publication.topics if topic in existing)
         if publication.state_topic in existing:
             consequence = "the publication's progress, and it would begin again from the start; set it to compact"
@@ -59,7 +59,7 @@ class KafkaTopics(KafkaBroker):
     def create(self, publication: Publication) -> None:
         topic_settings = publication.create
         policy = "delete" if publication.is_append else "compact"
-        existing = set(self.list_topics(".*"))
+        existing = self._list_existing(*publication.topics, publication.state_topic)
         missing = [topic for topic in publication.topics if topic not in existing]
         if missing and not topic_settings.enabled:
             raise GiveUp(
@@ -86,6 +86,15 @@ class KafkaTopics(KafkaBroker):
                     raise RetryLater(f"topic={topic} cannot be created: {error.args[0].str()}") from error
         self._wait_for_leaders((*publication.topics, publication.state_topic))
 
+    def _list_existing(self, *topics: str) -> set[str]:
+        """Return the existing topics; `GiveUp` where one of `topics` may exist, and the user may not see it."""
+        existing = set(self.list_topics(".*"))
+        for topic in topics:
+            if topic not in existing:
+                with suppress(PositionLost):
+                    self.read_topic_ids((topic,))
+        return existing
+
     def _wait_for_leaders(self, topics: tuple[str, ...]) -> None:
         # the controller answers before every broker has heard of a new topic
         deadline = time.monotonic() + TIMEOUT_SECONDS
@@ -97,7 +106,7 @@ class KafkaTopics(KafkaBroker):
     def read_progress(self, publication: Publication, at_rest: bool = False) -> PartProgress:
         topic = publication.state_topic
         parts = publication.parallelism
-        if topic not in set(self.list_topics(".*")):
+        if topic not in self._list_existing(topic):
             return PartProgress((None,) * parts)
         ends = self.read_log((topic,), "read_committed").end[topic]
         if len(ends) != parts:

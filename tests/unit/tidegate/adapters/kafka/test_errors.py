@@ -16,6 +16,7 @@ from tidegate.adapters.kafka.broker import KafkaBroker
 from tidegate.adapters.kafka.errors import explain_failure
 from tidegate.adapters.kafka.publication_topics import KafkaTopics
 from tidegate.errors import ConfigurationError, GiveUp, RetryLater
+from tidegate.ports.publication_session import ExistingTopics
 
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1"}
 
@@ -37,7 +38,7 @@ def test_wrong_setting_is_a_sentence_that_names_it_and_needs_a_person(settings: 
         lambda: KafkaBroker({**NOWHERE, **settings}).list_topics(".*"),
         lambda: KafkaBroker({**NOWHERE, **settings}).read_group_retention(),
         lambda: KafkaTopics({**NOWHERE, **settings}).send("out", []),
-        lambda: KafkaTopics({**NOWHERE, **settings}).find_topics(type("Out", (), {"topics": ("out",)})()),  # type: ignore
+        lambda: KafkaTopics({**NOWHERE, **settings}).find_topics(build_publication()),
     ]
     for ask in asks:
         with pytest.raises(ConfigurationError, match=r"^brokers=127\.0\.0\.1:1: Kafka's client refuses") as error_info:
@@ -99,6 +100,42 @@ def test_right_to_the_settings_of_a_publications_topics_is_named_and_needs_a_per
     topics._client = Forbidding()  # type: ignore[assignment]
     with pytest.raises(GiveUp, match=r"refuse the settings of topic=state: .* needs: .*DESCRIBE_CONFIGS"):
         topics.find_topics(build_publication())
+
+
+class Hiding(Forbidding):
+    """A client whose user may not see a topic: it is in no list, and brokers answer so, or not at all, by its name."""
+
+    def __init__(self, code: int) -> None:
+        self._code = code
+
+    def list_topics(self, timeout: float) -> Any:
+        return SimpleNamespace(topics={})
+
+    def describe_cluster(self, **_: Any) -> "Future[Any]":
+        future: Future[Any] = Future()
+        future.set_result(SimpleNamespace(cluster_id="c"))
+        return future
+
+    def describe_topics(self, names: Any, **_: Any) -> dict[str, "Future[Any]"]:
+        future: Future[Any] = Future()
+        future.set_exception(KafkaException(KafkaError(self._code)))
+        return {"out": future}
+
+
+@pytest.mark.parametrize("ask", ["find_topics", "read_progress", "create"])
+def test_topic_that_a_publications_user_may_not_see_is_not_told_as_deleted(ask: str) -> None:
+    topics = KafkaTopics(NOWHERE)
+    publication = build_publication()
+    topics._client = Hiding(KafkaError.TOPIC_AUTHORIZATION_FAILED)  # type: ignore[assignment]
+    with pytest.raises(GiveUp, match=r"refuse topic=out: TOPIC_AUTHORIZATION_FAILED; .* needs: READ on the topic"):
+        getattr(topics, ask)(publication)
+
+
+def test_topics_that_are_not_there_yet_are_none() -> None:
+    topics = KafkaTopics(NOWHERE)
+    topics._client = Hiding(KafkaError.UNKNOWN_TOPIC_OR_PART)  # type: ignore[assignment]
+    assert topics.find_topics(build_publication()) == ExistingTopics()
+    assert topics.read_progress(build_publication()).is_new
 
 
 def test_client_ends_with_the_broker_that_made_it_and_waits_for_no_collector() -> None:
