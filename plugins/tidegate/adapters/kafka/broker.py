@@ -35,7 +35,15 @@ from tidegate.connections import Resolve
 from tidegate.errors import GiveUp, PositionLost, RetryLater
 from tidegate.failpoints import hit_failpoint
 from tidegate.model.kafka_log import Epochs, KafkaRecord, Log, Message, Retention
-from tidegate.model.offsets import Offsets, Ranges, RecordAddress, format_names, group_by_topic, iterate_offsets
+from tidegate.model.offsets import (
+    Offsets,
+    Ranges,
+    RecordAddress,
+    find_highest,
+    format_names,
+    group_by_topic,
+    iterate_offsets,
+)
 
 T = TypeVar("T")
 # that a look at one record takes, and each further one
@@ -98,9 +106,11 @@ class KafkaBroker:
     def read_log(self, topics: tuple[str, ...], isolation: str) -> Log:
         def read() -> Log:
             cluster_id, topic_ids, partitions = self._describe_topics(topics)
-            begin, _ = self._list_offsets(partitions, OffsetSpec.earliest(), isolation)
+            begin = check_offsets(self._list_offsets(partitions, OffsetSpec.earliest(), isolation)[0])
             end, epochs = self._list_offsets(partitions, OffsetSpec.latest(), isolation)
-            return Log(cluster_id, topic_ids, check_offsets(begin), check_offsets(end), epochs=group_by_topic(epochs))
+            # brokers say an end before the begin while a transaction is open whose first records are gone
+            whole_end = find_highest(begin, check_offsets(end))
+            return Log(cluster_id, topic_ids, begin, whole_end, epochs=group_by_topic(epochs))
 
         return self._retry_call(f"topics={format_names(topics)}", read)
 

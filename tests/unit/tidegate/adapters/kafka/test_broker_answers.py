@@ -175,6 +175,13 @@ def test_end_that_a_time_falls_back_to_must_be_known_too(broker: Any) -> None:
     assert kafka_broker.find_offsets_at(BOTH, 1_700_000_000_000) == {"orders": {0: 102, 1: 7}, "users": {0: 3}}
 
 
+def test_log_does_not_end_before_it_begins(broker: Any) -> None:
+    """So brokers say it: records were deleted inside of a transaction that is still open."""
+    log = broker(offsets={EARLIEST: [BEGIN | {("orders", 1): 120}]}).read_log(BOTH, "read_committed")
+    assert log.begin == {"orders": {0: 2, 1: 120}, "users": {0: 0}}
+    assert log.end == {"orders": {0: 102, 1: 120}, "users": {0: 9}}
+
+
 def test_ends_leave_out_what_nobody_knows_now(broker: Any) -> None:
     kafka_broker = broker(offsets={LATEST: [ELECTION]})
     assert kafka_broker.read_end_offsets(BOTH, "read_committed") == {"orders": {1: 108}, "users": {0: 9}}
