@@ -4,7 +4,6 @@ import sqlite3
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -158,11 +157,6 @@ class Catalogs:
         with suppress(NoSuchNamespaceError, BadRequestError, NotImplementedError):
             listed += opened.list_namespaces(above)
         return sorted(namespace for namespace in listed if namespace[:-1] == above)
-
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        """The catalogs that can be opened."""
-        return tuple(self._properties)
 
 
 Found = TypeVar("Found")
