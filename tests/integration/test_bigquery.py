@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from crash.bigquery_trial import walk
+from examples import choose_part
 from integration.test_dead_letters import check_letters_of_one_key
 from tidegate.errors import NothingToDo, PublishedElsewhere, SomeTablesFailed
 from tidegate.flush.merge import merge
@@ -181,17 +182,18 @@ def test_ids_that_repeat_in_each_topic_are_rows_of_their_own_in_tables_of_both(d
     first, second = bench.topic(1), bench.topic(1)
     names = {first: "first", second: "second"}
     by_topic = {"disjoint_keys": "by-topic"}
+    select = "SELECT src, id, CAST(upper(name) AS STRING) AS name FROM record"
+    of_iceberg: list[tuple[str, dict[str, Any]]] = [
+        ("apart", {"create": {"partition_by": ["src"]}}),
+        ("soft", {"deletes": "soft", "deleted_column": "gone"}),
+        ("versions", {"history": "scd2"}),
+        ("made", {"select": select}),
+        ("late", {"sequence_by": ["name"]}),
+    ]
+    lake_names = [name for name, _ in choose_part(of_iceberg, 0, 2)]
     tables = [
         {"name": dwh.table("apart"), **by_topic, "create": {"cluster_by": ["src", "id"]}},
-        {"name": "lake.apart.apart", **by_topic, "create": {"partition_by": ["src"]}},
-        {"name": "lake.apart.soft", **by_topic, "deletes": "soft", "deleted_column": "gone"},
-        {"name": "lake.apart.versions", **by_topic, "history": "scd2"},
-        {
-            "name": "lake.apart.made",
-            **by_topic,
-            "select": "SELECT src, id, CAST(upper(name) AS STRING) AS name FROM record",
-        },
-        {"name": "lake.apart.late", **by_topic, "sequence_by": ["name"]},
+        *({"name": f"lake.apart.{name}", **by_topic, **dict(of_iceberg)[name]} for name in lake_names),
     ]
     key = {"fields": ["id"], "schema": "id BIGINT NOT NULL"}
     bench.pipeline("apart", [first, second], key=key, value=PLAIN, tables=tables, source={"metadata": {"src": "topic"}})
@@ -201,11 +203,10 @@ def test_ids_that_repeat_in_each_topic_are_rows_of_their_own_in_tables_of_both(d
 
     def check(*expected: tuple[str, int, str]) -> None:
         assert list_rows(dwh.read_rows("apart")) == [*expected]
-        rows = {name: bench.read_rows(f"apart.{name}") for name in ("apart", "soft", "versions", "made", "late")}
-        assert list_rows(rows["apart"]) == list_rows(rows["late"]) == [*expected]
-        assert list_rows(rows["made"]) == [(topic, id, name.upper()) for topic, id, name in expected]
-        assert list_rows([row for row in rows["soft"] if not row["gone"]]) == [*expected]
-        assert list_rows([row for row in rows["versions"] if row["is_current"]]) == [*expected]
+        for name in lake_names:
+            rows = [row for row in bench.read_rows(f"apart.{name}") if row.get("is_current", not row.get("gone"))]
+            in_letters = str.upper if name == "made" else str
+            assert list_rows(rows) == [(topic, id, in_letters(text)) for topic, id, text in expected]
 
     bench.produce(first, build_named_record(1, "a"), build_named_record(2, "b"))
     bench.produce(second, build_named_record(1, "c"), build_named_record(2, "d"))
@@ -216,8 +217,9 @@ def test_ids_that_repeat_in_each_topic_are_rows_of_their_own_in_tables_of_both(d
     bench.produce(second, build_named_record(2, None), build_named_record(1, "c2"))
     bench.flush("apart")
     check(("first", 2, "b2"), ("second", 1, "c2"))
-    gone_rows = [row for row in bench.read_rows("apart.soft") if row["gone"]]
-    assert sorted((names[row["src"]], row["id"]) for row in gone_rows) == [("first", 1), ("second", 2)]
+    if "soft" in lake_names:
+        gone_rows = [row for row in bench.read_rows("apart.soft") if row["gone"]]
+        assert sorted((names[row["src"]], row["id"]) for row in gone_rows) == [("first", 1), ("second", 2)]
     assert len(bench.read_rows("apart.versions")) == 6
 
 
@@ -467,7 +469,7 @@ def test_records_that_cannot_be_read_or_held_are_set_aside_in_the_transaction_of
 
 # other SQL than that of Iceberg
 def test_dead_letters_of_one_key_leave_what_their_records_would_have_left_in_turn(dwh: Any) -> None:
-    check_letters_of_one_key(dwh.bench, dwh.table("{}"), dwh.read_rows)
+    check_letters_of_one_key(dwh.bench, dwh.table("{}"), dwh.read_rows, 1, 3)
 
 
 # a bad record is looked at, skipped and flushed on real servers by two clicks, and replayed in memory
