@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from crash.points import Point
+from examples import choose_part
 from fault_proxy import LOST_ANSWER, FaultProxy, Request, run_fault_proxy
 from guarded_store import find_action, list_documented_actions
 from lake_servers import LakeBench, LakeServers, write_file
@@ -34,6 +35,7 @@ class Lake:
     bench: LakeBench
     rest: FaultProxy
     store: FaultProxy
+    tables: list[str]
     model: dict[int, str]
     records: list[str]
 
@@ -50,8 +52,9 @@ class Lake:
     def check(self, name: str) -> None:
         """Every table equals the records, and no leftover of a batch exists."""
         assert {row["id"]: row["name"] for row in self.bench.read_rows("shop.latest")} == self.model
-        assert sorted(row["name"] for row in self.bench.read_rows("shop.every")) == sorted(self.records)
-        for table in ("latest", "every"):
+        if "every" in self.tables:
+            assert sorted(row["name"] for row in self.bench.read_rows("shop.every")) == sorted(self.records)
+        for table in self.tables:
             assert set(self.bench.load_iceberg(f"shop.{table}").metadata.refs) == {"main", f"tidegate_{name}"}
             assert self.bench.read_rows(f"shop.{table}_{name}_tmp") == []
             assert self.bench.list_data_files(f"shop.{table}_{name}_tmp") == []
@@ -62,7 +65,7 @@ def lake(workbench: Any, lake_servers: LakeServers, tmp_path: Path) -> Iterator[
     variables = lake_servers.variables
     with run_fault_proxy(variables["REST_CATALOG_URI"]) as rest, run_fault_proxy(variables["S3_ENDPOINT"]) as store:
         catalog = lake_servers.make_catalog("rest", "s3", tmp_path).through(rest.address, store.address)
-        yield Lake(LakeBench(workbench, catalog), rest, store, {}, [])
+        yield Lake(LakeBench(workbench, catalog), rest, store, choose_part(["latest", "every"], 0, 2), {}, [])
 
 
 def is_publish(request: Request) -> bool:
@@ -83,10 +86,11 @@ def list_orphans(bench: LakeBench) -> list[str]:
 
 
 def flush_twice(lake: Lake) -> str:
-    """A pipeline `p` of two tables behind its second flush, with a replaced and a deleted row; its topic."""
+    """A pipeline `p` behind its second flush, with a replaced and a deleted row; its topic."""
     bench = lake.bench
     topic = bench.topic()
-    bench.pipeline("p", [topic], key=KEY, value=VALUE, tables=TABLES, maintenance=EAGER, on_rollback="rewind")
+    tables = [table for table in TABLES if table["name"].rpartition(".")[2] in lake.tables]
+    bench.pipeline("p", [topic], key=KEY, value=VALUE, tables=tables, maintenance=EAGER, on_rollback="rewind")
     lake.change(topic, k1="a", k2="b", k3="c", k4="d")
     bench.flush("p")
     lake.change(topic, k1="A", k2=None, k5="e")
