@@ -124,7 +124,12 @@ def _propose_move(session: Session, table: Table, to: str, log: Log) -> TableMov
     batch = max(state.highest_batch, find_highest_staged(table_session))
     epochs = target.choose_epochs(before, part)
     after = Position(
-        target.offsets, batch, cluster_id=log.cluster_id, topic_ids=ids, epochs=epochs, outside=before.outside
+        offsets=target.offsets,
+        batch=batch,
+        cluster_id=log.cluster_id,
+        topic_ids=ids,
+        epochs=epochs,
+        outside=before.outside,
     )
     return TableMove(
         table=table,
