@@ -10,6 +10,7 @@ from tidegate.model.offsets import (
     Offsets,
     Ranges,
     cap_ranges,
+    find_highest,
     get_offset,
     iterate_offsets,
     keep_partitions,
@@ -60,7 +61,13 @@ class BatchSizer:
 
     def find_end(self, reached_offsets: Offsets, log_end: Offsets) -> Offsets:
         """Return where reading ends: `log_end`, in each partition at most its stop, but not before what is reached."""
-        return log_end if self._stop_offsets is None else cap_at(log_end, self._stop_offsets, reached_offsets)
+        if self._stop_offsets is None:
+            return log_end
+        earliest = find_highest(self._stop_offsets, reached_offsets)
+        return {
+            topic: {p: min(end, get_offset(earliest, topic, p) or 0) for p, end in parts.items()}
+            for topic, parts in log_end.items()
+        }
 
     def choose_ranges(self, start: Offsets, end: Offsets) -> Ranges:
         backlog = Ranges.between(start, merge_offsets(start, end)).span
@@ -198,15 +205,3 @@ def _find_group_end(session: Session, stop_text: str, kafka_log: Log) -> Offsets
             "it commit first"
         )
     return committed
-
-
-def cap_at(end: Offsets, bounds: Offsets, reached_offsets: Offsets) -> Offsets:
-    return {
-        topic: {
-            partition: min(
-                offset, max(bounds.get(topic, {}).get(partition, 0), reached_offsets.get(topic, {}).get(partition, 0))
-            )
-            for partition, offset in parts.items()
-        }
-        for topic, parts in end.items()
-    }

@@ -258,7 +258,7 @@ def _plan_new_batch(session: Session, observed: TableWithLog, new: _NewBatches) 
     table = observed.spec
     kafka_log = observed.log
     check_truncates_are_ordered(observed, kafka_log)
-    start = resolve_batch_start(session, observed)
+    start = resolve_batch_start(observed)
     log_end = new.sizer.find_end(start, kafka_log.end)
     ranges = new.sizer.choose_ranges(start, log_end)
     if not ranges.span:

@@ -76,7 +76,7 @@ def explain_key(session: Session, name: str, text: str, within: Ranges | None = 
     question = _open(session, name, text, within)
     with _stage(question) as (question, staged, tail):
         answers = _ask(question, staged, tail)
-    evidence = _gather(question, staged, answers)
+    evidence = _gather(question, answers)
     judgement = judge(evidence)
     return Explanation(
         table=question.table.name,
@@ -295,7 +295,7 @@ def _list_others(question: _Question) -> Iterator[tuple[str, str]]:
             )
 
 
-def _gather(question: _Question, staged: StagedBatch, answers: Mapping[str, Any]) -> Evidence:
+def _gather(question: _Question, answers: Mapping[str, Any]) -> Evidence:
     work = question.work
     found = answers["records"]
     winner = answers["winner"] or {}

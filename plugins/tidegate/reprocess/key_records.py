@@ -6,13 +6,12 @@ from functools import partial
 from typing import Any
 
 from tidegate.model.offsets import Ranges, get_offset
-from tidegate.model.table_state import SnapshotLine
+from tidegate.model.table_state import DISCARDED_STAGE, SnapshotLine
 from tidegate.ports.destination import HistoryRow
 from tidegate.reprocess.explained_key import READ_AGAIN, ExplainedRecord, Letter, Passage, Passed
 from tidegate.reprocess.verify import LogComparison
 from tidegate.table.history import list_actions
 
-DISCARDED_STAGE = "discarded"  # as `discard_dead_letters` writes it
 MAX_HISTORY = 100_000  # rows of history that are looked through
 
 

@@ -1,4 +1,4 @@
-"""Checks of records against a table's columns, before a batch is merged.
+"""Checks of the columns, the key and the records of a pipeline against its table, before a batch is merged.
 
 Spark reads UUIDs as text, and knows neither bytes of one length nor a maximum length. One value that does not fit would
 fail the merge of its whole batch, so each value is checked while it is staged; one that fails makes its record bad.

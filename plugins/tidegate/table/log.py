@@ -1,4 +1,4 @@
-"""Offsets as a person writes them, on a command line or into a form: whole numbers, each place once."""
+"""The log of a pipeline's topics, and offsets as a person writes them: whole numbers, each place once."""
 
 import json
 import re

@@ -168,7 +168,7 @@ def compare_with_log(
         logged_table = observed
         try:
             if observed.error is None:
-                resolve_batch_start(session, observed)
+                resolve_batch_start(observed)
         except (PositionLost, TopicsUnavailable) as error:
             logged_table = replace(observed, error=error)
         following = _find_next_offsets(session, logged_table)

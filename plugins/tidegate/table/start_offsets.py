@@ -1,4 +1,4 @@
-"""Where `rebase` leads a position: a word, a time, or offsets that a person has written, against the log as it is."""
+"""Where a table begins, where its next batch starts, and where `rebase` leads it, against the log as it is."""
 
 import json
 from dataclasses import dataclass, field, replace
@@ -28,7 +28,7 @@ from tidegate.table.progress import TableWithLog
 from tidegate.table.session import TableSession
 
 
-def resolve_batch_start(session: Session, observed: TableWithLog) -> Offsets:
+def resolve_batch_start(observed: TableWithLog) -> Offsets:
     """Return where the next batch of a table starts: the end of its queue.
 
     `PositionLost` if records before it are lost, `TopicsUnavailable` if an open transaction hides it.
