@@ -26,6 +26,8 @@ def raise_airflow_errors() -> Iterator[None]:
     except (NothingToDo, PublishedElsewhere) as reason:
         raise AirflowSkipException(str(reason)) from reason
     except Exception as problem:
+        if isinstance(problem, AirflowException) and isinstance(problem.__cause__, TidegateError):
+            raise  # translated within, and its reason is stored
         push_failure_reason(describe_failure(problem))
         if not isinstance(problem, TidegateError):
             raise

@@ -642,6 +642,14 @@ def test_member_that_is_late_is_red_and_goes_on_at_once(fleet: Fleet) -> None:
     assert [flush_request["pipelines"] for flush_request in run.asked] == [["carts"]]
 
 
+def test_refused_parameter_leaves_its_sentence_and_not_a_hint_at_the_log(fleet: Fleet) -> None:
+    """The form's words are read within the plan's own translation of errors: the inner one has stored the reason."""
+    run = fleet.begin("manual", pipline=["carts"])
+    error = run.left["plan", -1, "error"]
+    assert error["error"] == "ConfigurationError"
+    assert error["message"].startswith("pipline: unknown parameter; there are: pipelines, max_records")
+
+
 @pytest.mark.parametrize("most", [1, 2, 3])
 def test_members_that_no_run_has_room_for_take_turns_with_those_that_always_have_work(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch, most: int
