@@ -50,5 +50,6 @@ def find_pipeline(dag_id: str, pipelines: Collection[str]) -> str | None:
     if not dag_id.startswith(DAG_ID_PREFIX):
         return None
     name = dag_id.removeprefix(DAG_ID_PREFIX)
-    shorter = (name.removesuffix(f"_{kind}") for kind in DAG_KINDS)
-    return next((candidate for candidate in (name, *shorter) if candidate in pipelines), None)
+    candidates = {name, *(name.removesuffix(f"_{kind}") for kind in DAG_KINDS)}
+    # a pipeline whose name is that of another one's DAG is refused, and must not take that DAG from it
+    return min(candidates & {*pipelines}, key=len, default=None)

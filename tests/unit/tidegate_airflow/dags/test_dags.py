@@ -83,6 +83,20 @@ def test_task_reads_the_file_of_its_own_pipeline_alone(include: Path, dag_readin
     assert own[dag]["serialized"] == dag_reading["dags"][dag]["serialized"]
 
 
+@pytest.mark.parametrize("kind", ["stage", "verify", "backfill"])
+def test_refused_file_that_is_named_as_another_one_s_dag_takes_no_task_from_it(
+    include: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setenv("TIDEGATE_INCLUDE", str(include))
+    monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_DAG_ID", f"tidegate_clocks_{kind}")
+    write(include, f"clocks_{kind}")
+    try:
+        dags = build_all_dags()
+    finally:
+        (include / "pipelines" / f"clocks_{kind}.yaml").unlink()
+    assert f"tidegate_clocks_{kind}" in dags
+
+
 def test_task_of_a_publication_reads_its_own_file_alone(
     include: Path, dag_reading: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
