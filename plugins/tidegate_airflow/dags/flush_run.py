@@ -239,6 +239,13 @@ def _pull_plan(context: Context) -> dict[str, Any]:
     return planned or {"tables": [], "refused": [], "left": 0}
 
 
+def _pull_refused(context: Context, states: Mapping[str, str]) -> list[dict[str, Any]]:
+    # in a run that was cleared, a stage that does not begin again keeps the results of its earlier try
+    if states.get("stage") not in ("success", "failed"):
+        return []
+    return context["ti"].xcom_pull(task_ids="stage", key=REFUSED_TABLES_KEY) or []
+
+
 def _read_outcome(name: str, context: Context, message: str, states: Mapping[str, str]) -> PipelineOutcome:
     outcome = PipelineOutcome(name, messages=[message])
     planned = _pull_plan(context)
@@ -255,8 +262,7 @@ def _read_outcome(name: str, context: Context, message: str, states: Mapping[str
         if task_id == "merge":
             tables = [queue["table"] for queue in (queues or [])[number or 0 :][:1]]
         outcome.failed_tasks.append(read_failed_task(context, task_id, number, tables))
-    refused_by_stage = context["ti"].xcom_pull(task_ids="stage", key=REFUSED_TABLES_KEY) or []
-    outcome.add_refusals(planned["refused"], refused_by_stage)
+    outcome.add_refusals(planned["refused"], _pull_refused(context, states))
     outcome.has_published = any(
         task.partition("_")[0] == "merge" and state == "success" for task, state in states.items()
     )
@@ -276,8 +282,7 @@ def _describe_trouble(context: Context, states: Mapping[str, str]) -> list[str]:
             f"tasks={', '.join(blocked)} could not begin: a task before them was marked by hand and left no result, or "
             "Airflow's database was cleaned; clear that task with what follows it, or leave the work to the next run"
         )
-    refusals = [*_pull_plan(context)["refused"]]
-    refusals += context["ti"].xcom_pull(task_ids="stage", key=REFUSED_TABLES_KEY) or []
+    refusals = [*_pull_plan(context)["refused"], *_pull_refused(context, states)]
     messages += [f"table={refusal['table']} is refused, the others go on: {refusal['message']}" for refusal in refusals]
     return messages
 

@@ -121,3 +121,24 @@ def test_red_run_names_first_the_task_whose_log_says_why(
     with pytest.raises(AirflowFailException) as red:
         flush_run.finish_run("shop")
     assert str(red.value).startswith(f"offsets are kept, but {message_text}")
+
+
+def test_refusal_of_a_stage_that_a_cleared_run_skips_is_not_told_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Airflow keeps what a task left until it begins again: nothing is to do any more, and stage does not."""
+    world.broker.produce("broken", {"id": "b"}, BAD, 1)
+    results = run_of(world, monkeypatch)
+    assert results.xcom_pull("stage", "refused")
+    del results.left["plan", "return_value"]
+    for stage_state in ("skipped", "upstream_failed"):
+        states = {"plan": "skipped", "stage": stage_state, "merge": stage_state}
+        monkeypatch.setattr(results, "get_task_states", lambda dag_id, run_ids, s=states: dict.fromkeys(run_ids, s))
+        if stage_state == "skipped":
+            assert flush_run.finish_run("shop")["committed"] == {"good": {0: 1, 1: 0}}
+            assert flush_run.finish_staging("shop") == {"left": 0}
+        else:
+            for finish in (flush_run.finish_run, flush_run.finish_staging):
+                with pytest.raises(AirflowFailException) as red:
+                    finish("shop")
+                assert BROKEN not in str(red.value)
