@@ -139,9 +139,14 @@ def read_member_statuses(dag_of: Mapping[str, str]) -> dict[str, DagStatus]:
 
 
 def narrow_status(dag: DagStatus, streaks: Mapping[str, object], *, is_busy: bool) -> DagStatus:
-    """Narrow the fleet's status to one member: red for its own failures alone. `streaks` are by kind of failure."""
+    """Narrow the fleet's status to one member: red for its own failures, and for a plan that failed for all.
+
+    `streaks` are by kind of failure.
+    """
     member_streaks = [streak for streak in map(FailureStreak.from_dict, streaks.values()) if streak is not None]
-    failure_text = "; ".join(streak.reason for streak in member_streaks) or None
+    own_text = "; ".join(streak.reason for streak in member_streaks)
+    is_plan_failed = not dag.is_fixed and (dag.failed or "").startswith("plan failed")
+    failure_text = own_text or (dag.failed if is_plan_failed else None)
     failures = {(task.task, task.kind) for streak in member_streaks for task in streak.failed}
     run_end = (dag.last or {}).get("ended")
     is_refused = failures == {("plan", PositionLost.__name__)}

@@ -64,3 +64,14 @@ def test_pipeline_with_two_clocks_is_red_where_only_its_staging_fails() -> None:
     assert (both.dag_id, both.failed, both.is_fixed) == (merges.dag_id, "stage failed: a bad record", True)
     assert join_clocks(RED, stage) == RED, "what fails in merges says more"
     assert join_clocks(merges, replace(stage, failed=None)) == join_clocks(merges, None) == merges
+
+
+@pytest.mark.parametrize(
+    "text", ["plan failed: see the log of the task", "plan failed and will be tried again: brokers do not answer"]
+)
+def test_every_member_is_red_where_the_plan_of_all_failed(text: str) -> None:
+    red = replace(RED, failed=text, is_fixed=False)
+    assert narrow_status(red, {}, is_busy=False).failed == text
+    own = narrow_status(red, build_streaks(FailedTask("merge", "AuditFailed", "no")), is_busy=False)
+    assert own.failed == "no", "its own failure says more"
+    assert narrow_status(replace(red, is_fixed=True), {}, is_busy=False).failed is None
