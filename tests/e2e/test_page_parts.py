@@ -624,3 +624,11 @@ def test_remedy_is_seen_without_scrolling_in_every_state_that_needs_a_person(pag
     assert box is not None
     assert box["y"] + box["height"] < 400
     assert page.evaluate("document.documentElement.scrollWidth") == width
+
+
+def test_pipeline_with_two_clocks_of_which_one_is_paused_can_be_resumed(page: Page) -> None:
+    for flush, stage, word in ((False, False, "Pause"), (False, True, "Resume"), (True, True, "Resume")):
+        paused = {"flush": flush, "stage": stage}
+        dags = {kind: {"dag_id": f"tidegate_users_{kind}", "paused": on} for kind, on in paused.items()}
+        draw(page, {"state": "current"}, {"dags": dags})
+        expect(page.get_by_role("button", name=word, exact=True)).to_be_enabled()

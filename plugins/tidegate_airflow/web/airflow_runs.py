@@ -48,7 +48,11 @@ class DagStatus(ScheduleState):
 
 
 def join_clocks(flush: DagStatus, stage: DagStatus | None) -> DagStatus:
-    if stage is None or stage.failed is None or flush.failed is not None:
+    if stage is None:
+        return flush
+    # nothing is read then, whatever the merges do: Airflow pauses a DAG that is new to it
+    flush = replace(flush, paused=flush.paused or stage.paused)
+    if stage.failed is None or flush.failed is not None:
         return flush
     return replace(flush, failed=stage.failed, refused_at=stage.refused_at, is_fixed=stage.is_fixed)
 

@@ -87,7 +87,7 @@ function actions({ pipeline: row, airflow, may }, again) {
 
 /** Of a pipeline with two clocks both DAGs: what is staged would pile up otherwise. */
 function pauseButton(dags, again, fleet) {
-  const paused = dags.every((dag) => dag.paused);
+  const paused = dags.some((dag) => dag.paused);
   const [word, done] = paused ? ["Resume", "Resumed: a run that was under way goes on, and new ones start."] : ["Pause", "Paused: tasks that are under way end, the rest of their run waits for Resume, and no other run starts."];
   return h("button", { type: "button", "data-key": "pause", click: async () => {
     try {

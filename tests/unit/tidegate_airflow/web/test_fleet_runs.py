@@ -75,3 +75,12 @@ def test_every_member_is_red_where_the_plan_of_all_failed(text: str) -> None:
     own = narrow_status(red, build_streaks(FailedTask("merge", "AuditFailed", "no")), is_busy=False)
     assert own.failed == "no", "its own failure says more"
     assert narrow_status(replace(red, is_fixed=True), {}, is_busy=False).failed is None
+
+
+def test_pipeline_with_two_clocks_is_paused_where_one_of_them_is() -> None:
+    """The DAG of staging is new when `stage.interval` is added, and Airflow pauses it: nothing is read."""
+    merges = replace(RED, failed=None)
+    stage = replace(RED, dag_id="tidegate_shop_stage", failed=None)
+    for flush_paused, stage_paused in ((False, False), (True, False), (False, True)):
+        both = join_clocks(replace(merges, paused=flush_paused), replace(stage, paused=stage_paused))
+        assert both.paused == (flush_paused or stage_paused)
