@@ -25,7 +25,7 @@ from tidegate_airflow import tasks
 from tidegate_airflow.connections import resolve_connection
 from tidegate_airflow.dag_ids import name_fleet
 from tidegate_airflow.dags.request import FleetRequest, compute_min_records, read_fleet_request
-from tidegate_airflow.errors import raise_airflow_errors
+from tidegate_airflow.errors import describe_failure, raise_airflow_errors
 from tidegate_airflow.failures.hold_back import hold_back
 from tidegate_airflow.failures.keeper import FLUSH_KEY, Memory, read_memory, read_state, write_state
 
@@ -218,7 +218,8 @@ def _look_at(
 
 
 def _show_plans(context: Context, looks: "Sequence[MemberLook]") -> NoReturn:
-    plans = {look.name: look.plan.shorten().to_dict() for look in looks if look.plan is not None}
+    plans: Data = {look.name: look.plan.shorten().to_dict() for look in looks if look.plan is not None}
+    plans |= {look.name: describe_failure(look.error) for look in looks if look.error is not None}
     context["ti"].xcom_push(key=PLANNED_KEY, value=plans)
     _skip_others(context)
 

@@ -650,6 +650,18 @@ def test_refused_parameter_leaves_its_sentence_and_not_a_hint_at_the_log(fleet: 
     assert error["message"].startswith("pipline: unknown parameter; there are: pipelines, max_records")
 
 
+def test_dry_run_names_the_member_that_cannot_be_planned(fleet: Fleet) -> None:
+    fleet.unopened["orders"] = ConfigurationError("connection=kafka_default: not found; make it")
+    run = fleet.begin("manual", dry_run=True)
+    planned = run.left["plan", -1, "planned"]
+    assert planned.keys() == {"carts", "orders", "users"}
+    assert planned["orders"] == {
+        "error": "ConfigurationError",
+        "message": "connection=kafka_default: not found; make it",
+    }
+    assert planned["carts"]["tables"]
+
+
 @pytest.mark.parametrize("most", [1, 2, 3])
 def test_members_that_no_run_has_room_for_take_turns_with_those_that_always_have_work(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch, most: int
