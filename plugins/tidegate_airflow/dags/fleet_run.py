@@ -264,10 +264,8 @@ def _note_freshness(keeper: FailureKeeper, results: Mapping[str, Data], members:
     reasons = list[str]()
     for name, result in results.items():
         target = members[name].freshness_target_seconds
-        run_metrics = result["measured"]
-        if target is None or run_metrics is None:
-            continue
-        reason = describe_lateness(name, run_metrics.behind, target)
+        # a file without a target ends what was noted for an earlier one
+        reason = None if target is None else describe_lateness(name, result["measured"].behind, target)
         if reason is None:
             keeper.note_success(name, FRESHNESS_KEY, keeper.now)
             continue

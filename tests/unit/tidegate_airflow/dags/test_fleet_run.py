@@ -662,6 +662,17 @@ def test_dry_run_names_the_member_that_cannot_be_planned(fleet: Fleet) -> None:
     assert planned["carts"]["tables"]
 
 
+def test_lateness_is_over_when_the_file_has_no_target_any_more(fleet: Fleet) -> None:
+    fleet.pipelines["carts"] = replace(fleet.pipelines["carts"], freshness_target_seconds=60)
+    fleet.world.clock.pause(90)
+    fleet.run("manual", pipelines=["carts"], max_records=1)
+    assert "freshness_failures" in fleet.store["members"]["streaks"]["carts"]
+    fleet.pipelines["carts"] = replace(fleet.pipelines["carts"], freshness_target_seconds=None)
+    fleet.run("manual", pipelines=["carts"])
+    assert "carts" not in fleet.store["members"].get("streaks", {})
+    assert list_messages()[-1] == "carts is well again"
+
+
 @pytest.mark.parametrize("most", [1, 2, 3])
 def test_members_that_no_run_has_room_for_take_turns_with_those_that_always_have_work(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch, most: int
