@@ -237,6 +237,12 @@ def run_member_merge(context: Context, fleet: str, stage_result: Data, memory: M
             merge_report["failed"].append(
                 {"table": queue["table"], "message": str(problem), "kind": kind, "passing": is_passing}
             )
+        except Exception as problem:  # its text may quote anything, and stays in the log
+            log.exception("table=%s was not merged; see the reason below; it is tried again", queue["table"])
+            text = f"table={queue['table']} was not merged: {type(problem).__name__}; see the log of this task"
+            merge_report["failed"].append(
+                {"table": queue["table"], "message": text, "kind": type(problem).__name__, "passing": True}
+            )
     changed_tables = [*merge_report["published"], *merge_report["parts"]]
     if changed_tables and _list_own_failures(merge_report["failed"]):
         context["ti"].xcom_push(

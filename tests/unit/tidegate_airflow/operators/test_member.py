@@ -122,6 +122,20 @@ def test_table_that_fails_leaves_the_others_to_go_on_and_is_tried_again_where_th
     assert merges.merged == [name for name in (FIRST, SECOND, THIRD) if name.rpartition(".")[2] not in outcomes]
 
 
+def test_table_that_fails_for_a_foreign_reason_leaves_the_others_to_go_on_and_keeps_its_text_to_the_log(
+    context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks, "run_merge", merges := Merges(first=ValueError("secret=x"), third=AuditFailed("no")))
+    with pytest.raises(AirflowException) as problem:
+        merge(context)
+    assert type(problem.value) is AirflowException, "another try may help"
+    assert merges.merged == [SECOND]
+    result = context["ti"].left["error"]
+    assert (result["error"], result["tables"]) == ("SomeTablesDelayed", [FIRST, THIRD])
+    assert result["message"] == f"table={FIRST} was not merged: ValueError; see the log of this task\nno"
+    assert [table["table"] for table in context["ti"].left[step.UNREPORTED_KEY]["tables"]] == [SECOND]
+
+
 @pytest.mark.parametrize("kind", [PublishedElsewhere, TableRemoved])
 def test_merge_whose_tables_another_run_published_or_the_file_names_no_more_is_skipped(
     context: Any, monkeypatch: pytest.MonkeyPatch, kind: type[TidegateError]
