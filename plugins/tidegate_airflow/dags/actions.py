@@ -20,7 +20,7 @@ from tidegate_airflow.dags.dag_settings import (
     build_text_field,
     choose_operator,
 )
-from tidegate_airflow.dags.flush import to_params_dict
+from tidegate_airflow.dags.flush import DEFAULT_POOL, to_params_dict
 from tidegate_airflow.operators.action import run_action, run_replay_form
 
 TASK_ID = "act"
@@ -57,7 +57,8 @@ def build_actions_dag(pipeline: Pipeline) -> DAG:
         def run_chosen_action() -> dict[str, Any]:
             return run_action(get_current_context(), pipeline.name)
 
-        build_form_task(pipeline, TASK_ID, task_docs.ACT, run_chosen_action)
+        # not behind the flushes of the catalog's pool: those that hang may be what a person wants to help
+        build_form_task(pipeline, TASK_ID, task_docs.ACT, run_chosen_action, pool=DEFAULT_POOL)
     dag.params = to_params_dict(_build_form(pipeline))
     return dag
 

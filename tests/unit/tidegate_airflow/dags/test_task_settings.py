@@ -12,6 +12,7 @@ from tidegate.spec.runtime import SparkMode
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # Airflow's own, while it is imported
     from airflow.sdk import DAG
+    from tidegate_airflow.dags.actions import build_actions_dag, build_replay_dag
     from tidegate_airflow.dags.dag_settings import RETRY_ARGS
     from tidegate_airflow.dags.flush import build_fleet_dag, build_flush_dag
 
@@ -72,3 +73,10 @@ def test_merge_is_one_task_for_each_table_named_by_it_where_there_are_several(
     assert arguments.get("conn_id") == connection
     assert (merge.pool, [outlet.name for outlet in merge.outlets]) == ("tidegate_lake", [f"tidegate_{pipeline.name}"])
     assert bool(arguments.get("multiple_outputs")) == (connection is None)
+
+
+def test_action_waits_for_no_slot_that_the_flushes_of_its_catalog_hold() -> None:
+    """Flushes that hang may hold all of them, and a person wants to help just those."""
+    for pipeline in (ONE, submit(ONE)):
+        assert build_actions_dag(pipeline).get_task("act").pool == "default_pool"
+        assert build_replay_dag(pipeline).get_task("replay").pool == "tidegate_lake"
