@@ -632,3 +632,30 @@ def test_pipeline_with_two_clocks_of_which_one_is_paused_can_be_resumed(page: Pa
         dags = {kind: {"dag_id": f"tidegate_users_{kind}", "paused": on} for kind, on in paused.items()}
         draw(page, {"state": "current"}, {"dags": dags})
         expect(page.get_by_role("button", name=word, exact=True)).to_be_enabled()
+
+
+def test_button_waits_for_its_run_while_airflow_does_not_answer(page: Page) -> None:
+    """The run goes on, so `Not done` would be wrong: a person would start it again."""
+    answers: list[Any] = [None, 503, {"state": "running"}, {"state": "success"}]
+
+    def answer(route: Route) -> None:
+        given = answers.pop(0)
+        if given is None:
+            route.abort()
+        elif isinstance(given, int):
+            route.fulfill(status=given, body="<html>")
+        else:
+            route.fulfill(json=given)
+
+    page.route("**/api/v2/**", answer)
+    script = """async () => {
+      const { finished } = await import('/airflow.js');
+      const states = [];
+      const run = { dag_id: 'tidegate_users_actions', dag_run_id: 'r' };
+      const end = await finished(run, (state) => states.push(state)).catch((problem) => problem.message);
+      return [end, ...states];
+    }"""
+    silent = ["Airflow does not answer (Failed to fetch)", "Airflow does not answer (HTTP 503)"]
+    assert page.evaluate(script) == ["success", *silent, "running", "success"]
+    answers.append(404)
+    assert page.evaluate(script) == ["HTTP 404"], "somebody has removed the run"

@@ -8,7 +8,7 @@ const ACTION = {
   task: "act",
   ask: (words, shown) => (shown ? { ...words, ...shown.pins, preview: false, previewed: shown.digest } : { ...words, preview: true }),
   preview: (run) => result(run, "act", "preview"),
-  done: async (run) => { const found = await result(run, "act").catch(() => null); return found ? `Done: ${found.done}` : "There was nothing to do any more."; },
+  done: (run) => result(run, "act").then((found) => `Done: ${found.done}`, (problem) => (problem.status === 404 ? "There was nothing to do any more." : "The run has succeeded.")),
 };
 
 // The same of the DAG of backfills, whose dry run is its preview.

@@ -138,10 +138,13 @@ async function unlessForbidden(answer) {
   }
 }
 
-/** Wait until a run has finished; `report` is called with each state. */
+/** Wait until a run has finished; `report` is called with each state. The run goes on while the server does not answer. */
 export async function finished(run, report) {
   for (;;) {
-    const { state } = await call("GET", `dags/${path(run.dag_id)}/dagRuns/${path(run.dag_run_id)}`);
+    const { state } = await call("GET", `dags/${path(run.dag_id)}/dagRuns/${path(run.dag_run_id)}`).catch((problem) => {
+      if (problem.status < 500) throw problem;
+      return { state: `Airflow does not answer (${problem.message})` };
+    });
     report(state);
     if (state === "success" || state === "failed") return state;
     await new Promise((next) => setTimeout(next, 1500));

@@ -29,7 +29,7 @@ async function replay(name, waiting, dag, button, after, chosen = {}) {
     const run = await trigger(dag, chosen);
     const where = link(runPath({ dag_id: run.dag_id, run_id: run.dag_run_id }), "the run");
     const state = await finished(run, (now) => say(`Replay: ${now} … `, where));
-    if (state === "success") say(`Replay finished: ${describeReplay(await result(run, "replay"))} `, where);
+    if (state === "success") say(`Replay finished: ${await result(run, "replay").then(describeReplay, (problem) => problem.message)} `, where);
     else say("The replay failed; its log says why: ", where);
   } catch (problem) {
     say(`Not replayed: ${problem.message}`);
