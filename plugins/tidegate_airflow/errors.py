@@ -61,8 +61,13 @@ def push_failure_reason(reason: dict[str, Any]) -> None:
         log.warning("the reason was not stored as a result of the task: %s", type(failure).__name__)
 
 
-def read_form_words(context: Context) -> dict[str, Any]:
-    """Return what a run was asked for; `AirflowFailException` if Airflow holds back what it was given."""
+def read_form_words(context: Context, known_words: Iterable[str]) -> dict[str, Any]:
+    """Return what a run was asked for.
+
+    `AirflowFailException` for a word that is not in the form, and for one that Airflow holds back.
+    """
+    from tidegate.actions.request import refuse_strange_words
+
     words = dict(context["params"])
     run_conf = getattr(context.get("dag_run"), "conf", None) or {}
     foreign_words = sorted(word for word, value in run_conf.items() if word not in words or words[word] != value)
@@ -74,6 +79,7 @@ def read_form_words(context: Context) -> dict[str, Any]:
                 "these parameters on; nothing was done; set [core] dag_run_conf_overrides_params = True, "
                 "which is Airflow's default, for schedulers and workers, and start the run again"
             )
+        refuse_strange_words(words, known_words)
     return words
 
 

@@ -4,7 +4,6 @@ from typing import Any
 
 from airflow.configuration import conf
 from airflow.sdk import DAG, Param, get_current_context, task
-from tidegate.actions.request import refuse_strange_words
 from tidegate.errors import ConfigurationError
 from tidegate.spec.pipeline import Pipeline
 
@@ -49,7 +48,7 @@ def build_backfill_dag(pipeline: Pipeline) -> DAG:
         @task(task_id="plan", doc_md=task_docs.BACKFILL_PLAN, execution_timeout=SHORT_TIMEOUT, multiple_outputs=False)
         def plan() -> list[dict[str, Any]]:
             context = get_current_context()
-            proposal = plan_batches(pipeline.name, read_form_words(context))
+            proposal = plan_batches(pipeline.name, read_form_words(context, FORM_WORDS))
             for key in ("tables", "backfill"):  # beside the result: tasks can be mapped over a whole result only
                 context["ti"].xcom_push(key=key, value=proposal[key])
             batches: list[dict[str, Any]] = proposal["batches"]
@@ -115,8 +114,6 @@ def _build_form(pipeline: Pipeline) -> dict[str, Param]:
 
 
 def plan_batches(name: str, form_words: dict[str, Any]) -> dict[str, Any]:
-    with raise_airflow_errors():
-        refuse_strange_words(form_words, FORM_WORDS)
     proposal = tasks.run_backfill_plan(name, form_words)
     batches = len(proposal["batches"])
     most = conf.getint("core", "max_map_length")

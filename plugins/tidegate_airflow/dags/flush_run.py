@@ -27,11 +27,10 @@ from tidegate_airflow.dag_ids import list_dag_ids, name_stage
 from tidegate_airflow.dags.request import (
     PARAM_NAMES,
     build_merge_form,
-    check_run_words,
     compute_min_records,
     read_run_params,
 )
-from tidegate_airflow.errors import COMMITTED_KEY, push_failure_reason, raise_joined, require_result
+from tidegate_airflow.errors import COMMITTED_KEY, push_failure_reason, raise_joined, read_form_words, require_result
 from tidegate_airflow.failures.hold_back import hold_back
 from tidegate_airflow.failures.keeper import (
     FLUSH_KEY,
@@ -83,7 +82,7 @@ def plan_merges(name: str) -> list[dict[str, Any]]:
 
 def _plan_run(name: str, memory_name: str, known_words: Sequence[str], scope: PlanScope) -> dict[str, Any]:
     context = get_current_context()
-    check_run_words(context, *known_words)
+    read_form_words(context, known_words)
     words = read_run_params(context)
     push = context["ti"].xcom_push
     if was_cleared(context):

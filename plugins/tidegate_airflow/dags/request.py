@@ -5,13 +5,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from airflow.sdk import Context, Param
-from tidegate.actions.request import refuse_strange_words
 from tidegate.errors import ConfigurationError
 from tidegate.fleet.timing import build_clock, is_member_due, keeps_own_time
 from tidegate.spec.pipeline import Pipeline
 
 from tidegate_airflow.dags.dag_settings import build_switch
-from tidegate_airflow.errors import raise_airflow_errors, read_form_words
+from tidegate_airflow.errors import read_form_words
 
 PARAM_NAMES = ("max_records", "until_current", "dry_run")
 NOT_ASKED = {"max_records": None, "until_current": False, "dry_run": False}  # of words that a form has not
@@ -41,16 +40,6 @@ def build_form() -> dict[str, Param]:
 def build_merge_form() -> dict[str, Param]:
     """Return the form of merges, if staging has a clock of its own: they read no record."""
     return {"dry_run": build_form()["dry_run"]}
-
-
-def check_run_words(context: Context, *known_words: str) -> None:
-    """Raise `AirflowFailException` for a word that is not in the form, or that Airflow holds back.
-
-    `known_words` are the form's; those of a flush, if none are given.
-    """
-    words = read_form_words(context)
-    with raise_airflow_errors():
-        refuse_strange_words(words, known_words or PARAM_NAMES)
 
 
 def read_run_params(context: Context) -> dict[str, Any]:
@@ -111,7 +100,7 @@ def read_fleet_request(
     context: Context, members: Mapping[str, Pipeline], planned_at: Mapping[str, float], now: float
 ) -> FleetRequest:
     """Return the members that are due, or whose backlog called, or that a person picked; else all."""
-    check_run_words(context, PICKED, *PARAM_NAMES)
+    read_form_words(context, (PICKED, *PARAM_NAMES))
     params = read_run_params(context)
     kind = context["dag_run"].run_type
     if kind == "scheduled":

@@ -93,12 +93,11 @@ def run_action(context: Context, pipeline: str, engine: Any = None) -> dict[str,
     Refused if it would differ from the preview whose digest is `previewed`, and if a person clears a run without one.
     If an earlier try has changed some tables, this one does the rest.
     """
-    from tidegate.actions.request import FORM_WORDS, check_unchanged, refuse_strange_words, refuse_unseen_repeat
+    from tidegate.actions.request import FORM_WORDS, check_unchanged, refuse_unseen_repeat
 
-    params = read_form_words(context)
+    params = read_form_words(context, FORM_WORDS)
     by = str(context["dag_run"].triggering_user_name or "airflow")  # runs that a program starts are Airflow's own
     with raise_airflow_errors():
-        refuse_strange_words(params, FORM_WORDS)
         progress = None if params["preview"] else read_action_progress(context)
         if progress is None:
             proposed = _propose_action(context, tasks.assemble_session(pipeline, engine), params, by)
@@ -137,11 +136,9 @@ def _propose_action(context: Context, session: "Session", params: Mapping[str, A
 
 def run_replay_form(context: Context, pipeline: str, engine: Any = None) -> list[dict[str, Any]]:
     """Replay the dead letters that the form chooses; emit an event for each table that got some."""
-    from tidegate.actions.request import LETTER_WORDS, refuse_strange_words
+    from tidegate.actions.request import LETTER_WORDS
 
-    words = read_form_words(context)
-    with raise_airflow_errors():
-        refuse_strange_words(words, LETTER_WORDS)
+    words = read_form_words(context, LETTER_WORDS)
     # Airflow drops the events of a try that fails, and a letter comes in once: the task's state keeps them
     changed = ChangedTables.read(context)
     results = tasks.run_replay(pipeline, words, engine, changed.add)
@@ -190,12 +187,7 @@ class ChangedTables:
 
 def run_verify_form(context: Context, pipeline: str, engine: Any = None) -> list[dict[str, Any]]:
     """Verify the table that the form names, or each; return the counts of each."""
-    from tidegate.actions.request import refuse_strange_words
-
-    words = read_form_words(context)
-    with raise_airflow_errors():
-        refuse_strange_words(words, ("table",))
-    return tasks.run_verify(pipeline, words["table"] or None, engine)
+    return tasks.run_verify(pipeline, read_form_words(context, ("table",))["table"] or None, engine)
 
 
 # what a DAG's form alone tells what to do

@@ -13,20 +13,12 @@ from tidegate.ports.session import Engine
 
 from tidegate_airflow import tasks
 from tidegate_airflow.assets import emit_change_event
-from tidegate_airflow.errors import raise_airflow_errors, raise_joined, read_form_words
+from tidegate_airflow.errors import raise_joined, read_form_words
 from tidegate_airflow.operators import lineage
 from tidegate_airflow.operators.lineage import ReportsLineage
 
 Data = dict[str, Any]
 PUBLISH_WORDS = ("resynchronise", "again", "from", "to")
-
-
-def check_publish_words(context: Context) -> None:
-    from tidegate.actions.request import refuse_strange_words
-
-    words = read_form_words(context)
-    with raise_airflow_errors():
-        refuse_strange_words(words, PUBLISH_WORDS)
 
 
 def trace_job(verb: str, subject: str, work_item: Any, backfill: Mapping[str, Any] | None = None) -> TaskLineage:
@@ -83,8 +75,7 @@ class PublishOperator(ReportsLineage, BaseOperator):
         self.publication = pipeline
 
     def execute(self, context: Context) -> dict[str, Any]:
-        check_publish_words(context)
-        return tasks.run_publish(self.publication, dict(context["params"]))
+        return tasks.run_publish(self.publication, read_form_words(context, PUBLISH_WORDS))
 
     def trace_lineage(self) -> TaskLineage:
         return trace_job(self.verb, self.publication, None)

@@ -15,8 +15,9 @@ from tidegate.settings import find_include_folder
 
 from tidegate_airflow import tasks
 from tidegate_airflow.connections import resolve_connection
+from tidegate_airflow.errors import read_form_words
 from tidegate_airflow.operators.action import FORM_STEPS
-from tidegate_airflow.operators.job import check_publish_words, maintain_tables, run_slice, trace_job
+from tidegate_airflow.operators.job import PUBLISH_WORDS, maintain_tables, run_slice, trace_job
 from tidegate_airflow.operators.lineage import ReportsLineage
 from tidegate_airflow.operators.step import STEPS, JobLink
 
@@ -56,7 +57,7 @@ class SubmitOperator(ReportsLineage, SparkSubmitOperator):
         if self.verb == "backfill":
             return run_slice(context, self.pipeline, self.backfill, self.given, self)
         if self.verb == "publish":
-            check_publish_words(context)
+            read_form_words(context, PUBLISH_WORDS)
             switches = {name: self.given[name] == "True" for name in ("resynchronise", "again")}
             return tasks.run_publish(self.pipeline, {**self.given, **switches}, self)
         raise GiveUp(f"verb={self.verb}: nothing is submitted for it")

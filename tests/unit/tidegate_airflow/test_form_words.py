@@ -31,7 +31,7 @@ def publish(context: Any) -> Any:
 RUNS: dict[str, Callable[[Any], Any]] = {
     "act": lambda context: run_action(context, "shop"),
     "replay": lambda context: run_replay_form(context, "shop"),
-    "backfill": lambda context: backfill.plan_batches("shop", errors.read_form_words(context)),
+    "backfill": lambda context: backfill.plan_batches("shop", errors.read_form_words(context, backfill.FORM_WORDS)),
     "publish": publish,
     "flush": lambda context: flush_run.plan_as_requested("shop"),
     "fleet": lambda context: read_fleet_request(
