@@ -159,7 +159,7 @@ def _read_tasks(
 ) -> None:
     pull = context["ti"].xcom_pull
     member_plan = entry["plan"]
-    if member_plan is None and not entry["failure"]:
+    if member_plan is None:
         member_plan = pull(task_ids="stage", key=MEMBER_PLAN_KEY, map_indexes=number)
     tables = [batch["table"] for batch in member_plan["tables"]] if member_plan else []
     if states["stage"] in FAILED_STATES:

@@ -180,20 +180,20 @@ STEPS = {"stage": run_mapped_stage_step, "stage_ahead": run_stage_ahead_step, "m
 def run_member_stage(context: Context, fleet: str, entry: Data, memory: Mapping[str, Any]) -> Data:
     """Stage one pipeline: `entry` is its entry in the fleet's plan. Returns a queue for each table.
 
-    An entry with a `failure` fails: the pipeline waits. `left`: the offsets that no batch reached, 0 if a table is
-    refused.
+    An entry with a `failure` fails: the pipeline waits, unless a person has cleared the task. `left`: the offsets that
+    no batch reached, 0 if a table is refused.
     """
     require_result(entry, "plan")
-    if entry["failure"]:
+    task_instance = context["ti"]
+    if entry["failure"] and task_instance.try_number == 1:
         push_failure_reason(entry["failure"])
         raise AirflowFailException(entry["failure"]["message"])
-    task_instance = context["ti"]
     pull_own = partial(task_instance.xcom_pull, map_indexes=task_instance.map_index)
     flush_plan = entry["plan"]
     if not flush_plan and memory:  # the task went to wait behind its plan
         flush_plan = dict(pull_own(key=MEMBER_PLAN_KEY))
     elif not flush_plan:
-        # one that could not be planned together with the others: its failure and its retries are its own
+        # one that waited, or that could not be planned with the others: its failure and its retries are its own
         flush_plan = tasks.run_plan(entry["pipeline"], entry["max_records"])
         task_instance.xcom_push(key=MEMBER_PLAN_KEY, value=flush_plan)
     queues = run_stage_step(context, entry["pipeline"], flush_plan, memory)

@@ -394,6 +394,20 @@ def test_person_s_run_tries_what_waits(fleet: Fleet) -> None:
     assert run.left["stage", 0, "error"]["error"] == "BadRecord"
 
 
+def test_member_that_waits_is_tried_when_a_person_clears_its_red_task(fleet: Fleet) -> None:
+    for _ in range(4):
+        run = fleet.run()
+    assert run.left["stage", 0, "error"]["error"] == "Waiting"
+    fleet.world.broker.retain_from("users", 2, 1)
+    run.try_number, run.clear_number = 2, 1
+    fleet.flush(run, "users")
+    assert fleet.world.read_rows("lake.shop.users") == [{"id": "k0", "name": "users"}]
+    fleet.finish(run)
+    assert run.states["heartbeat"] == "success"
+    assert fleet.store["members"]["streaks"] == {}
+    assert list_messages()[-1] == "users is well again"
+
+
 def test_run_without_work_is_the_look_alone_until_a_heartbeat_is_due(fleet: Fleet) -> None:
     fleet.world.broker.retain_from("users", 2, 1)
     assert fleet.run().states["heartbeat"] == "success"

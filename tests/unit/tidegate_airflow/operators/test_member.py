@@ -22,6 +22,7 @@ class TaskResults:
     """A mapped task instance with what it leaves."""
 
     map_index = 2
+    try_number = 1
 
     def __init__(self) -> None:
         self.left: dict[str, Any] = {}
