@@ -261,5 +261,8 @@ def _require_table(table: TableSession) -> TableSession:
     table = table.refresh()
     state = table.state
     if state is None or (state.recorded_position is None and not state.is_position_lost):
-        raise ConfigurationError(f"{table.prefix}: no position yet, so there is none to move; set source.start instead")
+        raise ConfigurationError(
+            f"{table.prefix}: no position yet, so there is none to move: its first batch begins where source.start "
+            "says; set that instead, and move each other table by its name, with --table"
+        )
     return table

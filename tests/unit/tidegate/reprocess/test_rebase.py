@@ -373,5 +373,7 @@ def test_a_wrong_target_is_refused_with_the_way_out(world: World, to: str, messa
 def test_a_table_without_a_position_has_none_to_move() -> None:
     new_world = World()
     new_world.broker.create("orders")
-    with pytest.raises(ConfigurationError, match=r"set source\.start instead"):
+    with pytest.raises(
+        ConfigurationError, match="set that instead, and move each other table by its name, with --table"
+    ):
         move_positions(new_world.open_session(PIPELINE), "latest")
