@@ -53,10 +53,14 @@ def read_last_timestamps(consumer: Consumer, ends: Offsets, patience: float) -> 
         if message is None:
             break
         place = (message.topic(), message.partition())
+        if place not in partitions:
+            continue
+        end = ends[place[0]][place[1]]
         error = message.error()
-        if error is None:
+        if error is None and message.offset() < end:
             timestamps[place] = message.timestamp()[1]
-        elif error.code() == KafkaError._PARTITION_EOF:
+        # a topic that is written without a pause has no end to wait for
+        if message.offset() >= end - 1 if error is None else error.code() == KafkaError._PARTITION_EOF:
             partitions.discard(place)
     return timestamps
 

@@ -1,6 +1,7 @@
 """Records on their way to a topic: those that are too large are told, and take no other with them time and again."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +12,37 @@ from tidegate.errors import RecordRefused
 from tidegate.model.kafka_log import Message
 
 LIMIT = 1_000_000
+
+
+class NeverPausing:
+    """A consumer of a partition that is written faster than it is read, and of one whose last record is a marker."""
+
+    def __init__(self) -> None:
+        self._messages = self._iterate()
+
+    @staticmethod
+    def _iterate() -> Iterator[tuple[int, int, KafkaError | None]]:
+        yield from ((0, 94, None), (1, 7, None), (0, 95, None), (1, 9, KafkaError(KafkaError._PARTITION_EOF)))
+        yield from ((0, offset, None) for offset in range(96, 1000))
+        pytest.fail("it is read for ever")
+
+    def assign(self, places: list[Any]) -> None:
+        assert {(place.partition, place.offset) for place in places} == {(0, 85), (1, 0)}
+
+    def poll(self, timeout: float) -> Any:
+        partition, offset, error = next(self._messages)
+        return SimpleNamespace(
+            topic=lambda: "audit",
+            partition=lambda: partition,
+            offset=lambda: offset,
+            error=lambda: error,
+            timestamp=lambda: (1, 1000 + offset),
+        )
+
+
+def test_time_of_the_last_record_is_not_waited_for_behind_the_end_of_a_topic_that_is_always_written() -> None:
+    times = topics.read_last_timestamps(NeverPausing(), {"audit": {0: 95, 1: 9}}, 5.0)  # type: ignore[arg-type]
+    assert times == {("audit", 0): 1094, ("audit", 1): 1007}
 
 
 class Producer:
