@@ -50,7 +50,7 @@ class MonitoredPipeline:
             isolation=source.isolation,
             topics=source.topics,
             pattern=source.topic_pattern,
-            ignored=pipeline.heartbeat.ignore_topics,
+            ignored=pipeline.ignored_topics,
             from_end=source.start.kind == StartKind.LATEST,
         )
 

@@ -3,6 +3,7 @@
 Every value is checked. Durations are whole seconds, `None` means "not given".
 """
 
+import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypedDict
@@ -142,6 +143,12 @@ class Pipeline:
     def heartbeat_topic_of_source(self) -> str | None:
         """The topic of heartbeat records, if the source's brokers have it."""
         return self.heartbeat.topic if self.heartbeat.kafka in (None, self.source.kafka) else None
+
+    @property
+    def ignored_topics(self) -> tuple[str, ...]:
+        """Patterns of topics whose offsets advance without a row: those that the file names, and its own heartbeats."""
+        own_topic = self.heartbeat_topic_of_source if self.heartbeat.produce else None
+        return (*self.heartbeat.ignore_topics, *([] if own_topic is None else [re.escape(own_topic)]))
 
     def describe_file(self) -> FileDescription:
         """Return what the file alone says: known also while neither brokers nor catalog answer."""

@@ -132,10 +132,7 @@ def _list_topics(session: Session) -> tuple[str, ...]:
 
 
 def _is_ignored(session: Session, topic: str) -> bool:
-    heartbeat = session.pipeline.heartbeat
-    return (heartbeat.produce and topic == session.pipeline.heartbeat_topic_of_source) or any(
-        re.fullmatch(pattern, topic) for pattern in heartbeat.ignore_topics
-    )
+    return any(re.fullmatch(pattern, topic) for pattern in session.pipeline.ignored_topics)
 
 
 def filter_table_log(log: Log, table: Table) -> Log:

@@ -1,6 +1,7 @@
 """The backlog as the triggerer watches it: who is called to flush, when, and how seldom the brokers are asked."""
 
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -14,7 +15,7 @@ from tidegate.monitoring.backlog import (
     BacklogMonitor,
     MonitoredPipeline,
 )
-from tidegate.spec.pipeline import Merge, Pipeline
+from tidegate.spec.pipeline import Heartbeat, Merge, Pipeline
 from tidegate.spec.source import Start
 
 
@@ -180,6 +181,18 @@ def test_a_group_that_cannot_be_read_is_asked_for_less_often_each_time_and_holds
     broker.refuses = False
     produce(world, 3)
     assert lookout.poll(broker, watches).keys() == {"closed"}, "a first failure costs a moment"
+
+
+def test_heartbeats_of_the_pipeline_itself_start_no_flush() -> None:
+    world, seconds = build_world("a.orders", "a.heartbeats"), Seconds()
+    beating = replace(
+        build_watched_pipeline(topics=(), topic_pattern=r"a\..*"),
+        heartbeat=Heartbeat(produce=True, topic="a.heartbeats"),
+    )
+    produce(world, 9, "a.heartbeats")
+    assert BacklogMonitor(seconds).poll(world.broker, [MonitoredPipeline.from_pipeline(beating)]) == {}
+    produce(world, 3, "a.orders")
+    assert BacklogMonitor(seconds).poll(world.broker, [MonitoredPipeline.from_pipeline(beating)]) == {"shop": 3}
 
 
 def test_ignored_topics_missing_topics_and_other_patterns_do_not_count() -> None:
