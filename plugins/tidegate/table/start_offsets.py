@@ -156,18 +156,17 @@ def _check_start(table: TableSession, configured_start: Offsets, log: Log, ends:
 
 
 def _check_not_hidden(table: TableSession, configured_start: Offsets, log: Log, ends: Offsets) -> None:
-    """Raise `TopicsUnavailable` for a start in an open transaction: a read would begin before it, and repeat records.
-
-    A time names no record that somebody has read already.
-    """
+    """Raise `TopicsUnavailable` for a start behind an open transaction: a read would begin before it."""
     kind = table.pipeline.source.start.kind
-    for topic, partition, stable in iterate_offsets(log.end if kind != StartKind.TIMESTAMP else {}):
+    for topic, partition, stable in iterate_offsets(log.end):
         offset = configured_start[topic][partition]
-        if stable < offset <= ends[topic][partition]:
+        end = ends[topic][partition]
+        # of a time for which no record is late enough, the end moves with each record
+        if stable < offset <= end and not (kind == StartKind.TIMESTAMP and offset == end):
             raise TopicsUnavailable(
                 f"{table.prefix}: source.start={kind} asks for offset={offset} of topic={topic} "
                 f"partition={partition}, and a transaction that began at offset={stable} is still open: records before "
-                "the start would be read once more; the table begins when the transaction has ended"
+                "the start would be read too; the table begins when the transaction has ended"
             )
 
 

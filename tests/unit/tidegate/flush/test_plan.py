@@ -296,12 +296,15 @@ def end_transaction(world: World) -> None:
     log.add(None, None, world.clock.tick(), "control")
 
 
-def test_time_behind_an_open_transaction_is_no_place_that_somebody_has_read_up_to(world: World) -> None:
+def test_time_waits_for_an_open_transaction_once_there_is_a_record_that_is_late_enough(world: World) -> None:
     world.broker.transaction("orders", [({"id": "t"}, {"id": "t", "name": "x"})], ending="open")
     at = world.clock.tick()
     world.broker.produce("orders", {"id": "new"}, {"id": "new", "name": "x"}, partition=1)
     pipeline = build_pipeline(**start("timestamp", timestamp_ms=at))
     assert plan_batch(world, pipeline).ranges == Ranges({"orders": {0: (3, 3), 1: (3, 4)}})
+    world.broker.produce("orders", {"id": "late"}, {"id": "late", "name": "x"})
+    with pytest.raises(RetryLater, match="offset=4 of topic=orders partition=0, and a transaction that began at offs"):
+        plan(world.open_session(pipeline))
 
 
 def test_position_that_uncommitted_reads_have_reached_waits_for_the_transaction_before_it(world: World) -> None:
