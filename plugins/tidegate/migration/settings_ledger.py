@@ -97,10 +97,6 @@ class SettingsLedger:
         for name in names:
             self.check(name, target, difference)
 
-    def check_rest(self, target: str, difference: str) -> None:
-        """Note all remaining settings as close to `target`."""
-        self.check_each(self._list_open(), target, difference)
-
     def drop(self, name: str, reason: str) -> None:
         """Note that nothing has to be set, and why."""
         self._note(name, SettingOutcome.NOT_NEEDED, reason=reason)
