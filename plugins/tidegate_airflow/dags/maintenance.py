@@ -26,6 +26,9 @@ from tidegate_airflow.errors import raise_airflow_errors
 from tidegate_airflow.operators.action import run_verify_form
 from tidegate_airflow.operators.job import list_table_groups, maintain_tables
 
+Data = dict[str, Any]
+log = logging.getLogger(__name__)
+
 
 def build_maintenance_dag(pipeline: Pipeline) -> DAG:
     """Build the DAG ``tidegate_<pipeline>_maintenance``; without an interval it is started by hand."""
@@ -73,10 +76,6 @@ def build_verify_dag(pipeline: Pipeline) -> DAG:
     one_table = build_text_field("Table", "Only this one; empty for each.", "lake.shop.orders")
     dag.params = to_params_dict({"table": one_table})
     return dag
-
-
-Data = dict[str, Any]
-log = logging.getLogger(__name__)
 
 
 def build_janitor_dag() -> DAG:
