@@ -51,7 +51,7 @@ def load_pipeline(
     document = read_document(path)
     if defaults is None:
         defaults = read_defaults(find_folder_around(path))
-    findings = Problems(document)
+    findings = Problems(document, defaults)
     if path.suffix != ".yaml" or not PIPELINE_NAME_PATTERN.fullmatch(path.stem):
         findings.add((), f"name={path.name}: a pipeline's file is [a-z][a-z0-9_-]*.yaml, at most 60 letters; rename it")
     if BACKFILL_NAME_PATTERN.search(path.stem):

@@ -2,7 +2,7 @@
 
 import difflib
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from datetime import datetime
 from pathlib import Path
@@ -20,10 +20,14 @@ R = TypeVar("R")
 
 
 class Problems:
-    """The problems of one document, each ``file:line: key.path=value: what is wrong; the way out``."""
+    """The problems of one document, each ``file:line: key.path=value: what is wrong; the way out``.
 
-    def __init__(self, document: Document) -> None:
+    `defaults`: what the document has of ``defaults.yaml``.
+    """
+
+    def __init__(self, document: Document, defaults: Mapping[str, Any] | None = None) -> None:
         self.document = document
+        self.defaults = defaults
         self.entries = [(line, f"{document.shown}:{line}: {message}") for line, message in document.problems]
         self.broken: list[KeyPath] = []
         self.warnings: list[str] = []
@@ -60,7 +64,12 @@ class Problems:
 
     def _format_entry(self, path: KeyPath, message: str) -> tuple[int, str]:
         line = self.document.find_line(path)
-        place = format_key_path(path) + format_value(path, get_value(self.document.data, path)) + ": " if path else ""
+        value = get_value(self.document.data, path)
+        origin = ""
+        if value is ... and (inherited := get_value(self.defaults, path)) is not ...:
+            value = inherited
+            origin = " (in defaults.yaml)"
+        place = f"{format_key_path(path)}{format_value(path, value)}{origin}: " if path else ""
         return line, f"{self.document.shown}:{line}: {place}{mask_addresses(message)}"
 
     def add_broken(self, path: KeyPath, message: str) -> None:

@@ -60,6 +60,22 @@ def test_wrong_tag_of_the_defaults_is_named_there(include: Path) -> None:
     assert problem == "defaults.yaml:2: tags[1]='': a tag has 1 to 100 printable letters, no blank before or after them"
 
 
+def test_key_that_only_one_pipeline_cannot_have_is_named_where_it_stands(include: Path) -> None:
+    """Two keys of the defaults, and one of them that the pipeline gives itself."""
+    text = "source: {topics: [orders], value: {schema: 'name STRING'}}\ntables: [{name: 'lake.Shop.{name}'}]\n"
+    write(include, "verify: {interval: 1d}\nheartbeat: {produce: true, topic: orders}\n")
+    problems = find_problems(include, text + "heartbeat: {interval: 3m}\n")
+    assert [problem.partition(": ")[2].partition(": ")[0] for problem in problems] == [
+        "verify (in defaults.yaml)",
+        "heartbeat.topic=orders (in defaults.yaml)",
+    ]
+    problems = find_problems(include, text + "heartbeat: {topic: orders}\nverify: {interval: 2d}\n")
+    assert [problem.partition(": ")[2].partition(": ")[0] for problem in problems] == [
+        "heartbeat.topic=orders",
+        "verify",
+    ]
+
+
 def test_link_of_defaults_that_leads_nowhere_is_refused_and_not_taken_for_no_file(include: Path) -> None:
     (include / "defaults.yaml").symlink_to("gone.yaml")
     for name in ("orders", "lines"):
