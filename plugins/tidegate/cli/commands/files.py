@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict
 
-from tidegate.cli.output import name_command
+from tidegate.cli.output import name_command, print_text
 from tidegate.config.catalogs_file import list_catalog_problems
 from tidegate.config.models.publication import PublicationModel
 from tidegate.config.pipeline_file import (
+    DEFAULTS_FILE,
     build_json_schema,
     check_tables_of_others,
     list_unread_warnings,
@@ -21,7 +22,7 @@ from tidegate.config.pipeline_file import (
 )
 from tidegate.config.publication_file import check_topics_of_others, load_publication, load_publications
 from tidegate.errors import ConfigurationError
-from tidegate.settings import FIRST_COMMAND, find_folder_around, find_include_folder
+from tidegate.settings import FIRST_COMMAND, NAMED_FOLDERS, find_folder_around, find_include_folder, format_path
 from tidegate.spec.pipeline import UNKNOWN_FILE, FileDescription, Pipeline
 from tidegate.spec.publication import Publication
 
@@ -54,8 +55,13 @@ class _Checked:
 
 
 def _check_file(file: Path) -> _Checked:
-    around = find_folder_around(file)
     folder = file.absolute().parent.resolve()
+    if file.name in ("catalogs.yaml", DEFAULTS_FILE) and folder.name not in NAMED_FOLDERS:
+        problem = ConfigurationError(
+            f"{format_path(file)}: no pipeline; run validate without a file, which reads it too"
+        )
+        return _Checked("pipeline", str(file), problem)
+    around = find_folder_around(file)
     kind = "publication" if folder == (around / "publications").resolve() else "pipeline"
     load, check_others = (
         (load_publication, check_topics_of_others) if kind == "publication" else (load_pipeline, check_tables_of_others)
@@ -93,10 +99,8 @@ def _print_checked(
                 warnings = checked.result.warnings if isinstance(checked.result, Pipeline) else ()
                 lines += [f"{checked.name}: ok", *(f"  warning: {warning}" for warning in warnings)]
         lines += [f"warning: {warning}" for warning in unread_warnings]
-        print(
-            "\n".join(lines)
-            or name_command(f"no pipelines in {find_include_folder()}; propose one with: {FIRST_COMMAND}")
-        )
+        nothing = f"no pipelines in {find_include_folder()}; propose one with: {FIRST_COMMAND}"
+        print_text(name_command("\n".join(lines) or nothing))
     return 1 if is_wrong else 0
 
 
@@ -136,7 +140,8 @@ def run_list(words: argparse.Namespace) -> int:
     else:
         lines = [_format_entry(entry["pipeline"], entry, entry["topics"], entry["tables"]) for entry in pipelines]
         lines += [_format_entry(e["publication"], e, [e["table"]], e["topics"]) for e in publications]
-        print("\n".join(lines) or name_command(f"no pipelines in {include}; propose one with: {FIRST_COMMAND}"))
+        nothing = f"no pipelines in {include}; propose one with: {FIRST_COMMAND}"
+        print_text(name_command("\n".join(lines) or nothing))
     return 1 if any(entry["error"] for entry in (*pipelines, *publications)) else 0
 
 

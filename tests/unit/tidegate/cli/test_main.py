@@ -172,6 +172,16 @@ def test_problem_of_a_shared_file_is_printed_once_however_many_pipelines_it_refu
     assert f"{shared}:1: no " in line
 
 
+@pytest.mark.parametrize("name", ["catalogs.yaml", "defaults.yaml"])
+def test_shared_file_is_no_pipeline_that_lacks_its_source(name: str, include, capsys) -> None:
+    (include / "defaults.yaml").write_text("heartbeat: {interval: 3m}\n")
+    assert main(["validate", str(include / name)]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == f"{include / name}: no pipeline; run validate without a file, which reads it too"
+    (include / "pipelines" / name).write_text(ORDERS)
+    assert main(["validate", str(include / "pipelines" / name)]) == 0
+
+
 @pytest.mark.parametrize("folder", [".", "drafts"])
 def test_file_outside_of_an_include_folder_is_validated_with_the_catalogs_of_the_commands(
     include, tmp_path_factory, capsys, folder: str
