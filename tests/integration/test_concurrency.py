@@ -132,9 +132,11 @@ def test_rows_and_deletes_that_spark_wrote_are_put_onto_a_main_that_others_moved
         (100, "foreign"), (101, "foreign"),
     ]  # fmt: skip
     assert sorted((r["id"], r["name"]) for r in workbench.read_rows("shop.busy")) == rows
-    for call in ("rewrite_position_delete_files(table => 'shop.busy')", "expire_snapshots('shop.busy', now())"):
-        workbench.run_spark_sql(f"CALL lake.system.{call}")
-    table_rows = workbench.run_spark_sql("SELECT id, name FROM lake.shop.busy ORDER BY id")
+    table_rows = workbench.run_spark_sql(
+        "CALL lake.system.rewrite_position_delete_files(table => 'shop.busy')",
+        "CALL lake.system.expire_snapshots('shop.busy', now())",
+        "SELECT id, name FROM lake.shop.busy ORDER BY id",
+    )
     assert [tuple(row) for row in table_rows] == rows
     workbench.produce(topic, build_upsert(1, "last"))
     workbench.flush("busy")

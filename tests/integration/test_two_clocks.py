@@ -16,8 +16,8 @@ KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"schema": "id BIGINT, name STRING"}
 TABLES = [{"name": "lake.clocks.Last"}, {"name": "lake.clocks.all", "upsert": False, "delete": False}]
 DEADLINE_SECONDS = 500
-STAGINGS = 5
-MERGES = 3
+STAGINGS = 4
+MERGES = 2
 
 
 def repeat(run: Callable[[], Any], done: Counter[str], name: str, is_over: Callable[[], bool]) -> None:
