@@ -32,6 +32,7 @@ PAGE_PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
             r"the log ends at offset=[^,;]+: ",
         ),
         ("partitions-grown", r"has a new partition="),
+        ("behind", r"a transaction that began at offset="),
         ("queue-full", r"its queue is full"),
         ("audit", r"\baudits? .*the batch stays staged|nothing was published and the batch stays staged"),
         (

@@ -82,6 +82,7 @@ def test_every_message_about_a_lost_position_has_a_page_of_its_own() -> None:
         ("5 records wait, and nothing was published meanwhile; check that the scheduler runs", "nothing-published"),
         ("5 records wait, and nothing was published meanwhile: task=stage of the run r", "nothing-published"),
         ("publication=p: table=t was rolled back behind what is published", "publication-refused"),
+        ("topic=a partition=0 position=4: a transaction that began at offset=3 is still open, and hides", "behind"),
         ("topic=a does not exist on brokers=b:1; create it, or correct source.topics", "topic-missing"),
         ("pipeline=p batch=7: a record has a timestamp that Spark's Kafka source cannot read, as of", "bad-record"),
         ("2 records cannot be decoded; the same failure in 3 runs since t; it is tried again at u", "bad-record"),
