@@ -86,7 +86,9 @@ def plan_decoding(
     written = "" if writers or reader is whole else json.dumps(whole)
     changes = {number: find_changed_type(writers[int(number)], reader) for number in texts}
     changed = {number: reason for number, reason in changes.items() if reason}
-    return AvroDecoding(json.dumps(reader), texts, refused_versions, written, changed)
+    return AvroDecoding(
+        reader=json.dumps(reader), writers=texts, refused=refused_versions, written=written, changed=changed
+    )
 
 
 def _find_row_of(schema: Any, find_row: Callable[[Any], Any]) -> Any:
