@@ -93,8 +93,17 @@ def test_pipeline_with_two_clocks_shows_how_far_it_is_staged_beside_how_far_it_i
     plain = output.format_status(status).splitlines()
     assert "  lake.shop.orders: batch=7 rows=1234567 lag=3 behind=12.4s staged: lag=1 behind=2.0s" in plain
     numbers = [line.split() for line in plain if "topic  " in line or "shop[x]" in line]
-    assert numbers[0] == ["topic", "partition", "begin", "published", "committed", "staged", "end", "lag"]
-    assert numbers[2] == ["shop[x].orders", "1", "0", "7", "-", "9", "10", "3"]
+    assert numbers[0] == ["topic", "partition", "begin", "published", "committed", "staged", "end", "lag", "behind"]
+    assert numbers[2] == ["shop[x].orders", "1", "0", "7", "-", "9", "10", "3", "12.4s"]
+
+
+def test_seconds_of_each_partition_are_shown_also_where_nobody_looks_at_a_terminal() -> None:
+    """Two partitions: of one the brokers do not tell since when its record waits."""
+    status: Any = build_status()
+    status["tables"][0]["exists"] = True
+    status["partitions"][0] |= {"lag": 2, "lag_seconds": None}
+    numbers = [line.split() for line in output.format_status(status).splitlines() if "topic  " in line or "[x]" in line]
+    assert [row[-2:] for row in numbers] == [["lag", "behind"], ["2", "-"], ["3", "12.4s"]]
 
 
 @pytest.mark.parametrize("different", [0, 2])
