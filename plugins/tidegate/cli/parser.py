@@ -442,6 +442,9 @@ def add_maintain(commands: Commands) -> None:
     add_json(parser)
 
 
+SHOWN_LETTERS = 20
+
+
 def add_dead_letters(commands: Commands) -> None:
     parser = add_command(
         commands, "dead-letters", "show, replay, discard or export records that could not be read and were set aside"
@@ -456,7 +459,7 @@ def add_dead_letters(commands: Commands) -> None:
         "--offsets", nargs="+", metavar="PLACE", default=(), help="at these: topic:partition:offset"
     )
     parser.add_argument(
-        "--limit", type=partial(parse_count, least=0), default=20, metavar="N", help="show the newest N; default 20"
+        "--limit", type=partial(parse_count, least=0), metavar="N", help=f"show the newest N; default {SHOWN_LETTERS}"
     )
     action = parser.add_mutually_exclusive_group()
     action.add_argument("--replay", action="store_true", help="decode them again, and bring in what can be read now")

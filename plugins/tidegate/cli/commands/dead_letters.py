@@ -8,6 +8,7 @@ from typing import Any
 from tidegate.actions.discard import propose_discard, shorten_text
 from tidegate.cli.commands.actions import perform_action
 from tidegate.cli.output import make_line_printable, print_result
+from tidegate.cli.parser import SHOWN_LETTERS
 from tidegate.cli.session import open_named_pipeline
 from tidegate.errors import ConfigurationError
 from tidegate.merge.owed import LetterFilter
@@ -28,6 +29,9 @@ ALL_ROWS = 2**31 - 1
 def run_dead_letters(words: argparse.Namespace) -> int:
     if bool(words.discard) != bool(words.because):
         words.usage_error("--discard needs --because 'text', and nothing else does")
+    if words.limit is not None and (words.replay or words.discard or words.export):
+        words.usage_error("--limit bounds what is shown, and chooses none; choose with --offsets, --since or --reason")
+    limit = SHOWN_LETTERS if words.limit is None else words.limit
     since_ms = None if words.since is None else parse_timestamp_ms("--since", words.since, f"write e.g. {EXAMPLE}")
     places: frozenset[tuple[str, int, int]] = frozenset(parse_address(text, "--offsets") for text in words.offsets)
     letter_filter = LetterFilter(
@@ -43,7 +47,7 @@ def run_dead_letters(words: argparse.Namespace) -> int:
         log.warning(warning)
     name = session.letters_table
     is_whole = letter_filter.is_given or words.export is not None
-    dead_letters = session.dead_letters.read_dead_letters(name, ALL_ROWS if is_whole else words.limit)
+    dead_letters = session.dead_letters.read_dead_letters(name, ALL_ROWS if is_whole else limit)
     letters = [format_dead_letter(letter) for letter in dead_letters.newest if letter_filter.matches_letter(letter)]
     if words.export is not None:
         return _export(words, letters)
@@ -55,7 +59,7 @@ def run_dead_letters(words: argparse.Namespace) -> int:
         "discarded": dead_letters.discarded,
         "chosen": len(letters) if letter_filter.is_given else dead_letters.waiting,
     }
-    shown_letters = letters[: words.limit]
+    shown_letters = letters[:limit]
     if words.json:
         print(json.dumps({**data, "dead_letters": shown_letters}))
         return 0
