@@ -42,7 +42,7 @@ def read_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[]
     (include / "pipelines" / "orders.yaml").write_text(yaml.safe_dump(PIPELINE))
     catalog = {
         "type": "iceberg",
-        "properties": {"type": "sql", "uri": f"sqlite:///{tmp_path}/lake.db", "warehouse": "w"},
+        "properties": {"type": "sql", "uri": f"sqlite:///{tmp_path}/lake.db", "warehouse": f"file://{tmp_path}"},
     }
     (include / "catalogs.yaml").write_text(yaml.safe_dump({"lake": catalog}))
     program = home / "bin" / "spark-submit"
