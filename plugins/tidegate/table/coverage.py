@@ -12,11 +12,9 @@ from typing import Any
 from tidegate.model.offsets import (
     Offsets,
     find_highest,
-    find_lowest,
     get_offset,
     group_by_topic,
     iterate_offsets,
-    keep_partitions,
     parse_offsets,
 )
 from tidegate.model.position import Position, format_compact
@@ -103,9 +101,15 @@ def answer_coverage(table: TableSession, offsets: Offsets) -> dict[str, str]:
 
 
 def _rewind(before: Coverage, offsets: Offsets) -> Coverage:
-    # main is an ancestor that stands at `offsets`: what was read behind them has left no row
-    begins = find_lowest(before.start, offsets)
-    return Coverage(before.rules, keep_partitions(begins, offsets), offsets, before.is_whole)
+    # main is an ancestor that stands at `offsets`: what was read behind them has left no row; nor has what a move has
+    # skipped, which ends beyond the last merge
+    begins = {
+        (topic, partition): offset
+        if offset > (get_offset(before.end, topic, partition) or 0)
+        else min(offset, get_offset(before.start, topic, partition) or 0)
+        for topic, partition, offset in iterate_offsets(offsets)
+    }
+    return Coverage(before.rules, group_by_topic(begins), offsets, before.is_whole)
 
 
 def _forget(before: Coverage, offsets: Offsets) -> Coverage:

@@ -103,6 +103,19 @@ def test_rewound_table_keeps_what_main_had(world: World, by_hand: bool) -> None:
     assert (read(world).start, read(world).end, read(world).is_whole) == (offsets(0, 0), offsets(3, 3), True)
 
 
+@pytest.mark.parametrize("by_hand", [True, False])
+def test_rewound_table_has_no_record_that_a_move_has_skipped(world: World, by_hand: bool) -> None:
+    """Verify would miss their rows, and its repair bring them in."""
+    send_orders(world, ("a", "skipped"), ("b", "skipped"))
+    move(world, "latest")
+    move(world, "{}")  # any action leaves such a snapshot
+    roll_back(world, 1)
+    if by_hand:
+        answer(world, "rewind")
+    flush_more(world, "b", pipeline=PIPELINE if by_hand else REWINDING)
+    assert (read(world).start, read(world).end) == (offsets(2, 3), offsets(3, 3))
+
+
 def test_kept_rollback_covers_only_what_comes_after_it(world: World) -> None:
     flush_more(world, "a", "b")
     roll_back(world, 1)
