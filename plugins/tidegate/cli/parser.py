@@ -156,7 +156,7 @@ def add_import(commands: Commands) -> None:
     parser.add_argument("--name", default="", help="the pipeline's name; default: the connector's")
     parser.add_argument("--connector", default="", metavar="NAME", help="the connector's name, where the file lacks it")
     parser.add_argument(
-        "--worker", type=Path, metavar="FILE", help="the Connect worker's properties, for its converters"
+        "--worker", type=Path, metavar="FILE", help="the Connect worker's properties, for converters and consumer"
     )
     parser.add_argument("--catalog", default="", metavar="NAME", help="the catalog's name in catalogs.yaml")
     parser.add_argument("--kafka", default="", metavar="ID", help=f"Airflow connection to the brokers; default {KAFKA}")

@@ -75,9 +75,7 @@ def read_config(text: str, origin: str, worker: str = "", connector: str = "") -
         name = ""
         settings = parse_properties(text)
         unset = ()
-    # a connector without its own converters uses the worker's
-    converters = ("key.converter", "value.converter")
-    settings = {k: v for k, v in parse_properties(worker).items() if k.startswith(converters)} | settings
+    settings = _read_worker_settings(worker) | settings
     kind = _find_kind(settings, origin)
     name = connector or name or settings.get("name", "").strip()
     if not name and kind in CONNECTOR_CLASSES.values():
@@ -86,6 +84,17 @@ def read_config(text: str, origin: str, worker: str = "", connector: str = "") -
             "give it with --connector NAME"
         )
     return ConnectorConfig(kind, name, settings, unset=unset)
+
+
+def _read_worker_settings(worker: str) -> dict[str, str]:
+    """What a connector without settings of its own takes from its worker: converters, and those of its consumer."""
+    settings = {}
+    for name, value in parse_properties(worker).items():
+        if name.startswith(("key.converter", "value.converter")):
+            settings[name] = value
+        elif name.startswith("consumer."):
+            settings[f"consumer.override.{name.removeprefix('consumer.')}"] = value
+    return settings
 
 
 def _parse_json(text: str, origin: str) -> tuple[str, dict[str, str], tuple[str, ...]]:

@@ -167,6 +167,29 @@ def test_converters_of_the_worker_are_used_where_the_connector_has_none(folder: 
     assert "value: {format: json, json: {envelope: true}}" in text
 
 
+def test_consumer_of_the_worker_is_the_connectors_where_it_says_nothing_itself(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    worker = write_connector(
+        folder,
+        "consumer.isolation.level=read_uncommitted\nconsumer.auto.offset.reset=latest\nproducer.acks=all\n"
+        f'consumer.sasl.jaas.config=x required password="{SECRET}";\n',
+        "worker.properties",
+    )
+    words = ["--worker", worker, "--offline", "--json"]
+    for own, isolation in (({}, "read_uncommitted"), ({"consumer.override.isolation.level": "read_committed"}, "")):
+        config = write_connector(folder, format_json({**APACHE, **own}))
+        assert main(["import", config, *words]) == 0
+        answer = capsys.readouterr().out
+        assert SECRET not in answer
+        data = json.loads(answer)
+        assert f"isolation: {isolation or 'read_committed'}" in data["file"]
+        names = {setting["name"]: setting["target"] for setting in data["settings"]}
+        assert names["consumer.override.auto.offset.reset"] == "source.start"
+        assert names["consumer.override.sasl.jaas.config"] == "source.kafka: kafka_default"
+        assert not any("producer" in name for name in names)
+
+
 def test_brokers_that_are_down_are_said_at_once_with_the_way_without_them(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
