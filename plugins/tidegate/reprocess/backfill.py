@@ -139,13 +139,15 @@ def apply_slice(session: Session, planned: Backfill, number: int) -> list[Applie
         if number <= len(planned.list_slices(mine.table))
     ]
     # 1.
-    stage_missing(
-        [
-            (table_slice, table_slice.require_position(table_slice.table.refresh()).offsets)
-            for table_slice in slices
-            if not table_slice.is_applied
-        ]
-    )
+    if len(slices) > 1:
+        with suppress(GiveUp):  # each merge stages what its own table lacks, and says why it cannot
+            stage_missing(
+                [
+                    (table_slice, table_slice.require_position(table_slice.table.refresh()).offsets)
+                    for table_slice in slices
+                    if not table_slice.is_applied
+                ]
+            )
     results: list[AppliedSlice] = []
     failures: list[TidegateError] = []
     for table_slice in slices:

@@ -15,6 +15,7 @@ from tidegate.errors import (
     OutcomeUnknown,
     PositionLost,
     RetryLater,
+    SomeTablesFailed,
     TidegateError,
 )
 from tidegate.flush.flush import flush
@@ -835,6 +836,18 @@ def test_tables_at_one_position_share_the_read_of_each_slice() -> None:
     before = len(world.engine.stages)
     run(world, '{"orders": {"0": [0, 2]}}', pipeline)
     assert [(len(job.tables), job.ranges.span) for job in world.engine.stages[before:]] == [(2, 1), (2, 2)]
+
+
+def test_table_that_was_rolled_back_meanwhile_holds_up_no_other() -> None:
+    world, pipeline = build_two_tables()
+    request = parse_request('{"orders": {"0": [0, 2]}}', None, None)
+    planned = propose_backfill(world.open_session(pipeline), request).backfill
+    world.destination.add_snapshot("lake.shop.one", "main", (), {})
+    world.destination.rollback("lake.shop.two", world.destination.tables["lake.shop.two"].ancestors()[-1].id)
+    for number in planned.numbers:
+        with pytest.raises(SomeTablesFailed, match=r"1 table failed:\n.*table=lake\.shop\.two was rolled back"):
+            apply_slice(world.open_session(pipeline), planned, number)
+    assert [row["id"] for row in world.read_rows("lake.shop.one")] == ["b"], "a was flushed later again"
 
 
 def test_later_record_that_a_condition_leaves_out_does_not_hold_a_row_back() -> None:
