@@ -7,10 +7,11 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from decoding import build_stage_table, read_reasons
+from decoding import build_stage_table, decode_values, read_reasons
 from schema_registry import SchemaRegistry
 from tidegate.adapters.schema_registry.schema_provider import RegistrySchemas
 from tidegate.errors import BadRecord, ConfigurationError, GiveUp
+from tidegate.schema.data_types import Column
 from tidegate.spec.source import KeyFormat, ValueFormat
 from tidegate.spec.table import Table
 
@@ -287,6 +288,10 @@ def test_record_of_a_version_with_another_type_names_the_field(spark, registry) 
     assert read_reasons(spark, table, [*values, values[2][:-1]]) == [
         "the value has schema id=1, whose field n was a string and is an int", None, None,
         "the value cannot be decoded with its Avro schema",
+    ]  # fmt: skip
+    alone = ValueFormat("avro", (Column("id", "BIGINT"),), options={"registry": registry.url})
+    assert decode_values(spark, registered.describe(KeyFormat(), alone), values) == [
+        (None, (0,)), (None, (1,)), (None, (2,)),
     ]  # fmt: skip
 
 

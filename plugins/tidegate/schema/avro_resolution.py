@@ -27,9 +27,9 @@ from tidegate.schema.avro import (
 )
 from tidegate.schema.avro_versions import (
     PROMOTIONS,
-    drop_unheld_fields,
     find_respelled_field,
     find_written_type,
+    keep_fields,
     pair_branches,
     restore_dropped_fields,
 )
@@ -65,19 +65,19 @@ def plan_decoding(
     """Plan how records of these writers, the newest last, are read as `latest` with the fields that it dropped.
 
     A writer that lacks one of the `key_fields` is refused: all of its records would have one key. `ConfigurationError`
-    for a type that no table holds. With `kept`, the row, which `find_row` finds, drops such fields.
+    for a type that no table holds. With `kept`, only these fields are read of the row, which `find_row` finds.
     """
     latest = qualify_names(latest)
     writers = {number: qualify_names(writer) for number, writer in writers.items()}
     whole = restore_dropped_fields(latest, reversed(writers.values()))
-    reader = whole if kept is None else drop_unheld_fields(whole, kept, find_row)
+    reader = whole if kept is None else keep_fields(whole, kept, find_row)
     if is_record(reader):
         to_columns(reader)
     else:
         to_spark_type(reader, {})
     reasons = {
         str(number): find_lost_meaning(writer, reader)
-        or find_respelled_field(_find_row_of(writer, find_row), _find_row_of(reader, find_row), kept)
+        or find_respelled_field(_find_row_of(writer, find_row), _find_row_of(reader, find_row))
         or find_missing_key_field(writer, reader, key_fields)
         for number, writer in writers.items()
     }

@@ -43,38 +43,22 @@ def restore_dropped_fields(latest: Any, older: Iterable[Any]) -> Any:
     return latest if merged_schema == inlined else _define_types_once(merged_schema)
 
 
-def drop_unheld_fields(schema: Any, kept: Collection[str], find_row: Callable[[Any], Any]) -> Any:
-    """Drop from the schema's row the fields that no table can hold, except those `kept`; `find_row` finds the row.
+def keep_fields(schema: Any, kept: Collection[str], find_row: Callable[[Any], Any]) -> Any:
+    """Drop from the schema's row, which `find_row` finds, all fields but those `kept`.
 
-    So is a field whose name differs from a kept one only in case.
+    What no column reads may have a type that no table holds, or had another one in an older version.
     """
     inlined = _inline_types(schema, collect_named_types(schema))
     row = find_row(inlined)
-    if not is_record(row):
+    if not is_record(row) or not 0 < sum(field["name"] in kept for field in row["fields"]) < len(row["fields"]):
         return schema
-    names = collect_named_types(inlined)
-    row_name = get_full_name(row)
-    taken = {name.casefold() for name in kept}  # of two such fields Spark would find neither
-    held = {
-        field["name"]
-        for field in row["fields"]
-        if field["name"] in kept or (field["name"].casefold() not in taken and _is_held(field["type"], names, row_name))
-    }
 
     def drop(node: Any) -> Any:
-        if is_record(node) and get_full_name(node) == row_name:
-            return {**node, "fields": [field for field in node["fields"] if field["name"] in held]}
+        if is_record(node) and get_full_name(node) == get_full_name(row):
+            return {**node, "fields": [field for field in node["fields"] if field["name"] in kept]}
         return change_inner_types(node, drop)
 
-    return schema if len(held) == len(row["fields"]) else _define_types_once(drop(inlined))
-
-
-def _is_held(node: Any, names: Names, row_name: str) -> bool:
-    try:
-        to_spark_type(node, names, (row_name,))
-    except ConfigurationError:
-        return False
-    return True
+    return _define_types_once(drop(inlined))
 
 
 def join_records(newest: Sequence[Any]) -> Any:
@@ -135,38 +119,35 @@ def find_written_type(field: Any, written_types: dict[str, Any]) -> Any:
     )
 
 
-def find_respelled_field(writer: Any, reader: Any, kept: Collection[str] | None = None) -> str:
-    """Return which field the writer has in another case only, without an alias; Avro would read it as missing.
-
-    Only the row's fields that are `kept`, or all, and what is inside of them.
-    """
+def find_respelled_field(writer: Any, reader: Any) -> str:
+    """Return which field the writer has in another case only, without an alias; Avro would read it as missing."""
     written = _inline_types(writer, collect_named_types(writer))
     read = _inline_types(reader, collect_named_types(reader))
-    return _find_respelled_field(written, read, kept, "")
+    return _find_respelled_field(written, read, "")
 
 
-def _find_respelled_field(writer: Any, reader: Any, kept: Collection[str] | None, above: str) -> str:
+def _find_respelled_field(writer: Any, reader: Any, above: str) -> str:
     pairs = pair_branches(list_branches(writer), list_branches(reader))
-    return next((reason for pair in pairs if (reason := _find_respelled_in_branch(*pair, kept, above))), "")
+    return next((reason for pair in pairs if (reason := _find_respelled_in_branch(*pair, above))), "")
 
 
-def _find_respelled_in_branch(writer: Any, reader: Any, kept: Collection[str] | None, above: str) -> str:
+def _find_respelled_in_branch(writer: Any, reader: Any, above: str) -> str:
     part = {"array": "items", "map": "values"}.get(get_type_name(reader))
     if part and get_type_name(writer) == get_type_name(reader):
-        return _find_respelled_field(writer[part], reader[part], None, above)
+        return _find_respelled_field(writer[part], reader[part], above)
     if not (is_record(writer) and is_record(reader)):
         return ""
     written_types = {field["name"]: field["type"] for field in writer["fields"]}
     read_names = {field["name"] for field in reader["fields"]}
     other_names = {name.casefold(): name for name in written_types if name not in read_names}
-    for field in (field for field in reader["fields"] if kept is None or field["name"] in kept):
+    for field in reader["fields"]:
         name = field["name"]
         written_type = find_written_type(field, written_types)
         if written_type is None and name.casefold() in other_names:
             other = f"{above}{other_names[name.casefold()]}"
             return f"field {other} is {above}{name} in the latest version, without an alias for the other case"
         if written_type is not None and (
-            reason := _find_respelled_field(written_type, field["type"], None, f"{above}{name}.")
+            reason := _find_respelled_field(written_type, field["type"], f"{above}{name}.")
         ):
             return reason
     return ""
