@@ -143,7 +143,13 @@ class MemoryStagingStore(MemoryTableStore):
             del staged_table.snapshots[snapshot.id]
         numbers = {int(s.summary["tidegate.batch"]) for s in spent_snapshots if "tidegate.batch" in s.summary}
         batches = {number for number in numbers if number <= up_to_batch}
-        return {"batches": len(batches), "snapshots": len(spent_snapshots), "files": len(spent_snapshots)}
+        counts = {"batches": len(batches), "snapshots": len(spent_snapshots), "files": len(spent_snapshots)}
+        earlier = max((int(s.summary.get("tidegate.clean-up", 0)) for s in snapshots), default=0)
+        return (
+            counts
+            if not batches or earlier + len(batches) >= up_to_batch
+            else {**counts, "passed": up_to_batch - earlier}
+        )
 
     def _is_dead(self, intermediate: str, summary: Mapping[str, str]) -> bool:
         """Whether an attempt has ended, and with something that is never merged."""

@@ -178,7 +178,9 @@ class _TableCleaning:
         is_registry = table.spec.discovers_names and table.has_branches
         leftovers = (table.name, batch - 1) if is_registry else (table.intermediate, batch)
         removed_counts = session.staging.clean_up(*leftovers)
-        is_worn = is_due(session.pipeline.maintenance, batch, removed_counts.get("batches", 0))
+        # of batches alone: a table whose batches have odd numbers would step over every tenth
+        passed = removed_counts.pop("passed", removed_counts.get("batches", 0))
+        is_worn = is_due(session.pipeline.maintenance, batch, passed)
         self._note(removed=removed_counts, needs_compaction=is_worn)
 
         def is_gone(backfill: str) -> bool:
@@ -194,7 +196,7 @@ class _TableCleaning:
             session.commits.drop_branches(memory, session.pipeline.name, batch, is_gone)
             self._note(**_forget_old_deletes(table, state))
         # 5.
-        if batch // SCRATCH_EVERY > (batch - removed_counts.get("batches", 0)) // SCRATCH_EVERY:
+        if batch // SCRATCH_EVERY > (batch - passed) // SCRATCH_EVERY:
             self._note(scratch_tables=drop_unused_scratch_tables(session, table.spec))
 
     def _note(self, **report_fields: Any) -> None:

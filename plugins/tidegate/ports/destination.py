@@ -252,7 +252,10 @@ class StagingStore(Protocol):
         return
 
     def clean_up(self, intermediate: str, up_to_batch: int) -> dict[str, int]:
-        """Remove batches up to that one, and later attempts that are never merged, with all files; returns counts."""
+        """Remove batches up to that one, and later attempts that are never merged, with all files; returns counts.
+
+        `passed`: how many numbers it went on by, where other tables of the pipeline took some of them.
+        """
 
     def drop(self, intermediate: str) -> None:
         """With all its files, also of killed attempts; `GiveUp` for another product's table."""

@@ -296,6 +296,7 @@ def _find_unread_batch(table: Table, up_to_batch: int) -> int:
 
 def _remove_batches(table: Table, up_to_batch: int) -> dict[str, int]:
     check_removable(table, STAGING_KINDS)
+    passed = up_to_batch - int(table.metadata.properties.get(HIGHEST_BATCH_PROPERTY, "0"))
     last = {parse_batch(s): s for s in sorted(table.metadata.snapshots, key=lambda s: s.sequence_number or 0)}
     dead = [s for s in table.metadata.snapshots if _is_dead(table, s) and not _is_bare(table, s)]
     # a job that was only slow finds its rows gone, and stages again
@@ -323,11 +324,9 @@ def _remove_batches(table: Table, up_to_batch: int) -> dict[str, int]:
     drop_empty_folders(fresh, {location.rpartition("/")[0] for location in doomed if "/batch_number=" in location})
     # the snapshot of a batch without rows may stay as the newest, without its counts: it was counted before
     counted = {parse_batch(s) for s in old if _read_outcome(table, read_summary(s).get("tidegate.attempt", ""))}
-    return {
-        "batches": sum(number is not None and number <= up_to_batch for number in counted),
-        "snapshots": len(old),
-        "files": len(doomed),
-    }
+    batches = sum(number is not None and number <= up_to_batch for number in counted)
+    counts_by_kind = {"batches": batches, "snapshots": len(old), "files": len(doomed)}
+    return {**counts_by_kind, "passed": passed} if 0 < batches < passed else counts_by_kind
 
 
 def _is_bare(table: Table, snapshot: Snapshot) -> bool:

@@ -290,6 +290,15 @@ def test_note_of_a_backfill_is_read_where_the_catalog_keeps_names_in_lower_case(
     assert kit.port.history.list_backfills("lake.shop.Orders", "shop") == ["of orders"]
 
 
+def test_numbers_that_other_tables_took_are_told_beside_the_removed_batches(kit: Kit) -> None:
+    kit.port.staging.clean_up(STAGED, 3)
+    kit.stage(7, "of-7", 1)
+    counts = kit.port.staging.clean_up(STAGED, 7)
+    assert (counts["batches"], counts["passed"]) == (1, 4)
+    kit.stage(8, "of-8", 1)
+    assert "passed" not in kit.port.staging.clean_up(STAGED, 7) | kit.port.staging.clean_up(STAGED, 8)
+
+
 def test_batch_is_counted_once_as_removed_whatever_runs_find_of_it_later(kit: Kit) -> None:
     """`compact` is due by this number: a quiet table would be measured again in each run."""
     kit.port.staging.clean_up(STAGED, 3)
