@@ -16,6 +16,7 @@ from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from conftest import Workbench
 from round_trip import Way, read
+from tidegate.adapters.kafka.broker import KafkaBroker
 from tidegate.errors import BadRecord, NothingToDo
 from tidegate.flush.clean_up import clean_up
 
@@ -241,3 +242,20 @@ def set_read_quota(bench: Workbench, client: str) -> None:
     quota = ("--add-config", f"consumer_byte_rate={RATE}")
     command = build_java_command("kafka", "kafka.admin.ConfigCommand", "--alter", *where, *quota)
     subprocess.run(command, env=build_clean_environment(), check=True, capture_output=True, timeout=120)
+
+
+def test_log_whose_records_are_deleted_inside_of_an_open_transaction_does_not_end_before_it_begins(workbench) -> None:
+    """Brokers name a last stable offset that lies before the first one (Kafka 4.1)."""
+    topic = workbench.topic(2)
+    transactional = workbench.open_transactional_producer()
+    transactional.begin_transaction()
+    for number in range(5):
+        transactional.produce(topic, b"open", b"%d" % number, partition=1)
+    transactional.flush(60)
+    workbench.produce(topic, *(({"id": number}, {"id": number}, {"partition": 1}) for number in range(5)))
+    workbench.retain_from(topic, 7, 1)
+    broker = KafkaBroker({"bootstrap.servers": workbench.stack.kafka_bootstrap})
+    log = broker.read_log((topic,), "read_committed")
+    assert (log.begin, log.end) == ({topic: {0: 0, 1: 7}}, {topic: {0: 0, 1: 7}})
+    workbench.end_transaction(transactional, topic, commit=False)
+    assert broker.read_log((topic,), "read_committed").end == {topic: {0: 0, 1: 11}}
