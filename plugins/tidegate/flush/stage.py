@@ -125,7 +125,13 @@ def _stage_group(
             if table.spec.discovers_names:
                 finder = _Request(planned_batch, build_name_finder(table, planned_batch))
             else:
-                requests.append(_Request(planned_batch, build_stage_table(session, plan, planned_batch)))
+                stage_table = build_stage_table(session, plan, planned_batch)
+                if stage_table.create and planned_batch.follows and _has_waiting_rows(session, planned_batch):
+                    raise RetryLater(
+                        f"{table.prefix} batch={planned_batch.batch}: a record was skipped meanwhile, and the "
+                        "intermediate table, made anew for it, has rows that are not published; it is staged again"
+                    )
+                requests.append(_Request(planned_batch, stage_table))
     if not requests and finder is None:
         return [], failures
     try:

@@ -5,9 +5,11 @@ and what one action leaves is taken up by the next.
 import json
 import re
 from contextlib import suppress
+from functools import partial
+from itertools import count
 
 import pytest
-from fakes import BAD, FailsToMerge, World, build_pipeline, build_table
+from fakes import BAD, FailsToMerge, PauseAt, World, build_pipeline, build_table
 from fakes.draining import drain
 from tidegate.actions.rebase import propose_rebase
 from tidegate.errors import GiveUp, PositionLost, RetryLater, TidegateError
@@ -26,6 +28,10 @@ BAD_PLACE = "orders:1:1"
 
 @pytest.fixture
 def world() -> World:
+    return build_world()
+
+
+def build_world() -> World:
     """A topic of two partitions."""
     world = World()
     world.broker.create("orders", 2)
@@ -129,6 +135,25 @@ def test_skip_leaves_what_waits_where_the_catalog_does_not_say_what_waits(world:
         stage_new_batches(world.open_session(clocks, fail_second_look))
     drain(world, clocks)
     assert read_ids(world) == ["a", "b", "c", "d"]
+
+
+def test_record_that_is_skipped_at_any_call_of_a_staging_takes_no_staged_row_away() -> None:
+    """Kafka has that record no more, either."""
+    clocks = build_pipeline(build_table(ORDERS), stage=Stage(10))
+    for number in count(1):
+        world = build_world()
+        drain(world, clocks)
+        produce(world, "c", 0)
+        stage_new_batches(world.open_session(clocks))
+        produce_bad(world)
+        world.broker.retain_from("orders", 2, 0)
+        pause = PauseAt(number, partial(skip, world, clocks))
+        with suppress(TidegateError):
+            stage_new_batches(world.open_session(clocks, pause))
+        if pause.calls < number:
+            break
+        drain(world, clocks)
+        assert read_ids(world) == ["a", "b", "c"], number
 
 
 def test_new_partition_is_told_behind_what_is_staged(world: World) -> None:
