@@ -8,7 +8,6 @@ from typing import Any
 
 from tidegate.errors import TidegateError, join_tables
 from tidegate.model.offsets import format_names
-from tidegate.model.table_state import WaitingLetter
 
 
 @dataclass(frozen=True)
@@ -18,18 +17,12 @@ class ActionPart:
     - `facts`: what would be done to the table, as plain data.
     - `perform`: does it, in the name of its argument; refuses if the state is not the one of the preview.
     - `expected_batch`: the batch number in the preview. Offsets can return to a former value, a batch number cannot.
-    - `letters`: the dead letters that a discard takes.
     """
 
     table: str
     facts: dict[str, Any]
     perform: Callable[[str], None]
     expected_batch: int | None = None
-    letters: tuple[WaitingLetter, ...] = ()
-
-    @property
-    def digest(self) -> str:
-        return compute_digest([self.facts, self.expected_batch])
 
 
 @dataclass(frozen=True)
@@ -65,17 +58,14 @@ class ProposedAction:
         batches = {part.table: part.expected_batch for part in self.parts if part.expected_batch is not None}
         return compute_digest([facts, batches])
 
-    def perform(
-        self, by: str, done: list[str] | None = None, begin: Callable[[str], None] = lambda table: None
-    ) -> None:
-        """Do it, table by table: call `begin` with each table before the change, add it to `done` after.
+    def perform(self, by: str) -> None:
+        """Do it, table by table.
 
         `SomeTablesDelayed` or `SomeTablesFailed` if a table fails after others were done: it names both.
         """
         self.refuse()
-        done = [] if done is None else done
+        done: list[str] = []
         for part in self.parts:
-            begin(part.table)
             try:
                 part.perform(by)
             except TidegateError as error:

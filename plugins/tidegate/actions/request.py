@@ -1,6 +1,6 @@
 """What a form asks for: the action and its parameters; refuses those that do not fit."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -15,7 +15,6 @@ from tidegate.actions.rollback import propose_answer, propose_undo
 from tidegate.actions.skip import propose_skip
 from tidegate.errors import ConfigurationError, GiveUp
 from tidegate.merge.owed import LetterFilter
-from tidegate.model.offsets import format_names
 from tidegate.ports.session import Session
 from tidegate.reprocess.record import parse_address
 from tidegate.spec.time_text import EXAMPLE, parse_timestamp_ms
@@ -146,15 +145,11 @@ def check_unchanged(action: ProposedAction, digest: str) -> None:
         )
 
 
-def refuse_unseen_repeat(kind: str, digest: str, done: Collection[str] = ()) -> None:
-    """`GiveUp` for a cleared run without a preview: it may be done already, and its words may now mean something else.
-
-    `done`: the tables for which it is known to be done.
-    """
+def refuse_unseen_repeat(kind: str, digest: str) -> None:
+    """`GiveUp` for a cleared run without a preview: it may be done already, and its words may mean something else."""
     if not digest:
-        known = f"done for tables={format_names(done)}; " if done else ""
         raise GiveUp(
-            f"{known}action={kind}: this run was cleared, and it names no preview; what it was started for may be "
+            f"action={kind}: this run was cleared, and it names no preview; what it was started for may be "
             "done, and the same parameters may do something else by now: nothing was changed; start the DAG again with "
             "preview"
         )

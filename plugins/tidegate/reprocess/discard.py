@@ -14,7 +14,7 @@ from tidegate.model.table_state import WaitingLetter
 from tidegate.ports.session import Session
 from tidegate.reprocess.rebase import TableMove, move_position
 from tidegate.spec.table import Table
-from tidegate.table.history import add_action, list_actions, list_undone_letters, reopen_letters
+from tidegate.table.history import add_action, list_undone_letters, reopen_letters
 from tidegate.table.position import check_homes, check_not_rolled_back, select_tables
 from tidegate.table.session import TableSession
 
@@ -29,7 +29,6 @@ class ProposedDiscard:
 
     table: Table
     letters: tuple[WaitingLetter, ...]
-    discarded_before: int = 0  # by an earlier try; they are noted together
 
 
 def propose_discards(session: Session, letter_filter: LetterFilter) -> list[ProposedDiscard]:
@@ -53,7 +52,6 @@ def _get_partition(letter: WaitingLetter) -> tuple[str, int, str]:
 
 
 def split_into_statements(letters: Sequence[WaitingLetter]) -> list[list[WaitingLetter]]:
-    """Split the letters among statements; a repeat call splits the remaining letters alike."""
     parts: list[list[WaitingLetter]] = []
     partitions = set[tuple[str, int, str]]()
     for letter in letters:
@@ -90,22 +88,9 @@ def discard_dead_letters(session: Session, discards: list[ProposedDiscard], beca
                 places=places,
             )
             session.engine.run(MergeJob(session.pipeline.name, 0, (statement,), table=letters))
-        details = _describe_discard(discard.discarded_before + len(discard.letters), because)
+        details = f"dead_letters={len(discard.letters)} because: {because}"
         table = TableSession(session, discard.table)
         retry_commits(session, table.prefix, partial(_note_discard, table, details, by))
-
-
-def note_discard(session: Session, table: Table, letter_count: int, because: str, by: str) -> None:
-    details = _describe_discard(letter_count, because)
-    table_session = TableSession(session, table).refresh()
-    noted_actions = list_actions(session.pipeline.name, table_session.state)
-    if any((noted.action, noted.by, noted.details) == (ACTION, by, details) for noted in noted_actions):
-        return
-    retry_commits(session, table_session.prefix, partial(_note_discard, table_session, details, by))
-
-
-def _describe_discard(letter_count: int, because: str) -> str:
-    return f"dead_letters={letter_count} because: {because}"
 
 
 def _note_discard(table: TableSession, details: str, by: str) -> None:

@@ -24,7 +24,7 @@ from tidegate_airflow.dags.flush import DEFAULT_POOL, to_params_dict
 from tidegate_airflow.operators.action import run_action, run_replay_form
 
 TASK_ID = "act"
-RETRIES = 1  # a person waits for the answer, and can ask again
+RETRIES = 0  # a person waits for the answer; what a failed try has changed, a preview of the next run shows
 PLACE_PATTERN = r"^.+:\d+:\d+$"
 KIND_TITLES = {
     ActionKind.SKIP: "Skip one record: it becomes a dead letter",

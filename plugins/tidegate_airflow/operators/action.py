@@ -6,21 +6,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Context
-from tidegate.actions.action_progress import ActionProgress
-from tidegate.actions.proposed_action import ProposedAction
-from tidegate.errors import RetryLater
 
 from tidegate_airflow import tasks
 from tidegate_airflow.assets import emit_change_event
 from tidegate_airflow.errors import raise_airflow_errors, read_form_words
 
 if TYPE_CHECKING:
+    from tidegate.actions.proposed_action import ProposedAction
     from tidegate.ports.session import Session
 
 log = logging.getLogger(__name__)
 PREVIEW_KEY = "preview"  # a result: what would be done, or why there is nothing to do
 MAX_PREVIEW_CHARACTERS = 20_000  # the whole stands in the log
-PROGRESS_KEY = "action"
 CHANGED_KEY = "changed"
 ENDED_KEY = "ended"  # how often the run had been cleared when its task came to its end
 
@@ -31,7 +28,7 @@ def forget_ended_tries(context: Context) -> None:
     ended = store.get(ENDED_KEY)
     # not for another try of a task whose success Airflow did not hear of
     if ended is not None and ended != context["dag_run"].clear_number:
-        for key in (PROGRESS_KEY, CHANGED_KEY, ENDED_KEY):  # the last one last: until then it is done again
+        for key in (CHANGED_KEY, ENDED_KEY):  # the last one last: until then it is done again
             store.delete(key)
 
 
@@ -45,79 +42,28 @@ def note_end(context: Context) -> None:
         )
 
 
-def read_action_progress(context: Context) -> ActionProgress | None:
-    """Return what earlier tries of this run have done; None if none began to change a table."""
-    try:
-        forget_ended_tries(context)
-        data = context["task_state_store"].get(PROGRESS_KEY)
-    except Exception as fault:
-        raise RetryLater(
-            f"it is not known what an earlier try of this run has done: {type(fault).__name__}; nothing was "
-            "changed; it is tried again"
-        ) from fault
-    return ActionProgress(**data) if data else None
-
-
-def perform_with_notes(
-    context: Context, proposed: ProposedAction, by: str, progress: ActionProgress | None = None
-) -> ActionProgress:
-    """Perform the action, and keep for another try what is begun and done."""
-    progress = progress or ActionProgress.start(proposed)
-
-    def begin(table: str) -> None:
-        progress.begun = table
-        try:
-            context["task_state_store"].set(PROGRESS_KEY, progress.to_dict())
-        except Exception as fault:
-            raise RetryLater(
-                f"the progress of this run cannot be stored: {type(fault).__name__}; nothing was changed "
-                f"for table={table}; it is tried again"
-            ) from fault
-
-    # a table is changed only if it was noted before: else the next try could do it twice
-    proposed.perform(by, progress.done, begin)
-    progress.begun = None
-    try:
-        context["task_state_store"].set(PROGRESS_KEY, progress.to_dict())
-    except Exception as fault:
-        log.warning(
-            "the end of this action was not noted: %s; if Airflow tries it again, that try may not know what was done",
-            type(fault).__name__,
-        )
-    return progress
-
-
 def run_action(context: Context, pipeline: str, engine: Any = None) -> dict[str, Any]:
     """Show what the form asks for, and do it unless only a preview is wanted; return what was done, by whom.
 
     Refused if it would differ from the preview whose digest is `previewed`, and if a person clears a run without one.
-    If an earlier try has changed some tables, this one does the rest.
     """
     from tidegate.actions.request import FORM_WORDS, check_unchanged, refuse_unseen_repeat
 
     params = read_form_words(context, FORM_WORDS)
     by = str(context["dag_run"].triggering_user_name or "airflow")  # runs that a program starts are Airflow's own
     with raise_airflow_errors():
-        progress = None if params["preview"] else read_action_progress(context)
-        if progress is None:
-            proposed = _propose_action(context, tasks.assemble_session(pipeline, engine), params, by)
-            if params["preview"]:
-                return {"action": params["action"], "done": "only a preview: nothing was changed", "by": by}
-            if context["dag_run"].clear_number:
-                refuse_unseen_repeat(params["action"], params["previewed"])
-            check_unchanged(proposed, params["previewed"] or "")
-            progress = perform_with_notes(context, proposed, by)
-        else:
-            if context["dag_run"].clear_number:
-                refuse_unseen_repeat(params["action"], params["previewed"], progress.done)
-            rest = progress.propose_rest(tasks.assemble_session(pipeline, engine), params)
-            if rest is not None:
-                log.info("action=%s by=%s, the rest\n%s", params["action"], by, rest.preview)
-                perform_with_notes(context, rest, by, progress)
-    for table, snapshot_id in progress.snapshots.items():
-        emit_change_event(context, params["action"], {"table": table, "snapshot_id": snapshot_id})
-    note_end(context)
-    return {"action": params["action"], "done": progress.success_message, "by": by}
+        proposed = _propose_action(context, tasks.assemble_session(pipeline, engine), params, by)
+        if params["preview"]:
+            return {"action": params["action"], "done": "only a preview: nothing was changed", "by": by}
+        if context["dag_run"].clear_number:
+            refuse_unseen_repeat(params["action"], params["previewed"])
+        check_unchanged(proposed, params["previewed"] or "")
+        proposed.perform(by)
+    for part in proposed.parts:
+        if "goes_to_snapshot_id" in part.facts:
+            changed_table = {"table": part.table, "snapshot_id": part.facts["goes_to_snapshot_id"]}
+            emit_change_event(context, params["action"], changed_table)
+    return {"action": params["action"], "done": proposed.success_message, "by": by}
 
 
 def _propose_action(context: Context, session: "Session", params: Mapping[str, Any], by: str) -> "ProposedAction":

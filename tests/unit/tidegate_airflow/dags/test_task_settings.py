@@ -50,6 +50,10 @@ def test_passing_fault_is_tried_again_in_each_task_of_a_flush_but_those_that_wai
     assert [dag.get_task(task_id).retries for task_id in TRIED_ONCE] == [0]
 
 
+def test_action_is_not_tried_again_as_its_words_may_mean_something_else_by_then() -> None:
+    assert build_actions_dag(ONE).get_task("act").retries == 0
+
+
 def test_passing_fault_is_tried_again_in_the_tasks_that_a_fleet_has_once_for_all() -> None:
     dag = build_fleet_dag("shop", [replace(ONE, fleet="shop"), replace(SEVERAL, fleet="shop")])
     require_tries(dag, TRIED_AS_A_WHOLE)

@@ -6,11 +6,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 from fakes import World, build_pipeline, build_table
 from fakes.task_instance import KeptState
 from tidegate.actions import skip as skip_action
 from tidegate.actions.skip import propose_skip
+from tidegate.errors import RetryLater
 from tidegate.flush.flush import flush
 from tidegate.jobs.stage_outcome import FieldExplanation
 from tidegate.model.kafka_log import KafkaRecord
@@ -147,6 +148,33 @@ def test_run_that_is_cleared_does_what_its_preview_has_shown_once(world: World) 
         with pytest.raises(AirflowFailException, match="the effect has changed since the preview"):
             run_action(context, "shop")
     assert read_position_and_actors(world) == ({"orders": {0: 1, 1: 1}}, ["ann"])
+
+
+def test_action_that_fails_half_way_names_what_is_done_and_a_new_preview_shows_the_rest(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    users = "lake.shop.users"
+    pipeline = build_pipeline(build_table(ORDERS), build_table(users))
+    flush(world.open_session(pipeline))
+    monkeypatch.setattr(tasks, "assemble_session", lambda name, engine=None: world.open_session(pipeline))
+    publish = world.destination.publish
+
+    def refuse(commit: Any) -> Any:
+        if commit.table == users:
+            raise RetryLater("catalog=lake does not answer")
+        return publish(commit)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.destination, "publish", refuse)
+        context, _ = build_context(action="rebase", to="earliest", preview=False)
+        with pytest.raises(
+            AirflowException, match=f"done for tables={ORDERS}, and not for table={users} .* not answer"
+        ):
+            run_action(context, "shop")
+    context, results = build_context(action="rebase", to="earliest")
+    run_action(context, "shop")
+    assert f"{ORDERS}  orders 0: 0 -> 0, reads again 0 offsets" in results["preview"]["text"]
+    assert f"{users}  orders 0: 1 -> 0, reads again 1 offset" in results["preview"]["text"]
 
 
 def test_nothing_to_do_is_a_skip_that_says_why(world: World) -> None:
