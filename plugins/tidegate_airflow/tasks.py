@@ -316,8 +316,8 @@ def run_replay(
     name: str, run_params: Mapping[str, Any], engine: Engine | None = None, keep_part: Keep = lambda _: None
 ) -> list[Data]:
     """Replay the dead letters that the form chooses; return one result for each table. A letter is applied once."""
-    from tidegate.actions.request import build_letter_filter
     from tidegate.reprocess.replay import replay_dead_letters
+    from tidegate.reprocess.request import build_letter_filter
 
     with raise_airflow_errors():
         letters = build_letter_filter(run_params)

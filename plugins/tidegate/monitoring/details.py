@@ -15,10 +15,11 @@ from tidegate.model.offsets import get_offset, iterate_offsets
 from tidegate.model.table_state import DeadLetter, TableFiles
 from tidegate.monitoring.health import BadRecordReason
 from tidegate.monitoring.reports import ActionReport, BatchReport
-from tidegate.monitoring.status import describe_actions, format_batch, format_moment, format_time_ms
+from tidegate.monitoring.status import describe_actions, format_batch
 from tidegate.ports.session import Session
 from tidegate.reprocess.backfill import read_applied_slices, read_open_backfills
 from tidegate.reprocess.record import RecordAddress, read_record
+from tidegate.spec.time_text import format_moment, format_time_ms
 from tidegate.table.history import find_last_advances
 from tidegate.table.log import read_known_log
 from tidegate.table.pipeline_progress import read_pipeline_progress

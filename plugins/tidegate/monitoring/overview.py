@@ -19,11 +19,11 @@ from tidegate.monitoring.status import (
     describe_partitions,
     describe_table_line,
     find_oldest_age,
-    format_time_ms,
     read_all_times,
     read_unknown_fields,
 )
 from tidegate.ports.session import Session
+from tidegate.spec.time_text import format_time_ms
 from tidegate.table.pipeline_progress import PipelineProgress, TableProgress, find_common_time, read_pipeline_progress
 from tidegate.table.queue import count_mergeable
 

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from typing import Any, TypeVar, cast
 
 from tidegate.errors import GiveUp, RetryLater
@@ -30,7 +29,7 @@ from tidegate.monitoring.verification_rows import read_verification
 from tidegate.ports.destination import BatchCounts, HistoryRow
 from tidegate.ports.session import Session
 from tidegate.reprocess.backfill import read_applied_slices, read_open_backfills
-from tidegate.spec.time_text import format_utc, to_utc_datetime
+from tidegate.spec.time_text import format_time_ms
 from tidegate.table.history import list_actions
 from tidegate.table.pipeline_progress import (
     PartitionProgress,
@@ -318,12 +317,3 @@ def _format_unknown_fields(row: HistoryRow) -> UnknownFieldsReport | None:
         "others": unknown.others,
         "message": unknown.describe(),
     }
-
-
-def format_time_ms(milliseconds: int | None) -> str | None:
-    return None if milliseconds is None else format_utc(to_utc_datetime(milliseconds))
-
-
-def format_moment(moment: datetime | None) -> str | None:
-    """Format as ISO 8601 with milliseconds, Z for UTC; None for None."""
-    return None if moment is None else format_utc(moment)

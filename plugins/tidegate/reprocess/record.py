@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
-from tidegate.errors import ConfigurationError, GiveUp, RetryLater
+from tidegate.errors import ConfigurationError, GiveUp, NothingToDo, RetryLater
 from tidegate.flush.stage_request import build_stage_table
 from tidegate.jobs.stage_job import StageJob
 from tidegate.jobs.stage_outcome import FieldExplanation, RecordExplanation
@@ -12,6 +12,7 @@ from tidegate.model.batch import Plan, PlannedBatch
 from tidegate.model.kafka_log import KafkaRecord, Log
 from tidegate.model.offsets import MAX_OFFSET, MAX_PARTITION, Ranges, format_names, format_partitions, get_offset
 from tidegate.ports.session import Session
+from tidegate.reprocess.proposed_action import ProposedAction
 from tidegate.spec.table import Table
 from tidegate.table.log import list_row_topics
 from tidegate.table.position import select_tables
@@ -230,3 +231,27 @@ def _ask_decoder(session: Session, table: Table, log: Log, ranges: Ranges, **ask
     if answer is None:
         raise RetryLater(f"pipeline={pipeline.name} table={table.name} {ranges}: Spark left no answer; run it again")
     return answer
+
+
+# ---- the action look
+
+
+def propose_look(session: Session, around: str, table: str | None = None) -> ProposedAction:
+    """`NothingToDo` with a line for each record and table, without a record's content: it is kept by Airflow."""
+    found = read_records_around(session, parse_neighbourhood(around))
+    places = [RecordAddress(record.topic, record.partition, record.offset) for record in found.records]
+    verdicts = outline_records(session, places, table)
+    lines = [outline_fate(at, verdict) for at in places for verdict in verdicts[at]]
+    raise NothingToDo("\n".join(lines) or "no record is there")
+
+
+def outline_fate(at: RecordAddress, verdict: Verdict) -> str:
+    reason = f": {verdict.reason}" if verdict.is_bad else ""
+    return f"{at.topic}:{at.partition}:{at.offset} {verdict.table} {verdict.becomes}{reason}"
+
+
+def format_outline(at: RecordAddress, verdict: Verdict) -> str:
+    """With the row, for a terminal."""
+    more = f", the first of {verdict.rows}" if verdict.rows > 1 else ""
+    row = f" {verdict.row}{more}" if verdict.row and verdict.becomes in ("row", "delete") else ""
+    return outline_fate(at, verdict) + row

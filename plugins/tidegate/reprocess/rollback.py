@@ -5,7 +5,7 @@ Main alone moves: the position is the one that was published with that snapshot.
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 from tidegate.errors import CommitRefused, GiveUp, OutcomeUnknown, RetryLater
 from tidegate.merge.attempt import retry_commits
@@ -13,10 +13,12 @@ from tidegate.model import resource_names
 from tidegate.model.offsets import Offsets, get_offset, iterate_offsets
 from tidegate.model.position import Position
 from tidegate.model.resource_names import quote_word
-from tidegate.model.table_state import Rollback, TableState
+from tidegate.model.table_state import PastSnapshot, Rollback, TableState
 from tidegate.ports.session import Session
+from tidegate.reprocess.proposed_action import ActionPart, ProposedAction
 from tidegate.reprocess.rebase import PartitionMove, TableMove, find_highest_staged, rebase_positions
 from tidegate.spec.table import Table
+from tidegate.spec.time_text import format_time_ms
 from tidegate.table.history import add_action
 from tidegate.table.log import filter_table_log, read_log
 from tidegate.table.position import check_log, list_rolled_back_tables, name_moved, select_tables
@@ -203,3 +205,107 @@ def _undo_rollback(table: TableSession, undo: ProposedUndo, by: str) -> None:
         commits.undo_rollback(table.name, pipeline, found_rollback, add_action(table, ACTION, by, details))
     except OutcomeUnknown as error:
         raise CommitRefused(str(error)) from error  # the next look finds it done, or does it
+
+
+# ---- the action: shown first, then done
+
+
+def propose_undo(session: Session, table: str | None = None, *, discard_foreign: bool = False) -> ProposedAction:
+    """For every rolled-back table, or the one named."""
+    proposed = propose_undos(session, table)
+    return ProposedAction(
+        preview="\n".join(map(_format_undo, proposed)),
+        subject={"pipeline": session.pipeline.name},
+        parts=tuple(
+            ActionPart(
+                undo.table.name,
+                _describe_undo(undo),
+                partial(undo_rollbacks, session, [undo], discard_foreign=discard_foreign),
+            )
+            for undo in proposed
+        ),
+        question="Undo the rollback?",
+        success_message="the rollback was undone",
+        refuse=lambda: None if discard_foreign else refuse_losses(session, proposed),
+    )
+
+
+def propose_answer(session: Session, answer: Answer, table: str | None = None) -> ProposedAction:
+    """Continue once from where a rolled-back table stands: read its records again, or start after them."""
+    proposed = propose_answers(session, answer, table)
+    return ProposedAction(
+        preview="\n".join(_format_answer(proposal, answer) for proposal in proposed),
+        subject={"pipeline": session.pipeline.name, "answer": answer},
+        parts=tuple(
+            ActionPart(
+                table=proposal.move.table.name,
+                facts={
+                    "table": proposal.move.table.name,
+                    "partitions": [
+                        {"topic": part.topic, "partition": part.partition, "held": part.after, "recorded": part.before}
+                        for part in proposal.undone_moves
+                    ],
+                },
+                perform=partial(answer_rollbacks, session, [proposal], answer),
+                expected_batch=proposal.move.before.batch,
+            )
+            for proposal in proposed
+        ),
+        question="Go on so?",
+        success_message="the rollback was answered; the next flush goes on",
+    )
+
+
+def _describe_undo(undo: ProposedUndo) -> dict[str, Any]:
+    rollback = undo.rollback
+    return {
+        "table": undo.table.name,
+        "snapshot_id": str(rollback.current_snapshot_id),
+        "goes_to_snapshot_id": str(rollback.tagged_snapshot_id),
+        "rows": rollback.rows_now,
+        "rows_after": rollback.rows_then,
+        "returning": [_describe_snapshot(snapshot) for snapshot in rollback.returning_snapshots],
+        "lost": [_describe_snapshot(snapshot) for snapshot in rollback.discarded_snapshots],
+    }
+
+
+def _describe_snapshot(snapshot: PastSnapshot) -> dict[str, Any]:
+    at = format_time_ms(snapshot.at_ms)
+    return {**snapshot._asdict(), "snapshot_id": str(snapshot.snapshot_id), "at": at}
+
+
+def _format_undo(undo: ProposedUndo) -> str:
+    rollback = undo.rollback
+    name = undo.table.name
+    lines = [
+        f"{name}: snapshot={rollback.current_snapshot_id} -> snapshot={rollback.tagged_snapshot_id}, "
+        f"rows={_format_count(rollback.rows_now)} -> rows={_format_count(rollback.rows_then)}"
+    ]
+    lines += [f"  comes back: {_format_snapshot(snapshot)}" for snapshot in rollback.returning_snapshots]
+    lines += [f"  is lost: {_format_snapshot(snapshot)}" for snapshot in rollback.discarded_snapshots]
+    return "\n".join(lines)
+
+
+def _format_count(rows: int | None) -> str:
+    return "unknown" if rows is None else str(rows)
+
+
+def _format_snapshot(snapshot: PastSnapshot) -> str:
+    batch = "" if snapshot.batch is None else f" batch={snapshot.batch}"
+    writer = f"pipeline={snapshot.pipeline}{batch}" if snapshot.pipeline else "another writer"
+    rows = _format_count(snapshot.rows)
+    return f"snapshot={snapshot.snapshot_id} of {format_time_ms(snapshot.at_ms)}, {writer}, changed rows={rows}"
+
+
+def _format_answer(proposal: ProposedAnswer, answer: str) -> str:
+    effect = "are read again" if answer == "rewind" else "stay out of the table"
+    name = proposal.move.table.name
+    lines = [
+        f"{name}  {part.topic} {part.partition}: offsets [{part.after}, {part.before}) {effect}: {part.read_again}"
+        for part in proposal.undone_moves
+    ]
+    if proposal.move.table.remembers:
+        memory = resource_names.name_memory_table(proposal.move.table)
+        lines.append(f"{name}  what these records have noted stays in {memory}: see docs/runbook/rolled-back.md")
+    lines.append(f"{name}  afterwards the rollback can no longer be undone with: tidegate undo-rollback")
+    return "\n".join(lines)

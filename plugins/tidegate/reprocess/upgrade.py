@@ -1,11 +1,13 @@
 """upgrade_format: raise tables to Iceberg's format 3, after showing which engines read it."""
 
 from dataclasses import dataclass
+from functools import partial
 
 from tidegate.errors import ConfigurationError, GiveUp, NothingToDo
 from tidegate.merge.attempt import retry_commits
 from tidegate.ports.session import Session
-from tidegate.spec.readers import READERS
+from tidegate.reprocess.proposed_action import ActionPart, ProposedAction
+from tidegate.spec.readers import READERS, describe_readers
 from tidegate.spec.table import Table
 from tidegate.table.history import add_action
 from tidegate.table.position import select_tables
@@ -67,3 +69,26 @@ def upgrade_table(session: Session, upgrade: ProposedUpgrade, by: str) -> None:
         session.commits.upgrade_format(table.name, upgrade.uuid, note)
 
     retry_commits(session, table.prefix, try_upgrade)
+
+
+# ---- the action: shown first, then done
+
+
+def propose_upgrade(session: Session, table: str | None = None) -> ProposedAction:
+    """Raise every Iceberg table of an older format, or the one named."""
+    proposed = propose_upgrades(session, table)
+    lines = [f"{upgrade.table.name}: format {upgrade.format_version} -> {NEW_FORMAT}" for upgrade in proposed]
+    return ProposedAction(
+        preview="\n".join([*lines, describe_readers(NEW_FORMAT), "a table cannot go back to format 2"]),
+        subject={"pipeline": session.pipeline.name, "format_version": NEW_FORMAT},
+        parts=tuple(
+            ActionPart(
+                table=upgrade.table.name,
+                facts={"table": upgrade.table.name, "before": upgrade.format_version, "uuid": upgrade.uuid},
+                perform=partial(upgrade_table, session, upgrade),
+            )
+            for upgrade in proposed
+        ),
+        question="Upgrade?",
+        success_message=f"the tables have format {NEW_FORMAT} now",
+    )

@@ -35,6 +35,15 @@ def format_utc(moment: datetime, timespec: str = "milliseconds") -> str:
     return moment.isoformat(timespec=timespec).replace("+00:00", "Z")
 
 
+def format_time_ms(milliseconds: int | None) -> str | None:
+    return None if milliseconds is None else format_utc(to_utc_datetime(milliseconds))
+
+
+def format_moment(moment: datetime | None) -> str | None:
+    """Format as ISO 8601 with milliseconds, Z for UTC; None for None."""
+    return None if moment is None else format_utc(moment)
+
+
 UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 DURATION_PATTERN = re.compile(r"(?:\d+[smhd])+")
 DISABLED = -1

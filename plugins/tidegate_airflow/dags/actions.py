@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from airflow.sdk import DAG, Param, get_current_context, task
-from tidegate.actions.request import ActionKind
+from tidegate.reprocess.request import ActionKind
 from tidegate.spec.pipeline import Pipeline
 
 from tidegate_airflow.assets import build_own_alias

@@ -5,6 +5,7 @@ from typing import Any
 from airflow.configuration import conf
 from airflow.sdk import DAG, Param, get_current_context, task
 from tidegate.errors import ConfigurationError
+from tidegate.reprocess.request import refuse_strange_words
 from tidegate.spec.pipeline import Pipeline
 
 from tidegate_airflow import tasks

@@ -12,8 +12,8 @@ from tidegate_airflow.assets import emit_change_event
 from tidegate_airflow.errors import raise_airflow_errors, read_form_words
 
 if TYPE_CHECKING:
-    from tidegate.actions.proposed_action import ProposedAction
     from tidegate.ports.session import Session
+    from tidegate.reprocess.proposed_action import ProposedAction
 
 log = logging.getLogger(__name__)
 PREVIEW_KEY = "preview"  # a result: what would be done, or why there is nothing to do
@@ -47,7 +47,7 @@ def run_action(context: Context, pipeline: str, engine: Any = None) -> dict[str,
 
     Refused if it would differ from the preview whose digest is `previewed`, and if a person clears a run without one.
     """
-    from tidegate.actions.request import FORM_WORDS, check_unchanged, refuse_unseen_repeat
+    from tidegate.reprocess.request import FORM_WORDS, check_unchanged, refuse_unseen_repeat
 
     params = read_form_words(context, FORM_WORDS)
     by = str(context["dag_run"].triggering_user_name or "airflow")  # runs that a program starts are Airflow's own
@@ -67,8 +67,8 @@ def run_action(context: Context, pipeline: str, engine: Any = None) -> dict[str,
 
 
 def _propose_action(context: Context, session: "Session", params: Mapping[str, Any], by: str) -> "ProposedAction":
-    from tidegate.actions.request import propose_action
     from tidegate.errors import NothingToDo
+    from tidegate.reprocess.request import propose_action
 
     try:
         proposed = propose_action(session, params)
@@ -82,7 +82,7 @@ def _propose_action(context: Context, session: "Session", params: Mapping[str, A
 
 def run_replay_form(context: Context, pipeline: str, engine: Any = None) -> list[dict[str, Any]]:
     """Replay the dead letters that the form chooses; emit an event for each table that got some."""
-    from tidegate.actions.request import LETTER_WORDS
+    from tidegate.reprocess.request import LETTER_WORDS
 
     words = read_form_words(context, LETTER_WORDS)
     # Airflow drops the events of a try that fails, and a letter comes in once: the task's state keeps them

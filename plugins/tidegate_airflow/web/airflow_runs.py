@@ -19,7 +19,7 @@ from sqlalchemy import select
 from tidegate.errors import PositionLost
 from tidegate.monitoring.failure_streak import FailureStreak
 from tidegate.monitoring.health import ScheduleState
-from tidegate.monitoring.status import format_moment
+from tidegate.spec.time_text import format_moment
 
 from tidegate_airflow.assets import build_backlog_asset
 from tidegate_airflow.dag_ids import DAG_ID_PREFIX

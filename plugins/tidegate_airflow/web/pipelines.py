@@ -7,7 +7,6 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
-from tidegate.actions.skip import describe_record
 from tidegate.errors import ConfigurationError
 from tidegate.monitoring import details
 from tidegate.monitoring.details import format_dead_letter
@@ -20,9 +19,10 @@ from tidegate.monitoring.health import (
 )
 from tidegate.monitoring.reports import PipelineRow
 from tidegate.monitoring.runbook import describe_state
-from tidegate.monitoring.status import format_moment
 from tidegate.ports.session import Session
 from tidegate.reprocess.record import parse_neighbourhood, read_records_around
+from tidegate.reprocess.skip import describe_record
+from tidegate.spec.time_text import format_moment
 
 from tidegate_airflow.dag_ids import format_fleet_dag_id, list_dag_ids
 from tidegate_airflow.web import airflow_runs

@@ -14,7 +14,7 @@ from sqlalchemy import func, or_, select, tuple_
 from tidegate.errors import ConfigurationError, PositionLost
 from tidegate.monitoring.health import split_reason
 from tidegate.monitoring.runbook import find_page
-from tidegate.monitoring.status import format_moment
+from tidegate.spec.time_text import format_moment
 
 from tidegate_airflow.errors import ERROR_KEY
 from tidegate_airflow.web.runs_under_way import iterate_newest_runs

@@ -8,9 +8,6 @@ from typing import Any
 import pytest
 from fakes import BAD, Crash, World, build_pipeline, build_table
 from fakes.faults import UnreadableTable
-from tidegate.actions.action_progress import ActionProgress
-from tidegate.actions.approve import propose_decision, propose_reject
-from tidegate.actions.request import propose_action
 from tidegate.cli.output import format_status
 from tidegate.errors import ConfigurationError, GiveUp, HeldForApproval, NothingToDo, RetryLater
 from tidegate.flush.clean_up import clean_up
@@ -24,8 +21,10 @@ from tidegate.flush.stage import stage, stage_tables
 from tidegate.flush.two_clocks import merge_staged_batches, stage_new_batches
 from tidegate.model.batch import PublishOutcome, StagedBatch
 from tidegate.monitoring.status import read_status
-from tidegate.reprocess.approve import decide, list_held_tables
+from tidegate.reprocess.action_progress import ActionProgress
+from tidegate.reprocess.approve import decide, list_held_tables, propose_decision, propose_reject
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
+from tidegate.reprocess.request import propose_action
 from tidegate.reprocess.rollback import answer_rollbacks, propose_answers, propose_undos, undo_rollbacks
 from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Pipeline, RollbackPolicy, Stage

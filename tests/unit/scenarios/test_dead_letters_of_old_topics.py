@@ -5,10 +5,9 @@ from typing import Any
 
 import pytest
 from fakes import BAD, Crash, World, build_pipeline, build_table
-from tidegate.actions.rebase import format_old_topics
 from tidegate.flush.flush import flush
 from tidegate.monitoring.details import format_dead_letter
-from tidegate.reprocess.rebase import propose_moves, rebase_positions
+from tidegate.reprocess.rebase import format_old_topics, propose_moves, rebase_positions
 from tidegate.reprocess.replay import replay_dead_letters
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.source import Errors

@@ -6,13 +6,13 @@ import pytest
 import yaml
 from fakes import CrashAt, World, build_pipeline, build_table
 from fakes.clock import Crash
-from tidegate.actions.approve import propose_decision
 from tidegate.config.pipeline_file import load_pipeline
 from tidegate.errors import ConfigurationError, HeldForApproval, NothingToDo, PositionLost, RetryLater
 from tidegate.flush.flush import flush
 from tidegate.flush.maintain import maintain
 from tidegate.flush.preview import preview_batches
 from tidegate.model import resource_names
+from tidegate.reprocess.approve import propose_decision
 from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Catalog
 from tidegate.spec.table import Approve

@@ -2,7 +2,6 @@
 
 import pytest
 from fakes import BAD, World, build_pipeline, build_table
-from tidegate.actions.request import propose_action
 from tidegate.errors import BadRecord, ConfigurationError, GiveUp, NothingToDo, RetryLater
 from tidegate.flush.flush import flush
 from tidegate.reprocess.record import (
@@ -14,6 +13,7 @@ from tidegate.reprocess.record import (
     read_record,
     read_records_around,
 )
+from tidegate.reprocess.request import propose_action
 
 ORDERS, COPY = "lake.shop.orders", "lake.shop.copy"
 PIPELINE = build_pipeline(build_table(ORDERS), build_table(COPY), build_table("lake.shop.other", topics=("others",)))

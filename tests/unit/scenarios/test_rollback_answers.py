@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 from fakes import World, build_pipeline, build_table
-from tidegate.actions.rollback import propose_answer
 from tidegate.errors import (
     CommitRefused,
     ConfigurationError,
@@ -19,7 +18,14 @@ from tidegate.flush.flush import flush
 from tidegate.model.table_state import Rollback
 from tidegate.monitoring.status import read_status
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
-from tidegate.reprocess.rollback import Answer, answer_rollbacks, propose_answers, propose_undos, undo_rollbacks
+from tidegate.reprocess.rollback import (
+    Answer,
+    answer_rollbacks,
+    propose_answer,
+    propose_answers,
+    propose_undos,
+    undo_rollbacks,
+)
 from tidegate.spec.table import History
 
 ORDERS, COPY = "lake.shop.orders", "lake.shop.copy"

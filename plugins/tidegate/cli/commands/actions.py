@@ -4,25 +4,25 @@ import argparse
 import json
 import sys
 
-from tidegate.actions.approve import propose_decision, propose_reject
-from tidegate.actions.look import format_outline
-from tidegate.actions.proposed_action import ProposedAction
-from tidegate.actions.rebase import propose_rebase
-from tidegate.actions.rollback import propose_answer, propose_undo
-from tidegate.actions.skip import describe_record, format_record, format_verdict, propose_skip
-from tidegate.actions.upgrade import propose_upgrade
 from tidegate.cli.output import is_yes, print_text
 from tidegate.cli.session import open_named_pipeline
 from tidegate.ports.session import Session
+from tidegate.reprocess.approve import propose_decision, propose_reject
+from tidegate.reprocess.proposed_action import ProposedAction
+from tidegate.reprocess.rebase import propose_rebase
 from tidegate.reprocess.record import (
     RecordAddress,
     explain_record,
+    format_outline,
     outline_records,
     parse_address,
     parse_neighbourhood,
     read_record,
     read_records_around,
 )
+from tidegate.reprocess.rollback import propose_answer, propose_undo
+from tidegate.reprocess.skip import describe_record, format_record, format_verdict, propose_skip
+from tidegate.reprocess.upgrade import propose_upgrade
 from tidegate.settings import find_user
 from tidegate.table.approval import DecisionKind
 

@@ -5,7 +5,6 @@ import json
 import logging
 from typing import Any
 
-from tidegate.actions.discard import propose_discard, shorten_text
 from tidegate.cli.commands.actions import perform_action
 from tidegate.cli.output import make_line_printable, print_result
 from tidegate.cli.parser import SHOWN_LETTERS
@@ -16,6 +15,7 @@ from tidegate.model import resource_names
 from tidegate.model.counts import format_count
 from tidegate.monitoring.details import format_dead_letter
 from tidegate.ports.session import Session
+from tidegate.reprocess.discard import propose_discard, shorten_text
 from tidegate.reprocess.record import parse_address
 from tidegate.reprocess.replay import replay_dead_letters
 from tidegate.spec.time_text import EXAMPLE, parse_timestamp_ms

@@ -3,10 +3,10 @@
 import argparse
 import json
 
-from tidegate.actions.explain import explain_tables, format_answer
 from tidegate.cli.output import make_line_printable, print_text
 from tidegate.cli.session import open_named_pipeline
 from tidegate.reprocess.backfill_plan import parse_request
+from tidegate.reprocess.explain import explain_tables, format_answer
 
 
 def run_explain(words: argparse.Namespace) -> int:

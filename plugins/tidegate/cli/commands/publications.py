@@ -6,12 +6,12 @@ from tidegate.cli import output
 from tidegate.config.publication_file import load_publications
 from tidegate.connections import read_connection_from_env
 from tidegate.errors import ConfigurationError, TidegateError
-from tidegate.monitoring.status import format_time_ms
 from tidegate.publications.plan import plan_run
 from tidegate.publications.publish import publish
 from tidegate.publications.republish import RepublishRequest, plan_republish
 from tidegate.publications.status import COUNT_NAMES, PublicationReading, read_publication_status
 from tidegate.settings import find_include_folder
+from tidegate.spec.time_text import format_time_ms
 from tidegate.wiring.publication import assemble_checked_publication, assemble_publication
 
 

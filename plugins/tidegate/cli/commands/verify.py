@@ -3,11 +3,11 @@
 import argparse
 import json
 
-from tidegate.actions.repair import propose_repair
 from tidegate.cli.commands.actions import perform_action
 from tidegate.cli.output import make_line_printable, print_text
 from tidegate.cli.session import open_named_pipeline
 from tidegate.monitoring.verification_rows import describe_limits, format_counts
+from tidegate.reprocess.repair import propose_repair
 from tidegate.reprocess.verify import WHOLE, Difference, Verification, verify_table
 from tidegate.table.position import select_tables
 

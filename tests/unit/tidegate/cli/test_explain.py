@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 from fakes import World, build_pipeline, build_table
-from tidegate.actions.request import propose_action
 from tidegate.cli.commands import explain
 from tidegate.cli.parser import build_parser
 from tidegate.errors import ConfigurationError, NothingToDo, RetryLater, SomeTables, TidegateError, Unverifiable
 from tidegate.reprocess.explained_key import Cause, ExplainedRecord, Explanation
+from tidegate.reprocess.request import propose_action
 from tidegate.reprocess.verify import Difference
 
 FIRST, SECOND = "lake.shop.First", "lake.shop.second"
@@ -29,7 +29,7 @@ def run(monkeypatch: pytest.MonkeyPatch, refusals: dict[str, TidegateError], *wo
 
     session = World().open_session(build_pipeline(build_table(FIRST), build_table(SECOND)))
     monkeypatch.setattr(explain, "open_named_pipeline", lambda words: session)
-    monkeypatch.setattr("tidegate.actions.explain.explain_key", explain_key)
+    monkeypatch.setattr("tidegate.reprocess.explain.explain_key", explain_key)
     return explain.run_explain(build_parser().parse_args(["explain", "orders", "7", *words]))
 
 
@@ -73,7 +73,7 @@ def test_form_gets_the_answer_without_a_value_of_row_or_record(monkeypatch: pyte
         record_count=1,
         differences=(Difference("different", "7", "Name", "secret", "secret"),),
     )
-    monkeypatch.setattr("tidegate.actions.explain.explain_key", lambda session, name, *_: replace(known, table=name))
+    monkeypatch.setattr("tidegate.reprocess.explain.explain_key", lambda session, name, *_: replace(known, table=name))
     session = World().open_session(build_pipeline(build_table(FIRST), build_table(SECOND)))
     with pytest.raises(NothingToDo) as found:
         propose_action(session, {"action": "explain", "key": "7", "table": SECOND, "preview": True})

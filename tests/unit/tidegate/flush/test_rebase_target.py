@@ -4,13 +4,12 @@ import re
 
 import pytest
 from fakes import World, build_pipeline
-from tidegate.actions.rebase import MAX_SHOWN_MOVES, propose_rebase
 from tidegate.errors import ConfigurationError, PositionLost
 from tidegate.flush.flush import flush
 from tidegate.flush.plan import plan
 from tidegate.model.offsets import MAX_NAMED_PARTITIONS
 from tidegate.model.position import Position
-from tidegate.reprocess.rebase import propose_moves, rebase_positions
+from tidegate.reprocess.rebase import MAX_SHOWN_MOVES, propose_moves, propose_rebase, rebase_positions
 
 PIPELINE = build_pipeline()
 TABLE = "lake.shop.orders"

@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 
 import pytest
 from fakes import BusyTable, Crash, PauseAt, World, build_pipeline, build_table
-from tidegate.actions.rebase import propose_rebase
 from tidegate.errors import ConfigurationError, GiveUp, NothingToDo, PositionLost, PublishedElsewhere, RetryLater
 from tidegate.flush.flush import flush
 from tidegate.flush.merge import merge
@@ -17,7 +16,7 @@ from tidegate.model.resource_names import name_intermediate_table
 from tidegate.model.table_state import TableState
 from tidegate.monitoring.status import read_status
 from tidegate.ports.session import Session
-from tidegate.reprocess.rebase import propose_moves, rebase_positions
+from tidegate.reprocess.rebase import propose_moves, propose_rebase, rebase_positions
 
 NAME = "lake.shop.orders"
 PIPELINE = build_pipeline()

@@ -8,7 +8,6 @@ from unittest.mock import Mock
 import pytest
 from fakes import World, build_pipeline, build_table
 from fakes.orders import NAME, make_orders, send_orders
-from tidegate.actions.repair import propose_repair
 from tidegate.cli.parser import parse_share
 from tidegate.errors import GiveUp, NothingToDo, SomeTablesFailed
 from tidegate.flush.flush import flush
@@ -17,6 +16,7 @@ from tidegate.model.batch import StagedBatch
 from tidegate.ports.session import Session
 from tidegate.reprocess import verify
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
+from tidegate.reprocess.repair import propose_repair
 from tidegate.reprocess.verify import (
     CHANGING,
     WHOLE,

@@ -12,10 +12,10 @@ from fuzzing import TOKENS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pipeline_files import CATALOGS
-from tidegate.actions.skip import describe_record, format_record
 from tidegate.config.pipeline_file import load_pipeline
 from tidegate.errors import GiveUp
 from tidegate.model.kafka_log import KafkaRecord
+from tidegate.reprocess.skip import describe_record, format_record
 from tidegate.sampling.columns import propose_interval
 from tidegate.sampling.pipeline_text import ProposedPipeline, render_pipeline, render_scalar
 from tidegate.sampling.proposal import ProposedTable, propose_table, propose_tables

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from fakes import World, build_pipeline
 from tidegate.flush.flush import flush
-from tidegate.monitoring.status import format_time_ms, read_status
-from tidegate.spec.time_text import to_utc_datetime
+from tidegate.monitoring.status import read_status
+from tidegate.spec.time_text import format_time_ms, to_utc_datetime
 
 IN_MICROSECONDS = 1_795_000_000_000_000  # a time of the year 2026, by a producer that should write milliseconds
 

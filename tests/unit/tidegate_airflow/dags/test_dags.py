@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from dag_reading.process import read
 from fakes import build_pipeline
-from tidegate.actions.request import WORDS, ActionKind
 from tidegate.config import pipeline_file, publication_file
+from tidegate.reprocess.request import WORDS, ActionKind
 from tidegate_airflow.dag_files import build_all_dags, build_fleet_dags, build_own_dags
 from tidegate_airflow.dags.flush import build_flush_dag
 

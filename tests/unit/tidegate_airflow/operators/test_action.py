@@ -9,8 +9,6 @@ import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 from fakes import World, build_pipeline, build_table
 from fakes.task_instance import KeptState
-from tidegate.actions import skip as skip_action
-from tidegate.actions.skip import propose_skip
 from tidegate.errors import RetryLater
 from tidegate.flush.flush import flush
 from tidegate.jobs.stage_outcome import FieldExplanation
@@ -18,6 +16,7 @@ from tidegate.model.kafka_log import KafkaRecord
 from tidegate.monitoring.status import read_status
 from tidegate.reprocess import skip as reprocess_skip
 from tidegate.reprocess.record import Verdict, parse_address
+from tidegate.reprocess.skip import propose_skip
 from tidegate_airflow import errors, tasks
 from tidegate_airflow.operators.action import MAX_PREVIEW_CHARACTERS, run_action
 
@@ -112,7 +111,7 @@ def test_preview_of_a_skip_leaves_nothing_of_the_record_in_airflow(
     value, headers = b'{"Name": "Ann Smith", "Score": "secret 1.5"}', (("Trace-Id", b"hidden"), ("Empty", None))
     record = KafkaRecord("orders", 1, 1, 1_800_000_000_000, b'{"id": "ann@shop.example"}', value, headers)
     monkeypatch.setattr(reprocess_skip, "explain_record", lambda *_: [verdict])
-    monkeypatch.setattr(skip_action, "read_record", lambda *_: record)
+    monkeypatch.setattr(reprocess_skip, "read_record", lambda *_: record)
     caplog.set_level(logging.INFO)
     context, results = build_context(at="orders:1:1", table=table)
     done = run_action(context, "shop")
@@ -167,9 +166,7 @@ def test_action_that_fails_half_way_names_what_is_done_and_a_new_preview_shows_t
     with monkeypatch.context() as patch:
         patch.setattr(world.destination, "publish", refuse)
         context, _ = build_context(action="rebase", to="earliest", preview=False)
-        with pytest.raises(
-            AirflowException, match=f"done for tables={ORDERS}, and not for table={users} .* not answer"
-        ):
+        with pytest.raises(AirflowException, match=f"done for tables={ORDERS}, and not for table={users}"):
             run_action(context, "shop")
     context, results = build_context(action="rebase", to="earliest")
     run_action(context, "shop")

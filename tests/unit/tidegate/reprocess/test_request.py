@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 from fakes import BAD, World, build_pipeline, build_table
-from tidegate.actions.request import ActionKind, check_unchanged, propose_action
 from tidegate.errors import ConfigurationError, GiveUp, NothingToDo, RetryLater, SomeTablesFailed
 from tidegate.flush.flush import flush
 from tidegate.monitoring.status import read_status
+from tidegate.reprocess.request import ActionKind, check_unchanged, propose_action
 from tidegate.spec.source import Errors
 
 ORDERS, RETURNS = "lake.shop.orders", "lake.shop.returns"

@@ -5,18 +5,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from tidegate.actions.approve import propose_decision, propose_reject
-from tidegate.actions.discard import propose_discard
-from tidegate.actions.explain import propose_explain
-from tidegate.actions.look import propose_look
-from tidegate.actions.proposed_action import ProposedAction
-from tidegate.actions.rebase import propose_rebase
-from tidegate.actions.rollback import propose_answer, propose_undo
-from tidegate.actions.skip import propose_skip
 from tidegate.errors import ConfigurationError, GiveUp
 from tidegate.merge.owed import LetterFilter
 from tidegate.ports.session import Session
-from tidegate.reprocess.record import parse_address
+from tidegate.reprocess.approve import propose_decision, propose_reject
+from tidegate.reprocess.discard import propose_discard
+from tidegate.reprocess.explain import propose_explain
+from tidegate.reprocess.proposed_action import ProposedAction
+from tidegate.reprocess.rebase import propose_rebase
+from tidegate.reprocess.record import parse_address, propose_look
+from tidegate.reprocess.rollback import propose_answer, propose_undo
+from tidegate.reprocess.skip import propose_skip
 from tidegate.spec.time_text import EXAMPLE, parse_timestamp_ms
 from tidegate.table.approval import DecisionKind
 

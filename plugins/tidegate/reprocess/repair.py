@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from functools import partial
 
-from tidegate.actions.proposed_action import ActionPart, ProposedAction
 from tidegate.model.counts import format_count
 from tidegate.ports.session import Session
+from tidegate.reprocess.proposed_action import ActionPart, ProposedAction
 from tidegate.reprocess.verify import Verification, refuse_repair, repair_table
 
 

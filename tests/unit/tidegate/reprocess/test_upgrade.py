@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 from fakes import World, build_pipeline, build_table
-from tidegate.actions.upgrade import propose_upgrade
 from tidegate.errors import ConfigurationError, GiveUp, NothingToDo
 from tidegate.flush.flush import flush
 from tidegate.monitoring.status import read_status
+from tidegate.reprocess.upgrade import propose_upgrade
 
 ORDERS, RETURNS = "lake.shop.Orders", "lake.shop.returns"
 PIPELINE = build_pipeline(build_table(ORDERS, topics=("orders",)), build_table(RETURNS, topics=("returns",)))
