@@ -1,1 +1,1 @@
-"""Reading a part of the log again on request: backfill, replay of dead letters, rebase of a position."""
+"""What a person asks for: a part of the log read again, a position moved, a row explained; the actions of forms too."""

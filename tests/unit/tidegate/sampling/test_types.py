@@ -124,7 +124,7 @@ def test_messagepack_is_read_as_its_library_reads_it(value) -> None:
     packed = msgpack.packb(value)
     assert parse_packed(packed) == value
     for cut in (packed[:-1], packed + b"\x00", b""):
-        with pytest.raises(ValueError, match=r"MessagePack|early|behind"):
+        with pytest.raises(ValueError, match=r"extra data|incomplete"):
             parse_packed(cut)
 
 
@@ -136,5 +136,5 @@ def test_messagepack_times_in_each_of_their_forms(seconds, nanoseconds) -> None:
 
 def test_messagepack_that_claims_billions_takes_no_memory() -> None:
     for corrupt in (b"\xdf\xff\xff\xff\xff", b"\xdd\x7f\xff\xff\xff", b"\xc6\xff\xff\xff\xff", b"\x91" * 3000, b"\xc1"):
-        with pytest.raises(ValueError, match=r"early|deeply|begins no value|MessagePack"):
+        with pytest.raises(ValueError):  # noqa: PT011 - several of the library's own
             parse_packed(corrupt)
