@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from tidegate.adapters.kafka.shared_broker import ReadAheadBroker
 from tidegate.adapters.open_clients import OpenClients
@@ -20,7 +20,6 @@ from tidegate.connections import Resolve, cache_connections
 from tidegate.errors import ConfigurationError, NothingToDo, TidegateError, TooFewRecords
 from tidegate.flush.plan import plan_observed
 from tidegate.model.batch import Plan
-from tidegate.ports.broker import Broker
 from tidegate.ports.session import Session
 from tidegate.spec.pipeline import Pipeline
 from tidegate.table.log import list_row_topics
@@ -59,24 +58,12 @@ def check_refused_members(include: Path, fleet: str) -> None:
         raise ConfigurationError(*problems)
 
 
-class ClusterBroker(Broker, Protocol):
-    """The port to Kafka that members of one cluster share: see `ReadAheadBroker`."""
-
-    def read_names_ahead(self) -> None:
-        """Read the names of all topics."""
-        ...
-
-    def read_ahead(self, topics: Iterable[str], isolation: str) -> None:
-        """Read the logs of these topics together."""
-        ...
-
-
 @dataclass(frozen=True)
 class Member:
     """One pipeline of a fleet with its session, which runs no Spark job."""
 
     session: Session
-    broker: ClusterBroker
+    broker: ReadAheadBroker
 
     @property
     def name(self) -> str:
@@ -173,7 +160,7 @@ def _observe(member: Member, adapt: Callable[[Session], Session]) -> _Observed:
 
 def _read_logs(observed: Iterable[_Observed]) -> None:
     topics = defaultdict[tuple[int, str], set[str]](set)
-    brokers = dict[int, ClusterBroker]()
+    brokers = dict[int, ReadAheadBroker]()
     for observation in observed:
         broker = observation.member.broker
         if id(broker) not in brokers:

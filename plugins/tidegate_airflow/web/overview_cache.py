@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from tidegate.errors import GiveUp
 from tidegate.monitoring.overview import build_overview, read_recent
@@ -23,7 +23,7 @@ from tidegate.table.progress import ObservedTable, observe_tables
 from tidegate.table.template import expand_template
 
 from tidegate_airflow.web.messages import describe_problem
-from tidegate_airflow.web.pipeline_contexts import Group, PipelineContext, Place
+from tidegate_airflow.web.pipeline_contexts import Group, PipelineContexts, Place
 
 if TYPE_CHECKING:  # Kafka's client is not loaded with the page
     from tidegate.adapters.kafka.shared_broker import SharedBroker
@@ -38,26 +38,10 @@ SLOW_SECONDS = 3.0  # who fails after so long is not asked again for the next pi
 SILENT_SECONDS = 10.0
 
 
-class ContextSource(Protocol):
-    """The source of the pipelines."""
-
-    def list_names(self) -> list[str]: ...
-
-    def find_place(self, name: str) -> Place:
-        """Return the names of what one pipeline connects to; nothing is looked up."""
-        ...
-
-    def get_context(self, name: str) -> PipelineContext:
-        """Return one pipeline's session and group. Looks connections up, in a secrets backend that may hang."""
-        ...
-
-    def report_failure(self, name: str) -> None: ...
-
-
 class OverviewCache:
     """Rows by pipeline, of `build_overview` and `read_recent`, with `read_at`, and `error` if nobody answers."""
 
-    def __init__(self, sources: ContextSource) -> None:
+    def __init__(self, sources: PipelineContexts) -> None:
         self._sources = sources
         self._changed = threading.Condition()
         self._rows: dict[str, PipelineRow] = {}

@@ -68,6 +68,7 @@ class PipelineContexts:
         return names
 
     def get_context(self, name: str) -> PipelineContext:
+        """Return one pipeline's session and group. Looks connections up, in a secrets backend that may hang."""
         entry = self._find_cached(name)
         if entry is None:
             place = self.find_place(name)
