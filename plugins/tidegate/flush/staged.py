@@ -23,6 +23,7 @@ from tidegate.jobs.stage_outcome import FirstBadRecord, require_first_bad
 from tidegate.model.batch import PlannedBatch, StagedBatch
 from tidegate.model.counts import format_count
 from tidegate.model.offsets import Offsets, Ranges, get_offset
+from tidegate.model.plain_data import read_plain
 from tidegate.model.table_state import SignedAttempt
 from tidegate.ports.session import Engine, Job, Session
 from tidegate.schema.data_types import Column
@@ -251,13 +252,10 @@ class StageCheckpoint:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "StageCheckpoint":
-        lists = {name: list(data.get(name, ())) for name in ("attempts", "jobs", "ended_attempts")}
-        added = data.get("added", {}).items()
-        return cls(**lists, added={attempt: tuple(Column(**c) for c in columns) for attempt, columns in added})
+        return read_plain(cls, data)
 
     def to_dict(self) -> dict[str, Any]:
-        added = {attempt: [asdict(column) for column in columns] for attempt, columns in self.added.items()}
-        return {**asdict(self), "added": added}
+        return asdict(self)
 
 
 def wrap_with_checkpoint(session: Session, checkpoint: StageCheckpoint) -> Session:

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from tidegate.jobs.job_results import parse_job_result, read_count, read_text
+from tidegate.jobs.job_results import parse_job_result
+from tidegate.model.plain_data import read_plain
 
 ORPHANS = "orphans"  # the name of the statement that removes files to which nothing refers
 
@@ -42,10 +43,8 @@ class ProcedureOutcome:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "ProcedureOutcome":
-        if "failed" in data:
-            return cls(failed=read_text(data, "failed"))
-        numbers = {name: read_count(data, name) for name in data if name != "rows"}
-        return cls(rows=read_count(data, "rows"), numbers=numbers)
+        numbers = {name: number for name, number in data.items() if name not in ("failed", "rows")}
+        return read_plain(cls, {**data, "numbers": numbers})
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,6 @@ class MaintenanceOutcome:
 
         def parse() -> MaintenanceOutcome:
             data = json.loads(text)
-            steps = {name: ProcedureOutcome.from_dict(step) for name, step in data.items() if name != "attempt"}
-            return cls(read_text(data, "attempt"), steps)
+            return read_plain(cls, {**data, "steps": {name: step for name, step in data.items() if name != "attempt"}})
 
         return parse_job_result(place, parse)

@@ -4,7 +4,8 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from tidegate.jobs.job_results import parse_job_result, read_list, read_text
+from tidegate.jobs.job_results import parse_job_result
+from tidegate.model.plain_data import read_plain
 
 
 @dataclass(frozen=True)
@@ -35,12 +36,7 @@ class AuditAnswers:
     @classmethod
     def from_json(cls, text: str, place: str) -> "AuditAnswers":
         """`GiveUp` where a field is missing or has another shape."""
-
-        def parse() -> AuditAnswers:
-            data = json.loads(text)
-            return cls(read_text(data, "attempt"), read_list(data, "broken"))
-
-        return parse_job_result(place, parse)
+        return parse_job_result(place, lambda: read_plain(cls, json.loads(text)))
 
 
 @dataclass(frozen=True)
@@ -62,8 +58,4 @@ class MergeJob:
 
     @classmethod
     def from_json(cls, text: str) -> "MergeJob":
-        data = json.loads(text)
-        audit_data = data["audits"]
-        lists = {name: tuple(audit_data[name]) for name in ("questions", "texts")} if audit_data else {}
-        audits = None if audit_data is None else Audits(**{**audit_data, **lists})
-        return cls(**{**data, "statements": tuple(data["statements"]), "audits": audits})
+        return read_plain(cls, json.loads(text))

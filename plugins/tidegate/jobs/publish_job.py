@@ -3,9 +3,9 @@
 import json
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import Any
 
 from tidegate.model.offsets import Ranges
+from tidegate.model.plain_data import read_plain
 from tidegate.model.publication_progress import Progress
 from tidegate.spec.publication import Grouped, KeyOut, MetadataOut, ValueOut
 
@@ -28,10 +28,6 @@ class TouchedFiles:
     old: tuple[str, ...] = ()
     new: tuple[str, ...] = ()
     identity: RowIdentity = RowIdentity.NONE
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> "TouchedFiles":
-        return cls(tuple(data["old"]), tuple(data["new"]), RowIdentity(data["identity"]))
 
 
 @dataclass(frozen=True)
@@ -94,19 +90,4 @@ class PublishJob:
 
     @classmethod
     def from_json(cls, text: str) -> "PublishJob":
-        data: dict[str, Any] = json.loads(text)
-        touched_files = data["touched"]
-        ranges = data["ranges"]
-        grouped_sql = data["grouped"]
-        data |= {
-            "key": KeyOut(**{**data["key"], "fields": tuple(data["key"]["fields"])}),
-            "value": ValueOut(**data["value"]),
-            "metadata": MetadataOut(**data["metadata"]),
-            "topics": tuple(data["topics"]),
-            "position": Progress.from_dict(data["position"]),
-            "parts": tuple(KeyPart(**part) for part in data["parts"]),
-            "grouped": grouped_sql and Grouped(grouped_sql["keys_sql"], tuple(grouped_sql["matched_keys"])),
-            "touched": touched_files and TouchedFiles.from_dict(touched_files),
-            "ranges": None if ranges is None else Ranges.from_dict(ranges),
-        }
-        return cls(**data)
+        return read_plain(cls, json.loads(text))

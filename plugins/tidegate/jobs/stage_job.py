@@ -5,7 +5,6 @@ Brokers' settings and catalogs' properties may hold secrets; they travel as Spar
 
 import json
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 from tidegate.errors import TidegateError, find_kind
 from tidegate.jobs.lasting_failures import (
@@ -17,9 +16,9 @@ from tidegate.jobs.lasting_failures import (
 )
 from tidegate.model.kafka_log import Epochs
 from tidegate.model.offsets import Ranges
+from tidegate.model.plain_data import read_plain
 from tidegate.schema.data_types import Column
-from tidegate.schema.inferred_types import Infer
-from tidegate.spec.projection import Projection, parse_projection
+from tidegate.spec.projection import Projection
 from tidegate.spec.source import KeyFormat, ValueFormat
 from tidegate.spec.table import Route
 from tidegate.spec.table_template import TableTemplate
@@ -148,12 +147,7 @@ class StageJob:
 
     @classmethod
     def from_json(cls, text: str) -> "StageJob":
-        data = json.loads(text)
-        tables = tuple(_parse_stage_table(table) for table in data["tables"])
-        letters = DeadLetterSource(**data["letters"]) if data["letters"] else None
-        finder = None if data["finder"] is None else _parse_stage_table(data["finder"])
-        fields = {"ranges": Ranges.from_dict(data["ranges"]), "tables": tables, "letters": letters, "finder": finder}
-        return cls(**{**data, **fields})
+        return read_plain(cls, json.loads(text))
 
 
 @dataclass(frozen=True)
@@ -189,38 +183,3 @@ class JobFailure:
     @classmethod
     def from_json(cls, text: str) -> "JobFailure":
         return cls(**json.loads(text))
-
-
-def _parse_columns(data: list[dict[str, Any]] | None) -> tuple[Column, ...] | None:
-    return None if data is None else tuple(Column(**column) for column in data)
-
-
-def _parse_stage_table(data: dict[str, Any]) -> StageTable:
-    ready = dict(data)
-    for name in ("key_columns", "value_columns"):
-        ready[name] = _parse_columns(data[name])
-    ready["key"] = KeyFormat(**{**data["key"], "fields": tuple(data["key"]["fields"]), "columns": None})
-    value = {"columns": None, "infer": Infer(**data["value"]["infer"]), "added": ()}
-    ready["value"] = ValueFormat(**{**data["value"], **value})
-    ready |= {
-        name: tuple(data[name])
-        for name in ("create", "sequence", "verified", "unchanged", "retracts", "grouped", "fixed")
-    }
-    ready["select"] = None if data["select"] is None else parse_projection(data["select"])
-    ready["outlines"] = tuple((t, p, o) for t, p, o in data["outlines"])
-    ready["skips"] = None if data["skips"] is None else tuple((t, p, o) for t, p, o in data["skips"])
-    ready |= {name: tuple((reason, sql) for reason, sql in data[name]) for name in ("key_limits", "value_limits")}
-    ready["names_of"] = {name: tuple(names) for name, names in data["names_of"].items()}
-    naming = data["naming"]
-    if naming is not None:
-        ready["naming"] = TableTemplate(**{**naming, "namespaces": tuple(naming["namespaces"])})
-    route = data["route"]
-    ready["route"] = None if route is None else Route(route["field"], route["pattern"], tuple(route["names"]))
-    ready["epochs"] = {
-        topic: {
-            int(partition): [(offset, epoch) for offset, epoch in epoch_begins]
-            for partition, epoch_begins in partitions.items()
-        }
-        for topic, partitions in data["epochs"].items()
-    }
-    return StageTable(**ready)

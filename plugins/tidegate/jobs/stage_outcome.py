@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from tidegate.jobs.job_results import build_error, parse_job_result, read_count, read_list, read_text
+from tidegate.jobs.job_results import build_error, parse_job_result
 from tidegate.model.batch import RECORD_COUNTS, Counts, StagedBatch
-from tidegate.model.offsets import Offsets, Ranges, parse_offsets
+from tidegate.model.offsets import Offsets, Ranges
+from tidegate.model.plain_data import read_plain
 from tidegate.model.unknown_fields import UnknownFields
-from tidegate.schema.data_types import Column
 from tidegate.schema.inferred_types import GrownColumns
 
 # What is counted for tables with `sequence_by`.
@@ -43,19 +43,6 @@ class FirstBadRecord:
         data = asdict(self)
         columns = data.pop("columns")
         return {**data, "columns": columns} if columns else data
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any] | None) -> "FirstBadRecord | None":
-        """Of what a job left, where there is one."""
-        if data is None:
-            return None
-        return cls(
-            topic=read_text(data, "topic"),
-            partition=read_count(data, "partition"),
-            offset=read_count(data, "offset"),
-            reason=read_text(data, "reason"),
-            columns=read_list(data, "columns") if "columns" in data else (),
-        )
 
 
 def require_first_bad(outcome: "StageOutcome | DiscoveredNames", place: str) -> FirstBadRecord:
@@ -148,23 +135,9 @@ class StageOutcome:
 
     @classmethod
     def _parse(cls, data: Mapping[str, Any]) -> "StageOutcome":
-        counts = {name: read_count(data, name) for name in (*RECORD_COUNTS, "bad")}
-        counts |= {name: read_count(data, name) for name in EXTRA_COUNTS if name in data}
-        return cls(
-            **counts,
-            applies_truncates=TRUNCATED_AT in data,
-            unknown_fields=UnknownFields.from_dict(data[UNKNOWN_FIELDS]) if UNKNOWN_FIELDS in data else None,
-            lacking=_parse_lacking(data.get(LACKING_COLUMNS)),
-            truncated_at=None if data.get(TRUNCATED_AT) is None else read_count(data, TRUNCATED_AT),
-            timestamps=parse_offsets(data["timestamps"]),
-            first_bad=FirstBadRecord.from_dict(data["first_bad"]),
-        )
-
-
-def _parse_lacking(data: Mapping[str, Any] | None) -> GrownColumns:
-    if data is None:
-        return GrownColumns()
-    return GrownColumns(tuple(Column(**column) for column in data["columns"]), read_count(data, "fields"))
+        known = {**data, "applies_truncates": TRUNCATED_AT in data}
+        known |= {"lacking": data[LACKING_COLUMNS]} if LACKING_COLUMNS in data else {}
+        return read_plain(cls, known)
 
 
 @dataclass(frozen=True)
@@ -183,12 +156,7 @@ class DiscoveredNames:
     @classmethod
     def from_json(cls, text: str, place: str) -> "DiscoveredNames":
         """`GiveUp` where a field is missing or has another shape."""
-        return parse_job_result(place, lambda: cls._parse(json.loads(text)))
-
-    @classmethod
-    def _parse(cls, data: Mapping[str, Any]) -> "DiscoveredNames":
-        first_bad = FirstBadRecord.from_dict(data["first_bad"])
-        return cls(read_text(data, "attempt"), read_list(data, "names"), read_count(data, "bad"), first_bad)
+        return parse_job_result(place, lambda: read_plain(cls, json.loads(text)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,20 +217,9 @@ class RecordExplanation:
     @classmethod
     def from_json(cls, text: str, place: str) -> "RecordExplanation":
         """`GiveUp` where a field is missing or has another shape."""
-        return parse_job_result(place, lambda: cls._parse(json.loads(text)))
 
-    @classmethod
-    def _parse(cls, data: Mapping[str, Any]) -> "RecordExplanation":
-        if not data["found"]:
-            return cls(is_found=False)
-        verdict = {name: data[name] for name in ("reason", "stage", "operation", "row")}
-        fields = tuple(FieldExplanation(**field) for field in read_list(data, "fields"))
-        outlines = tuple(RecordOutline(**outline) for outline in data.get("outlines", ()))
-        return cls(
-            is_found=True,
-            rows=read_count(data, "rows"),
-            fate=read_text(data, "fate"),
-            fields=fields,
-            outlines=outlines,
-            **verdict,
-        )
+        def parse() -> RecordExplanation:
+            data = json.loads(text)
+            return read_plain(cls, {**data, "is_found": data["found"]})
+
+        return parse_job_result(place, parse)

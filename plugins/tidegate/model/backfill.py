@@ -9,6 +9,7 @@ from typing import Any
 
 from tidegate.model.batch import PublishCost, PublishOutcome
 from tidegate.model.offsets import Offsets, Ranges, cap_ranges, get_offset
+from tidegate.model.plain_data import read_plain
 
 ID_DIGITS = 10  # of a backfill's id
 
@@ -83,8 +84,7 @@ class Backfill:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Backfill":
-        tables = tuple(TableBackfill(t["table"], Ranges.from_dict(t["ranges"])) for t in data["tables"])
-        return cls(**{**data, "tables": tables})
+        return read_plain(cls, data)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ from enum import StrEnum
 from itertools import groupby
 from typing import Any, NamedTuple, TypedDict, TypeVar
 
-from tidegate.model.offsets import Offsets, Ranges, find_highest, parse_offsets
+from tidegate.model.offsets import Offsets, Ranges, find_highest
+from tidegate.model.plain_data import read_plain
 from tidegate.model.position import Position, WatermarkSide
 from tidegate.model.unknown_fields import UnknownFields
 from tidegate.schema.data_types import Column
@@ -171,14 +172,7 @@ class PlannedBatch:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "PlannedBatch":
-        plain_fields = ("table", "batch", "follows", "last_per_key", "superseded_share")
-        return cls(
-            ranges=Ranges.from_dict(data["ranges"]),
-            attempt=data["resumed_attempt"],
-            watermark=WatermarkSide(data["watermark"]),
-            added=tuple(Column(**column) for column in data["added"]),
-            **{name: data[name] for name in plain_fields},
-        )
+        return read_plain(cls, {**data, "attempt": data["resumed_attempt"]})
 
 
 class PlanScope(StrEnum):
@@ -238,11 +232,13 @@ class Plan:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Plan":
-        tables = tuple(PlannedBatch.from_dict(table) for table in data["tables"])
-        refusals = tuple(Refusal(**refusal) for refusal in data["refused"])
-        counts = {"offsets_left": data["left"], "size_reason": data["sized"]}
-        counts["epochs"] = parse_offsets(data["epochs"])
-        return cls(tables, data["cluster_id"], dict(data["topic_ids"]), data["held"], refusals=refusals, **counts)
+        other_names = {
+            "wait_reason": data["held"],
+            "refusals": data["refused"],
+            "offsets_left": data["left"],
+            "size_reason": data["sized"],
+        }
+        return read_plain(cls, {**data, **other_names})
 
 
 class StagedPart(NamedTuple):
@@ -305,18 +301,7 @@ class StagedBatch:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "StagedBatch":
-        ready = dict(data)
-        ready["snapshot_id"] = int(data["snapshot_id"])
-        ready["ranges"] = Ranges.from_dict(data["ranges"])
-        ready["counts"] = Counts(**data["counts"])
-        ready["timestamps"] = parse_offsets(data["timestamps"])
-        ready["epochs"] = parse_offsets(data["epochs"])
-        ready["watermark"] = WatermarkSide(data["watermark"])
-        ready["added"] = tuple(Column(**column) for column in data.get("added", ()))
-        ready["ahead"] = tuple(StagedPart(*part) for part in data.get("ahead", ()))
-        if data["unknown_fields"] is not None:
-            ready["unknown_fields"] = UnknownFields.from_dict(data["unknown_fields"])
-        return cls(**ready)
+        return read_plain(cls, data)
 
     def compute_end_position(self, before: Position | None) -> Position:
         """Return the table's position after this batch; `before` is the position at which it starts."""
@@ -356,10 +341,7 @@ class PublishedBatch(PublishCost):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "PublishedBatch":
-        ready = {**data, "ranges": Ranges.from_dict(data["ranges"])}
-        ready["snapshot_id"] = None if data["snapshot_id"] is None else int(data["snapshot_id"])
-        ready["outcome"] = PublishOutcome(data["outcome"])
-        return cls(**ready)
+        return read_plain(cls, data)
 
     def add(self, later: "PublishedBatch") -> "PublishedBatch":
         sums = ("staged", "inserted", "updated", "deleted", "batches")

@@ -7,6 +7,7 @@ from typing import Any
 
 from tidegate.errors import TidegateError
 from tidegate.model.offsets import Offsets, get_offset, iterate_offsets, merge_offsets
+from tidegate.model.plain_data import read_plain
 from tidegate.monitoring.failure_streak import is_worth_telling
 from tidegate.ports.broker import Broker
 from tidegate.spec.pipeline import Pipeline
@@ -59,7 +60,7 @@ class MonitoredPipeline:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "MonitoredPipeline":
-        return cls(**{**data, "topics": tuple(data["topics"]), "ignored": tuple(data["ignored"])})
+        return read_plain(cls, data)
 
 
 @dataclass

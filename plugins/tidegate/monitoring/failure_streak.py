@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.errors import GiveUp, find_kind
+from tidegate.model.plain_data import read_plain
 from tidegate.ports.session import Session
 from tidegate.settings import walk_files
 
@@ -103,9 +104,8 @@ class FailureStreak:
     def from_dict(cls, data: Any) -> "FailureStreak | None":
         """Read a streak; None for nothing, and for what cannot be read."""
         try:
-            failed_tasks = (FailedTask(**{**entry, "tables": tuple(entry["tables"])}) for entry in data["failed"])
-            return cls(**{**data, "failed": tuple(failed_tasks)})
-        except (AttributeError, KeyError, TypeError):
+            return read_plain(cls, data)
+        except (KeyError, TypeError, ValueError):
             return None
 
 

@@ -103,18 +103,6 @@ class Projection:
     unusable_columns: tuple[str, ...] = ()
 
 
-def parse_projection(data: dict) -> Projection:  # type: ignore[type-arg]
-    dimensions = tuple(Dimension(**{**d, "columns": None}) for d in data["dimensions"])
-    return Projection(
-        text=data["text"],
-        alias=data["alias"],
-        columns=tuple(Selected(**{**column, "reads": tuple(column["reads"])}) for column in data["columns"]),
-        keys=tuple((name, part) for name, part in data["keys"]),
-        dimensions=dimensions,
-        unusable_columns=tuple(data["unusable_columns"]),
-    )
-
-
 def resolve_projection(select: Select, record: Sequence[Field], place: str) -> tuple[Selected, ...]:
     """Return the columns in order. `ConfigurationError` for one that is missing, or is there twice.
 

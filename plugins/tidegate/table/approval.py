@@ -8,24 +8,19 @@ its digest is the approved one.
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, TypeVar
 
 from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
+from tidegate.model.plain_data import read_plain
 from tidegate.model.resource_names import quote_word
 from tidegate.table.session import TableSession
 
 HELD_PROPERTY = "held"
 DECISION_PROPERTY = "decision"
 DIGEST_CHARACTERS = 16
-# of the facts of a hold and a decision; the others are text
-JSON_TYPES: dict[str, type] = {
-    "batch": int, "at_ms": int, "rules": list, "changes": list, "counts": dict, "was_approved": bool,
-}  # fmt: skip
-
-
 Noted = TypeVar("Noted")
 
 
@@ -57,8 +52,7 @@ class Hold:
     @classmethod
     def from_json(cls, text: str) -> "Hold | None":
         """None for a text that `to_json` has not written."""
-        hold = _parse(cls, text)
-        return hold and replace(hold, rules=tuple(map(str, hold.rules)), changes=tuple(map(str, hold.changes)))
+        return _parse(cls, text)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), separators=(",", ":"))
@@ -226,11 +220,9 @@ def _get_mark(table: TableSession, subject: str) -> str:
 def _parse(kind: type[Noted], text: str) -> Noted | None:
     # anybody may set a table's properties: then nothing is held or decided
     try:
-        data = json.loads(text)
-        noted = kind(**data)
-    except (TypeError, ValueError):
+        return read_plain(kind, json.loads(text))
+    except (KeyError, TypeError, ValueError):
         return None
-    return noted if all(isinstance(value, JSON_TYPES.get(name, str)) for name, value in data.items()) else None
 
 
 def _name(table: TableSession, subject: str) -> str:

@@ -15,8 +15,8 @@ from tidegate.model.offsets import (
     get_offset,
     group_by_topic,
     iterate_offsets,
-    parse_offsets,
 )
+from tidegate.model.plain_data import read_plain
 from tidegate.model.position import Position, format_compact
 from tidegate.model.resource_names import name_pipeline_property
 from tidegate.model.table_state import TableState
@@ -42,7 +42,7 @@ class Coverage:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Coverage":
-        return cls(data["rules"], parse_offsets(data["start"]), parse_offsets(data["end"]), data["is_whole"])
+        return read_plain(cls, data)
 
 
 def compute_rules(table: TableSession, position: Position) -> str:
