@@ -121,9 +121,7 @@ def run_stage_ahead(
 def cap_batches(session: Session, max_records: int | None) -> Session:
     if max_records is None:
         return session
-    merge = replace(
-        session.pipeline.merge, max_records=max_records, catch_up_records=None, batch_seconds=0, max_bytes=0
-    )
+    merge = replace(session.pipeline.merge, max_records=max_records, max_bytes=0)
     return replace(session, pipeline=replace(session.pipeline, merge=merge))
 
 

@@ -95,7 +95,7 @@ source:
   value: {format: json, schema: "id BIGINT, name STRING"}
 tables:
   - name: lake.e2e.behind
-merge: {interval: '0 0 1 1 *', max_records: 20, catch_up_records: 50}
+merge: {interval: '0 0 1 1 *', max_records: 50}
 """,
     "clocks": """
 source:

@@ -49,7 +49,7 @@ def test_one_batch_by_hand_and_then_back_to_back_until_current(scene: Scene) -> 
     runs = list(reversed(scene.airflow.list_runs(dag)))[1:]
     assert [run["run_type"] for run in runs] == ["manual"] * 3 + ["asset_triggered"] * 2
     sizes = [scene.airflow.result(dag, run["dag_run_id"], "merge", key="staged") for run in runs[1:]]
-    assert sizes == [10, 50, 50, 20]  # while more than max_records wait, catch_up_records at a time
+    assert sizes == [10, 50, 50, 20]
     scene.airflow.unpause(dag, paused=True)
 
 

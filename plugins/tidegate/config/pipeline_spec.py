@@ -73,7 +73,6 @@ def to_pipeline(name: str, model: PipelineModel) -> Pipeline:
             model.merge,
             interval_seconds=_to_seconds(interval),
             cron=interval if isinstance(interval, str) else None,
-            batch_seconds=model.merge.batch_time,
         ),
         stage=Stage(
             None if model.stage.interval is None else _to_seconds(model.stage.interval),

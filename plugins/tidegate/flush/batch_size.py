@@ -1,8 +1,9 @@
 """How many records a batch gets, and where a bounded read ends: at the end of the log, a group, a time, or offsets."""
 
 import logging
-from collections.abc import Iterable
+from collections import Counter
 from dataclasses import dataclass
+from functools import cache, partial
 
 from tidegate.errors import ConfigurationError
 from tidegate.model.kafka_log import Log
@@ -16,30 +17,17 @@ from tidegate.model.offsets import (
     keep_partitions,
     merge_offsets,
 )
-from tidegate.ports.destination import HistoryRow
 from tidegate.ports.session import Session
+from tidegate.spec.pipeline import Merge
 from tidegate.spec.time_text import EXAMPLE, parse_timestamp_ms
 from tidegate.table.log import parse_written_offsets, read_known_log
 
 log = logging.getLogger(__name__)
 HISTORY_MIN_BACKLOG_RECORDS = 100_000  # fewer are read in a moment: their number needs no history
-# Newest batches that are looked at. A row of history is one table's: of many tables fewer batches are read, and two at
-# least, as the oldest is seldom read whole.
-HISTORY_BATCHES = 5
-HISTORY_MAX_ROWS = 50
-MIN_READ_BATCHES = 2
-# In smaller and faster batches the fixed cost of a batch hides the cost of its records.
-MEASURED_MIN_RECORDS = 10_000
-MEASURED_MIN_SECONDS = 10.0
+HISTORY_BATCHES = 5  # the newest ones, that are looked at
+HISTORY_MAX_ROWS = 50  # a row is one table's
+MEASURED_MIN_RECORDS = 10_000  # in smaller batches the bytes that each file costs hide those of the records
 MIN_BATCH_RECORDS = 1000
-
-
-@dataclass(frozen=True)
-class MeasuredThroughput:
-    """The speed and the size of a pipeline's newest batches; None if none of them is large enough."""
-
-    records_per_second: float | None = None
-    bytes_per_record: float | None = None
 
 
 @dataclass(frozen=True)
@@ -56,7 +44,7 @@ class BatchSizer:
     def __init__(self, session: Session, stop_offsets: Offsets | None = None) -> None:
         self._session = session
         self._stop_offsets = stop_offsets
-        self._measured: MeasuredThroughput | None = None
+        self._measure = cache(partial(measure_bytes_per_record, session))
         self.reason = ""
 
     def find_end(self, reached_offsets: Offsets, log_end: Offsets) -> Offsets:
@@ -76,12 +64,10 @@ class BatchSizer:
 
     def choose_max_records(self, backlog: int) -> int:
         """Return the most records of a batch. Sets `reason` if that is below the file's cap."""
-        cap = self._session.pipeline.merge.cap(backlog)
-        if min(backlog, cap) <= HISTORY_MIN_BACKLOG_RECORDS:
-            return cap
-        if self._measured is None:
-            self._measured = measure_throughput(self._session)
-        size = compute_batch_size(self._session, backlog, self._measured)
+        merge = self._session.pipeline.merge
+        if min(backlog, merge.max_records) <= HISTORY_MIN_BACKLOG_RECORDS or not merge.max_bytes:
+            return merge.max_records
+        size = compute_batch_size(merge, backlog, self._measure())
         self.reason = self.reason or size.reason
         return size.records
 
@@ -106,60 +92,39 @@ def choose_partitions(start: Offsets, end: Offsets, max_records: int) -> Offsets
     return chosen
 
 
-def compute_batch_size(session: Session, backlog: int, throughput: MeasuredThroughput) -> BatchSize:
-    """Return the smallest of the file's cap and the records that fit `merge.batch_time` and `merge.max_bytes`."""
-    merge = session.pipeline.merge
-    cap = merge.cap(backlog)
-    limits = [BatchSize(cap)]
-    if merge.batch_seconds and throughput.records_per_second:
-        rate = round(throughput.records_per_second)
-        reason = f"earlier batches took {rate} records a second, and merge.batch_time={merge.batch_seconds}s"
-        limits.append(BatchSize(int(throughput.records_per_second * merge.batch_seconds), reason))
-    if merge.max_bytes and throughput.bytes_per_record:
-        each = round(throughput.bytes_per_record)
-        reason = f"earlier batches staged {each} bytes for each record, and merge.max_bytes={merge.max_bytes}"
-        limits.append(BatchSize(int(merge.max_bytes / throughput.bytes_per_record), reason))
-    smallest = min(limits, key=lambda size: size.records)
-    records = max(smallest.records, min(cap, MIN_BATCH_RECORDS))
-    return BatchSize(records, smallest.reason if records < min(cap, backlog) else "")
+def compute_batch_size(merge: Merge, backlog: int, bytes_per_record: float | None) -> BatchSize:
+    """Return the smaller of the file's cap and the records that fit `merge.max_bytes`; None for unknown bytes."""
+    cap = merge.max_records
+    if not merge.max_bytes or not bytes_per_record:
+        return BatchSize(cap)
+    records = min(cap, max(int(merge.max_bytes / bytes_per_record), MIN_BATCH_RECORDS))
+    each = round(bytes_per_record)
+    reason = f"earlier batches staged {each} bytes for each record, and merge.max_bytes={merge.max_bytes}"
+    return BatchSize(records, reason if records < min(cap, backlog) else "")
 
 
-def measure_throughput(session: Session) -> MeasuredThroughput:
-    """Return records per second of the fastest of the newest batches, and the most staged bytes for each record.
+def measure_bytes_per_record(session: Session) -> float | None:
+    """Return the most staged bytes for each record of the newest batches; None if none of them is large enough.
 
-    Never raises: if history cannot be read, both are None.
+    Never raises: if history cannot be read, they are unknown.
     """
-    tables = len(session.pipeline.tables)
-    # one row more, of the batch before them: it shows whether the oldest batch was read whole
-    limit = 1 + min(HISTORY_BATCHES * tables, max(HISTORY_MAX_ROWS, MIN_READ_BATCHES * tables))
+    limit = min(HISTORY_BATCHES * len(session.pipeline.tables), HISTORY_MAX_ROWS)
     try:
         rows = session.history.read_history(session.history_table, limit)
     except Exception as error:  # history is a shortcut: without it a batch has the pipeline's own cap
         place = f"pipeline={session.pipeline.name}"
         log.warning("history cannot be read, so batches have the cap of the pipeline file: %s: %s", place, error)
         log.info("history cannot be read: %s", place, exc_info=error)
-        return MeasuredThroughput()
-    if len(rows) == limit:  # of the oldest batch, and of those before it, rows of some tables were not read
-        rows = [row for row in rows if row["batch"] > rows[-1]["batch"]]
-    batches = _sum_by_batch(rows)[:HISTORY_BATCHES]
-    rates = [batch["read"] / batch["seconds"] for batch in batches if batch["seconds"] >= MEASURED_MIN_SECONDS]
-    sizes = [batch["bytes"] / batch["read"] for batch in batches if batch["bytes"]]
-    return MeasuredThroughput(max(rates, default=None), max(sizes, default=None))
-
-
-def _sum_by_batch(rows: Iterable[HistoryRow]) -> list[dict[str, float]]:
-    batches: dict[int, dict[str, float]] = {}
+        return None
+    reads = Counter[int]()
+    sizes = Counter[int]()
     for row in rows:
-        stage_seconds = row["stage_seconds"]
-        if row["backfill"] is None and stage_seconds:
-            batch = batches.setdefault(row["batch"], {"read": 0, "seconds": 0.0, "staging": 0.0, "bytes": 0})
-            # the tables of a batch share one read, and the times of their merges add up
-            batch["read"] = max(batch["read"], row["read"])
-            batch["seconds"] += row["seconds"]
-            batch["staging"] = max(batch["staging"], stage_seconds)
-            batch["bytes"] += row["staged_bytes"] or 0
-    large = (batch for batch in sorted(batches, reverse=True) if batches[batch]["read"] >= MEASURED_MIN_RECORDS)
-    return [{**batches[batch], "seconds": batches[batch]["seconds"] + batches[batch]["staging"]} for batch in large]
+        if row["backfill"] is None:
+            # the tables of a batch share one read
+            reads[row["batch"]] = max(reads[row["batch"]], row["read"])
+            sizes[row["batch"]] += row["staged_bytes"] or 0
+    large = [batch for batch, read in reads.items() if read >= MEASURED_MIN_RECORDS and sizes[batch]]
+    return max((sizes[batch] / reads[batch] for batch in large), default=None)
 
 
 STOP_SYNTAX_HELP = f'write latest, group, group:<id>, a time like {EXAMPLE}, or offsets like {{"topic": {{"0": 42}}}}'

@@ -47,16 +47,11 @@ class Merge:
     max_records: int = 1_000_000  # the most that a batch takes
     intermediate_suffix: str = "_tmp"
     cron: str | None = None  # in UTC; `interval_seconds` is then its longest pause
-    catch_up_records: int | None = None  # the most, while more than `max_records` wait
-    batch_seconds: int = 600  # by the time that earlier batches took; 0 for no limit
     max_bytes: int = 2 << 30
 
     @property
     def is_timed(self) -> bool:
         return self.cron is not None or self.interval_seconds > 0
-
-    def cap(self, backlog: int) -> int:
-        return self.max_records if backlog <= self.max_records else self.catch_up_records or self.max_records
 
 
 @dataclass(frozen=True)

@@ -26,12 +26,6 @@ def check_timing_and_spark(model: PipelineModel, findings: Problems) -> None:
         findings.add(("merge", "records_threshold"), "out of range; must be at least 1, or -1 to disable")
     if isinstance(model.stage.interval, int) and model.stage.interval <= 0:
         findings.add(("stage", "interval"), "out of range; must be at least 1s; leave it out to stage in each flush")
-    larger = model.merge.catch_up_records
-    if larger is not None and larger < model.merge.max_records:
-        findings.add(
-            ("merge", "catch_up_records"),
-            f"smaller than max_records={model.merge.max_records}; raise it or leave it out",
-        )
     if model.verify.interval > 0 and any(is_template(table.name) for table in model.tables):
         findings.add(("verify",), "verify does not know tables that records name; leave it out, or write interval: -1")
     if model.complete is not None and any(is_template(table.name) for table in model.tables):

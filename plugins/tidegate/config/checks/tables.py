@@ -35,8 +35,6 @@ def check_tables(
         check_table_name(table.name, (*entry.path, "name"), catalogs, findings)
         properties = (*entry.path, "create", "properties")
         refuse_secrets(table.create.properties, properties, findings, "the catalog's connection")
-        if table.strategy != "merge":
-            entry.add("strategy", "not available in this version; use merge")
         _check_modes(entry)
         _check_branch(entry)
         _check_feeding_topics(entry)

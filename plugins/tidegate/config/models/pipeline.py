@@ -294,10 +294,6 @@ class TableModel(StrictModel):
         "auto: where that also saves work.",
     )
     select: str | None = Field(default=None, description="SELECT ... FROM record: what is written of each record.")
-    strategy: Literal["merge", "cdc"] = Field(
-        default="merge",
-        description="How rows come into the table; cdc, for BigQuery, is not available in this version.",
-    )
     create: CreateModel = CreateModel()
     evolve: EvolveModel = EvolveModel()
     audits: list[str] = Field(
@@ -332,14 +328,6 @@ class MergeModel(StrictModel):
         "disables.",
     )
     max_records: int = Field(default=1_000_000, ge=1, description="Most records of one batch.")
-    catch_up_records: int | None = Field(
-        default=None,
-        ge=1,
-        description="Most records of one batch while more than max_records wait; default max_records.",
-    )
-    batch_time: Duration = Field(
-        default=600, ge=0, description="How long a batch should take, by the rate of earlier ones; 0: no such limit."
-    )
     max_bytes: int = Field(
         default=2 << 30,
         ge=0,

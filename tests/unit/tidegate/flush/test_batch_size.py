@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from tidegate.cli import output
 from tidegate.flush.batch_size import (
     MIN_BATCH_RECORDS,
-    MeasuredThroughput,
     choose_partitions,
     compute_batch_size,
-    measure_throughput,
+    measure_bytes_per_record,
 )
 from tidegate.flush.flush import flush
 from tidegate.flush.plan import plan
@@ -26,10 +25,8 @@ CONTROL = "lake.shop.tidegate_shop_batches"
 MILLION = 1_000_000
 
 
-def build_history_row(
-    batch: int, records: int, stage_seconds: float, seconds: float = 0.0, **options: Any
-) -> dict[str, Any]:
-    known = {"batch": batch, "read": records, "stage_seconds": stage_seconds, "seconds": seconds, "staged_bytes": 0}
+def build_history_row(batch: int, records: int, size: int, **options: Any) -> dict[str, Any]:
+    known = {"batch": batch, "read": records, "stage_seconds": 1.0, "seconds": 1.0, "staged_bytes": size}
     return {**known, "backfill": None, "table": "lake.shop.orders", "published_at_ms": batch, **options}
 
 
@@ -55,80 +52,22 @@ def build_merge_pipeline(**options: Any) -> Pipeline:
 
 
 @pytest.mark.parametrize(
-    ("rows", "rate"),
+    ("rows", "size"),
     [
         ([], None),
-        ([build_history_row(1, 50_000, 100.0, 25.0)], 400.0),
-        (
-            [
-                build_history_row(1, 50_000, 100.0),
-                build_history_row(2, 60_000, 100.0),
-                build_history_row(3, 10_000, 100.0),
-            ],
-            600.0,
-        ),
-        ([build_history_row(1, 50_000, 5.0, 4.9)], None),  # what every batch costs took the time
-        ([build_history_row(1, 9_999, 100.0)], None),
-        ([build_history_row(1, 50_000, 0.0, 100.0)], None),  # resumed: its staging was another run's
-        ([build_history_row(1, 50_000, 100.0, backfill="x 1/1")], None),
-        (
-            [build_history_row(n, 20_000, 100.0) for n in range(2, 7)] + [build_history_row(1, 90_000, 100.0)],
-            200.0,
-        ),  # the newest five tell
+        ([build_history_row(1, 50_000, 50_000 * 100), build_history_row(2, 20_000, 20_000 * 300)], 300.0),
+        ([build_history_row(1, 9_999, 10**9)], None),
+        ([build_history_row(1, 50_000, 10**9, backfill="x 1/1")], None),
+        ([build_history_row(1, 50_000, 10**7), build_history_row(1, 50_000, 5 * 10**6, table="lake.shop.copy")], 300.0),
+        ([build_history_row(n, 20_000, 20_000) for n in range(2, 7)] + [build_history_row(1, 90_000, 10**9)], 1.0),
     ],
+    ids=["none", "the widest batch", "a small batch", "a backfill", "two tables share a read", "the newest five"],
 )
-def test_rate_is_that_of_the_fastest_of_the_newest_batches_that_tell(world: World, rows: list, rate: float) -> None:
+def test_bytes_of_a_record_are_those_of_the_newest_large_batches(
+    world: World, rows: list[dict[str, Any]], size: float | None
+) -> None:
     remember(world, *rows)
-    assert measure_throughput(world.open_session(build_pipeline())).records_per_second == rate
-
-
-def test_tables_share_a_batchs_read_and_its_merges_add_up(world: World) -> None:
-    rows = [
-        build_history_row(1, 50_000, 100.0, 50.0, staged_bytes=10_000_000),
-        build_history_row(1, 50_000, 100.0, 50.0, staged_bytes=5_000_000),
-    ]
-    remember(world, rows[0], rows[1] | {"table": "lake.shop.copy"})
-    assert measure_throughput(world.open_session(build_pipeline())) == MeasuredThroughput(250.0, 300.0)
-
-
-def remember_tables(world: World, tables: int, batches: int, seconds: float) -> Pipeline:
-    """The history of a pipeline of so many tables, whose merges took so long each."""
-    names = [f"lake.shop.t{number}" for number in range(tables)]
-    remember(
-        world,
-        *(
-            build_history_row(batch, 50_000, 100.0, seconds, table=name, published_at_ms=1000 * batch + number)
-            for batch in range(1, batches + 1)
-            for number, name in enumerate(names)
-        ),
-    )
-    return build_pipeline(*(build_table(name) for name in names))
-
-
-@pytest.mark.parametrize("tables", [1, 2, 10, 12, 40, 100])
-def test_batch_of_which_only_some_tables_rows_are_read_tells_no_rate(world: World, tables: int) -> None:
-    """The merges of the others would not count, and the next batch would take a multiple of `merge.batch_time`."""
-    pipeline = remember_tables(world, tables, batches=9, seconds=10.0)
-    rate = measure_throughput(world.open_session(pipeline)).records_per_second
-    assert rate == pytest.approx(50_000 / (100 + 10 * tables))
-
-
-def test_table_that_catches_up_alone_makes_no_earlier_batch_look_fast(world: World) -> None:
-    pipeline = remember_tables(world, 12, batches=9, seconds=10.0)
-    for row in world.destination.control[CONTROL]:
-        row["published_at_ms"] += 100_000 if row["table"] == "lake.shop.t0" else 0
-    rate = measure_throughput(world.open_session(pipeline)).records_per_second
-    assert rate == pytest.approx(50_000 / (100 + 10 * 12))
-
-
-def test_the_fastest_batch_tells_the_rate_and_the_widest_one_the_bytes(world: World) -> None:
-    remember(
-        world,
-        build_history_row(1, 50_000, 100.0, staged_bytes=50_000 * 100),
-        build_history_row(2, 20_000, 100.0, staged_bytes=20_000 * 300),
-        build_history_row(3, 30_000, 100.0, staged_bytes=30_000 * 200),
-    )
-    assert measure_throughput(world.open_session(build_pipeline())) == MeasuredThroughput(500.0, 300.0)
+    assert measure_bytes_per_record(world.open_session(build_pipeline())) == size
 
 
 def test_history_that_cannot_be_read_limits_nothing_and_is_told_in_one_line(
@@ -139,62 +78,45 @@ def test_history_that_cannot_be_read_limits_nothing_and_is_told_in_one_line(
 
     monkeypatch.setattr(world.destination, "read_history", unreadable)
     with caplog.at_level(logging.WARNING):
-        assert measure_throughput(world.open_session(build_pipeline())) == MeasuredThroughput()
+        assert measure_bytes_per_record(world.open_session(build_pipeline())) is None
     (record,) = caplog.records
     message = "history cannot be read, so batches have the cap of the pipeline file: pipeline=shop: gone"
     assert (record.getMessage(), record.exc_info) == (message, None)
 
 
 @pytest.mark.parametrize(
-    ("merge", "throughput", "backlog", "records", "reason"),
+    ("merge", "bytes_per_record", "backlog", "records", "is_told"),
     [
-        ({}, MeasuredThroughput(), 5 * MILLION, MILLION, ""),
-        ({}, MeasuredThroughput(500.0), 5 * MILLION, 300_000, "500 records a second, and merge.batch_time=600s"),
-        ({}, MeasuredThroughput(50_000.0), 5 * MILLION, MILLION, ""),
-        (
-            {"catch_up_records": 9 * MILLION},
-            MeasuredThroughput(5_000.0),
-            5 * MILLION,
-            3 * MILLION,
-            "5000 records a second",
-        ),
-        ({"batch_seconds": 0}, MeasuredThroughput(500.0), 5 * MILLION, MILLION, ""),
-        (
-            {"max_bytes": 10**9},
-            MeasuredThroughput(500.0, 10_000.0),
-            5 * MILLION,
-            100_000,
-            "10000 bytes for each record",
-        ),
-        ({"max_bytes": 0}, MeasuredThroughput(None, 10_000.0), 5 * MILLION, MILLION, ""),
-        ({}, MeasuredThroughput(0.1), 5 * MILLION, MIN_BATCH_RECORDS, "0 records a second"),
-        ({"max_records": 10}, MeasuredThroughput(0.1), 5 * MILLION, 10, ""),
-        ({}, MeasuredThroughput(500.0), 200_000, 300_000, ""),  # all that waits goes at once: there is nothing to tell
+        ({}, None, 5 * MILLION, MILLION, False),
+        ({}, 100.0, 5 * MILLION, MILLION, False),
+        ({"max_bytes": 10**9}, 10_000.0, 5 * MILLION, 100_000, True),
+        ({"max_bytes": 0}, 10_000.0, 5 * MILLION, MILLION, False),
+        ({"max_bytes": 10**9}, 10.0**9, 5 * MILLION, MIN_BATCH_RECORDS, True),
+        ({"max_records": 10}, 10.0**9, 5 * MILLION, 10, False),
+        ({"max_bytes": 10**9}, 10_000.0, 90_000, 100_000, False),  # all that waits goes at once
     ],
 )
-def test_batch_takes_what_its_time_and_its_bytes_allow(
-    merge: dict, throughput: MeasuredThroughput, backlog: int, records: int, reason: str
+def test_batch_takes_what_its_bytes_allow(
+    merge: dict[str, Any], bytes_per_record: float | None, backlog: int, records: int, is_told: bool
 ) -> None:
-    size = compute_batch_size(World().open_session(build_merge_pipeline(**merge)), backlog, throughput)
-    assert size.records == records
-    assert reason in size.reason
-    assert bool(reason) == bool(size.reason)
+    size = compute_batch_size(Merge(**merge), backlog, bytes_per_record)
+    assert (size.records, "10000 bytes" in size.reason or "1000000000 bytes" in size.reason) == (records, is_told)
 
 
 def test_plan_says_why_a_batch_is_smaller_than_it_may_be(world: World, few: None) -> None:
-    remember(world, build_history_row(1, 50_000, 100.0))
+    remember(world, build_history_row(1, 50_000, 50_000 * 200))
     fill(world, 2 * MIN_BATCH_RECORDS)
-    planned = plan(world.open_session(build_merge_pipeline(batch_seconds=3)))
+    planned = plan(world.open_session(build_merge_pipeline(max_bytes=300_000)))
     assert planned.tables[0].ranges.span == 1500
-    assert "500 records a second" in planned.size_reason
-    assert "merge.batch_time=3s" in output.format_plan(planned)
+    assert "200 bytes for each record" in planned.size_reason
+    assert "merge.max_bytes=300000" in output.format_plan(planned)
 
 
 def test_tables_in_step_stay_so(world: World, few: None) -> None:
-    remember(world, build_history_row(1, 50_000, 100.0))
+    remember(world, build_history_row(1, 50_000, 50_000 * 200))
     fill(world, 2 * MIN_BATCH_RECORDS)
     pipeline = build_pipeline(build_table("lake.shop.orders"), build_table("lake.shop.copy"))
-    planned = plan(world.open_session(replace(pipeline, merge=Merge(batch_seconds=3))))
+    planned = plan(world.open_session(replace(pipeline, merge=Merge(max_bytes=300_000))))
     first, second = (batch.ranges for batch in planned.tables)
     assert first == second == Ranges.from_dict({"orders": {"0": [0, 1500], "1": [0, 0]}})
 

@@ -14,7 +14,6 @@ from tidegate.model import resource_names
 from tidegate.model.batch import PlannedBatch
 from tidegate.model.offsets import Ranges
 from tidegate.monitoring.status import read_status
-from tidegate.spec.pipeline import Merge
 from tidegate.spec.source import Start
 
 PIPELINE = build_pipeline()
@@ -520,14 +519,6 @@ def test_a_resumed_batch_counts_what_came_after_it(world: World) -> None:
     world.broker.produce("orders", {"id": "new"}, {"id": "new", "name": "x"})
     flush_plan = plan(world.open_session(PIPELINE))
     assert ([batch.is_resumed for batch in flush_plan.tables], flush_plan.offsets_left) == ([True], 1)
-
-
-def test_while_more_than_a_batch_waits_the_larger_cap_holds(world: World) -> None:
-    for backlog, cap, size in ((6, 5, 6), (6, 6, 6), (6, 7, 6)):
-        pipeline = replace(PIPELINE, merge=Merge(max_records=cap, catch_up_records=2 * cap))
-        assert plan_batch(world, pipeline).ranges.span == min(backlog, size)
-    pipeline = replace(PIPELINE, merge=Merge(max_records=2, catch_up_records=4))
-    assert plan_batch(world, pipeline).ranges.span == 4
 
 
 def test_fewer_records_than_asked_for_are_nothing_to_do(world: World) -> None:

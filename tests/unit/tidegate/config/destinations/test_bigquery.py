@@ -160,10 +160,6 @@ REFUSED = {
         render_file("namespaces: [a-b]", VALUE.replace("n INT", "n STRING"), "'dwh.{n}.orders'"),
         "namespaces[0]=a-b: not a dataset's name: letters, digits and underscores",
     ),
-    "change ingestion": (
-        render_file("strategy: cdc"),
-        "tables[0].strategy=cdc: not available in this version; use merge",
-    ),
     "more load jobs than a day has": (
         render_file("delete: true") + "merge: {interval: 30s}",
         "merge.interval=30s: BigQuery takes 1500 load jobs for one table a day; must be at least 58s",

@@ -445,10 +445,6 @@ REFUSED = {
     ),
     "cron of two such days": (render_source() + "merge: {interval: '0 0 30,31 2 *'}", "a time that never comes"),
     "cron out of range": (render_source() + "merge: {interval: '61 * * * *'}", "merge.interval=61 * * * *: not a cron"),
-    "catching up by less": (
-        render_source() + "merge: {max_records: 10, catch_up_records: 9}",
-        "merge.catch_up_records=9: smaller than max_records=10",
-    ),
     "writes that land outside of the branch": (
         render_source() + "spark: {conf: {spark.wap.id: x}}",
         "spark.conf.spark.wap.id=x: makes Spark write outside of the branch that is published",
@@ -1343,11 +1339,6 @@ def test_name_template_is_read_with_its_own_namespace(include: Path) -> None:
     template = load(include, render_named_source("lake.shop.{type}")).template
     assert template is not None
     assert (template.name, template.namespaces, template.max_tables) == ("lake.shop.{type}", ("shop",), 1000)
-
-
-def test_what_this_version_cannot_do_is_one_clear_line_and_nothing_else(include: Path) -> None:
-    (line,) = find_problems(include, render_table("strategy: cdc, key: {fields: [id]}"))
-    assert ": tables[0].strategy=cdc: not available in this version; use merge" in line
 
 
 @pytest.mark.parametrize(
