@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from tidegate.model.counts import format_count
 from tidegate.sampling.column_types import Guess, Observed, guess_type
 from tidegate.sampling.recognition import read_cell
-from tidegate.sampling.samples import TopicSample
 from tidegate.schema.data_types import DataType, format_type
 from tidegate.sql.spark import PLAIN_NAME_PATTERN, quote_if_needed
 
@@ -69,60 +68,3 @@ def _describe_presence(observed: Observed, name: str, part: Observed) -> list[st
 def read_cells(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Parse rows whose values are always sent as text."""
     return [{name: read_cell(v) if isinstance(v, str) else v for name, v in row.items()} for row in rows]
-
-
-LARGE_LOG = 1_000_000  # offsets; below that one partition is read in a moment
-BUCKETS = 16
-BUCKET_TYPES = ("INT", "BIGINT", "STRING", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ")
-TIME_TYPES = ("TIMESTAMP", "TIMESTAMP_NTZ", "DATE")
-# seconds between records beyond which a minute is vain
-SLOW_SECONDS = 600
-SHORTEST_PACE_SECONDS = 10.0  # records that came within less were sent at once, and tell nothing of the days to come
-SLOW_INTERVAL = "10m"
-USUAL_INTERVAL = "60s"
-
-
-class Proposal(NamedTuple):
-    """A value with the reason for it."""
-
-    value: str
-    reason: str
-
-
-def propose_partitioning(
-    sample: TopicSample, columns: Sequence[ProposedColumn], keys: Sequence[ProposedColumn]
-) -> Proposal:
-    """A partition transform, or none."""
-    # merges find rows by key; appended tables are mostly read by time
-    if sample.span < LARGE_LOG:
-        return Proposal(
-            "", f"none: {format_count(sample.span, 'offset')} in the log; decide before the table grows large"
-        )
-    if keys:
-        first = next((c for c in keys if c.type in BUCKET_TYPES and PLAIN_NAME_PATTERN.fullmatch(c.name)), None)
-        if first is None:
-            return Proposal("", "none: no field of the key has a plain name and a type that buckets can be made of")
-        return Proposal(
-            f"bucket({BUCKETS}, {quote_if_needed(first.name)})",
-            f"{sample.span} offsets in the log, rows are found by key",
-        )
-    plain = [c for c in columns if c.type in TIME_TYPES and PLAIN_NAME_PATTERN.fullmatch(c.name)]
-    times = [c for c in plain if any("never null" in remark for remark in c.remarks)]
-    if len(times) != 1:
-        return Proposal("", f"none: {len(times)} columns hold a time in every row; choose one, e.g. days(column)")
-    return Proposal(
-        f"days({quote_if_needed(times[0].name)})", f"{sample.span} offsets in the log, {times[0].name} is its one time"
-    )
-
-
-def propose_interval(sample: TopicSample) -> Proposal:
-    """One minute, or longer if records are rare."""
-    times = [record.timestamp_ms for record in sample.records if record.timestamp_ms > 0]
-    seconds = (max(times) - min(times)) / 1000 if times else 0.0
-    if len(times) < 2 or seconds < SHORTEST_PACE_SECONDS:
-        return Proposal(USUAL_INTERVAL, "the default; the sample tells no pace")
-    pause = seconds / max(1, sample.span)
-    if pause > SLOW_SECONDS:
-        return Proposal(SLOW_INTERVAL, f"a record each {pause / 60:.0f} minutes by the records' own times")
-    pace = f"{1 / pause:.1f} records a second" if pause < 1 else f"a record each {pause:.0f} s"
-    return Proposal(USUAL_INTERVAL, f"the default; about {pace} by the records' own times")

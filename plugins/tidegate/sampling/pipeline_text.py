@@ -65,8 +65,7 @@ def render_pipeline(proposal: ProposedPipeline) -> str:
     lines.append("tables:")
     for table in proposal.tables:
         lines += _render_table(table, is_alone=only is not None, source_column=proposal.source_column)
-    interval = proposal.tables[0].interval if only else min(table.interval for table in proposal.tables)
-    lines += ["merge:", f"  interval: {interval.value}{render_comment(interval.reason)}"]
+    lines += ["merge:", f"  interval: 60s{render_comment('the default')}"]
     return "\n".join(lines) + "\n"
 
 
@@ -106,8 +105,8 @@ def _render_table(table: ProposedTable, *, is_alone: bool, source_column: str) -
         lines += [f"upsert: false{render_comment('no key: each record is appended')}", "delete: false"]
     if table.delete_when:
         lines.append(f"delete_when: {render_scalar(table.delete_when)}{render_comment('flattened change events')}")
-    partition, reason = table.partitioning
-    lines += ["create:", f"  partition_by: {render_flow([partition] if partition else [])}{render_comment(reason)}"]
+    remark = f"{format_count(table.sample.span, 'offset')} in the log; decide before the table grows large"
+    lines += ["create:", f"  partition_by: []{render_comment(remark)}"]
     return [f"  - {lines[0]}", *_indent(lines[1:], 2)]
 
 

@@ -9,11 +9,8 @@ from tidegate.formats.registry import Encoding, RecordFormat
 from tidegate.model.counts import format_count
 from tidegate.sampling.column_types import Observed
 from tidegate.sampling.columns import (
-    Proposal,
     ProposedColumn,
     propose_columns,
-    propose_interval,
-    propose_partitioning,
     read_cells,
 )
 from tidegate.sampling.keys import (
@@ -77,8 +74,6 @@ class ProposedTable:
     sample: TopicSample
     value: ProposedValue
     key: ProposedKey
-    partitioning: Proposal
-    interval: Proposal
     tombstones: int
     delete_when: str = ""
     source_table: str = ""  # of a topic with the changes of several
@@ -128,15 +123,12 @@ def propose_table(sample: TopicSample, name: str, lookup: Lookup, key_fields: Se
     value = _propose_value(sample, recognised, lookup)
     by_name = {column.name: column for column in value.columns}
     key = _propose_key(sample, value, by_name, lookup, key_fields)
-    keys = [c for c in (*key.columns, *value.columns) if c.name in key.fields]
     delete_when = _find_delete_condition(value, key)
     table = ProposedTable(
         name=name,
         sample=sample,
         value=value,
         key=key,
-        partitioning=propose_partitioning(sample, value.columns, keys if not key.prefix else ()),
-        interval=propose_interval(sample),
         tombstones=tombstones,
         delete_when=delete_when,
     )

@@ -9,7 +9,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,6 @@ from tidegate.errors import ConfigurationError
 from tidegate.model.counts import format_count
 from tidegate.model.kafka_log import KafkaRecord
 from tidegate.reprocess.record import RecordAddress, outline_records
-from tidegate.sampling.columns import Proposal
 from tidegate.sampling.pipeline_text import ProposedPipeline, render_pipeline
 from tidegate.sampling.proposal import ProposedTable, propose_tables
 from tidegate.sampling.samples import SampleLimits
@@ -213,17 +212,7 @@ def propose(
     check_formats(tables)
     proposal = ProposedPipeline(answers.name, answers.kafka, tuple(tables))
     text = render_pipeline(proposal)
-    try:
-        return proposal, text, validate(include, answers.name, text)
-    except ConfigurationError as fault:
-        # the destination may be unable to partition as proposed: then the file goes without, and says so
-        problem = next((line.partition(": ")[2] for line in fault.problems if "partition" in line), None)
-        if problem is None or not any(table.partitioning.value for table in tables):
-            raise
-        without = Proposal("", f"none: what was proposed is refused: {problem}")
-        proposal = replace(proposal, tables=tuple(replace(table, partitioning=without) for table in tables))
-        text = render_pipeline(proposal)
-        return proposal, text, validate(include, answers.name, text)
+    return proposal, text, validate(include, answers.name, text)
 
 
 def check_formats(tables: Sequence[ProposedTable]) -> None:

@@ -36,19 +36,6 @@ def run(include: Path, monkeypatch, capsys) -> Any:
     return run
 
 
-@pytest.mark.parametrize(
-    ("table", "partitions"), [("lake.shop.orders", '["bucket(16, id)"]'), ("dwh.shop.orders", "[]")]
-)
-def test_partitioning_that_a_destination_cannot_have_is_left_out_and_said(run, include, table, partitions) -> None:
-    path = include / "catalogs.yaml"
-    path.write_text(path.read_text().replace("project: p", "project: p, staging: 'gs://b/p'"))
-    code, output, _ = run("--topic", "t", "--to", table, "--yes", span=2_000_000)
-    text = (include / "pipelines" / "orders.yaml").read_text()
-    assert (code, f"partition_by: {partitions}  # " in text) == (0, True), text
-    assert ("is refused: " in text) == (partitions == "[]")
-    assert "was written" in output
-
-
 def test_problem_of_a_proposal_names_the_file_that_it_would_be(include) -> None:
     with pytest.raises(ConfigurationError) as error_info:
         validate(include, "orders", "source: {topics: [t], oops: 1}\ntables: [{name: lake.shop.t}]\n")

@@ -1,7 +1,6 @@
 """What a sample of one topic becomes: its format, key and mode, and what a person has to check."""
 
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from tidegate.config.pipeline_file import load_pipeline
 from tidegate.errors import GiveUp
 from tidegate.model.kafka_log import KafkaRecord
 from tidegate.reprocess.skip import describe_record, format_record
-from tidegate.sampling.columns import propose_interval
 from tidegate.sampling.pipeline_text import ProposedPipeline, render_pipeline, render_scalar
 from tidegate.sampling.proposal import ProposedTable, propose_table, propose_tables
 from tidegate.sampling.recognition import look_at
@@ -359,16 +357,6 @@ def test_document_that_is_no_extended_json_is_no_row() -> None:
     assert [column.ddl for column in table.value.columns] == ["_id BIGINT"]
 
 
-def test_large_log_is_partitioned_by_key_or_by_its_one_time(include) -> None:
-    row = {"id": 1, "at": "2026-01-01T00:00:00Z"}
-    keyed = propose_from(*[({"id": 1}, row)] * 3, span=2_000_000)
-    assert write_and_load(include, keyed).tables[0].create.partition_by == ("bucket(16, id)",)
-    appended = propose_from(*[(None, row)] * 3, span=2_000_000)
-    assert write_and_load(include, appended).tables[0].create.partition_by == ("days(`at`)",)
-    odd = propose_from(*[({"`": 1}, {"x": 1})] * 3, span=2_000_000)
-    assert write_and_load(include, odd).tables[0].create.partition_by == ()
-
-
 def test_several_topics_have_a_table_each(include) -> None:
     orders = propose_table(build_sample(({"id": 1}, {"id": 1})), "lake.shop.a", refuse_registry)
     lines = propose_table(build_sample((None, "1,2"), (None, "3,4")), "lake.shop.b", refuse_registry)
@@ -483,19 +471,3 @@ def test_whatever_records_hold_the_file_is_valid(tmp_path_factory, pairs) -> Non
 
 def refuse(*_: Any) -> Any:
     raise GiveUp("no registry")
-
-
-@pytest.mark.parametrize(
-    ("milliseconds", "reason"),
-    [
-        ((0, 1), "the default; the sample tells no pace"),
-        ((0, 9_900), "the default; the sample tells no pace"),
-        ((0, 10_000), "the default; about a record each 5 s by the records' own times"),
-    ],
-)
-def test_pace_of_records_that_came_at_once_is_not_told(milliseconds: tuple[int, ...], reason: str) -> None:
-    """133 records of one millisecond are no 133,000 a second."""
-    sample = build_sample((None, {"id": 1}), (None, {"id": 2}))
-    records = zip(sample.records, milliseconds, strict=True)
-    moved = tuple(record._replace(timestamp_ms=1_767_225_600_000 + ms) for record, ms in records)
-    assert propose_interval(replace(sample, records=moved)).reason == reason
