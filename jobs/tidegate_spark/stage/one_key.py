@@ -18,14 +18,7 @@ from tidegate_spark.formats.json import list_key_fields
 from tidegate_spark.formats.plain_json import decode_plain_key
 from tidegate_spark.formats.wire_format import normalize_wire_format
 from tidegate_spark.stage.key import keep_every_record
-from tidegate_spark.stage.record_pass import (
-    PassCounts,
-    add_texts,
-    count_unusual,
-    decode,
-    list_aggregates,
-    render_key,
-)
+from tidegate_spark.stage.record_pass import PassCounts, add_texts, count_unusual, decode, list_aggregates, render_key
 
 SENT_KEY = "sent_key"  # the key's bytes, while `key` is the decoded one
 # a record that makes no row has in `bad` the stage key, value, filtered or ignored, and the reason

@@ -7,13 +7,7 @@ from typing import Any
 
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.model.batch import StagedBatch
-from tidegate.monitoring.reports import (
-    FlushSummary,
-    PipelineOverview,
-    RecentActivity,
-    StagingLag,
-    TableOverview,
-)
+from tidegate.monitoring.reports import FlushSummary, PipelineOverview, RecentActivity, StagingLag, TableOverview
 from tidegate.monitoring.status import (
     Times,
     describe_partitions,

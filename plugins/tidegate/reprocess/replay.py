@@ -16,13 +16,7 @@ from tidegate.model import resource_names
 from tidegate.model.ownership import describe_dead_letters, describe_intermediate
 from tidegate.model.table_state import Head, StagedSource, Staging
 from tidegate.ports.session import Session
-from tidegate.reprocess.replay_stage import (
-    LetterGroup,
-    Replay,
-    ReplayResult,
-    group_letters,
-    stage_missing_letters,
-)
+from tidegate.reprocess.replay_stage import LetterGroup, Replay, ReplayResult, group_letters, stage_missing_letters
 from tidegate.spec.source import Errors
 from tidegate.spec.table import TableMode
 from tidegate.table.compatibility import check_key_unchanged

@@ -8,14 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from tidegate.errors import (
-    GiveUp,
-    NothingToDo,
-    PublishedElsewhere,
-    SomeTables,
-    TidegateError,
-    TooFewRecords,
-)
+from tidegate.errors import GiveUp, NothingToDo, PublishedElsewhere, SomeTables, TidegateError, TooFewRecords
 from tidegate.monitoring.failure_streak import (
     Ending,
     FailedTask,

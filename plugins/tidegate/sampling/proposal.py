@@ -8,17 +8,8 @@ from tidegate.errors import GiveUp
 from tidegate.formats.registry import Encoding, RecordFormat
 from tidegate.model.counts import format_count
 from tidegate.sampling.column_types import Observed
-from tidegate.sampling.columns import (
-    ProposedColumn,
-    propose_columns,
-    read_cells,
-)
-from tidegate.sampling.keys import (
-    ProposedKey,
-    propose_event_key,
-    propose_named_key,
-    propose_record_key,
-)
+from tidegate.sampling.columns import ProposedColumn, propose_columns, read_cells
+from tidegate.sampling.keys import ProposedKey, propose_event_key, propose_named_key, propose_record_key
 from tidegate.sampling.recognition import (
     Recognition,
     Row,

@@ -39,12 +39,7 @@ from tidegate.schema.evolution import (
 )
 from tidegate.spec.table import DeleteMode, Table, TableMode
 from tidegate.sql.spark import quote, quote_name, render_literal
-from tidegate.table.columns import (
-    find_key_field,
-    list_key_columns,
-    list_key_leaves,
-    list_staged_columns,
-)
+from tidegate.table.columns import find_key_field, list_key_columns, list_key_leaves, list_staged_columns
 from tidegate.table.session import TableSession
 
 

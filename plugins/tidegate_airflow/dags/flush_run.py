@@ -8,12 +8,7 @@ from typing import Any
 from airflow.configuration import conf
 from airflow.sdk import Context, get_current_context
 from airflow.sdk.bases.xcom import BaseXCom
-from airflow.sdk.exceptions import (
-    AirflowException,
-    AirflowFailException,
-    AirflowSkipException,
-    DownstreamTasksSkipped,
-)
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException, DownstreamTasksSkipped
 from tidegate.errors import TooFewRecords
 from tidegate.flush.complete import MAX_PERIODS, is_key, list_complete_periods
 from tidegate.model.batch import PlanScope

@@ -12,14 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from airflow.sdk import Context
-from tidegate.monitoring.failure_streak import (
-    Ending,
-    FailedTask,
-    Failure,
-    FailureStreak,
-    PipelineOutcome,
-    Streaks,
-)
+from tidegate.monitoring.failure_streak import Ending, FailedTask, Failure, FailureStreak, PipelineOutcome, Streaks
 from tidegate.spec.pipeline import Notifier
 from tidegate.spec.time_text import format_utc
 

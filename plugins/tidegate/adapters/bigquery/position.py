@@ -14,14 +14,7 @@ from typing import Any
 from tidegate.adapters.bigquery.catalog import Warehouse, get_uuid, to_labels
 from tidegate.errors import GiveUp
 from tidegate.model import resource_names
-from tidegate.model.ownership import (
-    FORMAT,
-    FORMAT_LABEL,
-    KIND_LABEL,
-    check_kind,
-    check_mark,
-    describe_positions,
-)
+from tidegate.model.ownership import FORMAT, FORMAT_LABEL, KIND_LABEL, check_kind, check_mark, describe_positions
 from tidegate.model.table_state import Head
 
 log = logging.getLogger(__name__)

@@ -14,13 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tidegate.adapters.bigquery.catalog import (
-    CALL_TIMEOUT_SECONDS,
-    BigQueryPort,
-    Warehouse,
-    get_uuid,
-    name_job,
-)
+from tidegate.adapters.bigquery.catalog import CALL_TIMEOUT_SECONDS, BigQueryPort, Warehouse, get_uuid, name_job
 from tidegate.adapters.bigquery.errors import JobFailed, translate_bigquery_errors, translate_job_error
 from tidegate.adapters.bigquery.position import SHAPE_LABEL, check_removable
 from tidegate.adapters.bigquery.schema import find_collated_texts

@@ -7,13 +7,7 @@ from tidegate.errors import ConfigurationError
 from tidegate.formats.registry import VALUE_FORMATS
 from tidegate.migration.connector_config import Choices, ConnectorConfig
 from tidegate.migration.draft import Draft, PositionSource, Translation
-from tidegate.migration.flink.statements import (
-    FlinkInsert,
-    FlinkItem,
-    FlinkScript,
-    FlinkTable,
-    parse_script,
-)
+from tidegate.migration.flink.statements import FlinkInsert, FlinkItem, FlinkScript, FlinkTable, parse_script
 from tidegate.migration.kafka_connect.catalog_settings import choose_catalog_name, plan_catalog
 from tidegate.migration.kafka_connect.converters import REGISTRY
 from tidegate.migration.kafka_connect.worker_settings import start_draft

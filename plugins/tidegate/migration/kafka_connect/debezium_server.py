@@ -18,11 +18,7 @@ from tidegate.migration.kafka_connect.table_settings import (
 from tidegate.migration.kafka_connect.worker_settings import start_draft
 from tidegate.migration.settings_ledger import SettingsLedger, Transform
 from tidegate.migration.transforms.record_plan import FILL_IN, RecordPlan, build_own_cell
-from tidegate.migration.transforms.single_message_transforms import (
-    DELETE_OPTIONS,
-    plan_added_fields,
-    use_change_events,
-)
+from tidegate.migration.transforms.single_message_transforms import DELETE_OPTIONS, plan_added_fields, use_change_events
 from tidegate.sinks.world import World
 from tidegate.spec.source import METADATA_TYPES, split_cast
 
