@@ -6,8 +6,8 @@ import threading
 import pytest
 from tidegate.errors import RetryLater
 from tidegate.monitoring.backlog import MonitoredPipeline
-from tidegate.runner import backlog_watch
-from tidegate.runner.backlog_watch import BacklogWatch
+from tidegate.runner import supervisor
+from tidegate.runner.supervisor import BacklogWatch
 
 WATCHED = MonitoredPipeline("orders", "tidegate-orders", 3, topics=("orders",))
 
@@ -45,11 +45,11 @@ def test_night_without_brokers_is_a_dozen_lines_and_each_outage_is_told(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     broker, stop = Broker(*range(3, 2003), 2010), Looks(2020)
-    monkeypatch.setattr(backlog_watch.KafkaBroker, "open", lambda *_: broker)
+    monkeypatch.setattr(supervisor.KafkaBroker, "open", lambda *_: broker)
     with caplog.at_level(logging.WARNING):
         BacklogWatch("kafka_default", lambda _: None, lambda: {WATCHED: lambda: None}, stop)._loop()
     assert broker.look == 2020
-    assert stop.pauses.count(backlog_watch.RETRY_SECONDS) == 2001
+    assert stop.pauses.count(supervisor.RETRY_SECONDS) == 2001
     lines = [record.getMessage() for record in caplog.records]
     assert all("gave no answer" in line for line in lines)
     assert len(lines) == 11 + 1, "tries 1, 2, 4 … 1024 of the first outage, and the second one"

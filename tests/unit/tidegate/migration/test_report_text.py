@@ -2,7 +2,7 @@
 
 import pytest
 import yaml
-from tidegate.migration.yaml_text import format_yaml
+from tidegate.migration.report import format_yaml
 
 TEXTS = (
     "SELECT a -- it's\n, b", "a\tb", "\x00", "\x85", "\u2028", "\ufeffx", "naïve 🙂", "'", "a: b", "- x", "# y", "null",
