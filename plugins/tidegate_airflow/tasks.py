@@ -278,53 +278,6 @@ def run_verify(name: str, table: str | None, engine: Engine | None = None) -> li
         return [verification.counts for verification in verify_all(assemble_session(name, engine), table)]
 
 
-def run_backfill_plan(name: str, run_params: Mapping[str, Any]) -> Data:
-    from tidegate.reprocess.backfill_plan import parse_request, propose_backfill
-
-    with raise_airflow_errors():
-        # the form's editor shows nothing as {}, and gives that back once somebody has clicked into it
-        words = parse_request(
-            run_params["ranges"] or None, run_params["from"], run_params["to"], tuple(run_params["tables"])
-        )
-        proposal = propose_backfill(assemble_session(name), words)
-        batches = [] if run_params["dry_run"] else proposal.to_batches()
-        return {**proposal.to_dict(), "backfill": proposal.backfill.to_dict(), "batches": batches}
-
-
-def run_backfill_slice(
-    name: str, backfill: Mapping[str, Any], piece: Mapping[str, Any], engine: Engine | None = None
-) -> list[Data]:
-    from tidegate.model.backfill import Backfill
-    from tidegate.reprocess.backfill import apply_slice
-
-    with raise_airflow_errors():
-        applied = apply_slice(assemble_session(name, engine), Backfill.from_dict(backfill), piece["number"])
-        return [result.to_dict() for result in applied]
-
-
-def run_backfill_clean_up(name: str, backfill: Mapping[str, Any]) -> list[str]:
-    """Drop everything that the backfill kept, and return what that was. A repeat drops what is left."""
-    from tidegate.reprocess.backfill import drop_backfill
-
-    with raise_airflow_errors():
-        return drop_backfill(assemble_session(name), backfill["id"])
-
-
-def run_replay(
-    name: str, run_params: Mapping[str, Any], engine: Engine | None = None, keep_part: Keep = lambda _: None
-) -> list[Data]:
-    """Replay the dead letters that the form chooses; return one result for each table. A letter is applied once."""
-    from tidegate.reprocess.replay import replay_dead_letters
-    from tidegate.reprocess.request import build_letter_filter
-
-    with raise_airflow_errors():
-        letters = build_letter_filter(run_params)
-        session = assemble_session(name, engine)
-        return [
-            part.to_dict() for part in replay_dead_letters(session, letters, lambda part: keep_part(part.to_dict()))
-        ]
-
-
 def run_publish(name: str, run_params: Mapping[str, Any], engine: Engine | None = None) -> Data:
     from tidegate.publications.publish import publish
     from tidegate.publications.republish import read_republish_request

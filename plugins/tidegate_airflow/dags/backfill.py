@@ -5,7 +5,6 @@ from typing import Any
 from airflow.configuration import conf
 from airflow.sdk import DAG, Param, get_current_context, task
 from tidegate.errors import ConfigurationError
-from tidegate.reprocess.request import refuse_strange_words
 from tidegate.spec.pipeline import Pipeline
 
 from tidegate_airflow import tasks
@@ -115,19 +114,28 @@ def _build_form(pipeline: Pipeline) -> dict[str, Param]:
 
 
 def plan_batches(name: str, form_words: dict[str, Any]) -> dict[str, Any]:
-    proposal = tasks.run_backfill_plan(name, form_words)
-    batches = len(proposal["batches"])
-    most = conf.getint("core", "max_map_length")
+    from tidegate.reprocess.backfill_plan import parse_request, propose_backfill
+
     with raise_airflow_errors():
-        if batches > most:
+        # the form's editor shows nothing as {}, and gives that back once somebody has clicked into it
+        request = parse_request(
+            form_words["ranges"] or None, form_words["from"], form_words["to"], tuple(form_words["tables"])
+        )
+        proposed = propose_backfill(tasks.assemble_session(name), request)
+        batches = [] if form_words["dry_run"] else proposed.to_batches()
+        most = conf.getint("core", "max_map_length")
+        if len(batches) > most:
             raise ConfigurationError(
-                f"pipeline={name}: the range makes {batches} batches, and Airflow takes [core] max_map_length={most} "
-                f"in a run; raise merge.max_records, name less, or run it with: tidegate backfill {name}"
+                f"pipeline={name}: the range makes {len(batches)} batches, and Airflow takes [core] max_map_length="
+                f"{most} in a run; raise merge.max_records, name less, or run it with: tidegate backfill {name}"
             )
-    return proposal
+    return {**proposed.to_dict(), "backfill": proposed.backfill.to_dict(), "batches": batches}
 
 
 def drop_backfill_tables(name: str, backfill: dict[str, Any] | None) -> list[str]:
-    """Run clean_up; `GiveUp` if Airflow's database was cleaned since the plan."""
-    require_result(backfill, "plan")
-    return tasks.run_backfill_clean_up(name, backfill or {})
+    """Drop everything that the backfill kept, and return what that was. A repeat drops what is left."""
+    from tidegate.reprocess.backfill import drop_backfill
+
+    require_result(backfill, "plan")  # gone if Airflow's database was cleaned since
+    with raise_airflow_errors():
+        return drop_backfill(tasks.assemble_session(name), (backfill or {})["id"])

@@ -82,12 +82,17 @@ def _propose_action(context: Context, session: "Session", params: Mapping[str, A
 
 def run_replay_form(context: Context, pipeline: str, engine: Any = None) -> list[dict[str, Any]]:
     """Replay the dead letters that the form chooses; emit an event for each table that got some."""
-    from tidegate.reprocess.request import LETTER_WORDS
+    from tidegate.reprocess.replay import replay_dead_letters
+    from tidegate.reprocess.request import LETTER_WORDS, build_letter_filter
 
     words = read_form_words(context, LETTER_WORDS)
     # Airflow drops the events of a try that fails, and a letter comes in once: the task's state keeps them
     changed = ChangedTables.read(context)
-    results = tasks.run_replay(pipeline, words, engine, changed.add)
+    with raise_airflow_errors():
+        letters = build_letter_filter(words)
+        session = tasks.assemble_session(pipeline, engine)
+        replayed = replay_dead_letters(session, letters, lambda part: changed.add(part.to_dict()))
+    results = [part.to_dict() for part in replayed]
     for table in changed.tables.values():
         emit_change_event(context, "replay", table)
     note_end(context)

@@ -39,8 +39,14 @@ def run_slice(
 
     A table that got rows is an event of its asset, also if an earlier try has published them.
     """
+    from tidegate.model.backfill import Backfill
+    from tidegate.reprocess.backfill import apply_slice
+
     context["slice"] = work_item["slice"]
-    applied_slices = tasks.run_backfill_slice(pipeline, backfill, work_item, engine)
+    with raise_airflow_errors():
+        session = tasks.assemble_session(pipeline, engine)
+        applied = apply_slice(session, Backfill.from_dict(backfill), work_item["number"])
+    applied_slices = [part.to_dict() for part in applied]
     for applied_slice in applied_slices:
         if applied_slice["snapshot_id"] is not None or applied_slice["outcome"] == PublishOutcome.ALREADY_APPLIED:
             emit_change_event(context, "backfill", applied_slice)

@@ -16,6 +16,7 @@ from tidegate.spec.source import Errors
 from tidegate_airflow import errors, tasks
 from tidegate_airflow.assets import build_asset_alias
 from tidegate_airflow.dags import flush_run
+from tidegate_airflow.dags.backfill import plan_batches
 from tidegate_airflow.operators import step
 from tidegate_airflow.operators.action import run_action, run_replay_form
 from tidegate_airflow.operators.job import SliceOperator
@@ -154,7 +155,7 @@ def test_store_of_a_tasks_state_that_does_not_answer_fails_no_replay(world: Worl
 
 def test_slice_of_a_backfill_is_an_event_of_each_table_that_got_rows_also_in_a_second_try(world: World) -> None:
     words = {"ranges": {"users": {"0": [0, 1], "1": [0, 1]}}, "from": None, "to": None, "tables": [USERS]}
-    proposal = tasks.run_backfill_plan("shop", {**words, "dry_run": False})
+    proposal = plan_batches("shop", {**words, "dry_run": False})
     (batch_input,) = proposal["batches"]
     fixed = {"verb": "backfill", "pipeline": "shop", "backfill": proposal["backfill"]}
     operator = SliceOperator(task_id="batch", given=batch_input, **fixed)
