@@ -17,7 +17,6 @@ from tidegate.monitoring.health import BadRecordReason
 from tidegate.monitoring.reports import ActionReport, BatchReport
 from tidegate.monitoring.status import describe_actions, format_batch
 from tidegate.ports.session import Session
-from tidegate.reprocess.backfill import read_applied_slices, read_open_backfills
 from tidegate.reprocess.record import RecordAddress, read_record
 from tidegate.spec.time_text import format_moment, format_time_ms
 from tidegate.table.history import find_last_advances
@@ -108,21 +107,6 @@ class BadRecordFact(TypedDict):
     partition: int
     offset: int
     fact: str
-
-
-class SliceCount(TypedDict):
-    """How many slices of a backfill a table has."""
-
-    table: str
-    applied: int
-
-
-class OpenBackfill(TypedDict):
-    """A backfill that is under way, stopped or given up."""
-
-    backfill: str
-    slices: int
-    tables: list[SliceCount]
 
 
 class TableAction(ActionReport):
@@ -219,18 +203,6 @@ def _describe_storage(session: Session, name: str, kind: str, destination: str |
         "maintained": maintained is not None,
         "staged": waiting,
     }
-
-
-def read_backfills(session: Session) -> list[OpenBackfill]:
-    session = expand_template(session)
-    backfills = list[OpenBackfill]()
-    for backfill in read_open_backfills(session).values():
-        applied_slices = read_applied_slices(session, backfill)
-        rows: list[SliceCount] = [
-            {"table": t.table, "applied": len(applied_slices.get(t.table, ()))} for t in backfill.tables
-        ]
-        backfills.append({"backfill": backfill.id, "slices": len(backfill.numbers), "tables": rows})
-    return backfills
 
 
 def read_actions(session: Session) -> list[TableAction]:

@@ -73,7 +73,7 @@ def read_status(session: Session) -> PipelineStatus:
         for table, batch in newest_batches.items()
         if batch["unknown_fields"] is not None
     ]
-    backfills = _read_part(lambda: _describe_backfills(progress), problems)
+    backfills = _read_part(lambda: read_backfills(session), problems)
     dead_letters = _read_part(lambda: _describe_dead_letters(session), problems)
     return {
         "pipeline": pipeline.name,
@@ -98,20 +98,17 @@ def _read_part(read: Callable[[], Part], problems: list[str]) -> Part | None:
         return None
 
 
-def _describe_backfills(progress: PipelineProgress) -> list[BackfillStatus]:
-    rows: list[BackfillStatus] = []
-    existing = {table_progress.spec.name for table_progress in progress.tables if table_progress.state}
-    for backfill in read_open_backfills(progress.session).values():
-        slices = read_applied_slices(progress.session, backfill)
-        rows.append(
-            {
-                "backfill": backfill.id,
-                "tables": sorted(part.table for part in backfill.tables),
-                "slices": len(backfill.numbers),
-                "applied": {table: numbers for table, numbers in slices.items() if table in existing},
-            }
-        )
-    return rows
+def read_backfills(session: Session) -> list[BackfillStatus]:
+    """Read the backfills that are under way, stopped or given up, of a pipeline whose tables are known."""
+    return [
+        {
+            "backfill": backfill.id,
+            "tables": sorted(part.table for part in backfill.tables),
+            "slices": len(backfill.numbers),
+            "applied": read_applied_slices(session, backfill),
+        }
+        for backfill in read_open_backfills(session).values()
+    ]
 
 
 def _describe_table(session: Session, progress: TableProgress, times: Times) -> TableStatus:

@@ -19,10 +19,12 @@ from tidegate.monitoring.health import (
 )
 from tidegate.monitoring.reports import PipelineRow
 from tidegate.monitoring.runbook import describe_state
+from tidegate.monitoring.status import read_backfills
 from tidegate.ports.session import Session
 from tidegate.reprocess.record import parse_neighbourhood, read_records_around
 from tidegate.reprocess.skip import describe_record
 from tidegate.spec.time_text import format_moment
+from tidegate.table.template import expand_template
 
 from tidegate_airflow.dag_ids import format_fleet_dag_id, list_dag_ids
 from tidegate_airflow.web import airflow_runs
@@ -147,7 +149,7 @@ class PipelinesView:
             "past": lambda: details.read_batch_history(self._get_session(name), MAX_BATCHES),
             "storage": lambda: details.read_storage(self._get_session(name)),
             "actions": lambda: details.read_actions(self._get_session(name)),
-            "backfills": lambda: details.read_backfills(self._get_session(name)),
+            "backfills": lambda: read_backfills(expand_template(self._get_session(name))),
             "airflow": lambda: self._read_airflow(name, dags, [table["table"] for table in row.get("tables", ())]),
             "bad_record": lambda: self._read_bad_record(name, row["reason"]),
         }

@@ -180,8 +180,10 @@ function errors({ causes }) {
 function backfills(found) {
   if (found?.error) return section("Open backfills", trouble(found.error));
   if (!found?.length) return null;
-  return section("Open backfills", found.map((one) => h("div", {}, h("code", {}, one.backfill), one.tables.map((two) =>
-    h("label", { class: "progress" }, `${two.table}: ${two.applied} of ${one.slices} `, h("progress", { max: one.slices, value: two.applied }))))));
+  return section("Open backfills", found.map((one) => h("div", {}, h("code", {}, one.backfill), one.tables.map((table) => {
+    const applied = one.applied[table]?.length ?? 0;
+    return h("label", { class: "progress" }, `${table}: ${applied} of ${one.slices} `, h("progress", { max: one.slices, value: applied }));
+  }))));
 }
 
 function waiting(found) {
