@@ -66,7 +66,7 @@ def read_form_words(context: Context, known_words: Iterable[str]) -> dict[str, A
 
     `AirflowFailException` for a word that is not in the form, and for one that Airflow holds back.
     """
-    from tidegate.actions.request import refuse_strange_words
+    from tidegate.reprocess.request import refuse_strange_words
 
     words = dict(context["params"])
     run_conf = getattr(context.get("dag_run"), "conf", None) or {}

@@ -220,7 +220,6 @@ environment:
   TIDEGATE_INCLUDE        folder with catalogs.yaml, pipelines/ and publications/;
                           default: include/ of the checkout, of an installed package that of AIRFLOW_HOME
   AIRFLOW_CONN_<ID>       a connection that a file names, as a URI or JSON, as in Airflow
-  NO_COLOR                tables without colour, also in a terminal
 """
 
 

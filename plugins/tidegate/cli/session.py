@@ -1,12 +1,32 @@
 """The session of the pipeline that a command names: the same for every command that works on one."""
 
 import argparse
+import sys
+from dataclasses import replace
 
+from tidegate.cli.output import make_printable
 from tidegate.connections import read_connection_from_env
-from tidegate.ports.session import Session
+from tidegate.ports.session import Engine, Job, Session
 from tidegate.settings import find_include_folder
 from tidegate.wiring.pipeline import assemble_checked_pipeline
 
 
 def open_named_pipeline(words: argparse.Namespace) -> Session:
-    return assemble_checked_pipeline(find_include_folder(), words.pipeline, read_connection_from_env)
+    """A person at a terminal reads which job runs; with ``--json`` nothing is added."""
+    session = assemble_checked_pipeline(find_include_folder(), words.pipeline, read_connection_from_env)
+    if getattr(words, "json", False) or not sys.stderr.isatty():
+        return session
+    return replace(session, engine=TellingEngine(session.engine))
+
+
+class TellingEngine:
+    """Implements `Engine` and says on standard error what begins, as a job may take minutes."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def run(self, job: Job) -> None:
+        verb = type(job).__name__.removesuffix("Job").lower()
+        table = getattr(job, "table", "")
+        print(make_printable(f"{verb} batch={job.batch} {table}".rstrip()), file=sys.stderr, flush=True)
+        self._engine.run(job)

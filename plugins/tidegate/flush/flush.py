@@ -1,7 +1,7 @@
 """One whole flush without a scheduler: the steps in order, as the DAG runs them."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -46,22 +46,16 @@ class FlushResult:
     offsets_left: int = 0  # the offsets that no batch reached, of the table that is farthest behind
 
 
-def flush(
-    session: Session,
-    merges_at_once: int = 1,
-    stop_offsets: Offsets | None = None,
-    report: Callable[[Plan], None] = lambda _: None,
-) -> FlushResult:
+def flush(session: Session, merges_at_once: int = 1, stop_offsets: Offsets | None = None) -> FlushResult:
     """Run plan, stage, merge, commit_offsets, clean_up and heartbeat once.
 
-    Reads nothing beyond `stop_offsets`. `report` gets the plan before the work begins. A repeat call publishes staged
-    batches first, and reads no published record again. If a table fails, the others go on, and `SomeTables` is raised
-    at the end. `PublishedElsewhere`: other runs have published all tables first. `NothingToDo`: the heartbeat has run.
+    Reads nothing beyond `stop_offsets`. A repeat call publishes staged batches first, and reads no published record
+    again. If a table fails, the others go on, and `SomeTables` is raised at the end. `PublishedElsewhere`: other runs
+    have published all tables first. `NothingToDo`: the heartbeat has run.
     """
     # the tables that records have named are looked for once, not by every step
     expanded_session = expand_template(session)
     flush_plan = plan_flush(expanded_session, stop_offsets=stop_offsets)
-    report(flush_plan)
     return flush_planned(session, expanded_session, flush_plan, merges_at_once)
 
 

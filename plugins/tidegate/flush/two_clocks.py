@@ -4,7 +4,7 @@ Both may run at once, and beside whole flushes: a batch belongs to the run that 
 what continues from the table's position. Staging touches neither a destination nor the group's offsets.
 """
 
-from collections.abc import Callable, Set
+from collections.abc import Set
 from dataclasses import dataclass
 
 from tidegate.errors import GiveUp, NothingToDo, SomeTables, find_kind, join_tables
@@ -30,14 +30,13 @@ class StagingResult:
     calls_merge: bool = False  # a merge need not wait for its time, see `is_merge_called`
 
 
-def stage_new_batches(session: Session, report: Callable[[Plan], None] = lambda _: None) -> StagingResult:
+def stage_new_batches(session: Session) -> StagingResult:
     """Run plan and stage once: put a new batch behind the queue of each table that has records to read.
 
-    `report` gets the plan before the work begins. `NothingToDo` if no record was added, or while a queue is full.
+    `NothingToDo` if no record was added, or while a queue is full.
     """
     expanded_session = expand_template(session)
     stage_plan = plan_stage(expanded_session)
-    report(stage_plan)
     settle_start(expanded_session)
     batches, refused = stage_tables(expanded_session, stage_plan)
     refusals = [*stage_plan.refusals, *refused]
@@ -65,16 +64,13 @@ def plan_stage(session: Session) -> Plan:
         raise
 
 
-def merge_staged_batches(
-    session: Session, merges_at_once: int = 1, at_least: int = 0, report: Callable[[Plan], None] = lambda _: None
-) -> FlushResult:
+def merge_staged_batches(session: Session, merges_at_once: int = 1, at_least: int = 0) -> FlushResult:
     """Run merge, commit_offsets, clean_up and heartbeat once, for what is staged; reads no record.
 
     Raises as `flush` does; `TooFewRecords` if no table has `at_least` staged rows and no queue is full.
     """
     expanded_session = expand_template(session)
     merge_plan = plan_flush(expanded_session, at_least, scope=PlanScope.STAGED)
-    report(merge_plan)
     return flush_planned(session, expanded_session, merge_plan, merges_at_once)
 
 

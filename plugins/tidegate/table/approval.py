@@ -8,7 +8,7 @@ its digest is the approved one.
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -220,7 +220,9 @@ def _get_mark(table: TableSession, subject: str) -> str:
 def _parse(kind: type[Noted], text: str) -> Noted | None:
     # anybody may set a table's properties: then nothing is held or decided
     try:
-        return read_plain(kind, json.loads(text))
+        data = json.loads(text)
+        # what another version has noted besides may say something else
+        return read_plain(kind, data) if {*data} <= {each.name for each in fields(kind)} else None
     except (KeyError, TypeError, ValueError):
         return None
 

@@ -1,10 +1,8 @@
 """``tidegate backfill``: show what would be applied again, apply it, or give an open backfill up."""
 
 import argparse
-from dataclasses import replace
 
 from tidegate.cli import output
-from tidegate.cli.commands.progress_bar import WatchedEngine, show_progress
 from tidegate.cli.session import open_named_pipeline
 from tidegate.model.backfill import AppliedSlice
 from tidegate.reprocess.backfill import abandon_backfill, apply_backfill
@@ -29,16 +27,11 @@ def run_backfill(words: argparse.Namespace) -> int:
     if words.dry_run or not words.json:
         output.print_result(words, format_proposal(proposal, words.dry_run), proposal.to_dict())
     if not words.dry_run:
-        with show_progress(words, f"backfill {words.pipeline}") as bar:
-            slices = sum(len(proposal.backfill.list_slices(table.table)) for table in proposal.backfill.tables)
-            bar.expect(2 * slices)  # each is staged and merged
-            watched_session = replace(session, engine=WatchedEngine(session.engine, bar))
 
-            def report(result: AppliedSlice) -> None:
-                with bar.make_room():
-                    output.print_result(words, format_applied_slice(result), result.to_dict())
+        def report(result: AppliedSlice) -> None:
+            output.print_result(words, format_applied_slice(result), result.to_dict())
 
-            apply_backfill(watched_session, proposal.backfill, report)
+        apply_backfill(session, proposal.backfill, report)
     return 0
 
 

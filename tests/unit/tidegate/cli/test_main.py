@@ -321,12 +321,10 @@ import tidegate.cli.commands.files as files
 from tidegate.__main__ import run_and_exit
 
 def run_list(words):
-    from tidegate.cli.commands import actions, progress
-    from tidegate.cli.commands.progress_bar import show_progress
+    from tidegate.cli.commands import actions
     from tidegate.errors import GiveUp
 
-    with show_progress(words, "list"):
-        asked = (progress.is_terminal(), actions._ask("sure? "))
+    asked = actions._ask("sure? ")
     with Path(answers).open("w") as file:
         file.write(f"{asked} above={file.fileno() > 2}")
     raise GiveUp("as told")
@@ -347,7 +345,7 @@ def test_command_with_closed_streams_does_its_work_and_takes_no_answer_for_no(cl
     process_options = {"env": build_environment(), "stdin": subprocess.DEVNULL, "capture_output": True, "text": True}
     process = subprocess.run(command, check=False, **process_options)
     assert answers.is_file(), process.stderr
-    assert answers.read_text() == "(False, False) above=True"
+    assert answers.read_text() == "False above=True"
     assert (process.returncode, process.stdout) == (1, "")
     assert process.stderr == ("" if "2>&-" in closed else "sure? as told\n")
 

@@ -15,7 +15,7 @@ from tidegate.cli.parser import build_parser
 ROOT = Path(__file__).parents[4]
 # what takes a tenth of a second and more
 HEAVY = {"pyspark", "pyarrow", "airflow", "pyiceberg", "confluent_kafka", "pydantic", "yaml", "jinja2", "sqlglot"}
-HEAVY |= {"pandas", "sqlalchemy", "httpx", "google", "grpc", "rich", "numpy"}
+HEAVY |= {"pandas", "sqlalchemy", "httpx", "google", "grpc", "numpy"}
 ALL_HELP = """
 import sys
 from contextlib import suppress
