@@ -1028,7 +1028,7 @@ def test_last_batch_does_not_read_rows_that_an_attempt_that_is_never_merged_has_
     text=("if outcome is None or outcome.bad:\n        return None\n"),
     off=(
         "outcome = outcome or StageOutcome(read=0, staged=0, superseded=0, filtered=0, ignored=0, "
-        "dead_lettered=0, bad=0)\n"
+        "dead_lettered=0, bad=0, timestamps={})\n"
     ),
     case="iceberg",
 )

@@ -198,7 +198,7 @@ def test_row_ids_last_through_rollbacks_backfills_replays_and_new_columns(workbe
     assert workbench.run_cli("verify", "lasting").returncode == 0
 
 
-@pytest.mark.repeats("unit/tidegate/actions/test_upgrade.py::test_each_table_is_upgraded_once_and_notes_by_whom")
+@pytest.mark.repeats("unit/tidegate/reprocess/test_upgrade.py::test_each_table_is_upgraded_once_and_notes_by_whom")
 def test_upgrade_shows_readers_asks_and_keeps_position_rows_and_history(workbench) -> None:
     topic = workbench.topic()
 

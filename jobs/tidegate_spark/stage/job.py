@@ -11,6 +11,7 @@ from tidegate.failpoints import hit_failpoint
 from tidegate.jobs.evaluation import DECODING_CONF, choose_evaluation
 from tidegate.jobs.stage_job import UNUSUAL_BATCH_PROPERTY, StageJob, StageTable
 from tidegate.jobs.stage_outcome import MAX_PASSES, DiscoveredNames, FirstBadRecord
+from tidegate.model.plain_data import read_plain
 from tidegate.schema.inferred_types import GrownColumns
 from tidegate.sql.spark import quote_name, render_literal
 
@@ -207,7 +208,7 @@ def _write_names(spark: SparkSession, table: StageTable, decoded: DataFrame) -> 
         attempt=table.attempt,
         names=tuple(row["table_name"] for row in name_rows if row["fate"] == "staged"),
         bad=bad,
-        first_bad=FirstBadRecord.from_dict(json.loads(first.collect()[0]["first_bad"]) if bad else None),
+        first_bad=read_plain(FirstBadRecord, json.loads(first.collect()[0]["first_bad"])) if bad else None,
     ).to_json()
     if table.folder:
         _write_counts(spark, table.folder, outcome)

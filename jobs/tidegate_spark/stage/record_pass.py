@@ -22,6 +22,7 @@ from tidegate.jobs.stage_outcome import (
 )
 from tidegate.model.batch import DISPOSITIONS, RECORD_COUNTS, exceeds_tolerance
 from tidegate.model.offsets import Ranges
+from tidegate.model.plain_data import read_plain
 from tidegate.model.unknown_fields import UnknownFields
 from tidegate.schema.inferred_types import GrownColumns, grow_columns
 from tidegate.sql.spark import quote, render_literal
@@ -390,5 +391,5 @@ def build_outcome(
         applies_truncates=table.value.applies_truncates,
         truncated_at=observed.get(TRUNCATED_AT),
         timestamps=timestamps,
-        first_bad=FirstBadRecord.from_dict(json.loads(first) if first else None),
+        first_bad=read_plain(FirstBadRecord, json.loads(first)) if first else None,
     )

@@ -4,7 +4,7 @@ Both may run at once, and beside whole flushes: a batch belongs to the run that 
 what continues from the table's position. Staging touches neither a destination nor the group's offsets.
 """
 
-from collections.abc import Set
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 
 from tidegate.errors import GiveUp, NothingToDo, SomeTables, find_kind, join_tables
@@ -30,13 +30,14 @@ class StagingResult:
     calls_merge: bool = False  # a merge need not wait for its time, see `is_merge_called`
 
 
-def stage_new_batches(session: Session) -> StagingResult:
+def stage_new_batches(session: Session, report: Callable[[Plan], None] = lambda _: None) -> StagingResult:
     """Run plan and stage once: put a new batch behind the queue of each table that has records to read.
 
-    `NothingToDo` if no record was added, or while a queue is full.
+    `report` gets the plan before the work begins. `NothingToDo` if no record was added, or while a queue is full.
     """
     expanded_session = expand_template(session)
     stage_plan = plan_stage(expanded_session)
+    report(stage_plan)
     settle_start(expanded_session)
     batches, refused = stage_tables(expanded_session, stage_plan)
     refusals = [*stage_plan.refusals, *refused]

@@ -86,7 +86,7 @@ class StageOutcome:
     lacking: GrownColumns = field(default_factory=GrownColumns)
     applies_truncates: bool = False
     truncated_at: int | None = None
-    timestamps: Offsets = field(default_factory=dict)
+    timestamps: Offsets
     first_bad: FirstBadRecord | None = None
 
     def count_records(self, span: int) -> Counts:

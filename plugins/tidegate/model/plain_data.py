@@ -19,16 +19,28 @@ def read_plain(kind: type[T], data: Mapping[str, Any]) -> T:
     Lists become tuples where the field is one, and names of partitions numbers. A class with a `from_dict` of its own
     is read by that where it is a field. `KeyError` names a missing field, `TypeError` one of another type.
     """
+    if not isinstance(data, Mapping):
+        raise TypeError(f"{data!r} is no object")
     values = dict[str, Any]()
-    for name, (read, is_required) in _list_fields(kind).items():
+    for name, (read, is_required) in _list_fields(kind).items():  # type: ignore[arg-type]
         if name not in data and is_required:
             raise KeyError(name)
         if name in data:
-            try:
-                values[name] = read(data[name])
-            except TypeError as error:
-                raise TypeError(f"{name}={data[name]!r} {error}") from error
+            values[name] = _read_named(name, read, data[name])
     return kind(**values)
+
+
+class WrongType(TypeError):
+    """Names the value that has another type, however deep it lies."""
+
+
+def _read_named(name: str, read: Reader, value: Any) -> Any:
+    try:
+        return read(value)
+    except WrongType:
+        raise
+    except TypeError as error:
+        raise WrongType(f"{name}={value!r} {error}") from error
 
 
 @cache
@@ -58,15 +70,15 @@ def _find_reader(kind: Any) -> Reader:
 def _find_class_reader(kind: Any) -> Reader:
     if not isinstance(kind, type):
         return _keep
-    if hasattr(kind, "from_dict"):
-        return kind.from_dict
+    if read := getattr(kind, "from_dict", None):
+        return partial(read)
     if is_dataclass(kind):
         return partial(read_plain, kind)
     if issubclass(kind, Enum):
         return kind
     if issubclass(kind, tuple) and hasattr(kind, "_fields"):
         hints = typing.get_type_hints(kind)
-        return partial(_read_tuple, kind._make, [_find_reader(hints[name]) for name in kind._fields])
+        return partial(_read_tuple, lambda parts: kind(*parts), [_find_reader(hints[name]) for name in kind._fields])
     return partial(_read_scalar, kind) if kind in NOUNS else _keep
 
 
@@ -93,12 +105,12 @@ def _read_tuple(make: Callable[[list[Any]], Any], readers: list[Reader], value: 
 def _read_dict(to_key: Callable[[Any], Any], read: Reader, value: Any) -> Any:
     if not isinstance(value, Mapping):
         raise TypeError("is no object")
-    return {to_key(name): read(part) for name, part in value.items()}
+    return {to_key(name): _read_named(name, read, part) for name, part in value.items()}
 
 
 def _read_scalar(kind: type, value: Any) -> Any:
     # ids of snapshots are written as text: browsers round numbers of their size
-    if kind is int and isinstance(value, str):
+    if kind is int and isinstance(value, str) and value.lstrip("-").isdecimal():
         return int(value)
     if not isinstance(value, (int, float) if kind is float else kind) or (kind is int and isinstance(value, bool)):
         raise TypeError(f"is no {NOUNS[kind]}")

@@ -21,10 +21,8 @@ from tidegate.flush.stage import stage, stage_tables
 from tidegate.flush.two_clocks import merge_staged_batches, stage_new_batches
 from tidegate.model.batch import PublishOutcome, StagedBatch
 from tidegate.monitoring.status import read_status
-from tidegate.reprocess.action_progress import ActionProgress
 from tidegate.reprocess.approve import decide, list_held_tables, propose_decision, propose_reject
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
-from tidegate.reprocess.request import propose_action
 from tidegate.reprocess.rollback import answer_rollbacks, propose_answers, propose_undos, undo_rollbacks
 from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Pipeline, RollbackPolicy, Stage
@@ -802,25 +800,6 @@ def test_note_of_another_shape_holds_and_decides_nothing(world: World, subject: 
     clean_up(world.open_session(pipeline))
     flush(world.open_session(pipeline))  # the decision names all that it is about
     assert read(world) == NEW
-
-
-def test_skip_of_a_held_batch_can_be_tried_again_by_a_form(world: World) -> None:
-    pipeline = build()
-    flood(world)
-    hold(world, pipeline)
-    produce(world, f="later")
-    params = {"action": "reject", "skip": True, "table": ORDERS}
-    session = world.open_session(pipeline)
-    progress = ActionProgress.start(proposed := propose_action(session, params))
-    progress.begun = ORDERS
-    rest = progress.propose_rest(session, params)
-    assert rest is not None
-    assert rest.digest == proposed.digest
-    rest.perform("bob")
-    assert progress.propose_rest(session, params) is None
-    assert progress.done == [ORDERS]
-    flush(session)
-    assert read(world) == {**OLD, "f": "later"}
 
 
 def test_held_change_of_the_schema_can_be_skipped_where_deletes_are_remembered(world: World) -> None:
