@@ -8,7 +8,7 @@ from tidegate.model.counts import format_count
 from tidegate.sampling.column_types import Guess, Observed, guess_type
 from tidegate.sampling.recognition import read_cell
 from tidegate.schema.data_types import DataType, format_type
-from tidegate.sql.spark import PLAIN_NAME_PATTERN, quote_if_needed
+from tidegate.sql.spark import quote_if_needed
 
 
 @dataclass(frozen=True)
