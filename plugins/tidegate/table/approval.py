@@ -222,7 +222,8 @@ def _parse(kind: type[Noted], text: str) -> Noted | None:
     try:
         data = json.loads(text)
         # what another version has noted besides may say something else
-        return read_plain(kind, data) if {*data} <= {each.name for each in fields(kind)} else None
+        known = {each.name for each in fields(kind)}  # type: ignore[arg-type]
+        return read_plain(kind, data) if {*data} <= known else None
     except (KeyError, TypeError, ValueError):
         return None
 

@@ -7,7 +7,6 @@ from typing import Any
 from airflow.sdk import Context, Param
 from tidegate.errors import ConfigurationError
 from tidegate.fleet.timing import build_clock, is_member_due, keeps_own_time
-from tidegate.reprocess.request import refuse_strange_words
 from tidegate.spec.pipeline import Pipeline
 
 from tidegate_airflow.dags.dag_settings import build_switch

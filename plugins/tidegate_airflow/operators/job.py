@@ -13,7 +13,7 @@ from tidegate.ports.session import Engine
 
 from tidegate_airflow import tasks
 from tidegate_airflow.assets import emit_change_event
-from tidegate_airflow.errors import raise_joined, read_form_words
+from tidegate_airflow.errors import raise_airflow_errors, raise_joined, read_form_words
 from tidegate_airflow.operators import lineage
 from tidegate_airflow.operators.lineage import ReportsLineage
 
