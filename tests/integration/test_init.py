@@ -428,9 +428,9 @@ def test_file_that_is_there_is_kept_unless_force_is_given(workbench) -> None:
         (("--to", "sea.shop.t"), "catalog=sea is not in catalogs.yaml; there are: lake; declare it there first"),
         (("--to", "t"), "--to=t: not a table; write <catalog>.<namespace>.<table>"),
         (("--to", "lake.shop.t", "--name", "No"), "--name=No: not a pipeline's name"),
-        (("--to", "lake.shop.t", "--registry", "http://u:secret@h"), "--registry has a login in it"),
+        (("--to", "lake.shop.t", "--registry", "http://u:secret@h"), "--registry has a login"),
         (("--to", "lake.shop.t", "--kafka", "none_such"), "connection=none_such: not found"),
-        (("--to", "lake.shop.t", "--kafka", "u:secret@h:9092"), "--kafka has a login in it"),
+        (("--to", "lake.shop.t", "--kafka", "u:secret@h:9092"), "--kafka has a login"),
         (("--to", "lake.shop.t", "--topic", "other"), "one table for 2 topics"),
     ],
 )
