@@ -149,9 +149,10 @@ def test_subject_and_version_of_the_writers_schema_are_columns(spark, registry, 
     values = [value for value, _ in (*first, *second)]
     assert [value[:5] for value in values[:2]] == [value[:5] for value in values[:1:-1]]
     words = ("value.schema-id", "value.schema-subject", "value.schema-version", "key.schema-subject")
-    for topics, subject, versions in (
-        (("a", "t"), "t-value", ["2", "1", "1", "2"]),
-        (("a", "b"), "a-value", ["1", "2", "2", "1"]),
+    for topics, subjects, versions in (
+        (("a", "t"), ["t-value"] * 4, ["2", "1", "1", "2"]),
+        # of another topic than these the subject counts whose newest schema is the oldest
+        (("a", "b"), ["b-value", "a-value", "a-value", "b-value"], ["1", "2", "2", "1"]),
     ):
         write_of_kind(kind, Writer(registry, topics[1]), 1)
         table = build_table({"registry": registry.url}, kind, topics)
@@ -161,7 +162,10 @@ def test_subject_and_version_of_the_writers_schema_are_columns(spark, registry, 
         )
         records = [(None, value) for value in (*values, None, b"\x00\x00\x00\x03\xe7")]
         found = decoding.decode(spark, stage, records, *(f"value_struct.m{n}" for n in range(len(words))), "reason")
-        known = [(int.from_bytes(v[1:5], "big"), subject, n, None, None) for v, n in zip(values, versions, strict=True)]
+        known = [
+            (int.from_bytes(value[1:5], "big"), subject, version, None, None)
+            for value, subject, version in zip(values, subjects, versions, strict=True)
+        ]
         assert found[:4] == known
         assert found[4] == (None,) * 5
         assert found[5][1:3] == (None, None)
