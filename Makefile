@@ -49,7 +49,7 @@ test test-long test-night test-soak test-setup ready contract integration server
 test-setup: setup  ## what the tests need besides: PostgreSQL, Chromium, Debezium's jars, a JDK, openssl, Python 3.13; a line for each that is missing; TESTS=long for what only long tests need
 	@PYTHONPATH=.:tests:plugins $(VENV_PYTHON) -m machine "$(TESTS)"
 
-test: ready unit live  ## every hazard once, cheapest first; about 25 minutes on two cores
+test: ready unit live  ## every hazard once, cheapest first; about 20 minutes on two cores
 
 test-fast: lint  ## what starts no server: style and layers, then unit tests and types beside each other; about 3 minutes on two cores
 	@bash local/beside.sh unit types
