@@ -25,7 +25,8 @@ from tidegate.table.log import parse_written_offsets, read_known_log
 log = logging.getLogger(__name__)
 HISTORY_MIN_BACKLOG_RECORDS = 100_000  # fewer are read in a moment: their number needs no history
 HISTORY_BATCHES = 5  # the newest ones, that are looked at
-HISTORY_MAX_ROWS = 50  # a row is one table's
+HISTORY_MAX_ROWS = 50  # a row is one table's: of many tables fewer batches are read, and two at least,
+MIN_READ_BATCHES = 2  # as the newest one may lack rows still
 MEASURED_MIN_RECORDS = 10_000  # in smaller batches the bytes that each file costs hide those of the records
 MIN_BATCH_RECORDS = 1000
 
@@ -108,7 +109,8 @@ def measure_bytes_per_record(session: Session) -> float | None:
 
     Never raises: if history cannot be read, they are unknown.
     """
-    limit = min(HISTORY_BATCHES * len(session.pipeline.tables), HISTORY_MAX_ROWS)
+    tables = len(session.pipeline.tables)
+    limit = min(HISTORY_BATCHES * tables, max(HISTORY_MAX_ROWS, MIN_READ_BATCHES * tables))
     try:
         rows = session.history.read_history(session.history_table, limit)
     except Exception as error:  # history is a shortcut: without it a batch has the pipeline's own cap

@@ -70,6 +70,14 @@ def test_bytes_of_a_record_are_those_of_the_newest_large_batches(
     assert measure_bytes_per_record(world.open_session(build_pipeline())) == size
 
 
+def test_bytes_of_a_record_are_those_of_all_tables_of_a_batch(world: World) -> None:
+    """Of the newest batch one table is published so far."""
+    names = [f"lake.shop.t{number}" for number in range(60)]
+    remember(world, *(build_history_row(1, 20_000, 40_000, table=name) for name in names))
+    world.destination.control[CONTROL].append(build_history_row(2, 20_000, 40_000, table=names[0]))
+    assert measure_bytes_per_record(world.open_session(build_pipeline(*map(build_table, names)))) == 120.0
+
+
 def test_history_that_cannot_be_read_limits_nothing_and_is_told_in_one_line(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
