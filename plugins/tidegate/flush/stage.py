@@ -8,14 +8,13 @@ from typing import NamedTuple
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.flush.discover import advance_registry, build_name_finder, discover_tables
 from tidegate.flush.refusals import Failure, isolate_failure, join_failures, note_refusals
-from tidegate.flush.stage_request import build_stage_table, drops_queue
+from tidegate.flush.stage_request import build_stage_table, drops_queue, has_waiting_rows
 from tidegate.flush.staged import find_lacking_columns, find_staged, read_staged_batch, run_or_take_over
 from tidegate.jobs.stage_job import StageJob, StageTable
 from tidegate.model.batch import Plan, PlannedBatch, Refusal, StagedBatch
 from tidegate.ports.session import Session
 from tidegate.table.log import check_same_log
 from tidegate.table.position import check_not_overtaken
-from tidegate.table.progress import observe_tables
 from tidegate.table.session import find_table, keep_known_tables, open_table
 from tidegate.table.template import expand_template
 
@@ -84,7 +83,7 @@ def _list_new_batches(session: Session, plan: Plan) -> tuple[list[PlannedBatch],
     for planned_batch in sorted((t for t in plan.tables if not t.is_resumed), key=_get_group_key):
         with isolate_failure(planned_batch.table, failures):
             # Kafka may have deleted the records of the rows that the new intermediate table would drop
-            if drops_queue(session, planned_batch) and _has_waiting_rows(session, planned_batch):
+            if drops_queue(session, planned_batch) and has_waiting_rows(session, planned_batch):
                 log.info(
                     "not staged in this run: table=%s batch=%s: it needs a new intermediate table, and the present one "
                     "has rows that are not published; they are merged first",
@@ -94,14 +93,6 @@ def _list_new_batches(session: Session, plan: Plan) -> tuple[list[PlannedBatch],
                 continue
             new.append(planned_batch)
     return new, failures
-
-
-def _has_waiting_rows(session: Session, planned_batch: PlannedBatch) -> bool:
-    (observed,) = observe_tables(session, [find_table(session, planned_batch.table)])
-    if observed.error is not None:  # then nobody knows what waits there
-        raise observed.error
-    # of a plan that was carried out before, the batch itself may wait too: it is staged anew
-    return any(batch.counts.to_write for batch in observed.queue if batch.batch != planned_batch.batch)
 
 
 def _get_group_key(planned_batch: PlannedBatch) -> tuple[int, str]:
@@ -125,13 +116,7 @@ def _stage_group(
             if table.spec.discovers_names:
                 finder = _Request(planned_batch, build_name_finder(table, planned_batch))
             else:
-                stage_table = build_stage_table(session, plan, planned_batch)
-                if stage_table.create and planned_batch.follows and _has_waiting_rows(session, planned_batch):
-                    raise RetryLater(
-                        f"{table.prefix} batch={planned_batch.batch}: a record was skipped meanwhile, and the "
-                        "intermediate table, made anew for it, has rows that are not published; it is staged again"
-                    )
-                requests.append(_Request(planned_batch, stage_table))
+                requests.append(_Request(planned_batch, build_stage_table(session, plan, planned_batch)))
     if not requests and finder is None:
         return [], failures
     try:
@@ -194,7 +179,7 @@ def _stage_requests(
 def _waits_for_merge(session: Session, planned_batch: PlannedBatch) -> bool:
     place = f"table={planned_batch.table} batch={planned_batch.batch}"
     names = ", ".join(column.name for column in planned_batch.added)
-    if _has_waiting_rows(session, planned_batch):
+    if has_waiting_rows(session, planned_batch):
         log.info(
             "not staged in this run: %s: its records make columns, so it needs a new intermediate table, and the "
             "present one has rows that are not published; they are merged first: columns=%s", place, names,

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 
+from tidegate.errors import RetryLater
 from tidegate.flush.key_deduplication import can_keep_last_per_key
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.jobs.stage_job import UNUSUAL_BATCH_PROPERTY, StageTable
@@ -36,8 +37,9 @@ from tidegate.table.columns import (
 )
 from tidegate.table.compatibility import check_adopted_types, check_compatible, list_key_limits, list_value_limits
 from tidegate.table.dimensions import format_pins, pin_dimensions
+from tidegate.table.progress import observe_tables
 from tidegate.table.queue import describe_shape
-from tidegate.table.session import TableSession, open_table
+from tidegate.table.session import TableSession, find_table, open_table
 
 SKIPPED_PROPERTY = "skipped"
 MAX_SKIPPED_RECORDS = 100  # more of them say that the schema is wrong, not a record
@@ -144,6 +146,11 @@ def build_stage_table(
     attempt = session.new_attempt()
     note_property = {resource_names.BACKFILL_PROPERTY: note} if note else {}
     create, current_properties = _render_table_creation(session, staged_table, planned.batch, into, note_property)
+    if create and planned.follows and has_waiting_rows(session, planned):
+        raise RetryLater(
+            f"{table_session.prefix} batch={planned.batch}: a record was skipped meanwhile, and the intermediate "
+            "table, made anew for it, has rows that are not published; it is staged again"
+        )
     folder = session.staging.find_landing_folder(into, planned.batch, attempt)
     if folder is not None and create:
         # Spark does not write such a table, so it is made here
@@ -186,6 +193,14 @@ def drops_queue(session: Session, planned: PlannedBatch) -> bool:
     current = session.tables.claim(table_session.intermediate, own) or {}
     wanted = compute_shape(make_room_for_letters(table) if skips else table, table_session.metadata)
     return current.get(SHAPE_PROPERTY, wanted) != wanted
+
+
+def has_waiting_rows(session: Session, planned: PlannedBatch) -> bool:
+    (observed,) = observe_tables(session, [find_table(session, planned.table)])
+    if observed.error is not None:  # then nobody knows what waits there
+        raise observed.error
+    # of a plan that was carried out before, the batch itself may wait too: it is staged anew
+    return any(batch.counts.to_write for batch in observed.queue if batch.batch != planned.batch)
 
 
 def _describe_records(session: Session, table: Table, planned: PlannedBatch, attempt: str) -> StageTable:
