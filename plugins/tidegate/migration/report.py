@@ -99,7 +99,7 @@ def _wrap(text: str) -> str:
 
 PLAIN_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*(/[A-Za-z0-9_.-]+)*|[1-9][0-9]*[smhd]")
 RESERVED_WORDS = frozenset(("true", "false", "null", "yes", "no", "on", "off", "y", "n", "nan", "inf"))
-LINE_LENGTH = 110
+YAML_LINE_LENGTH = 110
 MAX_FLOW_LENGTH = 90
 Comments = Mapping[KeyPath, str]
 
@@ -117,7 +117,7 @@ def _format_comment(text: str, depth: int) -> list[str]:
         for paragraph in text.splitlines()
         for line in textwrap.wrap(
             paragraph,
-            LINE_LENGTH,
+            YAML_LINE_LENGTH,
             initial_indent=indent,
             subsequent_indent=indent,
             break_long_words=False,

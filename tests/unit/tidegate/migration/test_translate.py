@@ -633,6 +633,12 @@ def test_setting_with_another_meaning_is_to_check_and_not_under_mapped() -> None
         assert f"  {name}:" in rest
 
 
+def test_lines_of_the_report_are_longer_than_comments_of_the_file() -> None:
+    line = "merge " * 19 + "a"  # 117 characters with its indent
+    data = report_import(translate_text(BIGQUERY_PROPERTIES)) | {"to_check": [line]}
+    assert f"\n  {line}" in format_translation(data, ())
+
+
 def test_defaults_of_a_schema_that_transforms_put_in_the_place_of_null_are_to_check() -> None:
     mask = {
         "transforms": "mask",
