@@ -218,12 +218,12 @@ def format_status(status: PipelineStatus | UnknownStatus) -> str:
     has_staging = any(row["staging"] for row in status["partitions"])
     titles = ["begin", "published", "committed", *(["staged"] if has_staging else []), "end"]
     lines.append(
-        f"  {'topic':<32} {'partition':>9}{''.join(f'{title:>11}' for title in titles)}{'lag':>7}{'behind':>9}"
+        f"  {'topic':<32} {'partition':>9}{''.join(f'{title:>11}' for title in titles)}{'lag':>7} {'behind':>9}"
     )
     for row in status["partitions"]:
         offsets = [row["begin"], row["published"], row["committed"]]
         offsets += [row["staging"]["staged"]] if row["staging"] else []
         numbers = "".join(f"{'-' if offset is None else offset:>11}" for offset in [*offsets, row["end"]])
         age = "-" if row["lag_seconds"] is None else f"{row['lag_seconds']}s"
-        lines.append(f"  {row['topic']:<32} {row['partition']:>9}{numbers}{row['lag']:>7}{age:>9}")
+        lines.append(f"  {row['topic']:<32} {row['partition']:>9}{numbers}{row['lag']:>7} {age:>9}")
     return "\n".join(lines)

@@ -79,6 +79,14 @@ def test_partition_of_which_nobody_knows_since_when_its_records_wait_has_no_seco
     assert [line.split()[-2:] for line in format_lines(status)[-2:]] == [["2", "-"], ["3", "12.4s"]]
 
 
+def test_records_that_wait_for_days_leave_a_space_between_their_number_and_their_age() -> None:
+    status: Any = build_status()
+    status["tables"][0]["exists"] = True
+    status["partitions"][0] |= {"lag": 2, "lag_seconds": 100_000.5}
+    status["partitions"][1] |= {"lag": 12_345_678, "lag_seconds": 1_234_567.5}
+    assert [line.split()[-2:] for line in format_lines(status)[-2:]] == [["2", "100000.5s"], ["12345678", "1234567.5s"]]
+
+
 @pytest.mark.parametrize("different", [0, 2])
 def test_last_verification_is_a_line(different: int) -> None:
     facts = {"equal": 5, "missing": 0, "surplus": 0, "different": different, "unknowable": 1}
