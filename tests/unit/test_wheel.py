@@ -122,6 +122,16 @@ def test_backend_of_the_build_is_the_one_that_is_locked() -> None:
     assert f"\n{requirement} " in (ROOT / "requirements.txt").read_text()
 
 
+def test_samples_of_init_are_read_with_what_every_installation_has() -> None:
+    """Not with what an extra brings: each value that is no text is tried as MessagePack."""
+    sources = [file.read_text() for file in (ROOT / "plugins/tidegate/sampling").glob("*.py")]
+    imported = {name for text in sources for name in re.findall(r"^ *(?:from|import) (\w+)", text, re.MULTILINE)}
+    required = {re.split(r"[^\w-]", text)[0] for text in PROJECT["project"]["dependencies"]}
+    libraries = imported - sys.stdlib_module_names - {"tidegate"}
+    assert "msgpack" in libraries
+    assert libraries <= required
+
+
 def test_metadata_tells_name_version_plugin_and_script(site) -> None:
     (folder,) = site.glob("*.dist-info")
     metadata = email.message_from_string((folder / "METADATA").read_text())
