@@ -225,5 +225,5 @@ def format_status(status: PipelineStatus | UnknownStatus) -> str:
         offsets += [row["staging"]["staged"]] if row["staging"] else []
         numbers = "".join(f"{'-' if offset is None else offset:>11}" for offset in [*offsets, row["end"]])
         age = "-" if row["lag_seconds"] is None else f"{row['lag_seconds']}s"
-        lines.append(f"  {row['topic']:<32} {row['partition']:>9}{numbers}{row['lag']:>7} {age:>9}")
+        lines.append(f"  {row['topic']:<32} {row['partition']:>9}{numbers} {row['lag']:>6} {age:>9}")
     return "\n".join(lines)
