@@ -154,7 +154,7 @@ def flush_if_due(world: World) -> None:
 @pytest.mark.guard(
     "new columns wait for the rows of earlier batches",
     file="plugins/tidegate/flush/stage.py",
-    text="if _has_waiting_rows(session, planned_batch):",
+    text="if has_waiting_rows(session, planned_batch):",
     off="if False:",
     case="1",
 )
