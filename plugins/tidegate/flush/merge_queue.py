@@ -145,8 +145,7 @@ def _add_approved(
 
     `HeldForApproval` if it waits still.
     """
-    if observed.error is not None:  # it has no queue, whatever waits
-        raise observed.error
+    observed.check_queue_is_known()
     if observed.held is not None:
         session = observed.session
         _add_deferred(session, queue[: _count_published(observed, queue)], checkpoint)

@@ -197,8 +197,7 @@ def drops_queue(session: Session, planned: PlannedBatch) -> bool:
 
 def has_waiting_rows(session: Session, planned: PlannedBatch) -> bool:
     (observed,) = observe_tables(session, [find_table(session, planned.table)])
-    if observed.error is not None:  # then nobody knows what waits there
-        raise observed.error
+    observed.check_queue_is_known()
     # of a plan that was carried out before, the batch itself may wait too: it is staged anew
     return any(batch.counts.to_write for batch in observed.queue if batch.batch != planned.batch)
 

@@ -14,6 +14,11 @@ from tidegate.migration.settings_ledger import SettingOutcome, SettingReport
 from tidegate.model.counts import format_count
 
 LINE_LENGTH = 118
+PLAIN_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*(/[A-Za-z0-9_.-]+)*|[1-9][0-9]*[smhd]")
+RESERVED_WORDS = frozenset(("true", "false", "null", "yes", "no", "on", "off", "y", "n", "nan", "inf"))
+YAML_LINE_LENGTH = 110
+MAX_FLOW_LENGTH = 90
+Comments = Mapping[KeyPath, str]
 SOURCE_KEYS = ("kafka", "topics", "topic_pattern", "start", "isolation", "group", "key", "value", "metadata", "errors")
 HEADER = """Imported by `tidegate import`. Source: {kind}. Secrets are in Airflow connections only.
 What became of each setting is in the report of the command; how to switch, and how to go back: docs/migration.md."""
@@ -95,13 +100,6 @@ def _wrap(text: str) -> str:
         " ".join(text.split()), LINE_LENGTH, initial_indent="  ", subsequent_indent="      ", break_long_words=False,
         break_on_hyphens=False,
     )  # fmt: skip
-
-
-PLAIN_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*(/[A-Za-z0-9_.-]+)*|[1-9][0-9]*[smhd]")
-RESERVED_WORDS = frozenset(("true", "false", "null", "yes", "no", "on", "off", "y", "n", "nan", "inf"))
-YAML_LINE_LENGTH = 110
-MAX_FLOW_LENGTH = 90
-Comments = Mapping[KeyPath, str]
 
 
 def format_yaml(data: Mapping[str, Any], comments: Comments, header: str = "") -> str:

@@ -70,8 +70,9 @@ def _find_reader(kind: Any) -> Reader:
 def _find_class_reader(kind: Any) -> Reader:
     if not isinstance(kind, type):
         return _keep
-    if read := getattr(kind, "from_dict", None):
-        return partial(read)
+    own_reader: Reader | None = getattr(kind, "from_dict", None)
+    if own_reader is not None:
+        return own_reader
     if is_dataclass(kind):
         return partial(read_plain, kind)
     if issubclass(kind, Enum):

@@ -39,7 +39,7 @@ def list_held_tables(session: Session, name: str | None = None, *, with_approved
     held_tables = [asked for asked in asked_tables if not asked.approved_by] or (asked_tables if with_approved else [])
     if not held_tables:
         for observed in observed_tables:
-            _check_is_known(observed)
+            observed.check_queue_is_known()
         names = format_names([observed.name for observed in observed_tables])
         raise NothingToDo(
             f"pipeline={session.pipeline.name} tables={names}: no batch waits for an approval; nothing was changed"
@@ -121,13 +121,8 @@ def find_end_of_held_batch(held: HeldTable) -> str:
 
 def _observe(held: HeldTable) -> ObservedTable:
     (observed,) = observe_tables(held.table.session, [held.table.spec])
-    _check_is_known(observed)
+    observed.check_queue_is_known()
     return observed
-
-
-def _check_is_known(observed: ObservedTable) -> None:
-    if observed.error is not None:  # it has no queue, whatever waits
-        raise observed.error
 
 
 # ---- the action: shown first, then done

@@ -23,6 +23,8 @@ from tidegate.table.session import TableSession
 ACTION = "discard"
 MAX_LETTERS_PER_STATEMENT = 20_000  # offsets of up to 19 digits, in the megabyte that BigQuery reads of a statement
 MAX_PARTITIONS_PER_STATEMENT = 500  # each is a condition of its own
+MAX_SHOWN_PLACES = 20
+MAX_SHOWN_CHARACTERS = 120
 
 
 @dataclass(frozen=True)
@@ -108,9 +110,6 @@ def _note_discard(table: TableSession, details: str, by: str) -> None:
 
 
 # ---- the action: shown first, then done
-
-MAX_SHOWN_PLACES = 20
-MAX_SHOWN_CHARACTERS = 120
 
 
 def propose_discard(session: Session, letter_filter: LetterFilter, because: str) -> ProposedAction:

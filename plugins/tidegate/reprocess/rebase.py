@@ -27,6 +27,8 @@ from tidegate.table.template import expand_template
 
 MAX_NAMED_MOVES = 10
 ACTION = "rebase"
+SHOWN_FACTS = ("topic", "partition", "before", "after", "skipped", "read_again")
+MAX_SHOWN_MOVES = 100  # partitions of a preview: what is behind them would stand in a log, and nobody would look
 
 
 @dataclass(frozen=True)
@@ -271,9 +273,6 @@ def _require_table(table: TableSession) -> TableSession:
 
 
 # ---- the action: shown first, then done
-
-SHOWN_FACTS = ("topic", "partition", "before", "after", "skipped", "read_again")
-MAX_SHOWN_MOVES = 100  # partitions of a preview: what is behind them would stand in a log, and nobody would look
 
 
 def propose_rebase(session: Session, to: str, table: str | None = None) -> ProposedAction:

@@ -32,6 +32,7 @@ from tidegate.table.position import check_not_rolled_back, refuse_rolled_back, r
 from tidegate.table.session import TableSession, open_table
 
 ACTION = "skip"
+MAX_SHOWN_CHARACTERS = 2000
 
 
 @dataclass(frozen=True)
@@ -154,8 +155,6 @@ def _build_record(skip: ProposedSkip) -> SkippedRecord:
 
 
 # ---- the action: shown first, then done
-
-MAX_SHOWN_CHARACTERS = 2000
 
 
 def describe_record(record: KafkaRecord) -> dict[str, Any]:

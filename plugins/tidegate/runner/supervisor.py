@@ -20,10 +20,13 @@ from tidegate.runner.worker import Shared, Slots, Worker
 from tidegate.settings import list_named_files
 from tidegate.wiring.pipeline import find_file
 
+log = logging.getLogger(__name__)
 PipelineWork = Flush | StageWork | Beat | Maintain | VerifyWork
 LOOK_SECONDS = 2.0  # seconds between two looks for new files
 JOIN_SECONDS = 0.5
 BEATS_AT_ONCE = 4
+POLL_SECONDS = 1.0  # seconds between two looks at a backlog, and behind one that failed
+RETRY_SECONDS = 15.0
 
 
 class Supervisor:
@@ -140,11 +143,6 @@ class Supervisor:
             if watched_pipeline is not None and json.dumps(watched_pipeline[0], sort_keys=True) == key:
                 calls[watched_pipeline[1]] = worker.call
         return calls
-
-
-log = logging.getLogger(__name__)
-POLL_SECONDS = 1.0
-RETRY_SECONDS = 15.0
 
 
 class BacklogWatch:

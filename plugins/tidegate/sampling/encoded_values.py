@@ -3,6 +3,8 @@
 import json
 from typing import Any, NamedTuple
 
+from msgpack import ExtType, Timestamp, unpackb
+
 MAX_DEPTH = 64
 
 
@@ -34,8 +36,6 @@ class Extension(NamedTuple):
 
 def parse_packed(data: bytes) -> Any:
     """`ValueError` for anything but one MessagePack value, also for bytes behind it."""
-    from msgpack import unpackb
-
     try:
         return _convert_extensions(unpackb(data, strict_map_key=False), depth=0)
     except TypeError as fault:
@@ -43,8 +43,6 @@ def parse_packed(data: bytes) -> Any:
 
 
 def _convert_extensions(value: Any, depth: int) -> Any:
-    from msgpack import ExtType, Timestamp
-
     if depth > MAX_DEPTH:
         raise ValueError("nested too deeply")
     if isinstance(value, Timestamp):

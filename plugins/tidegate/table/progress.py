@@ -50,6 +50,11 @@ class ObservedTable(TableSession):
             return self.held.describe()
         return None if self.error is None else str(self.error)
 
+    def check_queue_is_known(self) -> None:
+        """Raise `error`, if there is one: the table has no queue then, whatever waits for it."""
+        if self.error is not None:
+            raise self.error
+
     @property
     def end(self) -> Position | None:
         """The position after the queue is published; if the table cannot go on, the recorded one."""
