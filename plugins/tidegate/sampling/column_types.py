@@ -247,9 +247,10 @@ def _guess_number(numbers: Sequence[Fraction | float], integers: Sequence[int]) 
     floats = [number for number in numbers if isinstance(number, float)]
     if floats:
         not_finite = sum(not math.isfinite(number) for number in floats)
-        return Guess(
-            Primitive("DOUBLE"), (f"{format_count(not_finite, 'value')} NaN or infinite",) if not_finite else ()
-        )
+        remarks = (f"{format_count(not_finite, 'value')} NaN or infinite",) if not_finite else ()
+        lost = sum(not _is_double(number) for number in integers)
+        check = f"{lost} of {len(numbers) + len(integers)} are whole numbers that DOUBLE does not hold, which are bad"
+        return Guess(Primitive("DOUBLE"), remarks, (check,) if lost else ())
     fractions = [fraction for number in numbers if (fraction := _read_fraction(str(number))) is not None]
     scale = max((fraction.scale for fraction in fractions), default=0)
     significant_digits = max((fraction.digits for fraction in fractions), default=0)
@@ -271,6 +272,13 @@ def _guess_number(numbers: Sequence[Fraction | float], integers: Sequence[int]) 
         return Guess(Primitive(f"DECIMAL(38,{kept_scale})"), mixed, (check,))
     check = f"up to {format_count(scale, 'decimal place')}; if these are amounts, declare DECIMAL(p,s)"
     return Guess(Primitive("DOUBLE"), mixed, (check,))
+
+
+def _is_double(number: int) -> bool:
+    try:
+        return float(number) == number
+    except OverflowError:
+        return False
 
 
 def _guess_text(texts: Sequence[str]) -> Guess:
@@ -311,6 +319,12 @@ def _guess_list(lists: Sequence[list[Any]], name: str, keeps_text: bool) -> Gues
 def _guess_object(observed: Observed, keeps_text: bool) -> Guess:
     if not observed.fields:
         return Guess(Map(TEXT, TEXT), checks=("only empty objects were seen; MAP<STRING, STRING> is a placeholder",))
+    names = [name for data in observed.by_kind["objects"] for name in data]
+    if not all(isinstance(name, str) for name in names):  # only MessagePack has such, and no struct of them
+        values = [value for data in observed.by_kind["objects"] for value in data.values()]
+        key = guess_type(Observed(names), "", keeps_text=False).nest_in("keys")
+        inner = guess_type(Observed(values), "", keeps_text=keeps_text).nest_in("values")
+        return Guess(Map(key.type, inner.type), (*key.remarks, *inner.remarks), (*key.checks, *inner.checks))
     is_odd = any(not name.strip() or not name.isprintable() for name in observed.fields)
     if is_odd or len({name.casefold() for name in observed.fields}) < len(observed.fields):
         check = "names inside of it differ only in case, or are empty or no text, which no STRUCT holds"

@@ -52,5 +52,5 @@ def _convert_extensions(value: Any, depth: int) -> Any:
     if isinstance(value, list):
         return [_convert_extensions(item, depth + 1) for item in value]
     if isinstance(value, dict):
-        return {name: _convert_extensions(inner, depth + 1) for name, inner in value.items()}
+        return {_convert_extensions(k, depth + 1): _convert_extensions(v, depth + 1) for k, v in value.items()}
     return value

@@ -86,8 +86,9 @@ def _to_type(node: dict[str, Any]) -> DataType:
     parts = {word: node.get(word) for word in ("items", "values", "fields")}
     if word == "array" and isinstance(parts["items"], dict):
         return Array(_to_type(parts["items"]))
-    if word == "map" and isinstance(parts["values"], dict):
-        return Map(_to_type(node.get("keys") or {}), _to_type(parts["values"]))
+    keys = node.get("keys") or {}
+    if word == "map" and isinstance(parts["values"], dict) and keys.get("type", "string") == "string":
+        return Map(Primitive("STRING"), _to_type(parts["values"]))  # else it is a list of keys and values
     if word == "struct" and parts["fields"]:
         return Struct(tuple((str(field["field"]), _to_type(field)) for field in parts["fields"]))
     return Primitive(_SIMPLE.get(str(word), "STRING"))

@@ -286,11 +286,15 @@ def test_envelope_of_an_object_says_its_types(include) -> None:
     fields = [
         {"field": "id", "type": "int32"},
         {"field": "at", "type": "int64", "name": "org.apache.kafka.connect.data.Timestamp"},
+        {"field": "texts", "type": "map", "keys": {"type": "string"}, "values": {"type": "int64"}},
+        {"field": "marks", "type": "map", "keys": {"type": "int32"}, "values": {"type": "string"}},
     ]
-    value = {"schema": {"type": "struct", "fields": fields}, "payload": {"id": 1, "at": 5}}
+    payload = {"id": 1, "at": 5, "texts": {"a": 1}, "marks": [[1, "x"]]}
+    value = {"schema": {"type": "struct", "fields": fields}, "payload": payload}
     pipeline = write_and_load(include, propose_from((None, value), (None, {"schema": None, "payload": None})))
     assert pipeline.source.value.options["envelope"] is True
-    assert [(c.name, c.type) for c in pipeline.source.value.columns] == [("id", "INT"), ("at", "TIMESTAMP_NTZ")]
+    columns = [("id", "INT"), ("at", "TIMESTAMP_NTZ"), ("texts", "MAP<STRING, BIGINT>"), ("marks", "STRING")]
+    assert [(c.name, c.type) for c in pipeline.source.value.columns] == columns
 
 
 def build_envelope(payload: Any, **types: tuple[str, str, dict[str, str]]) -> dict[str, Any]:

@@ -32,6 +32,7 @@ CASES = [
     (["9007199254740993", "0.5"], "DECIMAL(38,6)", "DOUBLE would round"),
     (["NaN", "1.5"], "DOUBLE", None),
     (["Infinity"], "DOUBLE", None),
+    (["NaN", "9007199254740993"], "DOUBLE", "1 of 2 are whole numbers that DOUBLE does not hold"),
     (["true", "false", "null"], "BOOLEAN", None),
     (["null", "null"], "STRING", "only null was seen"),
     (["true", "1"], "STRING", "booleans and integers were seen"),
@@ -71,6 +72,27 @@ def test_type_of_a_column_by_what_was_seen(written, expected, check) -> None:
     assert (render_ddl_type(guess.type), bool(guess.checks)) == (expected, check is not None), guess
     assert check is None or check in " ".join(guess.checks)
     parse_columns(f"c {render_ddl_type(guess.type)}")
+
+
+PACKED_CASES = [
+    ([{1: 2}, {-7: 3}], "MAP<BIGINT, BIGINT>", None),
+    ([{2**64 - 1: "x"}], "MAP<DECIMAL(38,0), STRING>", None),
+    ([{msgpack.Timestamp(1, 0): True}], "MAP<TIMESTAMP, BOOLEAN>", None),
+    ([{b"\x00": {"a": 1}}], "MAP<BINARY, STRUCT<a: BIGINT>>", None),
+    ([{"a": 1}, {1: 2}], "MAP<STRING, BIGINT>", "keys: integers and texts were seen, and no type holds both"),
+    ([0.5, 2**53 + 1, 2**60], "DOUBLE", "1 of 3 are whole numbers that DOUBLE does not hold"),
+    ([0.5, 2**53], "DOUBLE", None),
+]
+
+
+@pytest.mark.parametrize(("values", "expected", "check"), PACKED_CASES, ids=lambda case: str(case)[:40])
+def test_type_of_what_messagepack_holds(values, expected, check) -> None:
+    field = Observed([parse_packed(msgpack.packb({"c": value})) for value in values]).fields["c"]
+    guess = guess_type(field, "c", keeps_text=False)
+    assert (render_ddl_type(guess.type), check in " ".join(guess.checks) if check else guess.checks) == (
+        expected,
+        bool(check) or (),
+    )
 
 
 @pytest.mark.parametrize(
