@@ -11,6 +11,7 @@ from tidegate.spec.source import KeyFormat, ValueFormat
 from tidegate.spec.table import Route
 
 ID, PART = Column("user_id", "BIGINT"), Column("part", "STRING")
+DIGITS = "1234567890" * 4  # more than a VARIANT keeps
 TWO = (Column("id", "BIGINT"), Column("name", "STRING"), Column("amount", "DECIMAL(5,2)"))
 
 # the key's columns, its text, and its values, or a part of the reason
@@ -35,6 +36,7 @@ KEYS: list[tuple[tuple[Column, ...], str, Any]] = [
     ((ID, replace(PART, nullable=False)), '{"user_id": 5, "part": null}', "required and missing"),
     ((PART,), "1.50", ("1.50",)),
     ((PART,), '{"part": 1.50}', ("1.50",)),
+    ((PART,), f'{{"PART": {DIGITS}}}', (DIGITS,)),
     ((Column("d", "DECIMAL(20,2)"),), '{"d": 123456789012345678.12}', ("123456789012345678.12",)),
 ]
 # the format, the value's text, and its row, or a part of the reason
@@ -43,6 +45,8 @@ VALUES: list[tuple[str, str, Any]] = [
     ("json", '\t{"ID": 1, "Name": 1.50, "amount": 1.50}', (1, "1.50", "1.50")),
     ("json", '{"id": 1, "name": "a", "id": 2}', (2, "a", None)),
     ("json", '{"ID": 1, "name": "a", "ID": 2}', (2, "a", None)),
+    ("json", f'{{"ID": 1, "name": {DIGITS}, "other": [-0]}}', (1, DIGITS, None)),
+    ("json", f'{{"ID": 1, "name": {{"x": [{DIGITS}, -0, 7]}}}}', (1, f'{{"x":[{DIGITS},-0,7]}}', None)),
     ("json", '{"ID": "x"}', "does not fit"),
     ("json", '{"ID": 1, "name": "NaN", "other": NaN}', (1, "NaN", None)),
     ("json", '{"ID": 1, "name": {"x": -Infinity}, "other": {"a": [NaN]}}', (1, '{"x":-Infinity}', None)),

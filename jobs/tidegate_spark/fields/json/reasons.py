@@ -23,7 +23,7 @@ from tidegate_spark.fields.json.objects import (
     render_is_not_object,
     render_object,
 )
-from tidegate_spark.fields.json.text import render_marked_text, render_strict_text, render_unmarked_text
+from tidegate_spark.fields.json.text import render_strict_text, render_text_of_numbers, render_unmarked_text
 from tidegate_spark.fields.lossless import STRING_PATTERN
 
 MISFIT_REASON = "the value does not fit value.schema, fields: "
@@ -139,7 +139,7 @@ def render_own_spelling(text: str, fields: Fields) -> str:
     name = f"coalesce(CASE lower(x.key) {cases} END, x.key)"
     entries = f"filter(map_entries(b), x -> {name} = x.key OR NOT map_contains_key(b, {name}))"
     object_sql = f"to_json(map_from_entries(transform({entries}, x -> struct({name} AS key, x.value AS value))))"
-    whole = render_elements(render_marked_text(text))
+    whole = render_elements(render_text_of_numbers(text))  # a VARIANT makes a double of more than 38 digits
     elements = f"from_json({whole}, '{ELEMENTS_FIELD} ARRAY<MAP<STRING, VARIANT>>').{ELEMENTS_FIELD}"
     respelled = render_once(elements, render_once("CASE WHEN size(b) = 2 THEN get(b, 0) END", object_sql))
     return f"coalesce({render_unmarked_text(respelled)}, concat({text}, '}}'))"
