@@ -224,11 +224,12 @@ def test_columns_are_made_of_each_format(spark, name: str) -> None:
 
 MSGPACK_VALUES = {
     "whole": 7, "big": 2**64 - 1, "half": 1.5, "raw": b"\x00\xff", "nan": float("nan"), "flag": True,
-    "at": msgpack.Timestamp(1, 500), "by_number": {2: "a", True: None}, "own": msgpack.ExtType(5, b"x"),
+    "low": float("-inf"), "at": msgpack.Timestamp(1, 500), "by_number": {2: "a", True: None},
+    "own": msgpack.ExtType(5, b"x"),
 }  # fmt: skip
 MSGPACK_TEXTS = {
-    "whole": "7", "big": "18446744073709551615", "half": "1.5", "raw": "AP8=", "nan": "nan", "flag": "true",
-    "at": "1970-01-01T00:00:01.000000500Z", "by_number": '{"2":"a","true":null}', "own": "eA==",
+    "whole": "7", "big": "18446744073709551615", "half": "1.5", "raw": "AP8=", "nan": "NaN", "flag": "true",
+    "low": "-Infinity", "at": "1970-01-01T00:00:01.000000500Z", "by_number": '{"2":"a","true":null}', "own": "eA==",
 }  # fmt: skip
 
 
@@ -252,6 +253,8 @@ def test_every_value_of_messagepack_fills_a_text_and_declared_columns_keep_their
         "big": "DECIMAL(20,0)",
         "half": "FLOAT",
         "raw": "BINARY",
+        "nan": "DOUBLE",
+        "low": "FLOAT",
         "flag": "BOOLEAN",
         "at": "TIMESTAMP",
     }
@@ -260,6 +263,7 @@ def test_every_value_of_messagepack_fills_a_text_and_declared_columns_keep_their
     ((row, reason),) = decode(spark, build_stage_table(cut, columns, KEYS), records[:1], "value_struct", "reason")
     assert reason is None
     assert (row.whole, row.big, row.half, bytes(row.raw), row.flag) == (7, 2**64 - 1, 1.5, b"\x00\xff", True)
+    assert (str(row.nan), row.low) == ("nan", float("-inf"))
     assert row["at"] == datetime.fromtimestamp(1)
 
 
