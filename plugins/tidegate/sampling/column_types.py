@@ -173,6 +173,8 @@ def guess_type(observed: Observed, name: str, *, keeps_text: bool = True) -> Gue
         return Guess(TEXT, checks=("only null was seen; STRING is no more than a placeholder",))
     if len(kinds) > 1:
         way_out = "; STRING keeps the text of each"
+        if any(isinstance(number, float) and not math.isfinite(number) for number in observed.by_kind["numbers"]):
+            way_out += ", but for NaN and infinite numbers, which are bad"
         way_out = way_out if keeps_text else ", and no type holds both: such records are bad; leave it out"
         return Guess(TEXT, checks=(f"{' and '.join(kinds)} were seen{way_out}",))
     values = observed.by_kind

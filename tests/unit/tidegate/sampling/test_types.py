@@ -37,6 +37,7 @@ CASES = [
     (["null", "null"], "STRING", "only null was seen"),
     (["true", "1"], "STRING", "booleans and integers were seen"),
     (["1", '"x"'], "STRING", "integers and texts were seen"),
+    (["NaN", '"x"'], "STRING", "STRING keeps the text of each, but for NaN and infinite numbers, which are bad"),
     (['"2026-02-28"'], "DATE", None),
     (['"2026-02-30"'], "STRING", None),
     (['"2026-02-28T10:00:00Z"', '"2026-02-28 10:00:00.123456+01:00"'], "TIMESTAMP", None),
