@@ -20,6 +20,7 @@ CASES = {
 }  # fmt: skip
 EVENTS = {
     '{"op": "c", "after": {"a": null, "b": [{}]}, "s": {}}': '{"op": "c", "after": {"a": null, "b": null}, "s": null}',
+    '{"after": {"a": null}, "s": {"b": [], "c": NaN}}': '{"after": {"a": null}, "s": {"b": null, "c": NaN}}',
     '{"payload": {"after": {"a": {}}, "before": {}}}': '{"payload": {"after": {"a": null}, "before": {}}}',
     '{"after": {"after": {}, "c": 1}, "old": {"x": []}}': '{"after": {"after": null, "c": 1}, "old": {"x": null}}',
     '{"after": {"old": {}, "b": {"old": [], "c": 1}}}': '{"after": {"old": null, "b": {"old": null, "c": 1}}}',

@@ -229,9 +229,23 @@ def test_update_of_spanner_without_its_other_columns_is_bad_unless_updates_are_p
         for kind in capture_types
     ]
     events += [{"schema": None, "payload": event} for event in events[:5]]
+    events += [{**event, "after": {"id": 1, "x": float("nan")}} for event in events[:2]]  # Python writes a bare word
     values = [json.dumps(event).encode() for event in events]
     stage = decoding.build_stage_table(ValueFormat("debezium-json"), (ID,), (ID,))
     reasons = [reason and reason.partition(" (")[0] for reason in decoding.read_reasons(spark, stage, values)]
     sparse = "the update has only the columns that changed"
-    assert reasons == [sparse, sparse, *[None] * 8, sparse, sparse, *[None] * 3]
-    assert decoding.read_reasons(spark, replace(stage, is_partial=True), values) == [None] * 15
+    assert reasons == [sparse, sparse, *[None] * 8, sparse, sparse, *[None] * 3, sparse, sparse]
+    assert decoding.read_reasons(spark, replace(stage, is_partial=True), values) == [None] * 17
+
+
+def test_schema_beside_a_payload_with_a_bare_word_for_a_number_is_metadata(spark) -> None:
+    columns = (ID, Column("x", "DOUBLE"))
+    stage = decoding.build_stage_table(ValueFormat("debezium-json"), columns, (ID,))
+    texts = [
+        f'{{"payload": {{"op": "c", "after": {{"id": 1, "x": {x}}}}}, "schema": {{"type": "struct"}}}}'.encode()
+        for x in ("1.5", "NaN", "-Infinity")
+    ]
+    with_schema = replace(stage, metadata={"Described": "value.schema"})
+    records = [(b'{"id": 1}', text) for text in texts]
+    results = decoding.decode(spark, with_schema, records, "reason", "value_struct.Described")
+    assert results == [(None, '{"type":"struct"}')] * 3

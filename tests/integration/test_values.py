@@ -377,13 +377,14 @@ def test_row_before_a_delete_is_ordered_by_the_number_that_was_written(spark) ->
 @pytest.mark.parametrize(
     ("word", "options", "texts"),
     [
-        ("json", {}, ('{"id": %s, "n": 1}',)),
-        ("json", {"envelope": True}, ('{"payload": {"id": %s, "n": 1}}',)),
+        ("json", {}, ('{"id": %s, "n": 1}', '{"id": %s, "n": 1, "other": NaN}')),
+        ("json", {"envelope": True}, ('{"payload": {"id": %s, "n": 1}}', '{"payload": {"id": %s, "n": 1}, "o": NaN}')),
         (
             "debezium-json",
             {},
             (
                 '{"op": "c", "after": {"id": %s, "n": 1}}',
+                '{"op": "c", "after": {"id": %s, "n": 1}, "source": {"x": [-Infinity]}}',
                 '{"payload": {"op": "d", "before": {"id": %s, "n": 1}, "after": null}}',
             ),
         ),

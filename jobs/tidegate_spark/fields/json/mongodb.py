@@ -9,6 +9,7 @@ from tidegate.sql.spark import render_literal, render_once
 from tidegate_spark.fields.avro import render_timestamp
 from tidegate_spark.fields.conditions import NO_REASON
 from tidegate_spark.fields.json.objects import render_is_not_object
+from tidegate_spark.fields.json.text import render_part, render_strict_text
 from tidegate_spark.fields.written_values import MOMENTS
 
 _TEXT_PATTERN = r'"(?:[^"\\]++|\\.)*+"'
@@ -88,8 +89,8 @@ def unwrap_documents(records: DataFrame, table: StageTable) -> DataFrame:
 
     An event with a text that is no object stays too, and does not fit any columns.
     """
-    body = "coalesce(get_json_object(value_text, '$.payload'), value_text)"
-    schema = """'"schema":', coalesce(get_json_object(value_text, '$.schema'), 'null'), ',', """
+    body = f"coalesce({render_part('value_text', '$.payload')}, value_text)"
+    schema = f"""'"schema":', coalesce({render_part("value_text", "$.schema")}, 'null'), ',', """
     schema_field = schema if "value.schema" in table.metadata.values() else ""
     rows = ", ".join(f"""'"{row}":', {_render_document(f"b.{row}")}, ','""" for row in ROW_FIELDS)
     metadata_json = (
@@ -104,7 +105,7 @@ def unwrap_documents(records: DataFrame, table: StageTable) -> DataFrame:
     columns = {"value_text": f"CASE WHEN {is_document} THEN coalesce({event}, value_text) ELSE value_text END"}
     if table.key.from_value and table.key_columns:
         paths = [f"$.{place}{row}" for row in ("after", "before") for place in ("payload.", "")]
-        text = f"coalesce({', '.join(f'get_json_object(value_text, {render_literal(path)})' for path in paths)})"
+        text = f"coalesce({', '.join(render_part('value_text', path) for path in paths)})"
         problem = render_once(text, render_key_problem(table, "b"))
         columns[KEY_PROBLEM] = f"CASE WHEN {is_document} THEN {problem} END"
     return records.withColumns({name: F.expr(sql) for name, sql in columns.items()})
@@ -145,7 +146,7 @@ def render_key_problem(table: StageTable, text: str) -> str:
 
 
 def _render_field_problem(text: str, name: str, kind: DataType) -> str:
-    whole = f"try_parse_json({text})"
+    whole = f"try_parse_json({render_strict_text(text)})"
     field = f"get(filter(map_entries(b), x -> lower(x.key) = {render_literal(name.lower())}), 0).`value`"
     places = [
         render_once(f"try_variant_get({whole}, '{path}', 'MAP<STRING, VARIANT>')", field) for path in ("$", "$.payload")

@@ -29,6 +29,7 @@ from tidegate_spark.fields.json.text import (
     render_has_overflow,
     render_is_reprinted,
     render_marked_text,
+    render_part,
     render_unmarked_value,
 )
 from tidegate_spark.fields.lossless import (
@@ -226,7 +227,7 @@ class Fields:
 
 def _render_is_there(text: str, path: str, column: Column) -> str:
     step = "'" + column.name.replace("'", "\\'") + "'"
-    return f"get_json_object({text}, {render_literal(f'{path}[{step}]')}) IS NOT NULL"
+    return f"{render_part(text, f'{path}[{step}]')} IS NOT NULL"
 
 
 def render_from_json(text: str, fields: str) -> str:

@@ -16,7 +16,7 @@ from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct
 from tidegate.sql.spark import quote, render_literal, render_once
 
 from tidegate_spark.fields.json.objects import Fields
-from tidegate_spark.fields.json.text import render_strict_text
+from tidegate_spark.fields.json.text import render_part
 
 UNKNOWN_FIELDS = "unknown_fields"
 UNKNOWN_FIELDS_TYPE = "ARRAY<STRUCT<path: STRING, value: VARIANT>>"
@@ -38,7 +38,7 @@ def render_unknown_fields(
     one counts. `kind` are all the fields that it may have. Only where the SQL `row` is not NULL there is a row. If it
     is the text itself, and flat, `flat_names` are its columns.
     """
-    places = [f"get_json_object({render_strict_text(text)}, '$.{'.'.join(path)}')" if path else text for path in paths]
+    places = [render_part(text, f"$.{'.'.join(path)}") if path else text for path in paths]
     entries = _render_entries_at(f"coalesce({', '.join(places)})" if len(places) > 1 else places[0], kind)
     may_have_more = f"{row} IS NOT NULL"
     if flat_names:
@@ -182,9 +182,9 @@ def render_without_hollow_values(text: str, rows: Sequence[Path] = ()) -> str:
     """
     replaced = _render_replaced(text)
     if rows:
-        paths = [(render_literal(f"$.{'.'.join(path)}"), render_literal(path[-1])) for path in rows]
+        paths = [(f"$.{'.'.join(path)}", render_literal(path[-1])) for path in rows]
         lost_names = ", ".join(
-            f"IF(get_json_object({text}, {path}) LIKE '{{%' AND get_json_object(b, {path}) IS NULL, {name}, NULL)"
+            f"IF({render_part(text, path)} LIKE '{{%' AND {render_part('b', path)} IS NULL, {name}, NULL)"
             for path, name in paths
         )
         # only where such a row holds nothing itself, fields inside of the others that go by its name stay too

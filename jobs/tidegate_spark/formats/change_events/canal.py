@@ -45,7 +45,7 @@ METADATA = {
 # a number with a fraction is no BIGINT, and nothing stands in the message that was read then
 UNKEPT = {
     word: render_is_unkept(
-        f"coalesce(CAST(e.{name} AS STRING), get_json_object(value_text, '$.{name}'))", METADATA[word]
+        f"coalesce(CAST(e.{name} AS STRING), {render_part('value_text', f'$.{name}')})", METADATA[word]
     )
     for word, name in (("ingestion-timestamp", "ts"), ("event-timestamp", "es"))
 }

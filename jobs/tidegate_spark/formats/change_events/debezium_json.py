@@ -149,7 +149,7 @@ def _render_sparse_case() -> str:
     # a missing column may be NULL or left out
     kinds = ", ".join(map(render_literal, SPARSE_CAPTURE_TYPES))
     paths = ("$.source.value_capture_type", "$.payload.source.value_capture_type")
-    kind_paths = ", ".join(f"get_json_object(value_text, '{path}')" for path in paths)
+    kind_paths = ", ".join(render_part("value_text", path) for path in paths)
     # few records have the word: the others are not taken apart once more
     may_be = "event_op = 'u' AND contains(value_text, 'NEW_VALUES')"
     is_sparse = f"{may_be} AND coalesce(coalesce({kind_paths}) IN ({kinds}), false)"
@@ -191,7 +191,7 @@ AFTER_TEXT, BEFORE_TEXT = (
 )
 KEY_ROW_TEXT = f"coalesce({AFTER_TEXT}, {BEFORE_TEXT})"
 METADATA = {
-    "schema": "get_json_object(value_text, '$.schema')",
+    "schema": render_part("value_text", "$.schema"),
     "ingestion-timestamp": render_timestamp("event_ts_ms", "millis", "TIMESTAMP"),
     "source.timestamp": render_timestamp("try_cast(event_source['ts_ms'] AS BIGINT)", "millis", "TIMESTAMP"),
     "source.database": "event_source['db']",
@@ -247,8 +247,8 @@ def render_unknown_event_cases(row: str, table: StageTable, *, is_json: bool = F
 
 def _render_no_document_advice() -> str:
     paths = ("$", "$.payload")
-    connectors = (f"get_json_object(value_text, '{path}.source.connector') = 'mongodb'" for path in paths)
-    changes = (f"get_json_object(value_text, '{path}.updateDescription') IS NOT NULL" for path in paths)
+    connectors = (f"{render_part('value_text', f'{path}.source.connector')} = 'mongodb'" for path in paths)
+    changes = (f"{render_part('value_text', f'{path}.updateDescription')} IS NOT NULL" for path in paths)
     return f"CASE WHEN {render_any((*connectors, *changes))} THEN {render_literal(NO_DOCUMENT_ADVICE)} ELSE '' END"
 
 
