@@ -10,8 +10,6 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 from tidegate.flush.flush import flush
-from tidegate_airflow import tasks
-from tidegate_airflow.operators.spark_submit import SubmitOperator
 
 RECORDS = {"key": {"format": "json", "fields": ["id"], "schema": "id BIGINT"}, "value": {"schema": "id BIGINT, n INT"}}
 GOOGLE_FORM = {"project": "another", "is_anonymous": True, "num_retries": 5, "scope": "", "location": "US"}
@@ -31,6 +29,9 @@ def read_both(dwh: Any) -> list[list[tuple[int, int]]]:
 def test_connections_of_the_providers_forms_do_the_main_job_both_ways(
     dwh: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from tidegate_airflow import tasks  # Airflow takes two seconds, in each part of a run
+    from tidegate_airflow.operators.spark_submit import SubmitOperator
+
     bench = dwh.bench
     environment = bench.build_environment()
     connect = urlsplit(environment.pop("SPARK_REMOTE"))

@@ -223,13 +223,13 @@ def _list_types(table: Table) -> list[tuple[str, str]]:
     return [(name, format_type(inner)) for name, inner in table.target_schema.fields] if table.target_schema else []
 
 
-CASES = [(shape, kind) for row, shape in enumerate(SHAPES) for kind in choose_part([*KINDS], row, 4)]
+CASES = [(shape, kind) for row, shape in enumerate(SHAPES) for kind in choose_part([*KINDS], row, 8)]
 AGAIN = [
     (shape, kind)
     for row, shape in enumerate(SHAPES)
-    for kind in choose_part([kind for kind in KINDS if kind not in NOT_AGAIN], row, 4)
+    for kind in choose_part([kind for kind in KINDS if kind not in NOT_AGAIN], row, 7)
 ]
-REPLAYED = [(shape, kind) for row, shape in enumerate(SHAPES) for kind in choose_part(FOLDED, row, 2)]
+REPLAYED = [(shape, kind) for row, shape in enumerate(SHAPES) for kind in choose_part(FOLDED, row, 4)]
 
 
 # what BigQuery says of any other: Cannot set pseudo column for automatic partitioned table
