@@ -259,6 +259,11 @@ def runners(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     new_runners.close()
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """Unit tests, which alone ask for it: for a quarter of their time they wait, for a clock or a child process."""
+    return (os.cpu_count() or 2) * 3 // 2
+
+
 def encode(data: Any) -> bytes | None:
     """A key or value as bytes: dicts become JSON, text and bytes stay what they are."""
     if data is None or isinstance(data, bytes):
