@@ -106,6 +106,8 @@ def _read_other(value: Any, name: str) -> Any:
         elif name in MOMENTS:
             match = MOMENT.fullmatch(value)
             is_moment = match and datetime.fromisoformat(value) and not (match[4] and name == "TIMESTAMP_NTZ")
+            if match and match[4] and not match[2]:  # Spark reads a zone behind seconds alone
+                value = f"{value.removesuffix(match[4])}:00{match[4]}"
             return value if is_moment else None
     except ValueError:
         return None

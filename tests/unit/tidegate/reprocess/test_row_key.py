@@ -38,6 +38,8 @@ TWO = build(Column("Id", "BIGINT"), Column("part", "STRING"))
         (build(Column("at", "TIMESTAMP")), "2026-01-02T03:04:05.123456Z", {"at": "2026-01-02T03:04:05.123456Z"}),
         (build(Column("at", "TIMESTAMP_NTZ")), "2026-01-02T03:04:05.123456", {"at": "2026-01-02T03:04:05.123456"}),
         (build(Column("at", "TIMESTAMP")), "2026-01-02 03:04", {"at": "2026-01-02 03:04"}),
+        (build(Column("At", "TIMESTAMP")), "2026-01-02T03:04Z", {"At": "2026-01-02T03:04:00Z"}),
+        (build(Column("at", "TIMESTAMP")), "2026-01-02 03:04+02:00", {"at": "2026-01-02 03:04:00+02:00"}),
         (build(Column("b", "BINARY")), "AP8=", {"b": "AP8="}), (TEXT, "[" * 100_000, {"name": "[" * 100_000}),
         (build(Column("n", "DOUBLE")), "0.5", {"n": 0.5}), (build(Column("b", "BOOLEAN")), "true", {"b": True}),
         (build(Column("n", "DOUBLE")), "NaN", {"n": "NaN"}), (TEXT, "NaN", {"name": "NaN"}),
