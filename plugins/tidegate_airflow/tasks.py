@@ -280,14 +280,12 @@ def run_verify(name: str, table: str | None, engine: Engine | None = None) -> li
 
 def run_publish(name: str, run_params: Mapping[str, Any], engine: Engine | None = None) -> Data:
     from tidegate.publications.publish import publish
-    from tidegate.publications.republish import read_republish_request
     from tidegate.wiring.publication import assemble_publication
 
     with raise_airflow_errors():
-        again = read_republish_request(run_params)
         session = assemble_publication(find_include_folder(), name, resolve_connection, engine)
         try:
-            result = publish(session, run_params["resynchronise"], again).to_dict()
+            result = publish(session, run_params["resynchronise"]).to_dict()
             send_publication_metrics(name, {kind: float(result[kind]) for kind in ("inserted", "updated", "deleted")})
             return result
         finally:

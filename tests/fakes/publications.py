@@ -168,8 +168,7 @@ class Spark:
         old_state = (
             self.topic.read_latest() if is_beside_topic else self._read_state(position.origin, position.joined_origin)
         )
-        new_state = self._read_state(position.until or position.to, position.joined)
-        current_state = self._read_state(position.to, position.joined)
+        new_state = self._read_state(position.to, position.joined)
         rows: list[dict[str, Any]] = []
         for part in sorted(job.parts, key=lambda part: part.number):
             part_keys = [
@@ -179,8 +178,8 @@ class Spark:
             ]
             rows.append({"part": part.number})
             for key in sorted((k for k in part_keys if old_state.get(k) != new_state.get(k)), key=str.encode):
-                kind = "deleted" if key not in current_state else "updated" if key in old_state else "inserted"
-                value = current_state[key].encode() if key in current_state else None
+                kind = "deleted" if key not in new_state else "updated" if key in old_state else "inserted"
+                value = new_state[key].encode() if key in new_state else None
                 row = {"part": part.number, "topic": job.topics[0], "key": key.encode(), "value": value, "kind": kind}
                 rows.append(row)
         return pyarrow.RecordBatch.from_pylist(rows, schema=SCHEMA)

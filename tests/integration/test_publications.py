@@ -20,7 +20,6 @@ from round_trip import KEY, VALUE, Way, read
 from schema_registry import SchemaRegistry
 from tidegate.errors import BadRecord, ConfigurationError, GiveUp, NothingToDo
 from tidegate.publications.plan import plan_run
-from tidegate.publications.republish import RepublishRequest
 from tidegate.spec.publication import KeyOut, MetadataOut, ValueOut
 
 ROOT, DEADLINE_SECONDS = Path(__file__).parents[2], 600
@@ -92,7 +91,7 @@ def test_reader_of_the_topic_holds_the_table_after_every_kind_of_snapshot(workbe
     with load_table(way).transaction() as transaction:
         transaction.set_properties({"write.delete.mode": "copy-on-write"})  # for PyIceberg alone
     write_rows(load_table(way), build_rows(k1="a2", k2="b2", k5="e"), "id <= 2")
-    middle, before = load_table(way).current_snapshot().snapshot_id, way.read_status()
+    before = way.read_status()
     assert (before.snapshots_behind, before.rows_behind >= 3) == (2, True)
     workbench.run_spark_sql(
         "CALL lake.system.rewrite_data_files(table => 'shop.roundtrip', options => map('rewrite-all', 'true'))"
@@ -106,13 +105,6 @@ def test_reader_of_the_topic_holds_the_table_after_every_kind_of_snapshot(workbe
     assert way.read_latest() == way.read_table()
 
     assert (way.read_status().snapshots_behind, way.read_status().waiting) == (0, None)
-    earlier = Counter(map(str, way.read_records()))
-    republished = way.publish(again=RepublishRequest(str(first.to_snapshot_id), str(middle)))
-    assert (republished.compared_with, republished.to_snapshot_id) == ("again", second.to_snapshot_id)
-    current_rows = {'{"id":1}': way.read_table()['{"id":1}'], '{"id":2}': None, '{"id":5}': None}
-    produced = Counter(map(str, way.read_records())) - earlier
-    assert produced == Counter(map(str, current_rows.items())), "keys of the range with the rows of now"
-    assert way.read_latest() == way.read_table()
 
     load_table(way).manage_snapshots().set_current_snapshot(first_snapshot).commit()
     rollback_result = way.publish()
@@ -606,30 +598,3 @@ def test_change_events_carry_both_rows_and_a_second_pipeline_makes_the_table_of_
     ]
     deleted = next(m.value() for m in reversed(list_all()) if m.key() == b'{"id":9}' and m.value())
     assert b'"before":{"id":9,"name":"x","price":1234567890.10}' in deleted
-
-    way.publish(again=RepublishRequest(str(first.to_snapshot_id), str(changed.to_snapshot_id)))
-    assert [record[:4] for record in read_new()] == [
-        (1, "r", None, "a2"),
-        (2, "d", "b", None),
-        (2, None, None, None),
-        (5, "r", None, "e"),
-    ]
-    assert_copied()
-
-
-@pytest.mark.repeats("test_change_events_carry_both_rows_and_a_second_pipeline_makes_the_table_of_them")
-def test_key_that_is_gone_by_now_is_produced_again_as_a_delete_of_its_last_row(workbench) -> None:
-    settings = {"value": {"format": "debezium-json"}, "create": {"partitions": 2}}
-    way = Way(workbench, "gone", sql=COPIED, **settings)
-    way.flush(k1="a")
-    first = way.publish()
-    way.flush(k1="b", k2="c")
-    second = way.publish()
-    way.flush(k1=None, k2=None)
-    way.publish()
-    seen = len(read(workbench, way.topic))
-    way.publish(again=RepublishRequest(str(first.to_snapshot_id), str(second.to_snapshot_id)))
-    records = sorted(read(workbench, way.topic), key=lambda message: message.timestamp())[seen:]
-    events = [json.loads(message.value()) for message in records if message.value()]
-    assert sorted((event["op"], event["before"]["name"]) for event in events) == [("d", "b"), ("d", "c")]
-    assert len(records) == 4, "and a tombstone behind each"

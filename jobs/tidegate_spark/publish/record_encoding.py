@@ -148,8 +148,6 @@ EVENT_BEGIN = '{"after":'
 AFTER_END = ',"before":'
 ROW_KIND_HEADER = "tidegate.row-kind"
 ROW_KINDS = {"c": "+I", "r": "+I", "u": "+U", "d": "-D"}  # in Flink's words
-# in these a run produces rows as they are: what their readers hold is unknown
-READING_MODES = (RunMode.EVERYTHING, RunMode.REPUBLISH)
 
 
 def is_change_event(job: PublishJob) -> bool:
@@ -174,9 +172,9 @@ def wrap_in_events(spark: SparkSession, changes: DataFrame, job: PublishJob) -> 
 
     A delete whose earlier row is unknown keeps NULL as its value.
     """
-    inserted = "r" if job.position.mode in READING_MODES else "c"
-    updated = "r" if job.position.mode in READING_MODES else "u"
-    operation = f"CASE WHEN kind = 'deleted' THEN 'd' WHEN before IS NULL THEN '{inserted}' ELSE '{updated}' END"
+    # the first run produces rows as it reads them: what their readers hold is unknown
+    inserted = "r" if job.position.mode == RunMode.EVERYTHING else "c"
+    operation = f"CASE WHEN kind = 'deleted' THEN 'd' WHEN before IS NULL THEN '{inserted}' ELSE 'u' END"
     parts = [
         _render_bytes(EVENT_BEGIN),
         "IF(op = 'd', null_row, value)",

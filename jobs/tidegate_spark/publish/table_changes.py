@@ -41,9 +41,8 @@ def find_changed_rows(spark: SparkSession, job: PublishJob, persisted_frames: li
     A key that moves to another topic is deleted in one and inserted in the other. Rows that are equal in both states
     are left out. DataFrames that stay in memory are added to `persisted_frames`.
     """
-    until = job.position.until or job.position.to
     touched_rows = find_touched_rows(spark, job, persisted_frames)
-    new_state = _read_state(spark, job, _TableState(until, job.position.joined), touched_rows)
+    new_state = _read_state(spark, job, _TableState(job.position.to, job.position.joined), touched_rows)
     old_state = _read_old_state(spark, job, new_state, touched_rows)
     states_by_side = new_state.selectExpr("*", f"'{NEW}' AS side")
     states_by_side = (
@@ -56,11 +55,7 @@ def find_changed_rows(spark: SparkSession, job: PublishJob, persisted_frames: li
     aggregates = ("first(key_hash) AS key_hash", f"count_if(side = '{NEW}') AS copies", *sides)
     states = rows_by_key.groupBy("topic", "key").agg(*map(F.expr, aggregates))
     differ = states.where(_render_topic_differs(job) if job.position.mode == RunMode.TOPIC else ROWS_DIFFER)
-    if until != job.position.to:
-        # the last row that is known of a key that is gone by now is what a delete shows
-        last_known = _persist_rows(differ.withColumn("old", F.expr("coalesce(new, old)")), persisted_frames)
-        differ = _read_current_rows(spark, job, last_known).withColumn("old", F.expr("coalesce(old, new)"))
-    elif job.touched is not None and job.grouped is None:
+    if job.touched is not None and job.grouped is None:
         changed = _persist_rows(differ, persisted_frames)
         if job.touched.identity == RowIdentity.NONE:
             differ = _read_current_rows(spark, job, changed).where(f"copies > 1 OR {ROWS_DIFFER}")
@@ -228,7 +223,7 @@ def _find_touched_groups(spark: SparkSession, job: PublishJob, touched_rows: Tou
     assert job.grouped is not None
     assert job.position.origin is not None
     if touched_rows is None:
-        snapshots = (job.position.origin, job.position.until or job.position.to)
+        snapshots = (job.position.origin, job.position.to)
         whole = [render_table_as_of(spark, job.table, snapshot, job.position.to) for snapshot in snapshots]
         touched_rows = TouchedRows(*whole)
     sides = [

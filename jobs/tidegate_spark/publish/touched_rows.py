@@ -51,7 +51,7 @@ def find_touched_rows(spark: SparkSession, job: PublishJob, persisted_frames: li
     old = job.position.origin
     if touched is None or old is None:
         return None
-    new = job.position.until or job.position.to
+    new = job.position.to
     if touched.identity == RowIdentity.NONE:
         old_rows, new_rows = (
             f"{render_table_as_of(spark, job.table, rows.snapshot, job.position.to)} WHERE {rows.condition}"

@@ -430,14 +430,9 @@ def add_publish(commands: Commands) -> None:
     parser = add_command(commands, "publish", "produce a table's changes to its topic: one run of a publication")
     add_name(parser, "publication")
     parser.add_argument("--dry-run", action="store_true", help="say what the run would be; changes nothing")
-    kind = parser.add_mutually_exclusive_group()
-    kind.add_argument(
+    parser.add_argument(
         "--resynchronise", action="store_true", help="compare the table with what the topic holds, and fix the topic"
     )
-    kind.add_argument("--again", action="store_true", help="produce once more what is published")
-    parser.add_argument("--from", dest="begin", metavar="WHEN", help="with --again: after this snapshot or time")
-    parser.add_argument("--to", dest="end", metavar="WHEN", help="with --again: up to this snapshot or time")
-    parser.set_defaults(usage_error=parser.error)
     add_json(parser)
 
 

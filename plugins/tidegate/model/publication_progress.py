@@ -21,7 +21,6 @@ class RunMode(StrEnum):
     CHANGES = "changes"  # the snapshots since the position
     EVERYTHING = "everything"  # the whole table, into topics that hold nothing of it
     TOPIC = "topic"  # the table beside what the topics hold
-    REPUBLISH = "again"  # moves no position: what is published is produced once more
 
 
 @dataclass(frozen=True)
@@ -39,8 +38,6 @@ class Progress:
     after: str | None = None  # the last key whose change was produced, in hexadecimal; empty before the first
     counts: dict[str, int] = field(default_factory=dict)
     at_ms: int = 0
-    # of a run that produces again the keys that changed between `origin` and `until`, with rows as of `to`
-    until: int | None = None
     joined: dict[str, int] = field(default_factory=dict)  # the snapshots of joined tables that go with `to`
     joined_origin: dict[str, int] = field(default_factory=dict)  # those that go with `origin`
 
@@ -63,7 +60,7 @@ class Progress:
     @property
     def pair(self) -> tuple[object, ...]:
         """The two states between which the run produces what differs; `after` counts between these two only."""
-        return self.mode, self.origin, self.joined_origin, self.until, self.to, self.joined
+        return self.mode, self.origin, self.joined_origin, self.to, self.joined
 
     @property
     def identity(self) -> tuple[object, ...]:
@@ -76,8 +73,8 @@ class Progress:
 
     @property
     def state(self) -> Target | None:
-        """The state that the topics hold of the part's keys; None on the way. Producing again does not change it."""
-        return self.target if self.is_complete or self.mode == RunMode.REPUBLISH else None
+        """The state that the topics hold of the part's keys; None on the way."""
+        return self.target if self.is_complete else None
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values: they also go to workers that lack this module."""

@@ -80,7 +80,11 @@ def plan_run(session: PublicationSession, resynchronise: bool = False) -> Planne
 
     `NothingToDo` if no row can have changed; `GiveUp` if the recorded progress no longer fits table or topic.
     """
-    refuse_without_key(session, "--resynchronise", is_asked=resynchronise)
+    if resynchronise and session.publication.is_append:
+        raise GiveUp(
+            f"publication={session.publication.name}: --resynchronise finds records by their keys, and key.fields is "
+            "[]; nothing was produced; to have all rows again publish to a new topic"
+        )
     observed = observe_publication(session)
     if not resynchronise:
         refuse_lost_progress(observed)
@@ -95,15 +99,6 @@ def plan_run(session: PublicationSession, resynchronise: bool = False) -> Planne
         ):
             return _plan_next(observed) if group is None else _plan_group(observed, group)
     return plan_all_parts(observed, _build_position(observed, RunMode.TOPIC, None))
-
-
-def refuse_without_key(session: PublicationSession, word: str, *, is_asked: bool) -> None:
-    """Raise `GiveUp` if a run is asked for that finds records by their keys, and they have none."""
-    if is_asked and session.publication.is_append:
-        raise GiveUp(
-            f"publication={session.publication.name}: {word} finds records by their keys, and key.fields is []; "
-            "nothing was produced; to have all rows again publish to a new topic"
-        )
 
 
 def observe_publication(session: PublicationSession) -> ObservedPublication:
@@ -134,13 +129,13 @@ def _refuse_growth(session: PublicationSession, progress: PartProgress, topics: 
                 )
 
 
-def refuse_lost_progress(observed: ObservedPublication, *, can_compare: bool = True) -> None:
+def refuse_lost_progress(observed: ObservedPublication) -> None:
     """Raise `GiveUp` if the recorded progress no longer belongs to these topics, or to this table.
 
-    For the table not if the run `can_compare` it with the topics, and `on_expired` says so.
+    For the table not if `on_expired` says to compare it with the topics.
     """
     publication = observed.publication
-    reason = _find_mismatch(observed, compares=can_compare and publication.on_expired != "fail")
+    reason = _find_mismatch(observed, compares=publication.on_expired != "fail")
     if reason:
         remedy = APPEND_REMEDY if publication.is_append else REMEDY.format(name=publication.name)
         raise GiveUp(f"publication={publication.name}: {reason}; {remedy}")
@@ -174,7 +169,7 @@ def _find_mismatch(observed: ObservedPublication, *, compares: bool) -> str | No
 def _find_missing_snapshot(
     session: PublicationSession, position: Progress, group: UnfinishedGroup | None
 ) -> str | None:
-    needed = [position.to] if group is None else [position.origin, position.until, position.to]
+    needed = [position.to] if group is None else [position.origin, position.to]
     table = session.publication.table
     for snapshot_id in needed:
         if snapshot_id is not None and not session.snapshots.has_snapshot(table, snapshot_id):
@@ -246,13 +241,11 @@ def plan_all_parts(observed: ObservedPublication, position: Progress) -> Planned
 
 
 def _find_touched_files(session: PublicationSession, position: Progress) -> TouchedFiles | None:
-    if position.mode not in (RunMode.CHANGES, RunMode.REPUBLISH) or position.origin is None:
+    if position.mode != RunMode.CHANGES or position.origin is None:
         return None
     if position.joined != position.joined_origin:  # any row may look different then
         return None
-    return session.snapshots.find_touched_files(
-        session.publication.table, position.origin, position.until or position.to
-    )
+    return session.snapshots.find_touched_files(session.publication.table, position.origin, position.to)
 
 
 def _read_joined_snapshots(session: PublicationSession) -> dict[str, int]:
@@ -351,7 +344,7 @@ def _find_not_compared(observed: ObservedPublication) -> UnfinishedGroup | None:
         return finished_target is None or (part.is_complete and (part.mode, part.target) == finished_target)
 
     numbers = tuple(number for number, part in enumerate(progress.parts) if not is_done(part))
-    position = replace(goal, mode=RunMode.TOPIC, origin=None, until=None, joined_origin={})
+    position = replace(goal, mode=RunMode.TOPIC, origin=None, joined_origin={})
     return UnfinishedGroup(position, numbers) if numbers else None
 
 
@@ -399,7 +392,7 @@ def _find_behind(session: PublicationSession, progress: PartProgress) -> Unfinis
         session, stays.joined, goal.joined
     )
     before = goal.joined if is_same else stays.joined
-    position = replace(goal, mode=RunMode.CHANGES, origin=stays.to, until=None, joined_origin=before)
+    position = replace(goal, mode=RunMode.CHANGES, origin=stays.to, joined_origin=before)
     return UnfinishedGroup(position, numbers)
 
 

@@ -11,7 +11,6 @@ from tidegate.jobs.publish_job import PublishJob
 from tidegate.model.publication_progress import PartProgress, Progress, RunMode
 from tidegate.ports.publication_session import PublicationSession
 from tidegate.publications.plan import PlannedRun, plan_run
-from tidegate.publications.republish import RepublishRequest, plan_republish
 from tidegate.publications.status import COUNT_NAMES, read_publication_status
 
 log = logging.getLogger(__name__)
@@ -78,12 +77,10 @@ class PublicationResult:
         return dict(vars(self))
 
 
-def publish(
-    session: PublicationSession, resynchronise: bool = False, again: RepublishRequest | None = None
-) -> PublicationResult:
+def publish(session: PublicationSession, resynchronise: bool = False) -> PublicationResult:
     """Run `publish_changes`, then send a heartbeat if the file asks for one, also after `NothingToDo`."""
     try:
-        result = publish_changes(session, resynchronise, again)
+        result = publish_changes(session, resynchronise)
     except NothingToDo:
         send_heartbeat(session)
         raise
@@ -91,9 +88,7 @@ def publish(
     return result
 
 
-def publish_changes(
-    session: PublicationSession, resynchronise: bool = False, request: RepublishRequest | None = None
-) -> PublicationResult:
+def publish_changes(session: PublicationSession, resynchronise: bool = False) -> PublicationResult:
     """Bring the topic to the table's current snapshot.
 
     1. Create topics that are missing, before the first run and before a resynchronisation.
@@ -103,8 +98,7 @@ def publish_changes(
     5. Read the progress back. While the parts are at different snapshots, go on with 2, a group at a time.
     6. Remove older pins.
 
-    With `request` some keys are produced once more, and the position stays. A repeat call finds nothing to do.
-    `RetryLater` if a part has not arrived; the next call goes on from there.
+    A repeat call finds nothing to do. `RetryLater` if a part has not arrived; the next call goes on from there.
     """
     publication = session.publication
     before = session.topics.read_progress(session.publication)
@@ -113,7 +107,7 @@ def publish_changes(
         session.topics.create(publication)
     pins = _read_pins(session, before)
     # 2.
-    planned_run = plan_run(session, resynchronise) if request is None else plan_republish(session, request)
+    planned_run = plan_run(session, resynchronise)
     first = planned_run.position
     counts = Counter[str]()
     for _ in range(MAX_ROUNDS):
@@ -165,7 +159,7 @@ def _produce_round(session: PublicationSession, planned_run: PlannedRun) -> Part
 
 
 def _list_needed_snapshots(session: PublicationSession, position: Progress) -> list[tuple[str, int]]:
-    snapshot_ids = (position.origin, position.until, position.to)
+    snapshot_ids = (position.origin, position.to)
     joined_snapshots = [*position.joined_origin.items(), *position.joined.items()]
     return [
         *((session.publication.table, snapshot_id) for snapshot_id in snapshot_ids if snapshot_id is not None),
@@ -218,7 +212,7 @@ def _count_changes(session: PublicationSession, planned_run: PlannedRun, progres
     is_short = len(run_parts) < len(parts)
     # if another run brought them to this state, nothing is missing, unless every record was to be produced again
     is_same = all(part is not None and part.state == position.target for part in parts)
-    if is_short and (position.mode in (RunMode.REPUBLISH, RunMode.TOPIC) or not is_same):
+    if is_short and (position.mode == RunMode.TOPIC or not is_same):
         is_unmoved = all(progress.raw_records[part.number] == part.expected for part in planned_run.parts)
         kind = RetryLater if run_parts or is_unmoved else PublishedElsewhere
         raise kind(

@@ -8,29 +8,10 @@ from tidegate.spec.publication import Publication
 
 from tidegate_airflow.assets import build_table_asset
 from tidegate_airflow.dags import task_docs
-from tidegate_airflow.dags.dag_settings import build_plain_settings, build_switch, build_text_field, choose_operator
+from tidegate_airflow.dags.dag_settings import build_plain_settings, build_switch, choose_operator
 from tidegate_airflow.operators.job import PublishOperator
 
-# Airflow looks at a pattern in programs' runs, too: a snapshot's id, or a time.
-SNAPSHOT_OR_TIME_PATTERN = r"^\d+$|^\d{4}-\d\d-\d\d[T ]\d\d:\d\d"
-FORM_PARAMS = {
-    "resynchronise": build_switch("Resynchronise", "Compare the whole table with what the topic holds."),
-    "again": build_switch(
-        "Produce again", "Produce what is published once more: never an older row, and the position stays."
-    ),
-    "from": build_text_field(
-        "From",
-        "With Produce again: only keys that changed after this snapshot or time; all when empty.",
-        "2026-01-01T00:00:00Z",
-        pattern=SNAPSHOT_OR_TIME_PATTERN,
-    ),
-    "to": build_text_field(
-        "To",
-        "With Produce again: only keys that changed up to this snapshot or time.",
-        "2026-01-02T00:00:00Z",
-        pattern=SNAPSHOT_OR_TIME_PATTERN,
-    ),
-}
+FORM_PARAMS = {"resynchronise": build_switch("Resynchronise", "Compare the whole table with what the topic holds.")}
 
 
 def build_publication_dag(publication: Publication) -> DAG:
@@ -53,9 +34,7 @@ def build_publication_dag(publication: Publication) -> DAG:
         settings = {"task_id": "publish", "doc_md": task_docs.PUBLISH, "pool": pool}
         submit, arguments = choose_operator(publication, None, "publish", **settings)
         if submit is not None:
-            words = {name: f"{{{{ params['{name}'] or '' }}}}" for name in ("from", "to")}
-            switches = {name: f"{{{{ params['{name}'] }}}}" for name in ("resynchronise", "again")}
-            submit(given=switches | words, **arguments)
+            submit(given={"resynchronise": "{{ params['resynchronise'] }}"}, **arguments)
         else:
             PublishOperator(multiple_outputs=True, **arguments)
     return dag

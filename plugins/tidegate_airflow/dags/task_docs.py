@@ -83,7 +83,7 @@ PUBLISH = """
 **publish** produces to Kafka what changed in the table since the last run: the new row of each key, and a tombstone for
 each that is gone. How far it has come is recorded in the publication's state topic; a failed run is finished by the
 next one. Skipped when no row has changed. Trigger it with *resynchronise* to compare the whole table with what the
-topic holds, or with *produce again* for readers that lost records of a range of the table's history.
+topic holds.
 """
 BACKFILL = """
 Applies a part of the log to the tables of **{pipeline}** again: to repair rows that another writer damaged, or to fill

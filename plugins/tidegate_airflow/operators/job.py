@@ -18,7 +18,7 @@ from tidegate_airflow.operators import lineage
 from tidegate_airflow.operators.lineage import ReportsLineage
 
 Data = dict[str, Any]
-PUBLISH_WORDS = ("resynchronise", "again", "from", "to")
+PUBLISH_WORDS = ("resynchronise",)
 
 
 def trace_job(verb: str, subject: str, work_item: Any, backfill: Mapping[str, Any] | None = None) -> TaskLineage:

@@ -58,8 +58,7 @@ class SubmitOperator(ReportsLineage, SparkSubmitOperator):
             return run_slice(context, self.pipeline, self.backfill, self.given, self)
         if self.verb == "publish":
             read_form_words(context, PUBLISH_WORDS)
-            switches = {name: self.given[name] == "True" for name in ("resynchronise", "again")}
-            return tasks.run_publish(self.pipeline, {**self.given, **switches}, self)
+            return tasks.run_publish(self.pipeline, {"resynchronise": self.given["resynchronise"] == "True"}, self)
         raise GiveUp(f"verb={self.verb}: nothing is submitted for it")
 
     def run(self, job: Job) -> None:

@@ -8,11 +8,10 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from fakes.producing import Entry, Killed
 from fakes.publications import Outside, Table
-from tidegate.errors import BadRecord, ConfigurationError, GiveUp, NothingToDo, PublishedElsewhere, RetryLater
+from tidegate.errors import BadRecord, GiveUp, NothingToDo, PublishedElsewhere, RetryLater
 from tidegate.monitoring.health import ScheduleState
 from tidegate.publications.plan import plan_run
 from tidegate.publications.publish import publish, send_heartbeat
-from tidegate.publications.republish import RepublishRequest
 from tidegate.publications.status import (
     PublicationReading,
     compute_patience,
@@ -360,100 +359,6 @@ def _read(outside: Outside) -> PublicationReading:
     return PublicationReading(publication="out", status=read_publication_status(outside.open_session()), read_at=1.0)
 
 
-def test_producing_again_gives_the_published_rows_of_a_range_and_moves_no_position(outside: Outside) -> None:
-    publish(outside.open_session())
-    outside.table.commit(a="2", b="1", c="1", d="1")
-    outside.table.commit(a="2", b="2", c="1", d="1")
-    publish(outside.open_session())
-    outside.table.commit(a="9")
-    before = len(outside.topic.records)
-    result = publish(outside.open_session(), again=RepublishRequest("10", "11"))
-    assert sorted(outside.topic.records[before:], key=str) == [("a", "2"), ("e", None)], (
-        "keys of the range, rows of now"
-    )
-    assert (result.compared_with, result.to_snapshot_id) == ("again", 12)
-    assert set(outside.table.tags.values()) == {12}
-    before = len(outside.topic.records)
-    publish(outside.open_session(), again=RepublishRequest())
-    assert len(outside.topic.records) == before + 4, "without a range every key"
-    publish(outside.open_session())
-    assert outside.topic.read_latest() == {"a": "9"}
-
-
-@pytest.mark.parametrize("after", range(0, 24, 4))
-def test_killed_run_that_produces_again_neither_loses_nor_moves_anything(outside: Outside, after: int) -> None:
-    publish(outside.open_session())
-    outside.table.commit(a="2", b="2", c="2", d="2")
-    publish(outside.open_session())
-    outside.die_at(after)
-    with pytest.raises(Killed):
-        publish(outside.open_session(), again=RepublishRequest())
-    before = len(outside.topic.records)
-    publish(outside.open_session(), again=RepublishRequest("10"))
-    assert len(outside.topic.records) == before + 5, "asked again, it begins anew"
-    assert outside.topic.read_latest() == outside.table.snapshots[11]
-    outside.table.commit(a="3")
-    publish(outside.open_session())
-    assert outside.topic.read_latest() == {"a": "3"}
-
-
-def test_range_that_cannot_be_produced_again_is_refused_in_words(outside: Outside) -> None:
-    with pytest.raises(NothingToDo, match="nothing was published yet"):
-        publish(outside.open_session(), again=RepublishRequest())
-    outside.die_at(12)
-    with pytest.raises(Killed):
-        publish(outside.open_session())
-    with pytest.raises(GiveUp, match="a run is unfinished; finish it by `tidegate publish out`"):
-        publish(outside.open_session(), again=RepublishRequest())
-    publish(outside.open_session())
-    with pytest.raises(GiveUp, match="from=7: snapshot=7 has expired or never existed"):
-        publish(outside.open_session(), again=RepublishRequest("7"))
-    with pytest.raises(ConfigurationError, match="from=soon: neither a snapshot nor a time"):
-        publish(outside.open_session(), again=RepublishRequest("soon"))
-    with pytest.raises(ConfigurationError, match="a time without a zone"):
-        publish(outside.open_session(), again=RepublishRequest("2026-01-01T00:00"))
-    with pytest.raises(NothingToDo, match="no row changed between"):
-        publish(outside.open_session(), again=RepublishRequest("10", "10"))
-
-
-@pytest.mark.parametrize("begin", [None, "10"])
-def test_range_that_ends_before_the_table_s_first_snapshot_is_not_one_that_ends_now(
-    outside: Outside, begin: str | None
-) -> None:
-    publish(outside.open_session())
-    outside.table.commit(a="2")
-    publish(outside.open_session())
-    before = list(outside.topic.records)
-    with pytest.raises(NothingToDo, match=r"had no snapshot by to=1970-01-01T00:00:00\.001Z"):
-        publish(outside.open_session(), again=RepublishRequest(begin, "1970-01-01T00:00:00.001Z"))
-    assert outside.topic.records == before
-    publish(
-        outside.open_session(), again=RepublishRequest(begin, "1970-01-01T00:00:00.010Z" if begin is None else None)
-    )
-    assert len(outside.topic.records) > len(before)
-
-
-@pytest.mark.parametrize("begin", [None, "11"])
-@pytest.mark.parametrize("loss", ["expired", "replaced"])
-def test_rows_that_are_gone_from_the_table_are_not_produced_again_for_ever(
-    outside: Outside, loss: str, begin: str | None
-) -> None:
-    """No later try finds the snapshot, also where the file lets an ordinary run compare with the topic instead."""
-    outside.publication = replace(outside.publication, on_expired="resynchronise")
-    publish(outside.open_session())
-    outside.table.commit(a="2")
-    if loss == "expired":
-        del outside.table.snapshots[10]
-    else:
-        outside.table.uuid = "u2"
-    before = len(outside.topic.records)
-    with pytest.raises(GiveUp, match=rf"{loss}.*; run `tidegate publish out --resynchronise`"):
-        publish(outside.open_session(), again=RepublishRequest(begin))
-    assert len(outside.topic.records) == before
-    publish(outside.open_session())
-    assert outside.topic.read_latest() == {"a": "2"}
-
-
 DIM = "lake.shop.dim"
 
 
@@ -662,8 +567,6 @@ def test_run_that_finds_records_by_keys_is_refused_for_inserted_rows() -> None:
     publish(outside.open_session())
     with pytest.raises(GiveUp, match=r"--resynchronise finds records by their keys, and key\.fields is \[\]"):
         publish(outside.open_session(), resynchronise=True)
-    with pytest.raises(GiveUp, match="--again finds records by their keys"):
-        publish(outside.open_session(), again=RepublishRequest())
     outside.table.uuid = "u2"
     outside.table.commit(a="1", b="2")
     with pytest.raises(GiveUp, match="replaced by another of that name since the last run; publish to a new topic"):

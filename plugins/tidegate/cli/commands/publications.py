@@ -8,7 +8,6 @@ from tidegate.connections import read_connection_from_env
 from tidegate.errors import ConfigurationError, TidegateError
 from tidegate.publications.plan import plan_run
 from tidegate.publications.publish import publish
-from tidegate.publications.republish import RepublishRequest, plan_republish
 from tidegate.publications.status import COUNT_NAMES, PublicationReading, read_publication_status
 from tidegate.settings import find_include_folder
 from tidegate.spec.time_text import format_time_ms
@@ -17,19 +16,14 @@ from tidegate.wiring.publication import assemble_checked_publication, assemble_p
 
 def run_publish(words: argparse.Namespace) -> int:
     """One run; `NothingToDo` where the topic is current."""
-    if not words.again and (words.begin or words.end):
-        words.usage_error("--from and --to need --again")
     session = assemble_checked_publication(find_include_folder(), words.publication, read_connection_from_env)
-    republish_request = RepublishRequest(words.begin, words.end) if words.again else None
     if words.dry_run:
-        planned_run = (
-            plan_republish(session, republish_request) if republish_request else plan_run(session, words.resynchronise)
-        ).to_dict()
+        planned_run = plan_run(session, words.resynchronise).to_dict()
         pairs = output.format_pairs(planned_run)
         text = f"publication={words.publication} would produce: {pairs}\nnothing was produced"
         output.print_result(words, text, {"publication": words.publication, **planned_run})
         return 0
-    published_run = publish(session, words.resynchronise, republish_request).to_dict()
+    published_run = publish(session, words.resynchronise).to_dict()
     output.print_result(words, output.format_pairs(published_run), published_run)
     return 0
 

@@ -86,7 +86,7 @@ function actions({ publication: row, may }, again) {
   };
   return h("div", { class: "actions" },
     h("button", { type: "button", "data-key": "publish", disabled: row.paused, title: row.paused ? "The DAG is paused: unpause it first" : null, click: start }, "Publish now"),
-    link(dagPath(row.dag_id), "Resynchronise, or produce again: by Trigger, in Airflow"));
+    link(dagPath(row.dag_id), "Resynchronise: by Trigger, in Airflow"));
 }
 
 const errors = (causes) => (causes?.length ? section("Last errors", causesTable(causes)) : null);
@@ -111,5 +111,4 @@ const runs = (found) => (found?.length ? section("Runs", runsTable(found, false)
 const commands = (me) => section("Commands", h("ul", {},
   command(`bin/tidegate publish ${me} --dry-run`, "from which snapshot to which; changes nothing"),
   command(`bin/tidegate publish ${me}`, "one run"),
-  command(`bin/tidegate publish ${me} --resynchronise`, "compare the whole table with what the topic holds, and fix the topic"),
-  command(`bin/tidegate publish ${me} --again --from 2026-01-01T00:00:00Z --dry-run`, "what would be produced once more; never an older row")));
+  command(`bin/tidegate publish ${me} --resynchronise`, "compare the whole table with what the topic holds, and fix the topic")));

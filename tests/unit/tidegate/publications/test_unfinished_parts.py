@@ -12,7 +12,6 @@ from tidegate.errors import GiveUp, NothingToDo, RetryLater
 from tidegate.model.publication_progress import Progress
 from tidegate.publications.plan import plan_run
 from tidegate.publications.publish import publish
-from tidegate.publications.republish import RepublishRequest
 from tidegate.spec.publication import KeyOut
 
 ROWS = dict.fromkeys("abcdefgh", "1")
@@ -153,15 +152,10 @@ class Overtaken:
         self._outside.spark.run(job)
 
 
-@pytest.mark.parametrize(
-    "words", [{"again": RepublishRequest()}, {"resynchronise": True}], ids=["again", "resynchronise"]
-)
-def test_run_that_had_to_produce_every_key_does_not_claim_a_part_that_another_run_took(
-    outside: Outside, words: dict[str, Any]
-) -> None:
-    late = replace(outside.open_session(), engine=Overtaken(outside, again=RepublishRequest()))
+def test_run_that_had_to_compare_every_key_does_not_claim_a_part_that_another_run_took(outside: Outside) -> None:
+    late = replace(outside.open_session(), engine=Overtaken(outside, resynchronise=True))
     with pytest.raises(RetryLater, match="1 of 2 parts arrived there"):
-        publish(late, **words)
+        publish(late, resynchronise=True)
 
 
 def test_run_whose_parts_another_run_brought_to_the_same_snapshot_is_done(outside: Outside) -> None:
