@@ -464,8 +464,8 @@ def test_joined_table_enriches_the_records_and_its_own_changes_are_followed(work
 @pytest.mark.guard(
     "publication: a key with another row in an unchanged file is not deleted",
     file="jobs/tidegate_spark/publish/table_changes.py",
-    text="    elif job.touched is not None and job.grouped is None:\n",
-    off="    elif False:\n",
+    text="    if job.touched is not None and job.grouped is None:\n",
+    off="    if False:\n",
 )
 def test_key_with_a_copy_in_another_file_is_refused_and_outlives_the_copy_and_new_fields_of_structs_change_no_row(
     workbench,

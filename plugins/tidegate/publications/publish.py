@@ -210,7 +210,7 @@ def _count_changes(session: PublicationSession, planned_run: PlannedRun, progres
     parts = [progress.parts[part.number] for part in planned_run.parts]
     run_parts = [part for part in parts if part is not None and part.is_complete and part.run == position.run]
     is_short = len(run_parts) < len(parts)
-    # if another run brought them to this state, nothing is missing, unless every record was to be produced again
+    # if another run brought them to this state, nothing is missing, unless every record was to be compared
     is_same = all(part is not None and part.state == position.target for part in parts)
     if is_short and (position.mode == RunMode.TOPIC or not is_same):
         is_unmoved = all(progress.raw_records[part.number] == part.expected for part in planned_run.parts)

@@ -208,8 +208,8 @@ def meet_another_run(
 @pytest.mark.guard(
     "publication: a part that is behind continues from its own state",
     file="plugins/tidegate/publications/plan.py",
-    text="origin=stays.to, until=None",
-    off="until=None",
+    text="origin=stays.to, joined_origin",
+    off="joined_origin",
     case="changes",
 )
 @pytest.mark.parametrize("is_first", [True, False], ids=["first run", "changes"])
