@@ -166,8 +166,7 @@ def _complete_table(draft: Draft, plan: RecordPlan, world: World, index: int) ->
     if not plan.row.is_changed or plan.row.is_typed:
         return
     if fields is None:
-        types = "".join(f"; {quote(name)} is {kind} there" for name, kind in plan.row.field_types.items())
-        draft.fill_in(("source", "value"), f"schema: ..., because {NEEDS_SCHEMA}{types}.")
+        draft.fill_in(("source", "value"), f"schema: ..., because {NEEDS_SCHEMA}.")
         return
     unread = {name.casefold() for name in columns} - {name.casefold() for name in (*fields, *plan.list_made_columns())}
     if not select and not unread:

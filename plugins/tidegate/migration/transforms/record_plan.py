@@ -23,15 +23,12 @@ class Cell:
 
     - `field`: the unchanged column of the record, empty if computed. `type`: Spark's, where known.
     - `reads`: the record's columns, without case.
-    - `is_final`: nothing more can be computed of it: its field's reading is decided, or a transform's effect is
-      missing.
     """
 
     sql: str
     field: str = ""
     type: str = ""
     reads: frozenset[str] = frozenset()
-    is_final: bool = False
 
 
 def compute(sql: str, kind: str, reads: Iterable[str] = ()) -> Cell:
@@ -55,7 +52,6 @@ class TransformedRow:
         self.is_typed = False  # whether the format knows its fields without a schema in the file
         self.has_rest = True
         self.cells: dict[str, Cell] = {}
-        self.field_types: dict[str, str] = {}  # what a field without a schema must be read as, by the field
         self._hidden: dict[str, str] = {}
         self._made: set[str] = set()  # names that no field of the record has, as far as the transforms show
 
@@ -80,10 +76,6 @@ class TransformedRow:
     def is_hidden(self, name: str) -> bool:
         """Whether the record's field of this name is no longer a column of this name."""
         return name.casefold() in self._hidden
-
-    def is_read_twice(self, cell: Cell) -> bool:
-        """Whether another column is made of the field: a change of the field's reading would change both."""
-        return sum(bool(cell.reads & other.reads) for other in self.cells.values()) > 1
 
     def put(self, name: str, cell: Cell) -> None:
         """Make, or replace, a column."""
@@ -146,8 +138,7 @@ class TransformedRow:
         for cell in self.cells.values():
             for read in cell.reads - {name.casefold() for name in fields} - hidden:
                 fields[own_names.get(read, read)] = types.get(read, "STRING")
-        forced = {name.casefold(): kind for name, kind in self.field_types.items()}
-        return {name: forced.get(name.casefold(), kind) for name, kind in fields.items()}
+        return fields
 
     def list_rendered(self) -> list[str]:
         """The columns that the SELECT makes of fields of the record, by name."""

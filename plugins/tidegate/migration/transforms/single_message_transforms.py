@@ -7,7 +7,6 @@ the select: the file must not show what the sink does not.
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 
 from tidegate.formats.registry import FORMATS
 from tidegate.migration.draft import Draft
@@ -23,7 +22,7 @@ HEADERS_ONLY = "headers become columns by source.metadata alone"
 STAYS_NULL = "a NULL stays NULL"
 DEFAULTS = "replace.null.with.default"
 DEFAULT_OF_SCHEMA = "the schema's default in the place of a NULL"
-READ_DEFAULTS = ("InsertField", "ReplaceField", "MaskField", "Cast", "ValueToKey")
+READ_DEFAULTS = ("InsertField", "ReplaceField", "MaskField", "ValueToKey")
 OF_KEY = "it changes the record's key; say in source.key what the key columns are"
 KEY_IS_NOT_READ = "the sink does not read the record's key"
 ROUTED = "name the tables in tables[], each with its topics"
@@ -44,15 +43,10 @@ ADDED_FIELDS = {
     "ts_ms": name_cast("value.ingestion-timestamp", "BIGINT"),
     "source.ts_ms": name_cast("value.source.timestamp", "BIGINT"),
 }  # fmt: skip
-CAST_TYPES = {
-    "int8": "TINYINT", "int16": "SMALLINT", "int32": "INT", "int64": "BIGINT", "float32": "FLOAT",
-    "float64": "DOUBLE", "boolean": "BOOLEAN", "string": "STRING",
+EMPTY_VALUES = {
+    "STRING": "''", "BOOLEAN": "false",
+    **dict.fromkeys(("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE"), "0"),
 }  # fmt: skip
-NUMBERS = tuple(kind for word, kind in CAST_TYPES.items() if word.startswith(("int", "float")))
-WHOLE_NUMBERS = tuple(kind for word, kind in CAST_TYPES.items() if word.startswith("int"))
-EMPTY_VALUES = {"STRING": "''", "BOOLEAN": "false", **dict.fromkeys(NUMBERS, "0")}
-UNITS = {"seconds": "seconds", "milliseconds": "millis", "microseconds": "micros", "nanoseconds": "nanos"}
-EPOCH_FUNCTIONS = {"seconds": "unix_seconds", "milliseconds": "unix_millis", "microseconds": "unix_micros"}
 
 
 # ---- where the record lay, and fixed texts
@@ -112,7 +106,7 @@ def plan_kafka_metadata(transform: Transform, plan: RecordPlan, _: Draft) -> Non
     transform.map_rest("source.metadata, tables[].select", f"columns {name}_topic, _partition, _offset and _timestamp")
 
 
-# ---- columns left out, renamed, masked, copied, converted
+# ---- columns left out, renamed, masked, copied
 
 
 def plan_replace_field(transform: Transform, plan: RecordPlan, _: Draft) -> None:
@@ -158,112 +152,6 @@ def plan_copy_value(transform: Transform, plan: RecordPlan, _: Draft) -> None:
     cell = plan.row.find(transform.get("source.field")) or compute("NULL", "STRING")
     plan.row.put(transform.get("target.field"), cell)
     transform.map_rest("tables[].select")
-
-
-def plan_cast(transform: Transform, plan: RecordPlan, _: Draft) -> None:
-    """Fields of another type: of typed formats by CAST, of JSON by the column's type."""
-    spec = [(name, kind) for name, _colon, kind in (pair.rpartition(":") for pair in transform.list_items("spec"))]
-    if any(kind not in CAST_TYPES or not name for name, kind in spec):
-        transform.refuse_all(f"spec: only fields with one of {', '.join(CAST_TYPES)}")
-        return
-    cells = {name: (plan.row.find(name), kind) for name, kind in spec}
-    casts = {name: _cast(plan, cell, kind) for name, (cell, kind) in cells.items() if cell is not None}
-    unfolded = [name for name, cell in casts.items() if cell is None]
-    if unfolded:
-        _leave_out(transform, plan, list(casts), f"{unfolded[0]}: another transform has changed it, so that its type")
-        return
-    for name, cell in casts.items():
-        if cell is None:
-            continue
-        plan.row.put(name, cell)
-        if cell.is_final and CAST_TYPES[cells[name][1]] in NUMBERS:
-            plan.value.setdefault("json", {}).setdefault("numbers", {})[cell.field] = "lenient"
-    by_schema = any(cell is not None and cell.is_final for cell in casts.values())
-    transform.map_rest(
-        "source.value.json.numbers" if by_schema else "tables[].select: CAST",
-        "JSON is read into the column's own type; numbers in quotes too" if by_schema else "",
-    )
-
-
-def _leave_out(transform: Transform, plan: RecordPlan, columns: list[str], reason: str) -> None:
-    transform.refuse_all(f"{reason} cannot be converted here; write it in tables[].select")
-    for column in columns:
-        # nothing more is computed of columns that lack the conversion
-        cell = plan.row.find(column)
-        if cell is not None:
-            plan.row.put(column, replace(cell, is_final=True))
-
-
-def _cast(plan: RecordPlan, cell: Cell, word: str) -> Cell | None:
-    kind = CAST_TYPES[word]
-    is_plain_json = bool(cell.field) and not cell.type and not plan.row.is_typed
-    if cell.is_final or (is_plain_json and plan.row.is_read_twice(cell)):
-        return None
-    if is_plain_json:
-        return replace(cell, is_final=True)
-    # a time as a number, and most texts as a truth, are other ones in Kafka Connect
-    is_alike = cell.type in ("", *EMPTY_VALUES) and not (cell.type == "STRING" and kind == "BOOLEAN")
-    return compute(cell.sql, kind, cell.reads) if is_alike else None
-
-
-def plan_timestamp(transform: Transform, plan: RecordPlan, _: Draft) -> None:
-    """A time from a number or a text, or the other way."""
-    column = transform.get("field")
-    target = transform.get("target.type")
-    pattern = transform.get("format")
-    unit = transform.get("unix.precision", "milliseconds")
-    if not column or unit not in UNITS:
-        transform.refuse_all("it names no field; convert the whole value in the schema")
-        return
-    cell = plan.row.find(column)
-    if cell is None:
-        transform.drop_rest(f"{column} is no column any more where it is converted")
-        return
-    is_plain_json = bool(cell.field) and not cell.type and not plan.row.is_typed and not cell.is_final
-    if is_plain_json and not pattern and target == "unix":
-        transform.drop_rest("a number without a format is one already")
-        return
-    if is_plain_json and not pattern and target == "Timestamp" and not plan.row.is_read_twice(cell):
-        plan.value.setdefault("timestamp_unit", {})[cell.field] = UNITS[unit]
-        plan.row.put(column, replace(cell, is_final=True))
-        transform.map_rest("source.value.timestamp_unit", f"{column}: {UNITS[unit]}; the column is a TIMESTAMP")
-        return
-    kind = cell.type or _find_kind(target, pattern, is_typed=plan.row.is_typed)
-    time = "" if cell.is_final else _read_time(cell.sql, kind, pattern, unit)
-    converted = _write_time(time, target, pattern, unit)
-    is_other_kind = is_plain_json and plan.row.field_types.get(cell.field, kind) != kind
-    if not time or converted is None or is_other_kind:
-        _leave_out(transform, plan, [column], f"target.type={target}: {column}")
-        return
-    if is_plain_json:
-        plan.row.field_types[cell.field] = kind
-    plan.row.put(column, compute(*converted, cell.reads))
-    transform.map_rest("tables[].select", f"{column}; see docs/transforms.md, Timestamps")
-
-
-def _find_kind(target: str, pattern: str, *, is_typed: bool) -> str:
-    if target == "string":
-        return "TIMESTAMP" if is_typed else "BIGINT"
-    if pattern:
-        return "STRING"
-    return "TIMESTAMP" if target == "unix" else "BIGINT"
-
-
-def _read_time(sql: str, kind: str, pattern: str, unit: str) -> str:
-    """SQL for the time in a column of that type; empty where the type does not tell it."""
-    if kind in ("TIMESTAMP", "DATE"):
-        return sql
-    if kind == "STRING" and pattern:
-        return f"to_timestamp({sql}, {render_literal(pattern)})"
-    return f"timestamp_{UNITS[unit]}({sql})" if kind in WHOLE_NUMBERS and unit in EPOCH_FUNCTIONS else ""
-
-
-def _write_time(time: str, target: str, pattern: str, unit: str) -> tuple[str, str] | None:
-    if target in ("Timestamp", "Date"):
-        return time, target.upper()
-    if target == "unix" and unit in EPOCH_FUNCTIONS:
-        return f"{EPOCH_FUNCTIONS[unit]}({time})", "BIGINT"
-    return (f"date_format({time}, {render_literal(pattern)})", "STRING") if target == "string" and pattern else None
 
 
 # ---- the key
@@ -458,8 +346,6 @@ PLANS: dict[str, Plan] = {
     "InsertField": plan_insert_field,
     "ReplaceField": plan_replace_field,
     "MaskField": plan_mask_field,
-    "Cast": plan_cast,
-    "TimestampConverter": plan_timestamp,
     "CopyValue": plan_copy_value,
     "ValueToKey": plan_value_to_key,
     "ExtractField": plan_extract_field,
@@ -485,6 +371,10 @@ ROUTERS = {
     "TopicRegexRouter": "name the tables in tables[].name",
 }
 REASONS = ROUTERS | {
+    "Cast": "a column has the type of value.schema, and value.json.numbers: lenient reads numbers in quotes; or write "
+    "CAST in tables[].select",
+    "TimestampConverter": "value.timestamp_unit reads a number as a time; else write timestamp_millis, to_timestamp or "
+    "date_format in tables[].select (docs/transforms.md, Timestamps)",
     "Flatten": "name each field in tables[].select, e.g. customer.name AS customer_name (docs/transforms.md, Flatten)",
     "JsonToMapTransform": "use from_json in tables[].select (docs/transforms.md, JSON in a string)",
     "MongoDebeziumTransform": "use the Debezium format for the value, with key.json.extended "

@@ -150,14 +150,9 @@ def test_chain_over_plain_json_makes_the_sinks_row_and_shows_nothing_more(steps:
         assert list_refused(translation) or "value.schema" in translation.draft.to_fill_in[0]
         return
     types = {c.name: c.type for c in parse_columns(value["schema"])} if value.get("schema") else columns
-    lenient = value.get("json", {}).get("numbers", {})
     for record, expected in zip(RECORDS, written, strict=True):
-        read = {
-            name: record.get(name) if kind != "BIGINT" or name in lenient or record.get(name) is None else "bad"
-            for name, kind in types.items()
-        }
-        assume("bad" not in read.values())
-        read = {name: int(v) if v is not None and types[name] == "BIGINT" else v for name, v in read.items()}
+        read = {name: record.get(name) for name in types}
+        assume(all(value is None or types[name] != "BIGINT" for name, value in read.items()))
         row = select_row(select, read, types)
         row = {name: int(v) if v is not None and columns.get(name) == "BIGINT" else v for name, v in row.items()}
         assert_shows_no_more(row, expected)
@@ -212,54 +207,20 @@ def test_other_filter_is_a_condition_that_validate_asks_for(include: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("steps", "refused"),
+    ("step", "way_out"),
     [
-        (
-            [
-                ("TimestampConverter", {"field": "a", "target.type": "Timestamp"}),
-                ("Cast", {"spec": "a:int64"}),
-            ],
-            "transforms.t1.spec",
-        ),
-        (
-            [
-                ("Cast", {"spec": "a:int64"}),
-                ("TimestampConverter", {"field": "a", "target.type": "Timestamp"}),
-            ],
-            "transforms.t1.field",
-        ),
-        (
-            [
-                ("CopyValue", {"source.field": "a", "target.field": "x"}),
-                ("Cast", {"spec": "x:int64"}),
-            ],
-            "transforms.t1.spec",
-        ),
+        (("Cast", {"spec": "a:int64"}), "value.json.numbers: lenient"),
+        (("TimestampConverter", {"field": "a", "target.type": "Timestamp"}), "value.timestamp_unit"),
     ],
+    ids=["cast", "timestamp"],
 )
-def test_conversion_of_a_column_that_another_transform_has_changed_is_not_mapped(
-    steps: list[connect.Step], refused: str
+def test_conversion_is_not_mapped_and_the_report_says_what_to_write(
+    step: connect.Step, way_out: str, include: Path
 ) -> None:
-    translation = import_sink(steps, TableOf({"a": "TIMESTAMP", "b": "STRING", "x": "BIGINT"}))
-    assert refused in list_refused(translation)
-
-
-@pytest.mark.parametrize(
-    ("target", "expected"),
-    [
-        ("Date", "CAST(timestamp_millis(`at`) AS DATE) AS `at`"),
-        ("string", "CAST(date_format(timestamp_millis(`at`), 'yyyy') AS STRING) AS `at`"),
-    ],
-)
-def test_number_that_becomes_a_date_or_a_text_is_read_as_a_number_first(
-    target: str, expected: str, include: Path
-) -> None:
-    """A DATE column takes a bare number for days, and `timestamp_unit` says nothing of dates."""
-    options = {"field": "at", "target.type": target, "format": "yyyy" if target == "string" else ""}
-    translation = import_sink([("TimestampConverter", options)], TableOf({"id": "BIGINT", "at": target.upper()}))
-    value = translation.draft.data["source"]["value"]
-    assert value == {"format": "json", "schema": "id BIGINT, at BIGINT"}
-    assert expected in translation.draft.data["tables"][0]["select"]
+    translation = import_sink([step], TableOf({"a": "BIGINT", "b": "STRING"}))
+    (reason,) = {s.reason for s in translation.settings if s.outcome == "not mapped"}
+    assert way_out in reason
+    assert "The transform t0 " in " ".join(translation.draft.to_check)
     assert find_problems(include, translation) == []
 
 
