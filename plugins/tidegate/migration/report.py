@@ -1,12 +1,11 @@
 """Reports the result of an import, for people and programs: the files, each setting, and what the user has to do."""
 
-import json
-import re
 import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
+from tidegate.config.parsing.yaml_document import render_flow
 from tidegate.connections import name_variable
 from tidegate.migration.draft import Draft, KeyPath, Translation
 from tidegate.migration.position import ConnectorPosition
@@ -14,8 +13,6 @@ from tidegate.migration.settings_ledger import SettingOutcome, SettingReport
 from tidegate.model.counts import format_count
 
 LINE_LENGTH = 118
-PLAIN_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*(/[A-Za-z0-9_.-]+)*|[1-9][0-9]*[smhd]")
-RESERVED_WORDS = frozenset(("true", "false", "null", "yes", "no", "on", "off", "y", "n", "nan", "inf"))
 YAML_LINE_LENGTH = 110
 MAX_FLOW_LENGTH = 90
 Comments = Mapping[KeyPath, str]
@@ -130,14 +127,14 @@ def _format_mapping(data: Mapping[str, Any], comments: Comments, path: KeyPath, 
     for key, value in data.items():
         below = (*path, key)
         lines += _format_comment(comments.get(below, ""), depth)
-        lines += _format_entry(f"{'  ' * depth}{format_scalar(key)}:", value, comments, below, depth)
+        lines += _format_entry(f"{'  ' * depth}{render_flow(key)}:", value, comments, below, depth)
     return lines
 
 
 def _format_entry(head: str, value: Any, comments: Comments, path: KeyPath, depth: int) -> list[str]:
     if isinstance(value, str) and "\n" in value:
         return [f"{head} |", *(f"{'  ' * (depth + 1)}{line}" for line in value.strip().splitlines())]
-    flow = _format_flow(value)
+    flow = render_flow(value)
     is_commented = any(len(comment_path) > len(path) and comment_path[: len(path)] == path for comment_path in comments)
     if not isinstance(value, dict | list) or not value or (len(flow) <= MAX_FLOW_LENGTH and not is_commented):
         return [f"{head} {flow}"]
@@ -153,28 +150,8 @@ def _format_item(value: Any, comments: Comments, path: KeyPath, depth: int) -> l
     indent = "  " * (depth + 1)
     above = _format_comment(comments.get(path, ""), depth + 1)
     if not isinstance(value, dict):
-        return [*above, f"{indent}- {_format_flow(value)}"]
+        return [*above, f"{indent}- {render_flow(value)}"]
     lines = _format_mapping(value, comments, path, depth + 2)
     first = next(index for index, line in enumerate(lines) if not line.lstrip().startswith("#"))
     lines[first] = f"{indent}- {lines[first].lstrip()}"
     return [*above, *(f"{indent}{line.lstrip()}" for line in lines[:first]), *lines[first:]]
-
-
-def _format_flow(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{format_scalar(k)}: {_format_flow(v)}" for k, v in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_format_flow, value)) + "]"
-    return format_scalar(value)
-
-
-def format_scalar(value: Any) -> str:
-    """Quotes a text where YAML would read it as anything else."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    text = str(value)
-    if not isinstance(value, str) or (PLAIN_PATTERN.fullmatch(text) and text.casefold() not in RESERVED_WORDS):
-        return text
-    return "'" + text.replace("'", "''") + "'" if text.isprintable() else json.dumps(text)

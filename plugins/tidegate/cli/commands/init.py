@@ -15,6 +15,7 @@ from typing import Any
 
 from tidegate.adapters.server_probe import Patience
 from tidegate.cli.output import is_yes, make_printable
+from tidegate.cli.pipeline_text import ProposedPipeline, render_pipeline
 from tidegate.config.catalogs_file import read_catalogs
 from tidegate.config.models.settings import KafkaPlace
 from tidegate.config.pipeline_file import (
@@ -26,7 +27,6 @@ from tidegate.config.pipeline_file import (
 from tidegate.connections import Resolve, read_connection_from_env
 from tidegate.errors import ConfigurationError
 from tidegate.model.counts import format_count
-from tidegate.sampling.pipeline_text import ProposedPipeline, render_pipeline
 from tidegate.sampling.proposal import ProposedTable, propose_tables
 from tidegate.sampling.samples import SampleLimits
 from tidegate.settings import find_include_folder, format_path, read_command_name

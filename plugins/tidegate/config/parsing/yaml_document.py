@@ -1,5 +1,6 @@
-"""Reads the YAML that describes a record's journey and remembers on which line every key stands."""
+"""Reads the YAML that describes a record's journey, remembers on which line every key stands, and writes values."""
 
+import math
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -144,3 +145,16 @@ class _NodeWalker:
         # so that the rest can still be checked
         node.tag = "tag:yaml.org,2002:str"
         return node.value
+
+
+def render_flow(value: Any) -> str:
+    """On one line: lists and mappings in brackets, a text in quotes where YAML would read it as anything else."""
+    text = _dump_flow(value, allow_unicode=True)
+    return text if text.isprintable() else _dump_flow(value, allow_unicode=False)
+
+
+def _dump_flow(value: Any, *, allow_unicode: bool) -> str:
+    text: str = yaml.safe_dump(
+        value, default_flow_style=True, sort_keys=False, width=math.inf, allow_unicode=allow_unicode
+    )
+    return text.removesuffix("\n").removesuffix("\n...")

@@ -11,11 +11,12 @@ from fuzzing import TOKENS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pipeline_files import CATALOGS
+from tidegate.cli.pipeline_text import ProposedPipeline, render_pipeline
+from tidegate.config.parsing.yaml_document import render_flow
 from tidegate.config.pipeline_file import load_pipeline
 from tidegate.errors import GiveUp
 from tidegate.model.kafka_log import KafkaRecord
 from tidegate.reprocess.skip import describe_record, format_record
-from tidegate.sampling.pipeline_text import ProposedPipeline, render_pipeline, render_scalar
 from tidegate.sampling.proposal import ProposedTable, propose_table, propose_tables
 from tidegate.sampling.recognition import look_at
 from tidegate.sampling.samples import TopicSample
@@ -395,7 +396,7 @@ def test_no_value_of_a_record_is_written_into_the_file(include) -> None:
 def test_text_in_the_file_is_read_back_as_it_was(text) -> None:
     import yaml
 
-    assert yaml.safe_load(f"[{render_scalar(text)}]") == [text]
+    assert yaml.safe_load(f"text: {render_flow(text)}  # a remark") == {"text": text}
 
 
 def test_numbers_of_eight_bytes_are_one_kind_whatever_their_size() -> None:

@@ -1,18 +1,16 @@
 """Writes a proposed pipeline as YAML, each value with its reason. CHECK marks each line that may be wrong."""
 
-import json
 import re
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from tidegate.config.parsing.yaml_document import render_flow
 from tidegate.model.counts import format_count
 from tidegate.sampling.columns import ProposedColumn
 from tidegate.sampling.proposal import ProposedTable, ProposedValue
 from tidegate.sampling.samples import PlacedCheck
 
-PLAIN_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*")
-YAML_WORDS = {"true", "false", "yes", "no", "on", "off", "y", "n", "null"}
 WIDTH = 118
 STEP = "  "
 SOURCE_COLUMN = "source_table"
@@ -50,7 +48,7 @@ def render_pipeline(proposal: ProposedPipeline) -> str:
     only = proposal.tables[0] if len(proposal.tables) == 1 else None
     topics = [*dict.fromkeys(table.sample.topic for table in proposal.tables)]
     lines += [
-        f"description: {render_scalar('From ' + ', '.join(topics))}",
+        f"description: {render_flow('From ' + ', '.join(topics))}",
         "source:",
         f"  kafka: {render_flow(proposal.kafka)}",
     ]
@@ -86,7 +84,7 @@ def _render_head(proposal: ProposedPipeline) -> list[str]:
 
 
 def _render_table(table: ProposedTable, *, is_alone: bool, source_column: str) -> list[str]:
-    lines = [f"name: {render_scalar(table.name)}"]
+    lines = [f"name: {render_flow(table.name)}"]
     if not is_alone:
         lines.append(f"topics: {render_flow([table.sample.topic])}")
         if table.source_table:
@@ -104,7 +102,7 @@ def _render_table(table: ProposedTable, *, is_alone: bool, source_column: str) -
     else:
         lines += [f"upsert: false{render_comment('no key: each record is appended')}", "delete: false"]
     if table.delete_when:
-        lines.append(f"delete_when: {render_scalar(table.delete_when)}{render_comment('flattened change events')}")
+        lines.append(f"delete_when: {render_flow(table.delete_when)}{render_comment('flattened change events')}")
     remark = f"{format_count(table.sample.span, 'offset')} in the log; decide before the table grows large"
     lines += ["create:", f"  partition_by: []{render_comment(remark)}"]
     return [f"  - {lines[0]}", *_indent(lines[1:], 2)]
@@ -118,17 +116,17 @@ def _render_key(table: ProposedTable) -> list[str]:
     if key.from_value:
         lines.append(f"  from: value{render_comment('the record key does not hold them')}")
     elif key.format and not table.value.format.holds_several_rows:
-        lines.append(f"  format: {render_scalar(key.format)}")
+        lines.append(f"  format: {render_flow(key.format)}")
     lines.append(f"  fields: {render_flow(key.fields)}{render_comment('; '.join(key.remarks))}")
     if key.prefix:
-        lines.append(f"  prefix: {render_scalar(key.prefix)}")
+        lines.append(f"  prefix: {render_flow(key.prefix)}")
     lines += [f"  {name}: {render_flow(words)}" for name, words in key.options.items()]
     return [*lines, *_indent(_render_schema(key.columns), 1)]
 
 
 def _render_value(value: ProposedValue) -> list[str]:
     lines = ["value:", *_indent(_render_checks(value.checks, "value", "topic="), 1)]
-    lines.append(f"  format: {render_scalar(value.format.name)}{render_comment(value.remark)}")
+    lines.append(f"  format: {render_flow(value.format.name)}{render_comment(value.remark)}")
     lines += [f"  {name}: {render_flow(words)}" for name, words in value.options.items()]
     if not value.is_stated:
         return [*lines, *_indent(_render_schema(value.columns), 1)]
@@ -176,20 +174,3 @@ def clean(text: str) -> str:
 def render_comment(text: str) -> str:
     """Behind a value; empty for no text."""
     return f"  # {clean(text)}" if text else ""
-
-
-def render_scalar(value: object) -> str:
-    """Text without quotes only where it is a plain word."""
-    if isinstance(value, str) and PLAIN_PATTERN.fullmatch(value) and value.casefold() not in YAML_WORDS:
-        return value
-    return json.dumps(value, ensure_ascii=not isinstance(value, str) or not value.isprintable())
-
-
-def render_flow(value: object) -> str:
-    """Lists and mappings in one line."""
-    if isinstance(value, Mapping):
-        pairs = (f"{render_scalar(str(name))}: {render_flow(inner)}" for name, inner in value.items())
-        return f"{{{', '.join(pairs)}}}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(render_flow, value)) + "]"
-    return render_scalar(value)
