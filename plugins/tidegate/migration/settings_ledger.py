@@ -93,10 +93,6 @@ class SettingsLedger:
         """Note that `target` comes closest to the setting, and what it does in another way."""
         self._note(name, SettingOutcome.TO_CHECK, target, difference)
 
-    def check_each(self, names: Iterable[str], target: str, difference: str) -> None:
-        for name in names:
-            self.check(name, target, difference)
-
     def drop(self, name: str, reason: str) -> None:
         """Note that nothing has to be set, and why."""
         self._note(name, SettingOutcome.NOT_NEEDED, reason=reason)

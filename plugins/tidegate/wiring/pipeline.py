@@ -135,9 +135,9 @@ def assemble_loaded_pipeline(parts: SharedParts, pipeline: Pipeline, broker: Bro
     )
 
 
-def assemble_checked_pipeline(include: Path, name: str, resolve: Resolve, engine: Engine | None = None) -> Session:
+def assemble_checked_pipeline(include: Path, name: str, resolve: Resolve) -> Session:
     """Open a pipeline for a command, and check every other file for tables that two of them need."""
-    session = assemble_pipeline(include, name, resolve, engine)
+    session = assemble_pipeline(include, name, resolve)
     check_tables_of_others(include, name)
     return session
 

@@ -49,11 +49,9 @@ def assemble_loaded_publication(
     )
 
 
-def assemble_checked_publication(
-    include: Path, name: str, resolve: Resolve, engine: Engine | None = None
-) -> PublicationSession:
+def assemble_checked_publication(include: Path, name: str, resolve: Resolve) -> PublicationSession:
     """Open a publication, and check every other file for topics that two of them name."""
-    session = assemble_publication(include, name, resolve, engine)
+    session = assemble_publication(include, name, resolve)
     check_topics_of_others(include, name)
     return session
 

@@ -99,16 +99,11 @@ def to_record(message: Message) -> KafkaRecord:
     )
 
 
-def _poll_from(consumer: Consumer, place: TopicPartition, timeout_seconds: float, advice: str = "") -> Message | None:
-    """The first message from this place on; None where the partition ends before one.
+def _poll_next(consumer: Consumer, place: TopicPartition, timeout_seconds: float, advice: str = "") -> Message | None:
+    """The next message from this place on; None where the partition ends before one.
 
     `RetryLater`, with `advice`, where none comes in time.
     """
-    consumer.assign([place])
-    return _poll_next(consumer, place, timeout_seconds, advice)
-
-
-def _poll_next(consumer: Consumer, place: TopicPartition, timeout_seconds: float, advice: str = "") -> Message | None:
     deadline = time.monotonic() + timeout_seconds
     record_place = f"topic={place.topic} partition={place.partition} offset={place.offset}"
     while time.monotonic() < deadline:
@@ -141,7 +136,9 @@ def find_epochs(settings: Mapping[str, str], ranges: Ranges, isolation: str) -> 
 def _read_epoch_at(
     consumer: Consumer, topic: str, partition: int, end: int, offset: int
 ) -> tuple[int, int | None] | None:
-    message = _poll_from(consumer, TopicPartition(topic, partition, offset), EPOCH_TIMEOUT_SECONDS)
+    place = TopicPartition(topic, partition, offset)
+    consumer.assign([place])
+    message = _poll_next(consumer, place, EPOCH_TIMEOUT_SECONDS)
     at = None if message is None else message.offset()
     if message is None or at is None or at >= end:
         return None

@@ -8,7 +8,7 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -114,12 +114,11 @@ def read_answers(words: argparse.Namespace, include: Path, resolve: Resolve) -> 
     return Answers(kafka=kafka, topics=topics, tables=tables, registry=registry, name=name, path=path)
 
 
-def ask(question: str, default: str, check: Callable[[str], bool] = bool) -> str:
+def ask(question: str, default: str) -> str:
     """The default for an empty answer, or at the end of the input."""
     while True:
         print(f"{question} [{default}]: ", end="", file=sys.stderr, flush=True)
-        answer = sys.stdin.readline().strip() or default
-        if check(answer):
+        if answer := sys.stdin.readline().strip() or default:
             return answer
 
 

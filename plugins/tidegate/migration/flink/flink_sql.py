@@ -55,7 +55,7 @@ def translate_flink_sql(config: ConnectorConfig, choices: Choices, _: World) -> 
     source = script.tables[source_name]
     first = _find_sink(script, inserts[0])
     name = choices.name or first[-1].rpartition(".")[2]
-    catalog = choices.catalog or choose_catalog_name(first[0], "lake")
+    catalog = choices.catalog or choose_catalog_name(first[0])
     draft = start_draft(name, choices, f"Imported from {config.kind}: {source_name}", catalog)
     is_upsert = _plan_kafka_table(ledger.below(f"TABLE {source_name}."), draft, source)
     draft.data["tables"] = [_plan_sink(script, ledger, draft, insert, is_upsert=is_upsert) for insert in inserts]

@@ -143,6 +143,6 @@ def escape_variables(text: str) -> str:
     return text.replace("${", "$${")
 
 
-def choose_catalog_name(wanted_name: str, fallback: str) -> str:
+def choose_catalog_name(wanted_name: str) -> str:
     """A catalog's name as catalogs.yaml accepts it."""
-    return wanted_name if CATALOG_NAME_PATTERN.fullmatch(wanted_name) and wanted_name != "spark_catalog" else fallback
+    return wanted_name if CATALOG_NAME_PATTERN.fullmatch(wanted_name) and wanted_name != "spark_catalog" else "lake"

@@ -69,7 +69,7 @@ def translate_debezium_server(config: ConnectorConfig, choices: Choices, world: 
         raise ConfigurationError(f"{DEBEZIUM_SINK_TYPE}={kind}: only Debezium Server's Iceberg sink is understood")
     name = config.name or ledger.get("debezium.source.topic.prefix") or "debezium"
     sink = ledger.below(SINK)
-    catalog = choices.catalog or choose_catalog_name(sink.get("catalog-name"), "lake")
+    catalog = choices.catalog or choose_catalog_name(sink.get("catalog-name"))
     draft = start_draft(name, choices, f"Imported from {name}: {config.kind}", catalog)
     ledger.map(DEBEZIUM_SINK_TYPE, "source.topics", "Debezium must produce to Kafka: see position")
     topics = _plan_topics(ledger, draft, choices)

@@ -46,7 +46,7 @@ IDENTIFIERS = (
 def translate_iceberg_sink(config: ConnectorConfig, choices: Choices, world: World) -> Translation:
     ledger = SettingsLedger(config.settings)
     plan = RecordPlan()
-    catalog = choices.catalog or choose_catalog_name(ledger.get("iceberg.catalog", ICEBERG_WORD), "lake")
+    catalog = choices.catalog or choose_catalog_name(ledger.get("iceberg.catalog", ICEBERG_WORD))
     draft = start_draft(config.name, choices, f"Imported from {config.name}: {config.kind}", catalog)
     note_worker_settings(ledger, draft)
     _note_catalog(ledger, draft)
