@@ -81,8 +81,9 @@ def plan(
        records make columns, nothing is cut behind it.
 
     `stop_offsets` cap the end of the log; partitions that it does not name are not read. With `PlanScope.STAGED`
-    nothing is cut, and `at_least` counts staged rows; a full queue is always enough. A table that cannot go on is
-    listed in `refusals`. If every table is refused, the refusal is raised; if the others have no work, `SomeTables`.
+    nothing is cut, and `at_least` counts staged rows; a full queue is always enough, and one without rows that is due.
+    A table that cannot go on is listed in `refusals`. If every table is refused, the refusal is raised; if the others
+    have no work, `SomeTables`.
     """
     session = expand_template(session)
     # 1. before the log is read, so that what another run publishes in between does not lie beyond the log's ends
@@ -223,7 +224,7 @@ def _explain_too_few(
     if scope == PlanScope.STAGED:
         resumed = [table for table in tables if table.held is None]
         most = max((count_staged_rows(table.queue) for table in resumed), default=0)
-        if not batches or most >= at_least or any(is_queue_full(table, table.queue) for table in resumed):
+        if not batches or most >= at_least or any(_must_merge(table, batches) for table in resumed):
             return ""
         return f"staged={most} records_threshold={at_least}: fewer than start a merge"
     waiting = max((batch.ranges.span for batch in batches), default=0) + remaining
@@ -231,6 +232,12 @@ def _explain_too_few(
     if not batches or waiting >= at_least or any(batch.is_resumed for batch in batches):
         return ""
     return f"waiting={waiting} records_threshold={at_least}: fewer than start a flush"
+
+
+def _must_merge(table: TableWithLog, batches: Sequence[PlannedBatch]) -> bool:
+    # however few rows wait: nothing is staged behind a full queue, and a position follows batches without rows in time
+    is_planned = any(batch.table == table.name for batch in batches)
+    return is_queue_full(table, table.queue) or (is_planned and not count_mergeable(table.queue))
 
 
 def _find_highest_staged(session: Session, observed: TableWithLog) -> int:

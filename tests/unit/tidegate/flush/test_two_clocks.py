@@ -144,6 +144,34 @@ def test_threshold_counts_the_staged_rows_of_one_table(world: World) -> None:
     )
 
 
+def test_position_follows_batches_without_rows_where_only_a_number_of_rows_starts_a_merge(world: World) -> None:
+    """No number of rows is ever reached where a condition leaves all records out."""
+    some = build_table(COPY, when="id = 'a'")
+    world.engine.conditions["id = 'a'"] = lambda row: row["id"] == "a"
+    pipeline = build_pipeline(some, stage=TEN_SECONDS, heartbeat=Heartbeat(interval_seconds=600))
+    pipeline = replace(pipeline, merge=Merge(interval_seconds=-1, records_threshold=5))
+    produce(world, ("a", "1"))
+    stage_new_batches(world.open_session(pipeline))
+    merge_staged_batches(world.open_session(pipeline))
+    for round_number in (1, 2):
+        produce(world, ("b", "1"), ("c", "1"))
+        stage_new_batches(world.open_session(pipeline))
+        with pytest.raises(NothingToDo):
+            merge_staged_batches(world.open_session(pipeline), at_least=5)
+        world.clock.tick(600_000)
+        merge_staged_batches(world.open_session(pipeline), at_least=5)
+        state = world.destination.read_state(COPY, "shop")
+        assert state is not None
+        assert state.position is not None
+        assert state.position.offsets == {"orders": {0: round_number, 1: 1 + round_number}}
+    produce(world, ("a", "2"))
+    stage_new_batches(world.open_session(pipeline))
+    world.clock.tick(600_000)
+    with pytest.raises(TooFewRecords):
+        merge_staged_batches(world.open_session(pipeline), at_least=5)
+    assert read_pairs(world, COPY) == [("a", "1")]
+
+
 def test_threshold_counts_the_rows_of_a_table_that_records_name_for_the_first_time(world: World) -> None:
     pipeline = replace(build_template(), stage=TEN_SECONDS, merge=Merge(interval_seconds=-1, records_threshold=2))
     for key, kind in (("a", "order"), ("b", "line")):
