@@ -121,9 +121,9 @@ def _compute_table_watermark(observed: ObservedTable) -> Offsets | None:
             # its queue is not known
             inside = [batch for batch in read_staged(observed) if batch.watermark == WatermarkSide.INSIDE]
             return find_lowest(*(batch.ranges.start for batch in inside)) if inside else None
-    if position is None and not queue:
-        return None
-    if position.outside if position else queue[0].watermark != WatermarkSide.INSIDE:
+    if position is None and (not queue or queue[0].watermark != WatermarkSide.INSIDE):
+        return None  # of a table that came later too: if what is staged is given up, it begins where `start` says
+    if position is not None and position.outside:
         return {}
     start = position.offsets if position else queue[0].ranges.start
     # batches without rows at the head of the queue count as published; the position follows later

@@ -1,14 +1,18 @@
 """A table added later catches up as a group of its own, outside the watermark until it has."""
 
+from dataclasses import replace
+
 import pytest
 from examples import choose_calls
 from fakes import Crash, CrashAt, FailsToMerge, World, build_pipeline, build_table
 from fakes.draining import drain
-from tidegate.errors import NothingToDo, SomeTablesDelayed
+from tidegate.errors import NothingToDo, RetryLater, SomeTablesDelayed
 from tidegate.flush.flush import flush
 from tidegate.flush.plan import plan
+from tidegate.jobs.merge_job import MergeJob
 from tidegate.ports.session import Job
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
+from tidegate.schema.data_types import Column
 from tidegate.spec.source import Start
 
 ORDERS, LATE = "lake.shop.orders", "lake.shop.late"
@@ -139,6 +143,40 @@ def test_late_table_with_a_topic_of_its_own_starts_at_its_end_where_start_is_lat
     drain(world, later)
     assert [row["id"] for row in world.read_rows(LATE)] == ["new0", "new1"]
     assert world.broker.groups["tidegate-shop"]["Old.Topic"] == {0: 2, 1: 2}
+
+
+class RefusesTable:
+    """Spark that makes nothing of one table, so that it gets no position."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def run(self, job: Job) -> None:
+        if isinstance(job, MergeJob) and job.table == LATE:
+            raise RetryLater("Spark failed")
+        self.world.engine.run(job)
+
+
+@pytest.mark.parametrize("start", ["latest", "group"])
+def test_late_table_whose_staged_rows_are_given_up_begins_where_it_began(world: World, start: str) -> None:
+    """Its first batch waits while the others are published; then a corrected file makes the staged rows useless."""
+    world.broker.grow("orders", 2)
+    later = build_named_pipeline(ORDERS, LATE, cap=50, start=Start(start))
+    later = replace(later, on_partition_growth="accept")
+    with pytest.raises(NothingToDo):
+        flush(world.open_session(later))
+    for number in range(2):
+        for partition in (0, 1):
+            key = f"new{number}{partition}"
+            world.broker.produce("orders", {"id": key}, {"id": key, "name": "x"}, partition)
+        with pytest.raises(SomeTablesDelayed):
+            flush(world.open_session(later, engine=RefusesTable(world)))
+    assert len(world.read_rows(ORDERS)) == 14
+    columns = (Column("id", "STRING"), Column("name", "STRING"), Column("more", "STRING"))
+    corrected = replace(later, tables=(later.tables[0], build_table(LATE, columns=columns)))
+    drain(world, corrected)
+    assert [row["id"] for row in world.read_rows(LATE)] == ["new00", "new01", "new10", "new11"]
+    assert world.broker.groups["tidegate-shop"]["orders"] == {0: 12, 1: 2}
 
 
 class ProducesMeanwhile:
