@@ -36,12 +36,10 @@ def read_log(session: Session) -> Log:
 
 
 def read_known_log(session: Session) -> tuple[Log, dict[str, Unreadable]]:
-    """Return the log of the topics that can be read, and why the others cannot. Raises in a pipeline of one table."""
+    """Return the log of the topics that can be read, and why the others cannot."""
     try:
         return read_log(session), {}
     except (GiveUp, TopicsUnavailable) as error:
-        if not session.pipeline.has_several:
-            raise
         return _read_readable(session, list_row_topics(session), error)
 
 

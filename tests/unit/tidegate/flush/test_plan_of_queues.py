@@ -55,14 +55,26 @@ def cut(world: World) -> None:
     produce(world, "f", "g")
 
 
+def delete(world: World) -> None:
+    world.broker.delete("orders")
+
+
+def take_leader_away(world: World) -> None:
+    world.broker.leaderless_topics.add("orders")
+
+
 DAMAGES = [
     (retain, "position=4: the log starts at offset=5, so 1 offset is gone"),
     (recreate, "was deleted and created again"),
     (cut, "position=4: the log was cut at offset=3"),
 ]
+UNREADABLE = [
+    (delete, "topic=orders does not exist"),
+    (take_leader_away, "no offset is known now"),
+]
 
 
-@pytest.mark.parametrize(("damage", "message"), DAMAGES)
+@pytest.mark.parametrize(("damage", "message"), [*DAMAGES, *UNREADABLE])
 def test_staged_rows_of_the_only_table_are_published_before_a_damage_to_the_log_is_told(
     world: World, damage: Callable[[World], None], message: str
 ) -> None:
