@@ -14,6 +14,7 @@ from tidegate.model.counts import format_count
 from tidegate.model.kafka_log import Log
 from tidegate.model.offsets import MAX_NAMED_PARTITIONS, Offsets, format_offsets, get_offset, iterate_offsets
 from tidegate.model.position import Position
+from tidegate.model.table_state import TableState
 from tidegate.ports.session import Session
 from tidegate.reprocess.proposed_action import ActionPart, ProposedAction
 from tidegate.spec.table import Table
@@ -80,6 +81,7 @@ class TableMove:
     old_topics: tuple[OldTopic, ...] = ()
     last_unpublished_batch: int = 0  # the highest staged batch that the move discards; 0 for none
     log: Log | None = None  # that the move was proposed for
+    held: Offsets | None = None  # up to where a table that was rolled back has its rows; None for other tables
 
     @property
     def moves(self) -> list[PartitionMove]:
@@ -88,12 +90,14 @@ class TableMove:
                 return None
             return self.log.begin[topic][partition], self.log.end[topic][partition]
 
+        # what lies behind the rows of a table that was rolled back is skipped, also where its position stays
+        before = self.before.offsets if self.held is None else self.held
         return [
             PartitionMove(
                 table=self.table.name,
                 topic=topic,
                 partition=partition,
-                before=get_offset(self.before.offsets, topic, partition),
+                before=get_offset(before, topic, partition),
                 after=after,
                 new_log=find_new_log(topic, partition),
             )
@@ -142,7 +146,14 @@ def _propose_move(session: Session, table: Table, to: str, log: Log) -> TableMov
         old_topics=_find_old_topics(session, table, before, ids),
         last_unpublished_batch=_find_unpublished(table_session, before),
         log=part,
+        held=_find_held(state),
     )
+
+
+def _find_held(state: TableState) -> Offsets | None:
+    if not state.is_rolled_back:
+        return None
+    return {} if state.position is None else state.position.offsets
 
 
 def find_highest_staged(table: TableSession) -> int:
@@ -285,6 +296,7 @@ def propose_rebase(session: Session, to: str, table: str | None = None) -> Propo
     moves = format_moves([move for table_move in proposed for move in table_move.moves])
     beside = (
         format_dropped_topics(proposed),
+        format_rolled_back(proposed),
         format_unpublished(proposed),
         format_old_topics(session.pipeline.name, proposed),
     )
@@ -349,6 +361,16 @@ def format_dropped_topics(proposed: list[TableMove]) -> str:
         for move in proposed
         for topic, offsets in sorted(move.before.offsets.items())
         if topic not in move.after.offsets
+    )
+
+
+def format_rolled_back(proposed: list[TableMove]) -> str:
+    """Tables that were rolled back, whose rollback a rebase answers; empty without one."""
+    return "\n".join(
+        f"{move.table.name}  was rolled back, and stands where these moves begin; afterwards the rollback can no "
+        "longer be undone with: tidegate undo-rollback"
+        for move in proposed
+        if move.held is not None
     )
 
 

@@ -1,5 +1,7 @@
 """A table was rolled back: each way out, what it shows before, what stands after it, and who it says did it."""
 
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,7 +19,7 @@ from tidegate.errors import (
 from tidegate.flush.flush import flush
 from tidegate.model.table_state import Rollback
 from tidegate.monitoring.status import read_status
-from tidegate.reprocess.rebase import propose_moves, rebase_positions
+from tidegate.reprocess.rebase import propose_moves, propose_rebase, rebase_positions
 from tidegate.reprocess.rollback import (
     Answer,
     answer_rollbacks,
@@ -341,3 +343,20 @@ def test_tag_that_somebody_dropped_is_set_again_by_the_way_out_that_is_told(worl
     flush(world.open_session(PIPELINE))
     assert (rows, read_ids(world)) == (["a", "b", "c", "d"][: 3 if is_rolled_back else 4], ["a", "b", "c", "d", "e"])
     assert read_ids(world, COPY) == read_ids(world)
+
+
+@pytest.mark.parametrize("policy", ["fail", "rewind"])
+def test_move_of_a_table_that_was_rolled_back_shows_what_its_rows_lack(world: World, policy: str) -> None:
+    """The partition that is not named stays at the recorded offset, and the rows behind the rollback are left out."""
+    pipeline = replace(PIPELINE, on_rollback=policy)
+    proposed = propose_rebase(world.open_session(pipeline), '{"orders": {"0": 2}}', ORDERS)
+    (part,) = proposed.parts
+    moves = [(it["partition"], it["before"], it["after"], it["skipped"]) for it in part.facts["partitions"]]
+    assert moves == [(0, 2, 2, 0), (1, 1, 2, 1)]
+    assert f"{ORDERS}  orders 1: 1 -> 2, skips 1 offset" in proposed.preview
+    assert f"{ORDERS}  was rolled back, and stands where these moves begin" in proposed.preview
+    assert "was rolled back" not in propose_rebase(world.open_session(pipeline), "earliest", COPY).preview
+    proposed.perform("ann")
+    with suppress(NothingToDo):
+        flush(world.open_session(pipeline))
+    assert (read_ids(world), read_ids(world, COPY)) == (["a", "b", "c"], ["a", "b", "c", "d"])
