@@ -8,7 +8,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from tidegate.errors import GiveUp, NothingToDo, PublishedElsewhere, SomeTables, TidegateError, TooFewRecords
+from tidegate.errors import (
+    GiveUp,
+    NothingToDo,
+    PublishedElsewhere,
+    RetryLater,
+    SomeTables,
+    TidegateError,
+    TooFewRecords,
+)
 from tidegate.monitoring.failure_streak import (
     Ending,
     FailedTask,
@@ -104,6 +112,7 @@ class Worker:
         self._began = shared.now()
         self._has_run = False
         self._was_late = False
+        self._failed_in_passing = False
         self._runs = 0
         self._streaks = Streaks()
         self._thread = threading.Thread(target=self._loop, name=f"tidegate {work.name}", daemon=True)
@@ -154,9 +163,7 @@ class Worker:
         self._began = min(self._began, now)  # the clock was set back
         if self._schedule.cron is not None:
             self._last = min(self._last, now)
-        due_seconds = self._schedule.find_due(self._last if self._has_run else None, now, self._began)
-        if due_seconds is None and self._schedule.runs_at_start:
-            due_seconds = self._find_retry(now)
+        due_seconds = self._find_due(self._schedule, now)
         if not is_called and (due_seconds is None or due_seconds > now):
             return LOOK_SECONDS if due_seconds is None else min(LOOK_SECONDS, due_seconds - now)
         if not self._shared.slots.acquire(self._must_end):
@@ -167,6 +174,15 @@ class Worker:
         finally:
             self._shared.slots.release()
         return 0.0
+
+    def _find_due(self, schedule: Schedule, now: float) -> float | None:
+        due_seconds = schedule.find_due(self._last if self._has_run else None, now, self._began)
+        if due_seconds is None:
+            return self._find_retry(now) if schedule.runs_at_start else None
+        # not of maintenance or a verification: they take long, and a delay of theirs delays no rows
+        if not self._failed_in_passing or schedule.delay_seconds:
+            return due_seconds
+        return min(due_seconds, self._find_retry(now) or due_seconds)
 
     def _find_retry(self, now: float) -> float | None:
         if not self._has_run or not (self._streak or self._was_late):
@@ -204,6 +220,7 @@ class Worker:
         self._last = now
         self._has_run = True
         self._was_late = False
+        self._failed_in_passing = False
         self._runs = self._runs + 1
         try:
             streak = self._streak
@@ -241,6 +258,7 @@ class Worker:
 
     def _note_failure(self, problem: Exception) -> None:
         is_ours = isinstance(problem, TidegateError)
+        self._failed_in_passing = isinstance(problem, RetryLater)
         if not is_ours:
             log.error("%s", self.work.name, exc_info=problem)
         words = mask_addresses(f"{self.work.name}: {type(problem).__name__}: {problem}")

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from tidegate.adapters.server_probe import Patience
 from tidegate.cli import output
 from tidegate.config.pipeline_file import list_unread_warnings
 from tidegate.connections import read_connection_from_env
@@ -28,6 +29,7 @@ STOPPED_AT_ONCE = 130
 
 def run_run(words: argparse.Namespace) -> int:
     """Until SIGTERM or Ctrl-C: 0 when what ran then has ended. The second signal ends the process at once."""
+    Patience.seconds = 0.0  # a run that waits for its server would keep a slot from the others; it is tried again
     include = find_include_folder()
     stop = threading.Event()
     shared = Shared(Slots(words.flushes_at_once), stop, _Printer(words))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tidegate.adapters.server_probe import Patience
 from tidegate.cli.commands.run import _Printer
 from tidegate.cli.main import main
 from tidegate.errors import ConfigurationError, RetryLater
@@ -54,6 +55,14 @@ class Flush:
 
     def digest_inputs(self) -> str:
         return ""
+
+
+def test_run_for_a_server_that_is_down_waits_in_no_slot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEGATE_INCLUDE", str(tmp_path))
+    monkeypatch.setattr(Supervisor, "run", lambda _: None)
+    monkeypatch.setattr(Patience, "seconds", 30.0)
+    assert main(["run"]) == 0
+    assert Patience.seconds == 0.0
 
 
 @pytest.mark.parametrize("json", [True, False])

@@ -236,6 +236,24 @@ def test_passing_failures_are_tried_at_each_interval_and_counted_by_reason(file:
     assert hand.ear.heard == [*(("failed", reason) for reason in reasons), ("done", DONE), ("recovered", 1)]
 
 
+@pytest.mark.parametrize(("schedule", "first"), [(Schedule(86_400), 0), (Schedule(cron="0 3 * * *"), 4400)])
+def test_work_that_is_seldom_due_waits_no_day_for_a_server_that_was_down(
+    file: Path, schedule: Schedule, first: float
+) -> None:
+    hand = Hand(Task(file, *[RetryLater("Spark took no connection")] * 4, DONE, schedule=schedule))
+    assert hand.look() + hand.look(first) == [ANY]
+    assert hand.look(59, 1, 59, 1, 119, 1, 239, 1) == [ANY] * 4
+    assert hand.ear.heard[-2:] == [("done", DONE), ("recovered", 4)]
+    assert hand.look(3600) == [], "its time has not come"
+
+
+def test_maintenance_that_fails_in_passing_waits_for_its_interval(file: Path) -> None:
+    hand = Hand(Task(file, RetryLater("Spark took no connection"), DONE, schedule=Schedule(600, delay_seconds=60)))
+    assert hand.look(0, 60) == [ANY]
+    assert hand.look(60, 539) == []
+    assert hand.look(1) == [ANY]
+
+
 def test_work_that_is_only_called_for_runs_when_the_process_starts_and_when_its_file_changes(file: Path) -> None:
     """What it was called for before the process ended is called for by nobody any more."""
     hand = Hand(Task(file, schedule=Schedule(runs_at_start=True)))
