@@ -18,7 +18,7 @@ from tidegate.adapters.iceberg.catalog_conf import find_sqlite_file
 from tidegate.adapters.iceberg.format_version import find_unknown_metadata, refuse_cut_path
 from tidegate.adapters.open_clients import OpenClients
 from tidegate.adapters.port_errors import format_one_line
-from tidegate.adapters.server_probe import Patience, Server, explain_address, require_server
+from tidegate.adapters.server_probe import NO_HOST, Patience, Server, explain_address, require_server
 from tidegate.errors import ConfigurationError, GiveUp
 
 if TYPE_CHECKING:
@@ -73,8 +73,9 @@ class Catalogs:
         # ask the servers first: drivers wait for minutes, and do not say whom they wait for
         servers = self.list_servers(name)
         for server, uri in servers:
-            problem = explain_address(uri) if uri.startswith(("http://", "https://")) else None
-            if problem is not None:
+            problem = explain_address(uri) if uri.startswith(("http://", "https://", "postgresql")) else None
+            # PostgreSQL without a host is at a socket of this machine
+            if problem is not None and not (problem == NO_HOST and uri.startswith("postgresql")):
                 raise ConfigurationError(f"{server.name} {server.place}: {problem}")
         for server, _ in servers:
             require_server(server)

@@ -47,6 +47,11 @@ def judge_error(catalogs: Catalogs, verb: str, table: str, error: Exception) -> 
             f"table={table}: PyIceberg cannot read its metadata: {error}; its format or a type in it is not "
             "supported yet; use a table of format 2 or 3 without it"
         )
+    if isinstance(error, exceptions.BadRequestError):
+        return GiveUp(
+            f"table={table}: the catalog refuses the request of {verb}: {format_one_line(error)}; nothing was changed; "
+            "use a name and columns that this catalog takes, or see its log"
+        )
     if isinstance(error, exceptions.CommitStateUnknownException):
         return OutcomeUnknown(
             f"table={table}: the catalog gave no answer during {verb}, and the commit may have been made; it will be "

@@ -13,7 +13,7 @@ from background_server import start_serving, stop_serving
 from contract.test_destination import Kit, build_iceberg_kit
 from contract_words import FIRST, PIPELINE, STAGED, START, TABLE
 from fakes import World, build_pipeline
-from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, NoSuchTableError
+from pyiceberg.exceptions import BadRequestError, CommitFailedException, CommitStateUnknownException, NoSuchTableError
 from sqlalchemy.exc import OperationalError, ProgrammingError
 from tidegate.adapters.iceberg.catalog import Catalogs
 from tidegate.adapters.iceberg.destination import build_iceberg_destination
@@ -177,6 +177,28 @@ def test_refused_credentials_of_a_rest_catalog_are_one_sentence_that_names_the_c
             assert f"table={TABLE}" in str(error_info.value)
             assert len(str(error_info.value).splitlines()) == 1
             assert "hunter2" not in str(error_info.value)
+
+
+@pytest.mark.parametrize("table", ["lake.shop.orders", "lake.shop.Order Lines"])
+def test_request_that_a_rest_catalog_calls_bad_is_not_tried_again(table: str) -> None:
+    answer = build_rest_error(400, "BadRequestException")
+    with run_rest_catalog("v1/namespaces/shop/tables", 400, answer) as properties:
+        tables = IcebergTables(Catalogs({"lake": properties}))
+        message = f"table={table}: the catalog refuses the request of read_state: BadRequestException: no; nothing was"
+        for _ in range(2):
+            with pytest.raises(GiveUp, match=message):
+                tables.read_state(table, PIPELINE)
+
+
+def test_publish_that_a_catalog_calls_bad_has_changed_nothing(kit: Kit) -> None:
+    publication = kit.seed_table().merge_branch(FIRST)
+
+    def fails() -> None:
+        raise BadRequestError("BadRequestException: no such requirement")
+
+    with pytest.raises(GiveUp, match=f"table={TABLE}: the catalog refuses the request of publish: .*no such"):
+        change_after_load(kit, fails).commits.publish(publication)
+    assert kit.state().recorded_position == START
 
 
 def test_refused_credentials_of_a_catalog_without_a_connection_point_to_its_file() -> None:

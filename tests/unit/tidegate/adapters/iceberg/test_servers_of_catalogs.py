@@ -43,6 +43,19 @@ def test_server_that_is_down(properties: dict[str, Any], message: str, address: 
     assert "s3cret" not in str(error_info.value)
 
 
+@pytest.mark.parametrize("scheme", ["postgresql", "postgresql+psycopg2"])
+@pytest.mark.parametrize("port", ["5432x", "0", "65536"])
+def test_database_at_an_impossible_port_is_told_without_its_login(scheme: str, port: str) -> None:
+    uri = f"{scheme}://me:s3cret@db:{port}/lake"
+    store = IcebergTables(Catalogs({"lake": {"type": "sql", "uri": uri, "warehouse": "file:///w"}}, {"lake": "login"}))
+    for _ in range(2):
+        with pytest.raises(ConfigurationError) as error_info:
+            store.read_state("lake.shop.orders", "shop")
+        place = "catalog=lake connection=login: host=db: its port must be a number, 1 to 65535"
+        assert str(error_info.value).startswith(place)
+        assert "s3cret" not in str(error_info.value)
+
+
 def test_sqlite_file_in_a_folder_that_is_not_there_is_refused_and_nothing_is_made(tmp_path: Path) -> None:
     folder = tmp_path / "not mounted" / "lake"
     catalogs = Catalogs({"lake": {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": "file:///w"}})
