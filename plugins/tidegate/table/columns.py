@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from tidegate.errors import ConfigurationError
 from tidegate.formats.registry import get_format
@@ -21,6 +22,7 @@ from tidegate.schema.data_types import (
 )
 from tidegate.schema.evolution import add_old_names, to_struct
 from tidegate.schema.inferred_types import overlay_columns
+from tidegate.schema.wire_format import KEYLESS, OTHER_IDS, PLACES, WIRE
 from tidegate.spec.projection import (
     Field,
     Projection,
@@ -282,12 +284,20 @@ def list_metadata_columns(metadata: dict[str, str]) -> tuple[Column, ...]:
     return tuple(Column(name, METADATA_TYPES[key]) for name, key in metadata.items())
 
 
+# options that a registry's versions give: how to read records. A new version changes no row that is staged
+VERSION_OPTIONS = {
+    *("reader", "writers", "refused", "written", "changed", "shape", "ids", "kinds"),
+    *(WIRE, OTHER_IDS, PLACES, KEYLESS),
+}
+
+
 def compute_shape(table: Table, metadata: dict[str, str]) -> str:
     parts = (list_key_columns(table), list_value_columns(table), metadata, table.key.format, table.value.format)
     conditions = (table.value.time_rules, str(table.mode), table.when, table.route, table.delete_when)
     updates = (str(table.deletes), table.partial_updates, table.folds_records, list_unavailable_columns(table))
     template = (table.naming.template,) if table.naming else ()
-    text = repr((*parts, table.key.options, table.value.options, *conditions, *updates, *table.sequence_by, *template))
+    options = (_list_file_options(table.key.options), _list_file_options(table.value.options))
+    text = repr((*parts, *options, *conditions, *updates, *table.sequence_by, *template))
     text += repr([(c.name, c.sql, c.type) for c in _list_selected_columns(table, metadata)]) if table.select else ""
     text += repr([d.on for d in table.select.dimensions]) if table.select else ""
     text += repr(table.history) if table.history else ""
@@ -296,6 +306,12 @@ def compute_shape(table: Table, metadata: dict[str, str]) -> str:
     text += repr(find_retracting_answers(table)) if table.when_false == "delete" else ""
     text += " dead letters" if table.errors.max_dead_letters is not None else ""
     return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _list_file_options(options: dict[str, Any]) -> dict[str, Any]:
+    if PLACES not in options:  # of no registry
+        return options
+    return {name: value for name, value in options.items() if name not in VERSION_OPTIONS}
 
 
 def list_destination_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:

@@ -15,6 +15,7 @@ from tidegate.config.parsing.ddl import parse_columns
 from tidegate.connections import Connection
 from tidegate.errors import ConfigurationError
 from tidegate.spec.table import Table
+from tidegate.table.columns import compute_shape
 
 FIELDS = [{"name": "id", "type": "string"}, {"name": "name", "type": ["null", "string"]}]
 RECORD = json.dumps({"type": "record", "name": "Order", "fields": FIELDS})
@@ -199,6 +200,49 @@ def test_schema_that_is_registered_between_two_flushes_of_one_process_is_known_t
     second = schemas.describe_table(table).value
     assert [column.name for column in second.columns or ()] == ["id", "name", "city"]
     assert (*first.options["writers"], str(number)) == tuple(second.options["writers"])
+
+
+VERSIONS = {
+    "avro": (
+        RECORD,
+        RECORD.replace('"Order"', '"Order", "doc": "of a shop"'),
+        RECORD.replace('"fields": [', '"fields": [{"name": "City", "type": "string", "default": ""}, '),
+    ),
+    "json": (
+        '{"properties": {"id": {"type": "string"}}}',
+        '{"title": "of a shop", "properties": {"id": {"type": "string"}}}',
+        '{"properties": {"id": {"type": "string"}, "City": {"type": "string"}}}',
+    ),
+    "protobuf": (
+        PROTO + "message Order { string id = 1; }",
+        PROTO + "message Order { string id = 1; } message Marker {}",
+        PROTO + "message Order { string id = 1; string City = 2; }",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", VERSIONS)
+@pytest.mark.parametrize("columns", [None, "id STRING"])
+def test_new_version_stages_nothing_anew_unless_it_changes_the_columns(
+    registry: SchemaRegistry, form: str, columns: str | None
+) -> None:
+    """Each version, also of a comment, took what waited out of the queue, with a person's approval of it."""
+    kind = {} if form == "avro" else {"schemaType": form.upper()}
+    shapes = list[str]()
+    for text in VERSIONS[form]:
+        registry.register("orders-value", {"schema": text, **kind})
+        shapes.append(compute_shape(describe(build_registry_table(registry, form, columns)), {}))
+    first, documented, wider = shapes
+    assert first == documented
+    assert (wider == first) == (columns is not None)
+
+
+def test_option_of_the_file_stages_anew_also_with_a_registry(registry: SchemaRegistry) -> None:
+    registry.register("orders-value", {"schema": VERSIONS["json"][0], "schemaType": "JSON"})
+    table = build_registry_table(registry, "json")
+    changed_value = replace(table.value, options={**table.value.options, "timestamps": "iso-8601"})
+    shapes = {compute_shape(describe(each), {}) for each in (table, replace(table, value=changed_value))}
+    assert len(shapes) == 2
 
 
 @pytest.mark.parametrize("topics", [("eu", "us"), ("us", "eu")])
