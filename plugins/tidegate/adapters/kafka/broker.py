@@ -50,6 +50,7 @@ T = TypeVar("T")
 PEEK_TIMEOUT_SECONDS = 5.0
 PEEK_PARTITION_SECONDS = 0.01
 RETRY_PAUSE_SECONDS = 0.2
+REFUSAL_SECONDS = 3.0  # for which the other brokers are awaited once one has refused the log-in
 METADATA_TTL_SECONDS = 60.0  # seconds
 READER_GROUP = "tidegate-status"  # the group that peeks at single records; it commits nothing
 BEAT_KEY = "heartbeat="
@@ -249,6 +250,7 @@ class KafkaBroker:
     def _retry_call(self, action: str, call: Callable[[], T]) -> T:
         # a young topic may have no leader yet, and a group's coordinator may be loading
         deadline = time.monotonic() + self.patience_seconds
+        self._login.refusal = None  # one of an earlier call, which other brokers have answered
         while True:
             try:
                 return call()
@@ -305,7 +307,7 @@ class KafkaBroker:
         deadline = time.monotonic() + self.patience_seconds + 5
         while True:
             try:
-                return future.result(timeout=RETRY_PAUSE_SECONDS if self._login.refusal is None else 0)
+                return future.result(timeout=RETRY_PAUSE_SECONDS)
             except KafkaException as error:
                 if error.args[0].code() == KafkaError._TIMED_OUT and self._login.refusal is None:
                     self._client = None  # it never learns that the broker which it asks first is gone
@@ -314,10 +316,10 @@ class KafkaBroker:
                 raise self._translate_failure(action, error) from error
             except TimeoutError as error:
                 self._admin.poll(0)
-                if (refusal := self._take_refusal()) is not None:
-                    raise refusal from error
-                if time.monotonic() > deadline:
-                    raise RetryLater(
+                if self._login.refusal is not None:
+                    deadline = min(deadline, time.monotonic() + REFUSAL_SECONDS)
+                if time.monotonic() >= deadline:
+                    raise self._take_refusal() or RetryLater(
                         f"brokers={self._servers} gave no answer within {self.patience_seconds:.0f} s: {action}; "
                         f"{SILENCE_ADVICE}"
                     ) from error

@@ -312,11 +312,44 @@ def test_log_in_that_was_refused_once_is_tried_again_by_the_next_call(
     offsets = {EARLIEST: [BEGIN], LATEST: [END]}
     monkeypatch.setattr(kafka, "AdminClient", lambda settings: Client(offsets))
     monkeypatch.setattr(kafka, "require_server", lambda _: None)
+    monkeypatch.setattr(kafka, "REFUSAL_SECONDS", 0.0)
     kafka_broker = broker()
     kafka_broker._client = RefusesTheLogin(kafka_broker._login.note)
     with pytest.raises(GiveUp, match="refuse the log-in: SASL authentication failed"):
         kafka_broker.read_log(BOTH, "read_committed")
     assert kafka_broker.read_log(BOTH, "read_committed") == LOG
+
+
+class OneRefusesTheLogin(Client):
+    """A client of three brokers: one refuses its log-in, another one answers a moment later."""
+
+    def __init__(self, note: Callable[[KafkaError], None]) -> None:
+        super().__init__({EARLIEST: [BEGIN], LATEST: [END]})
+        self._note, self._polls, self._asked = note, 0, list[Future[Any]]()
+
+    def describe_cluster(self, **_: Any) -> "Future[Any]":
+        self._asked.append(Future())
+        return self._asked[-1]
+
+    def poll(self, timeout: float) -> int:
+        self._polls += 1
+        self._note(KafkaError(KafkaError._SSL, "kafka-2:9092: certificate verify failed"))
+        if self._polls > 2:
+            for future in self._asked:
+                if not future.done():
+                    future.set_result(SimpleNamespace(cluster_id="c1"))
+        return 0
+
+
+def test_broker_that_alone_refuses_the_login_ends_no_call_that_others_answer(broker: Any) -> None:
+    kafka_broker = broker()
+    kafka_broker._client = client = OneRefusesTheLogin(kafka_broker._login.note)
+    assert kafka_broker.read_log(BOTH, "read_committed") == LOG
+    assert kafka_broker.read_log(BOTH, "read_committed") == LOG
+    client.offsets[LATEST] = [ELECTION]
+    kafka_broker.patience_seconds = 0.0
+    with pytest.raises(GiveUp, match="refuse the log-in: certificate verify failed"):
+        kafka_broker.read_log(BOTH, "read_committed")  # the partition that the broker leads
 
 
 class HasNotHeard(Client):
