@@ -194,9 +194,11 @@ def run_merge(  # noqa: PLR0913 - one argument per fact, two of them by name
 def unwrap_queue(staged: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
     """Return the queue of one merge: the task of a pipeline's only table gets a list of one.
 
-    None if nothing was staged, as by a stage that was cleared while its batch waits behind others.
+    None if nothing was staged, as by a stage that was cleared while its batch waits behind others, and for a plan: the
+    file got a clock of staging during the run.
     """
-    return staged if isinstance(staged, Mapping) else next(iter(staged), None)
+    queue = staged if isinstance(staged, Mapping) else next(iter(staged), None)
+    return queue if isinstance(queue, Mapping) and "batches" in queue else None
 
 
 def run_commit_offsets(name: str) -> Data:

@@ -98,6 +98,10 @@ def run_stage_step(
 ) -> list[Data]:
     """Run the step stage, or resume it; the tables that it refuses colour the run in the end."""
     require_result(flush_plan, "plan")
+    if not isinstance(flush_plan, Mapping):
+        raise AirflowSkipException(
+            f"pipeline={pipeline}: this run planned merges alone, as the file had a clock of staging; the next stages"
+        )
     queues, refusals = tasks.run_stage(pipeline, flush_plan, engine, DeferringWatcher(context, memory))
     context["ti"].xcom_push(key=REFUSED_TABLES_KEY, value=refusals)
     return queues

@@ -53,6 +53,22 @@ def test_merge_behind_a_stage_that_staged_nothing_is_skipped() -> None:
     assert operator.trace_lineage() == TaskLineage()
 
 
+@pytest.mark.parametrize("given", [{"tables": [], "left": 0}, ("tables", []), ("left", 0)])
+def test_merge_of_a_run_whose_file_got_a_clock_of_staging_meanwhile_leaves_its_work_to_the_next_run(given: Any) -> None:
+    """It is given the plan, of several tables an entry of it, in place of a queue."""
+    operator = StepOperator(task_id="merge", verb="merge", pipeline="shop", given=given)
+    context: Any = {"ti": PushedResults(), "task": operator}
+    with pytest.raises(AirflowSkipException, match="pipeline=shop: nothing was staged in this run; what waits is merg"):
+        operator.execute(context)
+    assert operator.trace_lineage() == TaskLineage()
+
+
+def test_stage_of_a_run_whose_file_lost_its_clock_of_staging_meanwhile_leaves_its_work_to_the_next_run() -> None:
+    operator = StepOperator(task_id="stage", verb="stage", pipeline="shop", given=[{"table": "t", "batches": []}])
+    with pytest.raises(AirflowSkipException, match="pipeline=shop: this run planned merges alone"):
+        operator.execute({"ti": PushedResults(), "task": operator})  # type: ignore[typeddict-item]
+
+
 def test_freshness_of_a_run_whose_heartbeat_measured_nothing_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     """Airflow adds the task to an older run of which a task is cleared, once the file has a `freshness_target`."""
     monkeypatch.setattr(flush_run, "get_current_context", dict)
