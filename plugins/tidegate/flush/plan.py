@@ -14,6 +14,7 @@ from tidegate.flush.key_deduplication import (
     is_deduplication_worth_it,
 )
 from tidegate.flush.refusals import Delay, to_refusals
+from tidegate.flush.stage_request import has_skipped_ahead
 from tidegate.flush.staged import find_unfinished_batch
 from tidegate.model.batch import Plan, PlannedBatch, PlanScope
 from tidegate.model.kafka_log import Log
@@ -78,7 +79,7 @@ def plan(
     3. Resume the staged batches that continue exactly from the position.
     4. Cut a new batch up to the end of the log or a cap; tables at equal offsets share it. None while a queue is full.
        A queue that waits for a person's approval is not resumed, and holds no other table back when it is full; where
-       records make columns, nothing is cut behind it.
+       records make columns, or one is skipped, nothing is cut behind it.
 
     `stop_offsets` cap the end of the log; partitions that it does not name are not read. With `PlanScope.STAGED`
     nothing is cut, and `at_least` counts staged rows; a full queue is always enough, and one without rows that is due.
@@ -203,8 +204,9 @@ def _collect_batches(
 def _is_held_back(table: TableWithLog) -> bool:
     if table.held is None:
         return False
-    # a new column needs a new intermediate table, and the present one has the rows of the held batch
-    return table.spec.value.adds_columns or is_queue_full(table, table.queue)
+    # these need a new intermediate table, and the present one has the rows of the held batch
+    needs_new_table = table.spec.value.adds_columns or has_skipped_ahead(table.pipeline.name, table.state)
+    return needs_new_table or is_queue_full(table, table.queue)
 
 
 def _count_remaining(batches: Sequence[PlannedBatch], tables: Sequence[TableWithLog], sizer: BatchSizer) -> int:

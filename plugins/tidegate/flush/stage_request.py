@@ -94,6 +94,15 @@ def add_skipped_record(
     return [*other_records, record]
 
 
+def has_skipped_ahead(pipeline: str, state: TableState | None) -> bool:
+    """Whether the table has yet to read a record that is to be set aside."""
+    reached = state.position.offsets if state and state.position else {}
+    return any(
+        record.offset >= (get_offset(reached, record.topic, record.partition) or 0)
+        for record in list_skipped_records(pipeline, state)
+    )
+
+
 def find_skipped_places(
     pipeline: str, state: TableState | None, ranges: Ranges, topic_ids: dict[str, str]
 ) -> tuple[tuple[str, int, int], ...] | None:

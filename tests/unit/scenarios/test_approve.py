@@ -23,7 +23,9 @@ from tidegate.model.batch import PublishOutcome, StagedBatch
 from tidegate.monitoring.status import read_status
 from tidegate.reprocess.approve import decide, list_held_tables, propose_decision, propose_reject
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
+from tidegate.reprocess.record import RecordAddress
 from tidegate.reprocess.rollback import answer_rollbacks, propose_answers, propose_undos, undo_rollbacks
+from tidegate.reprocess.skip import propose_skips, skip_record
 from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Pipeline, RollbackPolicy, Stage
 from tidegate.spec.source import Errors
@@ -287,6 +289,32 @@ def test_single_table_is_staged_on_up_to_its_limit_while_a_batch_is_held(world: 
     for _ in range(2):
         flush(world.open_session(pipeline))
     assert read(world) == {"d": "3", "e": "new"}
+
+
+@pytest.mark.parametrize("stage_clock", [Stage(), Stage(10)])
+def test_record_that_is_skipped_behind_a_held_batch_waits_with_it_and_each_run_says_so(
+    world: World, stage_clock: Stage
+) -> None:
+    """The dead letter needs a new intermediate table, and the present one has the rows of the held batch."""
+    pipeline = replace(build(DELETES, build_table(COPY)), stage=stage_clock)
+    flush(world.open_session(pipeline))
+    flood(world)
+    flush(world.open_session(pipeline))
+    world.broker.produce("orders", {"id": "a"}, BAD, 1)
+    with pytest.raises(GiveUp, match="topic=orders partition=1"):
+        flush(world.open_session(pipeline))
+    session = world.open_session(pipeline)
+    offset = len(world.broker.partitions["orders"][1].records) - 1
+    skip_record(session, propose_skips(session, RecordAddress("orders", 1, offset)), "ann")
+    flush(world.open_session(pipeline))
+    for _ in range(2):
+        assert "held for approval" in hold(world, pipeline)
+    assert (read(world), read(world, COPY)) == (OLD, NEW)
+    approve(world, pipeline)
+    flush(world.open_session(pipeline))
+    produce(world, f="later")
+    flush(world.open_session(pipeline))
+    assert read(world) == read(world, COPY) == {**NEW, "f": "later"}
 
 
 def test_each_batch_of_a_queue_is_asked_by_itself(world: World) -> None:
