@@ -294,14 +294,6 @@ def plan_debezium_transform(transform: Transform, plan: RecordPlan, draft: Draft
     )
 
 
-def plan_dms(transform: Transform, _: RecordPlan, draft: Draft) -> None:
-    """AWS DMS: the row lies under `data`; its fields stand in no setting."""
-    transform.refuse_all(
-        "the fields below `data` stand in no setting; copy the example of docs/transforms.md, DMS envelope"
-    )
-    draft.to_fill_in.append("value.schema, when, delete_when and select of the DMS envelope (docs/transforms.md)")
-
-
 # ---- topics and records
 
 
@@ -316,11 +308,6 @@ def plan_regex_router(transform: Transform, plan: RecordPlan, _: Draft) -> None:
         return
     plan.topic_renames.append((regex, replacement))
     transform.map_rest("tables[].name", "where the sink names a table by its topic; else it has no effect on the table")
-
-
-def refuse_router(transform: Transform, _: RecordPlan, __: Draft) -> None:
-    """Debezium's router gives topics other names, by which a sink chooses tables."""
-    transform.refuse_all(ROUTED)
 
 
 def plan_filter(transform: Transform, plan: RecordPlan, draft: Draft) -> None:
@@ -340,9 +327,7 @@ def plan_filter(transform: Transform, plan: RecordPlan, draft: Draft) -> None:
 PLANS: dict[str, Plan] = {
     "ExtractNewRecordState": plan_unwrap,
     "DebeziumTransform": plan_debezium_transform,
-    "DmsTransform": plan_dms,
     "KafkaMetadataTransform": plan_kafka_metadata,
-    "ByLogicalTableRouter": refuse_router,
     "InsertField": plan_insert_field,
     "ReplaceField": plan_replace_field,
     "MaskField": plan_mask_field,
@@ -356,7 +341,7 @@ PLANS: dict[str, Plan] = {
 # those that can be applied to a key: it is read as source.key says
 OF_KEY_TOO = ("ValueToKey", "ExtractField", "HoistField")
 # those that see no value: whatever row the transforms before them have made, they do the same
-OF_NO_VALUE = ("RegexRouter", "ByLogicalTableRouter", "Filter")
+OF_NO_VALUE = ("RegexRouter", "Filter")
 # those without which a column has another type or unit, and shows nothing more
 CONVERSIONS = ("Cast", "TimestampConverter", "ValueToKey")
 WITHOUT_EFFECT = {
@@ -369,6 +354,7 @@ ROUTERS = {
     "TimestampRouter": "a table for each time is not made; partition one table by the time with create.partition_by",
     "MessageTimestampRouter": "a table for each time is not made; partition one table by the time",
     "TopicRegexRouter": "name the tables in tables[].name",
+    "ByLogicalTableRouter": ROUTED,
 }
 REASONS = ROUTERS | {
     "Cast": "a column has the type of value.schema, and value.json.numbers: lenient reads numbers in quotes; or write "
@@ -376,6 +362,8 @@ REASONS = ROUTERS | {
     "TimestampConverter": "value.timestamp_unit reads a number as a time; else write timestamp_millis, to_timestamp or "
     "date_format in tables[].select (docs/transforms.md, Timestamps)",
     "Flatten": "name each field in tables[].select, e.g. customer.name AS customer_name (docs/transforms.md, Flatten)",
+    "DmsTransform": "the fields below `data` stand in no setting; write value.schema, when, delete_when and select "
+    "(docs/transforms.md, DMS envelope)",
     "JsonToMapTransform": "use from_json in tables[].select (docs/transforms.md, JSON in a string)",
     "MongoDebeziumTransform": "use the Debezium format for the value, with key.json.extended "
     "(docs/formats.md, MongoDB)",
