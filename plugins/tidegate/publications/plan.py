@@ -98,7 +98,7 @@ def plan_run(session: PublicationSession, resynchronise: bool = False) -> Planne
             and _find_missing_snapshot(session, position, group) is None
         ):
             return _plan_next(observed) if group is None else _plan_group(observed, group)
-    return plan_all_parts(observed, _build_position(observed, RunMode.TOPIC, None))
+    return _plan_all_parts(observed, _build_position(observed, RunMode.TOPIC, None))
 
 
 def observe_publication(session: PublicationSession) -> ObservedPublication:
@@ -191,7 +191,7 @@ def _plan_next(observed: ObservedPublication) -> PlannedRun:
     position = _build_position(observed, mode, origin)
     if mode == RunMode.CHANGES:
         position = replace(position, joined=joined_snapshots, joined_origin=joined_snapshots if is_same else before)
-    following = plan_all_parts(observed, position)
+    following = _plan_all_parts(observed, position)
     if following.touched_files == TouchedFiles() and settled_run is not None:
         raise NothingToDo(f"publication={publication.name}: no row has changed since snapshot={origin}")
     return following
@@ -227,7 +227,7 @@ def _build_position(observed: ObservedPublication, mode: RunMode, origin: int | 
     )
 
 
-def plan_all_parts(observed: ObservedPublication, position: Progress) -> PlannedRun:
+def _plan_all_parts(observed: ObservedPublication, position: Progress) -> PlannedRun:
     """Plan a run of all parts to `position`, each from its own state.
 
     Finds the data files that differ, and reads no row.
