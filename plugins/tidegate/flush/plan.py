@@ -5,7 +5,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 
-from tidegate.errors import GiveUp, HeldForApproval, NothingToDo, RetryLater, TidegateError, TooFewRecords
+from tidegate.errors import (
+    GiveUp,
+    HeldForApproval,
+    NothingToDo,
+    PositionLost,
+    RetryLater,
+    TidegateError,
+    TooFewRecords,
+)
 from tidegate.flush.batch_size import BatchSizer
 from tidegate.flush.key_deduplication import (
     SAMPLED_MIN_RECORDS,
@@ -197,8 +205,15 @@ def _collect_batches(
         batches += table_batches
         # a queue is published before its table is refused: an answer to the refusal would lose the staged batches
         if error is not None and not table_batches:
-            refused.append((logged_table.spec.name, error))
+            refused.append((logged_table.spec.name, _add_hold(logged_table, error)))
     return batches, refused
+
+
+def _add_hold(table: TableWithLog, error: GiveUp | RetryLater) -> GiveUp | RetryLater:
+    # a move of the position would give up what waits, and Kafka may have it no more
+    if table.held is None or not isinstance(error, PositionLost):
+        return error
+    return PositionLost(f"{error}; but decide first about what is staged before that: {table.held.describe()}")
 
 
 def _is_held_back(table: TableWithLog) -> bool:

@@ -9,7 +9,15 @@ import pytest
 from fakes import BAD, Crash, World, build_pipeline, build_table
 from fakes.faults import UnreadableTable
 from tidegate.cli.output import format_status
-from tidegate.errors import ConfigurationError, GiveUp, HeldForApproval, NothingToDo, RetryLater
+from tidegate.errors import (
+    ConfigurationError,
+    GiveUp,
+    HeldForApproval,
+    NothingToDo,
+    PositionLost,
+    RetryLater,
+    SomeTablesFailed,
+)
 from tidegate.flush.clean_up import clean_up
 from tidegate.flush.flush import flush
 from tidegate.flush.heartbeat import heartbeat
@@ -315,6 +323,32 @@ def test_record_that_is_skipped_behind_a_held_batch_waits_with_it_and_each_run_s
     produce(world, f="later")
     flush(world.open_session(pipeline))
     assert read(world) == read(world, COPY) == {**NEW, "f": "later"}
+
+
+@pytest.mark.parametrize("stage_clock", [Stage(), Stage(10)])
+def test_table_that_lost_records_behind_a_held_batch_is_told_to_decide_about_that_first(
+    world: World, stage_clock: Stage
+) -> None:
+    """Kafka has lost the records of the held batch too: a move of the position would leave them out."""
+    pipeline = replace(build(DELETES, build_table(COPY)), stage=stage_clock)
+    flush(world.open_session(pipeline))
+    flood(world)
+    flush(world.open_session(pipeline))
+    for partition in (0, 1):
+        world.broker.partitions["orders"][partition].end += 1
+        world.broker.retain_from("orders", world.broker.partitions["orders"][partition].end, partition)
+    with pytest.raises(PositionLost) as failure:
+        flush(world.open_session(pipeline))
+    (line,) = [line for line in str(failure.value).splitlines() if f"table={ORDERS}: topic" in line]
+    assert "1 offset is gone before being read" in line
+    assert f"publish it with: tidegate approve shop --table {ORDERS}" in line
+    approve(world, pipeline)
+    with suppress(SomeTablesFailed):
+        flush(world.open_session(pipeline))
+    assert read(world) == read(world, COPY) == NEW
+    with pytest.raises(PositionLost, match="1 offset is gone") as failure:
+        flush(world.open_session(pipeline))
+    assert "approve" not in str(failure.value)
 
 
 def test_each_batch_of_a_queue_is_asked_by_itself(world: World) -> None:
