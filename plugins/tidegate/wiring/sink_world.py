@@ -5,6 +5,8 @@ from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
+import yaml
+
 from tidegate.adapters.kafka_connect.control_topic import SinkBroker
 from tidegate.config.catalogs_file import read_catalogs
 from tidegate.config.destinations.registry import get_destination
@@ -44,7 +46,8 @@ def check_files(include: Path, name: str, pipeline: str, entry: str) -> tuple[li
 def write_files(include: Path, name: str, pipeline: str, entry: str, *, overwrite: bool) -> list[str]:
     """Write the pipeline file, and add `entry` to catalogs.yaml unless it is empty; return the paths.
 
-    `ConfigurationError` if the file exists, unless it may be overwritten.
+    `ConfigurationError` if the file exists, unless it may be overwritten, and if catalogs.yaml takes no entry at its
+    end.
     """
     path = include / "pipelines" / f"{name}.yaml"
     catalogs = include / CATALOGS
@@ -57,7 +60,15 @@ def write_files(include: Path, name: str, pipeline: str, entry: str, *, overwrit
     written_files = [path]
     if entry:
         before = catalogs.read_text(encoding="utf-8") if catalogs.exists() else ""
-        write_in_one_step(catalogs, f"{before.rstrip()}\n\n{entry}" if before.strip() else entry)
+        text = f"{before.rstrip()}\n\n{entry}" if before.strip() else entry
+        try:
+            yaml.compose(text)
+        except yaml.YAMLError:
+            raise ConfigurationError(
+                f"file={format_path(catalogs)}: no catalog can be added at its end, as it stands in braces or is no "
+                f"YAML; nothing was written; add this by hand, or write each catalog on lines of its own:\n{entry}"
+            ) from None
+        write_in_one_step(catalogs, text)
         written_files.insert(0, catalogs)
     write_in_one_step(path, pipeline)
     return [format_path(file) for file in written_files]

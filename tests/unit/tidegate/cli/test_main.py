@@ -16,6 +16,7 @@ from tidegate.cli.output import name_command
 from tidegate.errors import BadRecord, ConfigurationError, GiveUp, PositionLost, RetryLater, TidegateError
 from tidegate.monitoring.runbook import name_page_file
 from tidegate.settings import format_path, read_version
+from tidegate.wiring.sink_world import write_files
 
 ROOT = Path(__file__).parents[4]
 CATALOGS = """
@@ -311,6 +312,20 @@ def test_files_are_utf_8_whatever_the_terminals_letters_are(include) -> None:
         assert (include / file).read_text(encoding="utf-8") == text
     entry = "b: {type: iceberg} # B\u00fccher\n"
     assert (include / "catalogs.yaml").read_text(encoding="utf-8") == f"{CATALOGS}{text}\n{entry}"
+
+
+@pytest.mark.parametrize(
+    "catalogs", ["{}\n", "{lake: {type: iceberg}}\n", "# ours\n{lake: {type: iceberg},\n Dwh: {}}\n"]
+)
+def test_import_into_catalogs_in_braces_breaks_no_file(include, catalogs: str) -> None:
+    (include / "catalogs.yaml").write_text(catalogs)
+    with pytest.raises(ConfigurationError, match=r"file=.*catalogs\.yaml: no catalog can be added .*\n.*\ncopy: \{\}"):
+        write_files(include, "copy", "description: x\n", "# of the connector\ncopy: {}\n", overwrite=False)
+    assert (include / "catalogs.yaml").read_text() == catalogs
+    assert not (include / "pipelines" / "copy.yaml").exists()
+    (include / "catalogs.yaml").write_text("lake: {type: iceberg}\n")
+    write_files(include, "copy", "description: x\n", "copy: {}\n", overwrite=False)
+    assert (include / "catalogs.yaml").read_text() == "lake: {type: iceberg}\n\ncopy: {}\n"
 
 
 # a command in whose place all is asked that commands ask of their streams; the file tells the answers
