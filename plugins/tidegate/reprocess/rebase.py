@@ -383,8 +383,8 @@ def _format_partitions(offsets: dict[int, int]) -> str:
 def format_unpublished(proposed: list[TableMove]) -> str:
     """Staged batches that a rebase gives up; empty without one."""
     return "\n".join(
-        f"{move.table.name}  batch={move.last_unpublished_batch} is staged and not published: nothing of it will be; "
-        "flush first to publish it"
+        f"{move.table.name}  batch={move.last_unpublished_batch} is staged and not published: nothing of it will be, "
+        "unless you publish it first"
         for move in proposed
         if move.last_unpublished_batch
     )

@@ -62,7 +62,7 @@ def test_preview_says_what_is_staged_and_would_never_be_published(world: World) 
     produce(world, "d", "1")
     stage(session, plan(session))
     preview = propose_rebase(session, "latest").preview
-    assert f"{NAME}  batch=2 is staged and not published: nothing of it will be; flush first to publish it" in preview
+    assert f"{NAME}  batch=2 is staged and not published: nothing of it will be, unless you publish it first" in preview
     flush(session)
     assert "staged" not in propose_rebase(session, "latest").preview
 
