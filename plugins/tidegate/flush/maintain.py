@@ -225,6 +225,13 @@ def _may_remove_orphans(session: Session, table: str, files: TableFiles) -> bool
             session.pipeline.name, table,
         )  # fmt: skip
         return False
+    if files.lies_elsewhere:
+        log.warning(
+            "orphans stay: pipeline=%s table=%s: write.data.path and write.metadata.path put all files outside of its "
+            "location, and Iceberg looks only there; call its remove_orphan_files with each path as `location`",
+            session.pipeline.name, table,
+        )  # fmt: skip
+        return False
     if not files.nested_tables:
         return True
     log.warning(

@@ -54,6 +54,7 @@ MAX_MANIFESTS = 200
 MAX_OLD_FILES = 20_000
 NEWEST_SNAPSHOTS = 20
 TAG_TYPE = SnapshotRefType.TAG
+PATH_PROPERTIES = ("write.data.path", "write.metadata.path")
 GC_PROPERTY = "gc.enabled"  # false where other tables use the same files, as those that Spark's `snapshot` makes
 Line = Sequence[Snapshot]  # newest first
 LOCAL_SCHEMES = ("file:", "hdfs:", "/")
@@ -247,7 +248,14 @@ def measure_files(table: Table, exact: bool = False) -> TableFiles:
         is_local=table.location().startswith(LOCAL_SCHEMES),
         nested_tables=find_tables_inside(table) if exact else (),
         forbids_file_deletion=table.metadata.properties.get(GC_PROPERTY, "true").lower() != "true",
+        lies_elsewhere=all(_is_outside(table, name) for name in PATH_PROPERTIES),
     )
+
+
+def _is_outside(table: Table, name: str) -> bool:
+    path = table.properties.get(name)
+    place = f"{_normalize_location(table.location())}/"
+    return path is not None and not f"{_normalize_location(path)}/".startswith(place)
 
 
 def _choose_manifests(

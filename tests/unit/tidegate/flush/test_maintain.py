@@ -105,6 +105,19 @@ def test_nothing_is_removed_from_a_table_whose_files_others_may_use(
     assert f"table={table}: its property gc.enabled says that other tables may use its files" in caplog.text
 
 
+@pytest.mark.parametrize(("table", "statements"), [(NAME, ["compact", "expire"]), (INTERMEDIATE, [])])
+def test_orphans_are_not_looked_for_where_no_file_is(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, table: str, statements: list[str]
+) -> None:
+    """Iceberg's procedure lists the location, which is not there: each maintenance failed."""
+    read_files = world.destination.read_files
+    monkeypatch.setattr(
+        world.destination, "read_files", lambda name, exact=False: replace(read_files(name, exact), lies_elsewhere=True)
+    )
+    assert list(list_statements(world, table)) == statements
+    assert f"table={table}: write.data.path and write.metadata.path put all files outside" in caplog.text
+
+
 def test_limits_are_counted_back_from_now(world: World) -> None:
     world.clock.ms = 10 * 86_400_000
     publish_one_more(world)

@@ -10,7 +10,7 @@ from pyiceberg.table.update import SetSnapshotRefUpdate
 from tidegate.adapters.iceberg.catalog import Catalogs
 from tidegate.adapters.iceberg.commit import commit
 from tidegate.adapters.iceberg.destination import build_iceberg_destination
-from tidegate.adapters.iceberg.files import _normalize_location
+from tidegate.adapters.iceberg.files import _normalize_location, measure_files
 from tidegate.errors import GiveUp
 
 AGE_MS = 7 * 86_400_000
@@ -148,6 +148,25 @@ def test_one_place_is_known_by_each_of_its_spellings(first_spelling: str, second
     assert _normalize_location(first_spelling) == _normalize_location(second_spelling)
     assert _normalize_location(first_spelling) != _normalize_location(f"{second_spelling.rstrip('/')}x")
     assert _normalize_location("gs://lake/shop/orders") != _normalize_location(first_spelling)
+
+
+@pytest.mark.parametrize(
+    ("data", "metadata", "is_elsewhere"),
+    [
+        ("/elsewhere/d", "/elsewhere/m", True), ("{location}x/d", "/elsewhere/m", True), ("/elsewhere/d", None, False),
+        ("/elsewhere/d", "{location}/m", False), ("{location}", "/elsewhere/m", False), (None, None, False),
+    ],
+)  # fmt: skip
+def test_table_all_of_whose_files_lie_elsewhere_says_so(
+    kit: Kit, data: str | None, metadata: str | None, is_elsewhere: bool
+) -> None:
+    kit.create()
+    location = kit.load(TABLE).location()
+    paths = {"write.data.path": data, "write.metadata.path": metadata}
+    given = {name: path.format(location=location) for name, path in paths.items() if path}
+    table = kit.load(TABLE)
+    table.metadata.properties.update(given)
+    assert measure_files(table).lies_elsewhere is is_elsewhere
 
 
 @pytest.mark.parametrize(("value", "keeps"), [(None, False), ("true", False), ("TRUE", False), ("false", True)])
