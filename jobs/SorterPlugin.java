@@ -19,7 +19,7 @@ import org.slf4j.LoggerFactory;
  * Since SPARK-52609 (Spark 4.1) each task that sorts puts its sorter into a variable of its thread, and nothing takes it
  * out. The thread runs the next tasks. Java drops such a value only when the thread happens to need its place, so that
  * a busy thread keeps a dozen sorters and more, each with the page it read last: 32 MB on two cores with a heap of 4 GB,
- * 64 MB with a larger heap.
+ * 64 MB with a larger heap. This can go with a Spark that takes the sorter out when its task ends.
  *
  * serve.py compiles this with Spark's own compiler, Janino: no lambdas, no generics.
  */
