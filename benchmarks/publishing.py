@@ -2,7 +2,8 @@
 
 A table is published as a whole, then a tenth of its rows is updated and published as changes. The plain side reads the
 same rows with PyIceberg and produces them in a loop: no comparison, no progress, no transaction. Then tables of
-format 3 and of several sizes get as many changes: any rows, and the newest ones.
+format 3 and of several sizes get as many changes: any rows, and the newest ones. All rows of the smallest, beside its
+tenth, say what a further change costs, and what a run costs before its first one.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,6 +21,7 @@ from benchmarks.spark_server import SparkServer, start_spark_server
 
 TABLE, WARM = name_table("published"), name_table("published_warm")
 DELIVERIES = ("at-least-once", "exactly-once")
+ALL_ROWS = "all rows"
 SHARE = 10  # one in so many rows is updated
 PROPERTIES = "'write.merge.mode'='merge-on-read', 'write.update.mode'='merge-on-read', 'format-version'='{}'"
 COLUMNS = """id, concat('c', id % 1000) AS customer, CAST(id % 100000 AS DOUBLE) / 100 AS amount,
@@ -64,12 +66,14 @@ def measure(bench: Bench) -> Result:
         run_statements(server, lake, f"UPDATE {TABLE} SET amount = amount + 1 WHERE id % {SHARE} = 0")
         runs += [_run_publication(server, lake, delivery, "changes", -(-rows // SHARE)) for delivery in DELIVERIES]
         followed = [run for count in bench.sizes.followed for run in _follow_table(bench, server, lake, count)]
+    split = _split_costs(followed)
     return Result(
         tables=[
             Table(f"j. Publishing, a table of {rows:,} rows", HEADER, [_format_line(run, runs[0]) for run in runs]),
             Table("j. Changes of tables of format 3", HEADER, [_format_line(run, runs[0]) for run in followed]),
+            Table("j. Of these", tuple(split), [tuple(map(format_number, split.values()))]),
         ],
-        figures={run.what: round(run.rate) for run in (*runs, *followed)},
+        figures={run.what: round(run.rate) for run in (*runs, *followed)} | split,
         goals=[],
         right=all(run.is_right for run in (*runs, *followed)),
     )
@@ -86,11 +90,23 @@ def _follow_table(bench: Bench, server: SparkServer, lake: Lake, rows: int) -> l
     start = {"snapshot": iceberg_table.metadata.current_snapshot_id}
     _write_publication(lake.include / "publications", name, table, delivery=DELIVERIES[1], start=start)
     cases = {"any rows": f"id % {rows // changes} = 0", "the newest rows": f"id >= {rows - changes}"}
+    if rows == min(bench.sizes.followed):
+        cases[ALL_ROWS] = "true"
     runs = []
     for case, condition in cases.items():
         run_statements(server, lake, f"UPDATE {table} SET amount = amount + 1 WHERE {condition}")
-        runs.append(_run_publication(server, lake, name, f"{rows:,} rows, {case}", changes))
+        expected = rows if case == ALL_ROWS else changes
+        runs.append(_run_publication(server, lake, name, f"{rows:,} rows, {case}", expected))
     return runs
+
+
+def _split_costs(followed: list[Run]) -> dict[str, float]:
+    """What two runs of one table, a tenth of its rows and all, say of the first change and of further ones."""
+    all_rows = next(run for run in followed if run.what.endswith(ALL_ROWS))
+    tenth = followed[0]
+    cpu_of_one = (all_rows.cpu - tenth.cpu) / (all_rows.changes - tenth.changes)
+    fixed = tenth.cpu - tenth.changes * cpu_of_one
+    return {"CPU s before the first change": round(fixed, 1), "further changes per CPU s": round(1 / cpu_of_one)}
 
 
 def _format_line(other_shape: Run, loop: Run) -> tuple[str, ...]:
