@@ -289,6 +289,8 @@ def expect_causes(shape: Shape, table: str, changes: list[Placed]) -> tuple[str,
     for placed in changes:
         change = placed.change
         is_for_all = change.kind == "tombstone"
+        if is_for_all and shape.fmt == "maxwell-json":
+            continue  # such a message has the key in its row, and this one has none
         deletes = change.kind in ("tombstone", "event", "flagged")
         over = shape.when_false is not None and (change.row["n"] or 0) >= LIMIT and not deletes and change.kind != "bad"
         if shape.routed and not is_for_all and not table.endswith(change.row["type"]):

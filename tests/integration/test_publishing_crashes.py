@@ -173,7 +173,8 @@ def test_record_that_is_too_large_is_named_and_gives_up(workbench, limit: dict[s
     target = {"bootstrap": workbench.stack.kafka_bootstrap, "delivery": "exactly-once", "state": f"{topic}-s"}
     outside: Any = open_session({**target, "topic": topic}, 0)
     outside.snapshots.commit(big="x" * (2000 if limit else 2_000_000), small="x")
-    with pytest.raises(BadRecord, match=rf"topic={topic} snapshot=\d+ key=big .*: MSG_SIZE_TOO_LARGE; raise the topic's"):
+    refusal = rf"topic={topic} snapshot=\d+ key=big bytes=\d+: MSG_SIZE_TOO_LARGE; raise the topic's"
+    with pytest.raises(BadRecord, match=refusal):
         publish(outside)
     outside.snapshots.commit(small="x")
     publish(outside, resynchronise=True)
