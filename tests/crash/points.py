@@ -31,15 +31,18 @@ PORTS = {
     "engine": Engine,
 }
 READS = {
-    "broker": {"list_topics", "read_log", "read_topic_ids", "find_offsets_at", "read_timestamps", "read_committed"},
+    "broker": {
+        "list_topics", "read_log", "read_topic_ids", "find_offsets_at", "read_timestamps", "read_committed",
+        "read_end_offsets", "read_newest_timestamps",
+    },
     "tables": {
         "read_state", "count_rows", "list_tables", "find_bounds", "list_pipelines", "read_property",
         "list_folder_limits",
     },
-    "commits": {"read_head", "has_branches", "list_rolled_back"},
+    "commits": {"read_head", "has_branches", "list_rolled_back", "find_snapshots"},
     "staging": {
         "list_staged", "read_staged_outcome", "find_highest_batch", "read_audit_answers", "find_landing_folder",
-        "list_signed_attempts",
+        "list_signed_attempts", "holds_rows",
     },
     "dead_letters": {"read_dead_letters", "count_letters_of_others", "list_waiting_letters"},
     "history": {"read_history"},
