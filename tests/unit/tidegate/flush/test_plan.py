@@ -484,7 +484,7 @@ def test_table_that_failed_is_resumed_while_the_other_goes_on(world: World) -> N
     "a plan reads the log after the positions",
     file="plugins/tidegate/flush/plan.py",
     text="    kafka_log, missing = read_known_log(session)\n",
-    off=("    kafka_log, missing = read_known_log(session)\n    observed = observe_tables(session)\n"),
+    off=("    kafka_log, missing = read_known_log(session)\n    observed_tables = observe_tables(session)\n"),
 )
 def test_batch_that_another_run_publishes_during_the_plan_is_not_taken_for_a_log_cut_short(world: World) -> None:
     """The log is read after the positions: else the newer position would lie beyond the older end."""
