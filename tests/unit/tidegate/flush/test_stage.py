@@ -299,7 +299,7 @@ def test_topic_that_is_created_again_while_it_is_read_leaves_no_batch_of_its_rec
     "a stage job's attempt does not count before its worker has compared the topics",
     file="plugins/tidegate/flush/stage_request.py",
     text="property=resource_names.name_counted_property(attempt),",
-    off="property=names.name_staged_property(attempt),",
+    off="property=resource_names.name_staged_property(attempt),",
 )
 @pytest.mark.parametrize("flushed", [True, False], ids=["later", "first"])
 def test_worker_that_dies_before_it_has_compared_the_ids_leaves_no_batch_either(world: World, flushed: bool) -> None:
