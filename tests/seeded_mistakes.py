@@ -39,6 +39,8 @@ MISTAKES = {
     "publication-key-unknown": Mistake("files.publications", ERROR, "out.yaml", "did you mean"),
     "secret-in-catalogs": Mistake("files.secrets", ERROR, "a secret in a file", "put it into an Airflow connection"),
     "secret-in-kafka": Mistake("files.secrets", ERROR, "sasl.password", "put it into an Airflow connection"),
+    "secret-in-notes": Mistake("files.secrets", ERROR, "notes.txt:2: file=notes.txt holds", "change it"),
+    "private-key-in-folder": Mistake("files.secrets", ERROR, "client.pem:1:", "put it into an Airflow connection"),
     "connection-missing": Mistake(
         "files.connections", ERROR, "connection=kafka_other: not found", "AIRFLOW_CONN_KAFKA_OTHER"
     ),

@@ -20,7 +20,7 @@ FLOWS: dict[str, Callable[..., None]] = {
     "expiry": test_maintenance.test_expiry_never_cuts_main_off_from_the_last_published_snapshot,
     "verify": test_verify.test_each_planted_fault_is_named_and_nothing_else,
     "rollback": test_ways_out.test_rollback_is_undone_by_the_printed_command,
-    "replay": test_ways_out.test_dead_letters_are_chosen_replayed_and_discarded,
+    "replay": test_ways_out.test_dead_letters_are_chosen_exported_replayed_and_discarded,
 }
 topic = test_maintenance.topic
 rolled_back = test_ways_out.rolled_back

@@ -497,6 +497,24 @@ def test_transactions_compaction_and_large_records_are_read(workbench) -> None:
     assert (table["records"], table["offsets"]) == (3, 8)
 
 
+@pytest.mark.repeats("unit/tidegate/cli/test_init.py::test_dry_run_takes_the_newest_records_of_each_partition_by_turns")
+def test_dry_run_shows_what_a_flush_would_make_of_ten_records_and_writes_nothing(workbench) -> None:
+    topic = workbench.topic(2)
+    workbench.produce(
+        topic, *(({"id": n}, {"id": n, "at": "2026-01-01T00:00:00Z"}, {"partition": n % 2}) for n in (1, 2, 3))
+    )
+    workbench.produce(topic, ({"id": 4}, "poison"), ({"id": 1}, None, {"partition": 1}))
+    process = init(workbench, topic, "--dry-run")
+    assert process.returncode == 0, process.stderr
+    assert f"{topic}:0:1 cannot be decoded: " in process.stdout
+    assert f"{topic}:1:2 delete" in process.stdout
+    assert f"{topic}:0:0 row " in process.stdout
+    assert "2026-01-01" in process.stdout
+    assert "nothing was written" in process.stdout
+    assert not list((workbench.include / "pipelines").iterdir())
+    assert not workbench.exists("shop.t")
+
+
 @pytest.mark.repeats("unit/tidegate/sampling/test_proposal.py::test_several_topics_have_a_table_each")
 def test_several_topics_get_a_table_each_and_land(workbench) -> None:
     first, second = workbench.topic(2), workbench.topic(2)
@@ -542,6 +560,6 @@ def test_questions_are_asked_at_a_terminal(workbench, monkeypatch) -> None:
 
     for name, value in workbench.build_environment().items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(sys, "stdin", Terminal(f"\n{topic}\nlake.app.users\nyes\n"))
+    monkeypatch.setattr(sys, "stdin", Terminal(f"\n{topic}\nlake.app.users\nno\nyes\n"))
     assert main(["init"]) == 0
     assert "name: lake.app.users" in (workbench.include / "pipelines" / "users.yaml").read_text()

@@ -187,7 +187,7 @@ def test_poison_record_is_skipped_by_the_printed_command_and_replayed_after_a_co
 @pytest.mark.repeats(
     "unit/scenarios/test_chosen_letters.py::test_only_the_chosen_letters_are_replayed_also_those_that_lie_between_others"
 )
-def test_dead_letters_are_chosen_replayed_and_discarded(workbench) -> None:
+def test_dead_letters_are_chosen_exported_replayed_and_discarded(workbench, tmp_path) -> None:
     topic = workbench.topic(2)
     errors = {"errors": {"tolerance": "all"}}
     workbench.pipeline("chosen", [topic], key=KEY, value={"schema": "id BIGINT, score INT"}, source=errors)
@@ -198,8 +198,12 @@ def test_dead_letters_are_chosen_replayed_and_discarded(workbench) -> None:
 
     listed = json.loads(workbench.run_cli(*letters, "--reason", "SCORE", "--topic", topic, "--json").stdout)
     assert (listed["waiting"], listed["chosen"], len(listed["dead_letters"])) == (5, 4, 4)
-    (letter,) = json.loads(workbench.run_cli(*letters, "--offsets", f"{topic}:1:2", "--json").stdout)["dead_letters"]
-    assert (letter["value"], letter["offset"]) == ("no object", 2)
+    file = tmp_path / "letters.jsonl"
+    assert workbench.run_cli(*letters, "--offsets", f"{topic}:1:2", "--export", str(file)).returncode == 0
+    (line,) = file.read_text().splitlines()
+    assert (json.loads(line)["value"], json.loads(line)["offset"]) == ("no object", 2)
+    process = workbench.run_cli(*letters, "--export", str(file))
+    assert (process.returncode, "name a new file" in process.stderr) == (1, True)
 
     discard = [*letters, "--offsets", f"{topic}:1:2", "--discard", "--because", "it's a test"]
     preview = workbench.run_cli(*discard)

@@ -10,10 +10,10 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 
-from tidegate.cli.parser import build_parser
+from tidegate.cli.parser import answer_shell, build_parser
 from tidegate.errors import ConfigurationError, NothingToDo, PublishedElsewhere, TidegateError
 
-# command -> its module in `commands`, and its function; loaded when it is run: help loads no library
+# command -> its module in `commands`, and its function; loaded when it is run: help and completion load no library
 COMMANDS = {
     "init": "init:run_init",
     "validate": "files:run_validate",
@@ -44,14 +44,16 @@ COMMANDS = {
     "schema": "files:run_schema",
     "airflow": "install:run_airflow",
     "jars": "install:run_jars",
+    "completion": "install:run_completion",
 }
-NEEDS_NO_FOLDER = ("schema", "doctor", "import", "airflow", "jars")
+NEEDS_NO_FOLDER = ("schema", "doctor", "import", "airflow", "jars", "completion")
 INTERRUPTED = 130  # as shells have it: 128 and the number of the signal
 
 
 def main(arguments: Sequence[str] | None = None, prepare: Callable[[], None] | None = None) -> int:
     """Run one command and return its exit code. `prepare` is called before a command, not for help."""
     parser = build_parser()
+    answer_shell(parser)
     words = argparse.Namespace(command=parser.prog)  # until a command is named
     try:
         try:

@@ -1,13 +1,41 @@
 """The parameters of the command line: one parser for all commands."""
 
 import argparse
+import os
 from argparse import ArgumentParser
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from tidegate.sampling.samples import SampleLimits
 from tidegate.spec.time_text import EXAMPLE
+
+COMPLETION_VARIABLE = "_ARGCOMPLETE"  # the shell function of `tidegate completion` sets it
+
+
+def answer_shell(parser: argparse.ArgumentParser) -> None:
+    """Print a shell's completions and end the process, if a shell asks for them."""
+    if COMPLETION_VARIABLE in os.environ:
+        import argcomplete
+
+        argcomplete.autocomplete(parser)
+
+
+def complete_names(*kinds: str) -> list[str]:
+    """Names of pipeline or publication files, or both; reads no file."""
+    from tidegate.settings import find_include_folder, list_named_files
+
+    include = find_include_folder()
+    return sorted(path.stem for kind in kinds for path in list_named_files(include / f"{kind}s"))
+
+
+def complete_file_names(prefix: str, **_: Any) -> list[str]:
+    from argcomplete.completers import FilesCompleter
+
+    names: list[str] = list(FilesCompleter(("yaml",))(prefix))
+    return names
+
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 MAX_COUNT = 1_000_000
@@ -21,9 +49,16 @@ def add_command(commands: Commands, name: str, summary: str, description: str | 
 
 
 def add_name(parser: argparse.ArgumentParser, *kinds: str, **options: Any) -> None:
+    """A pipeline's or publication's name, which shells complete."""
     kinds = kinds or ("pipeline",)
     text = f"name of a {' or '.join(kinds)}; `tidegate list` shows them"
-    parser.add_argument(kinds[0], help=options.pop("help", text), **options)
+    action = parser.add_argument(kinds[0], help=options.pop("help", text), **options)
+    attach_completer(action, lambda **_: complete_names(*kinds))
+
+
+def attach_completer(action: argparse.Action, complete: Callable[..., Iterable[str]]) -> None:
+    """argcomplete looks for the function on the action."""
+    action.completer = complete  # type: ignore[attr-defined]
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
@@ -93,7 +128,10 @@ def _add_merges_at_once(parser: ArgumentParser, description: str) -> None:
 def add_run(commands: Commands) -> None:
     help_text = "flush pipelines on their intervals, and run publications, until it is stopped; needs no Airflow"
     parser = add_command(commands, "run", help_text)
-    parser.add_argument("name", nargs="*", help="pipelines and publications; default: all, also those added later")
+    name = parser.add_argument(
+        "name", nargs="*", help="pipelines and publications; default: all, also those added later"
+    )
+    attach_completer(name, lambda **_: complete_names("pipeline", "publication"))
     parser.add_argument(
         "--flushes-at-once",
         type=parse_count,
@@ -163,6 +201,7 @@ def add_init(commands: Commands) -> None:
     parser.add_argument("--seconds", type=parse_count, default=limits.seconds, metavar="N", help=text)
     parser.add_argument("--force", action="store_true", help="overwrite a file of that name")
     parser.add_argument("--print", action="store_true", help="print the file instead of writing it")
+    parser.add_argument("--dry-run", action="store_true", help="show ten rows as a flush decodes them; write nothing")
     add_confirmation(parser)
 
 
@@ -227,12 +266,14 @@ def build_parser() -> argparse.ArgumentParser:
     add_schema(commands)
     add_airflow(commands)
     add_jars(commands)
+    add_completion(commands)
     return parser
 
 
 def add_files(commands: Commands) -> None:
     validate = add_command(commands, "validate", "check every pipeline file; print all problems")
-    validate.add_argument("file", nargs="?", type=Path, help="one file instead of all")
+    file = validate.add_argument("file", nargs="?", type=Path, help="one file instead of all")
+    attach_completer(file, complete_file_names)
     add_json(validate)
     parser = add_command(commands, "list", "list pipelines and publications, from their files alone")
     add_json(parser)
@@ -241,7 +282,8 @@ def add_files(commands: Commands) -> None:
 def add_doctor(commands: Commands) -> None:
     text = "check everything that a flush needs; what to fix first stands first"
     parser = add_command(commands, "doctor", text)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="pipelines and publications; default: all")
+    names = parser.add_argument("names", nargs="*", metavar="NAME", help="pipelines and publications; default: all")
+    attach_completer(names, lambda **_: complete_names("pipeline", "publication"))
     parser.add_argument("--read-only", action="store_true", help="make no scratch table and no file")
     help_text = "how long to wait for each server; default %(default).0f"
     parser.add_argument("--timeout", type=parse_seconds, default=PROBE_SECONDS, metavar="SECONDS", help=help_text)
@@ -404,7 +446,7 @@ SHOWN_LETTERS = 20
 
 def add_dead_letters(commands: Commands) -> None:
     parser = add_command(
-        commands, "dead-letters", "show, replay or discard records that could not be read and were set aside"
+        commands, "dead-letters", "show, replay, discard or export records that could not be read and were set aside"
     )
     add_name(parser)
     filter_group = parser.add_argument_group("which of those that wait; default: all")
@@ -421,6 +463,7 @@ def add_dead_letters(commands: Commands) -> None:
     action = parser.add_mutually_exclusive_group()
     action.add_argument("--replay", action="store_true", help="decode them again, and bring in what can be read now")
     action.add_argument("--discard", action="store_true", help="give them up; needs --because, shows them, and asks")
+    action.add_argument("--export", type=Path, metavar="FILE", help="write them to a new file, one line of JSON each")
     parser.add_argument("--because", metavar="TEXT", help="why they are discarded; kept with each of them")
     parser.set_defaults(usage_error=parser.error)
     add_confirmation(parser)
@@ -458,3 +501,8 @@ def add_jars(commands: Commands) -> None:
     parser.add_argument("--from", dest="source", type=Path, metavar="FOLDER", help=argparse.SUPPRESS)  # of other jars
     parser.add_argument("--write-lock", action="store_true", help=argparse.SUPPRESS)  # for `make lock`
     add_json(parser)
+
+
+def add_completion(commands: Commands) -> None:
+    parser = add_command(commands, "completion", "print what a shell runs to complete commands, options and names")
+    parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="put its output into this shell's start file")

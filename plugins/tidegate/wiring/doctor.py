@@ -43,8 +43,8 @@ from tidegate.model.offsets import Ranges, format_names, iterate_offsets
 from tidegate.ports.publication_session import PublicationSession
 from tidegate.ports.session import Session
 from tidegate.publications.plan import observe_publication, refuse_lost_progress
-from tidegate.redaction import SecretMask, redact_in_session
-from tidegate.settings import FIRST_COMMAND, PACKAGE
+from tidegate.redaction import SecretMask, has_secret, redact_in_session
+from tidegate.settings import FIRST_COMMAND, PACKAGE, format_path, walk_files
 from tidegate.spec.pipeline import Catalog, Pipeline
 from tidegate.spec.publication import Publication
 from tidegate.spec.runtime import SparkMode, SparkTarget
@@ -62,6 +62,13 @@ from tidegate.wiring.pipeline import NoEngine, SharedParts, assemble_loaded_pipe
 from tidegate.wiring.publication import assemble_loaded_publication
 
 MAX_FUTURE_SECONDS = 60.0  # of the newest record
+MAX_FILE_BYTES = 1 << 20
+COMMENT_PATTERN = re.compile(r"(^|\s)#.*")
+# what stands in an example, or where a value is filled in later
+PLACEHOLDER_PATTERN = re.compile(
+    r"""(?<=[:=])["']?(password|secret|token|<[^>]*>|\*+|\.{3}|…|[$]?\{[^}]*\}|[$]\w+|[$]\([^)]*\))(?=[@\s"'&;,]|$)""",
+    re.IGNORECASE,
+)
 MODULE = "tidegate_airflow.doctor_facts"
 AIRFLOW_SECONDS = 60  # it takes seconds to import, on a busy machine ten and more
 NOISY_LOGGERS = ("pyspark.sql.connect.logging", "pyiceberg.io")  # findings say what they would
@@ -108,7 +115,7 @@ def diagnose(
     findings = [check_folder(include)]
     if findings[0].severity is not Severity.ERROR:
         files, file_findings = read_files(include, names)
-        findings += [*file_findings, *check_consumer_groups(files.pipelines)]
+        findings += [*file_findings, *check_consumer_groups(files.pipelines), *scan_for_secrets(include, file_findings)]
         probes = _Probes(include, files, resolve, mask, is_read_only=is_read_only).add_all()
         findings += map(_mark_connection, run_probes(probes, seconds))
     return Diagnosis(order_findings(findings, mask), time.monotonic() - begin_seconds)
@@ -197,6 +204,25 @@ def _list_common_topics(source: Source, other: Source) -> list[str]:
     for names, pattern in ((source.topics, other.topic_pattern), (other.topics, source.topic_pattern)):
         common |= {topic for topic in names if pattern is not None and re.fullmatch(pattern, topic)}
     return sorted(common)
+
+
+def scan_for_secrets(include: Path, known_findings: list[Finding]) -> Iterator[Finding]:
+    """Find lines of files with what looks like a secret, comments left out, without the `known_findings`."""
+    known = [finding.cause for finding in known_findings if finding.check == "files.secrets"]
+    for path in walk_files(include):
+        place = format_path(path)
+        try:
+            text = path.read_text(encoding="utf-8", errors="replace") if path.stat().st_size <= MAX_FILE_BYTES else ""
+        except OSError as error:
+            text = f"{place}: file={path.name} cannot be looked through for secrets: {error.strerror}"
+            yield make_warning("files.secrets", f"{text}; give the user the right to read it, or move it elsewhere")
+            continue
+        for number, line in enumerate(text.splitlines(), 1):
+            is_secret = has_secret(PLACEHOLDER_PATTERN.sub("", COMMENT_PATTERN.sub("", line)))
+            if is_secret and not any(cause.startswith(f"{place}:{number}:") for cause in known):
+                text = f"{place}:{number}: file={path.name} holds what looks like a password or a private key"
+                advice = "put it into an Airflow connection, and change it: it may be in the history of the files"
+                yield make_error("files.secrets", f"{text}; {advice}")
 
 
 # ---- the servers that the files name

@@ -9,6 +9,7 @@ from tidegate.cli.commands.actions import perform_action
 from tidegate.cli.output import make_line_printable, print_result
 from tidegate.cli.parser import SHOWN_LETTERS
 from tidegate.cli.session import open_named_pipeline
+from tidegate.errors import ConfigurationError
 from tidegate.merge.owed import LetterFilter
 from tidegate.model import resource_names
 from tidegate.model.counts import format_count
@@ -28,7 +29,7 @@ ALL_ROWS = 2**31 - 1
 def run_dead_letters(words: argparse.Namespace) -> int:
     if bool(words.discard) != bool(words.because):
         words.usage_error("--discard needs --because 'text', and nothing else does")
-    if words.limit is not None and (words.replay or words.discard):
+    if words.limit is not None and (words.replay or words.discard or words.export):
         words.usage_error("--limit bounds what is shown, and chooses none; choose with --offsets, --since or --reason")
     limit = SHOWN_LETTERS if words.limit is None else words.limit
     since_ms = None if words.since is None else parse_timestamp_ms("--since", words.since, f"write e.g. {EXAMPLE}")
@@ -45,8 +46,11 @@ def run_dead_letters(words: argparse.Namespace) -> int:
     for warning in find_undone_letters(session):
         log.warning(warning)
     name = session.letters_table
-    dead_letters = session.dead_letters.read_dead_letters(name, ALL_ROWS if letter_filter.is_given else limit)
+    is_whole = letter_filter.is_given or words.export is not None
+    dead_letters = session.dead_letters.read_dead_letters(name, ALL_ROWS if is_whole else limit)
     letters = [format_dead_letter(letter) for letter in dead_letters.newest if letter_filter.matches_letter(letter)]
+    if words.export is not None:
+        return _export(words, letters)
     data = {
         "pipeline": words.pipeline,
         "table": name,
@@ -64,6 +68,22 @@ def run_dead_letters(words: argparse.Namespace) -> int:
     waiting = f"{format_count(dead_letters.waiting, 'dead letter')} {'waits' if dead_letters.waiting == 1 else 'wait'}"
     counts = f"{waiting}, {dead_letters.replayed} were replayed{discarded}{chosen}"
     print("\n".join([f"{words.pipeline}: {counts}", *map(_format_letter, shown_letters)]))
+    return 0
+
+
+def _export(words: argparse.Namespace, letters: list[dict[str, Any]]) -> int:
+    try:
+        # never overwrites a file
+        with words.export.open("x", encoding="utf-8") as file:
+            file.writelines(f"{json.dumps(letter)}\n" for letter in letters)
+    except OSError as error:
+        raise ConfigurationError(
+            f"--export={words.export}: {error.strerror}; name a new file that can be made"
+        ) from error
+    data = {"pipeline": words.pipeline, "exported": len(letters), "file": str(words.export)}
+    print_result(
+        words, f"{words.pipeline}: {format_count(len(letters), 'dead letter')} written to {words.export}", data
+    )
     return 0
 
 

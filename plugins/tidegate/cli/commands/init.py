@@ -8,7 +8,7 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,17 +27,22 @@ from tidegate.config.pipeline_file import (
 from tidegate.connections import Resolve, read_connection_from_env
 from tidegate.errors import ConfigurationError
 from tidegate.model.counts import format_count
+from tidegate.model.kafka_log import KafkaRecord
+from tidegate.reprocess.record import RecordAddress, outline_records
 from tidegate.sampling.proposal import ProposedTable, propose_tables
 from tidegate.sampling.samples import SampleLimits
 from tidegate.settings import find_include_folder, format_path, read_command_name
 from tidegate.spec.pipeline import Catalog, Pipeline
+from tidegate.wiring.pipeline import assemble_pipeline
 from tidegate.wiring.sampling import RegistryLookup, list_topics, sample_topic
 from tidegate.wiring.trial_folder import open_trial, write_in_one_step
 
+MAX_ROW_CHARACTERS = 500
 DEFAULT_KAFKA = "kafka_default"
 DEFAULT_REGISTRY = "schema_registry_default"
 MAX_SHOWN_TOPICS = 30
 NAME_LENGTH = 60
+ROWS = 10
 
 
 def run_init(words: argparse.Namespace) -> int:
@@ -45,15 +50,22 @@ def run_init(words: argparse.Namespace) -> int:
     include = find_include_folder()
     answers = read_answers(words, include, read_connection_from_env)
     proposal, text, warnings = propose(words, answers, include)
-    data = describe(answers, proposal, text, warnings)
-    summary = make_printable(format_summary(answers, proposal, warnings))
-    if words.print:
+    rows = list[dict[str, Any]]()
+    question = "Show ten rows as a flush decodes them, by Spark?"
+    is_asked = sys.stdin.isatty() and not words.yes and not words.json and not words.print
+    if words.dry_run or (is_asked and is_yes(ask(question, "no"))):
+        rows = decode_newest_records(include, proposal, text, read_connection_from_env, _print_progress)
+    data = describe(answers, proposal, text, warnings, rows)
+    summary = make_printable(format_summary(answers, proposal, warnings, rows))
+    if words.print or words.dry_run:
         if words.json:
             print(json.dumps({**data, "done": False}))
-        else:
+        elif words.print:
             # only the file goes to standard output
             print(text, end="")
             _print_progress(summary)
+        else:
+            print(f"{text}\n{summary}\nnothing was written")
         return 0
     if not words.json:
         print(f"{text}\n{summary}", flush=True)
@@ -106,7 +118,7 @@ def read_answers(words: argparse.Namespace, include: Path, resolve: Resolve) -> 
     if not PIPELINE_NAME_PATTERN.fullmatch(name):
         raise ConfigurationError(f"--name={name}: not a pipeline's name; write [a-z][a-z0-9_-]*, at most 60 letters")
     path = include / "pipelines" / f"{name}.yaml"
-    if path.exists() and not (words.force or words.print):
+    if path.exists() and not (words.force or words.print or words.dry_run):
         raise ConfigurationError(
             f"{format_path(path)}: exists already; choose another --name, or overwrite with --force"
         )
@@ -243,7 +255,37 @@ def validate(include: Path, name: str, text: str) -> tuple[str, ...]:
         return (*pipeline.warnings, *other_writers)
 
 
-def describe(answers: Answers, proposal: ProposedPipeline, text: str, warnings: tuple[str, ...]) -> dict[str, Any]:
+def decode_newest_records(
+    include: Path, proposal: ProposedPipeline, text: str, resolve: Resolve, report: Callable[[str], None]
+) -> list[dict[str, Any]]:
+    """What a flush would make of the newest records: place, table, fate, row and reason of each."""
+    share = max(1, ROWS // len(proposal.tables))
+    rows = list[dict[str, Any]]()
+    with open_trial(include, proposal.name, text) as trial:
+        session = assemble_pipeline(trial, proposal.name, resolve)
+        for table in proposal.tables:
+            chosen_records = choose_records(table, share)
+            report(f"decoding {format_count(len(chosen_records), 'record')} for table={table.name} with Spark")
+            places = [RecordAddress(record.topic, record.partition, record.offset) for record in chosen_records]
+            for at, verdicts in outline_records(session, places, table.name).items():
+                for verdict in verdicts:
+                    outcome = {"operation": verdict.operation, "row": verdict.row, "reason": verdict.reason}
+                    rows.append({**at._asdict(), "table": verdict.table, **outcome})
+    return rows
+
+
+def choose_records(table: ProposedTable, number: int) -> list[KafkaRecord]:
+    """The newest records, taking turns between partitions."""
+    by_partition: dict[int, list[KafkaRecord]] = {}
+    for record in table.sample.records:
+        by_partition.setdefault(record.partition, []).append(record)
+    turns = [records[::-1][turn] for turn in range(number) for records in by_partition.values() if turn < len(records)]
+    return turns[:number]
+
+
+def describe(
+    answers: Answers, proposal: ProposedPipeline, text: str, warnings: tuple[str, ...], rows: list[dict[str, Any]]
+) -> dict[str, Any]:
     return {
         "pipeline": answers.name,
         "file": str(answers.path),
@@ -252,6 +294,7 @@ def describe(answers: Answers, proposal: ProposedPipeline, text: str, warnings: 
         "tables": [_describe_table(table) for table in proposal.tables],
         "checks": [check._asdict() for check in proposal.checks],
         "yaml": text,
+        "rows": rows,
     }
 
 
@@ -271,13 +314,22 @@ def _describe_table(table: ProposedTable) -> dict[str, Any]:
     }
 
 
-def format_summary(answers: Answers, proposal: ProposedPipeline, warnings: tuple[str, ...]) -> str:
+def format_summary(
+    answers: Answers, proposal: ProposedPipeline, warnings: tuple[str, ...], rows: list[dict[str, Any]]
+) -> str:
     lines = list[str]()
     for table in proposal.tables:
         key = f"key {', '.join(table.key.fields)}" if table.key.fields else "no key"
         mode = "upsert and delete" if table.is_keyed else "append"
         description = f"{table.value.format.name}, {key}, {format_count(len(table.value.columns), 'column')}, {mode}"
         lines.append(f"{table.sample.topic} -> {table.name}: {description}; {table.sample.size}")
+    for row in rows:
+        place = f"{row['topic']}:{row['partition']}:{row['offset']}"
+        if row["reason"]:
+            lines.append(f"  {place} cannot be decoded: {row['reason']}")
+            continue
+        operation = {"d": "delete", None: "nothing"}.get(row["operation"], "row")
+        lines.append(f"  {place} {operation} {row['row'] or ''}".rstrip()[:MAX_ROW_CHARACTERS])
     lines += [f"warning: {warning}" for warning in warnings]
     lines.append(f"validate accepts {format_path(answers.path)}")
     checks = proposal.checks

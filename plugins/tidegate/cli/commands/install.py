@@ -1,4 +1,4 @@
-"""``tidegate airflow install`` and ``jars``: what an installed package needs around it.
+"""``tidegate airflow install``, ``jars`` and ``completion``: what an installed package needs around it.
 
 The files of an Airflow are written once and never overwritten; Spark's additional jars are fetched with Maven and
 compared with locked checksums.
@@ -277,3 +277,10 @@ def compare_jars(installed: Mapping[str, str], locked_jars: Mapping[str, str]) -
         if installed[name] != locked_jars[name]
     ]
     return [*missing, *foreign, *changed_jars]
+
+
+def run_completion(words: argparse.Namespace) -> int:
+    from argcomplete.shell_integration import shellcode
+
+    print(shellcode(["tidegate"], shell=words.shell))
+    return 0

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 from tidegate.cli.commands import init
-from tidegate.cli.commands.init import validate, write_pipeline_file
+from tidegate.cli.commands.init import choose_records, validate, write_pipeline_file
 from tidegate.cli.parser import build_parser
 from tidegate.errors import ConfigurationError
 from tidegate.model.kafka_log import KafkaRecord
+from tidegate.sampling.proposal import propose_table
 from tidegate.sampling.samples import TopicSample
 
 
@@ -100,3 +101,14 @@ def test_missing_topic_and_broken_words_are_refused(run) -> None:
 )  # fmt: skip
 def test_names_are_made_of_a_topics(topic, word, name) -> None:
     assert (init.to_word(topic), init.suggest_name(init.to_word(topic))) == (word, name)
+
+
+def test_dry_run_takes_the_newest_records_of_each_partition_by_turns() -> None:
+    table = propose_table(build_sample("t"), "lake.shop.t", lambda *_: None)
+    assert [(record.partition, record.offset) for record in choose_records(table, 5)] == [
+        (0, 2),
+        (1, 2),
+        (0, 1),
+        (1, 1),
+        (0, 0),
+    ]

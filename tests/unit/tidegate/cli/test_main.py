@@ -410,6 +410,7 @@ def test_terminated_command_ends_as_by_ctrl_c(include) -> None:
         ["dead-letters", "orders", "--discard"],
         ["dead-letters", "orders", "--limit", "1", "--replay"],
         ["dead-letters", "orders", "--limit", "0", "--discard", "--because", "test"],
+        ["dead-letters", "orders", "--limit", "1", "--export", "letters.jsonl"],
         ["schema", "catalog"],
     ],
     ids=" ".join,

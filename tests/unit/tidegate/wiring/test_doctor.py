@@ -150,12 +150,46 @@ def test_publication_with_a_wrong_key_is_found(house: House) -> None:
     require_found("publication-key-unknown", house.doctor(is_read_only=True))
 
 
-def test_secret_in_the_catalogs_is_found_and_not_repeated(house: House) -> None:
+def test_secrets_in_any_file_are_found_and_not_repeated(house: House) -> None:
+    house.write("notes.txt", f"Addresses\npostgresql://flush:{PASSWORD}@db/lake\n")
+    house.write("client.pem", "-----BEGIN RSA PRIVATE KEY-----\nabc\n")
     house.change("catalogs.yaml", f"sqlite:///{house.folder}/pond.db", f"postgresql://u:{PASSWORD}@db/pond")
     findings = house.doctor(is_read_only=True)
-    require_found("secret-in-catalogs", findings)
+    for name in ("secret-in-notes", "private-key-in-folder", "secret-in-catalogs"):
+        require_found(name, findings)
     assert PASSWORD not in str(findings)
-    assert len([finding for finding in findings if finding.check == "files.secrets"]) == 1
+    causes = [finding.cause for finding in findings if finding.check == "files.secrets"]
+    assert len(causes) == 3, causes
+
+
+SECRET_FILES = {
+    ".env": f"# PASSWORD=example\nexport LAKE_PASSWORD={PASSWORD}\n",
+    "kafka.properties": f'security.protocol=SASL_SSL\nsasl.jaas.config=Module required password="{PASSWORD}";\n',
+    "notifiers.yml": f"hooks:\n  slack: https://hooks.slack.com/services/T0/B0/{PASSWORD}\n",
+    "run.sh": f"set -e\ncurl http://u:{PASSWORD}@connect:8083/connectors\n",
+}
+
+
+@pytest.mark.parametrize("name", SECRET_FILES)
+def test_secret_is_found_in_any_file_by_its_shape(house: House, name: str) -> None:
+    house.write(name, SECRET_FILES[name])
+    findings = house.doctor(is_read_only=True)
+    causes = [finding.cause for finding in findings if finding.check == "files.secrets"]
+    assert [cause.rpartition("/")[2] for cause in causes] == [
+        f"{name}:2: file={name} holds what looks like a password or a private key"
+    ]
+    assert PASSWORD not in str(findings)
+
+
+def test_examples_and_places_of_secrets_are_none(house: House) -> None:
+    lines = ("token_url: http://h/token", "password: ${PASSWORD}", "passwordFile = /run/secrets/x", "tokens: 12",
+             '"credential": {', "secrets:", "password: <yours>", "use_token: true", "# token: abc")  # fmt: skip
+    house.write("settings.conf", "\n".join(lines))
+    examples = ("postgresql://user:password@host/db", "sc://h/;token=<yours>", "http://u:${PASSWORD}@h",
+                'PASSWORD="$(cat /run/secrets/p)"', "?password=...", "--from-file=password=$FILE")  # fmt: skip
+    house.write("README.md", "\n".join(examples))
+    house.change("pipelines/one.yaml", "name STRING", "name STRING, token STRING, password STRING")
+    assert not [finding for finding in house.doctor(is_read_only=True) if finding.check == "files.secrets"]
 
 
 def test_connection_that_nobody_defined_is_found_with_those_who_name_it(house: House) -> None:
