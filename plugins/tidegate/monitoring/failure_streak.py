@@ -19,8 +19,9 @@ MAX_PAUSE_SECONDS = 30 * 60
 MAX_REASON_CHARACTERS = 2000
 WAITING = "Waiting"  # in place of an error's class, where a run did not try
 JOB_TASKS = ("stage", "merge")  # what costs a Spark job; a failure of `plan` costs none
-# a record's place tells one failure from another; every other number may differ between two tries of the same work
-PLACE = re.compile(r"\b(partition|offset)=\d+")
+# a table and a record's place tell one failure from another; every other number may differ between two tries of the
+# same work
+PLACE = re.compile(r"\b(?:partition|offset)=\d+|\btable=[^\s:;,]+")
 CHANGING_TEXT = re.compile(r"\b[0-9a-f]{8,}\b|[0-9]+(?:\.[0-9]+)?")
 
 

@@ -53,6 +53,18 @@ def test_reason_depends_on_the_tasks_that_failed_and_not_on_their_order() -> Non
     assert identify_reason("lag=3", []) == identify_reason("lag=4", [])
 
 
+def test_tables_whose_names_differ_in_digits_alone_fail_for_reasons_of_their_own() -> None:
+    first, second, again = (
+        FailedTask(
+            "merge", "AuditFailed", f"pipeline=shop table=lake.shop.Orders_{table} batch={batch}: 3 rows break it"
+        )
+        for table, batch in ((1, 7), (2, 8), (1, 9))
+    )
+    assert identify_reason("", [first]) == identify_reason("", [again])
+    assert identify_reason("", [first]) != identify_reason("", [second])
+    assert identify_reason("", [first]) != identify_reason("", [first, second])
+
+
 def test_tables_that_fail_together_fail_for_the_reasons_of_each() -> None:
     failed_task, right = (
         FailedTask("stage", "BadRecord", "a", ("left",)),
