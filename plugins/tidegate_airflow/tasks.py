@@ -88,9 +88,9 @@ def run_plan(
 
     `max_records` replaces the pipeline file's; `count_required`: how many records must wait.
     """
+    from tidegate.flush.flush import plan_stage
     from tidegate.flush.plan import plan
-    from tidegate.flush.two_clocks import plan_stage
-    from tidegate.table.template import expand_template
+    from tidegate.table.session import expand_template
 
     with raise_airflow_errors():
         session = cap_batches(assemble_session(name), max_records)
@@ -104,15 +104,15 @@ def run_stage_ahead(
     name: str, planned: Mapping[str, Any], engine: Engine | None = None, watcher: TaskWatcher | None = None
 ) -> tuple[list[Data], list[Data], bool]:
     """Stage beside the merges: return each table's batches, refused tables, and whether a merge is called for."""
-    from tidegate.flush.two_clocks import find_waiting_tables, is_merge_called
-    from tidegate.table.template import expand_template
+    from tidegate.flush.flush import is_merge_called
+    from tidegate.table.session import expand_template
 
     queues, refused = run_stage(name, planned, engine, watcher)
     with raise_airflow_errors():
         staged_tables = {queue["table"] for queue in queues}
         refused_tables = {refusal["table"] for refusal in refused}
-        waiting_tables = find_waiting_tables(Plan.from_dict(planned), staged_tables, refused_tables)
-        is_called = is_merge_called(expand_template(assemble_session(name)), staged_tables, waiting_tables)
+        session = expand_template(assemble_session(name))
+        is_called = is_merge_called(session, Plan.from_dict(planned), staged_tables, refused_tables)
     batches = [batch for queue in queues for batch in queue["batches"]]
     shown = ("table", "batch", "counts", "bytes", "stage_seconds")
     return [{key: batch[key] for key in shown} for batch in batches], refused, is_called

@@ -8,10 +8,9 @@ from dataclasses import replace
 from fakes import Crash, FailsToMerge, World, build_pipeline, build_table
 from fakes.queueing import stage_behind
 from tidegate.errors import NothingToDo, RetryLater, SomeTables
-from tidegate.flush.flush import flush
+from tidegate.flush.flush import flush, merge_staged_batches, stage_new_batches
 from tidegate.flush.plan import plan
 from tidegate.flush.stage import stage
-from tidegate.flush.two_clocks import merge_staged_batches, stage_new_batches
 from tidegate.model.offsets import Offsets
 from tidegate.model.resource_names import name_memory_table
 from tidegate.ports.session import Session
@@ -19,7 +18,7 @@ from tidegate.reprocess.approve import list_held_tables, propose_decision
 from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Pipeline, Stage
 from tidegate.table.approval import DecisionKind
-from tidegate.table.template import expand_template
+from tidegate.table.session import expand_template
 
 from crash.points import Journey, Point, build_fault
 

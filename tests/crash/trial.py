@@ -7,9 +7,9 @@ record that is lost, repeated or out of order shows. Each trial starts from a ch
 from typing import Any
 
 from tidegate.errors import NothingToDo
+from tidegate.flush.flush import merge_staged_batches, stage_new_batches
 from tidegate.flush.plan import plan
 from tidegate.flush.stage import stage
-from tidegate.flush.two_clocks import merge_staged_batches, stage_new_batches
 from tidegate.reprocess.verify import verify_table
 
 from crash.points import Point

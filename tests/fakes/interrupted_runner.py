@@ -5,11 +5,10 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from tidegate.errors import NothingToDo, PositionLost, PublishedElsewhere, RetryLater
-from tidegate.flush.flush import flush
+from tidegate.flush.flush import flush, merge_staged_batches, stage_new_batches
 from tidegate.flush.merge import merge
 from tidegate.flush.plan import plan
 from tidegate.flush.stage import stage
-from tidegate.flush.two_clocks import merge_staged_batches, stage_new_batches
 from tidegate.model.batch import StagedBatch
 from tidegate.ports.session import Session
 from tidegate.spec.pipeline import Pipeline

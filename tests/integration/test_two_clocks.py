@@ -10,7 +10,7 @@ import pytest
 from crash.points import Point
 from crash.situations import Half
 from tidegate.errors import NothingToDo, PublishedElsewhere, RetryLater, SomeTablesDelayed
-from tidegate.flush.two_clocks import merge_staged_batches, stage_new_batches
+from tidegate.flush.flush import merge_staged_batches, stage_new_batches
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"schema": "id BIGINT, name STRING"}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from tidegate.errors import NothingToDo, RetryLater
 from tidegate.ports.session import Session
-from tidegate.table.template import expand_template
+from tidegate.table.session import expand_template
 
 if TYPE_CHECKING:  # Kafka's client is not loaded where only the names here are needed
     from tidegate.fleet.members import Member, OpenedMembers

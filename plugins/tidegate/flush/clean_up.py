@@ -21,8 +21,7 @@ from tidegate.model.table_state import TableFiles, TableState
 from tidegate.ports.session import Session
 from tidegate.spec.runtime import Maintenance
 from tidegate.table.scratch import drop_unused_scratch_tables
-from tidegate.table.session import TableSession
-from tidegate.table.template import expand_template
+from tidegate.table.session import TableSession, expand_template
 
 log = logging.getLogger(__name__)
 # Delete files for which a large file is rewritten: so many that only the share of its deletes is a reason.

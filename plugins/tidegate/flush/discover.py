@@ -18,8 +18,7 @@ from tidegate.schema.data_types import Column
 from tidegate.spec.table import Table
 from tidegate.table.columns import find_retracting_answers, list_record_key_columns, list_value_columns
 from tidegate.table.position import check_not_overtaken
-from tidegate.table.session import TableSession
-from tidegate.table.template import make_concrete_table
+from tidegate.table.session import TableSession, make_concrete_table
 
 
 def build_name_finder(registry: TableSession, planned_batch: PlannedBatch) -> StageTable:

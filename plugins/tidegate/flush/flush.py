@@ -1,10 +1,10 @@
-"""One whole flush without a scheduler: the steps in order, as the DAG runs them."""
+"""One whole flush without a scheduler: the steps in order, as the DAG runs them; and each of its two halves."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from tidegate.errors import (
@@ -20,27 +20,24 @@ from tidegate.errors import (
 from tidegate.flush.clean_up import CleanUpReport, clean_up, compact
 from tidegate.flush.heartbeat import commit_offsets, heartbeat, settle_start
 from tidegate.flush.merge_queue import QueueResult, group_by_table, merge_queue
-from tidegate.flush.plan import plan
-from tidegate.flush.refusals import format_refusals
+from tidegate.flush.plan import format_refusals, plan
 from tidegate.flush.stage import stage_tables
 from tidegate.model.batch import Plan, PlanScope, PublishedBatch, Refusal, StagedBatch
 from tidegate.model.counts import format_count
 from tidegate.model.offsets import Offsets
 from tidegate.ports.session import Session
-from tidegate.table.template import expand_template
+from tidegate.table.progress import observe_tables
+from tidegate.table.queue import count_mergeable, count_staged_rows, is_queue_full
+from tidegate.table.session import expand_template
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class FlushResult:
-    """What one flush did. `failures`: full names of the tables that stay behind, with the reason.
-
-    `held`: what waits for a person's approval, which is no failure.
-    """
+    """What one flush did. `held`: what waits for a person's approval, which is no failure."""
 
     published: tuple[PublishedBatch, ...]
-    failures: tuple[tuple[str, TidegateError], ...] = ()
     held: tuple[HeldForApproval, ...] = ()
     clean_up_reports: tuple[CleanUpReport, ...] = ()
     offsets_left: int = 0  # the offsets that no batch reached, of the table that is farthest behind
@@ -54,9 +51,8 @@ def flush(session: Session, merges_at_once: int = 1, stop_offsets: Offsets | Non
     have published all tables first. `NothingToDo`: the heartbeat has run.
     """
     # the tables that records have named are looked for once, not by every step
-    expanded_session = expand_template(session)
-    flush_plan = plan_flush(expanded_session, stop_offsets=stop_offsets)
-    return flush_planned(session, expanded_session, flush_plan, merges_at_once)
+    session = expand_template(session)
+    return flush_planned(session, plan_flush(session, stop_offsets=stop_offsets), merges_at_once)
 
 
 def plan_flush(
@@ -74,48 +70,44 @@ def plan_flush(
         raise
 
 
-def flush_planned(
-    session: Session, expanded_session: Session, flush_plan: Plan, merges_at_once: int = 1, *, compacts: bool = False
-) -> FlushResult:
-    """Run the steps of `flush` after plan. `expanded_session` holds the tables that records have named.
+def flush_planned(session: Session, flush_plan: Plan, merges_at_once: int, *, compacts: bool = False) -> FlushResult:
+    """Run the steps of `flush` after plan, for a session that holds the tables that records have named.
 
     With `compacts` also compact the tables that are due, whichever others fail: clean_up tells so once.
     """
-    settle_start(expanded_session)
+    settle_start(session)
     try:
-        staged_batches, refused_staging = stage_tables(expanded_session, flush_plan)
+        staged_batches, refused_staging = stage_tables(session, flush_plan)
     except GiveUp:
-        _clean_up_behind_failure(expanded_session)  # attempts that nobody will merge
+        _clean_up_behind_failure(session)  # attempts that nobody will merge
         raise
-    refusals = [*flush_plan.refusals, *refused_staging]
-    known_tables = {table.name for table in expanded_session.pipeline.tables}
-    staged_tables = {batch.table for batch in staged_batches}
-    # staging may have found names of new tables in the records
-    session = expanded_session if staged_tables <= known_tables else expand_template(session)
-    # where nothing could be staged, another flush at once could not either
-    left = flush_plan.offsets_left if staged_batches else 0
-    flushed = replace(_merge_all(session, staged_batches, merges_at_once), offsets_left=left)
+    session = _add_new_tables(session, staged_batches)
+    queues = _merge_all(session, group_by_table(staged_batches), merges_at_once)
+    published = tuple(batch for queue in queues for batch in queue.published)
+    reports = tuple[CleanUpReport, ...]()
     failure: TidegateError | None = None
     try:
-        if flushed.published:
+        if published:
             with suppress(NothingToDo):  # a table that has not begun may keep the group where it is
                 commit_offsets(session)
-        flushed = replace(flushed, clean_up_reports=tuple(clean_up(session)))
+        reports = tuple(clean_up(session))
         heartbeat(session)
     except TidegateError as error:
         failure = error
     if compacts:
-        compact(session, [report.table for report in flushed.clean_up_reports if report.needs_compaction])
+        compact(session, [report.table for report in reports if report.needs_compaction])
     # a failure of tables goes first: it also names what is published
-    if of_tables := _find_failure(session, flushed, refusals):
+    if of_tables := _find_failure(session, queues, published, [*flush_plan.refusals, *refused_staging]):
         if failure:
             log.warning("%s", failure)
         raise of_tables
     if failure:
         raise failure
-    if flushed.held and not flushed.published:
-        raise flushed.held[0]
-    return flushed
+    held = tuple(queue.held for queue in queues if queue.held is not None)
+    if held and not published:
+        raise held[0]
+    # where nothing could be staged, another flush at once could not either
+    return FlushResult(published, held, reports, flush_plan.offsets_left if staged_batches else 0)
 
 
 def _clean_up_behind_failure(session: Session) -> None:
@@ -127,22 +119,16 @@ def _clean_up_behind_failure(session: Session) -> None:
         log.warning("%s", error)
 
 
-def _merge_all(session: Session, batches: list[StagedBatch], at_once: int) -> FlushResult:
-    queues = group_by_table(batches)
+def _add_new_tables(session: Session, staged_batches: Sequence[StagedBatch]) -> Session:
+    # staging may have found names of new tables in the records
+    known_tables = {table.name for table in session.pipeline.tables}
+    is_known = all(batch.table in known_tables for batch in staged_batches)
+    return session if is_known else expand_template(session, again=True)
+
+
+def _merge_all(session: Session, queues: list[list[StagedBatch]], at_once: int) -> list[QueueResult]:
     if at_once == 1 or len(queues) == 1:
-        drained = [merge_queue(session, queue) for queue in queues]
-    else:
-        drained = _merge_beside_each_other(session, queues, at_once)
-    published_batches = tuple(batch for queue in drained for batch in queue.published)
-    failed = [queue for queue in drained if queue.held is None]
-    return FlushResult(
-        published_batches,
-        tuple((queue.table, queue.failure) for queue in failed if queue.failure is not None),
-        tuple(queue.held for queue in drained if queue.held is not None),
-    )
-
-
-def _merge_beside_each_other(session: Session, queues: list[list[StagedBatch]], at_once: int) -> list[QueueResult]:
+        return [merge_queue(session, queue) for queue in queues]
     workers = ThreadPoolExecutor(at_once, thread_name_prefix="tidegate-merge")
     is_awaited = True
     try:
@@ -155,11 +141,16 @@ def _merge_beside_each_other(session: Session, queues: list[list[StagedBatch]], 
         workers.shutdown(wait=is_awaited, cancel_futures=not is_awaited)
 
 
-def _find_failure(session: Session, flushed: FlushResult, refusals: Sequence[Refusal]) -> TidegateError | None:
+def _find_failure(
+    session: Session,
+    queues: Sequence[QueueResult],
+    published: tuple[PublishedBatch, ...],
+    refusals: Sequence[Refusal],
+) -> TidegateError | None:
     """Return one error for all tables that failed or were refused; None if there is none that anybody must see."""
-    failures = [error for _, error in flushed.failures]
+    failures = [queue.failure for queue in queues if queue.failure is not None and queue.held is None]
     lost_only = all(isinstance(error, PublishedElsewhere) for error in failures)
-    if failures and lost_only and flushed.published and not refusals:
+    if failures and lost_only and published and not refusals:
         log.info("another run published first; nothing needs repair: %s", "; ".join(map(str, failures)))
         return None
     if failures and not refusals and (not session.pipeline.has_several or lost_only):
@@ -175,4 +166,78 @@ def _find_failure(session: Session, flushed: FlushResult, refusals: Sequence[Ref
     if not messages:
         return None
     kinds = [*map(type, failures), *(find_kind(refusal.kind) for refusal in refusals)]
-    return join_tables("\n".join(messages), kinds, flushed.published)
+    return join_tables("\n".join(messages), kinds, published)
+
+
+# ---- the two halves on clocks of their own: staging reads the log, merging publishes what is staged
+# Both may run at once, and beside whole flushes: a batch belongs to the run that stages it, and a merge publishes only
+# what continues from the table's position. Staging touches neither a destination nor the group's offsets.
+
+
+@dataclass(frozen=True)
+class StagingResult:
+    """What one run of staging did."""
+
+    batches: tuple[StagedBatch, ...]
+    failure: SomeTables | None = None  # of the tables that were refused; the others are staged all the same
+    offsets_left: int = 0  # that no batch reached, of the table that is farthest behind; 0 if nothing was staged
+    calls_merge: bool = False  # a merge need not wait for its time, see `is_merge_called`
+
+
+def stage_new_batches(session: Session, report: Callable[[Plan], None] = lambda _: None) -> StagingResult:
+    """Run plan and stage once: put a new batch behind the queue of each table that has records to read.
+
+    `report` gets the plan before the work begins. `NothingToDo` if no record was added, or while a queue is full.
+    """
+    session = expand_template(session)
+    stage_plan = plan_stage(session)
+    report(stage_plan)
+    settle_start(session)
+    batches, refused = stage_tables(session, stage_plan)
+    refusals = [*stage_plan.refusals, *refused]
+    failure = None
+    if refusals:
+        failure = join_tables(format_refusals(session, refusals), [find_kind(refusal.kind) for refusal in refusals])
+    staged_tables = {batch.table for batch in batches}
+    refused_tables = {refusal.table for refusal in refused}
+    is_called = is_merge_called(_add_new_tables(session, batches), stage_plan, staged_tables, refused_tables)
+    left = stage_plan.offsets_left if batches else 0  # what waits for a merge is tried again at its time
+    return StagingResult(tuple(batches), failure, left, is_called)
+
+
+def plan_stage(session: Session) -> Plan:
+    try:
+        return plan(session, scope=PlanScope.NEW)
+    except (NothingToDo, SomeTables, GiveUp):
+        # as the heartbeat of a flush does; a table may have no work, or be refused, beside others
+        settle_start(session)
+        raise
+
+
+def is_merge_called(session: Session, planned: Plan, staged_tables: Set[str], refused_tables: Set[str]) -> bool:
+    """Whether a table has enough staged rows or a full queue, or rows behind which nothing can be staged."""
+    threshold = session.pipeline.merge.records_threshold
+    # their planned batch waits until the rows ahead of it are merged, as `stage_tables` says
+    waiting_tables = {batch.table for batch in planned.tables} - staged_tables - refused_tables
+    concerned_tables = staged_tables | waiting_tables
+    observed_tables = observe_tables(
+        session, [table for table in session.pipeline.tables if table.name in concerned_tables]
+    )
+    return any(
+        observed.held is None
+        and (
+            0 < threshold <= count_staged_rows(observed.queue)
+            or is_queue_full(observed, observed.queue)
+            or (observed.name in waiting_tables and count_mergeable(observed.queue) > 0)
+        )
+        for observed in observed_tables
+    )
+
+
+def merge_staged_batches(session: Session, merges_at_once: int = 1, at_least: int = 0) -> FlushResult:
+    """Run merge, commit_offsets, clean_up and heartbeat once, for what is staged; reads no record.
+
+    Raises as `flush` does; `TooFewRecords` if no table has `at_least` staged rows and no queue is full.
+    """
+    session = expand_template(session)
+    return flush_planned(session, plan_flush(session, at_least, scope=PlanScope.STAGED), merges_at_once)

@@ -17,9 +17,8 @@ from tidegate.table.log import filter_table_log, list_ignored_topics, list_row_t
 from tidegate.table.pipeline_progress import PipelineProgress, measure_progress
 from tidegate.table.progress import ObservedTable, observe_tables
 from tidegate.table.risks import find_risks
-from tidegate.table.session import TableSession
+from tidegate.table.session import TableSession, expand_template
 from tidegate.table.start_offsets import resolve_latest_start
-from tidegate.table.template import expand_template
 from tidegate.table.watermark import (
     commit_to_group,
     compute_low_watermark,

@@ -14,7 +14,7 @@ from tidegate.model.table_state import TableFiles
 from tidegate.ports.session import Session
 from tidegate.spec.runtime import Maintenance, UseWhen
 from tidegate.spec.time_text import to_utc_datetime
-from tidegate.table.template import expand_template
+from tidegate.table.session import expand_template
 
 # Iceberg's rewrite takes fewer small files of a partition for not worth it.
 MIN_SMALL_FILES = 5

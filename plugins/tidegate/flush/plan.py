@@ -13,6 +13,7 @@ from tidegate.errors import (
     RetryLater,
     TidegateError,
     TooFewRecords,
+    join_tables,
 )
 from tidegate.flush.batch_size import BatchSizer
 from tidegate.flush.key_deduplication import (
@@ -21,15 +22,15 @@ from tidegate.flush.key_deduplication import (
     estimate_superseded_share,
     is_deduplication_worth_it,
 )
-from tidegate.flush.refusals import Delay, to_refusals
 from tidegate.flush.stage_request import has_skipped_ahead
 from tidegate.flush.staged import find_unfinished_batch
-from tidegate.model.batch import Plan, PlannedBatch, PlanScope
+from tidegate.model.batch import Plan, PlannedBatch, PlanScope, Refusal
 from tidegate.model.kafka_log import Log
 from tidegate.model.offsets import (
     Offsets,
     Ranges,
     find_lowest,
+    format_names,
     get_offset,
     iterate_offsets,
     keep_partitions,
@@ -49,10 +50,11 @@ from tidegate.table.queue import (
     is_queue_full,
     publishes_without_rows,
 )
+from tidegate.table.session import expand_template
 from tidegate.table.start_offsets import resolve_batch_start
-from tidegate.table.template import expand_template
 
 log = logging.getLogger(__name__)
+Delay = tuple[str, GiveUp | RetryLater]  # a table that cannot be planned, for good or for now, and why
 
 
 @dataclass(frozen=True)
@@ -319,3 +321,34 @@ def _classify_watermark(observed: TableWithLog, reached_offsets: Offsets | None,
     ]
     reaches = all(mine is None or mine >= offset for mine, offset in offset_pairs)
     return WatermarkSide.JOINS if reaches else WatermarkSide.OUTSIDE
+
+
+# ---- tables that cannot go on, while the others do
+
+
+def to_refusals(session: Session, delays: Sequence[Delay], *, has_work: bool) -> tuple[Refusal, ...]:
+    """Return the refusals that a plan carries, so that the other tables go on.
+
+    Raises one reason if all tables are refused, and `SomeTables` if the other tables have no work.
+    """
+    if delays and len(delays) == len(session.pipeline.tables):
+        raise next((error for _, error in delays if isinstance(error, RetryLater)), delays[0][1])
+    refusals = note_refusals(delays)
+    if refusals and not has_work:
+        raise join_tables(format_refusals(session, refusals), [type(error) for _, error in delays])
+    return refusals
+
+
+def note_refusals(failures: Sequence[Delay]) -> tuple[Refusal, ...]:
+    for message in dict.fromkeys(str(error) for _, error in failures):
+        log.warning(message)
+    return tuple(Refusal(table, type(error).__name__, str(error)) for table, error in failures)
+
+
+def format_refusals(session: Session, refusals: Sequence[Refusal]) -> str:
+    tables = format_names([refusal.table for refusal in refusals])  # the reasons behind them shall be seen, too
+    reasons = dict.fromkeys(refusal.message for refusal in refusals)
+    head = (
+        f"pipeline={session.pipeline.name}: tables={tables} cannot go on and were left as they are, the others go on:"
+    )
+    return "\n".join([head, *reasons])

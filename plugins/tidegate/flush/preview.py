@@ -17,8 +17,7 @@ from tidegate.flush.stage import stage_tables
 from tidegate.jobs.merge_job import Audits, MergeJob
 from tidegate.merge.attempt import try_attempt
 from tidegate.merge.audits import BatchAudits
-from tidegate.merge.diff import Diff, render_diff_question, render_sample_question
-from tidegate.merge.hold import list_schema_changes
+from tidegate.merge.hold import Diff, list_schema_changes, render_diff_question, render_sample_question
 from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
 from tidegate.ports.session import Session
@@ -27,8 +26,7 @@ from tidegate.table.compatibility import check_mergeable
 from tidegate.table.position import check_is_destination, resolve_position
 from tidegate.table.progress import ObservedTable, observe_tables
 from tidegate.table.queue import check_shape, combine_batches, has_rows
-from tidegate.table.session import TableSession, open_table
-from tidegate.table.template import expand_template
+from tidegate.table.session import TableSession, expand_template, open_table
 
 
 @dataclass(frozen=True, kw_only=True)

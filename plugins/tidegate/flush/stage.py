@@ -1,13 +1,15 @@
 """stage: read exactly the planned offsets once and put their rows into the intermediate tables."""
 
 import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import groupby
 from typing import NamedTuple
 
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.flush.discover import advance_registry, build_name_finder, discover_tables
-from tidegate.flush.refusals import Failure, isolate_failure, join_failures, note_refusals
+from tidegate.flush.plan import note_refusals
 from tidegate.flush.stage_request import build_stage_table, drops_queue, has_waiting_rows
 from tidegate.flush.staged import find_lacking_columns, find_staged, read_staged_batch, run_or_take_over
 from tidegate.jobs.stage_job import StageJob, StageTable
@@ -15,10 +17,10 @@ from tidegate.model.batch import Plan, PlannedBatch, Refusal, StagedBatch
 from tidegate.ports.session import Session
 from tidegate.table.log import check_same_log
 from tidegate.table.position import check_not_overtaken
-from tidegate.table.session import find_table, keep_known_tables, open_table
-from tidegate.table.template import expand_template
+from tidegate.table.session import expand_template, find_table, keep_known_tables, open_table
 
 log = logging.getLogger(__name__)
+Failure = tuple[str, GiveUp]  # a table that cannot be staged, and why
 
 
 class StageResult(NamedTuple):
@@ -222,3 +224,17 @@ def _stage_new_tables(
             raise join_failures(failures)
     advance_registry(registry, plan, planned_batch)
     return staged_batches
+
+
+@contextmanager
+def isolate_failure(table: str, failures: list[Failure]) -> Iterator[None]:
+    try:
+        yield
+    except GiveUp as error:
+        failures.append((table, error))
+
+
+def join_failures(failures: Sequence[Failure]) -> GiveUp:
+    first = failures[0][1]
+    words = dict.fromkeys(str(error) for _, error in failures)
+    return first if len(words) == 1 else type(first)("\n".join(words))

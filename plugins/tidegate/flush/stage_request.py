@@ -36,10 +36,9 @@ from tidegate.table.columns import (
     stages_kept_columns,
 )
 from tidegate.table.compatibility import check_adopted_types, check_compatible, list_key_limits, list_value_limits
-from tidegate.table.dimensions import format_pins, pin_dimensions
 from tidegate.table.progress import observe_tables
 from tidegate.table.queue import describe_shape
-from tidegate.table.session import TableSession, find_table, open_table
+from tidegate.table.session import TableSession, find_table, format_pins, open_table, pin_dimensions
 
 SKIPPED_PROPERTY = "skipped"
 MAX_SKIPPED_RECORDS = 100  # more of them say that the schema is wrong, not a record

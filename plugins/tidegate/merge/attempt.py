@@ -12,8 +12,7 @@ from typing import Any, TypeGuard, TypeVar
 from tidegate.errors import CommitRefused, GiveUp, OutcomeUnknown, RetryLater, TidegateError
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.merge.audits import BatchAudits, check_audits, require_answers
-from tidegate.merge.diff import Diff
-from tidegate.merge.hold import build_hold_of_rows, find_equal_hold, keep_hold, raise_held
+from tidegate.merge.hold import Diff, build_hold_of_rows, find_equal_hold, keep_hold, raise_held
 from tidegate.merge.owed import render_dead_letter_statements
 from tidegate.merge.write_mode import WRITTEN_AS_PROPERTY
 from tidegate.model import resource_names

@@ -6,7 +6,7 @@ from typing import Any
 
 from tidegate.errors import AuditFailed, RetryLater
 from tidegate.jobs.merge_job import Audits
-from tidegate.merge.diff import render_diff_question
+from tidegate.merge.hold import render_diff_question
 from tidegate.merge.statements import build_merge_input
 from tidegate.merge.write_mode import is_folded
 from tidegate.model import resource_names

@@ -23,7 +23,7 @@ from tidegate.table.history import find_last_advances
 from tidegate.table.log import read_known_log
 from tidegate.table.pipeline_progress import read_pipeline_progress
 from tidegate.table.risks import find_risks
-from tidegate.table.template import expand_template
+from tidegate.table.session import expand_template
 
 # as decoders word it
 MISFITS_PATTERN = re.compile(r"the value does not fit value\.schema, fields: (?P<names>.+)")

@@ -18,8 +18,7 @@ from tidegate.spec.table import Table, TableMode
 from tidegate.spec.time_text import parse_timestamp_ms
 from tidegate.table.log import filter_table_log, list_ignored_topics, parse_written_ranges, read_log
 from tidegate.table.position import check_read_log, require_position
-from tidegate.table.session import TableSession
-from tidegate.table.template import refuse_template
+from tidegate.table.session import TableSession, refuse_template
 
 MAX_SLICES = 1000  # each is a task; Airflow maps over 1024 at most
 RANGES_EXAMPLE = '{"topic": {"0": [100, 900]}}'

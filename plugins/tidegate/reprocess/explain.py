@@ -19,7 +19,7 @@ from tidegate.errors import (
     Unverifiable,
     join_tables,
 )
-from tidegate.merge.diff import UNREADABLE_COLUMNS
+from tidegate.merge.hold import UNREADABLE_COLUMNS
 from tidegate.merge.scd2_statements import refuse_history, refuse_truncates
 from tidegate.merge.statements import build_merge_input
 from tidegate.merge.write_mode import is_folded, name_fold
@@ -59,8 +59,7 @@ from tidegate.table.coverage import read_coverage
 from tidegate.table.log import filter_table_log, read_log
 from tidegate.table.position import check_read_log, require_position, select_tables
 from tidegate.table.scratch import ScratchKind, open_scratch_table
-from tidegate.table.session import TableSession, open_table
-from tidegate.table.template import refuse_template
+from tidegate.table.session import TableSession, open_table, refuse_template
 
 MAX_RECORDS = 100
 MAX_ROWS = 10

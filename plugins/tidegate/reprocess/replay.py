@@ -23,8 +23,7 @@ from tidegate.table.compatibility import check_key_unchanged
 from tidegate.table.history import find_undone_replays, reopen_letters
 from tidegate.table.log import filter_table_log, read_log
 from tidegate.table.position import check_homes, check_read_log, require_position
-from tidegate.table.session import TableSession
-from tidegate.table.template import refuse_template
+from tidegate.table.session import TableSession, refuse_template
 
 log = logging.getLogger(__name__)
 REPLAY_SUMMARY = {resource_names.BACKFILL_PROPERTY: resource_names.REPLAY_ID}

@@ -19,7 +19,7 @@ from tidegate.jobs.merge_job import Audits, MergeJob
 from tidegate.jobs.stage_job import StageJob
 from tidegate.merge.attempt import begin_attempt_beside, publish_attempt
 from tidegate.merge.audits import BatchAudits, ask_audits, is_query
-from tidegate.merge.diff import UNREADABLE_COLUMNS
+from tidegate.merge.hold import UNREADABLE_COLUMNS
 from tidegate.merge.scd2_statements import list_change_values, list_layout_values, refuse_truncates
 from tidegate.merge.statements import build_merge_input, render_hashed
 from tidegate.merge.write_mode import is_folded, name_fold
@@ -40,8 +40,7 @@ from tidegate.table.history import add_action
 from tidegate.table.log import check_same_log, filter_table_log, read_log
 from tidegate.table.position import check_read_log, require_position, select_tables
 from tidegate.table.scratch import ScratchKind, name_scratch_table, open_scratch_table
-from tidegate.table.session import TableSession, open_table
-from tidegate.table.template import refuse_template
+from tidegate.table.session import TableSession, open_table, refuse_template
 
 log = logging.getLogger(__name__)
 VERIFIED_PROPERTY = "verified"

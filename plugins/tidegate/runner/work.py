@@ -10,10 +10,9 @@ from tidegate.adapters.open_clients import OpenClients
 from tidegate.config.pipeline_file import DEFAULTS_FILE
 from tidegate.connections import Resolve
 from tidegate.errors import NothingToDo, TidegateError
-from tidegate.flush.flush import flush_planned, plan_flush
+from tidegate.flush.flush import flush_planned, plan_flush, stage_new_batches
 from tidegate.flush.heartbeat import heartbeat, require_begun
 from tidegate.flush.maintain import MaintenanceReport, list_maintained_tables, maintain_all
-from tidegate.flush.two_clocks import stage_new_batches
 from tidegate.model.batch import Plan, PlanScope, PublishedBatch, StagedBatch
 from tidegate.monitoring.backlog import MonitoredPipeline
 from tidegate.monitoring.failure_streak import digest_work_inputs
@@ -30,8 +29,7 @@ from tidegate.runner.schedule import (
     build_stage_schedule,
     build_verify_schedule,
 )
-from tidegate.table.session import has_table
-from tidegate.table.template import expand_template
+from tidegate.table.session import expand_template, has_table
 from tidegate.wiring.pipeline import NoEngine, assemble_pipeline, find_file
 from tidegate.wiring.publication import assemble_loaded_publication
 
@@ -141,12 +139,11 @@ class Flush(_PipelineWork):
 
     def _flush(self, at_least: int) -> RunOutcome:
         self._is_planned = False
-        session = self._assemble_session()
-        expanded_session = expand_template(session)
+        session = expand_template(self._assemble_session())
         scope = PlanScope.STAGED if session.pipeline.stage.has_clock else PlanScope.ALL
-        flush_plan = plan_flush(expanded_session, at_least, scope=scope)
+        flush_plan = plan_flush(session, at_least, scope=scope)
         self._is_planned = True
-        result = flush_planned(session, expanded_session, flush_plan, self._place.merges_at_once, compacts=True)
+        result = flush_planned(session, flush_plan, self._place.merges_at_once, compacts=True)
         return RunOutcome(result.published, is_behind=result.offsets_left > 0)
 
     def writes(self, table: str) -> bool:

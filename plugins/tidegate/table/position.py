@@ -35,8 +35,7 @@ from tidegate.model.table_state import NO_TOPIC_ID, TableState
 from tidegate.ports.session import Session
 from tidegate.spec.pipeline import RiskPolicy, RollbackPolicy
 from tidegate.spec.table import Table
-from tidegate.table.session import TableSession
-from tidegate.table.template import expand_template
+from tidegate.table.session import TableSession, expand_template
 
 
 def check_home(table: TableSession) -> None:

@@ -13,8 +13,7 @@ from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Merge
 from tidegate.spec.table import Table
 from tidegate.table.columns import compute_shape
-from tidegate.table.dimensions import describe_table
-from tidegate.table.session import TableSession
+from tidegate.table.session import TableSession, describe_table
 
 
 def select_queue(

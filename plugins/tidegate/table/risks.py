@@ -16,7 +16,7 @@ from tidegate.table.history import find_undone_backfills, list_undone_letters
 from tidegate.table.log import explain_no_row_topics
 from tidegate.table.pipeline_progress import PipelineProgress
 from tidegate.table.queue import count_mergeable
-from tidegate.table.template import expand_template
+from tidegate.table.session import expand_template
 
 # The brokers end a transaction after transaction.max.timeout.ms at the latest, 15 minutes by default.
 HANGING_TRANSACTION_MS = 15 * 60_000

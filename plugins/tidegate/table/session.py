@@ -1,5 +1,9 @@
-"""One table of an opened pipeline: found by its name, with what was read of it and what its messages begin with."""
+"""One table of an opened pipeline: found by its name, with what was read of it and what its messages begin with.
 
+Also the tables that records name, and those that a `select` joins.
+"""
+
+import json
 import logging
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -14,11 +18,11 @@ from tidegate.model.table_state import TableState
 from tidegate.ports.session import Session, Sql
 from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.projection import Dimension, Field, Select
 from tidegate.spec.table import Table
+from tidegate.spec.table_template import TableTemplate
 from tidegate.sql.pruning import Bounds
 from tidegate.table.columns import list_destination_columns, list_fixed_names, resolve_columns
-from tidegate.table.dimensions import describe_table
-from tidegate.table.template import can_make_table, make_concrete_table
 
 log = logging.getLogger(__name__)
 
@@ -157,3 +161,132 @@ def _build_removed_error(pipeline: Pipeline, name: str) -> TableRemoved:
 
 def has_table(pipeline: Pipeline, name: str) -> bool:
     return any(table.name == name for table in pipeline.tables) or can_make_table(pipeline, name)
+
+
+# ---- tables that records name: the entry of the file that they share, and the tables that it has made so far
+
+
+def expand_template(session: Session, *, again: bool = False) -> Session:
+    """Add to the pipeline the tables that records have named so far, and the table of names.
+
+    Done once for a session; `again` looks for tables that were named since.
+    """
+    pipeline = session.pipeline
+    template = pipeline.template
+    is_expanded = any(table.discovers_names for table in pipeline.tables)
+    if template is None or (is_expanded and not again):
+        return session
+    pipeline = replace(pipeline, tables=tuple(table for table in pipeline.tables if table.naming is None))
+    table_names = {table.name for table in pipeline.tables}
+    concrete_names = [
+        name
+        for name in sorted(_list_candidates(session, template))
+        if name not in table_names and _is_product_table(session, name)
+    ]
+    finder = replace(template, name=resource_names.name_registry_table(pipeline), naming=get_naming(pipeline))
+    tables = (*pipeline.tables, *(make_concrete_table(pipeline, name) for name in concrete_names), finder)
+    return replace(session, pipeline=replace(pipeline, tables=tables))
+
+
+def refuse_template(pipeline: Pipeline, feature: str) -> None:
+    """Raise `ConfigurationError` for what does not work with tables that records name."""
+    if pipeline.template is not None:
+        raise ConfigurationError(
+            f"pipeline={pipeline.name} table={pipeline.template.name}: {feature} does not know tables that records "
+            "name; rebase the pipeline to read their records again"
+        )
+
+
+def make_concrete_table(pipeline: Pipeline, name: str) -> Table:
+    template = pipeline.template
+    assert template is not None
+    naming = replace(get_naming(pipeline), name=name.partition(".")[2])
+    return replace(template, name=name, naming=naming)
+
+
+def can_make_table(pipeline: Pipeline, name: str) -> bool:
+    template = pipeline.template
+    parent, _, table = name.rpartition(".")
+    if template is None or parent not in {f"{template.catalog}.{namespace}" for namespace in template.namespaces}:
+        return False
+    return get_naming(pipeline).makes(table)
+
+
+def get_naming(pipeline: Pipeline) -> TableTemplate:
+    template = pipeline.template
+    assert template is not None
+    fixed_tables = [table.identifier for table in pipeline.tables if table.naming is None]
+    reserved_names = [identifier.rpartition(".")[2] for identifier in fixed_tables]
+    # no table is called like a namespace: the files of that namespace's tables would lie among its own
+    for namespace in template.namespaces:
+        above = f"{namespace}.".casefold()
+        inside = [name for name in (*fixed_tables, *template.namespaces) if name.casefold().startswith(above)]
+        reserved_names += [name[len(above) :].partition(".")[0] for name in inside]
+    return TableTemplate(
+        template.identifier,
+        template.namespaces,
+        resource_names.build_reserved_pattern(pipeline, dict.fromkeys(reserved_names)),
+    )
+
+
+def _list_candidates(session: Session, template: Table) -> set[str]:
+    naming = get_naming(session.pipeline)
+    suffix = resource_names.get_intermediate_suffix(session.pipeline).casefold()
+    candidates = set[str]()
+    for namespace in template.namespaces:
+        parent = f"{template.catalog}.{namespace}"
+        for listed in session.tables.list_tables(parent):
+            bases = [listed[: -len(suffix)]] if listed.casefold().endswith(suffix) else []
+            candidates |= {f"{parent}.{name}" for name in (listed, *bases) if naming.makes(name)}
+    return candidates
+
+
+def _is_product_table(session: Session, name: str) -> bool:
+    pipeline = session.pipeline
+    state = session.tables.read_state(name, pipeline.name)
+    if state is not None and state.recorded_position is not None:
+        return True
+    return bool(session.staging.list_staged(name + resource_names.get_intermediate_suffix(pipeline), name))
+
+
+# ---- tables that a `select` joins: their columns, and the snapshots that a batch reads of them
+
+
+def describe_table(session: Session, table: Table) -> Table:
+    """Return `table` as its schemas describe it, with the columns of the dimensions that its `select` joins."""
+    described_table = session.schemas.describe_table(table)
+    if described_table.select is None or not described_table.select.dimensions:
+        return described_table
+    dimensions = []
+    for dimension in described_table.select.dimensions:
+        state = _read_dimension_state(session, described_table, dimension)
+        columns = tuple(Field(c.name, c.type, c.nullable) for c in state.columns)
+        dimensions.append(replace(dimension, columns=columns))
+    return replace(described_table, select=replace(described_table.select, dimensions=tuple(dimensions)))
+
+
+def _read_dimension_state(session: Session, table: Table, dimension: Dimension) -> TableState:
+    state = session.tables.read_state(dimension.table, session.pipeline.name)
+    if state is None:
+        raise ConfigurationError(
+            f"pipeline={session.pipeline.name} table={table.name}: select joins table={dimension.table}, which does "
+            "not exist; create it, or correct the name"
+        )
+    return state
+
+
+def pin_dimensions(session: Session, table: Table) -> Table:
+    """Fix each dimension's current snapshot, so that all of a batch's records see equal rows."""
+    if table.select is None:
+        return table
+    pinned_dimensions = tuple(
+        replace(d, snapshot_id=_read_dimension_state(session, table, d).snapshot_id) for d in table.select.dimensions
+    )
+    return replace(table, select=replace(table.select, dimensions=pinned_dimensions))
+
+
+def format_pins(select: Select | None) -> dict[str, str]:
+    if select is None or not select.dimensions:
+        return {}
+    pins = {d.table: None if d.snapshot_id is None else str(d.snapshot_id) for d in select.dimensions}
+    return {"tidegate.dimensions": json.dumps(pins)}

@@ -52,12 +52,10 @@ from tidegate.spec.source import Source
 from tidegate.spec.table import Table
 from tidegate.table.columns import list_destination_columns
 from tidegate.table.compatibility import check_compatible
-from tidegate.table.dimensions import describe_table
 from tidegate.table.log import explain_no_row_topics, read_known_log
 from tidegate.table.progress import attach_log, observe_tables
 from tidegate.table.risks import find_lost_rows
-from tidegate.table.session import TableSession
-from tidegate.table.template import expand_template
+from tidegate.table.session import TableSession, describe_table, expand_template
 from tidegate.wiring.pipeline import NoEngine, SharedParts, assemble_loaded_pipeline
 from tidegate.wiring.publication import assemble_loaded_publication
 

@@ -20,7 +20,7 @@ from tidegate.table.pipeline_progress import (
     read_connector_heartbeat_ms,
 )
 from tidegate.table.progress import ObservedTable, observe_tables
-from tidegate.table.template import expand_template
+from tidegate.table.session import expand_template
 
 from tidegate_airflow.web.messages import describe_problem
 from tidegate_airflow.web.pipeline_contexts import Group, PipelineContexts, Place

@@ -24,7 +24,7 @@ from tidegate.ports.session import Session
 from tidegate.reprocess.record import parse_neighbourhood, read_records_around
 from tidegate.reprocess.skip import describe_record
 from tidegate.spec.time_text import format_moment
-from tidegate.table.template import expand_template
+from tidegate.table.session import expand_template
 
 from tidegate_airflow.dag_ids import format_fleet_dag_id, list_dag_ids
 from tidegate_airflow.web import airflow_runs

@@ -12,12 +12,11 @@ from examples import choose_part
 from fakes import BAD, World, build_pipeline, build_table
 from fakes.clock import Crash
 from tidegate.errors import BadRecord, GiveUp, RetryLater
-from tidegate.flush.flush import flush
+from tidegate.flush.flush import flush, merge_staged_batches, stage_new_batches
 from tidegate.flush.merge_queue import merge_queue
 from tidegate.flush.plan import plan
 from tidegate.flush.stage import stage, stage_tables
 from tidegate.flush.staged import StageCheckpoint, wrap_with_checkpoint
-from tidegate.flush.two_clocks import merge_staged_batches, stage_new_batches
 from tidegate.jobs.stage_job import StageJob
 from tidegate.model.batch import PlanScope, StagedBatch
 from tidegate.model.table_state import SignedAttempt

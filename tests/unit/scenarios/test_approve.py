@@ -19,14 +19,13 @@ from tidegate.errors import (
     SomeTablesFailed,
 )
 from tidegate.flush.clean_up import clean_up
-from tidegate.flush.flush import flush
+from tidegate.flush.flush import flush, merge_staged_batches, stage_new_batches
 from tidegate.flush.heartbeat import heartbeat
 from tidegate.flush.merge import merge
 from tidegate.flush.merge_queue import DeferredJob, MergeCheckpoint, merge_queue
 from tidegate.flush.plan import PlanScope, plan
 from tidegate.flush.preview import preview_batches
 from tidegate.flush.stage import stage, stage_tables
-from tidegate.flush.two_clocks import merge_staged_batches, stage_new_batches
 from tidegate.model.batch import PublishOutcome, StagedBatch
 from tidegate.monitoring.status import read_status
 from tidegate.reprocess.approve import decide, list_held_tables, propose_decision, propose_reject

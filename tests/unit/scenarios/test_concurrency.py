@@ -28,8 +28,7 @@ from crash.points import Journey, Point
 from examples import choose_walk_cases
 from fakes import World
 from tidegate.errors import NothingToDo, PublishedElsewhere, RetryLater
-from tidegate.flush.flush import flush
-from tidegate.flush.two_clocks import merge_staged_batches, stage_new_batches
+from tidegate.flush.flush import flush, merge_staged_batches, stage_new_batches
 from tidegate.spec.pipeline import Pipeline
 
 

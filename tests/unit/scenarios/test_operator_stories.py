@@ -12,8 +12,7 @@ import pytest
 from fakes import BAD, FailsToMerge, PauseAt, World, build_pipeline, build_table
 from fakes.draining import drain
 from tidegate.errors import GiveUp, PositionLost, RetryLater, TidegateError
-from tidegate.flush.flush import flush
-from tidegate.flush.two_clocks import stage_new_batches
+from tidegate.flush.flush import flush, stage_new_batches
 from tidegate.reprocess.rebase import propose_moves, propose_rebase, rebase_positions
 from tidegate.reprocess.record import parse_address
 from tidegate.reprocess.rollback import propose_answers

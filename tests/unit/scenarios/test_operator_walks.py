@@ -13,8 +13,7 @@ import pytest
 from examples import choose_number
 from fakes import BAD, Crash, CrashAt, FailsToMerge, PauseAt, World, build_pipeline, build_table
 from tidegate.errors import NothingToDo, TidegateError
-from tidegate.flush.flush import flush
-from tidegate.flush.two_clocks import merge_staged_batches, stage_new_batches
+from tidegate.flush.flush import flush, merge_staged_batches, stage_new_batches
 from tidegate.model.offsets import find_lowest, iterate_offsets
 from tidegate.model.table_state import TableState
 from tidegate.ports.session import Session

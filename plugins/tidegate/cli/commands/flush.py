@@ -10,9 +10,8 @@ from functools import partial
 from tidegate.cli import output
 from tidegate.cli.session import open_named_pipeline
 from tidegate.errors import NothingToDo, SomeTables
-from tidegate.flush import two_clocks
 from tidegate.flush.batch_size import resolve_stop_offsets
-from tidegate.flush.flush import FlushResult, flush
+from tidegate.flush.flush import FlushResult, flush, merge_staged_batches, stage_new_batches
 from tidegate.flush.maintain import MaintenanceReport, list_maintained_tables, maintain_all
 from tidegate.model.batch import PublishedBatch
 
@@ -43,7 +42,7 @@ def run_flush(words: argparse.Namespace) -> int:
 
 def run_staging(words: argparse.Namespace) -> int:
     """Exit code 0, or an error, raised after other tables' results are printed."""
-    result = two_clocks.stage_new_batches(open_named_pipeline(words))
+    result = stage_new_batches(open_named_pipeline(words))
     for batch in result.batches:
         output.print_result(words, output.format_staged(batch), batch.to_dict())
     if result.failure is not None:
@@ -54,7 +53,7 @@ def run_staging(words: argparse.Namespace) -> int:
 def run_merging(words: argparse.Namespace) -> int:
     """Exit code 0, or an error, raised after other tables' results are printed."""
     session = open_named_pipeline(words)
-    merge = partial(two_clocks.merge_staged_batches, session, words.merges_at_once)
+    merge = partial(merge_staged_batches, session, words.merges_at_once)
     published_batches, failure = _split_failure(merge)
     _print_published(words, published_batches)
     if failure is not None:

@@ -11,7 +11,7 @@ from tidegate.config.models.table_entry import TableEntry
 from tidegate.config.parsing.ddl import check_audit, check_condition, find_condition_paths
 from tidegate.config.parsing.problems import Problems, refuse_secrets, suggest_closest
 from tidegate.config.parsing.yaml_document import KeyPath
-from tidegate.merge.diff import DIFF_COUNTS, UNREADABLE_COLUMNS
+from tidegate.merge.hold import DIFF_COUNTS, UNREADABLE_COLUMNS
 from tidegate.model.backfill import ID_DIGITS
 from tidegate.model.resource_names import get_branch_suffix
 from tidegate.spec.pipeline import Catalog

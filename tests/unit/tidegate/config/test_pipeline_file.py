@@ -16,7 +16,7 @@ from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Pipeline, Stage
 from tidegate.spec.runtime import Maintenance
 from tidegate.spec.source import Start
-from tidegate.table.template import get_naming, make_concrete_table
+from tidegate.table.session import get_naming, make_concrete_table
 
 
 def test_minimal_file_has_the_documented_defaults(include: Path) -> None:

@@ -10,10 +10,9 @@ from fakes import BAD, FailsToMerge, World, build_pipeline, build_table
 from tidegate.cli.main import main
 from tidegate.errors import NothingToDo, SomeTablesFailed, TidegateError, TooFewRecords
 from tidegate.fleet.timing import build_clock
-from tidegate.flush.flush import flush
+from tidegate.flush.flush import flush, merge_staged_batches, stage_new_batches
 from tidegate.flush.heartbeat import heartbeat, require_begun
 from tidegate.flush.plan import plan
-from tidegate.flush.two_clocks import merge_staged_batches, stage_new_batches
 from tidegate.monitoring.health import Health, ScheduleState, describe_pipeline_state
 from tidegate.monitoring.overview import build_overview
 from tidegate.monitoring.status import read_status

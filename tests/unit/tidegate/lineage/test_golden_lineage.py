@@ -27,7 +27,7 @@ from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.projection import Field
 from tidegate.spec.table import DeleteMode, Table
 from tidegate.table.columns import list_destination_columns
-from tidegate.table.template import make_concrete_table
+from tidegate.table.session import make_concrete_table
 from tidegate.wiring.lineage import read_table_statements
 
 ROOT = Path(__file__).parents[4]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from fakes import BAD, FailsToMerge, World, build_pipeline, build_table
-from tidegate.flush.two_clocks import stage_new_batches
+from tidegate.flush.flush import stage_new_batches
 from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Merge, Pipeline, Stage
 from tidegate.spec.source import Start, StartKind
