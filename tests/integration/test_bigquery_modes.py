@@ -58,7 +58,7 @@ class Bench:
         self.hands = BigQueryHands(endpoint, folder, NAME, TMP)
         sql = self.sql = self.hands.googlesql
         self.session = replace(World().open_session(self.pipeline), sql=sql, **vars(self.hands.port))
-        columns = list_destination_columns(table, {})
+        columns = list_destination_columns(table)
         parts = list_intermediate_columns(self.pipeline, table)
         values = {
             **parts,

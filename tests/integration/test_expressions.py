@@ -22,7 +22,7 @@ COLUMNS = (Column("id", "INT"), Column("v", "STRING"), Column("n", "INT"))
 def build_stage_table(select: str | None = None, columns: tuple[Column, ...] = COLUMNS, **more: Any) -> StageTable:
     key, value = KeyFormat(fields=("id",), columns=ID), ValueFormat("json", columns=columns)
     table = Table("lake.s.t", ("t",), key, value, True, True, select=parse_select(select) if select else None)
-    stage = decoding.build_stage_table(ValueFormat("json"), columns, ID, select=build_projection(table, {}))
+    stage = decoding.build_stage_table(ValueFormat("json"), columns, ID, select=build_projection(table))
     return replace(stage, **more)
 
 

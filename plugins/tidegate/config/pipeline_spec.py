@@ -101,7 +101,6 @@ def _to_source(pipeline: str, source: SourceModel) -> Source:
         start=_to_start(source),
         key=_to_key_format(source.key, source.value),
         value=_to_value_format(source.value),
-        metadata=order_metadata(source.metadata),
     )
 
 
@@ -192,6 +191,7 @@ def _to_table(model: PipelineModel, table: TableModel) -> Table:
         errors=to_noun(Errors, source.errors),
         history=to_noun(History, table.history_columns) if table.history == "scd2" else None,
         select=None if table.select is None else parse_select(table.select),
+        metadata=order_metadata(source.metadata),
         topic_column=table.find_topic_in_key(source.metadata) or "",
         approve=_to_approve(table.approve),
         **dict(table.evolve),

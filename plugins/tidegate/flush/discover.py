@@ -43,8 +43,8 @@ def build_name_finder(registry: TableSession, planned_batch: PlannedBatch) -> St
         key_columns=list_record_key_columns(table),
         value=replace(table.value, columns=None, unknown_fields="ignore"),  # they are told by the tables themselves
         value_columns=list_value_columns(table),
-        metadata=pipeline.source.metadata,
-        epochs=read_epochs(session, planned_batch),  # a condition may look at them
+        metadata=table.metadata,
+        epochs=read_epochs(session, table, planned_batch),  # a condition may look at them
         ignore_deletes=True,  # to a table that does not exist yet a delete does nothing
         when=table.when,
         route=table.route,

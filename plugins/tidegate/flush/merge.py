@@ -188,7 +188,7 @@ def _find_identifiers(table: TableSession) -> tuple[str, ...]:
 
 
 def _list_created_columns(table: TableSession) -> tuple[Column, ...]:
-    columns = list_destination_columns(table.spec, table.metadata)
+    columns = list_destination_columns(table.spec)
     if not table.spec.create.force_optional:
         return columns
     return tuple(Column(column.name, format_type(parse_type(column.type))) for column in columns)

@@ -142,7 +142,7 @@ def build_stage_table(
     table_session = open_table(session, planned.table).add_columns(planned.added).refresh()
     check_adopted_types(table_session.spec, table_session.resolved)
     table = pin_dimensions(session, table_session.resolved)
-    list_destination_columns(table, table_session.metadata)  # refuses columns that no table holds together
+    list_destination_columns(table)  # refuses columns that no table holds together
     into = intermediate or table_session.intermediate
     if len(session.pipeline.tables) == 1:  # of several, only the merge into this one fails, and the others go on
         check_compatible(table_session, planned.ranges)
@@ -178,7 +178,7 @@ def build_stage_table(
         last_per_raw_key=planned.last_per_key and not skips and can_keep_last_per_key(session.pipeline, table),
         set_aside=staged_table.errors.max_dead_letters,
         skips=skips,
-        fixed=list_fixed_names(table_session.spec, table_session.metadata) if table.value.adds_columns else (),
+        fixed=list_fixed_names(table_session.spec) if table.value.adds_columns else (),
     )
 
 
@@ -199,7 +199,7 @@ def drops_queue(session: Session, planned: PlannedBatch) -> bool:
         return False
     own = describe_intermediate(session.pipeline, table)
     current = session.tables.claim(table_session.intermediate, own) or {}
-    wanted = compute_shape(make_room_for_letters(table) if skips else table, table_session.metadata)
+    wanted = compute_shape(make_room_for_letters(table) if skips else table)
     return current.get(SHAPE_PROPERTY, wanted) != wanted
 
 
@@ -211,26 +211,25 @@ def has_waiting_rows(session: Session, planned: PlannedBatch) -> bool:
 
 
 def _describe_records(session: Session, table: Table, planned: PlannedBatch, attempt: str) -> StageTable:
-    metadata = session.pipeline.source.metadata
     folder_limits = session.tables.list_folder_limits(table.name, table.create.partition_by)
     return StageTable(
         intermediate="", attempt=attempt, summary={}, property="",
         key=replace(table.key, columns=None), key_columns=list_record_key_columns(table),
         value=replace(table.value, columns=None, added=()), value_columns=list_value_columns(_fill_columns(table)),
-        metadata=metadata,
+        metadata=table.metadata,
         ignore_deletes=not table.delete,
         when=table.when, route=table.route, delete_when=table.delete_when, retracts=find_retracting_answers(table),
-        epochs=read_epochs(session, planned),
+        epochs=read_epochs(session, table, planned),
         naming=table.naming, has_history=table.history is not None,
-        sequence=tuple(c.name for c in list_sequence_columns(table, metadata)),
+        sequence=tuple(c.name for c in list_sequence_columns(table)),
         unchanged=list_unavailable_columns(table), stages_kept=stages_kept_columns(table), grouped=find_grouped(table),
         partition_time=table.create.partition_time,
         is_partial=bool(table.partial_updates),
         topic_column=table.topic_column, names_of=find_names_of_columns(table),
-        select=build_projection(table, metadata),
+        select=build_projection(table),
         verified=list_verified_fields(table) if session.pipeline.source.verify_integrity else (),
         key_limits=list_key_limits(table, folder_limits),
-        value_limits=list_value_limits(table, metadata, folder_limits),
+        value_limits=list_value_limits(table, folder_limits),
     )  # fmt: skip
 
 
@@ -243,7 +242,7 @@ def _fill_columns(table: Table) -> Table:
 def _render_table_creation(
     session: Session, table: Table, batch: int, intermediate: str, properties: dict[str, str]
 ) -> tuple[tuple[str, ...], Mapping[str, str] | None]:
-    shape = compute_shape(table, session.pipeline.source.metadata)
+    shape = compute_shape(table)
     own = describe_intermediate(session.pipeline, table)
     current_properties = session.tables.claim(intermediate, own)
     if current_properties is not None and current_properties.get(SHAPE_PROPERTY) == shape:
@@ -255,8 +254,8 @@ def _render_table_creation(
         "table": intermediate,
         "parent": table.name.rsplit(".", 1)[0],
         "keys": fields or (Column("bytes", "BINARY"),),
-        "values": list_staged_columns(_fill_columns(table), session.pipeline.source.metadata),
-        "sequence": list_sequence_columns(table, session.pipeline.source.metadata),
+        "values": list_staged_columns(_fill_columns(table)),
+        "sequence": list_sequence_columns(table),
         "shape": shape,
         "batch": batch,
         "dead_letters": table.errors.max_dead_letters is not None,
@@ -301,7 +300,7 @@ def _build_summary(session: Session, staged: StagedBatch, attempt: str) -> dict[
     }
 
 
-def read_epochs(session: Session, planned: PlannedBatch) -> Epochs:
-    if "leader-epoch" not in session.pipeline.source.metadata.values():
+def read_epochs(session: Session, table: Table, planned: PlannedBatch) -> Epochs:
+    if "leader-epoch" not in table.metadata.values():
         return {}
     return session.broker.read_leader_epochs(planned.ranges, session.pipeline.source.isolation)

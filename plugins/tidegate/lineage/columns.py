@@ -41,7 +41,7 @@ class Part:
     how: Transformation = Transformation.IDENTITY
 
 
-def list_record_parts(table: Table, metadata: dict[str, str]) -> dict[str, tuple[Part, ...]]:
+def list_record_parts(table: Table) -> dict[str, tuple[Part, ...]]:
     """The parts of each column of a decoded record, metadata included."""
     parts: dict[str, tuple[Part, ...]] = {field.name: (Part(field.name),) for field in RECORD_FIELDS}
     parts |= {c.name: (_name_part(table, VALUE, c.name),) for c in list_value_columns(table)}
@@ -54,7 +54,7 @@ def list_record_parts(table: Table, metadata: dict[str, str]) -> dict[str, tuple
             parts[column.name] = tuple(
                 Part(_name_part(table, side, name).field, Transformation.TRANSFORMATION) for name in table.key.fields
             )
-    return parts | {name: (Part(_name_word(word)),) for name, word in metadata.items()}
+    return parts | {name: (Part(_name_word(word)),) for name, word in table.metadata.items()}
 
 
 def _name_word(word: str) -> str:
@@ -62,7 +62,7 @@ def _name_word(word: str) -> str:
     return OTHER_SHAPES.get(source, source)
 
 
-def list_topic_fields(table: Table, metadata: dict[str, str]) -> tuple[DatasetField, ...]:
+def list_topic_fields(table: Table) -> tuple[DatasetField, ...]:
     """Fields of the topic's records, as far as the pipeline knows them."""
     side = _get_key_side(table)
     keys = zip(table.key.fields, list_flat_key_columns(table), strict=True)
@@ -70,7 +70,7 @@ def list_topic_fields(table: Table, metadata: dict[str, str]) -> tuple[DatasetFi
     part_types |= {
         _name_part(table, VALUE, c.name).field: c.type for c in list_value_columns(table) if c.name not in part_types
     }
-    part_types |= {_name_word(word): METADATA_TYPES[_name_word(word)] for word in metadata.values()}
+    part_types |= {_name_word(word): METADATA_TYPES[_name_word(word)] for word in table.metadata.values()}
     part_types |= {field.name: field.type for field in RECORD_FIELDS}
     return tuple(DatasetField(name, kind) for name, kind in ({VALUE: "BINARY"} | part_types).items())
 
@@ -98,7 +98,6 @@ class FlushedTable:
     """
 
     table: Table
-    metadata: dict[str, str]
     name: DatasetName
     columns: tuple[Column, ...]
     topics: tuple[DatasetName, ...]
@@ -112,7 +111,7 @@ def describe_flushed_table(flushed: FlushedTable) -> Dataset:
     sources = _Sources(flushed)
     target = flushed.table.target_schema
     columns = dict[str, tuple[FieldSource, ...]]()
-    for column in list_destination_columns(flushed.table, flushed.metadata):
+    for column in list_destination_columns(flushed.table):
         name = target.get_own_name(column.name) if target else column.name
         # one that was renamed may be written under several names
         columns[name] = tuple(dict.fromkeys((*columns.get(name, ()), *sources.find_column(column.name))))
@@ -122,7 +121,7 @@ def describe_flushed_table(flushed: FlushedTable) -> Dataset:
 
 def list_inputs(flushed: FlushedTable) -> tuple[Dataset, ...]:
     """The topics, and the dimension tables."""
-    fields = list_topic_fields(flushed.table, flushed.metadata)
+    fields = list_topic_fields(flushed.table)
     return (*(Dataset(topic, fields) for topic in flushed.topics), *flushed.dimensions.values())
 
 
@@ -132,7 +131,7 @@ class _Sources:
     def __init__(self, flushed: FlushedTable) -> None:
         self._flushed = flushed
         self._table = flushed.table
-        parts = list_record_parts(flushed.table, flushed.metadata)
+        parts = list_record_parts(flushed.table)
         self._parts = {name.casefold(): sources for name, sources in parts.items()}
         derived_columns = flushed.reads.columns if flushed.reads else {}
         self._derived_columns = {name.casefold(): reads for name, reads in derived_columns.items()}

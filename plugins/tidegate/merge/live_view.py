@@ -42,7 +42,7 @@ def render_live_view(table: TableSession) -> str:
             "in_turn": True,
             "replaces": spec.upsert,
             "asks_rows": spec.upsert and (name != "upsert" or not is_whole),
-            "shape": compute_shape(spec, table.metadata),
+            "shape": compute_shape(spec),
             "uuid": state.uuid,
             "pipeline": table.pipeline.name,
             "mark": resource_names.name_pipeline_property(table.pipeline.name, ""),

@@ -230,7 +230,7 @@ def evolve_memory(place: str, table: TableSession) -> None:
         return
     has_history = spec.history is not None
     list_columns = list_change_columns if table.has_branches else list_destination_change_columns
-    columns = (list_columns if has_history else list_deletes_columns)(spec, table.metadata)
+    columns = (list_columns if has_history else list_deletes_columns)(spec)
     is_there = tables.claim(memory, describe_memory(spec)) is not None
     state = tables.read_state(memory, pipeline) if is_there else None
     if state is None:

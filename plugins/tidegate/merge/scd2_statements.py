@@ -20,66 +20,64 @@ RESERVED_PREFIX = "_tidegate_"
 TypedColumn = tuple[str, DataType | None]  # a column's name and type, None if the type is not known
 
 
-def list_change_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
+def list_change_columns(table: Table) -> tuple[Column, ...]:
     """Return the columns of the table of changes: the destination's, and each change's time and place in the log."""
-    version_columns = {c.name for c in list_version_columns(table, metadata)}
+    version_columns = {c.name for c in list_version_columns(table)}
     own_columns = tuple(
-        Column(c.name, c.type) for c in list_destination_columns(table, metadata) if c.name not in version_columns
+        Column(c.name, c.type) for c in list_destination_columns(table) if c.name not in version_columns
     )
-    items = ", ".join(f"{quote(c.name)}: {c.type}" for c in list_sequence_columns(table, metadata))
-    place = {"valid_from": get_axis_type(table, metadata), "kind": "STRING", "topic": "STRING", "partition": "INT"}
+    items = ", ".join(f"{quote(c.name)}: {c.type}" for c in list_sequence_columns(table))
+    place = {"valid_from": get_axis_type(table), "kind": "STRING", "topic": "STRING", "partition": "INT"}
     place |= {"offset": "BIGINT", "i": "BIGINT", "timestamp": "TIMESTAMP"}
     place |= {"sequence": f"STRUCT<{items}>"} if items else {}
     return (*own_columns, *(Column(RESERVED_PREFIX + name, data_type) for name, data_type in place.items()))
 
 
-def list_destination_change_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
+def list_destination_change_columns(table: Table) -> tuple[Column, ...]:
     """Return these columns with the destination's types: values are copied between the two without a cast."""
     destination_types = (
         {name.casefold(): format_type(kind) for name, kind in table.target_schema.fields} if table.target_schema else {}
     )
-    columns = list_change_columns(table, metadata)
+    columns = list_change_columns(table)
     return tuple(Column(c.name, destination_types.get(c.name.casefold(), c.type)) for c in columns)
 
 
-def get_axis_type(table: Table, metadata: dict[str, str]) -> str:
-    return list_version_columns(table, metadata)[0].type
+def get_axis_type(table: Table) -> str:
+    return list_version_columns(table)[0].type
 
 
 def render_history_statements(
-    sql: Sql, pipeline: Pipeline, table: Table, staged_batch: StagedBatch, values: dict[str, Any]
+    sql: Sql, table: Table, staged_batch: StagedBatch, values: dict[str, Any]
 ) -> tuple[str, ...]:
     """Remember the batch's changes, then write the versions of its keys anew. `values` are those of any merge."""
-    variables = list_layout_values(pipeline, table, values)
+    variables = list_layout_values(table, values)
     unused = ("compared", "written", "is_current")
     remembered = {name: value for name, value in variables.items() if name not in unused}
-    remember = sql.render("remember_changes", **remembered, **list_change_values(pipeline, table, staged_batch))
+    remember = sql.render("remember_changes", **remembered, **list_change_values(table, staged_batch))
     return remember, sql.render("merge_history", **variables)
 
 
-def list_layout_values(pipeline: Pipeline, table: Table, values: Mapping[str, Any]) -> dict[str, Any]:
+def list_layout_values(table: Table, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of statements that lay out versions; `values` are those of any merge."""
     assert table.history is not None
-    metadata = pipeline.source.metadata
     return {
         **values,
         "valid_from": table.history.valid_from,
         "valid_to": table.history.valid_to,
         "is_current": table.history.is_current,
         "changes": resource_names.name_changes_table(table),
-        "sequence": [c.name for c in list_sequence_columns(table, metadata)],
-        **_list_compared_columns(table, metadata, values["values"]),
-        "change_expressions": _align_changes(table, metadata),
+        "sequence": [c.name for c in list_sequence_columns(table)],
+        **_list_compared_columns(table, values["values"]),
+        "change_expressions": _align_changes(table),
     }
 
 
-def list_change_values(pipeline: Pipeline, table: Table, staged_batch: StagedBatch) -> dict[str, Any]:
+def list_change_values(table: Table, staged_batch: StagedBatch) -> dict[str, Any]:
     """Return what statements need beside these where they find the changes that a batch has staged."""
-    metadata = pipeline.source.metadata
-    sequence_columns = list_sequence_columns(table, metadata)
+    sequence_columns = list_sequence_columns(table)
     axis = sequence_columns[0].type if sequence_columns else "TIMESTAMP"
     # Kafka's own metadata is in every record. Fields of the value and its format's metadata may be missing in deletes.
-    always = [name for name, word in metadata.items() if not word.startswith("value.")]
+    always = [name for name, word in table.metadata.items() if not word.startswith("value.")]
     untimed = bool(sequence_columns) and sequence_columns[0].name not in always and staged_batch.deletes > 0
     items = ", ".join(f"{quote(c.name)}: {c.type}" for c in sequence_columns)
     return {
@@ -90,14 +88,14 @@ def list_change_values(pipeline: Pipeline, table: Table, staged_batch: StagedBat
     }
 
 
-def _align_changes(table: Table, metadata: dict[str, str]) -> dict[str, str]:
+def _align_changes(table: Table) -> dict[str, str]:
     # the union of both goes by place
     target = table.target_schema
     expressions = dict[str, str]()
     if target is None:
         return {}
     types = dict(target.fields)
-    for name, kind in to_struct(list_destination_columns(table, metadata)).fields:
+    for name, kind in to_struct(list_destination_columns(table)).fields:
         own_name = target.find_name(name)
         plain = f"m.{quote(name)}"
         if own_name is not None and not isinstance(kind, Primitive):
@@ -105,10 +103,10 @@ def _align_changes(table: Table, metadata: dict[str, str]) -> dict[str, str]:
     return expressions
 
 
-def _list_compared_columns(table: Table, metadata: dict[str, str], columns: list[str]) -> dict[str, list[TypedColumn]]:
-    types = {c.name.casefold(): parse_type(c.type) for c in list_destination_columns(table, metadata)}
+def _list_compared_columns(table: Table, columns: list[str]) -> dict[str, list[TypedColumn]]:
+    types = {c.name.casefold(): parse_type(c.type) for c in list_destination_columns(table)}
     not_compared = {
-        name.casefold() for name in (*table.sequence_by, *metadata, "topic", "partition", "offset", "timestamp")
+        name.casefold() for name in (*table.sequence_by, *table.metadata, "topic", "partition", "offset", "timestamp")
     }
     # changes are equal if they differ only in when and from where they came
     stamps = not_compared - {c.name.casefold() for c in table.value.columns or ()}

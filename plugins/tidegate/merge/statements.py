@@ -50,10 +50,6 @@ class _Batch:
         return self.table_session.sql
 
     @property
-    def metadata(self) -> dict[str, str]:
-        return self.table_session.metadata
-
-    @property
     def is_folded(self) -> bool:
         return is_folded(self.table, self.staged)
 
@@ -101,15 +97,15 @@ def _render_history(batch: _Batch, values: MergeInput) -> tuple[str, ...]:
     table_session = batch.table_session
     table = batch.table
     bounds = UNBOUNDED
-    columns = list_change_columns(table, batch.metadata)
+    columns = list_change_columns(table)
     if not table_session.has_branches:
         bounds = table_session.find_bounds(values)
-        columns = list_destination_change_columns(table, batch.metadata)
+        columns = list_destination_change_columns(table)
     bounded = {**values, "bounds": bounds.conditions}
     return (
         *_render_memory_creation(batch, columns, values["branch"]),
         *bounds.guards,
-        *render_history_statements(batch.sql, table_session.pipeline, table, batch.staged, bounded),
+        *render_history_statements(batch.sql, table, batch.staged, bounded),
     )
 
 
@@ -180,7 +176,7 @@ def _render_sequenced(batch: _Batch, values: dict[str, Any], bounds: Bounds) -> 
     staged_batch = batch.staged
     if not table.remembers_deletes:
         return _render_bounded_merge(sql, "merge_sequenced", values, bounds)
-    columns = list_deletes_columns(table, batch.metadata)
+    columns = list_deletes_columns(table)
     if not staged_batch.deletes:
         create = _render_memory_creation(batch, columns)
         return (*create, *_render_bounded_merge(sql, "merge_sequenced", values, bounds))
@@ -212,7 +208,6 @@ def find_written_memory(table: TableSession, staged_batch: StagedBatch) -> str |
 
 def build_merge_input(table_session: TableSession, staged_batch: StagedBatch, branch: str) -> MergeInput:
     table = table_session.resolved
-    metadata = table_session.metadata
     not_values = {c.name for c in list_key_columns(table)} | set(table.history.columns if table.history else ())
     if table.deletes == DeleteMode.SOFT:
         not_values.add(table.deleted_column)
@@ -237,7 +232,7 @@ def build_merge_input(table_session: TableSession, staged_batch: StagedBatch, br
     if table.deletes == DeleteMode.SOFT:
         values["flag"] = table.deleted_column
     if table.sequence_by or table.history:
-        values["sequence"] = [c.name for c in list_sequence_columns(table, metadata)]
+        values["sequence"] = [c.name for c in list_sequence_columns(table)]
         values["deletes"] = resource_names.name_deletes_table(table) if table.remembers_deletes else None
         values["soft"] = table.deletes == DeleteMode.SOFT
         values.setdefault("flag", None)
@@ -247,10 +242,10 @@ def build_merge_input(table_session: TableSession, staged_batch: StagedBatch, br
         if values.get("flag"):
             values["flag"] = table.target_schema.get_own_name(table.deleted_column)
         values = _cast_key_to_destination(values, to_struct(list_key_columns(table)), table.target_schema)
-        values = _cast_to_destination(values, to_struct(list_staged_columns(table, metadata)), table.target_schema)
+        values = _cast_to_destination(values, to_struct(list_staged_columns(table)), table.target_schema)
     if is_folded(table, staged_batch):
         values["kept"] = stages_kept_columns(table)
-        values["given"] = _list_given_conditions(table, metadata, values["values"])
+        values["given"] = _list_given_conditions(table, values["values"])
     return values
 
 
@@ -293,15 +288,13 @@ def _list_key_paths(table: Table) -> KeyPaths:
     }
 
 
-def _list_given_conditions(
-    table: Table, metadata: dict[str, str], columns: list[str]
-) -> dict[str, tuple[str, list[str]]]:
+def _list_given_conditions(table: Table, columns: list[str]) -> dict[str, tuple[str, list[str]]]:
     """Return what shows for each column that a record gave it a value, and the staged names or the sequence's column.
 
     not_null, not_kept, always, by_sequence; `first` for a column that updates leave alone.
     """
     staged_columns: dict[str, list[str]] = {}
-    for column in list_value_columns(table) if table.select is None else list_staged_columns(table, metadata):
+    for column in list_value_columns(table) if table.select is None else list_staged_columns(table):
         own_name = table.target_schema.get_own_name(column.name) if table.target_schema else column.name
         staged_columns.setdefault(own_name, []).append(column.name)
     unchanged = {name.casefold(): name for name in list_unavailable_columns(table)}  # as rows name them in `kept`

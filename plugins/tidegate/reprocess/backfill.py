@@ -77,7 +77,7 @@ class Slice:
         table = self.table.refresh()
         if list_skipped_records(table.pipeline.name, table.state):
             table = replace(table, spec=make_room_for_letters(table.spec))
-        shape = compute_shape(table.resolved, table.metadata)
+        shape = compute_shape(table.resolved)
         applied_slices = self.session.history.list_applied_slices(self.intermediate, shape)
         if not applied_slices:
             return applied_slices
@@ -221,7 +221,7 @@ def stage_missing_slice(table_slice: Slice, position: Offsets) -> Staging:
 def _find_missing_pieces(table_slice: Slice, position: Offsets, staging: Staging | None) -> list[StagePiece]:
     slices = table_slice.all_ranges
     table = table_slice.table.refresh()
-    current = compute_shape(table.resolved, table.metadata)  # what was staged under another pipeline file is not there
+    current = compute_shape(table.resolved)  # what was staged under another pipeline file is not there
     staged_ranges = (
         {batch.batch: batch.ranges for batch in staging.batches if batch.row_shape == current} if staging else {}
     )

@@ -270,7 +270,7 @@ def find_refusal(table: TableSession) -> str:
     reasons = {
         "tables of BigQuery": not table.has_branches,
         f"tables of mode={spec.mode}, whose rows no key tells apart": not spec.upsert,
-        "leader-epoch, which brokers forget": "leader-epoch" in table.metadata.values(),
+        "leader-epoch, which brokers forget": "leader-epoch" in spec.metadata.values(),
         "a select that joins tables, whose rows may have changed since": spec.select is not None
         and bool(spec.select.dimensions),
         f"conditions or a select with {changing}, which gives another value each time": bool(changing),
@@ -538,10 +538,10 @@ def _list_history_values(work: LogComparison, staged: StagedBatch, merge_input: 
     changes = resource_names.name_changes_table(spec)
     is_there = table.session.tables.claim(changes, describe_memory(spec)) is not None
     head = table.session.commits.read_head(changes, "main") if is_there else None
-    layout = list_layout_values(table.pipeline, spec, merge_input)
+    layout = list_layout_values(spec, merge_input)
     return {
         **{name: value for name, value in layout.items() if name != "change_expressions"},  # nothing is remembered
-        **list_change_values(table.pipeline, spec, staged),
+        **list_change_values(spec, staged),
         "versions": [table.require_state().struct.get_own_name(name) for name in spec.history.columns],
         "is_log_alone": True,
         "changes_snapshot_id": head.snapshot_id if head else None,

@@ -171,6 +171,5 @@ class Source:
     isolation: str = "read_committed"
     key: KeyFormat = field(default_factory=KeyFormat)
     value: ValueFormat = field(default_factory=ValueFormat)
-    metadata: dict[str, str] = field(default_factory=dict)
     errors: Errors = field(default_factory=Errors)
     verify_integrity: bool = False

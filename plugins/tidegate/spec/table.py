@@ -110,6 +110,7 @@ class Table:
     namespaces: tuple[str, ...] = ()  # where tables may be that records name
     max_tables: int = 1000
     naming: TableTemplate | None = None  # of a table whose name records fill in
+    metadata: dict[str, str] = field(default_factory=dict)  # a column, and what it shows beside key and value
     topic_column: str = ""  # the metadata column of the topic, if that is a part of the key
     last_per_key: UseWhen = UseWhen.AUTO
     deleted_column: str = "_deleted"

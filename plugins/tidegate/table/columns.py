@@ -81,20 +81,20 @@ MAY_BE_UNCHANGED = (
 )
 
 
-def resolve_columns(table: Table, metadata: dict[str, str], state: TableState | None) -> Table:
+def resolve_columns(table: Table, state: TableState | None) -> Table:
     """Add what the destination holds to `table`; without a value schema, the destination's columns become it."""
     if state is None:
         return table
     if table.value.adds_columns:
-        return _resolve_growing(table, metadata, state)
+        return _resolve_growing(table, state)
     if table.value.columns is not None or table.select is not None:
         return replace(table, target_schema=state.struct)
-    columns = _list_found_columns(table, metadata, state)
+    columns = _list_found_columns(table, state)
     return replace(table, value=replace(table.value, columns=columns), target_schema=state.struct)
 
 
-def _list_found_columns(table: Table, metadata: dict[str, str], state: TableState) -> tuple[Column, ...]:
-    product_names = [*metadata, *([table.deleted_column] if table.deletes == DeleteMode.SOFT else [])]
+def _list_found_columns(table: Table, state: TableState) -> tuple[Column, ...]:
+    product_names = [*table.metadata, *([table.deleted_column] if table.deletes == DeleteMode.SOFT else [])]
     product_names += [*(table.history.columns if table.history else ()), *([table.key.into] if table.key.into else [])]
     product_columns = {state.struct.find_name(name) for name in product_names}
     own_columns = {c.name: c for c in state.columns}
@@ -109,8 +109,8 @@ def _list_found_columns(table: Table, metadata: dict[str, str], state: TableStat
     )
 
 
-def _resolve_growing(table: Table, metadata: dict[str, str], state: TableState) -> Table:
-    found_columns = _list_found_columns(table, metadata, state)
+def _resolve_growing(table: Table, state: TableState) -> Table:
+    found_columns = _list_found_columns(table, state)
     by_name = {column.name.casefold(): column for column in found_columns}
     declared_columns = table.value.columns or ()
     typed_names = {column.name for column in (*declared_columns, *(table.key.columns or ()))}
@@ -128,10 +128,10 @@ def _resolve_growing(table: Table, metadata: dict[str, str], state: TableState) 
     )
 
 
-def list_fixed_names(table: Table, metadata: dict[str, str]) -> tuple[str, ...]:
+def list_fixed_names(table: Table) -> tuple[str, ...]:
     """Return the names, case-folded, of what the file names itself: fields of records make no such columns."""
     keys = (*table.key.fields, *(table.key.prefix + name for name in table.key.fields), table.key.into or "")
-    own_names = (*metadata, table.deleted_column, *(table.history.columns if table.history else ()))
+    own_names = (*table.metadata, table.deleted_column, *(table.history.columns if table.history else ()))
     declared_names = (column.name for column in table.value.columns or ())
     return tuple(sorted({name.casefold() for name in (*keys, *own_names, *declared_names) if name}))
 
@@ -280,8 +280,8 @@ def find_names_of_columns(table: Table) -> dict[str, tuple[str, ...]]:
     return {name: tuple(names) for names in ordered for name in names}
 
 
-def list_metadata_columns(metadata: dict[str, str]) -> tuple[Column, ...]:
-    return tuple(Column(name, METADATA_TYPES[key]) for name, key in metadata.items())
+def list_metadata_columns(table: Table) -> tuple[Column, ...]:
+    return tuple(Column(name, METADATA_TYPES[key]) for name, key in table.metadata.items())
 
 
 # options that a registry's versions give: how to read records. A new version changes no row that is staged
@@ -291,14 +291,14 @@ VERSION_OPTIONS = {
 }
 
 
-def compute_shape(table: Table, metadata: dict[str, str]) -> str:
-    parts = (list_key_columns(table), list_value_columns(table), metadata, table.key.format, table.value.format)
+def compute_shape(table: Table) -> str:
+    parts = (list_key_columns(table), list_value_columns(table), table.metadata, table.key.format, table.value.format)
     conditions = (table.value.time_rules, str(table.mode), table.when, table.route, table.delete_when)
     updates = (str(table.deletes), table.partial_updates, table.folds_records, list_unavailable_columns(table))
     template = (table.naming.template,) if table.naming else ()
     options = (_list_file_options(table.key.options), _list_file_options(table.value.options))
     text = repr((*parts, *options, *conditions, *updates, *table.sequence_by, *template))
-    text += repr([(c.name, c.sql, c.type) for c in _list_selected_columns(table, metadata)]) if table.select else ""
+    text += repr([(c.name, c.sql, c.type) for c in _list_selected_columns(table)]) if table.select else ""
     text += repr([d.on for d in table.select.dimensions]) if table.select else ""
     text += repr(table.history) if table.history else ""
     text += " key from value" if table.key.from_value else ""
@@ -314,51 +314,51 @@ def _list_file_options(options: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if name not in VERSION_OPTIONS}
 
 
-def list_destination_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
+def list_destination_columns(table: Table) -> tuple[Column, ...]:
     """Return the destination's columns in order: the record's, or those that `select` makes, then flag and versions.
 
     `ConfigurationError` if two names differ only by case.
     """
-    data = list_record_columns(table, metadata) if table.select is None else list_staged_columns(table, metadata)
+    data = list_record_columns(table) if table.select is None else list_staged_columns(table)
     flag = (Column(table.deleted_column, "BOOLEAN"),) if table.deletes == DeleteMode.SOFT else ()
-    columns = (*data, *flag, *list_version_columns(table, metadata))
+    columns = (*data, *flag, *list_version_columns(table))
     _check_names(table, columns)
     return columns
 
 
-def list_version_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
+def list_version_columns(table: Table) -> tuple[Column, ...]:
     """Return the columns of a version's begin, end and currency; empty without history."""
     if table.history is None:
         return ()
-    sequence_columns = list_sequence_columns(table, metadata)
+    sequence_columns = list_sequence_columns(table)
     axis = sequence_columns[0].type if sequence_columns else "TIMESTAMP"
     begin, end, current = table.history.columns
     return Column(begin, axis), Column(end, axis), Column(current, "BOOLEAN")
 
 
-def list_record_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
+def list_record_columns(table: Table) -> tuple[Column, ...]:
     """Return the columns of a decoded record: key columns that the value lacks, the value's, metadata."""
     values = list_value_columns(table)
     keys = list_key_columns(table)
     in_value = {c.name for c in values} | {table.topic_column}
     by_key = {c.name: c for c in keys}
     ahead = tuple(c for c in keys if c.name not in in_value)
-    return (*ahead, *(by_key.get(c.name, c) for c in values), *list_metadata_columns(metadata))
+    return (*ahead, *(by_key.get(c.name, c) for c in values), *list_metadata_columns(table))
 
 
-def list_staged_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
+def list_staged_columns(table: Table) -> tuple[Column, ...]:
     if table.select is None:
-        return (*list_value_columns(table), *list_metadata_columns(metadata))
-    return tuple(Column(c.name, c.type, c.nullable) for c in _list_selected_columns(table, metadata))
+        return (*list_value_columns(table), *list_metadata_columns(table))
+    return tuple(Column(c.name, c.type, c.nullable) for c in _list_selected_columns(table))
 
 
-def _list_record_fields(table: Table, metadata: dict[str, str]) -> tuple[Field, ...]:
-    return tuple(Field(c.name, c.type, c.nullable) for c in list_record_columns(table, metadata))
+def _list_record_fields(table: Table) -> tuple[Field, ...]:
+    return tuple(Field(c.name, c.type, c.nullable) for c in list_record_columns(table))
 
 
-def _list_selected_columns(table: Table, metadata: dict[str, str]) -> tuple[Selected, ...]:
+def _list_selected_columns(table: Table) -> tuple[Selected, ...]:
     assert table.select is not None
-    record = _list_record_fields(table, metadata)
+    record = _list_record_fields(table)
     place = f"table={table.name}"
     columns = resolve_projection(table.select, record, place)
     passed_columns = list_passed_columns(table.select, record)
@@ -375,7 +375,7 @@ def _list_selected_columns(table: Table, metadata: dict[str, str]) -> tuple[Sele
     return columns
 
 
-def build_projection(table: Table, metadata: dict[str, str]) -> Projection | None:
+def build_projection(table: Table) -> Projection | None:
     if table.select is None:
         return None
     keys = [c.name for c in list_key_columns(table) if c.name != table.topic_column]
@@ -383,7 +383,7 @@ def build_projection(table: Table, metadata: dict[str, str]) -> Projection | Non
     unavailable_columns = {name.casefold(): name for name in list_unavailable_columns(table)}
     read_columns = dict.fromkeys(name.casefold() for name in list_unusable_columns(table.select))
     bad = tuple(unavailable_columns[name] for name in read_columns if name in unavailable_columns)
-    columns = _list_selected_columns(table, metadata)
+    columns = _list_selected_columns(table)
     select = table.select
     return Projection(select.text, select.alias, columns, parts, dimensions=select.dimensions, unusable_columns=bad)
 
@@ -411,14 +411,14 @@ def _check_names(table: Table, columns: tuple[Column, ...]) -> None:
         )
 
 
-def list_sequence_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
-    columns_by_name = {c.name.casefold(): c for c in (*list_value_columns(table), *list_metadata_columns(metadata))}
+def list_sequence_columns(table: Table) -> tuple[Column, ...]:
+    columns_by_name = {c.name.casefold(): c for c in (*list_value_columns(table), *list_metadata_columns(table))}
     names = {name.casefold() for name in table.sequence_by}
     derived = find_derived_columns(table.select) if table.select else {}
     items = tuple(item for name, item in derived.items() if name in names)
     if table.select and items:
         sequence = replace(table.select, items=items)
-        columns = resolve_projection(sequence, _list_record_fields(table, metadata), f"table={table.name}")
+        columns = resolve_projection(sequence, _list_record_fields(table), f"table={table.name}")
         columns_by_name |= {c.name.casefold(): Column(c.name, c.type) for c in columns}
     missing = [name for name in table.sequence_by if name.casefold() not in columns_by_name]
     if missing:
@@ -429,8 +429,8 @@ def list_sequence_columns(table: Table, metadata: dict[str, str]) -> tuple[Colum
     return tuple(columns_by_name[name.casefold()] for name in table.sequence_by)
 
 
-def list_deletes_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
-    items = ", ".join(f"{quote(c.name)}: {c.type}" for c in list_sequence_columns(table, metadata))
+def list_deletes_columns(table: Table) -> tuple[Column, ...]:
+    items = ", ".join(f"{quote(c.name)}: {c.type}" for c in list_sequence_columns(table))
     place = (Column("topic", "STRING"), Column("partition", "INT"), Column("offset", "BIGINT"))
     keys = (Column(c.name, c.type) for c in list_key_columns(table))
     return (*keys, Column("sequence", f"STRUCT<{items}>"), *place, Column("timestamp", "TIMESTAMP"))

@@ -392,11 +392,9 @@ def list_key_limits(table: Table, folder_limits: Iterable[FolderLimit] = ()) -> 
     return tuple(limits)
 
 
-def list_value_limits(
-    table: Table, metadata: dict[str, str], folder_limits: Iterable[FolderLimit] = ()
-) -> tuple[Limit, ...]:
+def list_value_limits(table: Table, folder_limits: Iterable[FolderLimit] = ()) -> tuple[Limit, ...]:
     target = table.target_schema
-    staged_schema = to_struct(list_staged_columns(table, metadata))
+    staged_schema = to_struct(list_staged_columns(table))
     limits = [] if target is None else [*_list_field_limits("value_struct", staged_schema, target, "")]
     for name, kind in staged_schema.fields:
         own_name = target.get_own_name(name) if target is not None else name

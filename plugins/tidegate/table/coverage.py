@@ -55,7 +55,7 @@ def compute_rules(table: TableSession, position: Position) -> str:
     source = table.pipeline.source
     parts = (spec.key, spec.value, spec.update_columns, spec.deleted_column, spec.topic_column)
     log = (position.cluster_id, sorted(position.topic_ids.items()))
-    text = repr((compute_shape(spec, table.metadata), parts, source.isolation, source.verify_integrity, log))
+    text = repr((compute_shape(spec), parts, source.isolation, source.verify_integrity, log))
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 

@@ -27,7 +27,7 @@ def select_queue(
         return ()
     described = replace(table, spec=describe_table(table.session, table.spec))
     shapes = {
-        added: compute_shape(described.add_columns(added).resolved, table.metadata)
+        added: compute_shape(described.add_columns(added).resolved)
         for added in {batch.added for batch in staged_batches}
     }
     uuid = table.state.uuid if table.state else None
@@ -81,11 +81,11 @@ def check_shape(table: TableSession, staged_batch: StagedBatch) -> None:
 
     The merge would misread them: a delete staged for a table that deletes is a row of NULLs to one that only upserts.
     """
-    if staged_batch.row_shape == compute_shape(table.resolved, table.metadata):
+    if staged_batch.row_shape == compute_shape(table.resolved):
         return
     # without a value schema a row has the destination's columns, which the merge itself may just have changed
     file_shape = staged_batch.shape.partition(".")[2]  # of a table without a value schema
-    if not file_shape or file_shape != _compute_file_shape(table.spec, table.metadata):
+    if not file_shape or file_shape != _compute_file_shape(table.spec):
         raise GiveUp(
             f"{table.prefix} {staged_batch.label}: the pipeline file, or a "
             "schema that it names, has changed the rows' shape since the batch was staged; nothing was merged; the "
@@ -94,22 +94,22 @@ def check_shape(table: TableSession, staged_batch: StagedBatch) -> None:
 
 
 def describe_shape(table: TableSession) -> str:
-    file_shape = _compute_file_shape(table.spec, table.metadata)
-    return compute_shape(table.resolved, table.metadata) + (f".{file_shape}" if file_shape else "")
+    file_shape = _compute_file_shape(table.spec)
+    return compute_shape(table.resolved) + (f".{file_shape}" if file_shape else "")
 
 
-def _compute_file_shape(table: Table, metadata: dict[str, str]) -> str:
+def _compute_file_shape(table: Table) -> str:
     if table.value.adds_columns:
         key_columns = table.key.columns or ()
         typed_names = {column.name for column in (*(table.value.columns or ()), *key_columns)}
         # a key that the file gives no type has the table's
         untyped_columns = (Column(name, "STRING") for name in table.key.fields if name not in typed_names)
         key = replace(table.key, columns=(*key_columns, *untyped_columns))
-        return compute_shape(replace(table, key=key, value=replace(table.value, added=())), metadata)
+        return compute_shape(replace(table, key=key, value=replace(table.value, added=())))
     if table.value.columns is not None or table.select is not None:
         return ""
     key_alone = tuple(Column(name, "STRING") for name in table.key.fields)
-    return compute_shape(replace(table, value=replace(table.value, columns=key_alone)), metadata)
+    return compute_shape(replace(table, value=replace(table.value, columns=key_alone)))
 
 
 def count_mergeable(queue: Sequence[StagedBatch]) -> int:

@@ -188,7 +188,7 @@ def _list_topics(log: Log, tables: Iterable[Table]) -> set[str]:
 def _says_whose_tombstones_are(session: Session, table: Table) -> bool:
     keys = () if table.key.into else [f"{table.key.prefix}{name}" for name in table.key.fields]
     columns = [column.name for column in table.value.columns or ()]
-    return is_tombstone_owned(table, columns, keys, session.pipeline.source.metadata)
+    return is_tombstone_owned(table, columns, keys, table.metadata)
 
 
 def _list_retention_limits(retention: Retention) -> list[tuple[str, int, str]]:

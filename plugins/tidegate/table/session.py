@@ -48,10 +48,6 @@ class TableSession:
         return f"pipeline={self.pipeline.name} table={self.name}"
 
     @property
-    def metadata(self) -> dict[str, str]:
-        return self.pipeline.source.metadata
-
-    @property
     def intermediate(self) -> str:
         return resource_names.name_intermediate_table(self.pipeline, self.spec)
 
@@ -65,11 +61,11 @@ class TableSession:
 
     @cached_property
     def resolved(self) -> Table:
-        return resolve_columns(self.spec, self.metadata, self.state)
+        return resolve_columns(self.spec, self.state)
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:
-        return list_destination_columns(self.resolved, self.metadata)
+        return list_destination_columns(self.resolved)
 
     def get_facts(self) -> dict[str, Any]:
         """Return each field by its name, to build a subclass from."""
@@ -86,7 +82,7 @@ class TableSession:
 
         What the file names itself by now is left out: rows that were staged with such a column are staged again.
         """
-        fixed = list_fixed_names(self.spec, self.metadata) if added else ()
+        fixed = list_fixed_names(self.spec) if added else ()
         own = tuple(column for column in added if column.name.casefold() not in fixed)
         return replace(self, spec=replace(self.spec, value=replace(self.spec.value, added=own)))
 

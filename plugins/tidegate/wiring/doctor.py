@@ -393,7 +393,7 @@ def _check_table(session: Session, table: Table) -> None:
         text = f"table={table.name} does not exist, and create.enabled is false"
         raise NothingToDo(f"{text}; create it, or set create.enabled: true")
     # refuses columns that no table holds together
-    list_destination_columns(table_session.resolved, table_session.metadata)
+    list_destination_columns(table_session.resolved)
     check_compatible(table_session, Ranges({}))
 
 

@@ -67,9 +67,9 @@ def _find_broker_namespace(kafka: str | Mapping[str, str], resolve: Resolve) -> 
     return name_broker_namespace(settings.get("bootstrap.servers") or settings.get("metadata.broker.list") or "")
 
 
-def read_table_statements(table: Table, metadata: dict[str, str]) -> tuple[StatementReads | None, tuple[str, ...]]:
+def read_table_statements(table: Table) -> tuple[StatementReads | None, tuple[str, ...]]:
     """Return what a table's `select` reads, and the record's columns that its conditions and its route look at."""
-    columns = [c.name for c in list_record_columns(table, metadata)]
+    columns = [c.name for c in list_record_columns(table)]
     names = [*columns, *(field.name for field in RECORD_FIELDS if field.name not in columns)]
     conditions = [condition for condition in (table.when, table.delete_when) if condition]
     looked_at = [name for condition in conditions for name in read_condition(condition, names)]
@@ -85,15 +85,13 @@ def _look_up_table(include: Path, session: Session, resolve: Resolve, name: str)
     state = session.tables.read_state(name, session.pipeline.name)
     if described_table is None or state is None or state.kind:
         return None
-    metadata = session.pipeline.source.metadata
-    table = resolve_columns(find_table(session, name), metadata, state)
-    reads, conditions = read_table_statements(table, metadata)
+    table = resolve_columns(find_table(session, name), state)
+    reads, conditions = read_table_statements(table)
     dimensions = {
         d.alias: _describe(include, resolve, d.table) for d in (table.select.dimensions if table.select else ())
     }
     return FlushedTable(
         table=table,
-        metadata=metadata,
         name=described_table.name,
         columns=state.columns,
         topics=(),

@@ -34,7 +34,7 @@ def world() -> World:
 
 def test_key_in_one_struct_stands_beside_the_values_columns() -> None:
     table = build_keyed_table()
-    assert [c.name for c in list_destination_columns(table, {})] == ["k", "id", "line", "name"]
+    assert [c.name for c in list_destination_columns(table)] == ["k", "id", "line", "name"]
     assert list_key_columns(table) == (Column("k", "STRUCT<`id`: STRING, `line`: STRING>"),)
     assert list_key_leaves(table) == (("k", "id"), ("k", "line"))
 
@@ -75,7 +75,7 @@ def test_prefixed_key_columns_that_the_destination_holds_are_no_columns_of_the_v
     table = replace(table, value=replace(table.value, fields_include="EXCEPT_KEY"))
     keyed = replace(table, key=replace(table.key, columns=(Column("id", "STRING"),)))
     assert [c.name for c in list_value_columns(keyed)] == ["id", "name"]
-    assert [c.name for c in list_destination_columns(keyed, {})] == ["k_id", "id", "name"]
+    assert [c.name for c in list_destination_columns(keyed)] == ["k_id", "id", "name"]
 
 
 def build_verifying_pipeline(**options):

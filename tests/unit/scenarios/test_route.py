@@ -68,7 +68,7 @@ def test_tables_of_several_routes_share_one_read(world: World) -> None:
 
 def test_changed_route_is_another_shape() -> None:
     table, second_table = build_table(route=Route("name", "a")), build_table(route=Route("name", "b"))
-    assert len({compute_shape(table, {}) for table in (table, second_table, build_table())}) == 3
+    assert len({compute_shape(table) for table in (table, second_table, build_table())}) == 3
 
 
 def load_route(tmp_path: Path, route: str) -> Route | None:

@@ -30,7 +30,7 @@ def test_columns_follow_the_list_with_their_types() -> None:
     table = build_select_table(
         "SELECT name, id, at.`y z` AS day, r.topic, TRY_CAST(at.x AS DECIMAL(4,1)) AS x FROM record r"
     )
-    assert list_destination_columns(table, {}) == (
+    assert list_destination_columns(table) == (
         Column("name", "STRING", False),
         Column("id", "STRING"),
         Column("day", "DATE"),
@@ -40,14 +40,14 @@ def test_columns_follow_the_list_with_their_types() -> None:
 
 
 def test_star_stands_for_the_columns_that_the_table_would_have() -> None:
-    table = build_select_table("SELECT record.* EXCEPT (AT), offset FROM record")
-    names = [c.name for c in list_destination_columns(table, {"seen": "timestamp"})]
+    table = build_select_table("SELECT record.* EXCEPT (AT), offset FROM record", metadata={"seen": "timestamp"})
+    names = [c.name for c in list_destination_columns(table)]
     assert names == ["id", "name", "seen", "offset"]
 
 
 def test_words_go_to_spark_as_they_are() -> None:
     text = "SELECT id, CAST(CASE WHEN name LIKE 'a, FROM (%' THEN left(name, 2) END AS STRING) AS `left` FROM record"
-    (_, projection_columns) = build_projection(build_select_table(text), {}).columns
+    (_, projection_columns) = build_projection(build_select_table(text)).columns
     assert (projection_columns.name, projection_columns.sql, projection_columns.type) == (
         "left",
         "CASE WHEN name LIKE 'a, FROM (%' THEN left(name, 2) END",
@@ -116,8 +116,8 @@ def test_table_layout_is_checked_against_what_select_makes(tmp_path) -> None:
 
 
 def test_staged_rows_of_another_select_are_staged_anew() -> None:
-    shapes = {compute_shape(build_select_table(t), {}) for t in ("SELECT * FROM record", "SELECT id, name FROM record")}
-    assert len(shapes | {compute_shape(build_table(NAME, columns=COLUMNS), {})}) == 3
+    shapes = {compute_shape(build_select_table(t)) for t in ("SELECT * FROM record", "SELECT id, name FROM record")}
+    assert len(shapes | {compute_shape(build_table(NAME, columns=COLUMNS))}) == 3
 
 
 @pytest.fixture
@@ -180,10 +180,10 @@ def test_missing_dimension_table_is_said_before_anything_is_staged(world: World)
 def test_sequence_may_be_made_of_the_record_by_select() -> None:
     text = "SELECT r.*, CAST(upper(r.name) AS STRING) AS rank, r.at.x AS place FROM record r"
     table = build_select_table(text, sequence_by=("PLACE", "rank"))
-    assert list_sequence_columns(table, {}) == (Column("place", "INT"), Column("rank", "STRING"))
-    assert compute_shape(table, {}) != compute_shape(build_select_table(text), {})
+    assert list_sequence_columns(table) == (Column("place", "INT"), Column("rank", "STRING"))
+    assert compute_shape(table) != compute_shape(build_select_table(text))
 
 
 def test_column_that_select_writes_anew_under_its_name_orders_the_records() -> None:
     table = build_select_table("SELECT id, CAST(length(name) AS INT) AS name FROM record", sequence_by=("name",))
-    assert list_sequence_columns(table, {}) == (Column("name", "INT"),)
+    assert list_sequence_columns(table) == (Column("name", "INT"),)

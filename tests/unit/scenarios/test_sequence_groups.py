@@ -218,4 +218,4 @@ def test_groups_name_columns_of_the_table_without_case() -> None:
 
 def test_rows_staged_under_other_groups_are_staged_anew() -> None:
     plain = build_table(NAME, columns=COLUMNS, partial_updates=True)
-    assert compute_shape(plain, {}) != compute_shape(build_grouped_table(), {})
+    assert compute_shape(plain) != compute_shape(build_grouped_table())

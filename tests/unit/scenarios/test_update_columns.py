@@ -26,10 +26,10 @@ UPDATED = ("v", "last_offset")
 def build_update_pipeline(
     mode: str = "upsert_delete", settings: dict[str, Any] | None = None, **options: Any
 ) -> Pipeline:
-    options = {"columns": COLUMNS, "keys": ("Id",), "update_columns": UPDATED, **options}
+    options = {"columns": COLUMNS, "keys": ("Id",), "update_columns": UPDATED, "metadata": METADATA, **options}
     other = {**options, "update_columns": ()}
     tables = (build_table(NAME, mode, **options), build_table("lake.shop.plain", mode, **other))
-    return build_pipeline(*tables, source={"metadata": METADATA}, **(settings or {}))
+    return build_pipeline(*tables, **(settings or {}))
 
 
 def put(world: World, key: int, *values: str | None) -> None:
@@ -118,8 +118,8 @@ def test_column_that_the_table_lacks_is_told_with_those_that_it_has(world: World
 
 def test_rows_staged_without_first_records_are_staged_anew() -> None:
     updated, plain = build_update_pipeline().tables
-    assert compute_shape(updated, METADATA) != compute_shape(plain, METADATA)
-    assert compute_shape(updated, METADATA) != compute_shape(replace(plain, partial_updates=True), METADATA)
+    assert compute_shape(updated) != compute_shape(plain)
+    assert compute_shape(updated) != compute_shape(replace(plain, partial_updates=True))
 
 
 def test_backfill_is_refused_as_it_cannot_tell_what_came_first(world: World) -> None:
@@ -137,7 +137,7 @@ def test_backfill_is_refused_as_it_cannot_tell_what_came_first(world: World) -> 
 def test_replayed_letter_updates_a_row_and_gives_the_first_values_of_a_new_one(world: World) -> None:
     errors = Errors("all", 9)
     table = replace(build_update_pipeline().tables[0], errors=errors)
-    pipeline = build_pipeline(table, source={"metadata": METADATA, "errors": errors})
+    pipeline = build_pipeline(table, source={"errors": errors})
     put(world, 1, "a", "b", "c")
     for key in (1, 3):
         world.broker.produce("orders", {"Id": key}, BAD, 1)

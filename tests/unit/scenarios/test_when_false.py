@@ -110,7 +110,7 @@ def test_partial_update_that_does_not_say_what_the_condition_reads_is_left_out(w
 
 def test_default_stages_as_before(world: World) -> None:
     plain, ignoring = (build_table(columns=COLUMNS, when=OPEN, **options) for options in ({}, {"when_false": "ignore"}))
-    assert compute_shape(plain, {}) == compute_shape(ignoring, {}) != compute_shape(build_conditional_table(), {})
+    assert compute_shape(plain) == compute_shape(ignoring) != compute_shape(build_conditional_table())
     assert find_retracting_answers(plain) == ()
     pipeline: Pipeline = build_pipeline(build_conditional_table())
     assert not can_keep_last_per_key(pipeline, pipeline.tables[0])

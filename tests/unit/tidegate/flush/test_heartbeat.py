@@ -589,13 +589,11 @@ def test_tombstones_that_compaction_may_leave_alone_are_warned_of_where_they_say
     pipeline = build_beating_pipeline()
     (plain,) = pipeline.tables
     columns = (Column("id", "BIGINT"), Column("name", "STRING"))
-    shared = replace(plain, value=replace(plain.value, format=word, columns=columns), **condition)
-    source = replace(pipeline.source, metadata={"src": "value.source.table"} if word != "json" else {})
+    metadata = {"src": "value.source.table"} if word != "json" else {}
+    shared = replace(plain, value=replace(plain.value, format=word, columns=columns), metadata=metadata, **condition)
     flush(world.open_session(pipeline))
     world.broker.compacting.add("orders")
     world.clock.tick(11 * MINUTE)
-    warnings = beat(
-        world, replace(pipeline, source=source, tables=(shared, replace(shared, name="lake.shop.other")))
-    ).warnings
+    warnings = beat(world, replace(pipeline, tables=(shared, replace(shared, name="lake.shop.other")))).warnings
     assert all("its tombstones do not say which table they are for" in warning for warning in warnings)
     assert len(warnings) == count

@@ -53,7 +53,7 @@ def build_typed_table(*columns: Column, key: KeyFormat | None = None, **target_c
 def test_limits_of_a_column(column: Column, target_type: object, limits: list[tuple[str, str]]) -> None:
     table = build_typed_table(column, a=target_type)
     value_limits = [
-        (reason.rpartition(", which the table's column ")[0], sql) for reason, sql in list_value_limits(table, {})
+        (reason.rpartition(", which the table's column ")[0], sql) for reason, sql in list_value_limits(table)
     ]
     assert value_limits == limits
 
@@ -92,7 +92,7 @@ def test_text_that_names_a_folder_is_limited_in_key_and_value_also_of_a_new_tabl
     why = "its value names the folder of a partition, and is too long for that: limit={} bytes, percent-encoded"
     cut = "octet_length(key_struct.`name`) * 4 > 200 AND length(url_encode(substring(key_struct.`name`, 1, 30))) > 200"
     assert list_key_limits(table, folder_limits) == ((f"name: {why.format(200)}", cut),)
-    limits = list_value_limits(table, {}, folder_limits)
+    limits = list_value_limits(table, folder_limits)
     names = (("Name", 200), ("raw", 99), ("s.x", 50))
     assert [reason for reason, _ in limits] == [f"{name}: {why.format(limit)}" for name, limit in names]
     assert limits[1][1].endswith("length(url_encode(base64(value_struct.`raw`))) > 99")

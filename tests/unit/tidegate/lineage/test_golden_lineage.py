@@ -77,17 +77,15 @@ def list_tables(pipeline: Pipeline) -> list[Table]:
 
 
 def flush(pipeline: Pipeline, table: Table) -> FlushedTable:
-    metadata = pipeline.source.metadata
     if table.select is not None:
         fields = tuple(Field(field.name, field.type or "") for field in CUSTOMERS.fields)
         dimensions = tuple(replace(d, columns=fields) for d in table.select.dimensions)
         table = replace(table, select=replace(table.select, dimensions=dimensions))
-    reads, conditions = read_table_statements(table, metadata)
+    reads, conditions = read_table_statements(table)
     return FlushedTable(
         table=table,
-        metadata=metadata,
         name=DatasetName("s3://lake", table.name),
-        columns=(*list_destination_columns(table, metadata), Column("added_by_others", "STRING")),
+        columns=(*list_destination_columns(table), Column("added_by_others", "STRING")),
         topics=tuple(DatasetName("kafka://broker:9092", topic) for topic in table.topics or ("shop.orders",)),
         reads=reads,
         conditions=conditions,
@@ -131,7 +129,7 @@ def test_each_column_of_a_pipelines_tables_is_traced_to_fields_of_its_topics(nam
         output = describe_flushed_table(flushed)
         check_sources(
             name,
-            [c.name for c in list_destination_columns(flushed.table, flushed.metadata)],
+            [c.name for c in list_destination_columns(flushed.table)],
             list_inputs(flushed),
             output,
         )

@@ -148,7 +148,7 @@ def test_row_that_is_replaced_while_others_append_is_there_once(world: World) ->
 ASKS_ROWS = {
     "a key of the batch was written": (UPSERT, {"id": "b", "name": "foreign"}),
     "sequence_by": (
-        build_pipeline(build_table(sequence_by=("offset",)), source={"metadata": {"offset": "offset"}}),
+        build_pipeline(build_table(sequence_by=("offset",), metadata={"offset": "offset"})),
         FOREIGN,
     ),
     "soft deletes": (build_pipeline(build_table(deletes="soft")), FOREIGN),

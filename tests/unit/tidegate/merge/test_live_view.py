@@ -61,7 +61,7 @@ def test_view_folds_as_the_merge_of_its_table_does(
 ) -> None:
     text = render_live_view(open_session(table, *columns, dialect=dialect))
     assert words in describe(text)
-    assert f"'{compute_shape(open_session(table, *columns).resolved, {})}'" in text
+    assert f"'{compute_shape(open_session(table, *columns).resolved)}'" in text
     assert "'u-1'" in text
 
 

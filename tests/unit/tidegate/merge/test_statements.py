@@ -125,6 +125,6 @@ def test_column_that_select_spells_otherwise_keeps_a_value_that_did_not_change()
     session = build_session(build_pipeline(table), table)
     values = build_merge_input(session, replace(STAGED, kept=1), "b")
     assert values["given"] == {"NOTE": ("not_kept", ["Note"]), "loud": ("always", ["loud"])}
-    projection = build_projection(table, {})
+    projection = build_projection(table)
     assert projection is not None
     assert projection.unusable_columns == ("b",), "as records with placeholders name it"

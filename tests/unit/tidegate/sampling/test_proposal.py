@@ -209,7 +209,7 @@ def test_topic_of_a_database_is_a_table_for_each_source_table_with_its_own_colum
     )
     pipeline = write_and_load(include, *tables)
     assert pipeline.source.topics == ("t",)
-    assert pipeline.source.metadata == {"source_table_2": "value.table"}
+    assert pipeline.tables[0].metadata == {"source_table_2": "value.table"}
     columns = [tuple((c.name, c.type) for c in table.value.columns) for table in pipeline.tables]
     routes = [(table.name, table.route.field, table.route.pattern) for table in pipeline.tables]
     assert routes == [

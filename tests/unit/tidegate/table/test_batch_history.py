@@ -187,14 +187,14 @@ def test_version_without_a_time_is_a_bad_record() -> None:
 def test_every_change_is_staged_and_types_follow_the_time() -> None:
     table = build_history_pipeline(timed=False).tables[0]
     assert not can_keep_last_per_key(build_history_pipeline(timed=False), table)
-    assert [c.type for c in list_destination_columns(table, {})[-3:]] == ["TIMESTAMP", "TIMESTAMP", "BOOLEAN"]
+    assert [c.type for c in list_destination_columns(table)[-3:]] == ["TIMESTAMP", "TIMESTAMP", "BOOLEAN"]
     by_number = build_table(NAME, columns=COLUMNS, history=History("a", "b", "c"), sequence_by=("sub",))
-    assert list_destination_columns(by_number, {})[-3:] == (
+    assert list_destination_columns(by_number)[-3:] == (
         Column("a", "INT"),
         Column("b", "INT"),
         Column("c", "BOOLEAN"),
     )
-    assert list_change_columns(by_number, {})[-1] == Column("_tidegate_sequence", "STRUCT<`sub`: INT>")
+    assert list_change_columns(by_number)[-1] == Column("_tidegate_sequence", "STRUCT<`sub`: INT>")
 
 
 def test_changes_are_forgotten_by_the_records_own_time() -> None:

@@ -115,7 +115,7 @@ def test_key_of_a_table_with_identifier_fields_does_not_grow_until_they_are_drop
 
 def test_topic_becomes_no_part_of_the_key_of_rows_that_lack_it(world: World) -> None:
     flush(world.open_session(build_pipeline()))
-    by_topic = build_pipeline(build_table(topic_column="src"), source={"metadata": {"src": "topic"}})
+    by_topic = build_pipeline(build_table(topic_column="src", metadata={"src": "topic"}))
     world.broker.produce("orders", {"id": "b"}, {"id": "b", "name": "y"})
     with pytest.raises(IncompatibleSchema, match="column=src: the topic is a part of the key, and the table's rows"):
         flush(world.open_session(by_topic))
@@ -123,7 +123,7 @@ def test_topic_becomes_no_part_of_the_key_of_rows_that_lack_it(world: World) -> 
 
 def test_topic_becomes_no_part_of_the_key_of_rows_that_another_pipeline_wrote(world: World) -> None:
     flush(world.open_session(build_pipeline()))
-    by_topic = build_pipeline(build_table(topic_column="src"), name="second", source={"metadata": {"src": "topic"}})
+    by_topic = build_pipeline(build_table(topic_column="src", metadata={"src": "topic"}), name="second")
     with pytest.raises(IncompatibleSchema, match=r"pipeline=second .*column=src: the topic is a part of the key"):
         flush(world.open_session(by_topic))
 
@@ -348,7 +348,7 @@ def test_table_that_lost_a_column_by_which_rows_are_decided_is_refused(
     value = ValueFormat(columns=tuple(Column(name, "STRING") for name in ("id", "name", "version")))
     table = replace(build_table(), value=value, **options)
     pipeline = build_pipeline(table)
-    names = [column.name for column in list_destination_columns(table, {})]
+    names = [column.name for column in list_destination_columns(table)]
     whole = Struct(tuple((name, TEXT) for name in names))
     state = _build_changed_state(world, pipeline, whole)
     check_key_unchanged(build_session(pipeline, table, state))

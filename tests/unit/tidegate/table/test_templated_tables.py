@@ -63,7 +63,7 @@ def test_each_name_becomes_a_table_of_its_own(world: World) -> None:
 def test_names_are_found_under_conditions_on_the_leaders_epoch(world: World) -> None:
     """Without the epochs such a condition holds for no record: its table would not be made, and its rows be lost."""
     pipeline = build_template()
-    pipeline = replace(pipeline, source=replace(pipeline.source, metadata={"epoch": "leader-epoch"}))
+    pipeline = replace(pipeline, template=replace(pipeline.template, metadata={"epoch": "leader-epoch"}))
     produce(world, "1", "order")
     flush(world.open_session(pipeline))
     (finder,) = [job.finder for job in world.engine.stages if job.finder is not None]

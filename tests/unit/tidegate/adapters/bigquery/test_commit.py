@@ -149,9 +149,9 @@ def build_shaped_table(shape: Shape, kind: str) -> Table:
     options = {"mode": "upsert_delete", **shape.more, **KINDS[kind]}
     sequence_names = [c.name for c in SEQUENCE] if "sequence_groups" in options else options.get("sequence_by", ())
     columns = shape.columns + tuple(c for c in SEQUENCE if c.name in sequence_names)
-    table = build_table(NAME, options.pop("mode"), keys=shape.keys, columns=columns, **options)
-    added = [*(c for c in columns if c not in shape.columns), *list_metadata_columns(METADATA)]
-    flag = [Column("_deleted", "BOOLEAN")] if table.deletes == "soft" else list(list_version_columns(table, METADATA))
+    table = build_table(NAME, options.pop("mode"), keys=shape.keys, columns=columns, metadata=METADATA, **options)
+    added = [*(c for c in columns if c not in shape.columns), *list_metadata_columns(table)]
+    flag = [Column("_deleted", "BOOLEAN")] if table.deletes == "soft" else list(list_version_columns(table))
     return replace(table, target_schema=to_struct([*shape.held, *added, *flag])) if shape.held else table
 
 
@@ -170,11 +170,10 @@ def build_staged_batch(table: Table, kept_rows: int = 0) -> StagedBatch:
 
 
 def list_intermediate_columns(pipeline: Pipeline, table: Table) -> dict[str, Any]:
-    metadata = pipeline.source.metadata
     return {
         "keys": tuple(Column(c.name.removeprefix(table.key.prefix), c.type) for c in list_flat_key_columns(table)),
-        "values": (*list_value_columns(table), *list_metadata_columns(metadata)),
-        "sequence": list_sequence_columns(table, metadata),
+        "values": (*list_value_columns(table), *list_metadata_columns(table)),
+        "sequence": list_sequence_columns(table),
         "kept": stages_kept_columns(table),
         "own": describe_intermediate(pipeline, table),
     }
@@ -201,7 +200,7 @@ def build_analyzer(
         Column("attempt", "STRING"),
     )  # fmt: skip
     tables = {
-        NAME: table_columns or list_destination_columns(table, pipeline.source.metadata),
+        NAME: table_columns or list_destination_columns(table),
         f"{NAME}_shop_tmp": staged,
         f"{NAME}_tidegate_position": (
             Column("pipeline", "STRING"), Column("version", "BIGINT"), Column("attempt", "STRING"),
@@ -209,9 +208,9 @@ def build_analyzer(
         ),
     }  # fmt: skip
     if table.history:
-        tables[f"{NAME}_changes"] = list_destination_change_columns(table, pipeline.source.metadata)
+        tables[f"{NAME}_changes"] = list_destination_change_columns(table)
     if table.remembers_deletes:
-        tables[f"{NAME}_deletes"] = list_deletes_columns(table, pipeline.source.metadata)
+        tables[f"{NAME}_deletes"] = list_deletes_columns(table)
     tables |= more_tables or {}
     pseudo = ("_PARTITIONTIME",) if table.create.partition_by else ()
     return Analyzer({name.replace("dwh", "my-project", 1): columns for name, columns in tables.items()}, pseudo)
@@ -243,7 +242,7 @@ INGESTION_YEARS = re.compile(
 def test_record_of_a_time_that_has_no_partition_by_ingestion_lies_in_the_first_or_the_last(kind: str) -> None:
     """BigQuery has them of the years 1960 to 2159: one record of another time would fail each merge of its batch."""
     table = build_shaped_table(SHAPES["by_day"], kind)
-    pipeline = build_pipeline(table, source={"metadata": METADATA})
+    pipeline = build_pipeline(table)
     script = "\n".join(
         render_merge_statements(TableSession(open_session(pipeline), table), build_staged_batch(table), "b")
     )
@@ -255,7 +254,7 @@ def test_record_of_a_time_that_has_no_partition_by_ingestion_lies_in_the_first_o
 @pytest.mark.parametrize(("shape", "kind"), CASES)
 def test_merge_is_one_that_bigquery_reads(shape: str, kind: str) -> None:
     table = build_shaped_table(SHAPES[shape], kind)
-    pipeline = build_pipeline(table, source={"metadata": METADATA})
+    pipeline = build_pipeline(table)
     analyzer, staged = (
         build_analyzer(pipeline, table, SHAPES[shape]),
         build_staged_batch(table, 1 if kind == "unchanged" else 0),
@@ -267,7 +266,7 @@ def test_merge_is_one_that_bigquery_reads(shape: str, kind: str) -> None:
 @pytest.mark.parametrize(("shape", "kind"), AGAIN)
 def test_backfill_and_replay_are_ones_that_bigquery_reads(shape: str, kind: str) -> None:
     table = build_shaped_table(SHAPES[shape], kind)
-    pipeline = build_pipeline(table, source={"metadata": METADATA})
+    pipeline = build_pipeline(table)
     analyzer, staged = build_analyzer(pipeline, table, SHAPES[shape]), build_staged_batch(table)
     session = open_session(pipeline)
     source = f"{NAME}_shop_tmp"
@@ -281,7 +280,7 @@ def test_backfill_and_replay_are_ones_that_bigquery_reads(shape: str, kind: str)
 @pytest.mark.parametrize(("shape", "kind"), REPLAYED)
 def test_replay_of_partial_updates_is_one_that_bigquery_reads(shape: str, kind: str) -> None:
     table = build_shaped_table(SHAPES[shape], kind)
-    pipeline = build_pipeline(table, source={"metadata": METADATA})
+    pipeline = build_pipeline(table)
     analyzer = build_analyzer(pipeline, table, SHAPES[shape])
     for statement in render_replay_statements(
         TableSession(open_session(pipeline), table), build_staged_batch(table), "b", f"{NAME}_shop_tmp"
@@ -295,7 +294,7 @@ def test_backfill_of_groups_is_one_that_bigquery_reads() -> None:
         SHAPES["by_day"], columns=(Column("id", "BIGINT"), Column("name", "STRING"), Column("amount", "INT"))
     )
     table = replace(build_shaped_table(shape, "grouped"), sequence_groups=groups, delete=False)
-    pipeline = build_pipeline(table, source={"metadata": METADATA})
+    pipeline = build_pipeline(table)
     analyzer, session = build_analyzer(pipeline, table, shape), open_session(pipeline)
     (statement,) = render_backfill_statements(
         TableSession(session, table), build_staged_batch(table), "b", f"{NAME}_shop_tmp"
@@ -309,13 +308,13 @@ def test_backfill_of_groups_is_one_that_bigquery_reads() -> None:
 def test_tables_that_are_made_are_ones_that_bigquery_reads(shape: str) -> None:
     for kind in ("soft", "sequenced"):
         table = build_shaped_table(SHAPES[shape], kind)
-        pipeline = build_pipeline(table, source={"metadata": METADATA})
+        pipeline = build_pipeline(table)
         values = {
             "table": NAME, "parent": "dwh.shop", "partition_by": (), "cluster_by": (), "properties": {},
             "shape": "0af3", "batch": 7, "dead_letters": True, **list_intermediate_columns(pipeline, table),
         }  # fmt: skip
         analyzer = build_analyzer(pipeline, table, SHAPES[shape])
-        columns = list_destination_columns(table, METADATA)
+        columns = list_destination_columns(table)
         creations = ("create_namespace", "create_intermediate", "drop_intermediate", "create_positions", "create_names")
         for name in creations:
             analyzer.check(SQL.render(name, **values))
@@ -343,7 +342,7 @@ def test_layout_is_one_that_bigquery_reads(partition_by: tuple[str, ...], proper
 
 def test_script_that_publishes_is_read_statement_by_statement() -> None:
     table = build_shaped_table(SHAPES["plain"], "sequenced")
-    pipeline = build_pipeline(table, source={"metadata": METADATA})
+    pipeline = build_pipeline(table)
     analyzer = build_analyzer(pipeline, table, SHAPES["plain"])
     script = render_transaction(
         SQL, positions=f"{NAME}_tidegate_position", pipeline="shop", version=6, attempt="0af3",

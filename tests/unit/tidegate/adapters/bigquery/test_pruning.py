@@ -22,7 +22,6 @@ from tidegate.sql.googlesql import render_constant
 from tidegate.sql.pruning import UNBOUNDED, Bound, join_intervals
 from tidegate.table.session import TableSession
 from unit.tidegate.adapters.bigquery.test_commit import (
-    METADATA,
     NAME,
     SHAPES,
     Shape,
@@ -220,7 +219,7 @@ def test_questions_and_bounded_merges_are_ones_that_bigquery_reads(shape: str, f
     table = build_shaped_table(
         Shape(wanted_shape.columns, wanted_shape.keys, {**wanted_shape.more, "create": create}), "upsert_delete"
     )
-    pipeline = build_pipeline(table, source={"metadata": METADATA})
+    pipeline = build_pipeline(table)
     analyzer, values = (
         build_analyzer(pipeline, table, wanted_shape),
         build_merge_input(build_session(pipeline, table), build_staged_batch(table), "b"),
