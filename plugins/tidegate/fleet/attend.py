@@ -15,7 +15,7 @@ from tidegate.ports.session import Session
 from tidegate.table.session import expand_template
 
 if TYPE_CHECKING:  # Kafka's client is not loaded where only the names here are needed
-    from tidegate.fleet.members import Member, OpenedMembers
+    from tidegate.fleet.members import OpenedMembers
 
 Result = TypeVar("Result")
 # A member takes a moment. Each of its calls to the brokers may take half a minute, so that one whose coordinator is
@@ -55,7 +55,6 @@ def attend_members(
     """
     limits = limits or Limits()
     names = list(names)
-    members: dict[str, Member] = {member.name: member for member in fleet_members.members}
     results = dict[str, Result]()
     failures = dict[str, Exception]()
     clock = _Clock(limits)
@@ -66,8 +65,8 @@ def attend_members(
         try:
             if name in fleet_members.failures:
                 raise fleet_members.failures[name]
-            if name in members:
-                results[name] = _run_within(name, members[name].session, step, clock)
+            if name in fleet_members.sessions:
+                results[name] = _run_within(name, fleet_members.sessions[name], step, clock)
         except NothingToDo:
             continue
         except Exception as problem:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar, cast
 
 from tidegate.adapters.kafka.shared_broker import ReadAheadBroker
 from tidegate.adapters.open_clients import OpenClients
@@ -59,22 +59,13 @@ def check_refused_members(include: Path, fleet: str) -> None:
 
 
 @dataclass(frozen=True)
-class Member:
-    """One pipeline of a fleet with its session, which runs no Spark job."""
-
-    session: Session
-    broker: ReadAheadBroker
-
-    @property
-    def name(self) -> str:
-        return self.session.pipeline.name
-
-
-@dataclass(frozen=True)
 class OpenedMembers:
-    """The members that could be opened, and the failures of the others, by name."""
+    """The sessions of the members that could be opened, and the failures of the others, by name.
 
-    members: tuple[Member, ...]
+    The sessions run no Spark job. Members of one cluster share a `ReadAheadBroker`.
+    """
+
+    sessions: dict[str, Session] = field(default_factory=dict)
     failures: dict[str, Exception] = field(default_factory=dict)
 
 
@@ -82,15 +73,13 @@ def open_members(include: Path, pipelines: Iterable[Pipeline], resolve: Resolve)
     """Connects to nothing yet; looks up each connection once. A member that cannot be opened is its own failure."""
     parts = SharedParts(include=include, resolve=cache_connections(resolve), engine=NoEngine(), clients=OpenClients())
     brokers = dict[str, ReadAheadBroker]()
-    members = list[Member]()
-    failures = dict[str, Exception]()
+    opened = OpenedMembers()
     for pipeline in pipelines:
         cluster = json.dumps(pipeline.source.kafka, sort_keys=True)
         try:
             if cluster not in brokers:
                 brokers[cluster] = ReadAheadBroker.open(pipeline.source.kafka, parts.resolve)
-            session = assemble_loaded_pipeline(parts, pipeline, brokers[cluster])
-            members.append(Member(session, brokers[cluster]))
+            opened.sessions[pipeline.name] = assemble_loaded_pipeline(parts, pipeline, brokers[cluster])
         except Exception as problem:
             log.warning(
                 "pipeline=%s cannot be opened: %s: %s; the others go on, and its own task fails with the reason",
@@ -98,11 +87,12 @@ def open_members(include: Path, pipelines: Iterable[Pipeline], resolve: Resolve)
                 type(problem).__name__,
                 problem,
             )
-            failures[pipeline.name] = problem
-    return OpenedMembers(tuple(members), failures)
+            opened.failures[pipeline.name] = problem
+    return opened
 
 
 THREADS = 8  # catalogs are waited for side by side; what a thread computes beside that, Python does one at a time
+Item = TypeVar("Item")
 T = TypeVar("T")
 
 
@@ -121,13 +111,15 @@ class MemberLook:
     has_begun: bool = False
 
 
-@dataclass(frozen=True)
-class _Observed:
+class _Observed(NamedTuple):
     """A member whose tables were read; `session` has those that records name."""
 
-    member: Member
     session: Session
     tables: Sequence[ObservedTable]
+
+    @property
+    def name(self) -> str:
+        return self.session.pipeline.name
 
 
 def look_at_members(
@@ -142,37 +134,32 @@ def look_at_members(
     3. Plan each member as if it were alone. `at_least` records must wait for the members named there; `adapt` changes
        what the run was asked for.
     """
-    observed, failures = _run_beside_each_other(fleet_members.members, lambda member: _observe(member, adapt))
-    _read_logs(observation for observation in observed.values())
-    able = [member for member in fleet_members.members if member.name in observed]
-    planned_looks, more = _run_beside_each_other(
-        able, lambda member: _plan(observed[member.name], at_least.get(member.name, 0))
-    )
+    observed, failures = _run_beside_each_other(fleet_members.sessions, lambda session: _observe(adapt(session)))
+    _read_logs(observed.values())
+    planned, more = _run_beside_each_other(observed, lambda member: _plan(member, at_least.get(member.name, 0)))
     problems: dict[str, Exception] = {**fleet_members.failures, **failures, **more}
-    looks = planned_looks | {name: MemberLook(name, error=problem) for name, problem in problems.items()}
+    looks = planned | {name: MemberLook(name, error=problem) for name, problem in problems.items()}
     return [looks[name] for name in sorted(looks)]
 
 
-def _observe(member: Member, adapt: Callable[[Session], Session]) -> _Observed:
-    session = expand_template(adapt(member.session))
-    return _Observed(member, session, observe_tables(session))
+def _observe(session: Session) -> _Observed:
+    session = expand_template(session)
+    return _Observed(session, observe_tables(session))
 
 
 def _read_logs(observed: Iterable[_Observed]) -> None:
     topics = defaultdict[tuple[int, str], set[str]](set)
     brokers = dict[int, ReadAheadBroker]()
-    for observation in observed:
-        broker = observation.member.broker
+    for member in observed:
+        broker = cast("ReadAheadBroker", member.session.broker)
         if id(broker) not in brokers:
             brokers[id(broker)] = broker
             broker.read_names_ahead()
         try:
-            topics[id(broker), observation.session.pipeline.source.isolation].update(
-                list_row_topics(observation.session)
-            )
+            topics[id(broker), member.session.pipeline.source.isolation].update(list_row_topics(member.session))
         except TidegateError as problem:
             # its own plan reports it
-            log.info("pipeline=%s: %s", observation.member.name, problem)
+            log.info("pipeline=%s: %s", member.name, problem)
     for (number, isolation), names in topics.items():
         brokers[number].read_ahead(names, isolation)
 
@@ -180,7 +167,7 @@ def _read_logs(observed: Iterable[_Observed]) -> None:
 def _plan(observed: _Observed, at_least: int) -> MemberLook:
     tables = observed.tables
     has_begun = bool(tables) and all(table.end is not None for table in tables)
-    look = MemberLook(observed.member.name, has_begun=has_begun)
+    look = MemberLook(observed.name, has_begun=has_begun)
     try:
         return replace(look, plan=plan_observed(observed.session, tables, at_least))
     except TooFewRecords as reason:
@@ -190,10 +177,10 @@ def _plan(observed: _Observed, at_least: int) -> MemberLook:
 
 
 def _run_beside_each_other(
-    members: Sequence[Member], call: Callable[[Member], T]
+    members: Mapping[str, Item], call: Callable[[Item], T]
 ) -> tuple[dict[str, T], dict[str, Exception]]:
     with ThreadPoolExecutor(THREADS, thread_name_prefix="tidegate-fleet") as workers:
-        futures = {member.name: workers.submit(call, member) for member in members}
+        futures = {name: workers.submit(call, member) for name, member in members.items()}
     results = dict[str, T]()
     failures = dict[str, Exception]()
     for name, future in futures.items():

@@ -1,6 +1,8 @@
 """How far the log has run ahead of what is published, and which pipelines flush for it: told by offsets alone."""
 
+import logging
 import re
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -13,6 +15,9 @@ from tidegate.ports.broker import Broker
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.source import StartKind
 
+log = logging.getLogger(__name__)
+POLL_SECONDS = 1.0  # seconds between two looks: one small request to the brokers, whatever the number of pipelines
+RETRY_SECONDS = 15.0  # behind one that failed
 METADATA_TTL_SECONDS = 60.0  # seconds for which the topics of a pattern are believed
 PROGRESS_TTL_SECONDS = (
     600.0  # seconds for which a pipeline's progress is believed while little waits: it may have been moved back
@@ -205,3 +210,35 @@ class BacklogMonitor:
 
 def _count_beyond(published_offsets: Offsets, ends: Offsets) -> int:
     return sum(max(0, end - (get_offset(published_offsets, topic, p) or 0)) for topic, p, end in iterate_offsets(ends))
+
+
+class BacklogPoller:
+    """Looks at the backlog of one cluster again and again, and outlives whatever happens to brokers and connections.
+
+    `open_broker` connects to `place`, and is asked again behind a look that failed.
+    """
+
+    def __init__(self, place: str, open_broker: Callable[[], Broker]) -> None:
+        self._place = place
+        self._open_broker = open_broker
+        self._monitor = BacklogMonitor(time.monotonic)
+        self._broker: Broker | None = None
+        self._failure_count = 0
+
+    def look(self, watches: Iterable[MonitoredPipeline]) -> tuple[dict[str, int], float]:
+        """Return what `BacklogMonitor.poll` does, and the seconds until the next look; a fault is logged."""
+        try:
+            if self._broker is None:
+                self._broker = self._open_broker()
+            calls = self._monitor.poll(self._broker, watches)
+        except Exception as fault:
+            self._broker = None
+            self._failure_count += 1
+            if is_worth_telling(self._failure_count):
+                words = "the backlog cannot be read, next try in %.0f s: %s: %s"
+                log.warning(words, RETRY_SECONDS, self._place, fault)
+            return {}, RETRY_SECONDS
+        self._failure_count = 0
+        for pipeline, reason in self._monitor.failures.items():
+            log.warning("backlog unknown: pipeline=%s: %s", pipeline, reason)
+        return calls, POLL_SECONDS

@@ -3,18 +3,17 @@
 import json
 import logging
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
 from tidegate.adapters.kafka.broker import KafkaBroker
+from tidegate.adapters.kafka.settings import describe_kafka_place
 from tidegate.connections import Resolve
 from tidegate.errors import ConfigurationError, TidegateError
-from tidegate.monitoring.backlog import BacklogMonitor, MonitoredPipeline
-from tidegate.monitoring.failure_streak import FailureStreak, is_worth_telling
-from tidegate.ports.broker import Broker
+from tidegate.monitoring.backlog import BacklogPoller, MonitoredPipeline
+from tidegate.monitoring.failure_streak import FailureStreak
 from tidegate.runner.work import Beat, Flush, Maintain, Place, Publish, RunOutcome, StageWork, VerifyWork, Work
 from tidegate.runner.worker import Shared, Slots, Worker
 from tidegate.settings import list_named_files
@@ -25,8 +24,6 @@ PipelineWork = Flush | StageWork | Beat | Maintain | VerifyWork
 LOOK_SECONDS = 2.0  # seconds between two looks for new files
 JOIN_SECONDS = 0.5
 BEATS_AT_ONCE = 4
-POLL_SECONDS = 1.0  # seconds between two looks at a backlog, and behind one that failed
-RETRY_SECONDS = 15.0
 
 
 class Supervisor:
@@ -155,12 +152,9 @@ class BacklogWatch:
         list_calls: Callable[[], Mapping[MonitoredPipeline, Callable[[], None]]],
         stop: threading.Event,
     ) -> None:
-        self._kafka = kafka
-        self._resolve = resolve
         self._list_calls = list_calls
         self._stop = stop
-        self._monitor = BacklogMonitor(time.monotonic)
-        self._broker: Broker | None = None
+        self._poller = BacklogPoller(describe_kafka_place(kafka), partial(KafkaBroker.open, kafka, resolve))
         self._retired = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="tidegate backlog", daemon=True)
 
@@ -178,28 +172,9 @@ class BacklogWatch:
 
     def _loop(self) -> None:
         pause = 0.0
-        failures = 0
         while not self._stop.wait(pause) and not self._retired.is_set():
-            try:
-                self._poll()
-                pause = POLL_SECONDS
-                failures = 0
-            except Exception as fault:  # it must outlive whatever happens to brokers and connections
-                self._broker = None
-                pause = RETRY_SECONDS
-                failures = failures + 1
-                if is_worth_telling(failures):
-                    log.warning("the backlog cannot be read, next try in %.0f s: %s", RETRY_SECONDS, fault)
-
-    def _poll(self) -> None:
-        calls = self._list_calls()
-        if not calls:
-            return
-        if self._broker is None:
-            self._broker = KafkaBroker.open(self._kafka, self._resolve)
-        due_pipelines = self._monitor.poll(self._broker, tuple(calls))
-        for pipeline, reason in self._monitor.failures.items():
-            log.warning("backlog unknown: pipeline=%s: %s", pipeline, reason)
-        for watched_pipeline, call in calls.items():
-            if watched_pipeline.pipeline in due_pipelines:
-                call()
+            calls = self._list_calls()
+            due_pipelines, pause = self._poller.look(tuple(calls))
+            for watched_pipeline, call in calls.items():
+                if watched_pipeline.pipeline in due_pipelines:
+                    call()

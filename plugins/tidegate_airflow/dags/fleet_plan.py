@@ -249,7 +249,6 @@ def _build_entries(
     run: _Run, fleet_members: "OpenedMembers", looks: "Sequence[MemberLook]"
 ) -> tuple[list[Data], FleetLook]:
     look = FleetLook(looked=[look_of_member.name for look_of_member in looks], at=run.now)
-    sessions = {opened.name: opened.session for opened in fleet_members.members}
     entries = list[Data]()
     order = {name: place for place, name in enumerate(run.request.names)}
     for member_look in sorted(looks, key=lambda sorted_look: order[sorted_look.name]):
@@ -262,7 +261,7 @@ def _build_entries(
         member_plan = member_look.plan.shorten().to_dict() if member_look.plan else None
         max_records = run.request.max_records
         entry = {"pipeline": member_look.name, "plan": member_plan, "failure": None, "max_records": max_records}
-        entries.append(run.hold_back(entry, sessions[member_look.name], look) if member_plan else entry)
+        entries.append(run.hold_back(entry, fleet_members.sessions[member_look.name], look) if member_plan else entry)
     most = conf.getint("core", "max_map_length")
     entries, look.later = entries[:most], [entry["pipeline"] for entry in entries[most:]]
     idle_members = {name: member for name, member in run.members.items() if name not in run.at_work}

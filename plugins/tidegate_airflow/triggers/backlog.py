@@ -2,21 +2,15 @@
 
 import asyncio
 import json
-import logging
-import time
 from collections.abc import AsyncIterator, Hashable
+from functools import partial
 from typing import Any
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
-from tidegate.monitoring.backlog import BacklogMonitor, MonitoredPipeline
-from tidegate.monitoring.failure_streak import is_worth_telling
+from tidegate.monitoring.backlog import BacklogPoller, MonitoredPipeline
 from tidegate.ports.broker import Broker
 
 from tidegate_airflow.connections import resolve_connection
-
-log = logging.getLogger(__name__)
-POLL_SECONDS = 1.0  # seconds between two looks: one small request to the brokers, whatever the number of pipelines
-RETRY_SECONDS = 15.0
 
 # Which pipelines a poller looks after: triggers of the same brokers live in one process and enter themselves here.
 _monitored_pipelines: dict[Hashable, dict[int, MonitoredPipeline]] = {}
@@ -48,26 +42,12 @@ class BacklogTrigger(BaseEventTrigger):
         Never ends: a fault is logged, and the connection is looked up anew after a while.
         """
         key = _format_broker_key(kwargs["kafka"])
-        lookout = BacklogMonitor(time.monotonic)
-        broker: Broker | None = None
-        failures = 0
+        poller = BacklogPoller(key, partial(_open_broker, kwargs["kafka"]))
         while True:
-            pause = POLL_SECONDS
-            try:
-                if broker is None:
-                    broker = await asyncio.to_thread(_open_broker, kwargs["kafka"])
-                calls = await asyncio.to_thread(lookout.poll, broker, tuple(_monitored_pipelines.get(key, {}).values()))
-                for pipeline, reason in lookout.failures.items():
-                    log.warning("backlog unknown: pipeline=%s: %s", pipeline, reason)
-                failures = 0
-                if calls:
-                    yield calls
-            except Exception as fault:  # it must outlive whatever happens to brokers and connections
-                broker = None
-                pause = RETRY_SECONDS
-                failures = failures + 1
-                if is_worth_telling(failures):
-                    log.warning("the backlog cannot be read, next try in %.0f s: %s: %s", RETRY_SECONDS, key, fault)
+            watches = tuple(_monitored_pipelines.get(key, {}).values())
+            calls, pause = await asyncio.to_thread(poller.look, watches)
+            if calls:
+                yield calls
             await asyncio.sleep(pause)
 
     async def filter_shared_stream(self, shared_stream: AsyncIterator[dict[str, int]]) -> AsyncIterator[TriggerEvent]:

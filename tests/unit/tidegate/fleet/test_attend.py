@@ -1,14 +1,13 @@
 """Steps that run once for all members: one that hangs, or fails, takes nothing from the others."""
 
 import threading
-from typing import Any, cast
 
 import pytest
 from fakes import World, build_pipeline, build_table
 from tidegate.errors import GiveUp, NothingToDo, RetryLater
 from tidegate.fleet import attend
 from tidegate.fleet.attend import Limits, attend_members
-from tidegate.fleet.members import Member, OpenedMembers
+from tidegate.fleet.members import OpenedMembers
 from tidegate.ports.session import Session
 
 NAMES = [f"m{number}" for number in range(6)]
@@ -17,8 +16,9 @@ NAMES = [f"m{number}" for number in range(6)]
 @pytest.fixture
 def opened() -> OpenedMembers:
     world = World()
-    session = [world.open_session(build_pipeline(build_table(f"lake.shop.{name}"), name=name)) for name in NAMES]
-    return OpenedMembers(tuple(Member(port, cast("Any", None)) for port in session), {"wrong": GiveUp("no catalog")})
+    pipelines = [build_pipeline(build_table(f"lake.shop.{name}"), name=name) for name in NAMES]
+    sessions = {pipeline.name: world.open_session(pipeline) for pipeline in pipelines}
+    return OpenedMembers(sessions, {"wrong": GiveUp("no catalog")})
 
 
 def test_member_that_does_not_end_is_left_and_named_and_the_others_are_attended_to(opened: OpenedMembers) -> None:
@@ -60,8 +60,7 @@ def test_member_of_hundreds_of_tables_has_the_time_that_it_needs_and_one_of_few_
         block.wait(1.5)
         return session.pipeline.name
 
-    wide = Member(build_wide_session(World(), 300), cast("Any", None))
-    both = OpenedMembers((opened.members[0], wide))
+    both = OpenedMembers({"m0": opened.sessions["m0"], "wide": build_wide_session(World(), 300)})
     limits = Limits(member=0.3, table=0.02, total=0.5)
     for _ in range(2):
         attendance = attend_members(both, step, ["m0", "wide"], limits)

@@ -8,7 +8,7 @@ from fakes import World, build_pipeline, build_table
 from fakes.broker import MemoryBroker
 from tidegate.errors import ConfigurationError, PositionLost, RetryLater
 from tidegate.fleet.attend import attend_members
-from tidegate.fleet.members import Member, MemberLook, OpenedMembers, look_at_members
+from tidegate.fleet.members import MemberLook, OpenedMembers, look_at_members
 from tidegate.flush.flush import flush
 from tidegate.flush.heartbeat import commit_offsets
 from tidegate.model.kafka_log import Log
@@ -59,10 +59,9 @@ def world() -> World:
 
 
 def open_all(world: World, **ports_by_topic: Session) -> OpenedMembers:
-    session = {
-        topic: ports_by_topic.get(topic) or world.open_session(build_reading_pipeline(topic)) for topic in TOPICS
-    }
-    return OpenedMembers(tuple(Member(value, world.broker) for value in session.values()))
+    return OpenedMembers(
+        {topic: ports_by_topic.get(topic) or world.open_session(build_reading_pipeline(topic)) for topic in TOPICS}
+    )
 
 
 def index_by_name(looks: list[MemberLook]) -> dict[str, MemberLook]:
@@ -114,15 +113,15 @@ def test_tables_are_read_before_the_log_so_that_another_run_s_publish_looks_like
     topics_read = set[str]()
     late = Late()
     late.partitions, late.ids = world.broker.partitions, world.broker.ids
-    members = []
+    sessions = {}
     for topic in TOPICS:
 
         def note(call: str, moment: str, topic: str = topic) -> None:
             if call == "tables.read_state":
                 topics_read.add(topic)
 
-        members.append(Member(replace(world.open_session(build_reading_pipeline(topic), note), broker=late), late))
-    assert all(look.plan for look in look_at_members(OpenedMembers(tuple(members)), {}))
+        sessions[topic] = replace(world.open_session(build_reading_pipeline(topic), note), broker=late)
+    assert all(look.plan for look in look_at_members(OpenedMembers(sessions), {}))
 
 
 def test_a_member_waits_for_as_many_records_as_start_its_flush(world: World) -> None:

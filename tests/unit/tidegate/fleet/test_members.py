@@ -27,5 +27,5 @@ def test_member_that_cannot_be_opened_keeps_no_other_from_being_opened(
     monkeypatch.setattr(members.ReadAheadBroker, "open", lambda *_: cast("Any", world.broker))
     pipelines = [build_pipeline(build_table(f"lake.shop.{name}"), name=name) for name in NAMES]
     opened = open_members(Path("include"), pipelines, lambda _: {})
-    assert [member.name for member in opened.members] == ["Carts", "users"]
+    assert list(opened.sessions) == ["Carts", "users"]
     assert opened.failures == {"orders": problem}

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 from tidegate.errors import RetryLater
-from tidegate.monitoring.backlog import MonitoredPipeline
+from tidegate.monitoring.backlog import RETRY_SECONDS, MonitoredPipeline
 from tidegate.runner import supervisor
 from tidegate.runner.supervisor import BacklogWatch
 
@@ -49,7 +49,7 @@ def test_night_without_brokers_is_a_dozen_lines_and_each_outage_is_told(
     with caplog.at_level(logging.WARNING):
         BacklogWatch("kafka_default", lambda _: None, lambda: {WATCHED: lambda: None}, stop)._loop()
     assert broker.look == 2020
-    assert stop.pauses.count(supervisor.RETRY_SECONDS) == 2001
+    assert stop.pauses.count(RETRY_SECONDS) == 2001
     lines = [record.getMessage() for record in caplog.records]
     assert all("gave no answer" in line for line in lines)
     assert len(lines) == 11 + 1, "tries 1, 2, 4 … 1024 of the first outage, and the second one"

@@ -13,7 +13,7 @@ from fakes import BAD, World, build_pipeline, build_table
 from fakes.broker import MemoryBroker
 from tidegate.errors import AuditFailed, ConfigurationError, RetryLater, TidegateError
 from tidegate.fleet import members as fleet_members
-from tidegate.fleet.members import Member, OpenedMembers
+from tidegate.fleet.members import OpenedMembers
 from tidegate.ports.session import Session
 from tidegate.spec.pipeline import Heartbeat, Merge, Notifier, Pipeline
 from tidegate.spec.source import Start, StartKind
@@ -149,9 +149,8 @@ class Fleet:
         return self.world.open_session(self.pipelines[name])
 
     def _open(self, include: Path, pipelines: Any, resolve: Any) -> OpenedMembers:
-        broker: Any = self.world.broker
         names = [pipeline.name for pipeline in pipelines]
-        opened = tuple(Member(self.open_session(name), broker) for name in names if name not in self.unopened)
+        opened = {name: self.open_session(name) for name in names if name not in self.unopened}
         return OpenedMembers(opened, {name: self.unopened[name] for name in names if name in self.unopened})
 
     def run(self, run_type: str = "scheduled", events: Any = (), **params: Any) -> Run:

@@ -11,7 +11,7 @@ from fakes.task_instance import PushedResults
 from tidegate.config import pipeline_file
 from tidegate.errors import RetryLater
 from tidegate.fleet import members as fleet_members
-from tidegate.fleet.members import Member, OpenedMembers
+from tidegate.fleet.members import OpenedMembers
 from tidegate.fleet.timing import list_seldom_flushed
 from tidegate.flush.flush import flush
 from tidegate.ports.session import Session
@@ -66,8 +66,7 @@ class Deployment:
             monkeypatch.setattr(module, "get_current_context", lambda: context)
 
     def _open(self, include: Any, pipelines: Any, resolve: Any) -> OpenedMembers:
-        broker: Any = self.world.broker
-        return OpenedMembers(tuple(Member(self.world.open_session(pipeline), broker) for pipeline in pipelines))
+        return OpenedMembers({pipeline.name: self.world.open_session(pipeline) for pipeline in pipelines})
 
     def flush_all(self) -> None:
         for pipeline in self.pipelines.values():
