@@ -10,9 +10,9 @@ from typing import NamedTuple
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.flush.discover import advance_registry, build_name_finder, discover_tables
 from tidegate.flush.plan import note_refusals
-from tidegate.flush.stage_request import build_stage_table, drops_queue, has_waiting_rows
+from tidegate.flush.stage_request import build_stage_job, build_stage_table, drops_queue, has_waiting_rows
 from tidegate.flush.staged import find_lacking_columns, find_staged, read_staged_batch, run_or_take_over
-from tidegate.jobs.stage_job import StageJob, StageTable
+from tidegate.jobs.stage_job import StageTable
 from tidegate.model.batch import Plan, PlannedBatch, Refusal, StagedBatch
 from tidegate.ports.session import Session
 from tidegate.table.log import check_same_log
@@ -195,14 +195,7 @@ def _run_group(
     session: Session, plan: Plan, first: PlannedBatch, tables: list[StageTable], finder: StageTable | None
 ) -> tuple[tuple[StageTable, ...], float]:
     place = f"pipeline={session.pipeline.name} batch={first.batch}"
-    job = StageJob(
-        pipeline=session.pipeline.name,
-        batch=first.batch,
-        ranges=first.ranges,
-        isolation=session.pipeline.source.isolation,
-        tables=tuple(tables),
-        finder=finder,
-    )
+    job = build_stage_job(session, first.batch, first.ranges, tables, finder=finder)
     log.info("staging: pipeline=%s batch=%s offsets=%s", session.pipeline.name, job.batch, job.ranges.span)
     started_ms = session.now_ms()
     # before the job and after it: a merge does not check again that the log is that of the plan

@@ -1,13 +1,14 @@
 """What is asked of Spark for one table of a batch, and what is known of the batch before anything is read."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from tidegate.errors import RetryLater
 from tidegate.flush.key_deduplication import can_keep_last_per_key
 from tidegate.jobs.merge_job import MergeJob
-from tidegate.jobs.stage_job import UNUSUAL_BATCH_PROPERTY, StageTable
+from tidegate.jobs.stage_job import UNUSUAL_BATCH_PROPERTY, StageJob, StageTable
 from tidegate.model import resource_names
 from tidegate.model.batch import Counts, Plan, PlannedBatch, StagedBatch
 from tidegate.model.kafka_log import Epochs
@@ -179,6 +180,16 @@ def build_stage_table(
         set_aside=staged_table.errors.max_dead_letters,
         skips=skips,
         fixed=list_fixed_names(table_session.spec) if table.value.adds_columns else (),
+    )
+
+
+def build_stage_job(
+    session: Session, batch: int, ranges: Ranges, tables: Iterable[StageTable], **sources: Any
+) -> StageJob:
+    """Return the job that fills these tables from one read; `sources` are its finder, or the letters that it reads."""
+    isolation = session.pipeline.source.isolation
+    return StageJob(
+        pipeline=session.pipeline.name, batch=batch, ranges=ranges, isolation=isolation, tables=tuple(tables), **sources
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from tidegate.model.batch import PublishCost, PublishOutcome
+from tidegate.model.batch import PublishResult
 from tidegate.model.offsets import Offsets, Ranges, cap_ranges, get_offset
 from tidegate.model.plain_data import read_plain
 
@@ -87,26 +87,13 @@ class Backfill:
         return read_plain(cls, data)
 
 
-@dataclass(frozen=True)
-class AppliedSlice(PublishCost):
-    """What one slice did to one table. `snapshot_id` is None if nothing was published for it."""
+@dataclass(frozen=True, kw_only=True)
+class AppliedSlice(PublishResult):
+    """What one slice of a backfill did to one table."""
 
-    table: str
     backfill: str
     slice: int
     slices: int
-    ranges: Ranges
-    staged: int
-    inserted: int
-    updated: int
-    deleted: int
-    seconds: float
-    snapshot_id: int | None
-    outcome: PublishOutcome = PublishOutcome.PUBLISHED
-
-    def to_dict(self) -> dict[str, Any]:
-        snapshot = None if self.snapshot_id is None else str(self.snapshot_id)
-        return {**asdict(self), "ranges": self.ranges.to_dict(), "snapshot_id": snapshot}
 
 
 def find_reach(pieces: list[Ranges], start: Offsets) -> Offsets:

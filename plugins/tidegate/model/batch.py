@@ -317,27 +317,30 @@ class StagedBatch:
         )
 
 
-@dataclass(frozen=True)
-class PublishedBatch(PublishCost):
-    """The result of a merge. `snapshot_id`: None if the batch had no rows and made no snapshot."""
+@dataclass(frozen=True, kw_only=True)
+class PublishResult(PublishCost, RowChanges):
+    """What a merge, or a slice of a backfill, did to one table. `snapshot_id`: None if it had no rows and made none."""
 
     table: str
-    batch: int
     ranges: Ranges
     staged: int
-    inserted: int
-    updated: int
-    deleted: int
     seconds: float
     snapshot_id: int | None
-    valid_through_ms: int | None
     outcome: PublishOutcome = PublishOutcome.PUBLISHED
-    batches: int = 1
-    written_as: str = ""  # how the rows were written into the table, empty if there were none
 
     def to_dict(self) -> dict[str, Any]:
         snapshot = None if self.snapshot_id is None else str(self.snapshot_id)
         return {**asdict(self), "ranges": self.ranges.to_dict(), "snapshot_id": snapshot}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedBatch(PublishResult):
+    """The result of a merge, of one batch or of several as one."""
+
+    batch: int
+    valid_through_ms: int | None
+    batches: int = 1
+    written_as: str = ""  # how the rows were written into the table, empty if there were none
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "PublishedBatch":

@@ -9,9 +9,8 @@ from functools import cache, cached_property, partial
 from typing import Any
 
 from tidegate.errors import CommitRefused, GiveUp, PositionLost, RetryLater, TidegateError, join_tables
-from tidegate.flush.stage_request import build_stage_table, list_skipped_records, make_room_for_letters
+from tidegate.flush.stage_request import build_stage_job, build_stage_table, list_skipped_records, make_room_for_letters
 from tidegate.flush.staged import add_lacking_columns, read_staged_batch, run_or_take_over
-from tidegate.jobs.stage_job import StageJob
 from tidegate.merge.attempt import MAX_ROUNDS, begin_attempt_beside, publish_attempt, retry_commits
 from tidegate.merge.owed import account, record_history
 from tidegate.merge.statements import find_written_memory, render_backfill_statements
@@ -257,13 +256,7 @@ def _stage_group(group: list[tuple[Slice, StagePiece]], *, is_repeated: bool = F
         )
         for batch, (table_slice, _) in zip(planned_batches, group, strict=True)
     ]
-    job = StageJob(
-        pipeline=session.pipeline.name,
-        batch=stage_piece.number,
-        ranges=stage_piece.ranges,
-        isolation=session.pipeline.source.isolation,
-        tables=tuple(stage_tables),
-    )
+    job = build_stage_job(session, stage_piece.number, stage_piece.ranges, stage_tables)
     content = "keys" if stage_piece.keys_only else "records"
     offsets = stage_piece.ranges.span
     log.info("staging: %s batch=%s offsets=%s of %s", first.prefix, stage_piece.number, offsets, content)

@@ -5,8 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 from tidegate.errors import ConfigurationError, GiveUp, NothingToDo, RetryLater
-from tidegate.flush.stage_request import build_stage_table
-from tidegate.jobs.stage_job import StageJob
+from tidegate.flush.stage_request import build_stage_job, build_stage_table
 from tidegate.jobs.stage_outcome import FieldExplanation, RecordExplanation
 from tidegate.model.batch import Plan, PlannedBatch
 from tidegate.model.kafka_log import KafkaRecord, Log
@@ -223,10 +222,7 @@ def _ask_decoder(session: Session, table: Table, log: Log, ranges: Ranges, **ask
     with open_scratch_table(session, table, ScratchKind.RECORD) as intermediate:
         planned_batch = PlannedBatch(table.name, 1, ranges)
         stage_table = replace(build_stage_table(session, plan, planned_batch, intermediate=intermediate), **asked)
-        isolation = pipeline.source.isolation
-        session.engine.run(
-            StageJob(pipeline=pipeline.name, batch=1, ranges=ranges, isolation=isolation, tables=(stage_table,))
-        )
+        session.engine.run(build_stage_job(session, 1, ranges, [stage_table]))
         answer = session.staging.read_explanation(intermediate, 1, stage_table.attempt)
     if answer is None:
         raise RetryLater(f"pipeline={pipeline.name} table={table.name} {ranges}: Spark left no answer; run it again")

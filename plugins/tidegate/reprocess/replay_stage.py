@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 from tidegate.errors import GiveUp, PositionLost, RetryLater
-from tidegate.flush.stage_request import build_stage_table
+from tidegate.flush.stage_request import build_stage_job, build_stage_table
 from tidegate.flush.staged import add_lacking_columns, read_staged_batch
-from tidegate.jobs.stage_job import DeadLetterSource, StageJob
+from tidegate.jobs.stage_job import DeadLetterSource
 from tidegate.merge.attempt import MAX_ROUNDS
 from tidegate.merge.owed import ALL_LETTERS, LetterFilter, find_known_topic_ids
 from tidegate.model import resource_names
@@ -211,16 +211,7 @@ def _stage_piece(work: Replay, number: int, ranges: Ranges, letters: LetterGroup
     if are_letters:
         folder = session.dead_letters.copy_dead_letters(work.letters, work.table.name, work.intermediate)
         source = DeadLetterSource(work.letters, work.table.name, folder, letters.topic_ids)
-    session.engine.run(
-        StageJob(
-            pipeline=session.pipeline.name,
-            batch=number,
-            ranges=ranges,
-            isolation=session.pipeline.source.isolation,
-            tables=(stage_table,),
-            letters=source,
-        )
-    )
+    session.engine.run(build_stage_job(session, number, ranges, [stage_table], letters=source))
     if not are_letters:
         check_same_log(session, work.prefix, ranges, position)
     if add_lacking_columns(work.table, planned_batch, stage_table):

@@ -13,10 +13,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from tidegate.errors import CommitRefused, GiveUp, NothingToDo, RetryLater, TidegateError, Unverifiable, join_tables
-from tidegate.flush.stage_request import build_stage_table
+from tidegate.flush.stage_request import build_stage_job, build_stage_table
 from tidegate.flush.staged import find_lacking_columns, read_staged_batch, run_or_take_over
 from tidegate.jobs.merge_job import Audits, MergeJob
-from tidegate.jobs.stage_job import StageJob
 from tidegate.merge.attempt import begin_attempt_beside, publish_attempt
 from tidegate.merge.audits import BatchAudits, ask_audits, is_query
 from tidegate.merge.hold import UNREADABLE_COLUMNS
@@ -330,10 +329,7 @@ def stage_again(
     planned = PlannedBatch(work.table.name, number, ranges)
     stage_table = build_stage_table(session, plan, planned, intermediate=work.intermediate)
     stage_table = replace(stage_table, keys_only=keys_only, of_key=of_key)
-    isolation = session.pipeline.source.isolation
-    job = StageJob(
-        pipeline=session.pipeline.name, batch=number, ranges=ranges, isolation=isolation, tables=(stage_table,)
-    )
+    job = build_stage_job(session, number, ranges, [stage_table])
     log.info("staging: %s batch=%s offsets=%s", work.prefix, number, ranges.span)
     run_or_take_over(session, job, lambda: check_same_log(session, work.prefix, ranges, plan))
     if find_lacking_columns(session, planned, stage_table):

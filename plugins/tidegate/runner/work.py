@@ -29,6 +29,7 @@ from tidegate.runner.schedule import (
     build_stage_schedule,
     build_verify_schedule,
 )
+from tidegate.spec.pipeline import Pipeline
 from tidegate.table.session import expand_template, has_table
 from tidegate.wiring.pipeline import NoEngine, assemble_pipeline, find_file
 from tidegate.wiring.publication import assemble_loaded_publication
@@ -95,6 +96,7 @@ class Work(Protocol):
 
 class _PipelineWork:
     kind = ""  # as messages call it, behind the pipeline's name
+    build_schedule: Callable[[Pipeline], Schedule]
 
     def __init__(self, place: Place, pipeline: str) -> None:
         self.name = f"pipeline={pipeline} {self.kind}".rstrip()
@@ -104,6 +106,9 @@ class _PipelineWork:
         self.shared_files = (place.include / DEFAULTS_FILE,)
         self._clients = OpenClients()
         self._is_planned = False  # in the last run: what fails before costs no Spark job
+
+    def read_schedule(self) -> Schedule:
+        return type(self).build_schedule(self._place.files.load(self.pipeline))
 
     def digest_inputs(self) -> str:
         if not self._is_planned:
@@ -155,9 +160,7 @@ class StageWork(_PipelineWork):
     """The staging of a pipeline, beside its merges; never due where flushes do both."""
 
     kind = "stage"
-
-    def read_schedule(self) -> Schedule:
-        return build_stage_schedule(self._place.files.load(self.pipeline))
+    build_schedule = staticmethod(build_stage_schedule)
 
     def run(self, at_least: int) -> RunOutcome:
         self._is_planned = False
@@ -177,9 +180,7 @@ class Beat(_PipelineWork):
     """The heartbeats of a pipeline whose flushes come less often than its heartbeats."""
 
     kind = "heartbeat"
-
-    def read_schedule(self) -> Schedule:
-        return build_heartbeat_schedule(self._place.files.load(self.pipeline))
+    build_schedule = staticmethod(build_heartbeat_schedule)
 
     def run(self, at_least: int) -> RunOutcome:
         # `NothingToDo` beside a flush, which ends with a heartbeat, and before the first one
@@ -198,9 +199,7 @@ class Maintain(_PipelineWork):
     """The maintenance of a pipeline's tables, one after the other."""
 
     kind = "maintenance"
-
-    def read_schedule(self) -> Schedule:
-        return build_maintenance_schedule(self._place.files.load(self.pipeline))
+    build_schedule = staticmethod(build_maintenance_schedule)
 
     def run(self, at_least: int) -> RunOutcome:
         # a table that fails keeps none of the others from it
@@ -214,9 +213,7 @@ class VerifyWork(_PipelineWork):
     """The verification of a pipeline's tables, one after the other; rows that differ are a failure of the run."""
 
     kind = "verify"
-
-    def read_schedule(self) -> Schedule:
-        return build_verify_schedule(self._place.files.load(self.pipeline))
+    build_schedule = staticmethod(build_verify_schedule)
 
     def run(self, at_least: int) -> RunOutcome:
         session = assemble_pipeline(self._place.include, self.pipeline, self._place.resolve)

@@ -43,16 +43,23 @@ def test_staged_batch_survives_json(uuid: str | None) -> None:
     assert StagedBatch.from_dict(pass_through_json(staged.to_dict())) == staged
 
 
+def build_published_batch(snapshot: int | None) -> PublishedBatch:
+    return PublishedBatch(
+        table="lake.a.b", batch=3, ranges=RANGES, staged=1, inserted=2, updated=3, deleted=4, seconds=0.5,
+        snapshot_id=snapshot, valid_through_ms=None,
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("snapshot", [None, SNAPSHOT])
 def test_published_batch_survives_json(snapshot: int | None) -> None:
-    published = PublishedBatch("lake.a.b", 3, RANGES, 1, 2, 3, 4, 0.5, snapshot, None)
+    published = build_published_batch(snapshot)
     assert PublishedBatch.from_dict(pass_through_json(published.to_dict())) == published
 
 
 def test_snapshot_ids_are_text_as_a_browser_would_round_them() -> None:
     staged = StagedBatch("lake.a.b", 3, "a1", SNAPSHOT, RANGES, Counts())
     assert staged.to_dict()["snapshot_id"] == str(SNAPSHOT)
-    assert PublishedBatch("t", 1, RANGES, 0, 0, 0, 0, 0.0, SNAPSHOT, None).to_dict()["snapshot_id"] == str(SNAPSHOT)
+    assert build_published_batch(SNAPSHOT).to_dict()["snapshot_id"] == str(SNAPSHOT)
 
 
 def test_counts_that_add_up_need_no_explanation() -> None:

@@ -5,7 +5,10 @@ from tidegate.model.offsets import Ranges
 
 
 def build_published_batch(**cost: int | None) -> PublishedBatch:
-    return PublishedBatch("lake.a.b", 1, Ranges.from_dict({}), 0, 0, 0, 0, 0.0, 1, None, **cost)
+    return PublishedBatch(
+        table="lake.a.b", batch=1, ranges=Ranges({}), staged=0, inserted=0, updated=0, deleted=0, seconds=0.0,
+        snapshot_id=1, valid_through_ms=None, **cost,
+    )  # fmt: skip
 
 
 def test_files_that_an_iceberg_snapshot_added_are_counted_by_its_summary() -> None:

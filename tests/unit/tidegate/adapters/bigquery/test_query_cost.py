@@ -76,7 +76,10 @@ def test_bytes_stand_in_the_result_and_add_up_over_a_queue() -> None:
     summary = {"tidegate.bytes-scanned": "7", "tidegate.bytes-billed": "20", "tidegate.job": "p:EU.j"}
     cost = read_cost(summary)
     assert cost == PublishCost(bytes_scanned=7, bytes_billed=20, job="p:EU.j")
-    empty_batch = PublishedBatch("t", 1, Ranges.from_dict({}), 0, 0, 0, 0, 0.0, 1, None)
+    empty_batch = PublishedBatch(
+        table="t", batch=1, ranges=Ranges({}), staged=0, inserted=0, updated=0, deleted=0, seconds=0.0, snapshot_id=1,
+        valid_through_ms=None,
+    )  # fmt: skip
     first_batch = replace(empty_batch, batch=2, **vars(cost))
     both_batches = empty_batch.add(first_batch).add(replace(first_batch, job="p:EU.k"))
     assert (both_batches.bytes_scanned, both_batches.bytes_billed, both_batches.job) == (14, 40, "p:EU.k")
