@@ -6,7 +6,8 @@ Imports stand inside, so that parsing a DAG stays cheap and a task loads only wh
 import logging
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -59,6 +60,13 @@ def assemble_session(name: str, engine: Engine | None = None, watcher: Watcher |
     from tidegate.wiring.pipeline import assemble_pipeline
 
     return assemble_pipeline(find_include_folder(), name, resolve_connection, engine, OpenClients(watcher))
+
+
+@contextmanager
+def open_step_session(name: str, engine: Engine | None = None, watcher: Watcher | None = None) -> Iterator[Session]:
+    """Open one pipeline for a step, whose errors become Airflow's."""
+    with raise_airflow_errors():
+        yield assemble_session(name, engine, watcher)
 
 
 def read_pipeline(name: str) -> Pipeline:
@@ -142,8 +150,7 @@ def run_stage(
     checkpoint = StageCheckpoint.from_dict(watcher.payload if watcher else {})
     if watcher:
         watcher.set_checkpoint_source(checkpoint.to_dict)
-    with raise_airflow_errors():
-        session = assemble_session(name, engine, watcher)
+    with open_step_session(name, engine, watcher) as session:
         settle_start(session)
         batches, refused = stage_tables(wrap_with_checkpoint(session, checkpoint), Plan.from_dict(planned))
         queues = group_by_table(batches)
@@ -204,16 +211,15 @@ def unwrap_queue(staged: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> Map
 def run_commit_offsets(name: str) -> Data:
     from tidegate.flush.heartbeat import commit_offsets
 
-    with raise_airflow_errors():
-        session = assemble_session(name)
+    with open_step_session(name) as session:
         return {"group": session.pipeline.source.group, "committed": commit_offsets(session)}
 
 
 def run_clean_up(name: str) -> list[Data]:
     from tidegate.flush.clean_up import clean_up
 
-    with raise_airflow_errors():
-        return [report.to_dict() for report in clean_up(assemble_session(name))]
+    with open_step_session(name) as session:
+        return [report.to_dict() for report in clean_up(session)]
 
 
 def run_compact(name: str, cleaned: Iterable[Data], engine: Engine | None = None) -> list[Data]:
@@ -228,8 +234,7 @@ def run_compact(name: str, cleaned: Iterable[Data], engine: Engine | None = None
 def run_heartbeat(name: str) -> Data:
     from tidegate.flush.heartbeat import heartbeat
 
-    with raise_airflow_errors():
-        session = assemble_session(name)
+    with open_step_session(name) as session:
         return {"group": session.pipeline.source.group, **heartbeat(session).to_dict()}
 
 
@@ -254,30 +259,30 @@ def run_complete(name: str, table: str) -> tuple[int, int]:
     """Return when the table has begun, and up to when it is complete, in milliseconds; skipped if unknown."""
     from tidegate.flush.complete import read_completeness
 
-    with raise_airflow_errors():
-        return read_completeness(assemble_session(name), table)
+    with open_step_session(name) as session:
+        return read_completeness(session, table)
 
 
 def run_tables(name: str) -> list[str]:
     from tidegate.flush.maintain import list_maintained_tables
 
-    with raise_airflow_errors():
-        return list_maintained_tables(assemble_session(name))
+    with open_step_session(name) as session:
+        return list_maintained_tables(session)
 
 
 def run_maintain(name: str, table: str, engine: Engine | None = None) -> Data:
     from tidegate.flush.maintain import maintain
 
-    with raise_airflow_errors():
-        return maintain(assemble_session(name, engine), table).to_dict()
+    with open_step_session(name, engine) as session:
+        return maintain(session, table).to_dict()
 
 
 def run_verify(name: str, table: str | None, engine: Engine | None = None) -> list[Data]:
     """Verify one table, or with None each that can be; values of rows stay out of the results."""
     from tidegate.reprocess.verify import verify_all
 
-    with raise_airflow_errors():
-        return [verification.counts for verification in verify_all(assemble_session(name, engine), table)]
+    with open_step_session(name, engine) as session:
+        return [verification.counts for verification in verify_all(session, table)]
 
 
 def run_publish(name: str, run_params: Mapping[str, Any], engine: Engine | None = None) -> Data:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tidegate.flush.maintain import (
@@ -141,65 +141,54 @@ def clean_up(session: Session) -> list[CleanUpReport]:
     flush: the next run does the rest.
     """
     session = expand_template(session)
-    return [_TableCleaning(TableSession(session, table)).clean() for table in session.pipeline.tables]
+    return [_clean_table(TableSession(session, table)) for table in session.pipeline.tables]
 
 
-class _TableCleaning:
-    """The cleaning of one table. `report` holds what is done so far, also if the next part fails."""
+def _clean_table(table: TableSession) -> CleanUpReport:
+    done: dict[str, Any] = {}  # also if the next part fails
+    try:
+        _remove_leftovers(table, done)
+    except Exception as error:  # whatever it is, rows are published: leftovers must not fail the flush
+        done["failed"] = f"{type(error).__name__}: {error}"
+        place = f"{table.prefix} batch={done.get('published')}"
+        log.warning("clean-up failed, the next run tries again: %s: %s", place, done["failed"])
+    return CleanUpReport(table.name, **done)
 
-    def __init__(self, table: TableSession) -> None:
-        self._table = table
-        self.report = CleanUpReport(table.name)
 
-    def clean(self) -> CleanUpReport:
-        try:
-            self._clean()
-        except Exception as error:  # whatever it is, rows are published: leftovers must not fail the flush
-            reason = f"{type(error).__name__}: {error}"
-            place = f"{self._table.prefix} batch={self.report.published}"
-            log.warning("clean-up failed, the next run tries again: %s: %s", place, reason)
-            self._note(failed=reason)
-        return self.report
+def _remove_leftovers(table: TableSession, done: dict[str, Any]) -> None:
+    table = table.refresh()
+    session = table.session
+    state = table.state
+    if state is None or state.recorded_position is None:
+        done["removed"] = session.staging.clean_up(table.intermediate, 0)
+        return
+    batch = done["published"] = state.recorded_position.batch
+    # 1.
+    if table.spec.errors.topic:  # first: batches that are still staged may have letters that were not sent
+        done["sent_dead_letters"] = send_dead_letters(table, batch)
+    # 2. the newest snapshot of a table of names is the only one that it needs
+    is_registry = table.spec.discovers_names and table.has_branches
+    leftovers = (table.name, batch - 1) if is_registry else (table.intermediate, batch)
+    removed_counts = done["removed"] = session.staging.clean_up(*leftovers)
+    # of batches alone: a table whose batches have odd numbers would step over every tenth
+    passed = removed_counts.pop("passed", removed_counts.get("batches", 0))
+    done["needs_compaction"] = is_due(session.pipeline.maintenance, batch, passed)
 
-    def _clean(self) -> None:
-        table = self._table.refresh()
-        session = table.session
-        state = table.state
-        if state is None or state.recorded_position is None:
-            self._note(removed=session.staging.clean_up(table.intermediate, 0))
-            return
-        batch = state.recorded_position.batch
-        self._note(published=batch)
-        # 1.
-        if table.spec.errors.topic:  # first: batches that are still staged may have letters that were not sent
-            self._note(sent_dead_letters=send_dead_letters(table, batch))
-        # 2. the newest snapshot of a table of names is the only one that it needs
-        is_registry = table.spec.discovers_names and table.has_branches
-        leftovers = (table.name, batch - 1) if is_registry else (table.intermediate, batch)
-        removed_counts = session.staging.clean_up(*leftovers)
-        # of batches alone: a table whose batches have odd numbers would step over every tenth
-        passed = removed_counts.pop("passed", removed_counts.get("batches", 0))
-        is_worn = is_due(session.pipeline.maintenance, batch, passed)
-        self._note(removed=removed_counts, needs_compaction=is_worn)
+    def is_gone(backfill: str) -> bool:
+        namespace, _, bare_name = table.name.rpartition(".")
+        prefix = f"{resource_names.get_backfill_prefix(session.pipeline.name, bare_name)}{backfill}".casefold()
+        return not any(name.casefold().startswith(prefix) for name in session.tables.list_tables(namespace))
 
-        def is_gone(backfill: str) -> bool:
-            namespace, _, bare_name = table.name.rpartition(".")
-            prefix = f"{resource_names.get_backfill_prefix(session.pipeline.name, bare_name)}{backfill}".casefold()
-            return not any(name.casefold().startswith(prefix) for name in session.tables.list_tables(namespace))
-
-        # 3. a late job of a backfill may make its branch again after the backfill has ended
-        self._note(branches=session.commits.drop_branches(table.name, session.pipeline.name, batch, is_gone))
-        # 4.
-        if table.spec.remembers:
-            memory = resource_names.name_memory_table(table.spec)
-            session.commits.drop_branches(memory, session.pipeline.name, batch, is_gone)
-            self._note(**_forget_old_deletes(table, state))
-        # 5.
-        if batch // SCRATCH_EVERY > (batch - passed) // SCRATCH_EVERY:
-            self._note(scratch_tables=drop_unused_scratch_tables(session, table.spec))
-
-    def _note(self, **report_fields: Any) -> None:
-        self.report = replace(self.report, **report_fields)
+    # 3. a late job of a backfill may make its branch again after the backfill has ended
+    done["branches"] = session.commits.drop_branches(table.name, session.pipeline.name, batch, is_gone)
+    # 4.
+    if table.spec.remembers:
+        memory = resource_names.name_memory_table(table.spec)
+        session.commits.drop_branches(memory, session.pipeline.name, batch, is_gone)
+        done |= _forget_old_deletes(table, state)
+    # 5.
+    if batch // SCRATCH_EVERY > (batch - passed) // SCRATCH_EVERY:
+        done["scratch_tables"] = drop_unused_scratch_tables(session, table.spec)
 
 
 def _forget_old_deletes(table: TableSession, state: TableState) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any, Self
 
 from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
@@ -21,7 +21,6 @@ from tidegate.table.session import TableSession
 HELD_PROPERTY = "held"
 DECISION_PROPERTY = "decision"
 DIGEST_CHARACTERS = 16
-Noted = TypeVar("Noted")
 
 
 class DecisionKind(StrEnum):
@@ -32,7 +31,25 @@ class DecisionKind(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hold:
+class _Note:
+    """What stands as JSON in a property of the table. Anybody may set that."""
+
+    @classmethod
+    def from_json(cls, text: str) -> Self | None:
+        """None for a text that `to_json` has not written."""
+        try:
+            data = json.loads(text)
+            # what another version has noted besides may say something else
+            return read_plain(cls, data) if {*data} <= {each.name for each in fields(cls)} else None
+        except (KeyError, TypeError, ValueError):
+            return None
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hold(_Note):
     """A batch that waits. `digest` tells its diff from any other, `stands_on` the place where it was made.
 
     `rules` says in words which rules hold, `counts` how many rows change by what happens to them, `changes` what would
@@ -49,14 +66,6 @@ class Hold:
     branch: str = ""
     at_ms: int = 0
 
-    @classmethod
-    def from_json(cls, text: str) -> "Hold | None":
-        """None for a text that `to_json` has not written."""
-        return _parse(cls, text)
-
-    def to_json(self) -> str:
-        return json.dumps(asdict(self), separators=(",", ":"))
-
     @property
     def found(self) -> str:
         """What holds it, in words."""
@@ -65,7 +74,7 @@ class Hold:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decision:
+class Decision(_Note):
     """What `by` has decided about the diff of this digest, of that staged attempt and at that place.
 
     `was_approved`: somebody had approved it before, so a merge of it may have begun.
@@ -83,14 +92,6 @@ class Decision:
         """Whether it decides this hold. One about an equal diff elsewhere, or of another batch, decides nothing."""
         mine = (self.digest, self.stands_on, self.staged_attempt)
         return mine == (hold.digest, hold.stands_on, hold.staged_attempt)
-
-    @classmethod
-    def from_json(cls, text: str) -> "Decision | None":
-        """None for a text that `to_json` has not written."""
-        return _parse(cls, text)
-
-    def to_json(self) -> str:
-        return json.dumps(asdict(self), separators=(",", ":"))
 
 
 @dataclass(frozen=True)
@@ -215,17 +216,6 @@ def find_held_branch(table: TableSession) -> str:
 
 def _get_mark(table: TableSession, subject: str) -> str:
     return table.state.marks.get(_name(table, subject), "") if table.state else ""
-
-
-def _parse(kind: type[Noted], text: str) -> Noted | None:
-    # anybody may set a table's properties: then nothing is held or decided
-    try:
-        data = json.loads(text)
-        # what another version has noted besides may say something else
-        known = {each.name for each in fields(kind)}  # type: ignore[arg-type]
-        return read_plain(kind, data) if {*data} <= known else None
-    except (KeyError, TypeError, ValueError):
-        return None
 
 
 def _name(table: TableSession, subject: str) -> str:
