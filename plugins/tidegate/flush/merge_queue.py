@@ -116,20 +116,15 @@ def merge_queue(
             queue = _add_approved(observed, queue, checkpoint)
         _drain(session, queue, checkpoint)
     except HeldForApproval as held:
-        return _keep_waiting(table, tuple(checkpoint.published), held, _find_ended(checkpoint))
+        log.log(logging.WARNING if held.is_new else logging.INFO, "%s", held)
+        failure = None if checkpoint.published else held
+        return QueueResult(table, tuple(checkpoint.published), failure, held=held, ended=_find_ended(checkpoint))
     except TidegateError as error:
         log.info("not merged: pipeline=%s table=%s queue from batch=%s", session.pipeline.name, table, first)
         # 4. the ranges of the rest start where the failed batch ends
-        failure = _explain_failure(session, queue, error)
-        return QueueResult(table, tuple(checkpoint.published), failure, ended=_find_ended(checkpoint))
+        explained = _explain_failure(session, queue, error)
+        return QueueResult(table, tuple(checkpoint.published), explained, ended=_find_ended(checkpoint))
     return QueueResult(table, tuple(checkpoint.published), ended=_find_ended(checkpoint))
-
-
-def _keep_waiting(
-    table: str, published: tuple[PublishedBatch, ...], held: HeldForApproval, ended: Hold | None
-) -> QueueResult:
-    log.log(logging.WARNING if held.is_new else logging.INFO, "%s", held)
-    return QueueResult(table, published, failure=None if published else held, held=held, ended=ended)
 
 
 def _find_ended(checkpoint: MergeCheckpoint) -> Hold | None:

@@ -96,6 +96,18 @@ class AppliedSlice(PublishResult):
     slices: int
 
 
+def list_later_pieces(
+    staged: Mapping[int, Ranges], begun: int, start: Offsets, position: Offsets, max_records: int
+) -> list[tuple[int, Ranges]]:
+    """Return what of the log from `start` to `position` is not staged yet, cut, with the numbers that come next.
+
+    `staged` are ranges by number, of which those above `begun` are of this part of the log.
+    """
+    reach = find_reach([ranges for number, ranges in staged.items() if number > begun], start)
+    following = max([begun, *staged]) + 1
+    return list(enumerate(cut_into_slices(find_missing_ranges(reach, position), max_records), following))
+
+
 def find_reach(pieces: list[Ranges], start: Offsets) -> Offsets:
     reach = {topic: dict(parts) for topic, parts in start.items()}
     for topic, partition, begin, end in sorted(entry for piece_ranges in pieces for entry in piece_ranges):

@@ -15,7 +15,7 @@ from tidegate.merge.attempt import MAX_ROUNDS, begin_attempt_beside, publish_att
 from tidegate.merge.owed import account, record_history
 from tidegate.merge.statements import find_written_memory, render_backfill_statements
 from tidegate.model import resource_names
-from tidegate.model.backfill import AppliedSlice, Backfill, cut_into_slices, find_missing_ranges, find_reach
+from tidegate.model.backfill import AppliedSlice, Backfill, list_later_pieces
 from tidegate.model.batch import Plan, PlannedBatch, PublishOutcome, StagedBatch
 from tidegate.model.counts import format_count
 from tidegate.model.offsets import Offsets, Ranges, get_offset
@@ -232,11 +232,9 @@ def _find_missing_pieces(table_slice: Slice, position: Offsets, staging: Staging
     ]
     if not needs_later_records(table_slice.table.spec):
         return pieces
-    tail = [ranges for number, ranges in staged_ranges.items() if number > len(slices)]
-    reach = find_reach(tail, table_slice.backfill.get_ranges(table_slice.table.name).end)
-    later_ranges = cut_into_slices(find_missing_ranges(reach, position), table_slice.backfill.max_records)
-    following = max([len(slices), *staged_ranges]) + 1
-    return pieces + [StagePiece(following + index, ranges, keys_only=True) for index, ranges in enumerate(later_ranges)]
+    end = table_slice.backfill.get_ranges(table_slice.table.name).end
+    later = list_later_pieces(staged_ranges, len(slices), end, position, table_slice.backfill.max_records)
+    return pieces + [StagePiece(number, ranges, keys_only=True) for number, ranges in later]
 
 
 def _stage_group(group: list[tuple[Slice, StagePiece]], *, is_repeated: bool = False) -> None:

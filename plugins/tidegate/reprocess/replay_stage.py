@@ -12,7 +12,7 @@ from tidegate.jobs.stage_job import DeadLetterSource
 from tidegate.merge.attempt import MAX_ROUNDS
 from tidegate.merge.owed import ALL_LETTERS, LetterFilter, find_known_topic_ids
 from tidegate.model import resource_names
-from tidegate.model.backfill import cut_into_slices, find_missing_ranges, find_reach
+from tidegate.model.backfill import list_later_pieces
 from tidegate.model.batch import Plan, PlannedBatch
 from tidegate.model.offsets import Offsets, Ranges, get_offset
 from tidegate.model.position import Position
@@ -190,10 +190,7 @@ def _find_missing_pieces(
     if work.is_append:
         return pieces
     after = {topic: {p: start + 1 for p, (start, _) in parts.items()} for topic, parts in letters.by_topic.items()}
-    reach = find_reach([ranges for number, ranges in staged_ranges.items() if number > 1], after)
-    later_ranges = cut_into_slices(find_missing_ranges(reach, position), work.session.pipeline.merge.max_records)
-    following = max([1, *staged_ranges]) + 1
-    return pieces + [(following + index, ranges) for index, ranges in enumerate(later_ranges)]
+    return pieces + list_later_pieces(staged_ranges, 1, after, position, work.session.pipeline.merge.max_records)
 
 
 def _stage_piece(work: Replay, number: int, ranges: Ranges, letters: LetterGroup, position: Position) -> bool:
