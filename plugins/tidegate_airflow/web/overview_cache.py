@@ -4,7 +4,8 @@ import logging
 import threading
 import time
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
 
 from tidegate.errors import GiveUp
 from tidegate.monitoring.overview import build_overview, read_recent
@@ -38,20 +39,27 @@ SLOW_SECONDS = 3.0  # who fails after so long is not asked again for the next pi
 SILENT_SECONDS = 10.0
 
 
+@dataclass
+class _Known:
+    """What is known of one pipeline: what its file says, and the last reading."""
+
+    place: Place = ()
+    description: FileDescription | None = None
+    interval_seconds: int = 0
+    row: PipelineRow | None = None
+    recent: tuple[object, float, RecentActivity] | None = None  # with the batches that it is of, and when it was read
+    answered: float = -1.0
+
+
 class OverviewCache:
     """Rows by pipeline, of `build_overview` and `read_recent`, with `read_at`, and `error` if nobody answers."""
 
     def __init__(self, sources: PipelineContexts) -> None:
         self._sources = sources
         self._changed = threading.Condition()
-        self._rows: dict[str, PipelineRow] = {}
-        self._described: dict[str, FileDescription] = {}
-        self._intervals: dict[str, int] = {}
-        self._recent: dict[str, tuple[object, float, RecentActivity]] = {}
-        self._answered: dict[str, float] = {}
+        self._known: dict[str, _Known] = defaultdict(_Known)
         self._busy: dict[Place, float] = {}
         self._due: dict[Place, float] = {}
-        self._places: dict[str, Place] = {}
         self._next = 0.0
         self._looked = 0.0
 
@@ -62,10 +70,8 @@ class OverviewCache:
         """
         names = self._sources.list_names()
         with self._changed:
-            by_name: tuple[dict[str, Any], ...] = (self._rows, self._described, self._intervals, self._recent)
-            for known in (*by_name, self._answered, self._places):
-                for name in known.keys() - set(names):
-                    known.pop(name, None)
+            for name in self._known.keys() - set(names):
+                del self._known[name]
             now = time.monotonic()
             wanted_seconds = now if now - self._looked > IDLE_SECONDS else 0.0
             self._looked = now
@@ -73,20 +79,21 @@ class OverviewCache:
                 self._next = now + FRESH_SECONDS
                 threading.Thread(target=self._start_reading, args=(names,), daemon=True, name="tidegate-watch").start()
             self._changed.wait_for(
-                lambda: all(self._answered.get(name, -1.0) >= wanted_seconds for name in names), patience
+                lambda: all(self._known[name].answered >= wanted_seconds for name in names), patience
             )
             return {name: self._get_row(name) for name in names}
 
     def get_interval_seconds(self, name: str) -> int:
-        return self._intervals.get(name, 0)
+        return self._known[name].interval_seconds
 
     def _get_row(self, name: str) -> PipelineRow:
-        row: PipelineRow = self._rows.get(name, PipelineRow(pipeline=name))
-        if name in self._described:
-            row = {**row, **self._described[name]}
-        since = self._busy.get(self._places.get(name, ()))
+        known = self._known[name]
+        row: PipelineRow = known.row or PipelineRow(pipeline=name)
+        if known.description is not None:
+            row = {**row, **known.description}
+        since = self._busy.get(known.place)
         silent = 0.0 if since is None else time.monotonic() - since
-        if name not in self._rows:
+        if known.row is None:
             waited_text = f": no answer for {silent:.0f} s" if silent >= 1 else ""
             return {**row, "error": f"not read yet{waited_text}"}
         if silent > SILENT_SECONDS:
@@ -99,7 +106,9 @@ class OverviewCache:
         for name in names:
             places[self._sources.find_place(name)].append(name)
         with self._changed:
-            self._places = {name: place for place, members in places.items() for name in members}
+            for place, members in places.items():
+                for name in members:
+                    self._known[name].place = place
             self._due = {place: due_seconds for place, due_seconds in self._due.items() if place in places}
             now = time.monotonic()
             idle = {p: members for p, members in places.items() if p not in self._busy and now >= self._due.get(p, 0.0)}
@@ -137,8 +146,8 @@ class OverviewCache:
                     break
                 continue
             groups[context.group].append(context.session)
-            self._described[name] = context.session.pipeline.describe_file()
-            self._intervals[name] = max(0, context.session.pipeline.merge.interval_seconds)
+            self._known[name].description = context.session.pipeline.describe_file()
+            self._known[name].interval_seconds = max(0, context.session.pipeline.merge.interval_seconds)
         return groups
 
     def _read_group(self, members: list[Session]) -> None:
@@ -153,19 +162,17 @@ class OverviewCache:
         broker.learn(place for progress in readings for place in find_unpublished(progress))
         for progress in readings:
             name = progress.session.pipeline.name
+            known = self._known[name]
             if not all(table.is_read for table in progress.tables):
                 self._sources.report_failure(name)
             try:
                 overview = build_overview(progress)
                 batches = tuple(table["batch"] for table in overview["tables"])
-                entry = self._recent.get(name)
-                if entry is None or entry[0] != batches or time.monotonic() - entry[1] > RECENT_FRESH_SECONDS:
-                    entry = self._recent[name] = (batches, time.monotonic(), read_recent(progress.session))
-                row = {**overview, **entry[2], "error": None, "needs_person": False, "read_at": time.time()}
-                with self._changed:
-                    self._rows[name] = cast("PipelineRow", row)
-                    self._answered[name] = time.monotonic()
-                    self._changed.notify_all()
+                recent = known.recent
+                if recent is None or recent[0] != batches or time.monotonic() - recent[1] > RECENT_FRESH_SECONDS:
+                    recent = known.recent = (batches, time.monotonic(), read_recent(progress.session))
+                row = {**overview, **recent[2], "error": None, "needs_person": False, "read_at": time.time()}
+                self._store_row(name, cast("PipelineRow", row))
             except Exception as problem:
                 self._store_problem(name, problem)
 
@@ -188,8 +195,12 @@ class OverviewCache:
 
     def _store_problem(self, name: str, problem: Exception) -> None:
         self._sources.report_failure(name)
+        last = self._known[name].row or PipelineRow(pipeline=name, read_at=None)
+        row: PipelineRow = {**last, "error": describe_problem(problem), "needs_person": isinstance(problem, GiveUp)}
+        self._store_row(name, row)
+
+    def _store_row(self, name: str, row: PipelineRow) -> None:
         with self._changed:
-            last = self._rows.get(name, PipelineRow(pipeline=name, read_at=None))
-            self._rows[name] = {**last, "error": describe_problem(problem), "needs_person": isinstance(problem, GiveUp)}
-            self._answered[name] = time.monotonic()
+            self._known[name].row = row
+            self._known[name].answered = time.monotonic()
             self._changed.notify_all()
