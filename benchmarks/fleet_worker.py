@@ -34,7 +34,7 @@ def look(request: dict[str, Any]) -> dict[str, Any]:
     failed = [str(look.error) for look in looks if look.error is not None]
     return {
         "spent": usage,
-        "idle": sum(1 for look in looks if look.idle_reason),
+        "idle": sum(1 for look in looks if look.plan is None and look.error is None),
         "looked": len(looks),
         "failed": failed[:3],
     }

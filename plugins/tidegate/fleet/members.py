@@ -98,14 +98,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class MemberLook:
-    """A member's next batches, why there are none, or why planning failed. `is_postponed`: too few records wait.
+    """A member's next batches, or why planning failed; neither without work. `is_postponed`: too few records wait.
 
     `has_begun`: each of its tables has a position, or a staged batch.
     """
 
     name: str
     plan: Plan | None = None
-    idle_reason: str = ""
     is_postponed: bool = False
     error: Exception | None = None
     has_begun: bool = False
@@ -170,10 +169,8 @@ def _plan(observed: _Observed, at_least: int) -> MemberLook:
     look = MemberLook(observed.name, has_begun=has_begun)
     try:
         return replace(look, plan=plan_observed(observed.session, tables, at_least))
-    except TooFewRecords as reason:
-        return replace(look, idle_reason=str(reason), is_postponed=True)
     except NothingToDo as reason:
-        return replace(look, idle_reason=str(reason))
+        return replace(look, is_postponed=isinstance(reason, TooFewRecords))
 
 
 def _run_beside_each_other(

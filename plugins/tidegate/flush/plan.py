@@ -1,9 +1,9 @@
 """plan: decide which offsets of the log become the next batch of each table. Changes nothing."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache
 
 from tidegate.errors import (
     GiveUp,
@@ -62,9 +62,7 @@ class _NewBatches:
     """What the new batches of all tables share."""
 
     sizer: BatchSizer
-    # for each table, the highest batch number that was staged; read only when needed
-    find_staged: Mapping[str, Callable[[], int]]
-    find_number: Callable[[], int]  # one more than the highest number that was ever used
+    find_number: Callable[[], int]  # one more than the highest number that was ever used; read only when needed
     reached_offsets: Offsets | None  # how far all tables inside the low watermark have come; None if there is none
     sampled_shares: dict[str, float | None] = field(default_factory=dict)
 
@@ -183,13 +181,11 @@ def _may_cut(session: Session, tables: Sequence[TableWithLog], scope: PlanScope)
 def _collect_batches(
     session: Session, tables: Sequence[TableWithLog], sizer: BatchSizer, scope: PlanScope, *, cuts_new: bool
 ) -> tuple[list[PlannedBatch], list[Delay]]:
-    find_staged = {observed.spec.name: cache(partial(_find_highest_staged, session, observed)) for observed in tables}
     published = [observed.state.highest_batch for observed in tables if observed.state]
-    find_number = cache(lambda: 1 + max([*published, *(find() for find in find_staged.values())]))
+    find_number = cache(lambda: 1 + max([*published, *map(_find_highest_staged, tables)]))
     inside = [t.end.offsets for t in tables if t.position and t.end and not t.end.outside]
     new = _NewBatches(
         sizer=sizer,
-        find_staged=find_staged,
         find_number=find_number,
         reached_offsets=find_lowest(*inside) if inside else None,
     )
@@ -259,7 +255,7 @@ def _must_merge(table: TableWithLog, batches: Sequence[PlannedBatch]) -> bool:
     return is_queue_full(table, table.queue) or (is_planned and not count_mergeable(table.queue))
 
 
-def _find_highest_staged(session: Session, observed: TableWithLog) -> int:
+def _find_highest_staged(observed: TableWithLog) -> int:
     try:
         return observed.session.staging.find_highest_batch(observed.intermediate)
     except TidegateError:
