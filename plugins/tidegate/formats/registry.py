@@ -72,7 +72,7 @@ class RecordFormat:
     """What a format can do, and what its records tell. The defaults fit an object with the columns by name.
 
     - `name`: the word of `format:` in pipeline files.
-    - `reads_keys`, `reads_values`: whether keys and values may use it.
+    - `reads_keys`: whether keys may use it; values may use each.
     - `decoder`: its module in `tidegate_spark.formats`; empty: `name`.
     - `encoder`: its module in `tidegate_spark.publish.encoders`, of a change event that of the rows in it; empty:
       publications may not use it.
@@ -96,7 +96,6 @@ class RecordFormat:
 
     name: str
     reads_keys: bool = True
-    reads_values: bool = True
     decoder: str = ""
     encoder: str = ""
     options: str | None = None
@@ -315,7 +314,7 @@ _FORMATS = (
 FORMATS = {format_spec.name: format_spec for format_spec in _FORMATS}
 EVENT_FORMATS = tuple(format_spec for format_spec in _FORMATS if format_spec.event is not None)
 KEY_FORMATS = tuple(name for name, format_spec in FORMATS.items() if format_spec.reads_keys)
-VALUE_FORMATS = tuple(name for name, format_spec in FORMATS.items() if format_spec.reads_values)
+VALUE_FORMATS = tuple(FORMATS)
 WRITTEN_FORMATS = tuple(name for name, format_spec in FORMATS.items() if format_spec.is_written)
 WRITTEN_KEY_FORMATS = tuple(name for name in WRITTEN_FORMATS if name in KEY_FORMATS)
 

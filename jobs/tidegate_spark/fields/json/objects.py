@@ -117,16 +117,19 @@ class Fields:
     def render_struct(self, struct: str) -> str:
         return f"struct({render_columns(self.render_values(struct))})"
 
-    def render_reason(self, struct: str, subject: str, conversion: str | None = None) -> str:
-        """Return why the object at `struct` cannot be used, NULL if it can; converted it is at `conversion`."""
+    def render_reason(self, struct: str, subject: str) -> str:
+        """Return why the object at `struct` cannot be used, NULL if it can."""
         cases: list[str] = []
         for column in self.columns:
-            cases.append(self._render_loss_case(struct, subject, column, conversion))
+            cases.append(self._render_loss_case(struct, subject, column, None))
             cases.append(self._render_lack_cases(struct, subject, column))
         return render_first_reason(*cases)
 
     def render_loss_reason(self, struct: str, subject: str, conversion: str | None = None) -> str:
-        """Return the part of `render_reason` about fields that hold what their columns cannot."""
+        """Return the part of `render_reason` about fields that hold what their columns cannot.
+
+        Converted the object is at `conversion`.
+        """
         return render_first_reason(
             *(self._render_loss_case(struct, subject, column, conversion) for column in self.columns)
         )

@@ -11,7 +11,7 @@ def test_format_has_a_decoder_for_what_it_reads(name: str) -> None:
     description, module = FORMATS[name], find_decoder(name)
     assert description.name == name
     assert hasattr(module, "decode_key") == description.reads_keys
-    assert hasattr(module, "decode_value") == description.reads_values
+    assert hasattr(module, "decode_value")
 
 
 def test_words_of_the_pipeline_file_are_those_that_are_registered() -> None:
