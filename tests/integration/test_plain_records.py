@@ -130,6 +130,23 @@ def test_usual_records_are_read_plainly_and_others_are_not_judged(spark: Any) ->
     assert 0 < counts["tokens"] < len(groups["tokens"])
 
 
+def test_half_of_a_character_in_an_object_with_names_in_another_case_is_no_question_mark(spark: Any) -> None:
+    """Such an object is printed anew, with the columns' own names."""
+    half, whole = r'"\ud83d"', r'"\ud83d\ude00?"'
+    records = [
+        (b'{"id": "a"}', f'{{"NOTE": {half}}}'), (b'{"id": "b"}', f'{{"Note": {whole}}}'),
+        (f'{{"ID": {half}}}'.encode(), '{"note": "x"}'), (f'{{"Id": {whole}}}'.encode(), '{"note": "y"}'),
+    ]  # fmt: skip
+    table = build_stage_table(ValueFormat("json"), (Column("note", "STRING"),), (Column("id", "STRING"),))
+    frame = build_frame(spark, [(key, value.encode()) for key, value in records])
+    decoded = decode(frame, table, is_plain=False).selectExpr("offset", *OUTCOME).orderBy("offset").collect()
+    reasons = [row["reason"] for row in decoded]
+    bad_key = "the key is not a JSON object that fits the key columns"
+    assert reasons == ["the value has half of a character: a lone surrogate", None, bad_key, None]
+    rows = [(json.loads(row["k"]), json.loads(row["v"])) for row in decoded if row["reason"] is None]
+    assert rows == [({"id": "b"}, {"note": "😀?"}), ({"id": "😀?"}, {"note": "y"})]
+
+
 @pytest.mark.repeats("test_usual_records_are_read_plainly_and_others_are_not_judged")
 def test_corrupt_records_are_read_as_by_the_format_itself_or_not_judged(compiling_spark: Any) -> None:
     seeds = [json.dumps(row).encode() for row in USUAL] + [text.encode() for text in SPELLED[:16]]

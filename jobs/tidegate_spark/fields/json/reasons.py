@@ -140,7 +140,8 @@ def render_takes_own_spelling(fields: Fields, known_fields: Fields, struct: str 
 def render_own_spelling(text: str, fields: Fields) -> str:
     """Return the object's text with the columns' own spelling of its fields' names; a field that has it goes first.
 
-    A text that is not one object becomes one that no parser reads: never NULL, which would be a delete.
+    A text that is not one object becomes one that no parser reads: never NULL, which would be a delete. So does one
+    with half of a character, which would be printed as a question mark.
     """
     cases = " ".join(f"WHEN {render_literal(c.name.lower())} THEN {render_literal(c.name)}" for c in fields.columns)
     name = f"coalesce(CASE lower(x.key) {cases} END, x.key)"
@@ -149,7 +150,12 @@ def render_own_spelling(text: str, fields: Fields) -> str:
     whole = render_elements(render_text_of_numbers(text))  # a VARIANT makes a double of more than 38 digits
     elements = f"from_json({whole}, '{ELEMENTS_FIELD} ARRAY<MAP<STRING, VARIANT>>').{ELEMENTS_FIELD}"
     respelled = render_once(elements, render_once("CASE WHEN size(b) = 2 THEN get(b, 0) END", object_sql))
-    return f"coalesce({render_unmarked_text(respelled)}, concat({text}, '}}'))"
+    printed = f"CASE WHEN NOT {_render_has_lone_surrogate(text)} THEN {render_unmarked_text(respelled)} END"
+    return f"coalesce({printed}, concat({text}, '}}'))"
+
+
+def _render_has_lone_surrogate(text: str) -> str:
+    return f"{text} RLIKE {render_literal(LONE_SURROGATE_PATTERN)}"
 
 
 def render_missing_cases(text: str, struct: str, fields: Fields, subject: str) -> str:
@@ -176,7 +182,8 @@ NOT_DIGITS_PATTERN = "[.eE+-]"
 def render_unreadable_cases(struct: str, misfits: str) -> str:
     problem = f"{struct}.{CORRUPT_COLUMN}"
     unreadable = (
-        f"CASE WHEN {render_object(struct)} IS NULL THEN 'the value is not one JSON object' "
+        f"CASE WHEN {render_object(struct)} IS NULL THEN CASE WHEN {_render_has_lone_surrogate('value_text')} "
+        f"THEN 'the value has half of a character: a lone surrogate' ELSE 'the value is not one JSON object' END "
         f"WHEN {problem} = '{OVERFLOW_PROBLEM}' THEN '{OVERFLOW_REASON}' "
         f"ELSE concat('{MISFIT_REASON}', {misfits}) END"
     )
