@@ -211,7 +211,9 @@ def _add_hold(table: TableWithLog, error: GiveUp | RetryLater) -> GiveUp | Retry
     # a move of the position would give up what waits, and Kafka may have it no more
     if table.held is None or not isinstance(error, PositionLost):
         return error
-    return PositionLost(f"{error}; but decide first about what is staged before that: {table.held.describe()}")
+    return PositionLost(
+        f"{error}; a move of the position gives up what is staged before that; decide first: {table.held.describe()}"
+    )
 
 
 def _is_held_back(table: TableWithLog) -> bool:
