@@ -16,7 +16,7 @@ from tidegate_spark.publish import producer as produce
 
 HEADER = [("part", pyarrow.int32()), ("topic", pyarrow.string()), ("key", pyarrow.binary())]
 HEADER += [("value", pyarrow.binary()), ("timestamp", pyarrow.int64()), ("kind", pyarrow.string())]
-HEADER += [("headers", pyarrow.list_(pyarrow.struct([("key", pyarrow.string()), ("value", pyarrow.binary())])))]
+HEADER += [("headers", pyarrow.string())]
 SCHEMA = pyarrow.schema(HEADER)
 CALLS = ("init_transactions", "begin_transaction", "produce", "flush", "commit_transaction")
 

@@ -7,6 +7,7 @@ from typing import Any
 from pyspark import cloudpickle
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from tidegate.errors import BadRecord, ConfigurationError, GiveUp
 from tidegate.failpoints import hit_failpoint
@@ -119,7 +120,9 @@ def _split_into_parts(spark: SparkSession, changes: DataFrame, job: PublishJob) 
     part = f"CAST(crc32({key}) % {job.parallelism} AS INT) AS part"
     empty = [f"CAST(NULL AS {changes.schema[name].dataType.simpleString()}) AS {name}" for name in columns]
     empty_parts = spark.range(job.parallelism).selectExpr("CAST(id AS INT) AS part", *empty)
-    return changes.selectExpr(part, *columns).unionByName(empty_parts)
+    rows = changes.selectExpr(part, *columns).unionByName(empty_parts)
+    # as text: of a column of lists Spark measures the whole batch anew for each row that it hands to Python
+    return rows.withColumn("headers", F.expr("to_json(transform(headers, h -> array(h.key, hex(h.value))))"))
 
 
 def _check_inserted_rows(changes: DataFrame, job: PublishJob) -> None:

@@ -201,7 +201,8 @@ class _PartProducer:
             self._superseded = True
 
     def _produce(self, row: dict[str, Any]) -> None:
-        headers = None if row["headers"] is None else [(h["key"], h["value"]) for h in row["headers"]]
+        pairs = json.loads(row["headers"]) if row["headers"] else []
+        headers = [(name, None if value is None else bytes.fromhex(value)) for name, value in pairs]
         options: dict[str, Any] = {"headers": headers} if headers else {}
         if row["timestamp"] is not None:
             options["timestamp"] = row["timestamp"]
