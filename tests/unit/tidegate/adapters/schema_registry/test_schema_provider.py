@@ -231,7 +231,7 @@ def test_new_version_stages_nothing_anew_unless_it_changes_the_columns(
     shapes = list[str]()
     for text in VERSIONS[form]:
         registry.register("orders-value", {"schema": text, **kind})
-        shapes.append(compute_shape(describe(build_registry_table(registry, form, columns)), {}))
+        shapes.append(compute_shape(describe(build_registry_table(registry, form, columns))))
     first, documented, wider = shapes
     assert first == documented
     assert (wider == first) == (columns is not None)
@@ -241,7 +241,7 @@ def test_option_of_the_file_stages_anew_also_with_a_registry(registry: SchemaReg
     registry.register("orders-value", {"schema": VERSIONS["json"][0], "schemaType": "JSON"})
     table = build_registry_table(registry, "json")
     changed_value = replace(table.value, options={**table.value.options, "timestamps": "iso-8601"})
-    shapes = {compute_shape(describe(each), {}) for each in (table, replace(table, value=changed_value))}
+    shapes = {compute_shape(describe(each)) for each in (table, replace(table, value=changed_value))}
     assert len(shapes) == 2
 
 
