@@ -1,5 +1,6 @@
 """The Iceberg catalogs of ``catalogs.yaml``, opened once per process, and what every port over them shares."""
 
+import re
 import sqlite3
 import sys
 from collections.abc import Callable, Mapping
@@ -29,6 +30,8 @@ POSTGRES_PREFIX = "postgresql://"
 # How long a writer waits for another one's commit in a SQLite catalog. It takes milliseconds, or seconds on a machine
 # with too much to do; a lock that a program keeps is told before, by `adapters.spark.entry_points`.
 LOCK_SECONDS = 30
+# as SQLAlchemy reads it: its password may hold what ends the host of other addresses
+DATABASE_LOGIN = re.compile(r"^(postgresql[^:]*://)[^:/]*(?::[^@]*)?@")
 # Spark's and PyIceberg's catalogs both create these tables when they are missing; two first users at once collide.
 CREATE_TABLES_SQL = """
 CREATE TABLE IF NOT EXISTS iceberg_tables (
@@ -82,12 +85,12 @@ class Catalogs:
         return _open_catalog(name, properties)
 
     def list_servers(self, name: str) -> list[tuple[Server, str]]:
-        """Each server with its declared address, which may hold a login."""
+        """Each server with its declared address, which may hold a login; a database's does not."""
         connection = self._connections.get(name)
         place = f"connection={connection}" if connection else "of catalogs.yaml"
         servers = []
         for role, key in (("catalog", "uri"), ("object store of catalog", "s3.endpoint")):
-            uri = str(self._properties[name].get(key, ""))
+            uri = DATABASE_LOGIN.sub(r"\1", str(self._properties[name].get(key, "")))
             servers.append((Server.from_uri(f"{role}={name}", place, uri), uri))
         return servers
 

@@ -56,6 +56,19 @@ def test_database_at_an_impossible_port_is_told_without_its_login(scheme: str, p
         assert "s3cret" not in str(error_info.value)
 
 
+@pytest.mark.parametrize("password", ["s3#cret", "s3/cret", "s3?cret", "s3[cret", "12/s3cret"])
+def test_password_of_a_database_may_hold_what_ends_the_host_of_other_addresses(password: str, address: str) -> None:
+    """SQLAlchemy takes it as it stands."""
+    for place, error, message in (
+        (address, RetryLater, f"address={address} took no connection"),
+        ("db:5432x", ConfigurationError, "host=db: its port must be a number"),
+    ):
+        uri = f"postgresql+psycopg2://me:{password}@{place}/lake"
+        with pytest.raises(error, match=message) as error_info:
+            Catalogs({"lake": {"type": "sql", "uri": uri, "warehouse": "file:///w"}}).catalog("lake")
+        assert password not in str(error_info.value)
+
+
 def test_sqlite_file_in_a_folder_that_is_not_there_is_refused_and_nothing_is_made(tmp_path: Path) -> None:
     folder = tmp_path / "not mounted" / "lake"
     catalogs = Catalogs({"lake": {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": "file:///w"}})
