@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from tidegate.model.plain_data import read_plain
+
 KEY = b"position"
 KEY_FORM_HEADER = "key-form"
 NUMBER_SEPARATOR = "."  # no id of a run has one
@@ -82,11 +84,7 @@ class Progress:
 
     @classmethod
     def from_bytes(cls, data: bytes | None) -> "Progress | None":
-        return None if data is None else cls.from_dict(json.loads(data))
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> "Progress":
-        return cls(**{**data, "mode": RunMode(data["mode"])})
+        return None if data is None else read_plain(cls, json.loads(data))
 
 
 @dataclass(frozen=True)

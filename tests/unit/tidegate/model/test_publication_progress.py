@@ -28,6 +28,13 @@ def test_progress_is_stored_with_the_word_of_its_mode_and_read_back() -> None:
     assert Progress.from_bytes(stored_text) == PROGRESS
 
 
+def test_progress_with_a_field_that_is_no_more_is_read() -> None:
+    """State topics stay when another version is installed."""
+    for text in ("null", "7"):
+        stored_text = json.dumps(PROGRESS.to_dict())[:-1] + f', "until": {text}}}'
+        assert PartProgress((stored_text, None)).parts == (PROGRESS, None)
+
+
 def test_later_run_has_the_greater_number_whatever_the_clocks_say() -> None:
     first = replace(PROGRESS, run=PartProgress((None, None)).name_run("a"), at_ms=5)
     second = replace(PROGRESS, run=PartProgress((_to_text(first), _to_text(PROGRESS))).name_run("b"), at_ms=2)
