@@ -147,6 +147,18 @@ class _NodeWalker:
         return node.value
 
 
+class _FlowDumper(yaml.SafeDumper):
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+    def represent_text(self, text: str) -> yaml.Node:
+        # other quotes would spread a text with line ends over several lines
+        return self.represent_scalar("tag:yaml.org,2002:str", text, style=None if text.isprintable() else '"')
+
+
+_FlowDumper.add_representer(str, _FlowDumper.represent_text)
+
+
 def render_flow(value: Any) -> str:
     """On one line: lists and mappings in brackets, a text in quotes where YAML would read it as anything else."""
     text = _dump_flow(value, allow_unicode=True)
@@ -154,7 +166,7 @@ def render_flow(value: Any) -> str:
 
 
 def _dump_flow(value: Any, *, allow_unicode: bool) -> str:
-    text: str = yaml.safe_dump(
-        value, default_flow_style=True, sort_keys=False, width=math.inf, allow_unicode=allow_unicode
+    text: str = yaml.dump(
+        value, Dumper=_FlowDumper, default_flow_style=True, sort_keys=False, width=math.inf, allow_unicode=allow_unicode
     )
     return text.removesuffix("\n").removesuffix("\n...")

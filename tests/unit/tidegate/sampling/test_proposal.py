@@ -399,6 +399,22 @@ def test_text_in_the_file_is_read_back_as_it_was(text) -> None:
     assert yaml.safe_load(f"text: {render_flow(text)}  # a remark") == {"text": text}
 
 
+NAMES_OF_KEY = ["id"]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("a\n b", r'"a\n b"'),
+        (["a\nb", "ë"], r'["a\nb", ë]'),
+        ({"x\ny": 1, "z": None}, r'{? "x\ny" : 1, z: null}'),
+        ([NAMES_OF_KEY, {"k": NAMES_OF_KEY}], "[[id], {k: [id]}]"),
+    ],
+)
+def test_value_in_the_file_is_one_line_and_names_no_other_place(value, expected) -> None:
+    assert render_flow(value) == expected
+
+
 def test_numbers_of_eight_bytes_are_one_kind_whatever_their_size() -> None:
     numbers = [1, 2**24, 2**25, 2**31 + 7]
     table = propose_from(*((number.to_bytes(8), {"n": 1}) for number in numbers))
