@@ -22,8 +22,8 @@ log = logging.getLogger(__name__)
 class Patience:
     """How long this process waits for a server that takes no connection.
 
-    Not at all in a task, which the scheduler tries again after growing pauses, nor for a web page; a command waits, as
-    nobody tries it again.
+    Not at all in a task, which the scheduler tries again after growing pauses, in `tidegate run`, which does too, nor
+    for a web page; another command waits, as nobody tries it again.
     """
 
     seconds = 0.0
