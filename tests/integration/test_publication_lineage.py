@@ -89,15 +89,9 @@ class Follower:
 
 @pytest.fixture
 def follower(workbench: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Follower]:
-    from tidegate.adapters.iceberg.catalog_conf import build_spark_catalog_conf
-    from tidegate.spec.pipeline import Catalog
-    from tidegate_spark.session import close, connect_session
-
     monkeypatch.setattr(snapshots, "SMALL_TABLE_ROWS", 0)
-    conf = build_spark_catalog_conf(Catalog("lake", "iceberg", workbench.properties), workbench.properties)
-    session = connect_session(workbench.stack.spark_remote, conf)
-    yield Follower(workbench, session)
-    close(session)
+    with workbench.open_spark() as session:
+        yield Follower(workbench, session)
 
 
 @pytest.mark.guard(
