@@ -233,27 +233,29 @@ def test_deletes_of_a_refused_batch_are_not_remembered_however_it_ends(workbench
     """The corrected file leaves what it leaves from the beginning on; a batch that is left out leaves nothing."""
     topic = workbench.topic(2)
 
-    def write_file(name: str, factor: int = 1, delete_when: str = "n = -1") -> None:
+    def write_file(factor: int = 1, delete_when: str = "n = -1") -> None:
         select = f"SELECT id, n, CAST(lsn * {factor} AS INT) AS Lsn FROM record"
         table = {"sequence_by": ["Lsn"], "delete_when": delete_when, "select": select, "audits": ["Lsn < 100"]}
-        workbench.pipeline(name, [topic], key=KEY, value=VALUE, table=table)
+        workbench.pipeline("reread", [topic], key=KEY, value=VALUE, table=table)
 
-    def read(name: str) -> list:
-        rows = [(row["id"], row["n"], row["Lsn"]) for row in workbench.read_rows(f"shop.{name}")]
-        deletes = [(row["id"], row["sequence"]["Lsn"]) for row in workbench.read_rows(f"shop.{name}_deletes")]
+    def read() -> list:
+        rows = [(row["id"], row["n"], row["Lsn"]) for row in workbench.read_rows("shop.reread")]
+        deletes = [(row["id"], row["sequence"]["Lsn"]) for row in workbench.read_rows("shop.reread_deletes")]
         return [sorted(rows), sorted(deletes)]
 
     def refuse(*records) -> None:
-        write_file("reread", 100, "n < 0")
+        write_file(100, "n < 0")
         workbench.produce(topic, *records)
         for _ in range(2):
             with pytest.raises(AuditFailed):
                 workbench.flush("reread")
-        write_file("reread")
+        write_file()
 
+    rows: list = []
+    deletes: list = []
     for start in choose_part((0, 20), 0, 2):
         one, two, three, four = range(start + 1, start + 5)
-        write_file("reread")
+        write_file()
         workbench.produce(topic, *(build_upsert(id, 1, 1) for id in (one, two, three)), build_delete(four, 5))
         workbench.flush("reread")
         # the wrong file takes the last one for a delete, in place of that which is remembered
@@ -261,19 +263,15 @@ def test_deletes_of_a_refused_batch_are_not_remembered_however_it_ends(workbench
         workbench.flush("reread")
         workbench.produce(topic, build_upsert(two, 3, 3), build_upsert(three, 3, 2))
         workbench.flush("reread")
-        write_file(f"fresh_{start}")
-        workbench.drain(f"fresh_{start}")
-        rows, deletes = read("reread")
-        assert rows == read(f"fresh_{start}")[0]
-        assert [row for row in rows if row[0] > start] == [(one, 2, 2), (two, 3, 3)]
-        assert [row for row in deletes if row[0] > start] == [(two, 2), (three, 3), (four, 5)]
-    before = read("reread")
+        rows += [(one, 2, 2), (two, 3, 3)]
+        deletes += [(two, 2), (three, 3), (four, 5)]
+        assert read() == [rows, deletes]
     refuse(build_upsert(41, 1, 1), build_delete(1, 3))
     assert workbench.run_cli("rebase", "reread", "--to", "latest", "--yes").returncode == 0
-    assert read("reread") == before
+    assert read() == [rows, deletes]
     workbench.produce(topic, build_upsert(1, 5, 5), build_upsert(41, 5, 5))
     workbench.flush("reread")
-    assert [row for row in read("reread")[0] if row[0] in (1, 41)] == [(1, 5, 5), (41, 5, 5)]
+    assert [row for row in read()[0] if row[0] in (1, 41)] == [(1, 5, 5), (41, 5, 5)]
 
 
 FAULTS = (
