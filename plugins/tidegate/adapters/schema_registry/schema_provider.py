@@ -175,7 +175,7 @@ class RegistrySchemas:
         plan = plan_decoding(latest, writers, table.key.fields if part == "key" else (), kept, find_row)
         keyless = find_keyless_versions(writers, avro.parse_schema(plan.reader), table) if part == "value" else {}
         wire_options = self._build_wire_options(settings, table, part, versions)
-        return asdict(plan) | ({KEYLESS: keyless} if keyless else {}) | wire_options
+        return settings | asdict(plan) | ({KEYLESS: keyless} if keyless else {}) | wire_options
 
     def _read_protobuf_options(
         self, settings: dict[str, Any], table: Table, part: str, versions: list[Version]
@@ -190,7 +190,7 @@ class RegistrySchemas:
             part,
             kept,
         )
-        return options | self._build_wire_options(settings, table, part, versions)
+        return settings | options | self._build_wire_options(settings, table, part, versions)
 
     def _read_json_options(
         self, table: Table, part: str, versions: list[Version]

@@ -245,6 +245,32 @@ def test_option_of_the_file_stages_anew_also_with_a_registry(registry: SchemaReg
     assert len(shapes) == 2
 
 
+@pytest.mark.parametrize(
+    ("form", "option"),
+    [
+        ("avro", {"ignored_records": ["shop.Refund"]}),
+        ("avro", {"records": ["shop.Order", "shop.Refund"]}),
+        ("protobuf", {"ignored_records": ["shop.Refund"]}),
+    ],
+)
+def test_record_types_that_the_file_names_otherwise_stage_anew(
+    registry: SchemaRegistry, form: str, option: dict[str, Any]
+) -> None:
+    """What waited lacked the records of a type that the file had ignored, also after it was read."""
+    kind = {} if form == "avro" else {"schemaType": form.upper()}
+    for name in ("Order", "Refund"):
+        text = VERSIONS[form][0].replace('"Order"', f'"shop.{name}"').replace("message Order", f"message {name}")
+        registry.register(f"shop.{name}", {"schema": text, **kind})
+    table = build_registry_table(registry, form, "id STRING")
+    own = {"subject_name_strategy": "RecordNameStrategy", "records": ["shop.Order"]}
+    first, changed, corrected = (
+        compute_shape(describe(replace(table, value=replace(table.value, options={**table.value.options, **words}))))
+        for words in (own, {**own, **option}, own)
+    )
+    assert first == corrected
+    assert first != changed
+
+
 @pytest.mark.parametrize("topics", [("eu", "us"), ("us", "eu")])
 def test_newest_schema_of_several_topics_has_the_columns_whichever_topic_comes_first(
     registry: SchemaRegistry, topics: tuple[str, str]
