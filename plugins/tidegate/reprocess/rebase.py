@@ -80,7 +80,7 @@ class TableMove:
     old_topics: tuple[OldTopic, ...] = ()
     last_unpublished_batch: int = 0  # the highest staged batch that the move discards; 0 for none
     log: Log | None = None  # that the move was proposed for
-    held: Offsets | None = None  # up to where a table that was rolled back has its rows; None for other tables
+    held: Offsets | None = None  # up to where a table that was rolled back has its rows, if that is known
 
     @property
     def moves(self) -> list[PartitionMove]:
@@ -150,9 +150,13 @@ def _propose_move(session: Session, table: Table, to: str, log: Log) -> TableMov
 
 
 def _find_held(state: TableState) -> Offsets | None:
-    if not state.is_rolled_back:
+    position = state.position
+    is_unclear = state.is_untraceable or state.cherry_picked_batch is not None or (state.is_untagged and not position)
+    if not state.is_rolled_back or is_unclear:
         return None
-    return {} if state.position is None else state.position.offsets
+    held = {} if position is None else position.offsets
+    # a table that only lost its tag counts as rolled back too
+    return None if state.recorded_position and held == state.recorded_position.offsets else held
 
 
 def find_highest_staged(table: TableSession) -> int:

@@ -360,3 +360,25 @@ def test_move_of_a_table_that_was_rolled_back_shows_what_its_rows_lack(world: Wo
     with suppress(NothingToDo):
         flush(world.open_session(pipeline))
     assert (read_ids(world), read_ids(world, COPY)) == (["a", "b", "c"], ["a", "b", "c", "d"])
+
+
+@pytest.mark.parametrize("unclear", [{"cherry_picked_batch": 2}, {"is_untraceable": True}, {"is_untagged": True}])
+def test_move_counts_from_the_recorded_position_where_it_is_not_known_what_the_rows_have(
+    world: World, monkeypatch: pytest.MonkeyPatch, unclear: dict[str, Any]
+) -> None:
+    """Counted from none, a move to the begin read again 0 offsets, whose rows may be there."""
+    state = world.destination.read_state(ORDERS, "shop")
+    assert state is not None
+    monkeypatch.setattr(world.destination, "read_state", lambda *_: replace(state, position=None, **unclear))
+    preview = propose_rebase(world.open_session(PIPELINE), "earliest", ORDERS).preview
+    assert f"{ORDERS}  orders 0: 3 -> 0, reads again 3 offsets" in preview
+    assert f"{ORDERS}  orders 1: 2 -> 0, reads again 2 offsets" in preview
+    assert "was rolled back" not in preview
+
+
+def test_move_of_a_table_that_lost_its_tag_alone_tells_of_no_rollback(world: World) -> None:
+    undo(world)
+    del world.destination.tables[ORDERS].refs["tidegate_shop"]
+    preview = propose_rebase(world.open_session(PIPELINE), "earliest", ORDERS).preview
+    assert f"{ORDERS}  orders 0: 3 -> 0, reads again 3 offsets" in preview
+    assert "was rolled back" not in preview
