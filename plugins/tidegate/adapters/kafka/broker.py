@@ -140,6 +140,7 @@ class KafkaBroker:
         return group_by_topic({place: offset for place, offset in offsets.items() if offset >= 0})
 
     def _list_partitions(self) -> dict[str, list[int]]:
+        self._login.refusal = None
         try:
             topics = self._admin.list_topics(timeout=TIMEOUT_SECONDS).topics
         except KafkaException as error:
@@ -250,7 +251,7 @@ class KafkaBroker:
     def _retry_call(self, action: str, call: Callable[[], T]) -> T:
         # a young topic may have no leader yet, and a group's coordinator may be loading
         deadline = time.monotonic() + self.patience_seconds
-        self._login.refusal = None  # one of an earlier call, which other brokers have answered
+        self._login.refusal = None
         while True:
             try:
                 return call()

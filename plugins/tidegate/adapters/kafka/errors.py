@@ -148,7 +148,7 @@ class LoginWatch:
 
     def __init__(self, servers: str) -> None:
         self._servers = servers
-        self.refusal: GiveUp | None = None
+        self.refusal: GiveUp | None = None  # calls take away that of an earlier one, which other brokers answered
 
     def note(self, error: KafkaError) -> None:
         """The client's `error_cb`."""

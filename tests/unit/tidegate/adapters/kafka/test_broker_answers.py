@@ -352,6 +352,23 @@ def test_broker_that_alone_refuses_the_login_ends_no_call_that_others_answer(bro
         kafka_broker.read_log(BOTH, "read_committed")  # the partition that the broker leads
 
 
+def test_login_that_was_refused_in_an_earlier_call_explains_no_later_failure(
+    broker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kafka_broker = broker()
+    kafka_broker._client = client = OneRefusesTheLogin(kafka_broker._login.note)
+    assert kafka_broker.read_log(BOTH, "read_committed") == LOG
+    monkeypatch.setattr(client, "poll", lambda _: 0)
+
+    def fail(**_: Any) -> None:
+        raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+
+    monkeypatch.setattr(client, "list_topics", fail)
+    for ask in (lambda: kafka_broker.list_topics(".*"), lambda: kafka_broker.read_end_offsets(BOTH, "read_committed")):
+        with pytest.raises(RetryLater, match="cannot be asked for topics"):
+            ask()
+
+
 class HasNotHeard(Client):
     """A client whose broker has not heard of a topic yet, or of whose end: its first answer of offsets is an error."""
 
