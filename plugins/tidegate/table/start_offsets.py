@@ -151,7 +151,7 @@ def _check_start(table: TableSession, configured_start: Offsets, log: Log, ends:
             raise PositionLost(
                 f"{request} the log ends at offset={end}: the offset is mistyped, or of another log than this one, "
                 "whose records before it would be left out; set source.start to what the log holds, e.g. earliest, or "
-                "on_incomplete_start: accept to begin there once the log has reached it"
+                "on_incomplete_start: accept to begin where the log ends at the table's first batch, at most there"
             )
 
 

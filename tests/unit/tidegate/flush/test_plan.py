@@ -256,7 +256,11 @@ def test_table_does_not_start_behind_the_end_of_the_log_and_leave_out_what_is_th
     world.broker.commit(PIPELINE.source.group, {"orders": {0: 99, 1: 0}})
     table = build_table(mode=mode, keys=("id",) if mode != "append" else (), columns=PIPELINE.tables[0].value.columns)
     pipeline = replace(PIPELINE, source=replace(PIPELINE.source, start=start), tables=(table,))
-    with pytest.raises(PositionLost, match=r"offset=99 of topic=orders partition=0, and the log ends at offset=3"):
+    reason = (
+        "offset=99 of topic=orders partition=0, and the log ends at offset=3.*on_incomplete_start: accept to begin "
+        "where the log ends at the table's first batch"
+    )
+    with pytest.raises(PositionLost, match=reason):
         plan(world.open_session(pipeline))
     earliest = replace(pipeline, source=replace(pipeline.source, start=Start("earliest")))
     assert plan_batch(world, earliest).ranges == Ranges({"orders": {0: (0, 3), 1: (0, 3)}})
