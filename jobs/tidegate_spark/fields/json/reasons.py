@@ -26,7 +26,6 @@ from tidegate_spark.fields.json.objects import (
 from tidegate_spark.fields.json.text import render_strict_text, render_text_of_numbers, render_unmarked_text
 from tidegate_spark.fields.lossless import LONE_SURROGATE_PATTERN, STRING_PATTERN
 
-ESCAPE = r"\u"
 MISFIT_REASON = "the value does not fit value.schema, fields: "
 # what a value looks like, by its keys, and what to write in the pipeline file then
 FORMAT_HINTS = (
@@ -63,13 +62,13 @@ def render_no_column_case(
 def render_is_respelled(text: str, struct: str, fields: Fields, *, is_named: bool = False) -> str:
     """Whether a column has no value, and the object `text` has its field under a name in another case (ID, id).
 
-    `is_named`: only for a column whose name `apply_own_spelling` does not write into the fields' text.
+    `is_named`: only for a column whose own name stands somewhere else in the fields' text.
     """
     if not fields.columns:
         return "false"
     absent = " OR ".join(
         f"{fields.render_is_null(struct, c)} AND {_render_may_be_respelled(fields.text, c)}"
-        f"{f' AND NOT ({_render_is_unnamed(fields.text, c)} AND {_render_is_whole(fields.text)})' if is_named else ''}"
+        f"{f' AND NOT {_render_is_unnamed(fields.text, c)}' if is_named else ''}"
         for c in fields.columns
     )
     return f"({absent}) AND {_render_has_respelled(text, fields)}"
@@ -77,12 +76,6 @@ def render_is_respelled(text: str, struct: str, fields: Fields, *, is_named: boo
 
 def _render_is_unnamed(text: str, column: Column) -> str:
     return f"NOT contains({text}, {render_literal(json.dumps(column.name, ensure_ascii=False))})"
-
-
-def _render_is_whole(text: str) -> str:
-    # written anew, half of a character would be a question mark that nothing tells from one that was written
-    has_escape = f"contains({text}, {render_literal(ESCAPE)})"  # the pattern is slow, and asked for each absent column
-    return f"NOT ({has_escape} AND {text} RLIKE {render_literal(LONE_SURROGATE_PATTERN)})"
 
 
 def _render_may_be_respelled(text: str, column: Column) -> str:
@@ -134,7 +127,7 @@ def render_takes_own_spelling(fields: Fields, known_fields: Fields, struct: str 
     if struct is not None:
         return render_is_respelled(fields.text, struct, fields)
     unnamed = " OR ".join(_render_is_unnamed(fields.text, c) for c in fields.columns)
-    return f"({unnamed}) AND {_render_has_respelled(fields.text, known_fields)} AND {_render_is_whole(fields.text)}"
+    return f"({unnamed}) AND {_render_has_respelled(fields.text, known_fields)}"
 
 
 def render_own_spelling(text: str, fields: Fields) -> str:
