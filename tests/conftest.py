@@ -501,15 +501,13 @@ class Workbench:
 
     @contextmanager
     def open_spark(self) -> Iterator[Any]:
-        """A new session with this workbench's catalog, evaluated as in a small batch."""
+        """A new session with this workbench's catalog."""
         from tidegate.adapters.iceberg.catalog_conf import build_spark_catalog_conf
-        from tidegate.jobs.evaluation import INTERPRETED_CONF
         from tidegate.spec.pipeline import Catalog
         from tidegate_spark.session import close, connect_session
 
         catalog = Catalog("lake", "iceberg", self.properties)
-        conf = {**build_spark_catalog_conf(catalog, self.properties), **INTERPRETED_CONF}
-        session = connect_session(self.stack.spark_remote, conf)
+        session = connect_session(self.stack.spark_remote, build_spark_catalog_conf(catalog, self.properties))
         try:
             yield session
         finally:
