@@ -106,7 +106,7 @@ def _split_costs(followed: list[Run]) -> dict[str, float]:
     tenth = followed[0]
     cpu_of_one = (all_rows.cpu - tenth.cpu) / (all_rows.changes - tenth.changes)
     fixed = tenth.cpu - tenth.changes * cpu_of_one
-    return {"CPU s before the first change": round(fixed, 1), "further changes per CPU s": round(1 / cpu_of_one)}
+    return {"CPU s before the first change": round(fixed, 1), "CPU µs of a further change": round(cpu_of_one * 1e6, 1)}
 
 
 def _format_line(other_shape: Run, loop: Run) -> tuple[str, ...]:
