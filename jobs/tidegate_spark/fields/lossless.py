@@ -80,9 +80,14 @@ def render_is_changed(expr: str, name: str, text: str) -> str:
     if name == "STRING":
         words = ", ".join(render_literal(f'"{word}"') for word in NON_FINITE_WORDS)
         is_word = f"{expr} IN ({words}) AND {_render_has_bare_word(expr, text)}"
-        return f"contains({expr}, '?') AND {text} RLIKE {render_literal(LONE_SURROGATE_PATTERN)} OR {is_word}"
+        return f"contains({expr}, '?') AND {render_has_lone_surrogate(text)} OR {is_word}"
     # beside a number that may have been too large the text was read again: what is infinite then was written so
     return f"{render_is_infinite(expr)} AND NOT {text} RLIKE {render_literal(INFINITE_PATTERN)}"
+
+
+def render_has_lone_surrogate(text: str) -> str:
+    """Whether the JSON `text` has half of a character, which would be printed as a question mark."""
+    return f"{text} RLIKE {render_literal(LONE_SURROGATE_PATTERN)}"
 
 
 def _render_has_bare_word(expr: str, text: str) -> str:

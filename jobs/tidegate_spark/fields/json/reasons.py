@@ -24,7 +24,7 @@ from tidegate_spark.fields.json.objects import (
     render_object,
 )
 from tidegate_spark.fields.json.text import render_strict_text, render_text_of_numbers, render_unmarked_text
-from tidegate_spark.fields.lossless import LONE_SURROGATE_PATTERN, STRING_PATTERN
+from tidegate_spark.fields.lossless import STRING_PATTERN, render_has_lone_surrogate
 
 MISFIT_REASON = "the value does not fit value.schema, fields: "
 # what a value looks like, by its keys, and what to write in the pipeline file then
@@ -43,9 +43,7 @@ def render_keys(text: str) -> str:
     return f"json_object_keys({render_strict_text(text) if text.isidentifier() else text})"
 
 
-def render_no_column_case(
-    text: str, struct: str, fields: Fields, known_fields: Fields, subject: str = "the value"
-) -> str:
+def render_no_column_case(text: str, struct: str, fields: Fields, known_fields: Fields) -> str:
     """Return `WHEN … THEN …` for an object that has fields and none of the known columns; `text` is the object."""
     empty = fields.render_is_empty(struct) if fields.columns else "false"
     keys = render_keys(text)
@@ -53,7 +51,7 @@ def render_no_column_case(
     for words, like in FORMAT_HINTS:
         condition = " AND ".join(f"array_contains(b, {render_literal(word)})" for word in words)
         hints.append(f"WHEN {condition} THEN {render_literal(f'; it looks like {like}')}")
-    begin = render_literal(f"{subject} has none of the columns; its fields are ")
+    begin = "'the value has none of the columns; its fields are '"
     reason = f"concat({begin}, array_join(slice(b, 1, 20), ', '), CASE {' '.join(hints)} ELSE '' END)"
     alien = f"size({keys}) > 0 AND NOT exists({keys}, k -> {known_fields.render_is_column_name('k')})"
     return f"WHEN {struct} IS NOT NULL AND {empty} AND {alien} THEN {render_once(keys, reason)}"
@@ -143,12 +141,8 @@ def render_own_spelling(text: str, fields: Fields) -> str:
     whole = render_elements(render_text_of_numbers(text))  # a VARIANT makes a double of more than 38 digits
     elements = f"from_json({whole}, '{ELEMENTS_FIELD} ARRAY<MAP<STRING, VARIANT>>').{ELEMENTS_FIELD}"
     respelled = render_once(elements, render_once("CASE WHEN size(b) = 2 THEN get(b, 0) END", object_sql))
-    printed = f"CASE WHEN NOT {_render_has_lone_surrogate(text)} THEN {render_unmarked_text(respelled)} END"
+    printed = f"CASE WHEN NOT {render_has_lone_surrogate(text)} THEN {render_unmarked_text(respelled)} END"
     return f"coalesce({printed}, concat({text}, '}}'))"
-
-
-def _render_has_lone_surrogate(text: str) -> str:
-    return f"{text} RLIKE {render_literal(LONE_SURROGATE_PATTERN)}"
 
 
 def render_missing_cases(text: str, struct: str, fields: Fields, subject: str) -> str:
@@ -175,7 +169,7 @@ NOT_DIGITS_PATTERN = "[.eE+-]"
 def render_unreadable_cases(struct: str, misfits: str) -> str:
     problem = f"{struct}.{CORRUPT_COLUMN}"
     unreadable = (
-        f"CASE WHEN {render_object(struct)} IS NULL THEN CASE WHEN {_render_has_lone_surrogate('value_text')} "
+        f"CASE WHEN {render_object(struct)} IS NULL THEN CASE WHEN {render_has_lone_surrogate('value_text')} "
         f"THEN 'the value has half of a character: a lone surrogate' ELSE 'the value is not one JSON object' END "
         f"WHEN {problem} = '{OVERFLOW_PROBLEM}' THEN '{OVERFLOW_REASON}' "
         f"ELSE concat('{MISFIT_REASON}', {misfits}) END"
