@@ -298,15 +298,20 @@ def test_single_table_is_staged_on_up_to_its_limit_while_a_batch_is_held(world: 
     assert read(world) == {"d": "3", "e": "new"}
 
 
+def hold_one_of_two_tables(world: World, stage_clock: Stage) -> Pipeline:
+    pipeline = replace(build(DELETES, build_table(COPY)), stage=stage_clock)
+    flush(world.open_session(pipeline))
+    flood(world)
+    flush(world.open_session(pipeline))
+    return pipeline
+
+
 @pytest.mark.parametrize("stage_clock", [Stage(), Stage(10)])
 def test_record_that_is_skipped_behind_a_held_batch_waits_with_it_and_each_run_says_so(
     world: World, stage_clock: Stage
 ) -> None:
     """The dead letter needs a new intermediate table, and the present one has the rows of the held batch."""
-    pipeline = replace(build(DELETES, build_table(COPY)), stage=stage_clock)
-    flush(world.open_session(pipeline))
-    flood(world)
-    flush(world.open_session(pipeline))
+    pipeline = hold_one_of_two_tables(world, stage_clock)
     world.broker.produce("orders", {"id": "a"}, BAD, 1)
     with pytest.raises(GiveUp, match="topic=orders partition=1"):
         flush(world.open_session(pipeline))
@@ -329,10 +334,7 @@ def test_table_that_lost_records_behind_a_held_batch_is_told_to_decide_about_tha
     world: World, stage_clock: Stage
 ) -> None:
     """Kafka has lost the records of the held batch too: a move of the position would leave them out."""
-    pipeline = replace(build(DELETES, build_table(COPY)), stage=stage_clock)
-    flush(world.open_session(pipeline))
-    flood(world)
-    flush(world.open_session(pipeline))
+    pipeline = hold_one_of_two_tables(world, stage_clock)
     for partition in (0, 1):
         world.broker.partitions["orders"][partition].end += 1
         world.broker.retain_from("orders", world.broker.partitions["orders"][partition].end, partition)
